@@ -31,9 +31,15 @@ BATTLES = {
 }
 
 
-def scores(rng: np.random.Generator, systems: int, items: int, kind: str, gaps: np.ndarray) -> Contests:
+def scores(
+    rng: np.random.Generator, systems: int, items: int, kind: str, gaps: np.ndarray
+) -> Contests:
     """Scored answers: each item has a difficulty, each system its own spread."""
-    noise = rng.standard_t(3, size=(items, systems)) if kind == "heavy" else rng.normal(size=(items, systems))
+    noise = (
+        rng.standard_t(3, size=(items, systems))
+        if kind == "heavy"
+        else rng.normal(size=(items, systems))
+    )
     # Rounded, cut and pass-or-fail scores of systems with unequal spreads would not have equal means.
     spreads = np.linspace(0.6, 1.4, systems) if kind in ("normal", "heavy") else np.ones(systems)
     latent = rng.normal(size=(items, 1)) + noise * spreads + gaps
@@ -45,16 +51,25 @@ def scores(rng: np.random.Generator, systems: int, items: int, kind: str, gaps: 
     item, system = np.nonzero(kept)
     answers = ScoredAnswers(system, item, latent[item, system], np.empty((len(item), 0)))
     names = tuple(f"s{index}" for index in range(systems))
-    return Contests(names, items, answers, battles_of_scores(answers, systems, items), (), len(item), 0)
+    return Contests(
+        names, items, answers, battles_of_scores(answers, systems, items), (), len(item), 0
+    )
 
 
-def battles(rng: np.random.Generator, systems: int, items: int, each: int, strengths: np.ndarray) -> Contests:
+def battles(
+    rng: np.random.Generator, systems: int, items: int, each: int, strengths: np.ndarray
+) -> Contests:
     """Battles of random pairs, with a tie in one of five; those of one item share a preference for one system."""
     n = items * each
     pairs = np.array([rng.choice(systems, 2, replace=False) for _ in range(n)])
     item = np.repeat(np.arange(items), each)
     taste = rng.normal(size=(items, systems)) if each > 1 else np.zeros((items, systems))
-    odds = strengths[pairs[:, 0]] - strengths[pairs[:, 1]] + taste[item, pairs[:, 0]] - taste[item, pairs[:, 1]]
+    odds = (
+        strengths[pairs[:, 0]]
+        - strengths[pairs[:, 1]]
+        + taste[item, pairs[:, 0]]
+        - taste[item, pairs[:, 1]]
+    )
     share = np.where(rng.random(n) < 0.2, 0.5, (rng.random(n) < expit(odds)).astype(float))
     names = tuple(f"s{index}" for index in range(systems))
     drawn = Battles(pairs[:, 0], pairs[:, 1], share, item, np.empty((n, 0)), np.ones(n))
@@ -78,12 +93,17 @@ def main() -> None:
             equal = scores(rng, systems, items, kind, np.zeros(systems))
             unequal = scores(rng, systems, items, kind, gaps)
             for metric in metrics:
-                told[metric] += any(each.rank != (1, systems) for each in leaderboard(equal, (metric,), seed).standings)
+                told[metric] += any(
+                    each.rank != (1, systems)
+                    for each in leaderboard(equal, (metric,), seed).standings
+                )
                 wrong[metric] += any(
                     not each.rank[0] <= systems - int(each.system[1:]) <= each.rank[1]
                     for each in leaderboard(unequal, (metric,), seed).standings
                 )
-            held["mean_score"] += holds(leaderboard(equal, ("mean_score",), seed), "mean_score", 0.0)
+            held["mean_score"] += holds(
+                leaderboard(equal, ("mean_score",), seed), "mean_score", 0.0
+            )
             held["win_rate"] += holds(leaderboard(equal, ("win_rate",), seed), "win_rate", 0.5)
         for metric in metrics:
             known = metric == "win_rate" or kind in ("normal", "heavy")
@@ -96,14 +116,22 @@ def main() -> None:
         told = held = wrong = 0
         for seed in range(times):
             rng = np.random.default_rng(seed)
-            equal = leaderboard(battles(rng, systems, items, each, np.zeros(systems)), ("bradley_terry",), seed)
+            equal = leaderboard(
+                battles(rng, systems, items, each, np.zeros(systems)), ("bradley_terry",), seed
+            )
             told += any(one.rank != (1, systems) for one in equal.standings)
             held += holds(equal, "bradley_terry", 0.0)
             spread = np.linspace(0, 1, systems)
-            unequal = leaderboard(battles(rng, systems, items, each, spread), ("bradley_terry",), seed)
-            wrong += any(not one.rank[0] <= systems - int(one.system[1:]) <= one.rank[1] for one in unequal.standings)
+            unequal = leaderboard(
+                battles(rng, systems, items, each, spread), ("bradley_terry",), seed
+            )
+            wrong += any(
+                not one.rank[0] <= systems - int(one.system[1:]) <= one.rank[1]
+                for one in unequal.standings
+            )
         print(
-            f"| {title} | `bradley_terry` | {told / times:.1%} | {held / times:.1%} | {wrong / times:.1%} |", flush=True
+            f"| {title} | `bradley_terry` | {told / times:.1%} | {held / times:.1%} | {wrong / times:.1%} |",
+            flush=True,
         )
 
 

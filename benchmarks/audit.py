@@ -50,7 +50,9 @@ pipeline:
 """
 
 
-def audited(pipeline: str, rows: Iterable[Any], replies: Iterable[Any], *words: str) -> dict[str, Any]:
+def audited(
+    pipeline: str, rows: Iterable[Any], replies: Iterable[Any], *words: str
+) -> dict[str, Any]:
     """The effects of an audit, by probe."""
     from verdict_cli.cli.app import app
 
@@ -58,8 +60,19 @@ def audited(pipeline: str, rows: Iterable[Any], replies: Iterable[Any], *words: 
         folder = Path(temporary)
         (folder / "pipeline.yaml").write_text(pipeline, encoding="utf-8")
         for name, content in (("data.jsonl", rows), ("replay.jsonl", replies)):
-            (folder / name).write_text("".join(f"{json.dumps(one)}\n" for one in content), encoding="utf-8")
-        command = ["audit", "pipeline.yaml", "data.jsonl", "--replay", "replay.jsonl", "--out", "a", "--quiet"]
+            (folder / name).write_text(
+                "".join(f"{json.dumps(one)}\n" for one in content), encoding="utf-8"
+            )
+        command = [
+            "audit",
+            "pipeline.yaml",
+            "data.jsonl",
+            "--replay",
+            "replay.jsonl",
+            "--out",
+            "a",
+            "--quiet",
+        ]
         with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as printed:
             app([*command, "--json", *words], standalone_mode=False)
     return {one["cause"]: one for one in json.loads(printed.getvalue())["effects"]}
@@ -77,12 +90,19 @@ def positions() -> Iterator[tuple[str, ...]]:
         if run["strategy"] != "Vanilla":
             continue
         replies = [
-            {"id": one["index"], "unit": "judge", "call": call, "reply": one["stages"][-1][order]["completion"]}
+            {
+                "id": one["index"],
+                "unit": "judge",
+                "call": call,
+                "reply": one["stages"][-1][order]["completion"],
+            }
             for one in read_jsonl(folder / f"outputs_{run['evaluator']}.jsonl.gz")
             if (one["subset"], one["strategy"]) == (run["subset"], "Vanilla")
             for call, order in enumerate(("orig", "swap"))
         ]
-        found = audited(PAIRS, read_jsonl(folder / f"dataset_{run['subset']}.jsonl.gz"), replies)["position"]
+        found = audited(PAIRS, read_jsonl(folder / f"dataset_{run['subset']}.jsonl.gz"), replies)[
+            "position"
+        ]
         published = 100 - float(run["equal"].rpartition("= ")[2].rstrip("%"))
         yield (
             f"{run['evaluator']}, {run['subset']}",
@@ -104,7 +124,9 @@ def samples() -> Iterator[tuple[str, ...]]:
             for place, reply in enumerate(replies)
             if reply is not None
         ]
-        found = audited(SAMPLES, [{"key": key} for key, _ in own], replies, "--repeats", "4")["repeated"]
+        found = audited(SAMPLES, [{"key": key} for key, _ in own], replies, "--repeats", "4")[
+            "repeated"
+        ]
         yield judge, str(found["n"]), with_interval(found["changed"])
 
 
@@ -114,6 +136,12 @@ def table(headers: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 if __name__ == "__main__":
-    headers = ("Judge", "Pairs", "Changed verdict rate", "Published", "Share of first position minus one half")
+    headers = (
+        "Judge",
+        "Pairs",
+        "Changed verdict rate",
+        "Published",
+        "Share of first position minus one half",
+    )
     sys.stdout.write(table(headers, positions()) + "\n")
     sys.stdout.write(table(("Judge", "Rows", "Pairs of repeats that differ"), samples()))

@@ -23,7 +23,12 @@ from pyreqwest.http import Url
 from rows import WORDS
 
 SCORE = {"type": "integer", "enum": [1, 2, 3, 4, 5]}
-SCHEMA = {"type": "object", "properties": {"score": SCORE}, "required": ["score"], "additionalProperties": False}
+SCHEMA = {
+    "type": "object",
+    "properties": {"score": SCORE},
+    "required": ["score"],
+    "additionalProperties": False,
+}
 FORM = {"type": "json_schema", "json_schema": {"name": "reply", "schema": SCHEMA, "strict": True}}
 HEADERS = {"Content-Type": "application/json", "Authorization": "Bearer none"}
 TIMEOUT = timedelta(seconds=60)
@@ -44,8 +49,12 @@ async def main(base: str, calls: int, concurrent: int) -> None:
 
     async def call(prompt: str) -> tuple[str, int]:
         message = {"role": "user", "content": prompt}
-        body = orjson.dumps({"model": "gpt-4o-mini", "messages": [message], "response_format": FORM})
-        sending = client.post(url).headers(HEADERS).body_bytes(body).timeout(TIMEOUT).build_streamed()
+        body = orjson.dumps(
+            {"model": "gpt-4o-mini", "messages": [message], "response_format": FORM}
+        )
+        sending = (
+            client.post(url).headers(HEADERS).body_bytes(body).timeout(TIMEOUT).build_streamed()
+        )
         async with sending as response:
             reply = orjson.loads(bytes(await response.bytes()))
         return reply["choices"][0]["message"]["content"], reply["usage"]["prompt_tokens"]

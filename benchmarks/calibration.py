@@ -22,7 +22,13 @@ from typing import Any
 import numpy as np
 
 from verdict_cli.features.benchmarks.recorded import read_jsonl
-from verdict_cli.features.calibrate.fit_job import FITS, cross_validate, folds, held_out, threshold_bound
+from verdict_cli.features.calibrate.fit_job import (
+    FITS,
+    cross_validate,
+    folds,
+    held_out,
+    threshold_bound,
+)
 from verdict_cli.stats.metrics import probability
 from verdict_cli.storage.tables.reader import read_table
 
@@ -55,7 +61,14 @@ def alpacaeval() -> tuple[Table, Table]:
                 continue
             key = f"{model}-{row['index']}"
             drawn = row["text"] if row["text"] in ("m", "M") else None
-            rows.append({"key": key, "model": model, "drawn": drawn, "truth": "M" if row["switched"] else "m"})
+            rows.append(
+                {
+                    "key": key,
+                    "model": model,
+                    "drawn": drawn,
+                    "truth": "M" if row["switched"] else "m",
+                }
+            )
             top = [[{"token": token, "logprob": value} for token, value in row["top_logprobs"]]]
             replies.append({"id": key, "unit": "judge", "reply": row["text"], "logprobs": top})
     return rows, replies
@@ -71,7 +84,9 @@ def triviaqa() -> tuple[Table, Table]:
         for place, judge in enumerate(JUDGES):
             said = row["judges"][judge]
             if said is not None:
-                replies.append({"id": key, "unit": f"judge[{place}]", "reply": "true" if said else "false"})
+                replies.append(
+                    {"id": key, "unit": f"judge[{place}]", "reply": "true" if said else "false"}
+                )
     return rows, replies
 
 
@@ -79,7 +94,10 @@ def verdict(*words: str) -> Any:
     """The JSON document that the command prints."""
     from verdict_cli.cli.app import app
 
-    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(io.StringIO()):
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as printed,
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
         app([*words, "--json"], standalone_mode=False)
     return json.loads(printed.getvalue())
 
@@ -88,7 +106,9 @@ def run(folder: Path, name: str, pipeline: str, inputs: tuple[Table, Table]) -> 
     """The run's directory."""
     (folder / f"{name}.yaml").write_text(HEAD + pipeline.lstrip("\n"), encoding="utf-8")
     for kind, rows in zip(("data", "replay"), inputs, strict=True):
-        (folder / f"{name}.{kind}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (folder / f"{name}.{kind}.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in rows)
+        )
     files = [str(folder / f"{name}.{ending}") for ending in ("yaml", "data.jsonl", "replay.jsonl")]
     verdict("run", *files[:2], "--replay", files[2], "--out", str(folder / name), "--quiet")
     return str(folder / name)
@@ -112,11 +132,15 @@ def fitted(folder: Path) -> Iterator[tuple[str, ...]]:
     drawn = verdict("calibrate", judge, "--target", "source.drawn")
     yield from figures("AlpacaEval, the token drawn", drawn, scores)
     attack = ("--target", "source.truth", "--where", "source.model == 'NullModel'")
-    yield from figures("AlpacaEval, NullModel's truth", verdict("calibrate", judge, *attack), scores)
+    yield from figures(
+        "AlpacaEval, NullModel's truth", verdict("calibrate", judge, *attack), scores
+    )
     jury = run(folder, "triviaqa", JURY, triviaqa())
     for method in ("logistic", "log_odds", "dawid_skene"):
         words = ("--target", "source.human", "--fit", "pool_weights", "--method", method)
-        yield from figures("TriviaQA, eleven judges", verdict("calibrate", jury, *words), ("accuracy",))
+        yield from figures(
+            "TriviaQA, eleven judges", verdict("calibrate", jury, *words), ("accuracy",)
+        )
 
 
 Verdicts = tuple[Sequence[float], Any, Any]
@@ -126,7 +150,10 @@ Verdicts = tuple[Sequence[float], Any, Any]
 def voted() -> Iterator[tuple[str, Iterable[Verdicts]]]:
     """Each recorded jury with its verdicts on each row."""
     rows = read_jsonl(DATA / "triviaqa_judges" / "judgements_v1.jsonl.gz")
-    for what, judges in (("eleven judges", JUDGES), ("three small judges", ("Gemma-2B", "Llama-7B", "Mistral-7B"))):
+    for what, judges in (
+        ("eleven judges", JUDGES),
+        ("three small judges", ("Gemma-2B", "Llama-7B", "Mistral-7B")),
+    ):
         given = [
             ([row["judges"][name] for name in judges if row["judges"][name] is not None], row["human"], row["index"])
             for row in rows
@@ -141,11 +168,17 @@ def voted() -> Iterator[tuple[str, Iterable[Verdicts]]]:
     for judge in ("GPT-4", "ChatGPT", "PaLM2"):
         yield f"LLMBar, {judge}, all prompts, both orders: the first is better", _pairs(judge)
     games = read_jsonl(DATA / "judgebench" / "outputs_gpt-4o__arena_hard__o1-mini-2024-09-12.jsonl")
-    labels = {row["pair_id"]: row["label"] for row in read_jsonl(DATA / "judgebench" / "pairs_gpt-4o.jsonl")}
+    labels = {
+        row["pair_id"]: row["label"]
+        for row in read_jsonl(DATA / "judgebench" / "pairs_gpt-4o.jsonl")
+    }
     says = {"A>B": 1.0, "B>A": 0.0}
     both = [
         (
-            [says.get(one["games"][0]["decision"], 0.5), 1 - says.get(one["games"][1]["decision"], 0.5)],
+            [
+                says.get(one["games"][0]["decision"], 0.5),
+                1 - says.get(one["games"][1]["decision"], 0.5),
+            ],
             labels[one["pair_id"]] == "A>B",
             one["pair_id"],
         )
@@ -155,7 +188,10 @@ def voted() -> Iterator[tuple[str, Iterable[Verdicts]]]:
     talks = read_jsonl(DATA / "unieval" / "topical_chat.jsonl.gz")
     for name in ("naturalness", "coherence", "groundedness"):
         middle = np.median([row["scores"][name] for row in talks])
-        scores = [([row["predict_scores"][name]], row["scores"][name] > middle, row["context"]) for row in talks]
+        scores = [
+            ([row["predict_scores"][name]], row["scores"][name] > middle, row["context"])
+            for row in talks
+        ]
         yield f"UniEval, {name}: people's score is above their median", scores
 
 
@@ -183,9 +219,16 @@ def mapped_votes() -> Iterator[tuple[str, ...]]:
         for method in FITS:
             rng = np.random.default_rng(0)
             p = np.stack([1 - share, share], axis=1)
-            after = cross_validate(method, p, truth.astype(int), [False, True], 1, folds(places, 5, rng))[:, 1]
+            after = cross_validate(
+                method, p, truth.astype(int), [False, True], 1, folds(places, 5, rng)
+            )[:, 1]
             found = held_out(
-                ("ece", "brier"), probability.probability_statistics, (share, truth), (after, truth), places, rng
+                ("ece", "brier"),
+                probability.probability_statistics,
+                (share, truth),
+                (after, truth),
+                places,
+                rng,
             )
             cells = []
             for one in found.values():
@@ -200,9 +243,12 @@ def mapped_votes() -> Iterator[tuple[str, ...]]:
 def promised(folder: Path, splits: int) -> Iterator[tuple[str, ...]]:
     """How often held-out rows reach the agreement for which a threshold was chosen."""
     names = [f"judge[{place}].score" for place in range(len(JUDGES))]
-    table = [*read_table(folder / "triviaqa" / "results.parquet", [*names, "vote.score", "source.human"])]
+    table = [
+        *read_table(folder / "triviaqa" / "results.parquet", [*names, "vote.score", "source.human"])
+    ]
     columns = {
-        name: [value for batch in table for value in batch[name]] for name in (*names, "vote.score", "source.human")
+        name: [value for batch in table for value in batch[name]]
+        for name in (*names, "vote.score", "source.human")
     }
     sure, agrees = [], []
     for *said, vote, human in zip(*columns.values(), strict=True):
@@ -228,7 +274,13 @@ def promised(folder: Path, splits: int) -> Iterator[tuple[str, ...]]:
                 answered.append(above.mean())
                 agreed.append(right[rest][above].mean())
             shown = (f"{np.mean(answered):.3f}", f"{np.mean(agreed):.4f}") if found else ("–", "–")
-            yield f"{wanted:g}", f"{count:,}", f"{found / splits:.3f}", f"{kept / splits:.3f}", *shown
+            yield (
+                f"{wanted:g}",
+                f"{count:,}",
+                f"{found / splits:.3f}",
+                f"{kept / splits:.3f}",
+                *shown,
+            )
 
 
 def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> None:
@@ -241,9 +293,19 @@ def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
-        table(("Judge", "Rows", "Method", "Metric", "Before", "Held out", "Difference"), fitted(Path(temporary)))
+        table(
+            ("Judge", "Rows", "Method", "Metric", "Before", "Held out", "Difference"),
+            fitted(Path(temporary)),
+        )
         splits = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
-        head = ("Target agreement", "Labelled rows", "Threshold found", "Guarantee kept", "Answered", "Agreement")
+        head = (
+            "Target agreement",
+            "Labelled rows",
+            "Threshold found",
+            "Guarantee kept",
+            "Answered",
+            "Agreement",
+        )
         table(head, promised(Path(temporary), splits))
         changes = ("`ece`", "Difference of `ece`", "`brier`", "Difference of `brier`")
         table(("Judge", "Rows", "Method", *changes), mapped_votes())

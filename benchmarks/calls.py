@@ -57,12 +57,21 @@ CASES = (
 )
 COSTS = (
     ("native", ONE, "pyreqwest", 3_000, 12_000, 256),
-    ("litellm", ONE.replace("-mini}", "-mini, params: {drop_params: true}}"), "litellm", 300, 1_300, 64),
+    (
+        "litellm",
+        ONE.replace("-mini}", "-mini, params: {drop_params: true}}"),
+        "litellm",
+        300,
+        1_300,
+        64,
+    ),
 )
 """Label, pipeline, the bare client (that of `bare_client.py`, or one of floor.py), two numbers of rows whose difference counts, concurrent calls."""
 
 
-def serve(latency_s: float = LATENCY_S, spread_s: float = 0.0) -> tuple[subprocess.Popen[bytes], str]:
+def serve(
+    latency_s: float = LATENCY_S, spread_s: float = 0.0
+) -> tuple[subprocess.Popen[bytes], str]:
     """The server and its base URL. A reply takes the latency, plus or minus up to the spread."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -70,7 +79,14 @@ def serve(latency_s: float = LATENCY_S, spread_s: float = 0.0) -> tuple[subproce
     script = SHARED / "bench" / "mock_openai.py"
     if not script.is_file():
         raise SystemExit(f"there is no {script.name} in the shared folder; set VERDICT_SHARED")
-    command = [sys.executable, str(script), "--port", str(port), "--latency-ms", str(int(latency_s * 1000))]
+    command = [
+        sys.executable,
+        str(script),
+        "--port",
+        str(port),
+        "--latency-ms",
+        str(int(latency_s * 1000)),
+    ]
     command += ["--jitter-ms", str(int(spread_s * 1000))]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for _ in range(100):
@@ -105,14 +121,21 @@ def floor(url: str, client: str, concurrency: int, calls: int) -> float:
     command = [sys.executable, "floor.py", "--client", client, "--loop", "uvloop", "--base", url]
     command += ["--concurrency", str(concurrency), "--calls", str(calls)]
     if client == "pyreqwest":  # the program's own library
-        folder, command = ROOT / "benchmarks", [sys.executable, "bare_client.py", url, str(calls), str(concurrency)]
-    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+        folder, command = (
+            ROOT / "benchmarks",
+            [sys.executable, "bare_client.py", url, str(calls), str(concurrency)],
+        )
+    done = subprocess.run(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
+    )
     return float(json.loads(done.stdout)["cpu_ms_per_call"]) / 1000
 
 
 def served_s(url: str, rest: str = "stats") -> float:
     """Seconds from the first request to the last reply since the server's counters were last set to zero."""
-    there = Request(f"{url.removesuffix('/v1')}/{rest}", method="POST" if rest.endswith("reset") else "GET")
+    there = Request(
+        f"{url.removesuffix('/v1')}/{rest}", method="POST" if rest.endswith("reset") else "GET"
+    )
     with urlopen(there) as answer:
         return float(json.load(answer)["seconds"])
 
@@ -152,16 +175,30 @@ def processes(folder: Path, repetitions: int, _: str) -> None:
     for label, text, calls, rows, concurrency in CASES:
         config, data = folder / "pipeline.yaml", make(folder, rows)
         config.write_text(text, encoding="utf-8")
-        bare = [sys.executable, str(loop), "--rows", str(rows), "--work", "cot" if calls > 1 else "single"]
+        bare = [
+            sys.executable,
+            str(loop),
+            "--rows",
+            str(rows),
+            "--work",
+            "cot" if calls > 1 else "single",
+        ]
         bare += ["--concurrency", str(concurrency)]
         ours, theirs = [], []
         for _repetition in range(repetitions):
-            ours.append(measure(folder, config, data, "--no-cache", "--concurrency", str(concurrency)).seconds)
+            ours.append(
+                measure(
+                    folder, config, data, "--no-cache", "--concurrency", str(concurrency)
+                ).seconds
+            )
             start = time.perf_counter()
             subprocess.run(bare, cwd=folder, stdout=subprocess.DEVNULL, check=True)
             theirs.append(time.perf_counter() - start)
         whole, least = statistics.median(ours), statistics.median(theirs)
-        print(f"| {label} | {rows:,} | {concurrency} | {whole:.2f} | {least:.2f} | {whole / least:.2f} |", flush=True)
+        print(
+            f"| {label} | {rows:,} | {concurrency} | {whole:.2f} | {least:.2f} | {whole / least:.2f} |",
+            flush=True,
+        )
 
 
 def cpu(folder: Path, repetitions: int, _: str) -> None:
@@ -174,10 +211,17 @@ def cpu(folder: Path, repetitions: int, _: str) -> None:
             more = ("--no-cache", "--concurrency", str(concurrency))
             costs = []
             for _repetition in range(repetitions):
-                short, long = (measure(folder, config, make(folder, rows), *more).cpu_s for rows in (few, many))
-                costs.append(((long - short) / (many - few), floor(url, client, concurrency, many - few)))
+                short, long = (
+                    measure(folder, config, make(folder, rows), *more).cpu_s for rows in (few, many)
+                )
+                costs.append(
+                    ((long - short) / (many - few), floor(url, client, concurrency, many - few))
+                )
             ours, bare = (statistics.median(values) for values in zip(*costs, strict=True))
-            print(f"| {label} | {1000 * ours:.3f} | {1000 * bare:.3f} | {ours / bare:.2f} |", flush=True)
+            print(
+                f"| {label} | {1000 * ours:.3f} | {1000 * bare:.3f} | {ours / bare:.2f} |",
+                flush=True,
+            )
 
 
 WITHOUT_LITELLM = """
@@ -193,7 +237,9 @@ finally:
 def providers(folder: Path, repetitions: int, _: str) -> None:
     """Prints what each provider's path takes, over what OpenAI's takes."""
     script = Path(__file__).with_name("loopback.py")
-    server = subprocess.Popen([sys.executable, str(script), "--latency-s", str(LATENCY_S)], stdout=subprocess.PIPE)
+    server = subprocess.Popen(
+        [sys.executable, str(script), "--latency-s", str(LATENCY_S)], stdout=subprocess.PIPE
+    )
     assert server.stdout is not None
     base = f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
     os.environ |= {f"{name.upper()}_API_KEY": "none" for name in WIRES}
@@ -206,9 +252,13 @@ def providers(folder: Path, repetitions: int, _: str) -> None:
                 for each in (name, "openai"):
                     config = folder / "pipeline.yaml"
                     model = f"{{name: {WIRES[each][0]}, api_base: '{base}'}}"
-                    config.write_text(ONE.replace("{name: openai/gpt-4o-mini}", model), encoding="utf-8")
+                    config.write_text(
+                        ONE.replace("{name: openai/gpt-4o-mini}", model), encoding="utf-8"
+                    )
                     more = ("--no-cache", "--concurrency", "128")
-                    runs.append(measure(folder, config, data, *more, program=("-c", WITHOUT_LITELLM)))
+                    runs.append(
+                        measure(folder, config, data, *more, program=("-c", WITHOUT_LITELLM))
+                    )
                 found.append((runs[0].seconds / runs[1].seconds, runs[0].cpu_s / runs[1].cpu_s))
     finally:
         server.terminate()

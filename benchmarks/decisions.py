@@ -46,7 +46,10 @@ pipeline:
 def rows(count: int) -> list[dict[str, object]]:
     """Rows of some 200 tokens with five criteria."""
     criteria = [f"criterion {number}: the text is clear" for number in range(CRITERIA)]
-    return [{"id": number, "answer": f"{number} {WORDS}", "criteria": criteria} for number in range(count)]
+    return [
+        {"id": number, "answer": f"{number} {WORDS}", "criteria": criteria}
+        for number in range(count)
+    ]
 
 
 async def send(url: str, count: int, concurrent: int) -> None:
@@ -69,7 +72,13 @@ async def send(url: str, count: int, concurrent: int) -> None:
                 for number, criterion in enumerate(criteria, 1)
             }
             body = orjson.dumps({"model": "jev", "state": row["answer"], "questions": questions})
-            sending = client.post(target).headers(headers).body_bytes(body).timeout(timeout).build_streamed()
+            sending = (
+                client.post(target)
+                .headers(headers)
+                .body_bytes(body)
+                .timeout(timeout)
+                .build_streamed()
+            )
             async with sending as response:
                 answers = orjson.loads(bytes(await response.bytes()))["answers"]
             assert len(answers) == CRITERIA
@@ -86,7 +95,16 @@ def serve(latency_ms: float) -> tuple[subprocess.Popen[bytes], str]:
     script = SHARED / "bench" / "mock_decisions.py"
     if not script.is_file():
         raise SystemExit(f"there is no {script.name} in the shared folder; set VERDICT_SHARED")
-    command = [sys.executable, str(script), "--port", str(port), "--latency-ms", str(latency_ms), "--keep", "1"]
+    command = [
+        sys.executable,
+        str(script),
+        "--port",
+        str(port),
+        "--latency-ms",
+        str(latency_ms),
+        "--keep",
+        "1",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     for _ in range(100):
@@ -114,7 +132,9 @@ def main(repetitions: int, latency_ms: float, concurrent: int) -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             (folder / "pipeline.yaml").write_text(PIPELINE.format(url=url), encoding="utf-8")
-            (folder / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows(ROWS)), encoding="utf-8")
+            (folder / "data.jsonl").write_text(
+                "".join(json.dumps(row) + "\n" for row in rows(ROWS)), encoding="utf-8"
+            )
             run = [
                 sys.executable,
                 "-m",
@@ -139,7 +159,9 @@ def main(repetitions: int, latency_ms: float, concurrent: int) -> None:
         server.wait()
     own, other = statistics.median(ours), statistics.median(theirs)
     requests = stats["requests"] / (2 * repetitions)
-    print("| rows | questions | requests | latency ms | concurrent | bare client s | verdict s | ratio |")
+    print(
+        "| rows | questions | requests | latency ms | concurrent | bare client s | verdict s | ratio |"
+    )
     print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     print(
         f"| {ROWS:,} | {ROWS * CRITERIA:,} | {requests:,.0f} | {latency_ms:g} | {concurrent} | {other:.2f} | {own:.2f} | {own / other:.2f} |"
@@ -152,5 +174,7 @@ if __name__ == "__main__":
     else:
         given = [float(text) for text in sys.argv[1:]]
         main(
-            int(given[0]) if given else 3, given[1] if len(given) > 1 else 250, int(given[2]) if len(given) > 2 else 32
+            int(given[0]) if given else 3,
+            given[1] if len(given) > 1 else 250,
+            int(given[2]) if len(given) > 2 else 32,
         )

@@ -114,7 +114,11 @@ def triviaqa(order: tuple[str, ...]) -> tuple[list[dict[str, Any]], list[dict[st
     found = read_jsonl(DATA / "triviaqa_judges" / "judgements_v1.jsonl.gz")
     rows = [{"key": f"{row['exam_taker']}-{row['index']}"} for row in found]
     replies = [
-        {"id": key["key"], "unit": f"judge[{place}]", "reply": "true" if row["judges"][judge] else "false"}
+        {
+            "id": key["key"],
+            "unit": f"judge[{place}]",
+            "reply": "true" if row["judges"][judge] else "false",
+        }
         for key, row in zip(rows, found, strict=True)
         for place, judge in enumerate(order)
         if row["judges"].get(judge) is not None
@@ -141,7 +145,16 @@ def run(folder: Path, until: str, keys: Mapping[str, str], most: int) -> tuple[l
 
     text = PIPELINE.format(most=most, until=f"until: {until}" if until else "", **keys)
     (folder / "pipeline.yaml").write_text(text, encoding="utf-8")
-    words = ["run", "pipeline.yaml", "data.jsonl", "--replay", "replay.jsonl", "--out", "out", "--fresh"]
+    words = [
+        "run",
+        "pipeline.yaml",
+        "data.jsonl",
+        "--replay",
+        "replay.jsonl",
+        "--out",
+        "out",
+        "--fresh",
+    ]
     with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as printed:
         app([*words, "--json", "--quiet"], standalone_mode=False)
     votes = [
@@ -171,11 +184,17 @@ def replayed() -> Iterator[tuple[str, ...]]:
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
             for file, rows in zip(("data.jsonl", "replay.jsonl"), inputs(), strict=True):
-                (folder / file).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+                (folder / file).write_text(
+                    "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+                )
             full, calls = run(folder, "", keys, most)
             for confidence in ("0.9", "0.95", "0.99", "1"):
                 votes, made = run(folder, f"{{confidence: {confidence}}}", keys, most)
-                rows = [(one, other) for one, other in zip(votes, full, strict=True) if other is not None]
+                rows = [
+                    (one, other)
+                    for one, other in zip(votes, full, strict=True)
+                    if other is not None
+                ]
                 same = sum(one == other for one, other in rows)
                 share = f"{same / len(rows):.4f} ({same:,} of {len(rows):,})"
                 yield name, confidence, share, f"{calls:,} → {made:,}", f"{1 - made / calls:.1%}"

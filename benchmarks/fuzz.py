@@ -40,7 +40,15 @@ from verdict_cli.language.expressions.paths import ExpressionError, unresolved
 from verdict_cli.language.extractors.regex import RegexExtractor
 from verdict_cli.language.extractors.structured import StructuredOutputExtractor
 from verdict_cli.language.extractors.verdict import VerdictExtractor
-from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, RecordType, ScaleType, TextListType
+from verdict_cli.language.fields.types import (
+    INTEGER,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    RecordType,
+    ScaleType,
+    TextListType,
+)
 from verdict_cli.language.model_address import AddressError, parse_address
 from verdict_cli.language.prompts.jinja import compile_jinja
 from verdict_cli.language.prompts.placeholders import insert
@@ -60,14 +68,25 @@ from verdict_cli.storage.database.repair import is_sound, repair
 ROOT = Path(__file__).parents[1]
 SLOWEST_S = 10.0
 REQUEST = Request(Row(0, 0, {}), "judge", Model(name="gpt-4o"), (Message("user", "x"),))
-STREAMED = Request(Row(0, 0, {}), "judge", Model(name="gpt-4o"), (Message("user", "x"),), stream=True)
+STREAMED = Request(
+    Row(0, 0, {}), "judge", Model(name="gpt-4o"), (Message("user", "x"),), stream=True
+)
 RESPONSE = RecordType(
-    {"why": TEXT, "score": ScaleType(LIKERT), "n": INTEGER, "p": NUMBER, "ok": TRUTH, "items": TextListType()}
+    {
+        "why": TEXT,
+        "score": ScaleType(LIKERT),
+        "n": INTEGER,
+        "p": NUMBER,
+        "ok": TRUTH,
+        "items": TextListType(),
+    }
 )
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -105,7 +124,17 @@ def words(text: str) -> list[bytes]:
 YAML_WORDS = words(
     "&a *a << !!python/object:os.system !!binary | > --- ... %YAML {} [] ? : - # ' \" ${HOME} .. ../x ~ \0"
 )
-YAML_WORDS += [b"\n", b"\n  ", b"\t", b"\r\n", b"\xef\xbb\xbf", b"\xff", b"- [", b"{a: ", b"\xf0\x9f\x98\x80"]
+YAML_WORDS += [
+    b"\n",
+    b"\n  ",
+    b"\t",
+    b"\r\n",
+    b"\xef\xbb\xbf",
+    b"\xff",
+    b"- [",
+    b"{a: ",
+    b"\xf0\x9f\x98\x80",
+]
 CODE = words(
     "source.a source['a'] 1 0 -1 1e308 'a' \"b\" + - * / // % ** ~ ( ) [ ] { } , : . | == != < > and or not in is if else "
     "true none map(attribute='a') mean max min sum list join sort length round int float replace('a','bb') center(99999) "
@@ -114,7 +143,18 @@ CODE = words(
 TAGS = words(
     "{{ }} {% %} {# #} {%- -%} for x in source.l endfor if endif set macro endmacro call endcall block raw endraw"
 )
-TAGS += [b"<system>", b"<user>", b"</user>", b"\n", b"{source.a}", b"{source.a:", b"{previous", b"{unit", b"\\{", b"}"]
+TAGS += [
+    b"<system>",
+    b"<user>",
+    b"</user>",
+    b"\n",
+    b"{source.a}",
+    b"{source.a:",
+    b"{previous",
+    b"{unit",
+    b"\\{",
+    b"}",
+]
 
 
 def pipelines(text: bytes) -> None:
@@ -122,7 +162,9 @@ def pipelines(text: bytes) -> None:
     load_plan(parse_document(text, "fuzz.yaml"), ROOT / "configs")
 
 
-VALUES: dict[str, Any] = {"source": {"a": "text {{ 1 }} <user>", "n": 3, "l": [1, 2, "x"], "m": {"k": None}}}
+VALUES: dict[str, Any] = {
+    "source": {"a": "text {{ 1 }} <user>", "n": 3, "l": [1, 2, "x"], "m": {"k": None}}
+}
 
 
 def expressions(text: bytes) -> None:
@@ -205,7 +247,9 @@ def runs(content: bytes) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
         folder = Path(name)
         (folder / "p.yaml").write_text(RUN_CONFIG, encoding="utf-8")
-        rows = [{"id": index, "text": texts[index % len(texts)], "right": True} for index in range(3)]
+        rows = [
+            {"id": index, "text": texts[index % len(texts)], "right": True} for index in range(3)
+        ]
         _write_lines(folder / "data.jsonl", rows)
         replies = [
             {
@@ -232,7 +276,9 @@ def runs(content: bytes) -> None:
         ]
         for _ in range(2):
             done = CliRunner().invoke(app, [*map(str, command), "--quiet"])
-            if done.exception is not None and not isinstance(done.exception, SystemExit | VerdictError):
+            if done.exception is not None and not isinstance(
+                done.exception, SystemExit | VerdictError
+            ):
                 raise done.exception
             assert done.exit_code in (0, 1, 2, 3), done.output[-400:]
 
@@ -271,9 +317,17 @@ def addresses(text: bytes) -> None:
         return
     called = Url(spelled)
     bare = address.host.strip("[]")
-    assert (address.scheme, address.host, address.port) == (called.scheme, called.host_str, called.port), spelled
+    assert (address.scheme, address.host, address.port) == (
+        called.scheme,
+        called.host_str,
+        called.port,
+    ), spelled
     assert not called.username and not called.password, spelled
-    others = (urlsplit(spelled).hostname, httpx.URL(spelled).raw_host.decode(), URL(spelled).raw_host)
+    others = (
+        urlsplit(spelled).hostname,
+        httpx.URL(spelled).raw_host.decode(),
+        URL(spelled).raw_host,
+    )
     assert others == (bare,) * 3, (spelled, others)
 
 
@@ -283,8 +337,16 @@ def seeds_of_database() -> list[bytes]:
         path = Path(folder) / "run.db"
         with Database.open(path) as opened:
             for row in range(3):
-                opened.add_call(b"%d" % row, (row, "judge", "", 0, 0), "m", CallContent(Reply("four", "stop")))
-            opened.add_call(b"9", (9, "judge", "", 1, 2), "m", CallContent(None, error="slow"), failure="timeout")
+                opened.add_call(
+                    b"%d" % row, (row, "judge", "", 0, 0), "m", CallContent(Reply("four", "stop"))
+                )
+            opened.add_call(
+                b"9",
+                (9, "judge", "", 1, 2),
+                "m",
+                CallContent(None, error="slow"),
+                failure="timeout",
+            )
         return [path.read_bytes()]
 
 
@@ -375,7 +437,11 @@ CORPORA: dict[str, tuple[list[bytes], list[bytes]]] = {
 def memory_mib() -> float:
     """What the process holds now, in MiB; its peak where the system does not say."""
     try:
-        return int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * resource.getpagesize() / 2**20
+        return (
+            int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+            * resource.getpagesize()
+            / 2**20
+        )
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
@@ -462,7 +528,9 @@ def guided(name: str, seconds: float) -> bool:
 
 def main() -> None:
     """Runs the parts one after another."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--guided", action="store_true", help="by coverage, with atheris")
@@ -472,7 +540,8 @@ def main() -> None:
     warnings.simplefilter("ignore", HypothesisWarning)
     random.seed(0)
     print(
-        "| part | time | examples | failures | slowest example (CPU) | memory |\n|---|---|---|---|---|---|", flush=True
+        "| part | time | examples | failures | slowest example (CPU) | memory |\n|---|---|---|---|---|---|",
+        flush=True,
     )
     run = guided if chosen.guided else fuzz
     held = [run(name, chosen.seconds) for name in chosen.parts or PARTS]

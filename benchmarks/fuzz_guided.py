@@ -12,7 +12,9 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["verdict_cli", "yaml", "jinja2"], enable_loader_override=False):
+with atheris.instrument_imports(
+    include=["verdict_cli", "yaml", "jinja2"], enable_loader_override=False
+):
     import fuzz
 
 
@@ -40,7 +42,13 @@ def main() -> None:
             with contextlib.suppress(ValueError, RecursionError):
                 watch.give(json.loads(content))
 
-    flags = [f"-dict={folder / 'words'}", "-timeout=60", "-rss_limit_mb=3000", "-max_len=8192", "-verbosity=0"]
+    flags = [
+        f"-dict={folder / 'words'}",
+        "-timeout=60",
+        "-rss_limit_mb=3000",
+        "-max_len=8192",
+        "-verbosity=0",
+    ]
     flags.append(f"-artifact_prefix={folder}/")
     atheris.Setup([sys.argv[0], *flags, str(folder / "corpus")], one)
     atheris.Fuzz()

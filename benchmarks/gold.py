@@ -49,7 +49,9 @@ def judged(judge: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return tuple(np.array(found, dtype=np.float64).T)
 
 
-def labelled(said: np.ndarray, human: np.ndarray, doubt: np.ndarray, labels: int, draw: str, rng) -> GoldPairs:
+def labelled(
+    said: np.ndarray, human: np.ndarray, doubt: np.ndarray, labels: int, draw: str, rng
+) -> GoldPairs:
     """The rows with the labels of some, drawn this way."""
     truth, inclusion = np.full((2, len(said)), np.nan)
     if draw == "random":
@@ -86,7 +88,15 @@ def covered(subsets: int, of: GoldScope, draw: str) -> Iterator[tuple[str, ...]]
 
 
 if __name__ == "__main__":
-    head = ("Of", "Draw", "Judge", "Judge's value", "Human value", "Labels", *(f"`{name}`" for name in FIGURES))
+    head = (
+        "Of",
+        "Draw",
+        "Judge",
+        "Judge's value",
+        "Human value",
+        "Labels",
+        *(f"`{name}`" for name in FIGURES),
+    )
     print(f"| {' | '.join(head)} |\n|{' --- |' * len(head)}")
     draws = sys.argv[2:] or DRAWS
     for kind in get_args(GoldScope):

@@ -76,7 +76,11 @@ def label_shares(rng: np.random.Generator, cell: Parameters) -> Parameters:
     shares = np.full(k, (1 - rare) / (k - 1))
     shares[0] = rare
     low = 0.55 if cell["hard"] else 0.8
-    return {"shares": shares, "right": rng.uniform(low, 0.98, k), "second": rng.uniform(low, 0.98, k)}
+    return {
+        "shares": shares,
+        "right": rng.uniform(low, 0.98, k),
+        "second": rng.uniform(low, 0.98, k),
+    }
 
 
 def judged(u: Floats, given: Parameters) -> Columns:
@@ -122,14 +126,20 @@ def ratings_at(rng: np.random.Generator, cell: Parameters) -> Parameters:
     """Two ratings from 1 to 5 of a shared quality; at the ceiling 90 to 98% are fives."""
     noise = rng.uniform(0.4, 1.0)
     if cell["ceiling"]:
-        return {"middle": 4.5 + ndtri(rng.uniform(0.9, 0.98)) * math.sqrt(1 + noise**2), "noise": noise}
+        return {
+            "middle": 4.5 + ndtri(rng.uniform(0.9, 0.98)) * math.sqrt(1 + noise**2),
+            "noise": noise,
+        }
     return {"middle": rng.uniform(2, 4), "noise": noise}
 
 
 def rated_twice(u: Floats, given: Parameters) -> Columns:
     """Two ratings."""
     z = ndtri(np.clip(u, 1e-12, 1 - 1e-12))
-    return tuple(np.clip(np.round(given["middle"] + z[0] + given["noise"] * own), 1, 5) for own in (z[1], z[2]))
+    return tuple(
+        np.clip(np.round(given["middle"] + z[0] + given["noise"] * own), 1, 5)
+        for own in (z[1], z[2])
+    )
 
 
 def rated_twice_table(given: Parameters) -> tuple[Columns, Floats]:
@@ -143,7 +153,9 @@ def believed(u: Floats, given: Parameters) -> Columns:
     """Probabilities of a label that is as rare as the cell says, too sure of themselves by a slope."""
     positive = (u[0] < given["rare"]).astype(float)
     score = positive * given["gap"] + ndtri(np.clip(u[1], 1e-12, 1 - 1e-12))
-    return np.clip(np.round(expit(given["slope"] * _posterior(score, given)), 3), 0.001, 0.999), positive
+    return np.clip(
+        np.round(expit(given["slope"] * _posterior(score, given)), 3), 0.001, 0.999
+    ), positive
 
 
 def _posterior(score: Floats, given: Parameters) -> Floats:
@@ -156,9 +168,12 @@ def believed_table(given: Parameters) -> tuple[Columns, Floats]:
     scores = (cuts - logit(given["rare"]) + given["gap"] ** 2 / 2) / given["gap"]
     edges = np.concatenate([[-np.inf], scores, [np.inf]])
     likely = [
-        np.diff(ndtr(edges - mean)) * share for mean, share in ((0, 1 - given["rare"]), (given["gap"], given["rare"]))
+        np.diff(ndtr(edges - mean)) * share
+        for mean, share in ((0, 1 - given["rare"]), (given["gap"], given["rare"]))
     ]
-    return (np.tile(THOUSANDTHS, 2), np.repeat([0.0, 1.0], len(THOUSANDTHS))), np.concatenate(likely)
+    return (np.tile(THOUSANDTHS, 2), np.repeat([0.0, 1.0], len(THOUSANDTHS))), np.concatenate(
+        likely
+    )
 
 
 def beliefs(rng: np.random.Generator, cell: Parameters) -> Parameters:
@@ -212,7 +227,10 @@ def labels_of(target: Ints, prediction: Ints) -> dict[str, Statistic]:
     found = confusion.label_statistics(target, prediction, 6, None, False, beta=2)
     of_rare = confusion.label_statistics(target, prediction, 6, 0, False, beta=2)
     weighted = confusion.label_statistics(target, prediction, 6, None, False, "weighted")
-    found |= {f"{name} of a label": of_rare[name] for name in ("precision", "recall", "specificity", "f1", "f_beta")}
+    found |= {
+        f"{name} of a label": of_rare[name]
+        for name in ("precision", "recall", "specificity", "f1", "f_beta")
+    }
     found |= {f"{name}, weighted": weighted[name] for name in ("precision", "f1")}
     return found | {"fleiss_kappa": panel.fleiss_kappa(np.stack([target, prediction], axis=1))}
 
@@ -220,13 +238,21 @@ def labels_of(target: Ints, prediction: Ints) -> dict[str, Statistic]:
 def pairs_of(x: Floats, y: Floats) -> dict[str, Statistic]:
     """The metrics of two columns of numbers; `icc` and `icc_k` of them as two judges."""
     found = (
-        numbers.number_pairs(x, y) | ranks.rank_pairs(x, y) | panel.intraclass_correlations(np.stack([x, y], axis=1))
+        numbers.number_pairs(x, y)
+        | ranks.rank_pairs(x, y)
+        | panel.intraclass_correlations(np.stack([x, y], axis=1))
     )
     found["linear_weighted_kappa"] = numbers.linear_weighted_kappa(x, y)
     return found | {"ordinal_alpha": numbers.ordinal_alpha((x, y))}
 
 
-OF_LABELS = ("accuracy", "precision of a label", "recall of a label", "specificity of a label", "f1 of a label")
+OF_LABELS = (
+    "accuracy",
+    "precision of a label",
+    "recall of a label",
+    "specificity of a label",
+    "f1 of a label",
+)
 OF_LABELS += (
     "f_beta of a label",
     "balanced_accuracy",
@@ -236,8 +262,22 @@ OF_LABELS += (
     "f_beta",
     "precision, weighted",
 )
-OF_LABELS += ("f1, weighted", "mcc", "cohen_kappa", "gwet_ac1", "krippendorff_alpha", "fleiss_kappa")
-OF_NUMBERS = ("pearson", "spearman", "kendall", "krippendorff_alpha", "ordinal_alpha", "weighted_kappa")
+OF_LABELS += (
+    "f1, weighted",
+    "mcc",
+    "cohen_kappa",
+    "gwet_ac1",
+    "krippendorff_alpha",
+    "fleiss_kappa",
+)
+OF_NUMBERS = (
+    "pearson",
+    "spearman",
+    "kendall",
+    "krippendorff_alpha",
+    "ordinal_alpha",
+    "weighted_kappa",
+)
 OF_NUMBERS += ("linear_weighted_kappa", "icc", "icc_k", "mae", "rmse")
 FAMILIES: Mapping[str, Family] = {
     "labels": Family(label_shares, judged, labels_of, OF_LABELS, judged_table),
@@ -270,7 +310,12 @@ FAMILIES: Mapping[str, Family] = {
         ("mean", "variance"),
         lambda given: ((np.arange(1.0, 6.0),), given["likely"]),
     ),
-    "values": Family(no_parameters, valued, lambda x: numbers.number_values(x, False), ("mean", "median", "variance")),
+    "values": Family(
+        no_parameters,
+        valued,
+        lambda x: numbers.number_values(x, False),
+        ("mean", "median", "variance"),
+    ),
 }
 
 
@@ -280,7 +325,10 @@ LEVELS = np.array([0.6, 0.7, 0.8, 0.9, 0.95, 1.0])
 
 def rarely_said(rng: np.random.Generator, cell: Parameters) -> Parameters:
     """A label of a fifth of the rows, which the judge finds rarely."""
-    return {"shares": np.array([0.2, 0.8]), "right": np.array([rng.uniform(0.05, 0.4), rng.uniform(0.97, 0.998)])}
+    return {
+        "shares": np.array([0.2, 0.8]),
+        "right": np.array([rng.uniform(0.05, 0.4), rng.uniform(0.97, 0.998)]),
+    }
 
 
 def twelve_labels(rng: np.random.Generator, cell: Parameters) -> Parameters:
@@ -304,14 +352,20 @@ def leveled(u: Floats, given: Parameters) -> Columns:
 
 def leveled_table(given: Parameters) -> tuple[Columns, Floats]:
     """The population of `leveled`."""
-    weights = np.concatenate([given["likely"] * given["right"], given["likely"] * (1 - given["right"])])
+    weights = np.concatenate(
+        [given["likely"] * given["right"], given["likely"] * (1 - given["right"])]
+    )
     levels = given["levels"]
     return (np.tile(levels, 2), np.repeat([1.0, 0.0], len(levels))), weights
 
 
 def high_beliefs(rng: np.random.Generator, cell: Parameters) -> Parameters:
     """Classes so far apart that the ranking is nearly perfect."""
-    return {"rare": max(cell["rare"], 0.02), "gap": rng.uniform(2.3, 3.2), "slope": rng.uniform(0.8, 1.5)}
+    return {
+        "rare": max(cell["rare"], 0.02),
+        "gap": rng.uniform(2.3, 3.2),
+        "slope": rng.uniform(0.8, 1.5),
+    }
 
 
 def agreement_of(labels: int) -> Callable[..., dict[str, Statistic]]:
@@ -327,7 +381,11 @@ HOW_OFTEN /= HOW_OFTEN.sum()
 
 def worse_if_long(rng: np.random.Generator, cell: Parameters) -> Parameters:
     """How often the judge is right on either label of a short conversation, and how much less often of the longest."""
-    return {"shares": np.array([0.35, 0.65]), "right": rng.uniform(0.85, 0.97, 2), "less": rng.uniform(0.1, 0.4)}
+    return {
+        "shares": np.array([0.35, 0.65]),
+        "right": rng.uniform(0.85, 0.97, 2),
+        "less": rng.uniform(0.1, 0.4),
+    }
 
 
 def judged_by_size(u: Floats, given: Parameters) -> Columns:
@@ -364,7 +422,9 @@ def cleared(u: Floats, given: Parameters) -> Columns:
 def cleared_table(given: Parameters) -> tuple[Columns, Floats]:
     """The population of `cleared`, in steps of a thousandth."""
     high = 0.9 + (np.arange(100) + 0.5) / 1000
-    return (np.append(high, 0.0),), np.append(np.full(100, (1 - given["zeros"]) / 100), given["zeros"])
+    return (np.append(high, 0.0),), np.append(
+        np.full(100, (1 - given["zeros"]) / 100), given["zeros"]
+    )
 
 
 TEN = np.arange(1.0, 11.0)
@@ -385,7 +445,11 @@ def nearly_sure_levels(rng: np.random.Generator, cell: Parameters) -> Parameters
     error = rng.uniform(0.002, 0.05)
     inner = (1 - 2 * outer) / 3
     right = np.array([error, rng.uniform(0.05, 0.25), 0.5, rng.uniform(0.75, 0.95), 1 - error])
-    return {"levels": FEW_LEVELS, "right": right, "likely": np.array([outer, inner, inner, inner, outer])}
+    return {
+        "levels": FEW_LEVELS,
+        "right": right,
+        "likely": np.array([outer, inner, inner, inner, outer]),
+    }
 
 
 def unequal_recalls(rng: np.random.Generator, cell: Parameters) -> Parameters:
@@ -409,13 +473,25 @@ FAMILIES = {
     "rare predictions": Family(rarely_said, judged, agreement_of(2), BEYOND_CHANCE, judged_table),
     "twelve labels": Family(twelve_labels, judged, agreement_of(12), BEYOND_CHANCE, judged_table),
     "verbal probabilities": Family(
-        one_wrong_level, leveled, probability.probability_statistics, ("brier", "log_loss", "ece"), leveled_table
+        one_wrong_level,
+        leveled,
+        probability.probability_statistics,
+        ("brier", "log_loss", "ece"),
+        leveled_table,
     ),
     "nearly perfect ranking": Family(
-        high_beliefs, believed, probability.probability_statistics, ("auroc", "average_precision"), believed_table
+        high_beliefs,
+        believed,
+        probability.probability_statistics,
+        ("auroc", "average_precision"),
+        believed_table,
     ),
     "size and quality": Family(
-        worse_if_long, judged_by_size, label_of_two, ("accuracy", "f1 of a label", "cohen_kappa"), judged_by_size_table
+        worse_if_long,
+        judged_by_size,
+        label_of_two,
+        ("accuracy", "f1 of a label", "cohen_kappa"),
+        judged_by_size_table,
     ),
     "near an end": Family(
         near_an_end,
@@ -425,12 +501,22 @@ FAMILIES = {
         lambda given: ((TEN,), given["likely"]),
     ),
     "nearly sure levels": Family(
-        nearly_sure_levels, leveled, probability.probability_statistics, ("brier", "log_loss", "ece"), leveled_table
+        nearly_sure_levels,
+        leveled,
+        probability.probability_statistics,
+        ("brier", "log_loss", "ece"),
+        leveled_table,
     ),
     "unequal recalls": Family(
-        unequal_recalls, judged, weighted_averages, ("precision", "f1", "f_beta", "cohen_kappa"), judged_table
+        unequal_recalls,
+        judged,
+        weighted_averages,
+        ("precision", "f1", "f_beta", "cohen_kappa"),
+        judged_table,
     ),
-    "clear scores": Family(clear_scores, cleared, lambda x: numbers.number_values(x, False), ("mean",), cleared_table),
+    "clear scores": Family(
+        clear_scores, cleared, lambda x: numbers.number_values(x, False), ("mean",), cleared_table
+    ),
 }
 FURTHER = 100_000
 """Cells from this index on are of the families that were added later: the designs of the others stay as they were."""
@@ -450,7 +536,9 @@ def draw_cell(seed: int, index: int) -> Parameters:
     most = min(200, n // 2)
     fewest = 20 if clustering == "sizes" else 5
     clusters = (
-        0 if clustering == "independent" else round(math.exp(rng.uniform(math.log(fewest), math.log(max(most, 5)))))
+        0
+        if clustering == "independent"
+        else round(math.exp(rng.uniform(math.log(fewest), math.log(max(most, 5)))))
     )
     return {
         "index": index,
@@ -485,7 +573,9 @@ def cluster_of(cell: Parameters, rng: np.random.Generator) -> Ints | None:
     return np.concatenate([np.arange(k), rest])
 
 
-def draw_sample(cell: Parameters, seed: int) -> tuple[Columns, Ints | None, Parameters, np.random.Generator]:
+def draw_sample(
+    cell: Parameters, seed: int
+) -> tuple[Columns, Ints | None, Parameters, np.random.Generator]:
     """The columns of one sample, the rows' clusters, and the parameters of its population."""
     rng = np.random.default_rng([seed, cell["index"], 7])
     family = FAMILIES[cell["family"]]
@@ -509,10 +599,15 @@ def true_values(cell: Parameters, given: Parameters) -> dict[str, float]:
     columns, weights = family.table(given)
     sides = [columns] if not family.paired else [(columns[0], said) for said in columns[1:]]
     each = [
-        {name: float(one.at(1e9 * weights[None, :])[0]) for name, one in family.statistics(*side).items()}
+        {
+            name: float(one.at(1e9 * weights[None, :])[0])
+            for name, one in family.statistics(*side).items()
+        }
         for side in sides
     ]
-    return {name: each[-1][name] - (each[0][name] if family.paired else 0.0) for name in family.metrics}
+    return {
+        name: each[-1][name] - (each[0][name] if family.paired else 0.0) for name in family.metrics
+    }
 
 
 @cache
@@ -525,8 +620,15 @@ def _large(name: str, shape: str, rare: float) -> dict[str, float]:
         from scipy.stats import kendalltau, spearmanr
 
         some = slice(0, 200_000)
-        spread = {"student": 3.0, "normal": 1.0, "exponential": 1.0, "lognormal": math.e * (math.e - 1)}[shape]
-        square = {"student": 3.0, "normal": 10.0, "exponential": 2.0, "lognormal": math.exp(2)}[shape]
+        spread = {
+            "student": 3.0,
+            "normal": 1.0,
+            "exponential": 1.0,
+            "lognormal": math.e * (math.e - 1),
+        }[shape]
+        square = {"student": 3.0, "normal": 10.0, "exponential": 2.0, "lognormal": math.exp(2)}[
+            shape
+        ]
         return {
             "pearson": 1 / math.sqrt(1 + 0.25 * spread),
             "spearman": float(spearmanr(x, y)[0]),
@@ -535,20 +637,29 @@ def _large(name: str, shape: str, rare: float) -> dict[str, float]:
             "rmse": 0.5 * math.sqrt(square),
         }
     (x,) = columns
-    mean = {"normal": 3.0, "exponential": 1.0, "lognormal": math.exp(0.5), "student": 0.0}.get(shape, rare)
+    mean = {"normal": 3.0, "exponential": 1.0, "lognormal": math.exp(0.5), "student": 0.0}.get(
+        shape, rare
+    )
     spread = {"student": 3.0, "lognormal": math.e * (math.e - 1)}.get(shape, float(x.var()))
     return {"mean": mean, "median": float(np.median(x)), "variance": spread}
 
 
-def metrics_of(cell: Parameters, columns: Columns, sample: Sample, draw: Draw) -> dict[str, MetricValue]:
+def metrics_of(
+    cell: Parameters, columns: Columns, sample: Sample, draw: Draw
+) -> dict[str, MetricValue]:
     """The metrics of a sample with their intervals, or the differences of the two judges' metrics."""
     family = FAMILIES[cell["family"]]
     at = tuple(column[sample.first] for column in columns)
     if not family.paired:
         statistics = family.statistics(*at)
-        return metrics_with_intervals({name: statistics[name] for name in family.metrics}, sample, draw)
+        return metrics_with_intervals(
+            {name: statistics[name] for name in family.metrics}, sample, draw
+        )
     first, second = (family.statistics(at[0], said) for said in at[1:])
-    return {name: paired_metric_value(first[name], second[name], sample, draw) for name in family.metrics}
+    return {
+        name: paired_metric_value(first[name], second[name], sample, draw)
+        for name in family.metrics
+    }
 
 
 def run_cell(cell: Parameters, simulations: int, seed: int) -> dict[str, Any]:
@@ -576,7 +687,13 @@ def run_cell(cell: Parameters, simulations: int, seed: int) -> dict[str, Any]:
             counts[1] += bool(one.low - 1e-9 <= truth[name] <= one.high + 1e-9)
             counts[2] += bool(truth[name] < one.low - 1e-9)
             counts[3] += bool(truth[name] > one.high + 1e-9)
-    return {**cell, "simulations": simulations, "benign": benign, "metrics": found, "warnings": warnings}
+    return {
+        **cell,
+        "simulations": simulations,
+        "benign": benign,
+        "metrics": found,
+        "warnings": warnings,
+    }
 
 
 def _benign(cell: Parameters, columns: Columns, sample: Sample) -> bool:
@@ -606,7 +723,10 @@ def _benign(cell: Parameters, columns: Columns, sample: Sample) -> bool:
         return not cell["ceiling"] and cell["n"] >= ENOUGH
     if cell["family"] == "clear scores":
         return False  # a ceiling
-    return cell["shape"] not in ("zeros", "binary") or cell["n"] * min(cell["rare"], 1 - cell["rare"]) >= ENOUGH
+    return (
+        cell["shape"] not in ("zeros", "binary")
+        or cell["n"] * min(cell["rare"], 1 - cell["rare"]) >= ENOUGH
+    )
 
 
 def strata(row: Mapping[str, Any]) -> str:
@@ -657,12 +777,17 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
             rate = f"{100 * warned / total:.0f}%" if total else "–"
             easy_rate = f"{100 * easy / easy_total:.0f}%" if easy_total else "–"
             of_warned = f"{100 * doubted_held / doubted:.1f}" if doubted >= LEAST_SHOWN else "–"
-            lines.append(f"|{family}|`{name}`|{'|'.join(shown)}|{end}|{rate}|{easy_rate}|{of_warned}|")
-    judged = (
-        f"(below 93%, or with more than 5% on one side, by more than chance at one in a hundred){':' if low else '.'}"
+            lines.append(
+                f"|{family}|`{name}`|{'|'.join(shown)}|{end}|{rate}|{easy_rate}|{of_warned}|"
+            )
+    judged = f"(below 93%, or with more than 5% on one side, by more than chance at one in a hundred){':' if low else '.'}"
+    count = (
+        f"{len(rows)} designs, {cells} cells with {LEAST_SHOWN} or more samples without a warning"
     )
-    count = f"{len(rows)} designs, {cells} cells with {LEAST_SHOWN} or more samples without a warning"
-    lines += ["", f"{count}; {len(low) or 'none'} {'is' if len(low) < 2 else 'are'} too low {judged}"]
+    lines += [
+        "",
+        f"{count}; {len(low) or 'none'} {'is' if len(low) < 2 else 'are'} too low {judged}",
+    ]
     if low:
         lines += ["", *(f"- {each}" for each in low)]
     return "\n".join([*lines, "", *warning_table(rows)])
@@ -676,8 +801,13 @@ def warning_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         counts: Counter[str] = Counter()
         for row in some:
             counts.update(row["warnings"])
-        parts.append((counts, sum(sum(one[0] + one[4] for one in row["metrics"].values()) for row in some)))
-    lines = ["| Warning, or why there is no interval | all designs | enough rows |", "| --- | ---: | ---: |"]
+        parts.append(
+            (counts, sum(sum(one[0] + one[4] for one in row["metrics"].values()) for row in some))
+        )
+    lines = [
+        "| Warning, or why there is no interval | all designs | enough rows |",
+        "| --- | ---: | ---: |",
+    ]
     for text in sorted(parts[0][0], key=lambda text: (-parts[0][0][text], text)):
         shares = (f"{100 * counts[text] / total:.1f}%" if total else "–" for counts, total in parts)
         lines.append(f"| {text} | {' | '.join(shares)} |")
@@ -691,8 +821,13 @@ def _beyond(share: float, least: float, n: int) -> bool:
 def _design(row: Mapping[str, Any]) -> str:
     parts = [f"{row['n']} rows"]
     if row["clusters"]:
-        parts.append(f"{row['clusters']} clusters ({row['clustering']}, correlation {row['correlation']})")
-    if row["family"] in ("labels", "two judges", "probabilities") or row["shape"] in ("zeros", "binary"):
+        parts.append(
+            f"{row['clusters']} clusters ({row['clustering']}, correlation {row['correlation']})"
+        )
+    if row["family"] in ("labels", "two judges", "probabilities") or row["shape"] in (
+        "zeros",
+        "binary",
+    ):
         parts.append(f"rarest {100 * row['rare']:.1f}%")
     if row["family"] in ("labels", "two judges"):
         parts.append(f"{row['labels']} labels, judge {'55' if row['hard'] else '80'} to 98%")
@@ -705,23 +840,37 @@ def _design(row: Mapping[str, Any]) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     """Run a part of the cells, or print the table of parts that have run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cells", type=int, default=420)
-    parser.add_argument("--further", type=int, default=60, help="cells of the families that were added later")
+    parser.add_argument(
+        "--further", type=int, default=60, help="cells of the families that were added later"
+    )
     parser.add_argument("--simulations", type=int, default=500)
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument("--part", default="1/1", help="i/n: the i-th of n parts")
     parser.add_argument("--family", help="cells of this family only")
-    parser.add_argument("--out", type=Path, help="a JSON line for each cell; default: print the tables")
+    parser.add_argument(
+        "--out", type=Path, help="a JSON line for each cell; default: print the tables"
+    )
     parser.add_argument("--table", nargs="+", type=Path, help="print the tables of these files")
     given = parser.parse_args(arguments)
     if given.table:
-        print(table([json.loads(line) for file in given.table for line in file.read_text().splitlines()]))
+        print(
+            table(
+                [json.loads(line) for file in given.table for line in file.read_text().splitlines()]
+            )
+        )
         return
     part, parts = map(int, given.part.split("/"))
     indices = [*range(given.cells), *range(FURTHER, FURTHER + given.further)]
     cells = (draw_cell(given.seed, index) for index in indices[part - 1 :: parts])
-    found = (run_cell(cell, given.simulations, given.seed) for cell in cells if given.family in (None, cell["family"]))
+    found = (
+        run_cell(cell, given.simulations, given.seed)
+        for cell in cells
+        if given.family in (None, cell["family"])
+    )
     if given.out is None:
         print(table([*found]))
         return

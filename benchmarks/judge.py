@@ -57,9 +57,15 @@ def main() -> None:
             "the pipeline itself, in one loop": bare(pipeline),
             "`judge(row)`": microseconds(lambda count: [judge(ROW) for _ in range(count)]),
             "`await judge.acall(row)`": microseconds(lambda count: asyncio.run(awaited(count))),
-            "`judge.acall`, 500 concurrent": microseconds(lambda count: asyncio.run(together(count))),
-            "`judge.reward(rows)`, 500 rows": microseconds(lambda count: judge.reward([ROW] * count)),
-            "`Pipeline.run(row)`": microseconds(lambda count: [pipeline.run(ROW) for _ in range(count)], 100),
+            "`judge.acall`, 500 concurrent": microseconds(
+                lambda count: asyncio.run(together(count))
+            ),
+            "`judge.reward(rows)`, 500 rows": microseconds(
+                lambda count: judge.reward([ROW] * count)
+            ),
+            "`Pipeline.run(row)`": microseconds(
+                lambda count: [pipeline.run(ROW) for _ in range(count)], 100
+            ),
         }
     own = ways["the pipeline itself, in one loop"]
     print("| Method | µs a row | Of it outside the pipeline |")

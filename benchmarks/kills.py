@@ -97,7 +97,11 @@ def killed(
     draw = random.Random(kills)
     data = folder / "data.jsonl"
     texts = [f"text {n}" for n in range(rows)]
-    lines = [{"texts": []}, {"texts": texts}, {"texts": []}] if each else [{"text": text} for text in texts]
+    lines = (
+        [{"texts": []}, {"texts": texts}, {"texts": []}]
+        if each
+        else [{"text": text} for text in texts]
+    )
     data.write_text("".join(json.dumps(line) + "\n" for line in lines))
     settings = ["--concurrency", str(concurrency), "--quiet", *flags]
     for name, url in zip(("whole", "killed"), urls, strict=True):
@@ -106,7 +110,9 @@ def killed(
     done = 0
     while True:
         before = stats(urls[1])["requests"]
-        process = _started(folder, "killed", data, settings, f"{store}/killed" if store else "killed")
+        process = _started(
+            folder, "killed", data, settings, f"{store}/killed" if store else "killed"
+        )
         if done < kills:
             _wait(process, urls[1], before + draw.randrange(2 * rows // kills))
             sleep(draw.random() * 2 * LATENCY_S)
@@ -120,7 +126,9 @@ def killed(
         raise SystemExit(f"the undisturbed run ended with {whole.returncode}")
     if store:
         (folder / "killed").mkdir()
-        RemoteFolder.at(f"{store}/killed").get("results.parquet", folder / "killed" / "results.parquet")
+        RemoteFolder.at(f"{store}/killed").get(
+            "results.parquet", folder / "killed" / "results.parquet"
+        )
     return Counts(
         kills=done,
         calls=counted["distinct_bodies"],
@@ -137,8 +145,20 @@ def stats(url: str) -> dict[str, Any]:
         return dict(json.load(answer))
 
 
-def _started(folder: Path, name: str, data: Path, settings: Sequence[str], out: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "verdict_cli", "run", f"{name}.yaml", str(data), "--out", out, *settings]
+def _started(
+    folder: Path, name: str, data: Path, settings: Sequence[str], out: str
+) -> subprocess.Popen[bytes]:
+    command = [
+        sys.executable,
+        "-m",
+        "verdict_cli",
+        "run",
+        f"{name}.yaml",
+        str(data),
+        "--out",
+        out,
+        *settings,
+    ]
     cache = {"VERDICT_CACHE_DIR": str(folder / f"cache-{name}"), "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(command, cwd=folder, env=os.environ | cache, stdout=subprocess.DEVNULL)
 
@@ -161,7 +181,11 @@ def _servers(count: int) -> Iterator[list[str]]:
     command = [sys.executable, str(script), "--port", "0", *SERVER]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(count)]
     try:
-        yield [process.stdout.readline().rpartition(" ")[2].strip() for process in processes if process.stdout]
+        yield [
+            process.stdout.readline().rpartition(" ")[2].strip()
+            for process in processes
+            if process.stdout
+        ]
     finally:
         for process in processes:
             process.terminate()
@@ -179,7 +203,10 @@ def _store() -> Iterator[str]:
     server.start()
     host, port = server.get_host_and_port()
     keys = {"AWS_ACCESS_KEY_ID": "loopback", "AWS_SECRET_ACCESS_KEY": "loopback"}
-    os.environ |= keys | {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_DEFAULT_REGION": "us-east-1"}
+    os.environ |= keys | {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
     try:
         fsspec.filesystem("s3").mkdir("kills")
         yield "s3://kills"
@@ -189,7 +216,9 @@ def _store() -> Iterator[str]:
 
 def main(kills: int) -> int:
     """Prints the table."""
-    print("| run | kills | calls | repeated | of them in flight at the server | at most | same table |")
+    print(
+        "| run | kills | calls | repeated | of them in flight at the server | at most | same table |"
+    )
     print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
     held = True
     cases: list[tuple[str, tuple[str, ...], AbstractContextManager[str]]]

@@ -53,7 +53,9 @@ def make(path: Path) -> None:
     single = ["▁" if code == 32 else chr(code) for code in range(32, 127)]
     tokens = special + [f"<0x{byte:02X}>" for byte in range(256)] + single
     kind = gguf.TokenType
-    kinds = [kind.UNKNOWN, kind.CONTROL, kind.CONTROL] + [kind.BYTE] * 256 + [kind.NORMAL] * len(single)
+    kinds = (
+        [kind.UNKNOWN, kind.CONTROL, kind.CONTROL] + [kind.BYTE] * 256 + [kind.NORMAL] * len(single)
+    )
     writer = gguf.GGUFWriter(str(path), "llama")
     writer.add_name("tiny")
     writer.add_context_length(4096)
@@ -72,7 +74,9 @@ def make(path: Path) -> None:
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
     writer.add_unk_token_id(0)
-    writer.add_chat_template("{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant: ")
+    writer.add_chat_template(
+        "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant: "
+    )
     draw = np.random.default_rng(0)
 
     def weights(*shape: int, scale: float = 0.5) -> Any:
@@ -135,7 +139,17 @@ def judged(folder: Path, name: str, pipeline: str, port: int, tokens: int) -> li
     config, data, out = folder / f"{name}.yaml", folder / "rows.jsonl", folder / name
     config.write_text(pipeline.format(name=name, port=port, tokens=tokens))
     data.write_text("".join(json.dumps({"text": f"text {place}"}) + "\n" for place in range(ROWS)))
-    command = [sys.executable, "-m", "verdict_cli", "run", str(config), str(data), "--out", str(out), "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "verdict_cli",
+        "run",
+        str(config),
+        str(data),
+        "--out",
+        str(out),
+        "--quiet",
+    ]
     command += ["--concurrency", "8", "--json"]
     start = time.perf_counter()
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -147,14 +161,20 @@ def judged(folder: Path, name: str, pipeline: str, port: int, tokens: int) -> li
     results = parquet.read_table(out / "results.parquet").to_pylist()
     calls = parquet.read_table(out / "calls.parquet").to_pylist()
     failures = Counter(row["failure.kind"] for row in results if row["status"] != "ok")
-    print(f"rows read: {sum(row['status'] == 'ok' for row in results)} of {len(results)}; failed: {dict(failures)}")
-    print(f"calls: {len(calls)}; failed: {dict(Counter(call['failure'] for call in calls if call['failure']))}")
+    print(
+        f"rows read: {sum(row['status'] == 'ok' for row in results)} of {len(results)}; failed: {dict(failures)}"
+    )
+    print(
+        f"calls: {len(calls)}; failed: {dict(Counter(call['failure'] for call in calls if call['failure']))}"
+    )
     print(f"finish reasons: {dict(Counter(call['finish_reason'] for call in calls))}")
     print(f"parameters: {calls[0]['params']}")
     print(f"tokens: {sum(call['prompt_tokens'] or 0 for call in calls)} in, "
           f"{sum(call['completion_tokens'] or 0 for call in calls)} out")  # fmt: skip
     read = next((row for row in results if row["status"] == "ok"), None)
-    print(f"first output: {read and {key: value for key, value in read.items() if key.startswith('judge.')}}")
+    print(
+        f"first output: {read and {key: value for key, value in read.items() if key.startswith('judge.')}}"
+    )
     print(f"its reply: {calls[0]['reply']!r}")
     if calls[0]["error"]:
         print(f"its error: {calls[0]['error']}")
@@ -184,7 +204,9 @@ def main() -> None:
             judged(folder, "structured", STRUCTURED, port, 400)
             calls = judged(folder, "probability", PROBABILITY, port, 8)
             positions = json.loads(calls[0]["logprobs"] or "[]")
-            print(f"log-probabilities: {len(positions)} positions, {len(positions[0])} alternatives at the first")
+            print(
+                f"log-probabilities: {len(positions)} positions, {len(positions[0])} alternatives at the first"
+            )
         except SystemExit:
             print((folder / "server.log").read_text(errors="replace")[-3000:], file=sys.stderr)
             raise

@@ -93,7 +93,11 @@ class LoopbackServer:
                     return
                 self.sent.append(monotonic())
                 content = json.dumps(body).encode()
-                named = {"Content-Type": "application/json", "Content-Length": str(len(content)), **headers}
+                named = {
+                    "Content-Type": "application/json",
+                    "Content-Length": str(len(content)),
+                    **headers,
+                }
                 lines_sent = "".join(f"{name}: {value}\r\n" for name, value in named.items())
                 writer.write(f"HTTP/1.1 {status}\r\n{lines_sent}\r\n".encode() + content)
                 await writer.drain()
@@ -123,6 +127,8 @@ async def _serve(latency_s: float) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--latency-s", type=float, default=0.2)
     asyncio.run(_serve(parser.parse_args().latency_s))

@@ -47,12 +47,26 @@ def main(folder: Path) -> None:
     labelled = [{**row, "label": one["label"]} for row, one in zip(rows, labels, strict=True)]
     (folder / "pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
     for name, content in (("data.jsonl", labelled), ("replay.jsonl", replies)):
-        (folder / name).write_text("".join(f"{json.dumps(one)}\n" for one in content), encoding="utf-8")
-    run = ["run", "pipeline.yaml", "data.jsonl", "--replay", "replay.jsonl", "--out", "pilot", "--quiet"]
+        (folder / name).write_text(
+            "".join(f"{json.dumps(one)}\n" for one in content), encoding="utf-8"
+        )
+    run = [
+        "run",
+        "pipeline.yaml",
+        "data.jsonl",
+        "--replay",
+        "replay.jsonl",
+        "--out",
+        "pilot",
+        "--quiet",
+    ]
     with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
         app(run, standalone_mode=False)
     with contextlib.chdir(folder):
-        app(["plan", "pipeline.yaml", "data.jsonl", "--half-width", "0.02", "--pilot", "pilot"], standalone_mode=False)
+        app(
+            ["plan", "pipeline.yaml", "data.jsonl", "--half-width", "0.02", "--pilot", "pilot"],
+            standalone_mode=False,
+        )
     sys.stdout.flush()
 
 

@@ -19,7 +19,10 @@ from pathlib import Path
 from calls import ONE, against
 from rows import PIPELINE, make, measure
 
-CASES = (("baseline/lexical", PIPELINE, None, 20_000, 64), ("server that answers immediately", ONE, 0.0, 8_000, 512))
+CASES = (
+    ("baseline/lexical", PIPELINE, None, 20_000, 64),
+    ("server that answers immediately", ONE, 0.0, 8_000, 512),
+)
 
 
 def at_once(folder: Path, config: Path, data: list[Path], concurrency: int) -> tuple[float, float]:
@@ -29,7 +32,9 @@ def at_once(folder: Path, config: Path, data: list[Path], concurrency: int) -> t
     for place in places:
         place.mkdir(exist_ok=True)
     with ThreadPoolExecutor(len(data)) as threads:
-        runs = list(threads.map(lambda place, file: measure(place, config, file, *more), places, data))
+        runs = list(
+            threads.map(lambda place, file: measure(place, config, file, *more), places, data)
+        )
     return max(run.seconds for run in runs), sum(run.cpu_s for run in runs)
 
 
@@ -52,7 +57,12 @@ def main(repetitions: int) -> None:
                 for way, files in zip(ways, ([whole], halves), strict=True):
                     way.append(at_once(folder, config, files, concurrency))
         cells = [statistics.median(run[what] for run in way) for what in (0, 1) for way in ways]
-        print("|", " | ".join([label, f"{rows:,}", *(f"{cell:.1f}" for cell in cells)]), "|", flush=True)
+        print(
+            "|",
+            " | ".join([label, f"{rows:,}", *(f"{cell:.1f}" for cell in cells)]),
+            "|",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -91,7 +91,11 @@ class StepCache:
         into.tokens += tokens
         into.cached += cached
         into.charged += tokens - cached * (1 - self.read_at)
-        return {"prompt_tokens": tokens, "completion_tokens": 8, "prompt_tokens_details": {"cached_tokens": cached}}
+        return {
+            "prompt_tokens": tokens,
+            "completion_tokens": 8,
+            "prompt_tokens_details": {"cached_tokens": cached},
+        }
 
     def remember(self, body: Mapping[str, Any]) -> None:
         self.known.update(digest for _, digest in self._prefixes(self._text(body)))
@@ -134,13 +138,18 @@ class MarkedCache:
         }
 
     def remember(self, body: Mapping[str, Any]) -> None:
-        self.known.update(digest for size, marked, digest in self._blocks(body) if marked and size >= self.least)
+        self.known.update(
+            digest for size, marked, digest in self._blocks(body) if marked and size >= self.least
+        )
 
     def _blocks(self, body: Mapping[str, Any]) -> Iterator[tuple[int, bool, bytes]]:
         """(tokens up to its end, whether it is marked, digest up to its end) of each block."""
         digest = hashlib.sha256(json.dumps(body.get("output_config")).encode())
         chars = 0
-        for content in (body.get("system", []), *(message["content"] for message in body["messages"])):
+        for content in (
+            body.get("system", []),
+            *(message["content"] for message in body["messages"]),
+        ):
             for block in content:
                 chars += len(block["text"])
                 digest.update(block["text"].encode())
@@ -170,10 +179,18 @@ class PrefixServer(LoopbackServer):
         usage = self.cache.bill(request, self.billed)
         await asyncio.sleep(self._random.uniform(0.04, 0.16))
         self.cache.remember(request)
-        text = '{"explanation": "It is clear.", "score": 4}' if '"explanation"' in body.decode() else '{"score": 4}'
+        text = (
+            '{"explanation": "It is clear.", "score": 4}'
+            if '"explanation"' in body.decode()
+            else '{"score": 4}'
+        )
         if path.endswith("/messages"):
             content = [{"type": "text", "text": text}]
-            return "200 OK", {}, {"model": "m", "content": content, "stop_reason": "end_turn", "usage": usage}
+            return (
+                "200 OK",
+                {},
+                {"model": "m", "content": content, "stop_reason": "end_turn", "usage": usage},
+            )
         choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         return "200 OK", {}, {"model": "m", "choices": [choice], "usage": usage}
 
@@ -184,17 +201,36 @@ async def measure(name: str, mode: str, rows: int, folder: Path) -> tuple[Bill, 
     server = PrefixServer(make())
     listening, port = await server.serve()
     version = "" if name == "anthropic" else "/v1"
-    (folder / "cached.yaml").write_text(CONFIG.format(model=model, port=port, version=version, mode=mode))
+    (folder / "cached.yaml").write_text(
+        CONFIG.format(model=model, port=port, version=version, mode=mode)
+    )
     words = random.Random(7)
     texts = [
-        " ".join("".join(words.choices("abcdefghij", k=4)) for _ in range(tokens * CHARS_A_TOKEN // 5))
+        " ".join(
+            "".join(words.choices("abcdefghij", k=4)) for _ in range(tokens * CHARS_A_TOKEN // 5)
+        )
         for _ in range(rows)
     ]
     (folder / "rows.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    command = ["run", "cached.yaml", "rows.jsonl", "--out", f"out-{mode}", "--no-cache", "--json", "--yes"]
+    command = [
+        "run",
+        "cached.yaml",
+        "rows.jsonl",
+        "--out",
+        f"out-{mode}",
+        "--no-cache",
+        "--json",
+        "--yes",
+    ]
     started = asyncio.get_running_loop().time()
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "verdict_cli", *command, "--quiet", cwd=folder, stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        "-m",
+        "verdict_cli",
+        *command,
+        "--quiet",
+        cwd=folder,
+        stdout=asyncio.subprocess.PIPE,
     )
     output, _ = await process.communicate()
     listening.close()
@@ -207,7 +243,9 @@ async def measure(name: str, mode: str, rows: int, folder: Path) -> tuple[Bill, 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=100)
     rows = parser.parse_args().rows
     print("| cache | prompt_cache | calls | hits | possible | cached tokens | input cost | s |")

@@ -71,7 +71,9 @@ class LimitedServer(LoopbackServer):
         count = int(0.99 * len(self.answered))
         took_s = sorted(self.answered)[count - 1] - self.started
         if self.at_once < math.inf:
-            mean_s = self.median_s * math.exp((math.log(self.p99_s / self.median_s) / 2.326) ** 2 / 2)
+            mean_s = self.median_s * math.exp(
+                (math.log(self.p99_s / self.median_s) / 2.326) ** 2 / 2
+            )
             return count * mean_s / self.at_once / took_s
         return (count - self.burst) / self.rate / took_s
 
@@ -115,7 +117,9 @@ async def judge(
     """Judge so many rows by the server, with the command's defaults: the exit code, and what it printed."""
     listening, port = await server.serve()
     (folder / "limited.yaml").write_text(CONFIG.format(port=port, keys=keys))
-    (folder / "rows.jsonl").write_text("".join(json.dumps({"text": f"text {n}"}) + "\n" for n in range(rows)))
+    (folder / "rows.jsonl").write_text(
+        "".join(json.dumps({"text": f"text {n}"}) + "\n" for n in range(rows))
+    )
     command = ["run", "limited.yaml", "rows.jsonl", "--out", "out", "--no-cache", *flags]
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -144,7 +148,9 @@ ROWS = {"silent": 250, "headers": 1500, "small-burst": 1500, "storm": 1500, "at-
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("cases", nargs="*", choices=[*CASES, []], help="all of them by default")
     parser.add_argument("--rows", type=int, help="instead of the case's own number")
     options = parser.parse_args()
@@ -158,9 +164,13 @@ def main() -> None:
         if code:
             print(output)
         share = f"{server.share_used():.1%} of the limit used" if server.answered else ""
-        print(f"{case}: exit code {code}, answered {len(server.answered)} of {rows}, refused {server.refused}, {share}")
+        print(
+            f"{case}: exit code {code}, answered {len(server.answered)} of {rows}, refused {server.refused}, {share}"
+        )
         if case == "storm":
-            print(f"storm: accepted in each second after it, of {server.rate:g}: {server.after_storm()}")
+            print(
+                f"storm: accepted in each second after it, of {server.rate:g}: {server.after_storm()}"
+            )
 
 
 if __name__ == "__main__":

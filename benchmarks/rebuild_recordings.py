@@ -61,7 +61,9 @@ def every_second_line(sources: Sources) -> bytes:
 
 def one_task(sources: Sources) -> bytes:
     """Of ReaLMistake's published values those of one task, each on a line of its own without indentation."""
-    return json.dumps({REALMISTAKE_TASK: json.loads(copy(sources))[REALMISTAKE_TASK]}, indent=0).encode()
+    return json.dumps(
+        {REALMISTAKE_TASK: json.loads(copy(sources))[REALMISTAKE_TASK]}, indent=0
+    ).encode()
 
 
 def judgebench_games(sources: Sources) -> bytes:
@@ -70,7 +72,8 @@ def judgebench_games(sources: Sources) -> bytes:
         {
             "pair_id": row["pair_id"],
             "games": [
-                {"response": game["judgment"]["response"], "decision": game["decision"]} for game in row["judgments"]
+                {"response": game["judgment"]["response"], "decision": game["decision"]}
+                for game in row["judgments"]
             ],
         }
         for row in _objects(copy(sources))
@@ -97,14 +100,20 @@ def wice_replies(sources: Sources) -> bytes:
     chunks, replies = map(_objects, sources.values())
     return _lines(
         {"id": row["meta"]["id"], "chunk": chunk, "response": reply["response"]}
-        for chunk, (row, reply) in enumerate(zip(chunks[:WICE_ROWS], replies[:WICE_ROWS], strict=True))
+        for chunk, (row, reply) in enumerate(
+            zip(chunks[:WICE_ROWS], replies[:WICE_ROWS], strict=True)
+        )
     )
 
 
 def realmistake_replies(sources: Sources) -> bytes:
     """One reply of each judge to each prompt and item; the model inputs are left out, as their authors ask."""
     return _lines(
-        {**_realmistake_run(path, row), "response": row["response"]["response"], "prediction": row["prediction"]}
+        {
+            **_realmistake_run(path, row),
+            "response": row["response"]["response"],
+            "prediction": row["prediction"],
+        }
         for path, content in sources.items()
         for row in _objects(content)
     )
@@ -142,7 +151,8 @@ def realmistake_votes(sources: Sources) -> bytes:
 def xstest_labels(sources: Sources) -> bytes:
     """The completions with GPT-4's labels, and behind them those of string matching, joined by id."""
     judged, matched = (
-        list(csv.reader(io.StringIO(content.decode("utf-8"), newline=""))) for content in sources.values()
+        list(csv.reader(io.StringIO(content.decode("utf-8"), newline="")))
+        for content in sources.values()
     )
     by_id = {row[0]: row[-1] for row in matched}
     text = io.StringIO(newline="")
@@ -240,7 +250,9 @@ def recorded_sets() -> Sequence[RecordedSet]:
     return Recordings.model_validate(read_document(DATA).data).sets
 
 
-def rebuild_sets(target: Path, sets: Sequence[RecordedSet], mirror: Path | None = None) -> Iterator[Rebuilt]:
+def rebuild_sets(
+    target: Path, sets: Sequence[RecordedSet], mirror: Path | None = None
+) -> Iterator[Rebuilt]:
     """Makes each file that is not there yet, from clones in `mirror` or else from github.com, and tells what became of it."""
     for recorded in sets:
         with tempfile.TemporaryDirectory(prefix="verdict-") as scratch:
@@ -258,14 +270,18 @@ def _rebuilt(target: Path, recorded: RecordedSet, file: RecordedFile, clone: Clo
     try:
         content = RULES[file.rule]({path: clone.content(path) for path in _paths(file.paths)})
     except FetchError as error:
-        return Rebuilt(name, "failed", f"{error.message}; {error.hint}" if error.hint else error.message)
+        return Rebuilt(
+            name, "failed", f"{error.message}; {error.hint}" if error.hint else error.message
+        )
     except (ValueError, KeyError, TypeError, IndexError) as fault:
-        return Rebuilt(name, "failed", f"the repository's file has another form: {type(fault).__name__}: {fault}")
+        return Rebuilt(
+            name,
+            "failed",
+            f"the repository's file has another form: {type(fault).__name__}: {fault}",
+        )
     digest = hashlib.sha256(content).hexdigest()
     if digest != file.sha256:
-        reason = (
-            f"made {len(content):,} bytes with the SHA-256 {digest}, expected {file.bytes:,} bytes with {file.sha256}"
-        )
+        reason = f"made {len(content):,} bytes with the SHA-256 {digest}, expected {file.bytes:,} bytes with {file.sha256}"
         return Rebuilt(name, "failed", reason)
     _write(target, content)
     return Rebuilt(name, "made")
@@ -275,7 +291,9 @@ def _checksum_of(path: Path) -> str | None:
     """The checksum of a file's content; None where it is missing or not readable as such."""
     try:
         content = path.read_bytes()
-        return hashlib.sha256(gzip.decompress(content) if path.suffix == ".gz" else content).hexdigest()
+        return hashlib.sha256(
+            gzip.decompress(content) if path.suffix == ".gz" else content
+        ).hexdigest()
     except (OSError, EOFError, ValueError):
         return None
 
@@ -289,7 +307,8 @@ def _paths(patterns: Sequence[str]) -> Iterator[str]:
     """Every path, `{a,b}` as each of its alternatives in their order."""
     for pattern in patterns:
         pieces = [
-            piece[1:-1].split(",") if piece[:1] == "{" else [piece] for piece in re.split(r"(\{[^}]*\})", pattern)
+            piece[1:-1].split(",") if piece[:1] == "{" else [piece]
+            for piece in re.split(r"(\{[^}]*\})", pattern)
         ]
         yield from map("".join, itertools.product(*pieces))
 
@@ -299,7 +318,9 @@ class Clone:
 
     def __init__(self, recorded: RecordedSet, mirror: Path | None, scratch: Path) -> None:
         self._set = recorded
-        self._mirror = None if mirror is None else mirror / recorded.repository.replace("/", "+") / "repo"
+        self._mirror = (
+            None if mirror is None else mirror / recorded.repository.replace("/", "+") / "repo"
+        )
         self._scratch = scratch
         self._fault: FetchError | None = None
         self._ready = False
@@ -309,7 +330,10 @@ class Clone:
         self._prepare()
         at = f"{self._set.commit}:{path}"
         return self._git(
-            "cat-file", "blob", at, fault=f"{self._set.repository} has no file {path} at {self._set.commit[:12]}"
+            "cat-file",
+            "blob",
+            at,
+            fault=f"{self._set.repository} has no file {path} at {self._set.commit[:12]}",
         )
 
     def _prepare(self) -> None:
@@ -326,9 +350,18 @@ class Clone:
 
     def _check(self, mirror: Path) -> None:
         if not mirror.is_dir():
-            raise FetchError(f"there is no clone {mirror}", hint=f"git clone {SITE}/{self._set.repository} {mirror}")
+            raise FetchError(
+                f"there is no clone {mirror}",
+                hint=f"git clone {SITE}/{self._set.repository} {mirror}",
+            )
         fault = f"{mirror} does not have the commit {self._set.commit}"
-        self._git("cat-file", "-e", f"{self._set.commit}^{{commit}}", fault=fault, hint=f"git -C {mirror} fetch --all")
+        self._git(
+            "cat-file",
+            "-e",
+            f"{self._set.commit}^{{commit}}",
+            fault=fault,
+            hint=f"git -C {mirror} fetch --all",
+        )
 
     def _fetch(self) -> None:
         """Fetch the commit alone; git then fetches each file when it is read."""
@@ -339,20 +372,33 @@ class Clone:
         self._git("config", "remote.origin.promisor", "true", fault=fault)
         self._git("config", "remote.origin.partialclonefilter", "blob:none", fault=fault)
         self._git(
-            "fetch", "--quiet", "--depth=1", "--filter=blob:none", "origin", self._set.commit, fault=fault, hint=hint
+            "fetch",
+            "--quiet",
+            "--depth=1",
+            "--filter=blob:none",
+            "origin",
+            self._set.commit,
+            fault=fault,
+            hint=hint,
         )
 
     def _git(self, *words: str, fault: str, hint: str = "") -> bytes:
         folder = self._scratch if self._mirror is None else self._mirror
         try:
             done = subprocess.run(
-                ["git", "-C", str(folder), *words], capture_output=True, timeout=DOWNLOAD_TIMEOUT_S, check=False
+                ["git", "-C", str(folder), *words],
+                capture_output=True,
+                timeout=DOWNLOAD_TIMEOUT_S,
+                check=False,
             )
         except FileNotFoundError:
-            raise FetchError("git is not installed", hint="install git, then run the same command") from None
+            raise FetchError(
+                "git is not installed", hint="install git, then run the same command"
+            ) from None
         except subprocess.TimeoutExpired:
             raise FetchError(
-                f"{fault}: git took more than {DOWNLOAD_TIMEOUT_S} seconds", hint="run the same command again"
+                f"{fault}: git took more than {DOWNLOAD_TIMEOUT_S} seconds",
+                hint="run the same command again",
             ) from None
         if done.returncode:
             messages = done.stderr.decode("utf-8", "replace").strip().splitlines()
@@ -361,9 +407,14 @@ class Clone:
 
 
 def rebuild(
-    target: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of recordings to make or complete.")],
+    target: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder of recordings to make or complete.")
+    ],
     mirror: Annotated[
-        Path | None, typer.Option("--mirror", help="A folder of clones, OWNER+NAME/repo each. [default: github.com]")
+        Path | None,
+        typer.Option(
+            "--mirror", help="A folder of clones, OWNER+NAME/repo each. [default: github.com]"
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -375,7 +426,9 @@ def rebuild(
     Example: python benchmarks/rebuild_recordings.py recordings
     """
     if mirror is not None and not mirror.is_dir():
-        raise UsageError(f"there is no folder {mirror}", hint="give a folder of clones, OWNER+NAME/repo each")
+        raise UsageError(
+            f"there is no folder {mirror}", hint="give a folder of clones, OWNER+NAME/repo each"
+        )
     signs = {"made": "✓", "kept": "✓", "failed": "✗", "no-rule": "–"}
     results = []
     for result in rebuild_sets(target, recorded_sets(), mirror):
@@ -390,7 +443,9 @@ def rebuild(
         print_json({"files": [asdict(result) for result in results], **counts})
     else:
         summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-        print_message(f"{plural(len(results), 'file')}: {summary}; verdict bench all --replay {target}")
+        print_message(
+            f"{plural(len(results), 'file')}: {summary}; verdict bench all --replay {target}"
+        )
     if counts["failed"]:
         raise typer.Exit(FetchError.exit_code)
 

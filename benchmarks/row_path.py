@@ -57,12 +57,18 @@ def profiled(folder: Path, rows: int) -> Profile:
     """The profile of a run of so many rows."""
     config, data = folder / "row.yaml", folder / f"{rows}.jsonl"
     config.write_text(PIPELINE)
-    data.write_text("".join(f'{{"question": "What is {n} + 1?", "answer": "It is {n}."}}\n' for n in range(rows)))
+    data.write_text(
+        "".join(
+            f'{{"question": "What is {n} + 1?", "answer": "It is {n}."}}\n' for n in range(rows)
+        )
+    )
     profile = Profile()
     out = str(folder / f"out-{rows}")
     sys.setprofile(profile)
     try:
-        result = CliRunner().invoke(app, ["run", str(config), str(data), "--out", out, "--quiet", "--json"])
+        result = CliRunner().invoke(
+            app, ["run", str(config), str(data), "--out", out, "--quiet", "--json"]
+        )
     finally:
         sys.setprofile(None)
     if result.exit_code:
@@ -84,7 +90,9 @@ def main() -> None:
     files = {file for file, _ in path}
     report = sum(count for (file, _), count in each.items() if file.startswith(f"report{os.sep}"))
     switches = (many.switches - few.switches) / rows
-    print(f"| {sum(each.values()):.1f} | {report:.1f} | {len(path)} | {len(files)} | {switches:.1f} |")
+    print(
+        f"| {sum(each.values()):.1f} | {report:.1f} | {len(path)} | {len(files)} | {switches:.1f} |"
+    )
     if "--calls" in sys.argv[1:]:
         for (file, function), count in sorted(path.items(), key=lambda item: -item[1]):
             print(f"{count:6.2f}  {file}  {function}")

@@ -26,7 +26,9 @@ from typing import Any, NamedTuple
 KB = 2**20 if sys.platform == "darwin" else 2**10
 """What is a megabyte in the unit of `ru_maxrss`."""
 SIZES = (10_000, 100_000, 1_000_000)
-WORDS = "the answer covers what was asked and leaves nothing out though some of it is hard to follow"
+WORDS = (
+    "the answer covers what was asked and leaves nothing out though some of it is hard to follow"
+)
 PIPELINE = """verdict: 1
 name: rows
 model: baseline/lexical
@@ -75,14 +77,20 @@ def make(folder: Path, count: int) -> Path:
 
 
 def measure(
-    folder: Path, config: Path, data: Path, *more: str, program: Sequence[str] = ("-m", "verdict_cli")
+    folder: Path,
+    config: Path,
+    data: Path,
+    *more: str,
+    program: Sequence[str] = ("-m", "verdict_cli"),
 ) -> Measured:
     """One run, the process as a whole; ``program`` is what Python is to run."""
     command = [sys.executable, *program, "run", str(config), str(data)]
     command += ["--out", str(folder / "out"), "--fresh", "--quiet", *more]
     note = folder / "note"
     start = perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | {"NOTE": str(note)})
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, env=os.environ | {"NOTE": str(note)}
+    )
     _, status, usage = os.wait4(process.pid, 0)
     seconds = perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -102,7 +110,9 @@ def watched(arguments: list[str]) -> None:
 
     def noted(*given: Any, **more: Any) -> Any:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KB
-        Path(os.environ["NOTE"]).write_text(f"{perf_counter() - start} {process_time()} {peak}", encoding="utf-8")
+        Path(os.environ["NOTE"]).write_text(
+            f"{perf_counter() - start} {process_time()} {peak}", encoding="utf-8"
+        )
         return reported(*given, **more)
 
     write_report.write_report = noted
@@ -127,7 +137,9 @@ def main(sizes: Sequence[int]) -> None:
                 measure(folder, config, data, program=(__file__, "watched"))
                 for _ in range(3 if count <= 100_000 else 1)
             ]
-        seconds, peak, cpu, _, judged, judging = (statistics.median(values) for values in zip(*runs, strict=True))
+        seconds, peak, cpu, _, judged, judging = (
+            statistics.median(values) for values in zip(*runs, strict=True)
+        )
         first = first or judging
         print(
             f"| {count:,} | {seconds:.1f} | {judged:.1f} | {cpu - judged:.1f} | {count / judged:,.0f} | {judging:.0f} | "

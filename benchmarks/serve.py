@@ -103,7 +103,9 @@ def main() -> None:
         print(f"{count} × {what}")
     ordered = sorted(latencies)
     p50, p99 = (1000 * ordered[int(share * (len(ordered) - 1))] for share in (0.5, 0.99))
-    print("| requests a second | seconds | answered | errors | p50 ms | p99 ms | largest ms | CPU ms a request |")
+    print(
+        "| requests a second | seconds | answered | errors | p50 ms | p99 ms | largest ms | CPU ms a request |"
+    )
     print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     print(
         f"| {asked.rate:g} | {asked.seconds:g} | {len(ordered):,} | {errors.total()} | {p50:.1f} | {p99:.1f} "

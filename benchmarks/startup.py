@@ -27,7 +27,12 @@ BARE = "import typer, yaml, pydantic, rich"
 COMMANDS = {
     f'`python -c "{BARE}"`': ["-c", BARE],
     "`verdict --help`": ["-m", "verdict_cli", "--help"],
-    "`verdict validate configs/xstest.yaml`": ["-m", "verdict_cli", "validate", str(ROOT / "configs" / "xstest.yaml")],
+    "`verdict validate configs/xstest.yaml`": [
+        "-m",
+        "verdict_cli",
+        "validate",
+        str(ROOT / "configs" / "xstest.yaml"),
+    ],
 }
 PIPELINE = """verdict: 1
 name: one
@@ -62,9 +67,16 @@ def seconds(arguments: Sequence[str], folder: Path) -> tuple[float, float]:
 
 def started(arguments: Sequence[str], folder: Path) -> str:
     """What the command writes to standard error."""
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "OPENAI_API_KEY": "none", "PYTHONPATH": str(ROOT)}
+    environment = {
+        **os.environ,
+        "PYTHONDONTWRITEBYTECODE": "",
+        "OPENAI_API_KEY": "none",
+        "PYTHONPATH": str(ROOT),
+    }
     command = [sys.executable, *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=True, env=environment
+    )
     return done.stderr
 
 
@@ -72,10 +84,22 @@ def one_row(folder: Path, port: int) -> dict[str, list[str]]:
     """The run of one row, after the imports that it makes of other packages."""
     (folder / "one.yaml").write_text(PIPELINE.format(port=port))
     (folder / "one.jsonl").write_text('{"text": "text"}\n')
-    run = ["-m", "verdict_cli", "run", "one.yaml", "one.jsonl", "--fresh", "--out", "out", "--quiet"]
+    run = [
+        "-m",
+        "verdict_cli",
+        "run",
+        "one.yaml",
+        "one.jsonl",
+        "--fresh",
+        "--out",
+        "out",
+        "--quiet",
+    ]
     found = _IMPORTED.findall(started(["-X", "importtime", *run], folder))
     names = [
-        name for name in dict.fromkeys(found) if name.partition(".")[0] not in {*sys.stdlib_module_names, "verdict_cli"}
+        name
+        for name in dict.fromkeys(found)
+        if name.partition(".")[0] not in {*sys.stdlib_module_names, "verdict_cli"}
     ]
     assert not any(name.startswith("litellm") for name in names)
     if "--list" in sys.argv[1:]:
@@ -104,14 +128,18 @@ def table(commands: Mapping[str, Sequence[str]], repetitions: int, folder: Path)
     for name, found in figures.items():
         print(
             f"| {name} |"
-            + "".join(f" {each:.2f} | {each / first:.2f} |" for each, first in zip(found, bare, strict=True))
+            + "".join(
+                f" {each:.2f} | {each / first:.2f} |"
+                for each, first in zip(found, bare, strict=True)
+            )
         )
 
 
 def main(repetitions: int) -> None:
     """Prints the tables."""
     server = subprocess.Popen(
-        [sys.executable, str(ROOT / "benchmarks" / "loopback.py"), "--latency-s", "0"], stdout=subprocess.PIPE
+        [sys.executable, str(ROOT / "benchmarks" / "loopback.py"), "--latency-s", "0"],
+        stdout=subprocess.PIPE,
     )
     assert server.stdout is not None
     try:

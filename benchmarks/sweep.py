@@ -44,13 +44,19 @@ def written(folder: Path) -> None:
         key = f"{row['exam_taker']}-{row['index']}"
         rows.append({"key": key, "human": row["human"]})
         replies += [
-            {"id": key, "unit": f"judge[{place}]", "reply": "true" if row["judges"][judge] else "false"}
+            {
+                "id": key,
+                "unit": f"judge[{place}]",
+                "reply": "true" if row["judges"][judge] else "false",
+            }
             for place, judge in enumerate(judges)
             if row["judges"].get(judge) is not None
         ]
     (folder / "pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
     for name, content in (("data.jsonl", rows), ("replay.jsonl", replies)):
-        (folder / name).write_text("".join(f"{json.dumps(one)}\n" for one in content), encoding="utf-8")
+        (folder / name).write_text(
+            "".join(f"{json.dumps(one)}\n" for one in content), encoding="utf-8"
+        )
 
 
 def main(folder: Path) -> None:
@@ -58,7 +64,16 @@ def main(folder: Path) -> None:
     from verdict_cli.cli.app import app
 
     written(folder)
-    words = ["sweep", "pipeline.yaml", "data.jsonl", "--replay", "replay.jsonl", "--out", "sweep", "--fresh"]
+    words = [
+        "sweep",
+        "pipeline.yaml",
+        "data.jsonl",
+        "--replay",
+        "replay.jsonl",
+        "--out",
+        "sweep",
+        "--fresh",
+    ]
     with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
         app([*words, "--vary", f"pipeline[0].repeat={COUNTS}", "--quiet"], standalone_mode=False)
     sys.stdout.write((folder / "sweep" / "sweep.md").read_text(encoding="utf-8"))

@@ -40,9 +40,20 @@ from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, I
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import MetricValue
-from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals, paired_metric_value
+from verdict_cli.stats.intervals.intervals import (
+    CONFIDENCE_LEVEL,
+    Draw,
+    metrics_with_intervals,
+    paired_metric_value,
+)
 from verdict_cli.stats.metrics import confusion
-from verdict_cli.stats.paired import PairedRows, RunRows, compare_with_reference, pair, paired_difference
+from verdict_cli.stats.paired import (
+    PairedRows,
+    RunRows,
+    compare_with_reference,
+    pair,
+    paired_difference,
+)
 from verdict_cli.stats.permutation import holm_adjusted, sign_flip_test, swap_tests
 from verdict_cli.stats.worst_case import open_pairs
 
@@ -58,12 +69,27 @@ def _numbers(values: Floats) -> Column:
 
 def _run(target: Floats, said: Floats, cluster: Ints | None, *, numeric: bool) -> EvaluationData:
     none = _numbers(np.full(len(target), np.nan))
-    codes = [np.where(np.isnan(each), MISSING, np.nan_to_num(each)).astype(np.int64) for each in (target, said)]
+    codes = [
+        np.where(np.isnan(each), MISSING, np.nan_to_num(each)).astype(np.int64)
+        for each in (target, said)
+    ]
     columns = (_numbers(target), _numbers(said)) if numeric else (none, none)
     labels = tuple(range(5)) if numeric else ("a", "b", "c")
     kind = "numeric" if numeric else "classification"
     return EvaluationData(
-        kind, labels, *codes, *columns, none, none, none, none, (), (), None if numeric else 0, False, cluster
+        kind,
+        labels,
+        *codes,
+        *columns,
+        none,
+        none,
+        none,
+        none,
+        (),
+        (),
+        None if numeric else 0,
+        False,
+        cluster,
     )
 
 
@@ -76,11 +102,17 @@ def compare(simulations: int) -> Lines:
             for seed in range(simulations):
                 rng = np.random.default_rng([seed, rows, clusters])
                 data = _equal_judges(rng, rows, clusters, missing, numeric=numeric)
-                known = np.flatnonzero((data[0].prediction != MISSING) & (data[1].prediction != MISSING))
+                known = np.flatnonzero(
+                    (data[0].prediction != MISSING) & (data[1].prediction != MISSING)
+                )
                 for metric in metrics:
                     tests = swap_tests((metric,), data, (known, known), rng, 199)
                     low[metric] += metric in tests and tests[metric][0] <= 0.05
-            design = f"{rows} rows" + (f" in {clusters} clusters" if clusters else "") + f", {missing:.0%} missing"
+            design = (
+                f"{rows} rows"
+                + (f" in {clusters} clusters" if clusters else "")
+                + f", {missing:.0%} missing"
+            )
             for metric in metrics:
                 yield design, f"`{metric}`", f"{low[metric] / simulations:.1%}"
 
@@ -89,14 +121,20 @@ def _equal_judges(
     rng: np.random.Generator, rows: int, clusters: int, missing: float, *, numeric: bool
 ) -> tuple[EvaluationData, EvaluationData]:
     cluster = rng.integers(0, clusters, rows) if clusters else None
-    common = rng.normal(size=(3, clusters))[:, cluster] if cluster is not None else np.zeros((3, rows))
+    common = (
+        rng.normal(size=(3, clusters))[:, cluster] if cluster is not None else np.zeros((3, rows))
+    )
     target = np.clip(np.round(2 + rng.normal(size=rows) + 0.5 * common[0]), 0, 4)
     if not numeric:
         target = np.searchsorted([0.1, 0.4], rng.random(rows)).astype(float)
     runs = []
     for judge in (1, 2):
         noise = 0.8 * rng.normal(size=rows) + 0.6 * common[judge]
-        said = target + np.round(noise) if numeric else np.where(noise < 0.9, target, rng.integers(0, 3, rows))
+        said = (
+            target + np.round(noise)
+            if numeric
+            else np.where(noise < 0.9, target, rng.integers(0, 3, rows))
+        )
         said = np.clip(said, 0, 4)
         said[rng.random(rows) < missing] = np.nan
         runs.append(_run(target, said, cluster, numeric=numeric))
@@ -122,16 +160,26 @@ def repeats(simulations: int) -> Lines:
                     for _ in range(sum(counts) + 2):
                         chance = 1 / (1 + np.exp(-hard - rng.normal(0, between)))
                         drawn.append(_repeated(rng.random(rows) < chance))
-                        chances.append(float(chance.mean()) - float((1 / (1 + np.exp(-hard))).mean()))
+                        chances.append(
+                            float(chance.mean()) - float((1 / (1 + np.exp(-hard))).mean())
+                        )
                     first, second, new = drawn[: counts[0]], drawn[counts[0] : -2], drawn[-2:]
                     both = pair(*first, *second)
                     assert not isinstance(both, str)
-                    against = compare_with_reference(["accuracy"], both, counts, 0.95, [seed], 199)["accuracy"]
+                    against = compare_with_reference(["accuracy"], both, counts, 0.95, [seed], 199)[
+                        "accuracy"
+                    ]
                     difference, spread = against.differences[0], against.spread
                     assert spread is not None
                     low, high = difference.change.low or 0.0, difference.change.high or 0.0
-                    apart = np.ptp([float((run[0].target == run[0].prediction).mean()) for run in new])
-                    found += ((difference.p or 0.0) <= 0.05, low <= 0 <= high, apart <= spread.noise_floor(0.95))
+                    apart = np.ptp(
+                        [float((run[0].target == run[0].prediction).mean()) for run in new]
+                    )
+                    found += (
+                        (difference.p or 0.0) <= 0.05,
+                        low <= 0 <= high,
+                        apart <= spread.noise_floor(0.95),
+                    )
                 shares = (f"{100 * share / simulations:.1f}%" for share in found)
                 yield f"{rows}", f"{counts[0]} and {counts[1]}", f"{np.std(chances):.3f}", *shares
 
@@ -169,14 +217,19 @@ def _gate(seed: int, rows: int, limit: float, missing: float, clusters: int) -> 
     target, said = np.zeros(rows, np.int64), np.where(right, 0, 1)
     found = _accuracy(target[kept], said[kept], None if cluster is None else cluster[kept], rng)
     strict = _accuracy(target, np.where(lost, 1, said), cluster, rng)
-    return not (found.warnings or strict.warnings) and min(strict.low or 0.0, found.low or 0.0) >= limit
+    return (
+        not (found.warnings or strict.warnings)
+        and min(strict.low or 0.0, found.low or 0.0) >= limit
+    )
 
 
 def _accuracy(target: Ints, said: Ints, cluster: Ints | None, rng: np.random.Generator):
     sample = Sample.of((target, said), cluster)
     at = sample.first
     given = confusion.label_statistics(target[at], said[at], 2, None, False)
-    return metrics_with_intervals({"accuracy": given["accuracy"]}, sample, Draw(rng, exact=True))["accuracy"]
+    return metrics_with_intervals({"accuracy": given["accuracy"]}, sample, Draw(rng, exact=True))[
+        "accuracy"
+    ]
 
 
 def _drop(seed: int, rows: int, differ: float) -> bool:
@@ -211,10 +264,20 @@ def missing(simulations: int) -> Lines:
             for worse in (2, 1):
                 right = np.where(kind == 0, same, kind != worse)
                 said = np.where(right, 0.0, 1.0)
-                sides.append(_run(np.zeros(rows), np.where(gone & (worse == 1), np.nan, said), None, numeric=False))
+                sides.append(
+                    _run(
+                        np.zeros(rows),
+                        np.where(gone & (worse == 1), np.nan, said),
+                        None,
+                        numeric=False,
+                    )
+                )
             keys = [str(row) for row in range(rows)]
             passed += _holds((sides[0], (), keys), (sides[1], (), keys), rng)
-        yield f"`max_drop: {MAX_DROP:g}`, {rows} rows, {lost:.0%} without a verdict", f"{passed / simulations:.1%}"
+        yield (
+            f"`max_drop: {MAX_DROP:g}`, {rows} rows, {lost:.0%} without a verdict",
+            f"{passed / simulations:.1%}",
+        )
     for metric, rows, clusters in (
         ("accuracy", 200, 20),
         ("accuracy", 400, 40),
@@ -241,7 +304,11 @@ def _worse_judge(
     size = clusters or rows
     cluster = np.concatenate([np.arange(size), rng.integers(0, size, rows - size)])
     numeric = metric == "mae"
-    target = rng.integers(0, 5, rows) * 1.0 if numeric else np.searchsorted([0.2, 0.5], rng.random(rows)) * 1.0
+    target = (
+        rng.integers(0, 5, rows) * 1.0
+        if numeric
+        else np.searchsorted([0.2, 0.5], rng.random(rows)) * 1.0
+    )
     common = rng.normal(size=size)[cluster] * 0.6 + rng.normal(size=rows) * 0.5
     sides = []
     for threshold in (1.2, 0.9):
@@ -266,14 +333,20 @@ def _true_drop(metric: str) -> float:
             continue
         agree = float((side.target == side.prediction).mean())
         chance = float(
-            np.bincount(side.target) / len(side.target) @ (np.bincount(side.prediction, minlength=3) / len(side.target))
+            np.bincount(side.target)
+            / len(side.target)
+            @ (np.bincount(side.prediction, minlength=3) / len(side.target))
         )
         values.append(agree if metric == "accuracy" else (agree - chance) / (1 - chance))
     return values[0] - values[1]
 
 
 def _holds(
-    baseline: RunRows, run: RunRows, rng: np.random.Generator, metric: str = "accuracy", limit: float = MAX_DROP
+    baseline: RunRows,
+    run: RunRows,
+    rng: np.random.Generator,
+    metric: str = "accuracy",
+    limit: float = MAX_DROP,
 ) -> bool:
     pairs = pair(baseline, run)
     assert not isinstance(pairs, str)
@@ -284,7 +357,10 @@ def _holds(
     change, left_out = change_of(pairs), open_pairs(metric, pairs, change_of, alone=False)
     ends = [change, *([] if left_out is None or left_out.worst is None else [left_out.worst])]
     worst = [each.low if metric != "mae" or each.high is None else -each.high for each in ends]
-    return all(not each.warnings and end is not None and end >= -limit for each, end in zip(ends, worst, strict=True))
+    return all(
+        not each.warnings and end is not None and end >= -limit
+        for each, end in zip(ends, worst, strict=True)
+    )
 
 
 def sweep(simulations: int) -> Lines:
@@ -296,10 +372,15 @@ def sweep(simulations: int) -> Lines:
             chance = 1 / (1 + np.exp(-rng.normal(1.2, 1.5, rows)))
             pairs = pair(*(_repeated(rng.random(rows) < chance) for _ in range(variants)))
             assert not isinstance(pairs, str)
-            found = compare_with_reference(["accuracy"], pairs, [1] * variants, 0.95, [seed], 199)["accuracy"]
+            found = compare_with_reference(["accuracy"], pairs, [1] * variants, 0.95, [seed], 199)[
+                "accuracy"
+            ]
             adjusted = holm_adjusted([each.p for each in found.differences])
             wrong += min(p if p is not None else 1.0 for p in adjusted) <= 0.05
-            covered += all((each.change.low or 0.0) <= 0 <= (each.change.high or 0.0) for each in found.differences)
+            covered += all(
+                (each.change.low or 0.0) <= 0 <= (each.change.high or 0.0)
+                for each in found.differences
+            )
         shares = f"{wrong / simulations:.1%}", f"{covered / simulations:.1%}"
         yield f"{variants} equal variants, {rows} rows", *shares
 
@@ -309,17 +390,27 @@ def rank(simulations: int) -> Lines:
     for candidates, samples in ((5, 5), (10, 5), (20, 5), (10, 20)):
         separated = 0
         for seed in range(simulations):
-            scores = np.random.default_rng([seed, candidates, samples]).integers(1, 6, (candidates, samples)).tolist()
+            scores = (
+                np.random.default_rng([seed, candidates, samples])
+                .integers(1, 6, (candidates, samples))
+                .tolist()
+            )
             pooled = _pooled(scores)
             best, worst = max(scores, key=np.mean), min(scores, key=np.mean)
             separated += _differ(best, worst, pooled)
-        yield f"{candidates} candidates, {samples} samples of 1 to 5", f"{separated / simulations:.1%}"
+        yield (
+            f"{candidates} candidates, {samples} samples of 1 to 5",
+            f"{separated / simulations:.1%}",
+        )
     for candidates in (6, 12):
         separated = 0
         for seed in range(simulations):
             rng = np.random.default_rng([seed, candidates])
             pairs = [(i, j) for i in range(candidates) for j in range(i)]
-            found = fit_ratings(candidates, [Choice(pair[int(rng.integers(2))], pair) for pair in pairs for _ in "ab"])
+            found = fit_ratings(
+                candidates,
+                [Choice(pair[int(rng.integers(2))], pair) for pair in pairs for _ in "ab"],
+            )
             order = found.strengths.argsort()
             separated += found.differ(int(order[-1]), int(order[0]))
         yield f"{candidates} candidates, every pair judged twice", f"{separated / simulations:.1%}"
@@ -357,11 +448,24 @@ def plan(simulations: int) -> Lines:
         ("3 labels of 10, 30 and 60%", (0.1, 0.3, 0.6)),
         ("5 labels of 5 to 50%", (0.05, 0.1, 0.15, 0.2, 0.5)),
     ):
-        level = 1 - (1 - CONFIDENCE_LEVEL) / (TESTS_OF_TWO_LABELS if len(shares) == 2 else TESTS_OF_MORE_LABELS)
-        for effect, apart in ((0.05, 0.1), (0.05, 0.3), (0.1, 0.2), (0.1, 0.4), (0.2, 0.3), (0.3, 0.3)):
+        level = 1 - (1 - CONFIDENCE_LEVEL) / (
+            TESTS_OF_TWO_LABELS if len(shares) == 2 else TESTS_OF_MORE_LABELS
+        )
+        for effect, apart in (
+            (0.05, 0.1),
+            (0.05, 0.3),
+            (0.1, 0.2),
+            (0.1, 0.4),
+            (0.2, 0.3),
+            (0.3, 0.3),
+        ):
             rows = rows_for_difference(effect, apart, level, 0.8)
-            significant = sum(_planned(seed, rows, effect, apart, shares) for seed in range(simulations))
-            design = f"a difference of {effect:g}, {apart:.0%} of rows differ, {labels}: {rows} rows"
+            significant = sum(
+                _planned(seed, rows, effect, apart, shares) for seed in range(simulations)
+            )
+            design = (
+                f"a difference of {effect:g}, {apart:.0%} of rows differ, {labels}: {rows} rows"
+            )
             yield design, f"{significant / simulations:.1%}"
     for rows in (50, 100, 200):
         for apart in (0.03, 0.1, 0.2):
@@ -376,7 +480,9 @@ def _after_pilots(seed: int, pilots: int, effect: float, apart: float) -> bool:
     kind = rng.choice(3, pilots, p=[1 - apart, apart / 2, apart / 2])
     gains = np.where(kind == 1, 1.0, np.where(kind == 2, -1.0, 0.0))
     lower = abs(float(gains.mean())) - 1.96 * float(gains.std(ddof=1)) / pilots**0.5
-    seen = PilotChange(pilots, float(gains.std(ddof=1)), 1.0, int((kind > 0).sum()), max(lower, 0.0))
+    seen = PilotChange(
+        pilots, float(gains.std(ddof=1)), 1.0, int((kind > 0).sum()), max(lower, 0.0)
+    )
     rows = seen.rows_for(effect, CONFIDENCE_LEVEL, 0.8)
     better, worse = rng.multinomial(rows, [apart / 2 + effect, apart / 2, 1 - apart - effect])[:2]
     return sign_flip_test(np.repeat([1.0, -1.0], [better, worse]), None, rng) <= 0.05
@@ -391,7 +497,8 @@ def _planned(seed: int, rows: int, effect: float, apart: float, shares: tuple[fl
     other = (target + rng.integers(1, len(shares), rows)) % len(shares)
     sides = [np.where(np.where(kind == 0, same, kind != wrong), target, other) for wrong in (1, 2)]
     runs = tuple(
-        replace(_run(target, said, None, numeric=False), labels=tuple("abcde"[: len(shares)])) for said in sides
+        replace(_run(target, said, None, numeric=False), labels=tuple("abcde"[: len(shares)]))
+        for said in sides
     )
     return swap_tests(DEFAULT_METRICS, runs, (where, where), rng, 999)["accuracy"][1] <= 0.05
 
@@ -411,7 +518,14 @@ PARTS = {
 }
 HEADS = {"compare": ("Design", "Metric", "p ≤ 0.05"), "plan": ("Design", "Power")}
 HEADS |= {"sweep": ("Design", "Any differs", "All intervals hold")}
-HEADS["repeats"] = ("Rows", "Runs", "SD between runs", "p ≤ 0.05", "Interval holds", "Noise floor holds")
+HEADS["repeats"] = (
+    "Rows",
+    "Runs",
+    "SD between runs",
+    "p ≤ 0.05",
+    "Interval holds",
+    "Noise floor holds",
+)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,9 @@ GROUP = 5000
 def written(folder: Path, rows: int) -> Path:
     """A run of so many rows: that of ten rows, and tables as long as is asked."""
     small = folder / "ten.jsonl"
-    small.write_text("".join(f'{{"key": "{place}", "text": "a", "label": 3}}\n' for place in range(10)))
+    small.write_text(
+        "".join(f'{{"key": "{place}", "text": "a", "label": 3}}\n' for place in range(10))
+    )
     spec = folder / "pipeline.yaml"
     spec.write_text(
         "verdict: 1\nname: large\nmodel: baseline/lexical\ndataset: {id: key}\n"
@@ -55,7 +57,17 @@ def written(folder: Path, rows: int) -> Path:
         "evaluate:\n  e: {prediction: output.score, target: source.label, metrics: [accuracy]}\n"
     )
     run = folder / "run"
-    command = [sys.executable, "-m", "verdict_cli", "run", str(spec), str(small), "--out", str(run), "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "verdict_cli",
+        "run",
+        str(spec),
+        str(small),
+        "--out",
+        str(run),
+        "--quiet",
+    ]
     subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
     facts = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps({**facts, "rows": rows, "done": rows}))
@@ -106,7 +118,9 @@ def _calls(schema: pa.Schema, start: int, count: int) -> pa.Table:
 
 def _table(schema: pa.Schema, known: dict[str, object], count: int) -> pa.Table:
     arrays = [
-        pa.array(known[field.name]).cast(field.type) if field.name in known else pa.nulls(count, field.type)
+        pa.array(known[field.name]).cast(field.type)
+        if field.name in known
+        else pa.nulls(count, field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(arrays, schema=schema)

@@ -75,18 +75,32 @@ def verdict() -> Callable[..., None]:
 
 
 @pytest.fixture(scope="session")
-def recorded_run(shared: Path, verdict: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recorded_run(
+    shared: Path, verdict: Callable[..., None], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """A run of real recorded replies: GPT-4's labels of XSTest's completions."""
     folder = tmp_path_factory.mktemp("recorded")
     data = shared / "data" / "xstest" / "completions_llama2orig.csv"
     if not data.exists():
         pytest.skip("the shared folder has no data: set VERDICT_SHARED to one that has")
     with data.open(encoding="utf-8", newline="") as file:
-        replies = [{"id": row["id"], "unit": "judge", "reply": row["gpt4_label"]} for row in csv.DictReader(file)]
+        replies = [
+            {"id": row["id"], "unit": "judge", "reply": row["gpt4_label"]}
+            for row in csv.DictReader(file)
+        ]
     (folder / "replies.jsonl").write_text("".join(f"{json.dumps(reply)}\n" for reply in replies))
     (folder / "pipeline.yaml").write_text(PIPELINE)
     run = folder / "run"
-    verdict("run", folder / "pipeline.yaml", data, "--replay", folder / "replies.jsonl", "--out", run, "--quiet")
+    verdict(
+        "run",
+        folder / "pipeline.yaml",
+        data,
+        "--replay",
+        folder / "replies.jsonl",
+        "--out",
+        run,
+        "--quiet",
+    )
     return run
 
 
@@ -94,14 +108,19 @@ def recorded_run(shared: Path, verdict: Callable[..., None], tmp_path_factory: p
 def hostile_run(verdict: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose every text tries to be something else."""
     folder = tmp_path_factory.mktemp("hostile")
-    rows = [{"id": text[:200], "text": text, "label": text[:200], "kind": name} for name, text in HOSTILE.items()]
+    rows = [
+        {"id": text[:200], "text": text, "label": text[:200], "kind": name}
+        for name, text in HOSTILE.items()
+    ]
     (folder / "data.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     (folder / "pipeline.yaml").write_text(
         "verdict: 1\nname: hostile\nmodel: baseline/lexical\ndataset: {id: id}\n"
         "pipeline:\n  - {unit: JudgeUnit, name: judge, prompt: '{source.text}'}\n"
         "evaluate:\n  e: {prediction: 'source.label if output.score > 3 else \"<b>no</b>\"', target: source.label, by: [source.label]}\n"
     )
-    verdict("run", folder / "pipeline.yaml", folder / "data.jsonl", "--out", folder / "run", "--quiet")
+    verdict(
+        "run", folder / "pipeline.yaml", folder / "data.jsonl", "--out", folder / "run", "--quiet"
+    )
     return folder / "run"
 
 
@@ -126,7 +145,9 @@ def chat_run(verdict: Callable[..., None], tmp_path_factory: pytest.TempPathFact
         "pipeline:\n  - {unit: JudgeUnit, name: judge, prompt: '{source.messages}'}\n"
         "evaluate: {e: {prediction: output.score, target: source.label}}\n"
     )
-    verdict("run", folder / "pipeline.yaml", folder / "data.jsonl", "--out", folder / "run", "--quiet")
+    verdict(
+        "run", folder / "pipeline.yaml", folder / "data.jsonl", "--out", folder / "run", "--quiet"
+    )
     return folder / "run"
 
 
@@ -138,9 +159,17 @@ def check_chat(page: Any) -> None:
         "system [1]", "user [2]", "assistant [3]", "tool look<b> [4]", "assistant [5]", "__proto__ [6]",
     ]  # fmt: skip
     assert page.locator(".chat .turn-image").all_inner_texts() == ["image: image/png, 70 bytes"]
-    assert list(filter(None, turns.nth(2).inner_text().split("\n")))[1:] == ["called look<b>", '{"deep": true}']
+    assert list(filter(None, turns.nth(2).inner_text().split("\n")))[1:] == [
+        "called look<b>",
+        '{"deep": true}',
+    ]
     assert "<img src=x onerror=alert(3)>" in turns.nth(3).inner_text()
-    assert turns.nth(4).locator("details:not([open]) summary").inner_text().endswith("(2,800 characters)")
+    assert (
+        turns.nth(4)
+        .locator("details:not([open]) summary")
+        .inner_text()
+        .endswith("(2,800 characters)")
+    )
     turns.nth(4).locator("summary").click()
     assert turns.nth(4).locator(".turn-text").inner_text().count("A long story.") == 200
     assert turns.nth(5).get_attribute("class") == "turn other"
@@ -156,7 +185,9 @@ def two_runs(verdict: Callable[..., None], tmp_path_factory: pytest.TempPathFact
     root = Path(__file__).resolve().parents[1]
     config, data = root / "configs" / "xstest.yaml", root / "datasets" / "xstest_sample.jsonl"
     for model in ("lexical", "random"):
-        verdict("run", config, data, "--model", f"baseline/{model}", "--out", folder / model, "--quiet")
+        verdict(
+            "run", config, data, "--model", f"baseline/{model}", "--out", folder / model, "--quiet"
+        )
     return folder
 
 
@@ -178,10 +209,15 @@ class Seen:
 def chromium() -> Iterator[Any]:
     """A headless browser. While it is open Playwright's event loop runs in this thread, so that no other can."""
     playwright = pytest.importorskip(
-        "playwright.sync_api", reason="Playwright is not installed: in a checkout of verdict: pip install '.[dev]'"
+        "playwright.sync_api",
+        reason="Playwright is not installed: in a checkout of verdict: pip install '.[dev]'",
     )
     program = next(
-        (path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path is not None),
+        (
+            path
+            for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+            if path is not None
+        ),
         None,
     )
     if program is None:
@@ -201,22 +237,32 @@ def look(chromium: Any) -> Iterator[Callable[..., Seen]]:
     def open_(place: Path | str, wait: str = "", **options: Any) -> Seen:
         address = place if isinstance(place, str) else place.as_uri()
         own = "file:" if isinstance(place, Path) else "/".join(place.split("/")[:3]) + "/"
-        page = chromium.new_context(**{"viewport": {"width": 1200, "height": 900}, **options}).new_page()
+        page = chromium.new_context(
+            **{"viewport": {"width": 1200, "height": 900}, **options}
+        ).new_page()
         page.set_default_timeout(10_000)
         seen = Seen(page)
         page.on(
             "console",
-            lambda message: seen.troubles.append(message.text) if message.type in ("error", "warning") else None,
+            lambda message: (
+                seen.troubles.append(message.text) if message.type in ("error", "warning") else None
+            ),
         )
         page.on("pageerror", lambda error: seen.troubles.append(str(error)))
         page.on("dialog", lambda dialog: (seen.troubles.append(dialog.message), dialog.dismiss()))
         page.on(
             "request",
-            lambda request: None if request.url.startswith((own, "data:")) else seen.requests.append(request.url),
+            lambda request: (
+                None
+                if request.url.startswith((own, "data:"))
+                else seen.requests.append(request.url)
+            ),
         )
         page.goto(address)
         if options.get("java_script_enabled", True):
-            page.wait_for_selector(wait or "table.rows tbody tr, .browser .notice", state="attached")
+            page.wait_for_selector(
+                wait or "table.rows tbody tr, .browser .notice", state="attached"
+            )
         opened.append(seen)
         return seen
 

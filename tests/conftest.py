@@ -23,7 +23,14 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from verdict_cli.messages import Reply, Request
 
-pytest_plugins = ("browser_fixtures", "engine_bench", "plan_fixtures", "pytester", "shell", "stores")
+pytest_plugins = (
+    "browser_fixtures",
+    "engine_bench",
+    "plan_fixtures",
+    "pytester",
+    "shell",
+    "stores",
+)
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 settings.register_profile("explore", deadline=None, max_examples=1_000)
@@ -56,7 +63,9 @@ def shared() -> Path:
 def value_cases(shared: Path) -> dict[str, list[dict[str, Any]]]:
     """The cases of values that must come out, by topic."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for case in json.loads((shared / "spec" / "value-cases.json").read_text(encoding="utf-8"))["cases"]:
+    for case in json.loads((shared / "spec" / "value-cases.json").read_text(encoding="utf-8"))[
+        "cases"
+    ]:
         found.setdefault(case["topic"], []).append(case)
     return found
 
@@ -68,7 +77,9 @@ _CACHES = itertools.count()
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads replies that another one kept, nor the user's."""
     # Not `mktemp`: it lists all folders of the session for the next number, in each of thousands of tests.
-    monkeypatch.setenv("VERDICT_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "caches" / str(next(_CACHES))))
+    monkeypatch.setenv(
+        "VERDICT_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "caches" / str(next(_CACHES)))
+    )
 
 
 @dataclass
@@ -142,7 +153,9 @@ class Loopback:
 def loopback() -> Iterator[Loopback]:
     script = SHARED / "bench" / "mock_openai.py"
     if not script.exists():
-        pytest.skip("the loopback model server is not there: set VERDICT_SHARED to the folder that has bench/")
+        pytest.skip(
+            "the loopback model server is not there: set VERDICT_SHARED to the folder that has bench/"
+        )
     servers = Loopback(script)
     try:
         servers.url = servers.start()
@@ -166,7 +179,15 @@ class DecisionServers:
             port = free.getsockname()[1]
         file = self.folder / f"rules-{port}.json"
         file.write_text(json.dumps(list(rules)), encoding="utf-8")
-        command = [sys.executable, str(self.script), "--port", str(port), "--rules", str(file), *flags]
+        command = [
+            sys.executable,
+            str(self.script),
+            "--port",
+            str(port),
+            "--rules",
+            str(file),
+            *flags,
+        ]
         self.processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         url = f"http://127.0.0.1:{port}"
         for _ in range(200):

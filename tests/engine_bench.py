@@ -45,7 +45,9 @@ class Bench:
 
     def rows(self, count: int) -> Path:
         path = self.folder / f"{count}.jsonl"
-        lines = [json.dumps({"key": f"r{place}", "text": f"text {place}"}) for place in range(count)]
+        lines = [
+            json.dumps({"key": f"r{place}", "text": f"text {place}"}) for place in range(count)
+        ]
         path.write_text("\n".join(lines) + "\n")
         return path
 
@@ -108,7 +110,9 @@ def bench(tmp_path: Path, scripted_model: Any) -> Bench:
     made = Bench(tmp_path, asked=scripted_model.requests)
 
     def answer(request: Request) -> Awaitable[Reply]:
-        return made.rule(request)  # looked up at each call: a test may change the rule between two runs
+        return made.rule(
+            request
+        )  # looked up at each call: a test may change the rule between two runs
 
     scripted_model.answer = answer
     return made

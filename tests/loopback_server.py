@@ -14,7 +14,9 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     quiet = type("Quiet", (handler,), {"log_message": lambda *_: None})
     server = ThreadingHTTPServer(("127.0.0.1", 0), quiet)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"

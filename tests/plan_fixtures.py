@@ -20,7 +20,10 @@ def planned(tmp_path: Path) -> Callable[[str], tuple[Plan, dict[str, Any]]]:
 
     def plan(steps: str, more: str = "") -> tuple[Plan, dict[str, Any]]:
         path = tmp_path / "p.yaml"
-        path.write_text(f"verdict: 1\nname: t\nmodel: baseline/lexical\npipeline:\n{steps}\n{more}\n", encoding="utf-8")
+        path.write_text(
+            f"verdict: 1\nname: t\nmodel: baseline/lexical\npipeline:\n{steps}\n{more}\n",
+            encoding="utf-8",
+        )
         return build_plan(load(path)).plan, read_document(path).data
 
     return plan

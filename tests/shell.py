@@ -56,11 +56,16 @@ class Shell:
         path.write_text(content)
         return path
 
-    def config(self, steps: str, head: str = "model: baseline/lexical", name: str = "pipeline.yaml") -> Path:
+    def config(
+        self, steps: str, head: str = "model: baseline/lexical", name: str = "pipeline.yaml"
+    ) -> Path:
         return self.write(name, f"verdict: 1\nname: t\n{head}\npipeline:\n{steps}\n")
 
     def rows(self, count: int, name: str = "data.jsonl") -> Path:
-        return self.write(name, "".join(f'{{"key": "r{place}", "text": "text {place}"}}\n' for place in range(count)))
+        return self.write(
+            name,
+            "".join(f'{{"key": "r{place}", "text": "text {place}"}}\n' for place in range(count)),
+        )
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
         """The command as a process of its own."""
@@ -77,13 +82,17 @@ class Shell:
 
 
 @pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Shell]:
+def shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Shell]:
     from verdict_cli.cli.app import main
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("VERDICT_CACHE_DIR", str(tmp_path / "cache"))
-    for name in [name for name in os.environ if name.endswith("_API_KEY") or name.startswith("OPENAI_")]:
+    for name in [
+        name for name in os.environ if name.endswith("_API_KEY") or name.startswith("OPENAI_")
+    ]:
         monkeypatch.delenv(name)
 
     def call(*arguments: str) -> Outcome:
@@ -140,13 +149,22 @@ class Collector:
         found = []
         for kind, _, body in self.received.get("/v1/logs", []):
             is_json = kind == "application/json"
-            request = json.loads(body) if is_json else MessageToDict(ExportLogsServiceRequest.FromString(body))
+            request = (
+                json.loads(body)
+                if is_json
+                else MessageToDict(ExportLogsServiceRequest.FromString(body))
+            )
             for resource in request["resourceLogs"]:
-                for record in [record for scope in resource["scopeLogs"] for record in scope["logRecords"]]:
+                for record in [
+                    record for scope in resource["scopeLogs"] for record in scope["logRecords"]
+                ]:
                     assert record["eventName"] == "gen_ai.evaluation.result"
                     ids = [record.get(key, "") for key in ("traceId", "spanId")]
                     trace_id, span_id = ids if is_json else [b64decode(text).hex() for text in ids]
-                    attributes = {pair["key"]: next(iter(pair["value"].values())) for pair in record["attributes"]}
+                    attributes = {
+                        pair["key"]: next(iter(pair["value"].values()))
+                        for pair in record["attributes"]
+                    }
                     found.append((trace_id, span_id, attributes))
         return found
 
@@ -158,7 +176,9 @@ def collector() -> Iterator[Collector]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            made.received.setdefault(self.path, []).append((self.headers["content-type"], self.headers, body))
+            made.received.setdefault(self.path, []).append(
+                (self.headers["content-type"], self.headers, body)
+            )
             self.send_response(made.status)
             self.send_header("content-length", "0")
             self.end_headers()

@@ -23,7 +23,8 @@ def test_a_plain_tuple_field_takes_a_list_at_any_depth() -> None:
 
 
 @pytest.mark.parametrize(
-    "keys", [{"items": "ab"}, {"items": {"a": 1}}, {"items": ["a"], "pairs": {"x": []}}, {"items": [1]}]
+    "keys",
+    [{"items": "ab"}, {"items": {"a": 1}}, {"items": ["a"], "pairs": {"x": []}}, {"items": [1]}],
 )
 def test_other_values_for_a_tuple_are_rejected(keys: Any) -> None:
     with pytest.raises(ValidationError):

@@ -62,10 +62,18 @@ if TYPE_CHECKING:
     from verdict_cli.language.extractors.post_hoc import PostHocExtractor as PostHocExtractor
     from verdict_cli.language.extractors.raw import RawExtractor as RawExtractor
     from verdict_cli.language.extractors.regex import RegexExtractor as RegexExtractor
-    from verdict_cli.language.extractors.structured import StructuredOutputExtractor as StructuredOutputExtractor
-    from verdict_cli.language.extractors.token_probability import ArgmaxScoreExtractor as ArgmaxScoreExtractor
-    from verdict_cli.language.extractors.token_probability import SampleScoreExtractor as SampleScoreExtractor
-    from verdict_cli.language.extractors.token_probability import TokenProbabilityExtractor as TokenProbabilityExtractor
+    from verdict_cli.language.extractors.structured import (
+        StructuredOutputExtractor as StructuredOutputExtractor,
+    )
+    from verdict_cli.language.extractors.token_probability import (
+        ArgmaxScoreExtractor as ArgmaxScoreExtractor,
+    )
+    from verdict_cli.language.extractors.token_probability import (
+        SampleScoreExtractor as SampleScoreExtractor,
+    )
+    from verdict_cli.language.extractors.token_probability import (
+        TokenProbabilityExtractor as TokenProbabilityExtractor,
+    )
     from verdict_cli.language.extractors.token_probability import (
         WeightedSummedScoreExtractor as WeightedSummedScoreExtractor,
     )
@@ -119,7 +127,13 @@ def __getattr__(name: str) -> Any:
     if name == "__all__":
         from verdict_cli.language.units import TYPES
 
-        return sorted(["__version__", *(name for names in _MODULES.values() for name in names.split()), *TYPES])
+        return sorted(
+            [
+                "__version__",
+                *(name for names in _MODULES.values() for name in names.split()),
+                *TYPES,
+            ]
+        )
     if name[0].isupper():  # submodules are looked up here too, and must not import the language
         from verdict_cli.language.authoring.unit_step import PACKAGE_UNITS
         from verdict_cli.language.authoring.units import unit_class

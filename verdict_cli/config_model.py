@@ -45,7 +45,11 @@ def checked_arguments(function: Checked) -> Checked:
                 method = function.__qualname__.rpartition(".")[2]
                 owner = type(args[0]).__name__ + ("" if method == "__init__" else f".{method}")
                 parameters = list(expected.parameters.values())[1:]
-                names = [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
+                names = [
+                    parameter.name
+                    for parameter in parameters
+                    if parameter.kind is not parameter.VAR_KEYWORD
+                ]
                 if len(names) == len(parameters):
                     check_keywords(owner, keys, names)
                 raise UsageError(f"{owner}: {fault}", hint=f"it takes {', '.join(names)}") from None
@@ -99,7 +103,9 @@ class ConfigModel(BaseModel):
     the constructor raises UsageError, for a Python caller.
     """
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(
+        strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True
+    )
     key_rules: ClassVar[tuple[KeyRule, ...]] = ()
     """What its keys exclude and need."""
 
@@ -125,15 +131,25 @@ class ConfigModel(BaseModel):
     def broken_rule(self) -> tuple[str, str, str] | None:
         """(key, message, hint) of the first of the `key_rules` that is broken."""
         broken = next((rule for rule in self.key_rules if rule.is_broken(self)), None)
-        return broken and (broken.key if broken.at is None else broken.at, broken.message, broken.hint)
+        return broken and (
+            broken.key if broken.at is None else broken.at,
+            broken.message,
+            broken.hint,
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise UsageError(f"{name!r} cannot be set: {type(self).__name__} is immutable", hint="create a new one")
+        raise UsageError(
+            f"{name!r} cannot be set: {type(self).__name__} is immutable", hint="create a new one"
+        )
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """In fields of other classes this is a `lazy_schema`, so that only the classes that a file uses are built."""
-        return lazy_schema(lambda: cls) if handler.field_name is not None else _lists_for_tuples(handler(source))
+        return (
+            lazy_schema(lambda: cls)
+            if handler.field_name is not None
+            else _lists_for_tuples(handler(source))
+        )
 
 
 def _config_class(name: str, loaded: Any) -> type[ConfigModel]:
@@ -142,7 +158,9 @@ def _config_class(name: str, loaded: Any) -> type[ConfigModel]:
     return loaded
 
 
-FILE_KEYS: Registry[type[ConfigModel]] = Registry("verdict_cli", {}, "verdict_cli.file_keys", _config_class)
+FILE_KEYS: Registry[type[ConfigModel]] = Registry(
+    "verdict_cli", {}, "verdict_cli.file_keys", _config_class
+)
 """Keys that features and packages add to a class of the core: under `CLASS.KEY`, a class that has them as its fields."""
 
 
@@ -159,7 +177,10 @@ def with_added_keys(kind: type[Kind]) -> type[Kind]:
     # The bases come before the class itself: pydantic lists the fields of the last base first.
     bases: Any = (*added, kind)
     return cast(
-        "type[Kind]", create_model(kind.__name__, __base__=bases, __module__=kind.__module__, __doc__=kind.__doc__)
+        "type[Kind]",
+        create_model(
+            kind.__name__, __base__=bases, __module__=kind.__module__, __doc__=kind.__doc__
+        ),
     )
 
 
@@ -195,7 +216,10 @@ def _lists_for_tuples(schema: Any) -> Any:
         return [_lists_for_tuples(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    relaxed = {key: value if key == "metadata" else _lists_for_tuples(value) for key, value in schema.items()}
+    relaxed = {
+        key: value if key == "metadata" else _lists_for_tuples(value)
+        for key, value in schema.items()
+    }
     return {**relaxed, "strict": False} if schema.get("type") == "tuple" else relaxed
 
 
@@ -268,18 +292,28 @@ def described(kind: type[ConfigModel]) -> dict[str, str]:
     import textwrap
 
     texts: dict[str, str] = {}
-    for owner in reversed([base for base in kind.__mro__ if issubclass(base, ConfigModel) and base is not ConfigModel]):
+    for owner in reversed(
+        [base for base in kind.__mro__ if issubclass(base, ConfigModel) and base is not ConfigModel]
+    ):
         try:
             source = inspect.getsource(owner)
-        except OSError:  # an installed package without sources, or a class from `registry.subclass_of`
+        except (
+            OSError
+        ):  # an installed package without sources, or a class from `registry.subclass_of`
             continue
         (tree,) = ast.parse(textwrap.dedent(source)).body
         assert isinstance(tree, ast.ClassDef)
         for field, text in itertools.pairwise(tree.body):
             match field, text:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(description))):
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
+                    value=ast.Constant(value=str(description))
+                ):
                     texts[name] = inspect.cleandoc(description)
-    return {field.alias or name: texts[name] for name, field in kind.model_fields.items() if name in texts}
+    return {
+        field.alias or name: texts[name]
+        for name, field in kind.model_fields.items()
+        if name in texts
+    }
 
 
 def _integral(value: Any) -> Any:
@@ -323,7 +357,11 @@ def subclass_of(base: type[PartClass]) -> Callable[[str, Any], type[PartClass]]:
             raise TypeError(f"is not a subclass of {base.__module__}.{base.__name__}")
         fields: dict[str, Any] = {"type": (Literal[name], name)}
         typed = create_model(
-            loaded.__name__, __base__=loaded, __module__=loaded.__module__, __doc__=loaded.__doc__, **fields
+            loaded.__name__,
+            __base__=loaded,
+            __module__=loaded.__module__,
+            __doc__=loaded.__doc__,
+            **fields,
         )
         return cast("type[PartClass]", typed)
 
@@ -336,14 +374,22 @@ class RegisteredName:
     def __init__(self, registry: Registry[Any]) -> None:
         self.registry = registry
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         def check(value: Any) -> Any:
-            if isinstance(value, str) and (value in self.registry or self.registry.plugin(value) is not None):
+            if isinstance(value, str) and (
+                value in self.registry or self.registry.plugin(value) is not None
+            ):
                 return value
-            raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, self.registry.names()))})
+            raise PydanticKnownError(
+                "literal_error", {"expected": ", ".join(map(repr, self.registry.names()))}
+            )
 
         return core_schema.no_info_plain_validator_function(
-            check, metadata={"names": self.registry}, serialization=core_schema.simple_ser_schema("any")
+            check,
+            metadata={"names": self.registry},
+            serialization=core_schema.simple_ser_schema("any"),
         )
 
 
@@ -376,7 +422,9 @@ class LazyUnion:
             return self.registry.plugins.get(str(tag)[1:-1]) or self._others.get(str(tag))
         return self._others.get(str(tag))
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         others = {tag: handler.generate_schema(other) for tag, other in self._others.items()}
         classes = {tag: lazy_schema(look_up) for tag, look_up in self._classes.items()}
         union = core_schema.tagged_union_schema({**others, **classes}, self._tag_of)
@@ -391,7 +439,11 @@ class LazyUnion:
 
     def _validate(self, value: Any, validate_built_in: ValidatorFunctionWrapHandler) -> Any:
         name = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-        kind = self.registry.plugin(name) if self.registry is not None and isinstance(name, str) else None
+        kind = (
+            self.registry.plugin(name)
+            if self.registry is not None and isinstance(name, str)
+            else None
+        )
         if kind is None:
             return validate_built_in(value)
         try:
@@ -399,6 +451,7 @@ class LazyUnion:
         except ValidationError as error:
             # The tag in front of each location leads `locate_error` to the class, as in pydantic's own tagged unions.
             details: list[Any] = [
-                {**detail, "loc": (f"<{name}>", *detail["loc"])} for detail in error.errors(include_url=False)
+                {**detail, "loc": (f"<{name}>", *detail["loc"])}
+                for detail in error.errors(include_url=False)
             ]
             raise ValidationError.from_exception_data(error.title, details) from None

@@ -184,7 +184,9 @@ class ProviderError(VerdictError):
     provider's rate-limit headers, None where it sent none.
     """
 
-    def __init__(self, message: str, *, hint: str = "", kind: str = "", status: int = 0, reply: Any = None) -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", kind: str = "", status: int = 0, reply: Any = None
+    ) -> None:
         super().__init__(message, hint=hint)
         self.failure = kind or self.kind
         self.status = status
@@ -214,7 +216,13 @@ class Retryable(ProviderError):
     unreachable = False
 
     def __init__(
-        self, message: str, *, hint: str = "", kind: str = "", status: int = 0, retry_after_s: float | None = None
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        kind: str = "",
+        status: int = 0,
+        retry_after_s: float | None = None,
     ) -> None:
         super().__init__(message, hint=hint, kind=kind, status=status)
         self.retry_after_s = retry_after_s
@@ -268,7 +276,17 @@ class ReplyError(VerdictError):
 
     kind = "unreadable"
     kinds = frozenset(
-        {"unreadable", "off-scale", "cut-off", "refused", "empty", "no-logprobs", "low-mass", "no-verdict", "invalid"}
+        {
+            "unreadable",
+            "off-scale",
+            "cut-off",
+            "refused",
+            "empty",
+            "no-logprobs",
+            "low-mass",
+            "no-verdict",
+            "invalid",
+        }
     )
 
     def __init__(self, message: str, *, hint: str = "", kind: str = "", reply: Any = None) -> None:
@@ -291,7 +309,11 @@ class RowError(VerdictError):
 
 def failure_class(failure: str) -> type[Retryable] | type[Rejected] | type[ReplyError] | None:
     """The class of a failed call's kind (``timeout``, ``cut-off`` …); None for a kind that no class lists."""
-    classes: tuple[type[Retryable] | type[Rejected] | type[ReplyError], ...] = (Retryable, Rejected, ReplyError)
+    classes: tuple[type[Retryable] | type[Rejected] | type[ReplyError], ...] = (
+        Retryable,
+        Rejected,
+        ReplyError,
+    )
     return next((kind for kind in classes if failure in kind.kinds), None)
 
 
@@ -301,6 +323,10 @@ def recorded_error(failure: str, message: str, reply: Any = None) -> ProviderErr
     ``reply`` is the reply that was paid for all the same.
     """
     kind = failure_class(failure) or Rejected
-    error = Retryable(message, kind=failure, retry_after_s=0) if kind is Retryable else kind(message, kind=failure)
+    error = (
+        Retryable(message, kind=failure, retry_after_s=0)
+        if kind is Retryable
+        else kind(message, kind=failure)
+    )
     error.reply = reply
     return error

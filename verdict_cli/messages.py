@@ -246,7 +246,9 @@ class Stage:
         unknown = self.cost_usd is None or other.cost_usd is None
         cost = None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0)
         answered, calls = self.answered + other.answered, self.calls + other.calls
-        return Stage(self.model, answered, calls, cost, self.audited + other.audited, self.kept + other.kept)
+        return Stage(
+            self.model, answered, calls, cost, self.audited + other.audited, self.kept + other.kept
+        )
 
 
 class Failure(Struct, frozen=True):

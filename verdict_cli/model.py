@@ -105,7 +105,9 @@ class Model(ConfigModel):
     def at_temperature_1(self) -> Model:
         """The model as its token probabilities have it: they are those at temperature 1, whatever temperature is set."""
         params = {name: value for name, value in self.params.items() if name != "temperature"}
-        return self.model_copy(update={"temperature": None if self.temperature is None else 1.0, "params": params})
+        return self.model_copy(
+            update={"temperature": None if self.temperature is None else 1.0, "params": params}
+        )
 
 
 def _spelling(value: Any) -> str:
@@ -115,7 +117,9 @@ def _spelling(value: Any) -> str:
 
 
 _Name = Annotated[str, Field(min_length=1)]
-_One = Annotated[Annotated[_Name, Tag("<name>")] | Annotated[Model, Tag("<model>")], Discriminator(_spelling)]
+_One = Annotated[
+    Annotated[_Name, Tag("<name>")] | Annotated[Model, Tag("<model>")], Discriminator(_spelling)
+]
 ModelKey = TypeAliasType(
     "ModelKey",
     Annotated[

@@ -22,7 +22,11 @@ _MOST = 600
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--verdict-model`, which CI sets where a developer's machine has another model."""
     group = parser.getgroup("verdict")
-    group.addoption("--verdict-model", metavar="NAME", help="The model of every judge, whatever its marker says.")
+    group.addoption(
+        "--verdict-model",
+        metavar="NAME",
+        help="The model of every judge, whatever its marker says.",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -70,7 +74,9 @@ def _asked(request: pytest.FixtureRequest) -> tuple[Path, str | None, dict[str, 
     unknown = sorted(keys.keys() - {"config", "accept", *OPTIONS})
     if "config" not in keys or unknown or len(marker.args) > 1:
         wrong = f"it knows no {', '.join(unknown)}" if unknown else "it names one pipeline"
-        raise _failed(f"the marker verdict: {wrong}; its keys are config, accept, {', '.join(OPTIONS)}")
+        raise _failed(
+            f"the marker verdict: {wrong}; its keys are config, accept, {', '.join(OPTIONS)}"
+        )
     folder = request.path.parent
     options = {name: keys[name] for name in OPTIONS if keys.get(name) is not None}
     if "replay" in options:
@@ -91,7 +97,11 @@ class RowJudge:
         """The `Judge` itself: `acall`, `reward`."""
         self._text = accept
         try:
-            self._rule = None if accept is None else compile_expression(accept, ("source", "output", "nodes"))
+            self._rule = (
+                None
+                if accept is None
+                else compile_expression(accept, ("source", "output", "nodes"))
+            )
         except ExpressionError as error:
             raise _failed(f"accept `{accept}`: {error.message}") from None
 

@@ -119,7 +119,9 @@ class Registry(Generic[Part]):
 
     def feature(self, name: str) -> str:
         """The feature that brings a part; "" for a part of the core or of an installed package."""
-        return "" if name in self._built_in else self._brought().get(name, ("",))[0].rpartition(".")[2]
+        return (
+            "" if name in self._built_in else self._brought().get(name, ("",))[0].rpartition(".")[2]
+        )
 
     def title(self, name: str) -> str:
         """The name of a built-in class itself. Several names can mean one class."""
@@ -154,7 +156,9 @@ class Registry(Generic[Part]):
                 try:
                     self.plugins[name] = self._check(name, loaded)
                 except TypeError as error:
-                    raise UsageError(f"the entry point {point.value} {error}", hint="report it to its author") from None
+                    raise UsageError(
+                        f"the entry point {point.value} {error}", hint="report it to its author"
+                    ) from None
         return self.plugins[name]
 
 

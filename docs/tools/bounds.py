@@ -15,7 +15,9 @@ _LOWER = re.compile(r"([\w.-]+)>=([\w.]+)[^;]*(;.*)?")
 
 def main() -> None:
     """Print `name==version` for each."""
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads(
+        (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    )["project"]
     for requirement in project["dependencies"]:
         bound = _LOWER.fullmatch(requirement)
         assert bound is not None, requirement

@@ -29,7 +29,10 @@ RAISED = {
         "Transient failures",
         "retried automatically; if it persists, rerun the same command with `--retry-failed`",
     ),
-    "Rejected": ("Rejected calls", "fix the row or the prompt; then rerun the same command with `--retry-failed`"),
+    "Rejected": (
+        "Rejected calls",
+        "fix the row or the prompt; then rerun the same command with `--retry-failed`",
+    ),
     "BudgetError": ("Budgets", "raise `--budget` and rerun the same command to resume"),
     "PinnedError": ("Pinned units", "fix the pinned unit and rerun the same command to resume"),
     "WorkerError": ("Workers", "see Ray's logs; rerun the same command to resume"),
@@ -43,7 +46,10 @@ RAISED = {
 """Error classes: the section of their messages, and the fix for messages without a hint of their own."""
 
 SECTIONS = (
-    ("Pipeline files", "fix the reported line; `verdict explain KEY` describes the values of a key"),
+    (
+        "Pipeline files",
+        "fix the reported line; `verdict explain KEY` describes the values of a key",
+    ),
     ("Datasets", "fix the reported line, or skip bad rows with `--skip-bad-rows`"),
 )
 OF_DATA = ("storage", "features", "llm/providers", "python", "run", "stats")
@@ -119,7 +125,11 @@ def _called(call: ast.Call, module: str, texts: _Texts) -> Iterator[Message]:
         yield from _message(section, code, *map(texts.of, words), fix)
     elif name in TELLERS and len(call.args) > 1:
         code = call.args[0]
-        if isinstance(code, ast.Constant) and isinstance(code.value, str) and CODE.fullmatch(code.value):
+        if (
+            isinstance(code, ast.Constant)
+            and isinstance(code.value, str)
+            and CODE.fullmatch(code.value)
+        ):
             section, fix = SECTIONS[_within(module, OF_DATA) is not None]
             hint = keywords.get("hint") or (call.args[2] if len(call.args) > 2 else None)
             yield from _message(section, code.value, texts.of(call.args[1]), texts.of(hint), fix)
@@ -136,7 +146,11 @@ def _tupled(made: ast.Tuple, module: str, texts: _Texts) -> Iterator[Message]:
         return
     first, message, hint = made.elts[:3]
     said = texts.of(message)
-    if said is None or " " not in said or not isinstance(message, ast.Constant | ast.JoinedStr | ast.Name):
+    if (
+        said is None
+        or " " not in said
+        or not isinstance(message, ast.Constant | ast.JoinedStr | ast.Name)
+    ):
         return
     coded = isinstance(first, ast.Constant) and "-" in str(first.value)
     if len(made.elts) == 4 and coded:
@@ -149,15 +163,21 @@ def _tupled(made: ast.Tuple, module: str, texts: _Texts) -> Iterator[Message]:
         yield from _message(section, OF_PARTS[part], said, texts.of(hint), fix)
 
 
-def _message(section: str, code: str, text: str | None, hint: str | None, fix: str) -> Iterator[Message]:
+def _message(
+    section: str, code: str, text: str | None, hint: str | None, fix: str
+) -> Iterator[Message]:
     if code or (text and re.search(r"[a-z]{2}", text)):
-        yield Message(section, code, text or "…", hint if hint and re.search(r"[a-z]{2}", hint) else fix)
+        yield Message(
+            section, code, text or "…", hint if hint and re.search(r"[a-z]{2}", hint) else fix
+        )
 
 
 def _varying(part: ast.expr) -> str:
     """`…`; of a number with its noun `… rows`."""
     match part:
-        case ast.FormattedValue(value=ast.Call(func=ast.Name(id="plural"), args=[_, ast.Constant(value=str(noun))])):
+        case ast.FormattedValue(
+            value=ast.Call(func=ast.Name(id="plural"), args=[_, ast.Constant(value=str(noun))])
+        ):
             one, _, more = noun.partition("|")
             return f"… {more or f'{one}s'}"
     return "…"
@@ -170,7 +190,9 @@ class _Texts:
         self._within: dict[int, ast.AST] = {}
         for function in ast.walk(tree):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                self._within |= {id(node): function for node in ast.walk(function) if node is not function}
+                self._within |= {
+                    id(node): function for node in ast.walk(function) if node is not function
+                }
         self._named: dict[tuple[int, str], list[tuple[int, ast.expr]]] = {}
         for node in ast.walk(tree):
             match node:
@@ -189,13 +211,19 @@ class _Texts:
     def _meant(self, name: ast.Name) -> ast.expr | None:
         """What the name was last set to before: in its own function, else in the module."""
         own = self._named.get((id(self._within.get(id(name))), name.id), [])
-        before = sorted((place for place in own if place[0] <= name.lineno), key=lambda place: place[0])
+        before = sorted(
+            (place for place in own if place[0] <= name.lineno), key=lambda place: place[0]
+        )
         known = before or self._named.get((id(None), name.id), [])
         return known[-1][1] if known else None
 
     def parts(self, node: ast.expr) -> list[ast.expr]:
         """The expression itself, or those of a tuple that is unpacked there."""
-        meant = self._meant(node.value) if isinstance(node, ast.Starred) and isinstance(node.value, ast.Name) else node
+        meant = (
+            self._meant(node.value)
+            if isinstance(node, ast.Starred) and isinstance(node.value, ast.Name)
+            else node
+        )
         return meant.elts if isinstance(meant, ast.Tuple) else [node]
 
     def of(self, node: ast.expr | None, depth: int = 4) -> str | None:
@@ -204,24 +232,37 @@ class _Texts:
             return None
         match node:
             case ast.Constant(value=str(text)):
-                return " ".join(re.sub(r"(?<!\{)\{\w+\}", "…", text).replace("{{", "{").replace("}}", "}").split())
+                return " ".join(
+                    re.sub(r"(?<!\{)\{\w+\}", "…", text)
+                    .replace("{{", "{")
+                    .replace("}}", "}")
+                    .split()
+                )
             case ast.JoinedStr(values=parts):
                 return self._joined(parts)
             case ast.BinOp(left=left, op=ast.Add(), right=right):
                 both = (self.of(left, depth - 1), self.of(right, depth - 1))
                 return " ".join(part or "…" for part in both) if any(both) else None
             case ast.IfExp(body=body, orelse=other):
-                return " / ".join(filter(None, (self.of(body, depth - 1), self.of(other, depth - 1)))) or None
+                return (
+                    " / ".join(filter(None, (self.of(body, depth - 1), self.of(other, depth - 1))))
+                    or None
+                )
             case ast.Name():
                 return self.of(self._meant(node), depth - 1)
             case ast.Call(func=ast.Name(id="did_you_mean"), args=[_, _, otherwise]):
                 return f"did you mean `…`? / {self.of(otherwise, depth - 1) or '…'}"
             case ast.BoolOp(values=values):
-                return " / ".join(filter(None, (self.of(value, depth - 1) for value in values))) or None
+                return (
+                    " / ".join(filter(None, (self.of(value, depth - 1) for value in values)))
+                    or None
+                )
         return None
 
     def _joined(self, parts: list[ast.expr]) -> str:
-        text = "".join(str(part.value) if isinstance(part, ast.Constant) else _varying(part) for part in parts)
+        text = "".join(
+            str(part.value) if isinstance(part, ast.Constant) else _varying(part) for part in parts
+        )
         return " ".join(text.split())
 
 
@@ -239,7 +280,13 @@ def page() -> str:
     # Folded lists: as open tables, the page is some 60 screens of a phone long, in columns of a few letters.
     for section, group in groupby(messages(), lambda one: one.section):
         listed = list(group)
-        lines += ["", f"## {section}", "", f'<details markdown="1"><summary>{len(listed)} messages</summary>', ""]
+        lines += [
+            "",
+            f"## {section}",
+            "",
+            f'<details markdown="1"><summary>{len(listed)} messages</summary>',
+            "",
+        ]
         for one in listed:
             code = f" (`{one.code}`)" if one.code else ""
             lines += [f"- {_escaped(one.text)}{code}", f"    <br>→ {_escaped(one.fix)}"]
@@ -249,7 +296,11 @@ def page() -> str:
 
 def _escaped(text: str) -> str:
     """The text of a list's item; what Markdown or a template would read otherwise is escaped."""
-    return re.sub(r"([<>*_\[\]])(?![^`]*`(?:[^`]*`[^`]*`)*[^`]*$)", r"\\\1", text) if "](" not in text else text
+    return (
+        re.sub(r"([<>*_\[\]])(?![^`]*`(?:[^`]*`[^`]*`)*[^`]*$)", r"\\\1", text)
+        if "](" not in text
+        else text
+    )
 
 
 if __name__ == "__main__":

@@ -63,7 +63,9 @@ def main() -> None:
 def rows() -> tuple[dict[str, str], set[str]]:
     """Each package's line, and the names of those that are not installed here."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    pinned = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text("utf-8").split())
+    pinned = dict(
+        line.split("==") for line in (ROOT / "constraints.txt").read_text("utf-8").split()
+    )
     pinned = {canonicalize_name(name): version for name, version in pinned.items()}
     wanted: dict[str, list[str]] = {}
     missing: set[str] = set()
@@ -117,8 +119,16 @@ def licence(of: Distribution) -> str:
         text = (of.metadata.get("License") or "").strip()
         first = text.partition("\n")[0].strip()
         short = first if first in _SPELLED or (first == text and len(text) < 60) else ""
-        said = short if short and (not classified or short in _SPELLED) else " AND ".join(classified) or short
-    return " AND ".join(_SPELLED.get(one, one) for one in said.split(" AND ")) or _titled(of) or "unknown"
+        said = (
+            short
+            if short and (not classified or short in _SPELLED)
+            else " AND ".join(classified) or short
+        )
+    return (
+        " AND ".join(_SPELLED.get(one, one) for one in said.split(" AND "))
+        or _titled(of)
+        or "unknown"
+    )
 
 
 def _titled(of: Distribution) -> str:

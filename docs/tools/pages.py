@@ -22,7 +22,9 @@ PAGES = {
 """Pages outside `docs/`, and their paths in the site."""
 
 CONFIGS = sorted(
-    path.relative_to(ROOT).as_posix() for kind in ("", "paper/") for path in ROOT.glob(f"configs/{kind}*.yaml")
+    path.relative_to(ROOT).as_posix()
+    for kind in ("", "paper/")
+    for path in ROOT.glob(f"configs/{kind}*.yaml")
 )
 """The pipelines that the site lists."""
 
@@ -63,7 +65,9 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
         target = posixpath.normpath(posixpath.join(here, found[2]))
         if not (ROOT / target).exists():
             return found[0]
-        target = PAGES.get(target, "configs.md" if target == "configs" else target.removeprefix("docs/"))
+        target = PAGES.get(
+            target, "configs.md" if target == "configs" else target.removeprefix("docs/")
+        )
         place = posixpath.relpath(target, posixpath.dirname(site) or ".")
         return f"{found[1]}{place}{found[3] or ''}{found[4]}"
 

@@ -20,7 +20,9 @@ from verdict_cli.storage.tables.run_columns import CALL_COLUMNS, RESULT_COLUMNS,
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "reference"
-NOTE = "<!-- Written by `make reference` from the classes that read pipeline files; not by hand. -->"
+NOTE = (
+    "<!-- Written by `make reference` from the classes that read pipeline files; not by hand. -->"
+)
 WORD = re.compile(r"\b[A-Z][A-Za-z]+\b|\b(?:scale|extractor|step)\b")
 
 
@@ -102,7 +104,9 @@ def commands_page() -> str:
     lines: list[str] = []
     for name in COMMANDS.names():
         lines += [f"## verdict {name}", "", "```text", said([name]), "```", ""]
-        for each in re.findall(r"^  ([a-z]+)  ", said([name]).partition("Commands:\n")[2], re.MULTILINE):
+        for each in re.findall(
+            r"^  ([a-z]+)  ", said([name]).partition("Commands:\n")[2], re.MULTILINE
+        ):
             lines += [f"### verdict {name} {each}", "", "```text", said([name, each]), "```", ""]
     text = "The output of `verdict COMMAND --help`. [Exit codes](../language.md#running)."
     return page("Commands", text, lines)
@@ -126,7 +130,13 @@ def columns_table(columns: Iterable[RunColumn]) -> list[str]:
     return lines
 
 
-COLUMN_TYPES = {"null": "that of the data", "native": "list", "str": "text", "int": "integer", "float": "number"}
+COLUMN_TYPES = {
+    "null": "that of the data",
+    "native": "list",
+    "str": "text",
+    "int": "integer",
+    "float": "number",
+}
 
 
 def said(words: list[str]) -> str:
@@ -142,13 +152,25 @@ def page(title: str, text: str, lines: Iterable[str]) -> str:
 
 def section(part: ReferenceEntry) -> Iterator[str]:
     """A part: its text, its own keys, its example and what that gives."""
-    yield from (f"## {part.name[:1].upper() + part.name[1:] if part.group == 'mapping' else part.name}", "")
+    yield from (
+        f"## {part.name[:1].upper() + part.name[1:] if part.group == 'mapping' else part.name}",
+        "",
+    )
     yield from (part.text, "")
     own = part.own()
     if own:
         yield from (*table(own), "")
     if part.example is not None and not part.text.startswith("Another name"):
-        yield from ("```yaml", part.example.text.rstrip(), "```", "", "```json", given(part), "```", "")
+        yield from (
+            "```yaml",
+            part.example.text.rstrip(),
+            "```",
+            "",
+            "```json",
+            given(part),
+            "```",
+            "",
+        )
 
 
 def given(part: ReferenceEntry) -> str:

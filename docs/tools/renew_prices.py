@@ -45,12 +45,22 @@ def main() -> None:
     assert spec is not None and spec.origin is not None, "litellm is not installed"
     source = Path(spec.origin).with_name("model_prices_and_context_window_backup.json")
     data: dict[str, dict[str, Any]] = json.loads(source.read_text(encoding="utf-8"))
-    about = {"litellm": version("litellm"), "date": f"{datetime.now(UTC):%Y-%m-%d}", "licence": LICENCE}
+    about = {
+        "litellm": version("litellm"),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "licence": LICENCE,
+    }
     entries = {"sample_spec": about}
     for name, entry in data.items():
         if name != "sample_spec" and entry.get("mode") in MODES:
-            kept = {key: value for key, value in entry.items() if KEPT.fullmatch(key) and value is not None}
-            entries[name] = kept | ({"mode": entry["mode"]} if entry.get("mode") in DECISION_MODES else {})
+            kept = {
+                key: value
+                for key, value in entry.items()
+                if KEPT.fullmatch(key) and value is not None
+            }
+            entries[name] = kept | (
+                {"mode": entry["mode"]} if entry.get("mode") in DECISION_MODES else {}
+            )
     lines = (f"    {json.dumps(name)}: {json.dumps(entry)}" for name, entry in entries.items())
     TARGET.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     sys.stdout.write(

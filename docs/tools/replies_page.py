@@ -134,10 +134,15 @@ def page() -> str:
     """The page's text."""
     bound = extractors()
     lines = [HEAD, f"| reply | {' | '.join(bound)} |", "| --- |" + " --- |" * len(bound)]
-    refusals = [f"\n## Why a reply is refused\n\n| reply | {' | '.join(bound)} |", "| --- |" + " --- |" * len(bound)]
+    refusals = [
+        f"\n## Why a reply is refused\n\n| reply | {' | '.join(bound)} |",
+        "| --- |" + " --- |" * len(bound),
+    ]
     for text, _ in REPLIES:
         found = [reading(extractor, text) for extractor in bound.values()]
-        cells = [f"{beside} {score}".strip() if score is not None else "–" for score, beside in found]
+        cells = [
+            f"{beside} {score}".strip() if score is not None else "–" for score, beside in found
+        ]
         lines.append(f"| {_code(text)} | {' | '.join(cells)} |")
         if any(score is None for score, _ in found):
             reasons = ["" if score is not None else _cell(beside) for score, beside in found]
@@ -146,7 +151,9 @@ def page() -> str:
 
 
 def _code(text: str) -> str:
-    shown = "".join(char if char.isprintable() or char == "\n" else f"\\u{ord(char):04x}" for char in text)
+    shown = "".join(
+        char if char.isprintable() or char == "\n" else f"\\u{ord(char):04x}" for char in text
+    )
     return f"<code>{_cell(shown)}</code>" if text else "(empty)"
 
 

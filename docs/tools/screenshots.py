@@ -31,7 +31,9 @@ VERDICT = (sys.executable, "-m", "verdict_cli")
 
 def main() -> None:
     """Make the runs, then one picture of each page."""
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    program = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
     if program is None:
         sys.exit("there is no Chromium: `make browser` installs it where apt can")
     IMAGES.mkdir(exist_ok=True)
@@ -53,14 +55,27 @@ def main() -> None:
         )
         browser = playwright.chromium.launch(executable_path=program, args=[*FLAGS])
         context = browser.new_context(
-            viewport={"width": WIDTH, "height": TALLEST}, color_scheme="light", reduced_motion="reduce", locale="en-GB"
+            viewport={"width": WIDTH, "height": TALLEST},
+            color_scheme="light",
+            reduced_motion="reduce",
+            locale="en-GB",
         )
-        take(context, "report", (runs / "demo" / "judge" / "report.html").as_uri(), "table.rows tbody tr")
+        take(
+            context,
+            "report",
+            (runs / "demo" / "judge" / "report.html").as_uri(),
+            "table.rows tbody tr",
+        )
         with viewer(runs, "--as", "ann") as address:
             judge, baseline = quote("demo/judge", safe=""), quote("demo/baseline", safe="")
             take(context, "viewer-runs", f"{address}/", "table tbody tr")
             take(context, "viewer-run", f"{address}/run?run={judge}", "table tbody tr")
-            take(context, "viewer-compare", f"{address}/compare?a={baseline}&b={judge}", "table tbody tr")
+            take(
+                context,
+                "viewer-compare",
+                f"{address}/compare?a={baseline}&b={judge}",
+                "table tbody tr",
+            )
             take(context, "viewer-queue", f"{address}/queue?run={judge}", "button")
         browser.close()
 
@@ -68,7 +83,12 @@ def main() -> None:
 def run(*arguments: str | Path, folder: Path) -> None:
     """Run a command of verdict. Exits with its output where it fails."""
     done = subprocess.run(
-        [*VERDICT, *map(str, arguments)], cwd=folder, env=environment(), capture_output=True, text=True, check=False
+        [*VERDICT, *map(str, arguments)],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         sys.exit(f"verdict {arguments[0]} failed: {done.stderr}")
@@ -85,7 +105,9 @@ def environment() -> dict[str, str]:
 def viewer(runs: Path, *options: str) -> Iterator[str]:
     """The address of a viewer over the runs, until the end of the block."""
     command = [*VERDICT, "view", runs.name, "--port", "0", *options]
-    process = subprocess.Popen(command, cwd=runs.parent, env=environment(), stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=runs.parent, env=environment(), stderr=subprocess.PIPE, text=True
+    )
     try:
         assert process.stderr is not None
         line = process.stderr.readline()

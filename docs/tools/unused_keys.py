@@ -24,7 +24,11 @@ def keys(schema: Any) -> set[str]:
 
 
 def main() -> None:
-    pages = (page for page in (ROOT / "docs").glob("*.md") if page.name not in ("errors.md", "licences.md"))
+    pages = (
+        page
+        for page in (ROOT / "docs").glob("*.md")
+        if page.name not in ("errors.md", "licences.md")
+    )
     configs = (ROOT / "configs").rglob("*.yaml")
     text = "\n".join(path.read_text(encoding="utf-8") for path in (*pages, *configs))
     written = set(re.findall(r"([A-Za-z_]\w*):", text))

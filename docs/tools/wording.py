@@ -43,7 +43,9 @@ CHECKED = (
 CODE = "\0"
 """Replaces code, so that a phrase is found in adjacent strings but not across code."""
 
-JS_TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\]|\\.)*`", re.DOTALL)
+JS_TEXT = re.compile(
+    r"//[^\n]*|/\*.*?\*/|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\]|\\.)*`", re.DOTALL
+)
 MARKUP = re.compile(r"<script\b.*?</script>|<style\b.*?</style>|<[^>]*>", re.DOTALL)
 CSS_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 JSON_STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"")
@@ -51,7 +53,9 @@ YAML_NAME = re.compile(r"^[ ]*(?:- )?[\w-]+:(?:[ ]+[^\s\"'#]+[ ]*$)?", re.MULTIL
 """A key, with its value where that is a single word."""
 
 STRINGS = {tokenize.STRING} | {
-    getattr(tokenize, name) for name in ("FSTRING_MIDDLE", "FSTRING_START", "FSTRING_END") if hasattr(tokenize, name)
+    getattr(tokenize, name)
+    for name in ("FSTRING_MIDDLE", "FSTRING_START", "FSTRING_END")
+    if hasattr(tokenize, name)
 }
 QUOTES = re.compile(r"\A[A-Za-z]{0,2}(\"\"\"|'''|\"|'|`)|(\"\"\"|'''|\"|'|`)\Z")
 
@@ -74,7 +78,10 @@ def retired(page: str) -> dict[str, str]:
 def pattern(phrases: dict[str, str]) -> re.Pattern[str]:
     """One expression for all phrases, the longest first; a phrase may continue on the next line."""
     space = r"(?:\s|(?<=\n)[ \t]*#)+"
-    each = (space.join(re.escape(word) for word in phrase.split()) for phrase in sorted(phrases, key=len, reverse=True))
+    each = (
+        space.join(re.escape(word) for word in phrase.split())
+        for phrase in sorted(phrases, key=len, reverse=True)
+    )
     return re.compile(rf"(?<![\w./'-])(?:{'|'.join(each)})(?![\w=(-]|\s+\d)", re.IGNORECASE)
 
 
@@ -98,7 +105,11 @@ def of_python(text: str) -> str:
         starts.append(starts[-1] + len(line))
     kept = list(blank(text))
     layout = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
-    tokens = [each for each in tokenize.generate_tokens(io.StringIO(text).readline) if each.type not in layout]
+    tokens = [
+        each
+        for each in tokenize.generate_tokens(io.StringIO(text).readline)
+        if each.type not in layout
+    ]
     for index, token in enumerate(tokens):
         start = starts[token.start[0] - 1] + token.start[1]
         end = starts[token.end[0] - 1] + token.end[1]
@@ -160,12 +171,16 @@ def main() -> int:
         sys.stdout.write(f"{STYLE.relative_to(ROOT)}: no table of retired words\n")
         return 1
     given = [Path(name).resolve() for name in sys.argv[1:]]
-    paths = given or sorted({path for each in CHECKED for path in ROOT.glob(each) if path.is_file()})
+    paths = given or sorted(
+        {path for each in CHECKED for path in ROOT.glob(each) if path.is_file()}
+    )
     count = 0
     for path in paths:
         if path == STYLE or path == Path(__file__).resolve():
             continue
-        for line, phrase, better in findings(path.read_text(encoding="utf-8"), path.suffix, phrases):
+        for line, phrase, better in findings(
+            path.read_text(encoding="utf-8"), path.suffix, phrases
+        ):
             place = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
             sys.stdout.write(f"{place}:{line}: {phrase} -> {better}\n")
             count += 1

@@ -68,11 +68,15 @@ def test_no_script_holds_what_github_would_write_into_it(name: str) -> None:
 def test_every_script_is_bash(name: str) -> None:
     if BASH is None:
         pytest.skip("there is no bash")
-    done = subprocess.run([BASH, "-n"], input=SHELL[name], text=True, capture_output=True, check=False)
+    done = subprocess.run(
+        [BASH, "-n"], input=SHELL[name], text=True, capture_output=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("text", [SHELL["Judge"], (ROOT / "examples" / "gitlab-ci.yml").read_text(encoding="utf-8")])
+@pytest.mark.parametrize(
+    "text", [SHELL["Judge"], (ROOT / "examples" / "gitlab-ci.yml").read_text(encoding="utf-8")]
+)
 def test_the_options_are_those_of_the_commands(text: str) -> None:
     lines = [line for line in text.splitlines() if "--" in line and "pip" not in line]
     commands = re.findall(r"(?:verdict |words=\(|gate=\()([a-z]+) ", text)
@@ -186,7 +190,9 @@ def test_a_mistake_in_what_was_given_is_the_exit_code(job: Job) -> None:
     assert job.run("Pass or fail", CODE="").returncode == 1
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="--untrusted needs the limits of a POSIX system")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="--untrusted needs the limits of a POSIX system"
+)
 @pytest.mark.parametrize("event", ["pull_request", "pull_request_target"])
 def test_a_pull_request_is_judged_as_untrusted(job: Job, event: str) -> None:
     assert job.judge(event=event)["exit-code"] == "2"
@@ -197,13 +203,20 @@ def test_a_pull_request_is_judged_as_untrusted(job: Job, event: str) -> None:
     )
     assert job.judge(event=event, budget="1", gates=str(gates), out="gated")["exit-code"] == "1"
     called = (job.folder / "called").read_text().splitlines()
-    assert [line.split()[0] for line in called] == ["run", "gate"] and all("--untrusted" in line for line in called)
+    assert [line.split()[0] for line in called] == ["run", "gate"] and all(
+        "--untrusted" in line for line in called
+    )
     assert "# xstest" in (job.folder / "summary").read_text()
 
 
 def comment(job: Job) -> subprocess.CompletedProcess[str]:
     return job.run(
-        "Comment on the pull request", REPOSITORY="o/r", NUMBER="7", MARK="<!-- verdict a -->", OUT="out", GH_TOKEN="t"
+        "Comment on the pull request",
+        REPOSITORY="o/r",
+        NUMBER="7",
+        MARK="<!-- verdict a -->",
+        OUT="out",
+        GH_TOKEN="t",
     )
 
 
@@ -237,7 +250,9 @@ def test_it_installs_its_own_checkout(job: Job) -> None:
 
 
 def test_the_examples_name_what_is_there() -> None:
-    workflow = yaml.safe_load((ROOT / "examples" / "github-workflow.yml").read_text(encoding="utf-8"))
+    workflow = yaml.safe_load(
+        (ROOT / "examples" / "github-workflow.yml").read_text(encoding="utf-8")
+    )
     given: dict[str, Any] = workflow["jobs"]["judge"]["steps"][-1]["with"]
     assert set(given) <= set(ACTION["inputs"])
     assert {name for name, one in ACTION["inputs"].items() if one.get("required")} <= set(given)
@@ -251,7 +266,9 @@ def test_the_examples_name_what_is_there() -> None:
 @pytest.mark.parametrize("code", [0, 1, 2, 3, 4])
 def test_fc13_a_red_build_says_what_failed_for_each_exit_code(code: int, job: Job) -> None:
     message = "judge.yaml:7:3: first, with 100%\\n    second\\n"
-    (job.folder / "bin" / "verdict").write_text(f"#!{BASH}\nprintf '{message.replace('%', '%%')}' >&2\nexit {code}\n")
+    (job.folder / "bin" / "verdict").write_text(
+        f"#!{BASH}\nprintf '{message.replace('%', '%%')}' >&2\nexit {code}\n"
+    )
     assert job.judge()["exit-code"] == str(code)
     assert job.run("Pass or fail", CODE=str(code)).returncode == code
     errors = [line for line in job.log.splitlines() if line.startswith("::error ")]
@@ -264,7 +281,9 @@ def test_fc13_a_red_build_says_what_failed_for_each_exit_code(code: int, job: Jo
     assert "second" in (job.folder / "summary").read_text()
 
 
-def test_s1_a_run_directory_that_exists_or_is_a_link_is_refused_and_nothing_of_it_is_posted(job: Job) -> None:
+def test_s1_a_run_directory_that_exists_or_is_a_link_is_refused_and_nothing_of_it_is_posted(
+    job: Job,
+) -> None:
     secret = job.folder / "secret"
     secret.write_text("the key")
     (job.folder / "brought").mkdir()
@@ -272,19 +291,30 @@ def test_s1_a_run_directory_that_exists_or_is_a_link_is_refused_and_nothing_of_i
     (job.folder / "dangling").symlink_to("nowhere")
     for out in ("brought", "dangling"):
         assert job.judge(out=out) == {"exit-code": "2", "passed": "false"}
-    posted = job.run("Comment on the pull request", REPOSITORY="o/r", NUMBER="7", MARK="m", OUT="brought", GH_TOKEN="t")
+    posted = job.run(
+        "Comment on the pull request",
+        REPOSITORY="o/r",
+        NUMBER="7",
+        MARK="m",
+        OUT="brought",
+        GH_TOKEN="t",
+    )
     assert (posted.returncode, (job.folder / "asked").exists()) == (0, False)
 
 
 def test_s1_the_run_is_in_the_runners_folder_and_later_steps_take_it_from_the_judge_step() -> None:
     assert STEPS["Judge"]["env"]["OUT"].startswith("${{ runner.temp }}/")
-    assert STEPS["Comment on the pull request"]["env"]["OUT"] == "${{ steps.judge.outputs.reports }}"
+    assert (
+        STEPS["Comment on the pull request"]["env"]["OUT"] == "${{ steps.judge.outputs.reports }}"
+    )
     paths = STEPS["Upload the reports"]["with"]["path"].split("\n")
     assert all(path.startswith("${{ steps.judge.outputs.reports }}/") for path in paths if path)
 
 
 def test_s2_a_pull_request_never_saves_a_cache_that_main_restores() -> None:
-    save, restore = (STEPS[name]["with"] for name in ("Save the reply cache", "Restore cached replies"))
+    save, restore = (
+        STEPS[name]["with"] for name in ("Save the reply cache", "Restore cached replies")
+    )
     assert save["key"] == restore["key"] and "|| 'verdict-pull' }}-" in save["key"]
     assert "pull_request" not in save["key"] and "workflow_run" not in save["key"]
     assert restore["restore-keys"] == "verdict-${{ runner.os }}-"
@@ -295,7 +325,9 @@ def test_s1_no_module_of_the_checkout_is_imported_by_the_installation() -> None:
 
 
 def test_fc14_the_example_is_red_with_a_judge_that_guesses(job: Job) -> None:
-    workflow = yaml.safe_load((ROOT / "examples" / "github-workflow.yml").read_text(encoding="utf-8"))
+    workflow = yaml.safe_load(
+        (ROOT / "examples" / "github-workflow.yml").read_text(encoding="utf-8")
+    )
     gates = ROOT / workflow["jobs"]["judge"]["steps"][-1]["with"]["gates"]
     assert job.judge(gates=str(gates), model="baseline/random")["exit-code"] == "1"
     (error,) = [line for line in job.log.splitlines() if line.startswith("::error ")]

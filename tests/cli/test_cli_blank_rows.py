@@ -40,7 +40,9 @@ def written(shell: Any, form: str, values: list[Any]) -> Path:
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
-def test_s15_blank_means_the_same_in_every_format_and_is_told_before_a_call(shell: Any, form: str) -> None:
+def test_s15_blank_means_the_same_in_every_format_and_is_told_before_a_call(
+    shell: Any, form: str
+) -> None:
     data = written(shell, form, ["four", *BLANKS, "five"])
     done = shell("run", judge(shell), data, "--out", "run")
     facts = json.loads((shell.folder / "run" / "run.json").read_text())
@@ -92,7 +94,9 @@ LABELLED = "evaluate:\n  right: {prediction: output.score, target: source.label}
 def test_rows_without_labels_are_scored_unless_a_name_is_near_or_a_gate_asks(
     shell: Any, columns: dict[str, Any], gate: str, code: int
 ) -> None:
-    text = JUDGE.format(dataset="", slot="{source.answer}").partition("evaluate:")[0] + LABELLED + gate
+    text = (
+        JUDGE.format(dataset="", slot="{source.answer}").partition("evaluate:")[0] + LABELLED + gate
+    )
     data = shell.write("rows.jsonl", (json.dumps(columns) + "\n") * 2)
     done = shell("run", shell.write("judge.yaml", text), data, "--out", "run")
     assert done.code == code, done.err

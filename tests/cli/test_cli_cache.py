@@ -42,8 +42,13 @@ def test_a_second_run_asks_nothing_and_costs_nothing(served: str, shell: Any) ->
     assert "6 from the cache" in report.out
 
 
-def test_equal_calls_of_a_first_run_are_not_said_to_come_from_the_cache(served: str, shell: Any) -> None:
-    shell.write("data.jsonl", "".join(f'{{"key": "r{place}", "text": "text {place % 2}"}}\n' for place in range(6)))
+def test_equal_calls_of_a_first_run_are_not_said_to_come_from_the_cache(
+    served: str, shell: Any
+) -> None:
+    shell.write(
+        "data.jsonl",
+        "".join(f'{{"key": "r{place}", "text": "text {place % 2}"}}\n' for place in range(6)),
+    )
     ran(shell, "a")
     assert asked(served) == 2
     facts = json.loads((shell.folder / "a" / "run.json").read_text())

@@ -20,7 +20,9 @@ gates: [{metric: x.accuracy, min: 0.9}]
 
 @pytest.fixture(scope="module")
 def rows() -> str:
-    return "".join(json.dumps({"key": row, "label": True, "said": row < 2_000}) + "\n" for row in range(3_000))
+    return "".join(
+        json.dumps({"key": row, "label": True, "said": row < 2_000}) + "\n" for row in range(3_000)
+    )
 
 
 @pytest.fixture
@@ -72,7 +74,10 @@ def test_s3_fewer_rows_in_one_file_are_noticed(shell: Any, rows: str) -> None:
 
 def test_s20_rows_that_cannot_be_read_count_as_missing(shell: Any) -> None:
     config = shell.write("c.yaml", CONFIG.replace("min: 0.9", "min: 0.5"))
-    lines = [json.dumps({"key": row, "label": True, "said": True}) if row % 10 else "{" for row in range(50)]
+    lines = [
+        json.dumps({"key": row, "label": True, "said": True}) if row % 10 else "{"
+        for row in range(50)
+    ]
     data = shell.write("d.jsonl", "\n".join(lines) + "\n")
     done = shell("run", config, data, "--out", "out", "--skip-bad-rows", "--json")
     coverage = next(gate for gate in done.json()["gates"] if gate["metric"] == "run.coverage")

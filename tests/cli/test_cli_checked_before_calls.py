@@ -16,7 +16,9 @@ SPEAKER = "- {unit: ConversationalUnit, name: a, role_name: pro, prompt: 'Argue.
 
 
 @pytest.mark.parametrize("value", ['"my notes"', "3", '[{"text": "x"}]'])
-def test_s28_a_column_that_is_no_conversation_is_refused_before_a_call(shell: Any, value: str) -> None:
+def test_s28_a_column_that_is_no_conversation_is_refused_before_a_call(
+    shell: Any, value: str
+) -> None:
     rows = shell.write("rows.jsonl", f'{{"text": "x", "conversation": {value}}}\n')
     for command in ("validate", "run"):
         done = shell(command, shell.config(SPEAKER), rows)
@@ -40,7 +42,9 @@ def test_s14_tables_that_cannot_be_written_are_told_before_a_call(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    config = shell.config("- {unit: JudgeUnit, name: j, prompt: 'Rate {source.text}'}", head="model: openai/m")
+    config = shell.config(
+        "- {unit: JudgeUnit, name: j, prompt: 'Rate {source.text}'}", head="model: openai/m"
+    )
     done = shell("run", config, shell.write("rows.jsonl", '{"text": "x"}\n'))
     assert (done.code, "numpy>=2" in done.err, scripted_model.requests) == (2, True, [])
 

@@ -26,12 +26,29 @@ def judged(shell: Any, out: str, right: list[bool], config: str = CONFIG, last: 
     rows, replies = [], []
     for place, hit in enumerate(right):
         label = labels[place % 2]
-        rows.append({"key": f"r{place}", "text": f"text {place}{last}", "label": label, "type": "xy"[place % 2]})
+        rows.append(
+            {
+                "key": f"r{place}",
+                "text": f"text {place}{last}",
+                "label": label,
+                "type": "xy"[place % 2],
+            }
+        )
         said = label if hit else labels[1 - place % 2]
         replies.append({"row": place, "unit": "judge", "reply": json.dumps({"score": said})})
     data = shell.write(f"{out}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     tape = shell.write(f"{out}-tape.jsonl", "".join(json.dumps(reply) + "\n" for reply in replies))
-    return shell("run", shell.write(f"{out}.yaml", config), data, "--replay", tape, "--out", out, "-q", "--json")
+    return shell(
+        "run",
+        shell.write(f"{out}.yaml", config),
+        data,
+        "--replay",
+        tape,
+        "--out",
+        out,
+        "-q",
+        "--json",
+    )
 
 
 @pytest.fixture
@@ -54,11 +71,20 @@ def test_the_document_has_every_figure_test_and_flip(runs: Any) -> None:
     assert safety["test"]["name"] == "mcnemar"
     assert safety["test"]["p"] == pytest.approx(2 * 0.5**14)
     assert len(safety["flipped"]) == 14
-    assert safety["flipped"][0] == {"id": "r24", "a": "unsafe", "b": "safe", "target": "safe", "gain": 1.0}
+    assert safety["flipped"][0] == {
+        "id": "r24",
+        "a": "unsafe",
+        "b": "safe",
+        "target": "safe",
+        "gain": 1.0,
+    }
     assert set(safety["by"]["source.type"]) == {"x", "y"}
     ends = f"[{accuracy['low']:.3f}, {accuracy['high']:.3f}], p < 0.001"
     assert accuracy["p_adjusted"] < 0.001
-    assert document["conclusion"] == f"b is better on accuracy: +0.350 {ends} (paired permutation test, adjusted)"
+    assert (
+        document["conclusion"]
+        == f"b is better on accuracy: +0.350 {ends} (paired permutation test, adjusted)"
+    )
 
 
 def test_the_terminal_shows_the_first_flips_and_says_how_many_more(runs: Any) -> None:
@@ -76,17 +102,24 @@ def test_the_conclusion_of_equal_runs_claims_no_power(runs: Any) -> None:
     first = " ".join(equal.out.split()).split("t → t ")[1]
     assert first.startswith("no significant difference in accuracy: c − b is 0.000 [")
     assert "power" not in first
-    assert '<p class="conclusion">no significant difference' in (runs.folder / "page.html").read_text()
+    assert (
+        '<p class="conclusion">no significant difference' in (runs.folder / "page.html").read_text()
+    )
 
 
 def test_rows_that_only_one_run_has_come_before_the_result(runs: Any) -> None:
     """A shorter second run compared only what it shared, and said nothing of the rest in its first line."""
     assert judged(runs, "c", [True] * 30).code == 0
     document = runs("compare", "a", "c", "--json").json()
-    assert document["conclusion"].startswith("inconclusive: 25% of the rows are scored in only one run; on the others ")
+    assert document["conclusion"].startswith(
+        "inconclusive: 25% of the rows are scored in only one run; on the others "
+    )
     accuracy = document["evaluations"]["safety"]["figures"]["accuracy"]
     left_out = accuracy["open_rows"]
-    assert left_out["share"] == 0.25 and left_out["low"] < accuracy["low"] < accuracy["high"] < left_out["high"]
+    assert (
+        left_out["share"] == 0.25
+        and left_out["low"] < accuracy["low"] < accuracy["high"] < left_out["high"]
+    )
     assert "inconclusive: 25% of the rows" in " ".join(runs("compare", "a", "b", "c").out.split())
     assert not runs("compare", "a", "b", "--json").json()["conclusion"].startswith("inconclusive")
 
@@ -126,8 +159,12 @@ def test_rows_without_ids_that_hold_the_same_are_refused(shell: Any) -> None:
     assert "rows 0 and 1 have no id and the same content" in done.err
 
 
-@pytest.mark.parametrize(("form", "shown"), [({"id": None}, "0"), ({"id": 7}, "7")], ids=["no id", "integer"])
-def test_rows_of_integer_or_absent_ids_are_compared(shell: Any, form: dict[str, Any], shown: str) -> None:
+@pytest.mark.parametrize(
+    ("form", "shown"), [({"id": None}, "0"), ({"id": 7}, "7")], ids=["no id", "integer"]
+)
+def test_rows_of_integer_or_absent_ids_are_compared(
+    shell: Any, form: dict[str, Any], shown: str
+) -> None:
     config = CONFIG.replace("dataset: {id: key}\n", "")
     rows = [{"text": f"t{place}", "label": "safe"} for place in range(2)]
     if form["id"]:
@@ -166,14 +203,30 @@ def test_an_interval_that_contradicts_the_exact_test_has_a_note(runs: Any) -> No
     assert runs("compare", "a", "b", "--json").json()["evaluations"]["safety"]["notes"] == []
 
 
-def test_several_runs_have_intervals_that_hold_together_and_one_family_of_p_values(runs: Any) -> None:
+def test_several_runs_have_intervals_that_hold_together_and_one_family_of_p_values(
+    runs: Any,
+) -> None:
     worse = CONFIG.replace("Judge {", "Judge hard {")
     assert judged(runs, "c", [True] * 20 + [False] * 20, worse).code == 0
-    done = runs("compare", "b", "a", "c", "--reference", "a", "--by", "source.type", "--json", "--html", "page.html")
+    done = runs(
+        "compare",
+        "b",
+        "a",
+        "c",
+        "--reference",
+        "a",
+        "--by",
+        "source.type",
+        "--json",
+        "--html",
+        "page.html",
+    )
     assert done.code == 0
     found = done.json()
     assert (found["reference"], found["paired_by"]) == ("a", "id")
-    assert {letter: [run["run"] for run in each] for letter, each in found["pipelines"].items()} == {
+    assert {
+        letter: [run["run"] for run in each] for letter, each in found["pipelines"].items()
+    } == {
         "a": ["a"],
         "b": ["b"],
         "c": ["c"],
@@ -181,7 +234,9 @@ def test_several_runs_have_intervals_that_hold_together_and_one_family_of_p_valu
     accuracy = found["evaluations"]["safety"]["figures"]["accuracy"]
     assert accuracy["values"] == pytest.approx({"a": 0.6, "b": 0.95, "c": 0.5})
     assert accuracy["between_runs"] is None
-    pairwise = runs("compare", "a", "b", "--json").json()["evaluations"]["safety"]["figures"]["accuracy"]
+    pairwise = runs("compare", "a", "b", "--json").json()["evaluations"]["safety"]["figures"][
+        "accuracy"
+    ]
     difference = accuracy["differences"]["b"]
     assert difference["difference"] == pytest.approx(pairwise["difference"])
     assert difference["low"] < pairwise["low"] < pairwise["high"] < difference["high"]
@@ -198,9 +253,20 @@ def test_runs_that_differ_in_the_seed_only_are_one_pipeline_with_a_noise_floor(r
     free = CONFIG.replace("gpt-4o-mini", "baseline/random")
     for seed in ("1", "2", "3"):
         config = (
-            free if seed != "3" else free.replace("model: baseline/random", "model: {name: baseline/random, seed: 9}")
+            free
+            if seed != "3"
+            else free.replace("model: baseline/random", "model: {name: baseline/random, seed: 9}")
         )
-        runs("run", runs.write(f"{seed}.yaml", config), "a.jsonl", "--seed", seed, "--out", f"s{seed}", "-q")
+        runs(
+            "run",
+            runs.write(f"{seed}.yaml", config),
+            "a.jsonl",
+            "--seed",
+            seed,
+            "--out",
+            f"s{seed}",
+            "-q",
+        )
     found = runs("compare", "b", "s1", "s2", "s3", "--json").json()
     assert [len(each) for each in found["pipelines"].values()] == [1, 3]
     spread = found["evaluations"]["safety"]["figures"]["accuracy"]["between_runs"]
@@ -230,7 +296,9 @@ def test_other_targets_in_one_of_several_runs_are_a_reason(runs: Any) -> None:
 
 def test_the_level_of_intervals_is_that_of_the_option_or_of_the_file(runs: Any) -> None:
     def width(*options: str) -> tuple[float, float]:
-        figure = runs("compare", "a", "b", "--json", *options).json()["evaluations"]["safety"]["figures"]["accuracy"]
+        figure = runs("compare", "a", "b", "--json", *options).json()["evaluations"]["safety"][
+            "figures"
+        ]["accuracy"]
         return figure["level"], figure["high"] - figure["low"]
 
     assert width("--level", "0.8")[1] < width()[1]
@@ -238,13 +306,20 @@ def test_the_level_of_intervals_is_that_of_the_option_or_of_the_file(runs: Any) 
     assert "80% interval" in runs("compare", "a", "b", "--level", "0.8").out
     assert judged(runs, "d", [True] * 20 + [False] * 4, CONFIG + "level: 0.9\n").code == 0
     report = json.loads((runs.folder / "d/report.json").read_text())
-    assert (report["level"], report["evaluations"]["safety"]["figures"]["f1"]["level"]) == (0.9, 0.9)
+    assert (report["level"], report["evaluations"]["safety"]["figures"]["f1"]["level"]) == (
+        0.9,
+        0.9,
+    )
     wide = report["evaluations"]["safety"]["figures"]["accuracy"]
     runs("report", "d", "--level", "0.5")
-    narrow = json.loads((runs.folder / "d/report.json").read_text())["evaluations"]["safety"]["figures"]["accuracy"]
+    narrow = json.loads((runs.folder / "d/report.json").read_text())["evaluations"]["safety"][
+        "figures"
+    ]["accuracy"]
     assert narrow["level"] == 0.5
     assert narrow["high"] - narrow["low"] < wide["high"] - wide["low"]
-    runs("run", "a.yaml", "a.jsonl", "--replay", "a-tape.jsonl", "--out", "e", "-q", "--level", "0.7")
+    runs(
+        "run", "a.yaml", "a.jsonl", "--replay", "a-tape.jsonl", "--out", "e", "-q", "--level", "0.7"
+    )
     assert json.loads((runs.folder / "e/report.json").read_text())["level"] == 0.7
     assert "level: 0.7" in (runs.folder / "e/spec.yaml").read_text()
     assert runs("compare", "a", "b", "--level", "1.5").code == 2

@@ -16,12 +16,17 @@ MODEL = "model: {name: openai/m, api_base: 'http://127.0.0.1:9/v1'}"
 @pytest.fixture
 def run(shell: Any, scripted_model: Any) -> Any:
     scripted_model.answer = lambda request: f'{{"score": {1 + request.row.index % 5}}}'
-    assert shell("run", shell.config(STEPS, MODEL), shell.rows(6), "--out", "out", "--no-cache").code == 0
+    assert (
+        shell("run", shell.config(STEPS, MODEL), shell.rows(6), "--out", "out", "--no-cache").code
+        == 0
+    )
     return shell
 
 
 def tables(folder: Path) -> list[bytes]:
-    return [(folder / name).read_bytes() for name in ("results.parquet", "calls.parquet", "spec.yaml")]
+    return [
+        (folder / name).read_bytes() for name in ("results.parquet", "calls.parquet", "spec.yaml")
+    ]
 
 
 def test_a_copy_of_the_database_alone_gives_everything_back(run: Any) -> None:
@@ -37,7 +42,17 @@ def test_a_copy_of_the_database_alone_gives_everything_back(run: Any) -> None:
 def test_another_pipeline_pays_only_for_what_differs(run: Any, scripted_model: Any) -> None:
     scripted_model.requests.clear()
     more = STEPS + "\n- {unit: JudgeUnit, name: again, prompt: 'Check {previous.score}'}"
-    done = run("run", run.config(more, MODEL), run.rows(6), "--out", "new", "--reuse", "out", "--no-cache", "--json")
+    done = run(
+        "run",
+        run.config(more, MODEL),
+        run.rows(6),
+        "--out",
+        "new",
+        "--reuse",
+        "out",
+        "--no-cache",
+        "--json",
+    )
     # Without the cache each row and entry is a sample of its own, and finds its own reply.
     assert (done.code, done.json()["calls"]) == (0, 12), done.err
     assert {request.node for request in scripted_model.requests} == {"again"}
@@ -51,7 +66,14 @@ def test_a_run_is_replayed_from_its_database(run: Any, monkeypatch: pytest.Monke
     replay, out = run.folder / "out", run.folder / "again"
     done = run("run", run.config(STEPS, MODEL), run.rows(6), "--out", out, "--replay", replay)
     assert done.code == 0, done.err
-    assert pq.read_table(run.folder / "again" / "results.parquet")["output.score"].to_pylist() == [1, 2, 3, 4, 5, 1]
+    assert pq.read_table(run.folder / "again" / "results.parquet")["output.score"].to_pylist() == [
+        1,
+        2,
+        3,
+        4,
+        5,
+        1,
+    ]
 
 
 def test_an_unfinished_run_whose_database_is_missing_is_refused(run: Any) -> None:

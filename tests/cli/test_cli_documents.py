@@ -45,7 +45,9 @@ def test_a_valid_pipeline(shell: Any) -> None:
     assert (done.code, done.json()) == (0, {"ok": True, "errors": [], "warnings": [], "hosts": []})
 
 
-def test_validate_shows_every_host_that_a_run_calls(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validate_shows_every_host_that_a_run_calls(
+    shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     steps = (
@@ -56,20 +58,30 @@ def test_validate_shows_every_host_that_a_run_calls(shell: Any, monkeypatch: pyt
     config = shell.config(steps, head=head)
     hosts = ["127.0.0.1:8000", "api.anthropic.com", "api.openai.com"]
     assert shell("validate", config, "--json").json()["hosts"] == hosts
-    assert shell("validate", config).out == f"{config}: valid\n" + "".join(f"calls {one}\n" for one in hosts)
+    assert shell("validate", config).out == f"{config}: valid\n" + "".join(
+        f"calls {one}\n" for one in hosts
+    )
 
 
-def test_allow_host_lists_a_host_for_this_command(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VERDICT_ALLOW_HOSTS", "first.example")  # what the option adds is removed afterwards
+def test_allow_host_lists_a_host_for_this_command(
+    shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        "VERDICT_ALLOW_HOSTS", "first.example"
+    )  # what the option adds is removed afterwards
     monkeypatch.setenv("BRANCH", "own.example")
     config = shell.config(
-        "- {unit: JudgeUnit, prompt: Rate}", head="model: {name: m, api_base: 'https://${BRANCH}/v1'}"
+        "- {unit: JudgeUnit, prompt: Rate}",
+        head="model: {name: m, api_base: 'https://${BRANCH}/v1'}",
     )
     for command in ("validate", "graph"):
         monkeypatch.setenv("VERDICT_ALLOW_HOSTS", "first.example")
         refused = shell(command, config)
         assert refused.code == 2 and "--allow-host" in refused.err
-        assert shell(command, config, "--allow-host", "own.example", "--allow-host", "x.example").code == 0
+        assert (
+            shell(command, config, "--allow-host", "own.example", "--allow-host", "x.example").code
+            == 0
+        )
     assert os.environ["VERDICT_ALLOW_HOSTS"] == "first.example,own.example,x.example"
     assert shell("validate", config, "--allow-host", "no host").code == 2
 
@@ -87,7 +99,11 @@ def test_every_command_that_reads_addresses_takes_allow_host(shell: Any, command
 
 
 def test_every_error_is_listed_with_all_its_parts(shell: Any) -> None:
-    done = shell("validate", shell.config("- {unit: JudgeUnit, promt: Rate}\n- {unit: JudgeUnit, prompt: 3}"), "--json")
+    done = shell(
+        "validate",
+        shell.config("- {unit: JudgeUnit, promt: Rate}\n- {unit: JudgeUnit, prompt: 3}"),
+        "--json",
+    )
     document = done.json()
     assert (done.code, document["ok"]) == (2, False)
     assert len(document["errors"]) >= 2
@@ -108,10 +124,16 @@ def test_a_dataset_is_checked_against_the_pipeline(shell: Any) -> None:
     assert shell("validate", config, shell.rows(3)).code == 0
     data = shell.write("bad.jsonl", '{"text": "a"}\n{"other": 1}\n')
     done = shell("validate", config, data, "--json")
-    assert (done.code, "1 of 2 rows have no 'text'" in done.json()["warnings"][0]["message"]) == (0, True)
+    assert (done.code, "1 of 2 rows have no 'text'" in done.json()["warnings"][0]["message"]) == (
+        0,
+        True,
+    )
     wrong = shell.write("wrong.jsonl", '{"other": 1}\n')
     (error,) = shell("validate", config, wrong, "--json").json()["errors"]
-    assert (error["message"], Path(error["file"]).name) == ("the data has no column 'text'", config.name)
+    assert (error["message"], Path(error["file"]).name) == (
+        "the data has no column 'text'",
+        config.name,
+    )
 
 
 def test_the_graph_as_json(shell: Any) -> None:
@@ -123,7 +145,12 @@ def test_the_graph_as_json(shell: Any) -> None:
             {"id": "judge[1]", "unit": "JudgeUnit", "each": None, "when": None},
             {"id": "mean", "unit": "MeanPoolUnit", "each": None, "when": None},
         ],
-        "edges": [["judge[0]", "mean"], ["judge[1]", "mean"], ["think", "judge[0]"], ["think", "judge[1]"]],
+        "edges": [
+            ["judge[0]", "mean"],
+            ["judge[1]", "mean"],
+            ["think", "judge[0]"],
+            ["think", "judge[1]"],
+        ],
         "roots": ["think"],
         "leaves": ["mean"],
         "outputs": ["mean"],
@@ -158,8 +185,12 @@ def test_help_and_version(shell: Any) -> None:
         assert shell(command, "--help").code == 0
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["validate", "configs/xstest.yaml"]], ids=["help", "validate"])
-def test_starting_imports_nothing_heavy(arguments: list[str], root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["validate", "configs/xstest.yaml"]], ids=["help", "validate"]
+)
+def test_starting_imports_nothing_heavy(
+    arguments: list[str], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     code = (
         "import sys\nfrom verdict_cli.cli.app import main\n"
@@ -168,7 +199,12 @@ def test_starting_imports_nothing_heavy(arguments: list[str], root: Path, monkey
         "sys.stderr.write('\\n'.join(sorted({name.partition('.')[0] for name in sys.modules})))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     loaded = set(done.stderr.split())
     assert "typer" in loaded
@@ -186,15 +222,28 @@ def test_validate_imports_only_the_units_extractors_and_commands_that_it_needs(
         "sys.stderr.write('\\n'.join(sys.modules))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     loaded = set(done.stderr.split())
-    assert {"verdict_cli.language.units.judges", "verdict_cli.language.extractors.structured"} <= loaded
+    assert {
+        "verdict_cli.language.units.judges",
+        "verdict_cli.language.extractors.structured",
+    } <= loaded
     assert "verdict_cli.language.units.rubric" not in loaded
     assert loaded.isdisjoint(
-        {"verdict_cli.language.extractors.regex", "verdict_cli.language.extractors.token_probability"}
+        {
+            "verdict_cli.language.extractors.regex",
+            "verdict_cli.language.extractors.token_probability",
+        }
     )
-    assert loaded.isdisjoint({"verdict_cli.cli.run", "verdict_cli.cli.cache", "verdict_cli.run.estimate", "asyncio"})
+    assert loaded.isdisjoint(
+        {"verdict_cli.cli.run", "verdict_cli.cli.cache", "verdict_cli.run.estimate", "asyncio"}
+    )
 
 
 def test_a_command_that_is_misspelled_is_told_the_nearest(shell: Any) -> None:
@@ -208,7 +257,9 @@ def test_help_lists_the_commands_in_groups_and_imports_none_of_them() -> None:
         "print(CliRunner().invoke(app, ['--help']).output)\n"
         "print('imported', [name for name in COMMANDS.names() if f'verdict_cli.cli.{name}' in sys.modules])"
     )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     first, *groups = shown.partition("Commands:\n")[2].partition("\nimported")[0].split(":\n")
     assert [line.split()[0] for line in first.splitlines() if line.startswith("  ")] == [
         "init",

@@ -13,11 +13,15 @@ from shell import needs
     ("flags", "told"),
     [
         (("--ray-address", "auto"), "give both, or leave --ray-address out"),
-        pytest.param(("--engine", "ray", "--trace"), "--trace does not reach", marks=needs("tracing")),
+        pytest.param(
+            ("--engine", "ray", "--trace"), "--trace does not reach", marks=needs("tracing")
+        ),
         (("--out", "memory://run", "--engine", "ray"), "which Ray's workers cannot reach"),
     ],
 )
-def test_options_that_cannot_be_kept_are_refused(flags: tuple[str, ...], told: str, shell: Any) -> None:
+def test_options_that_cannot_be_kept_are_refused(
+    flags: tuple[str, ...], told: str, shell: Any
+) -> None:
     config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}")
     done = shell("run", config, shell.rows(2), *flags)
     assert done.code == 2

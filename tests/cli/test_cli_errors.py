@@ -51,7 +51,9 @@ def test_an_empty_dataset(content: str, shell: Any, config: Path) -> None:
     ],
     ids=["parquet", "parquet-cut", "gzip-cut", "not-utf8", "unknown-ending"],
 )
-def test_a_file_that_is_not_what_its_name_says(name: str, content: bytes, shell: Any, config: Path) -> None:
+def test_a_file_that_is_not_what_its_name_says(
+    name: str, content: bytes, shell: Any, config: Path
+) -> None:
     path = shell.folder / name
     path.write_bytes(content)
     done = shell("run", config, path, "--out", "out")
@@ -163,7 +165,9 @@ def test_a_recording_that_is_not_there(shell: Any, config: Path) -> None:
         (["--set", "nonsense"], "nonsense"),
     ],
 )
-def test_an_option_that_makes_no_sense(arguments: list[str], words: str, shell: Any, config: Path) -> None:
+def test_an_option_that_makes_no_sense(
+    arguments: list[str], words: str, shell: Any, config: Path
+) -> None:
     done = shell("run", config, shell.rows(2), *arguments)
     assert done.code == 2
     assert words in done.err

@@ -51,19 +51,31 @@ def reply(key: int, call: int, logprob: float) -> dict[str, Any]:
 
 
 def run(folder: Path, replay: str, out: str, *more: str) -> dict[str, Any]:
-    words = ["run", str(folder / "c.yaml"), str(folder / "d.jsonl"), "--replay", str(folder / replay)]
-    result = CliRunner().invoke(app, [*words, "--out", str(folder / out), "--json", "--quiet", *more])
+    words = [
+        "run",
+        str(folder / "c.yaml"),
+        str(folder / "d.jsonl"),
+        "--replay",
+        str(folder / replay),
+    ]
+    result = CliRunner().invoke(
+        app, [*words, "--out", str(folder / out), "--json", "--quiet", *more]
+    )
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
 
 def test_the_document_says_who_answered(done: dict[str, Any]) -> None:
-    stages = {stage["model"]: (stage["answered"], stage["calls"]) for stage in done["stages"]["judge"]}
+    stages = {
+        stage["model"]: (stage["answered"], stage["calls"]) for stage in done["stages"]["judge"]
+    }
     assert stages == {"cheap": (10, 20), "large": (5, 10), "abstain": (5, 0)}
     assert (done["failed"], done["abstained"]) == (0, 5)
 
 
-def test_a_row_without_a_verdict_counts_in_coverage_and_in_no_figure(done: dict[str, Any], tmp_path: Path) -> None:
+def test_a_row_without_a_verdict_counts_in_coverage_and_in_no_figure(
+    done: dict[str, Any], tmp_path: Path
+) -> None:
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     measures = report["evaluations"]["right"]
     assert (measures["coverage"], measures["figures"]["accuracy"]["n"]) == (0.75, 15)
@@ -90,7 +102,13 @@ def test_the_report_can_be_made_again(done: dict[str, Any], tmp_path: Path) -> N
 def test_a_gate_on_coverage_counts_abstaining(done: dict[str, Any], tmp_path: Path) -> None:
     gates = "gates: [{metric: right.accuracy, min: 0.9}%s]\n"
     (tmp_path / "c.yaml").write_text(CONFIG + gates % "")
-    words = ["run", str(tmp_path / "c.yaml"), str(tmp_path / "d.jsonl"), "--replay", str(tmp_path / "r.jsonl")]
+    words = [
+        "run",
+        str(tmp_path / "c.yaml"),
+        str(tmp_path / "d.jsonl"),
+        "--replay",
+        str(tmp_path / "r.jsonl"),
+    ]
     words += ["--json", "--quiet", "--fresh", "--out", str(tmp_path / "gated")]
     assert CliRunner().invoke(app, words).exit_code == 1
     more = ", {metric: run.coverage, min: 0.7}, {metric: run.abstained, max: 5}"

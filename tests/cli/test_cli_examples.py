@@ -22,7 +22,9 @@ def test_each_prompt_shows_examples_of_other_rows_and_clusters(
     shell: Any, scripted_model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    rows = [{"text": f"text {n}", "label": "good" if n % 2 else "bad", "doc": n // 4} for n in range(8)]
+    rows = [
+        {"text": f"text {n}", "label": "good" if n % 2 else "bad", "doc": n // 4} for n in range(8)
+    ]
     shell.write("labelled.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     config = shell.config(STEPS, head="model: gpt-4o-mini\ndelimit: true")
     seen: dict[str, str] = {}
@@ -38,7 +40,9 @@ def test_each_prompt_shows_examples_of_other_rows_and_clusters(
     assert len(seen) == 8
     for n in range(8):
         text = seen[f"text {n}"]
-        shown = [m for m in range(8) if f"\ntext {m}\n" in text.partition("End of the examples.")[0]]
+        shown = [
+            m for m in range(8) if f"\ntext {m}\n" in text.partition("End of the examples.")[0]
+        ]
         assert len(shown) == 2 and all(m // 4 != n // 4 for m in shown)
         assert text.index("Example 2") < text.index("Rate:")
     told = shell("estimate", config, "labelled.jsonl")

@@ -16,11 +16,15 @@ from verdict_cli.language.reference import entries
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_every_unit_scale_and_extractor_is_explained_with_its_keys_and_an_example(shell: Any) -> None:
+def test_every_unit_scale_and_extractor_is_explained_with_its_keys_and_an_example(
+    shell: Any,
+) -> None:
     for part in entries().values():
         found = shell("explain", part.name, "--json").json()
         assert (found["name"], found["text"]) == (part.name, part.text)
-        assert {key["name"] for key in (*found["keys"], *found["shared_keys"])} >= {key.name for key in part.own()}
+        assert {key["name"] for key in (*found["keys"], *found["shared_keys"])} >= {
+            key.name for key in part.own()
+        }
         if part.group != "mapping":
             assert part.example is not None, part.name
             assert part.example.text.splitlines()[-1] in shell("explain", part.name).out
@@ -36,7 +40,9 @@ def test_every_figure_and_exit_code_is_explained(shell: Any) -> None:
 
 def test_the_page_has_the_same_exit_codes() -> None:
     page = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
-    assert {int(code): text for code, text in re.findall(r"^\| (\d+) \| (.*) \|$", page, re.M)} == EXITS
+    assert {
+        int(code): text for code, text in re.findall(r"^\| (\d+) \| (.*) \|$", page, re.M)
+    } == EXITS
 
 
 @pytest.mark.parametrize(
@@ -87,4 +93,6 @@ def test_completion_names_commands_and_options(
 
 def test_the_list_of_commands_is_whole(shell: Any) -> None:
     listed = shell("--help").out
-    assert all(re.search(rf"^  ([a-z]+, )*{name}[, ]", listed, re.MULTILINE) for name in COMMANDS.names())
+    assert all(
+        re.search(rf"^  ([a-z]+, )*{name}[, ]", listed, re.MULTILINE) for name in COMMANDS.names()
+    )

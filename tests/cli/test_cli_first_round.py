@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 
 HEAD = "verdict: 1\nname: judge\nmodel: baseline/lexical\n"
-UNIT = "pipeline:\n  - unit: JudgeUnit\n    scale: boolean\n    prompt: 'Is {source.answer} right?'\n"
+UNIT = (
+    "pipeline:\n  - unit: JudgeUnit\n    scale: boolean\n    prompt: 'Is {source.answer} right?'\n"
+)
 EVALUATE = "evaluate:\n  right: {prediction: output.score, target: source.label}\n"
 RIGHT = HEAD + UNIT + EVALUATE
-ROWS = [{"question": "1 + 1?", "answer": "2", "label": True}, {"question": "2 + 2?", "answer": "5", "label": False}]
+ROWS = [
+    {"question": "1 + 1?", "answer": "2", "label": True},
+    {"question": "2 + 2?", "answer": "5", "label": False},
+]
 
 Mistake = tuple[str, str]
 """A text of the right file, and what a newcomer writes in its place."""
@@ -37,12 +42,19 @@ WRONG: dict[str, list[Mistake]] = {
     "the prediction's misspelled key": [("{prediction:", "{predicton:")],
     "two misspelled columns": [("source.answer", "source.anwser"), ("source.label", "source.labl")],
     "a key and a column": [("    scale:", "    scal:"), ("source.answer", "source.anwser")],
-    "a scale and a metric": [("boolean", "bool"), ("source.label}", "source.label, metrics: [acc]}")],
+    "a scale and a metric": [
+        ("boolean", "bool"),
+        ("source.label}", "source.label, metrics: [acc]}"),
+    ],
     "a unit and a label": [("JudgeUnit", "JugdeUnit"), ("source.label", "source.labl")],
     "a version and a scale": [("verdict: 1", "verdict: 2"), ("boolean", "bool")],
     "a name and a column": [("name: judge", "name: My Judge"), ("source.answer", "source.anwser")],
     "the steps and a scale": [("pipeline:", "steps:"), ("boolean", "bool")],
-    "the steps, a unit and a column": [("pipeline:", "steps:"), ("JudgeUnit", "JugdeUnit"), ("answer}", "anwser}")],
+    "the steps, a unit and a column": [
+        ("pipeline:", "steps:"),
+        ("JudgeUnit", "JugdeUnit"),
+        ("answer}", "anwser}"),
+    ],
     "the evaluation and its field": [("evaluate:", "eval:"), ("output.score", "output.scor")],
     "the evaluation and its label": [("evaluate:", "evals:"), ("source.label", "source.labl")],
     "a prompt without quotes and a label": [
@@ -70,17 +82,25 @@ def broken(mistakes: list[Mistake]) -> str:
 def cured(text: str, problems: list[dict[str, Any]]) -> str:
     """The file with each cure written where the message points."""
     lines = text.splitlines()
-    for problem in sorted(problems, key=lambda problem: (problem["line"], problem["column"] or 1), reverse=True):
+    for problem in sorted(
+        problems, key=lambda problem: (problem["line"], problem["column"] or 1), reverse=True
+    ):
         line = lines[problem["line"] - 1]
         start = max(problem["column"] - 1, 0)
         head, tail = line[:start], line[start:]
         meant = re.search(r"did you mean [`'](.+?)[`']\?", problem["hint"])
-        write = re.search(r"write `(?:.*?: )?(.+?)`", problem["hint"]) or re.search(r"prompt: ('.+')", problem["hint"])
+        write = re.search(r"write `(?:.*?: )?(.+?)`", problem["hint"]) or re.search(
+            r"prompt: ('.+')", problem["hint"]
+        )
         wrong = re.search(
             r"(?:unknown key|unknown scale|unknown unit type|no column|unknown name|no field) [`'](.+?)[`']",
             problem["message"],
         )
-        wrong = wrong or re.match(r"'?(.+?)'? is not", problem["message"]) or re.match(r"'(.+?)':", problem["message"])
+        wrong = (
+            wrong
+            or re.match(r"'?(.+?)'? is not", problem["message"])
+            or re.match(r"'(.+?)':", problem["message"])
+        )
         if meant and wrong:
             near = tail if wrong[1] in tail else line
             if near is line:
@@ -115,7 +135,10 @@ def test_several_pipelines_are_checked_at_once(shell: Any) -> None:
     done = shell("validate", good, bad)
     assert done.code == 2
     assert f"{good}: valid" in done.out and "bad.yaml:6:12" in done.err
-    assert [document["ok"] for document in shell("validate", good, bad, "--json").json()] == [True, False]
+    assert [document["ok"] for document in shell("validate", good, bad, "--json").json()] == [
+        True,
+        False,
+    ]
 
 
 def test_the_second_argument_may_still_be_a_dataset(shell: Any) -> None:

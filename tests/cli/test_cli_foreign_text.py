@@ -11,10 +11,19 @@ from verdict_cli.cli.console import print_error, print_message, print_report, pr
 
 @pytest.mark.parametrize(
     "text",
-    ["::error::x", "a\n::stop-commands::x", "a\n   ::error file=b::x", "a\r::error::x", "see ##[error]x", "a\u2028::x"],
+    [
+        "::error::x",
+        "a\n::stop-commands::x",
+        "a\n   ::error file=b::x",
+        "a\r::error::x",
+        "see ##[error]x",
+        "a\u2028::x",
+    ],
 )
 @pytest.mark.parametrize("write", [print_error, print_message, print_report])
-def test_s18_foreign_text_is_no_command_of_github(text: str, write: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_s18_foreign_text_is_no_command_of_github(
+    text: str, write: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     write(text)
     printed = "".join(capsys.readouterr())
     assert "##[" not in printed and "\r" not in printed

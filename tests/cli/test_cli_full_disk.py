@@ -35,7 +35,17 @@ def test_a_full_disk_stops_the_run_with_a_clear_error_and_loses_nothing_written(
         "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}",
         f"model: {{name: openai/m, api_base: '{url}', cache: false}}",
     )
-    words = ["run", str(config), str(shell.rows(ROWS)), "--out", "out", "--concurrency", "2", "--seed", "5"]
+    words = [
+        "run",
+        str(config),
+        str(shell.rows(ROWS)),
+        "--out",
+        "out",
+        "--concurrency",
+        "2",
+        "--seed",
+        "5",
+    ]
     stopped = subprocess.run(
         [sys.executable, "-c", LIMITED, str(limit), *words],
         cwd=shell.folder,
@@ -56,9 +66,11 @@ def test_a_full_disk_stops_the_run_with_a_clear_error_and_loses_nothing_written(
     assert shell(*words).code == 0
     facts = json.loads((shell.folder / "out" / "run.json").read_text())
     assert (facts["done"], facts["seed"]) == (ROWS, 5)
-    assert [row for batch in read_table(shell.folder / "out" / "results.parquet", ["row"]) for row in batch["row"]] == [
-        *range(ROWS)
-    ]
+    assert [
+        row
+        for batch in read_table(shell.folder / "out" / "results.parquet", ["row"])
+        for row in batch["row"]
+    ] == [*range(ROWS)]
     with urlopen(f"{url.removesuffix('/v1')}/stats") as answer:
         asked = json.load(answer)
     assert asked["distinct_bodies"] == ROWS

@@ -40,7 +40,9 @@ def test_too_few_rows_are_inconclusive_and_fail_unless_told_otherwise(run: Any) 
         "reason": "the interval's lower end 0.7354 is below 0.9",
     }
     assert run("gate", "out", "--inconclusive", "perhaps").code == 2
-    assert passed.json()["conclusion"].startswith("1 of 2 gates inconclusive (tolerated): level.mean 1.000 (≥ 0.9")
+    assert passed.json()["conclusion"].startswith(
+        "1 of 2 gates inconclusive (tolerated): level.mean 1.000 (≥ 0.9"
+    )
 
 
 def test_the_run_takes_the_same_flag(run: Any) -> None:
@@ -55,7 +57,10 @@ def test_other_gates_take_the_place_of_the_runs_own(run: Any) -> None:
     verdicts = {gate["metric"]: gate["verdict"] for gate in done.json()["gates"]}
     assert verdicts == {"level.mean": "passed", "run.calls": "failed", "run.coverage": "passed"}
     assert done.json()["conclusion"] == "1 of 3 gates failed: run.calls 12 (≤ 3)"
-    assert json.loads((run.folder / "out" / "report.json").read_text())["gates"][1]["verdict"] == "failed"
+    assert (
+        json.loads((run.folder / "out" / "report.json").read_text())["gates"][1]["verdict"]
+        == "failed"
+    )
 
 
 def test_a_pipeline_file_lends_its_gates(run: Any) -> None:
@@ -85,15 +90,23 @@ def test_a_run_without_gates_is_an_error(shell: Any) -> None:
     assert (empty.code, "g.yaml has no gates" in empty.err) == (2, True)
 
 
-@pytest.mark.parametrize("gates", ["", "\ngates: [{metric: level.mean, min: 0}]"], ids=["none", "some"])
+@pytest.mark.parametrize(
+    "gates", ["", "\ngates: [{metric: level.mean, min: 0}]"], ids=["none", "some"]
+)
 def test_implied_gates_exist_only_where_there_are_gates(gates: str, shell: Any) -> None:
     steps = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
-    config = shell.config(f"{steps}\nevaluate: {{level: {{value: output.score, metrics: [mean]}}}}{gates}")
+    config = shell.config(
+        f"{steps}\nevaluate: {{level: {{value: output.score, metrics: [mean]}}}}{gates}"
+    )
     document = shell("run", config, shell.rows(3), "--out", "implied", "--json").json()
-    assert [gate["metric"] for gate in document["gates"]] == (["level.mean", "run.coverage"] if gates else [])
+    assert [gate["metric"] for gate in document["gates"]] == (
+        ["level.mean", "run.coverage"] if gates else []
+    )
 
 
-def test_two_positives_do_not_pass_a_confident_gate_and_the_report_says_what_its_clusters_are_worth(shell: Any) -> None:
+def test_two_positives_do_not_pass_a_confident_gate_and_the_report_says_what_its_clusters_are_worth(
+    shell: Any,
+) -> None:
     """Both of two positives in 100 rows were found: balanced accuracy 0.990 [0.964, 0.997] passed 0.9. Reports had a value,
     its ends and n, and never a number of clusters."""
     config = """verdict: 1
@@ -108,22 +121,35 @@ gates: [{metric: x.balanced_accuracy, min: 0.9, confidence: 0.95}]
     data = shell.write("d.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     done = shell("run", shell.write("p.yaml", config), data, "--out", "out", "-q")
     assert done.code == 1, done.err
-    accuracy = json.loads((shell.folder / "out/report.json").read_text())["evaluations"]["y"]["figures"]["accuracy"]
+    accuracy = json.loads((shell.folder / "out/report.json").read_text())["evaluations"]["y"][
+        "figures"
+    ]["accuracy"]
     assert (accuracy["n"], accuracy["clusters"], accuracy["level"]) == (100, 50, 0.95)
     assert accuracy["effective_n"] == pytest.approx(100 / accuracy["design_effect"])
-    assert accuracy["se"] > 0 and accuracy["df"] == 49 and "CR3" in accuracy["method"] and accuracy["warnings"] == []
+    assert (
+        accuracy["se"] > 0
+        and accuracy["df"] == 49
+        and "CR3" in accuracy["method"]
+        and accuracy["warnings"] == []
+    )
     assert "100 in 50 clusters" in (shell.folder / "out/report.md").read_text()
 
 
 @pytest.mark.parametrize(
     ("gate", "words"),
-    [("{metric: level.mean, max: 90}", "from 0 to 1"), ("{metric: level.mean, min: 2}", "no run can pass")],
+    [
+        ("{metric: level.mean, max: 90}", "from 0 to 1"),
+        ("{metric: level.mean, min: 2}", "no run can pass"),
+    ],
 )
 def test_s5_the_scale_of_a_value_bounds_its_gates_in_the_pipeline_and_in_a_file(
     gate: str, words: str, run: Any
 ) -> None:
     refused = run(
-        "validate", run.write("p.yaml", CONFIG.replace("{metric: level.mean, min: 0.9, confidence: 0.95}", gate))
+        "validate",
+        run.write(
+            "p.yaml", CONFIG.replace("{metric: level.mean, min: 0.9, confidence: 0.95}", gate)
+        ),
     )
     assert (refused.code, words in refused.err) == (2, True), refused.err
     again = run("gate", "out", "--gates", run.write("g.yaml", f"gates: [{gate}]"))

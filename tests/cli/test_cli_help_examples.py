@@ -24,7 +24,9 @@ OWN_ROWS = [
     ("3", "What is 3 + 3?", "6", "yes"),
 ]
 OWN_FILES = {
-    "answers.csv": "".join(",".join(row) + "\n" for row in [("id", "question", "answer", "label"), *OWN_ROWS]),
+    "answers.csv": "".join(
+        ",".join(row) + "\n" for row in [("id", "question", "answer", "label"), *OWN_ROWS]
+    ),
     "answers.jsonl": "".join(
         f'{{"id": {number}, "question": "{question}", "answer": "{answer}", "label": "{label}"}}\n'
         for number, question, answer, label in OWN_ROWS
@@ -69,7 +71,11 @@ def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Any
 def examples(command: Any) -> list[str]:
     """The command lines in a command's help, each on one line."""
     lines = [line.strip() for line in (command.help or "").replace("\\\n", " ").splitlines()]
-    return [line.removeprefix("Example: ") for line in lines if line.removeprefix("Example: ").startswith("verdict ")]
+    return [
+        line.removeprefix("Example: ")
+        for line in lines
+        if line.removeprefix("Example: ").startswith("verdict ")
+    ]
 
 
 COMMANDS = dict(leaves(typer.main.get_command(app)))
@@ -133,9 +139,11 @@ def test_a_help_names_values_instead_of_types_of_python(name: str, shell: Any) -
     assert not re.search(r"<(?:int|float|str|bool|path|list|Path)\b|\.{4}|\{\w+\}\s*$", text)
 
 
-def test_the_list_of_commands_has_one_line_for_each_and_no_command_is_a_usage_error(shell: Any) -> None:
+def test_the_list_of_commands_has_one_line_for_each_and_no_command_is_a_usage_error(
+    shell: Any,
+) -> None:
     text = shell("--help").out
-    assert len(re.findall(r"^  [a-z]+(?:, [a-z]+)*  ", text.partition("Commands:")[2], re.MULTILINE)) == len(
-        COMMANDS_BY_NAME.names()
-    )
+    assert len(
+        re.findall(r"^  [a-z]+(?:, [a-z]+)*  ", text.partition("Commands:")[2], re.MULTILINE)
+    ) == len(COMMANDS_BY_NAME.names())
     assert shell().code == 2

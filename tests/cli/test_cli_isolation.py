@@ -48,7 +48,10 @@ def with_calls(run: Any, **changed: Any) -> None:
         place = table.column_names.index(name)
         cells = [value, *table.column(name).to_pylist()[1:]]
         if isinstance(value, str):  # as JSON text, as older runs have lists and mappings
-            cells = [cell if cell is None or isinstance(cell, str) else json.dumps(cell) for cell in cells]
+            cells = [
+                cell if cell is None or isinstance(cell, str) else json.dumps(cell)
+                for cell in cells
+            ]
         table = table.set_column(place, name, pa.array(cells))
     pq.write_table(table, path)
     facts = json.loads((path.parent / "run.json").read_text("utf-8"))
@@ -58,7 +61,10 @@ def with_calls(run: Any, **changed: Any) -> None:
 
 def told(run: Any) -> list[dict[str, Any]]:
     out = run.folder / "out"
-    return [story for _, story in row_details(out / "results.parquet", out / "calls.parquet", np.arange(6))]
+    return [
+        story
+        for _, story in row_details(out / "results.parquet", out / "calls.parquet", np.arange(6))
+    ]
 
 
 def files(run: Any) -> dict[str, str]:
@@ -66,7 +72,9 @@ def files(run: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("invalid", INVALID)
-def test_an_invalid_log_probability_is_noted_in_the_call_and_ignored(run: Any, invalid: str) -> None:
+def test_an_invalid_log_probability_is_noted_in_the_call_and_ignored(
+    run: Any, invalid: str
+) -> None:
     logprobs = f'[[{{"token": "4", "logprob": -0.1}}, {{"token": "x", "logprob": {invalid}}}]]'
     with_calls(run, logprobs=logprobs)
     for name in FILES:
@@ -81,7 +89,8 @@ def test_an_invalid_log_probability_is_noted_in_the_call_and_ignored(run: Any, i
 
 
 @pytest.mark.parametrize(
-    "changed", [{"logprobs": "[[{}, 1]]"}, {"logprobs": "{"}, {"messages": "5"}, {"messages": "[5]"}]
+    "changed",
+    [{"logprobs": "[[{}, 1]]"}, {"logprobs": "{"}, {"messages": "5"}, {"messages": "[5]"}],
 )
 def test_a_call_that_cannot_be_shown_is_missing_from_the_details_of_its_row_only(
     run: Any, changed: dict[str, str]
@@ -102,15 +111,20 @@ def check_one_failure(run: Any, named: str, *, spec: bool = True) -> None:
     """The report of the run has one failure, named so, and the rest."""
     assert run("report", "out").code == 0
     page = files(run)["report.html"]
-    assert f"{named} could not be created" in page and "please report it" in page and "planted" in page
+    assert (
+        f"{named} could not be created" in page and "please report it" in page and "planted" in page
+    )
     assert page.count("could not be created") == 1
     assert ("The resolved spec" in page) == spec
 
 
 @pytest.mark.parametrize("title", run_document.SECTIONS.names())
-def test_a_section_that_fails_is_named_in_its_place(run: Any, monkeypatch: pytest.MonkeyPatch, title: str) -> None:
+def test_a_section_that_fails_is_named_in_its_place(
+    run: Any, monkeypatch: pytest.MonkeyPatch, title: str
+) -> None:
     sections = {
-        name: failing if name == title else run_document.SECTIONS[name] for name in run_document.SECTIONS.names()
+        name: failing if name == title else run_document.SECTIONS[name]
+        for name in run_document.SECTIONS.names()
     }
     monkeypatch.setattr(run_document, "SECTIONS", Registry("", sections))
     check_one_failure(run, title or "This section", spec=title != "Pipeline")
@@ -119,7 +133,9 @@ def test_a_section_that_fails_is_named_in_its_place(run: Any, monkeypatch: pytes
     assert "could not be created" in files(run)["report.md"]
 
 
-@pytest.mark.parametrize(("part", "named"), [("_charts", "The charts"), ("_evaluation", "The evaluation level")])
+@pytest.mark.parametrize(
+    ("part", "named"), [("_charts", "The charts"), ("_evaluation", "The evaluation level")]
+)
 def test_a_part_of_an_evaluation_that_fails_is_named_in_its_place(
     run: Any, monkeypatch: pytest.MonkeyPatch, part: str, named: str
 ) -> None:
@@ -138,10 +154,15 @@ def test_a_missing_chart_library_costs_the_charts_only(
     assert "The resolved spec" in page and "could not be created" not in page
 
 
-def test_a_part_that_cannot_be_drawn_is_named_in_its_place(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_that_cannot_be_drawn_is_named_in_its_place(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Bars, "script_data", failing)
     assert run("report", "out").code == 0
-    assert "could not be created" in (page := files(run)["report.html"]) and "The resolved spec" in page
+    assert (
+        "could not be created" in (page := files(run)["report.html"])
+        and "The resolved spec" in page
+    )
 
 
 @pytest.mark.parametrize(
@@ -181,9 +202,13 @@ def test_a_gate_that_cannot_be_decided_fails_and_the_others_are_decided(
     assert "KeyError" in gates["run.coverage"]["reason"]
 
 
-def test_a_chart_that_cannot_be_counted_costs_no_metric(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chart_that_cannot_be_counted_costs_no_metric(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = json.loads(files(run)["report.json"])
-    monkeypatch.setattr(import_module("verdict_cli.report.report_context"), "distributions_of", failing)
+    monkeypatch.setattr(
+        import_module("verdict_cli.report.report_context"), "distributions_of", failing
+    )
     done = run("report", "out")
     assert done.code == 0
     after = json.loads(files(run)["report.json"])

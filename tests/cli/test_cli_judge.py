@@ -33,7 +33,11 @@ def test_one_row_gives_its_output_and_lights_up_its_units(shell: Any) -> None:
     assert done.code == 0
     assert done.out.startswith("score  ") and "ok · 3 calls · $0.00" in done.out
     lines = [line.split()[1] for line in done.err.splitlines() if "●" in line]
-    assert lines[0] == "think" and sorted(lines[1:3]) == ["judge[0]", "judge[1]"] and lines[3] == "mean"
+    assert (
+        lines[0] == "think"
+        and sorted(lines[1:3]) == ["judge[0]", "judge[1]"]
+        and lines[3] == "mean"
+    )
     assert "baseline/lexical is a baseline, not an LLM judge" in done.err
 
 
@@ -41,7 +45,12 @@ def test_the_document_holds_every_unit(shell: Any) -> None:
     done = shell("judge", shell.config(STEPS), "--row", '{"text": "a"}', "--json", "--quiet")
     made = done.json()
     assert done.err == "verdict: warning: baseline/lexical is a baseline, not an LLM judge\n"
-    assert (made["status"], made["failure"], made["calls"], made["cost_usd"]) == ("ok", None, 3, 0.0)
+    assert (made["status"], made["failure"], made["calls"], made["cost_usd"]) == (
+        "ok",
+        None,
+        3,
+        0.0,
+    )
     assert list(made["units"]) == ["think", "judge[0]", "judge[1]", "mean"]
     assert made["output"] == made["units"]["mean"]
 
@@ -49,8 +58,14 @@ def test_the_document_holds_every_unit(shell: Any) -> None:
 def test_explain_shows_each_call(shell: Any) -> None:
     config = shell.config(STEPS)
     said = shell("judge", config, "--row", '{"text": "a red fox"}', "--explain").out
-    assert said.count("── ") == 3 and "│ Think about a red fox" in said and " tokens · $0.00 · " in said
-    calls = shell("judge", config, "--row", '{"text": "a red fox"}', "--explain", "--json").json()["calls"]
+    assert (
+        said.count("── ") == 3
+        and "│ Think about a red fox" in said
+        and " tokens · $0.00 · " in said
+    )
+    calls = shell("judge", config, "--row", '{"text": "a red fox"}', "--explain", "--json").json()[
+        "calls"
+    ]
     assert [call["unit"] for call in calls] == ["think", "judge[0]", "judge[1]"]
     assert json.loads(calls[0]["messages"])[0]["content"] == "Think about a red fox"
 
@@ -60,7 +75,9 @@ def test_explain_shows_each_call(shell: Any) -> None:
     [('{"text": "a"}', 1), ('{\n  "text":\n  "a"}', 1), ('{"text": "a"}\n\n{"text": "b"}\n', 2)],
     ids=["object", "several lines", "jsonl"],
 )
-def test_rows_come_from_standard_input(shell: Any, monkeypatch: pytest.MonkeyPatch, text: str, count: int) -> None:
+def test_rows_come_from_standard_input(
+    shell: Any, monkeypatch: pytest.MonkeyPatch, text: str, count: int
+) -> None:
     fed(monkeypatch, text)
     made = shell("judge", shell.config(STEPS), "--json").json()
     assert len(made) == count if isinstance(made, list) else made["status"] == "ok"
@@ -76,7 +93,9 @@ def test_rows_come_from_standard_input(shell: Any, monkeypatch: pytest.MonkeyPat
         ('{"text": NaN}', "JSON has no NaN"),
     ],
 )
-def test_what_is_no_row_is_told(shell: Any, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
+def test_what_is_no_row_is_told(
+    shell: Any, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
     fed(monkeypatch, text)
     done = shell("judge", shell.config(STEPS))
     assert (done.code, said in done.err) == (2, True), done.err
@@ -91,11 +110,17 @@ def test_a_label_is_not_needed_to_judge(shell: Any) -> None:
 
 def test_a_failed_row_ends_with_3_and_its_failure(shell: Any) -> None:
     replay = shell.write("rec.jsonl", '{"row": 0, "unit": "judge", "reply": "mud"}\n')
-    config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}", "model: {name: m, retries: 0}")
+    config = shell.config(
+        "- {unit: JudgeUnit, prompt: 'Rate {source.text}'}", "model: {name: m, retries: 0}"
+    )
     done = shell("judge", config, "--row", '{"text": "a"}', "--replay", replay)
     assert (done.code, "judge failed (unreadable)" in done.out) == (3, True)
     made = shell("judge", config, "--row", '{"text": "a"}', "--replay", replay, "--json").json()
-    assert (made["status"], made["output"], made["failure"]["kind"]) == ("failed", None, "unreadable")
+    assert (made["status"], made["output"], made["failure"]["kind"]) == (
+        "failed",
+        None,
+        "unreadable",
+    )
 
 
 def test_a_refusing_provider_ends_with_4_and_a_spent_budget_with_3(shell: Any) -> None:
@@ -134,7 +159,15 @@ def test_the_graph_stands_in_place_on_a_terminal(shell: Any, root: Path) -> None
 
     master, slave = os.openpty()
     done = subprocess.run(
-        [sys.executable, "-m", "verdict_cli", "judge", str(shell.config(STEPS)), "--row", '{"text": "a"}'],
+        [
+            sys.executable,
+            "-m",
+            "verdict_cli",
+            "judge",
+            str(shell.config(STEPS)),
+            "--row",
+            '{"text": "a"}',
+        ],
         cwd=shell.folder,
         env={**os.environ, "PYTHONPATH": str(root), "TERM": "xterm", "COLUMNS": "60"},
         stdout=subprocess.PIPE,

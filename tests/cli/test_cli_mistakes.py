@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from shell import needs
 
-ROWS = [{"id": f"T-{n}", "reply": f"reply {n}", "quality": "ok" if n % 2 else "bad", "right": "yes"} for n in range(6)]
+ROWS = [
+    {"id": f"T-{n}", "reply": f"reply {n}", "quality": "ok" if n % 2 else "bad", "right": "yes"}
+    for n in range(6)
+]
 
 
 def lines(rows: list[dict[str, Any]]) -> str:
@@ -18,7 +21,10 @@ def lines(rows: list[dict[str, Any]]) -> str:
 
 
 def judge(
-    prompt: str = "Rate {source.reply}", more: str = "", scale: str = "{values: [bad, ok]}", head: str = ""
+    prompt: str = "Rate {source.reply}",
+    more: str = "",
+    scale: str = "{values: [bad, ok]}",
+    head: str = "",
 ) -> str:
     """A pipeline file with one judge, of six lines without `more`."""
     step = f"- {{unit: JudgeUnit, name: judge, scale: {scale}, prompt: {json.dumps(prompt)}}}"
@@ -47,15 +53,23 @@ MISTAKES = {
         {"judge.yaml": judge("Rate {reply}")},
     ),
     "a brace as in Jinja": Mistake(
-        RUN, 2, ("{{reply}} is literal text", "write {source.reply}"), {"judge.yaml": judge("Rate {{reply}}")}
+        RUN,
+        2,
+        ("{{reply}} is literal text", "write {source.reply}"),
+        {"judge.yaml": judge("Rate {{reply}}")},
     ),
     "yes and no on a boolean scale": Mistake(
         RUN,
         2,
-        ("evaluate.e: no prediction can ever equal a target", "targets are text", "'yes' if output.score else"),
+        (
+            "evaluate.e: no prediction can ever equal a target",
+            "targets are text",
+            "'yes' if output.score else",
+        ),
         {
             "judge.yaml": judge(
-                scale="boolean", more="evaluate: {e: {prediction: output.score, target: source.right}}\n"
+                scale="boolean",
+                more="evaluate: {e: {prediction: output.score, target: source.right}}\n",
             )
         },
     ),
@@ -69,19 +83,28 @@ MISTAKES = {
         RUN,
         2,
         ("is a mapping, not a label", "`source.quality.score`"),
-        {"judge.yaml": judge(more=QUALITY), "rows.jsonl": lines([{**row, "quality": {"score": 1}} for row in ROWS])},
+        {
+            "judge.yaml": judge(more=QUALITY),
+            "rows.jsonl": lines([{**row, "quality": {"score": 1}} for row in ROWS]),
+        },
     ),
     "a label that is shown to the judge": Mistake(
         "validate judge.yaml rows.jsonl",
         0,
-        ("warning: judge.yaml:6:", "the prompt shows `source.quality`, which is the target of `evaluate.agreement`"),
+        (
+            "warning: judge.yaml:6:",
+            "the prompt shows `source.quality`, which is the target of `evaluate.agreement`",
+        ),
         {"judge.yaml": judge("Rate {source.reply} ({source.quality})", more=QUALITY)},
     ),
     "one label in another case": Mistake(
         "validate judge.yaml rows.jsonl",
         0,
         ("1 of 7 labels can equal no prediction", "'Ok' (1)", "`target: source.quality | lower`"),
-        {"judge.yaml": judge(more=QUALITY), "rows.jsonl": lines([*ROWS, {**ROWS[0], "id": "x", "quality": "Ok"}])},
+        {
+            "judge.yaml": judge(more=QUALITY),
+            "rows.jsonl": lines([*ROWS, {**ROWS[0], "id": "x", "quality": "Ok"}]),
+        },
     ),
     "an id in two rows": Mistake(
         "validate judge.yaml rows.jsonl",
@@ -96,13 +119,25 @@ MISTAKES = {
         {"judge.yaml": judge(), "rows.jsonl": lines([{"id": 1, "reply": "word " * 150_000}])},
     ),
     "a scale without a range or values": Mistake(
-        RUN, 2, ("judge.yaml:6:", "unknown scale 'rating'", "boolean", "likert"), {"judge.yaml": judge(scale="rating")}
+        RUN,
+        2,
+        ("judge.yaml:6:", "unknown scale 'rating'", "boolean", "likert"),
+        {"judge.yaml": judge(scale="rating")},
     ),
     "keys of another tool": Mistake(
         RUN,
         2,
-        ("unknown key 'a'", "write `options: [source.a, source.b]`", "unknown key 'both_orders'", "`positions: both`"),
-        {"judge.yaml": judge(more="  - {unit: PairwiseJudgeUnit, prompt: x, a: source.id, both_orders: true}\n")},
+        (
+            "unknown key 'a'",
+            "write `options: [source.a, source.b]`",
+            "unknown key 'both_orders'",
+            "`positions: both`",
+        ),
+        {
+            "judge.yaml": judge(
+                more="  - {unit: PairwiseJudgeUnit, prompt: x, a: source.id, both_orders: true}\n"
+            )
+        },
     ),
     "a key that nothing resembles": Mistake(
         RUN,
@@ -113,7 +148,10 @@ MISTAKES = {
     "a metric that does not exist": Mistake(
         RUN,
         2,
-        ("evaluate.agreement.metrics[0]: 'acuracy' is not a known name", "did you mean 'accuracy'?"),
+        (
+            "evaluate.agreement.metrics[0]: 'acuracy' is not a known name",
+            "did you mean 'accuracy'?",
+        ),
         {"judge.yaml": judge(more=QUALITY.replace("quality}", "quality, metrics: [acuracy]}"))},
     ),
     "a gate of no evaluation": Mistake(
@@ -123,18 +161,31 @@ MISTAKES = {
         {"judge.yaml": judge(more=QUALITY + "gates: [{metric: agrement.accuracy, min: 0.8}]\n")},
     ),
     "a model without a provider": Mistake(
-        f"{RUN} --model gpt4", 4, ("no provider is known for the model 'gpt4'", "did you mean gpt-4?")
+        f"{RUN} --model gpt4",
+        4,
+        ("no provider is known for the model 'gpt4'", "did you mean gpt-4?"),
     ),
-    "a model of Ollama": Mistake(f"{RUN} --model llama3.2", 4, ("'llama3.2'", "did you mean ollama/llama3.2?")),
-    "an estimate for such a model": Mistake("estimate judge.yaml rows.jsonl --model gpt4", 0, ("did you mean gpt-4?",)),
+    "a model of Ollama": Mistake(
+        f"{RUN} --model llama3.2", 4, ("'llama3.2'", "did you mean ollama/llama3.2?")
+    ),
+    "an estimate for such a model": Mistake(
+        "estimate judge.yaml rows.jsonl --model gpt4", 0, ("did you mean gpt-4?",)
+    ),
     "a JSON list in a file of lines": Mistake(
-        RUN, 2, ("rows.jsonl:1:", "one JSON list of rows has the ending .json"), {"rows.jsonl": json.dumps(ROWS)}
+        RUN,
+        2,
+        ("rows.jsonl:1:", "one JSON list of rows has the ending .json"),
+        {"rows.jsonl": json.dumps(ROWS)},
     ),
     "a pipeline that is not there": Mistake(
-        "run jugde.yaml rows.jsonl", 2, ("jugde.yaml: there is no such file", "did you mean judge.yaml?")
+        "run jugde.yaml rows.jsonl",
+        2,
+        ("jugde.yaml: there is no such file", "did you mean judge.yaml?"),
     ),
     "the two files swapped": Mistake(
-        "run rows.jsonl judge.yaml", 2, ("rows.jsonl is a dataset, not a pipeline file", "verdict run CONFIG DATA")
+        "run rows.jsonl judge.yaml",
+        2,
+        ("rows.jsonl is a dataset, not a pipeline file", "verdict run CONFIG DATA"),
     ),
     "no data": Mistake("run judge.yaml", 2, ("Missing argument 'DATA'",)),
     "no command": Mistake("", 2, ("Usage: verdict [OPTIONS] COMMAND", "validate", "run")),
@@ -146,9 +197,14 @@ MISTAKES = {
         2,
         ("the price of model ollama/mine is not known", "`cost: {input_per_million"),
     ),
-    "a family of units for a name": Mistake("explain pairwise", 2, ("did you mean PairwiseJudgeUnit",)),
+    "a family of units for a name": Mistake(
+        "explain pairwise", 2, ("did you mean PairwiseJudgeUnit",)
+    ),
     "an unknown type of unit": Mistake(
-        RUN, 2, ("did you mean 'JudgeUnit'?",), {"judge.yaml": judge().replace("JudgeUnit", "JugdeUnit")}
+        RUN,
+        2,
+        ("did you mean 'JudgeUnit'?",),
+        {"judge.yaml": judge().replace("JudgeUnit", "JugdeUnit")},
     ),
 }
 
@@ -159,7 +215,11 @@ def test_a_mistake_is_told_in_one_message_before_a_call(
 ) -> None:
     mistake = MISTAKES[name]
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    for file, content in {"judge.yaml": judge(), "rows.jsonl": lines(ROWS), **mistake.files}.items():
+    for file, content in {
+        "judge.yaml": judge(),
+        "rows.jsonl": lines(ROWS),
+        **mistake.files,
+    }.items():
         shell.write(file, content)
     done = shell(*mistake.words.split())
     assert done.code == mistake.code, done.err
@@ -182,7 +242,9 @@ def test_a_mistake_is_told_in_one_message_before_a_call(
     ],
 )
 def test_shorthands_that_newcomers_write_are_accepted(shell: Any, written: str, more: str) -> None:
-    evaluate = QUALITY.replace("quality}", "quality, by: source.id}") if more == "by" else QUALITY + more
+    evaluate = (
+        QUALITY.replace("quality}", "quality, by: source.id}") if more == "by" else QUALITY + more
+    )
     text = judge(scale="1-5") if written.startswith("scale") else judge(more=evaluate)
     shell.write("judge.yaml", text)
     done = shell("validate", "judge.yaml", shell.write("rows.jsonl", lines(ROWS)))
@@ -193,18 +255,33 @@ def test_shorthands_that_newcomers_write_are_accepted(shell: Any, written: str, 
 def test_a_run_without_gates_passes_no_gate(shell: Any) -> None:
     shell.write("judge.yaml", judge())
     shell.write("rows.jsonl", lines(ROWS))
-    assert shell("run", "judge.yaml", "rows.jsonl", "--model", "baseline/lexical", "--out", "out").code == 0
+    assert (
+        shell("run", "judge.yaml", "rows.jsonl", "--model", "baseline/lexical", "--out", "out").code
+        == 0
+    )
     done = shell("gate", "out")
-    assert (done.code, "out has no gates" in done.err, "give --gates FILE" in done.err) == (2, True, True)
+    assert (done.code, "out has no gates" in done.err, "give --gates FILE" in done.err) == (
+        2,
+        True,
+        True,
+    )
     done = shell("calibrate", "out", "--target", "source.quality == 'ok'")
-    assert (done.code, "token probabilities" in done.err, "extract: token_probability" in done.err) == (2, True, True)
+    assert (
+        done.code,
+        "token probabilities" in done.err,
+        "extract: token_probability" in done.err,
+    ) == (2, True, True)
 
 
-def test_an_endpoint_that_does_not_answer_ends_the_run(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_that_does_not_answer_ends_the_run(
+    shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     shell.write("judge.yaml", judge().replace("gpt-4o-mini", "{name: gpt-4o-mini, retries: 0}"))
-    shell.write("rows.jsonl", lines([{**row, "id": f"{n} {row['id']}"} for n in range(40) for row in ROWS]))
+    shell.write(
+        "rows.jsonl", lines([{**row, "id": f"{n} {row['id']}"} for n in range(40) for row in ROWS])
+    )
     done = shell("run", "judge.yaml", "rows.jsonl", "--out", "out", "-q")
     assert done.code == 4, done.err
     assert "its endpoint does not answer" in done.err and "OPENAI_BASE_URL" in done.err

@@ -50,14 +50,20 @@ class TestRetirement:
         )
 
     @pytest.mark.usefixtures("retiring")
-    def test_a_model_that_retires_within_30_days_is_warned_of(self, shell: Any, command: str) -> None:
+    def test_a_model_that_retires_within_30_days_is_warned_of(
+        self, shell: Any, command: str
+    ) -> None:
         assert ", in 12 days, by litellm's data" in told(shell, command, "gpt-4o")
 
     @pytest.mark.parametrize("model", ["gpt-4o-mini", "baseline/lexical", "nobody-knows"])
-    def test_a_model_without_a_known_date_is_not(self, shell: Any, command: str, model: str) -> None:
+    def test_a_model_without_a_known_date_is_not(
+        self, shell: Any, command: str, model: str
+    ) -> None:
         assert "retire" not in told(shell, command, model)
 
-    def test_a_server_of_ones_own_has_another_model_under_that_name(self, shell: Any, command: str) -> None:
+    def test_a_server_of_ones_own_has_another_model_under_that_name(
+        self, shell: Any, command: str
+    ) -> None:
         own = "{name: deepseek/deepseek-chat, api_base: 'http://127.0.0.1:9/v1', retries: 0}"
         assert "retire" not in told(shell, command, own)
 
@@ -98,7 +104,11 @@ def test_what_the_model_does_not_take_is_told_before_any_call(
     ("model", "judge", "said"),
     [
         ("groq/openai/gpt-oss-120b", TOKENS, "returns no log-probabilities, as far as is known"),
-        ("mistral/mistral-large-latest", TOKENS, "returns no log-probabilities, as far as is known"),
+        (
+            "mistral/mistral-large-latest",
+            TOKENS,
+            "returns no log-probabilities, as far as is known",
+        ),
         ("{name: perplexity/sonar, seed: 1}", JUDGE % "", "takes no seed, as far as is known"),
         (
             "{name: perplexity/sonar, params: {tools: [{type: function}]}}",
@@ -127,7 +137,10 @@ def test_an_image_for_a_model_that_reads_text_only_is_told_by_validate(
     for command in (["validate", config], ["validate", config, "--json"]):
         done = shell(*command)
         assert done.code == 2  # a run would be refused
-        assert "the prompt shows an image, but model gpt-3.5-turbo reads text only" in done.err + done.out
+        assert (
+            "the prompt shows an image, but model gpt-3.5-turbo reads text only"
+            in done.err + done.out
+        )
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -137,7 +150,9 @@ def test_a_prompt_that_the_context_window_cannot_hold_is_warned_of(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     model = "{name: openai/judge, base_model: gpt-4, retries: 0}"
-    assert "but model openai/judge reads 8,192 at most" in told(shell, command, model, text="many words " * 6000)
+    assert "but model openai/judge reads 8,192 at most" in told(
+        shell, command, model, text="many words " * 6000
+    )
     assert "at most" not in told(shell, command, model, text="few words")
 
 
@@ -146,7 +161,10 @@ def test_a_prompt_that_the_context_window_cannot_hold_is_warned_of(
 def test_a_models_file_outside_the_pipelines_folder_is_told(shell: Any, command: str) -> None:
     shell.write("rows.jsonl", '{"text": "a"}\n')
     shell.write("outside.gguf", "GGUF")
-    shell.write("inner/pipeline.yaml", f"verdict: 1\nname: t\nmodel: local/outside.gguf\npipeline:\n{JUDGE % ''}\n")
+    shell.write(
+        "inner/pipeline.yaml",
+        f"verdict: 1\nname: t\nmodel: local/outside.gguf\npipeline:\n{JUDGE % ''}\n",
+    )
     done = shell(command, "inner/pipeline.yaml", "rows.jsonl")
     assert "the model's file 'outside.gguf' is outside" in done.err
     done = shell(command, "inner/pipeline.yaml", "rows.jsonl", "--allow-outside")
@@ -154,7 +172,10 @@ def test_a_models_file_outside_the_pipelines_folder_is_told(shell: Any, command:
 
 
 def test_one_missing_key_is_told_once_for_several_units(shell: Any) -> None:
-    done = shell("validate", shell.config("\n".join([JUDGE % ""] * 3).replace("name: judge, ", ""), "model: gpt-4o"))
+    done = shell(
+        "validate",
+        shell.config("\n".join([JUDGE % ""] * 3).replace("name: judge, ", ""), "model: gpt-4o"),
+    )
     assert done.err.count("OPENAI_API_KEY is not set") == 1
     assert done.code == 0
 
@@ -176,7 +197,9 @@ class TestCost:
         assert done.code == 0
         assert "10 rows: 10 calls of gpt-4o-mini, some $0.0" in done.err
 
-    def test_a_finished_run_tells_none_and_quiet_hides_it(self, shell: Any, paid: list[str]) -> None:
+    def test_a_finished_run_tells_none_and_quiet_hides_it(
+        self, shell: Any, paid: list[str]
+    ) -> None:
         assert "calls of" not in shell("run", *paid, "--quiet").err
         assert "calls of" not in shell("run", *paid).err
 
@@ -187,9 +210,14 @@ class TestCost:
         assert "5 rows: 15 calls of gpt-4o, some $0.0" in done.err
 
     def test_an_unknown_price_is_unknown(self, shell: Any, paid: list[str]) -> None:
-        assert "10 calls of openai/own, cost unknown" in shell("run", *paid, "--model", "openai/own").err
+        assert (
+            "10 calls of openai/own, cost unknown"
+            in shell("run", *paid, "--model", "openai/own").err
+        )
 
-    def test_a_run_of_baselines_or_of_a_recording_tells_none(self, shell: Any, paid: list[str]) -> None:
+    def test_a_run_of_baselines_or_of_a_recording_tells_none(
+        self, shell: Any, paid: list[str]
+    ) -> None:
         shell("run", *paid, "--out", "a")
         for free in (["--model", "baseline/lexical"], ["--replay", "a"]):
             assert "calls of" not in shell("run", *paid, *free, "--out", "b", "--fresh").err
@@ -200,13 +228,19 @@ class TestCost:
         assert "1,000 rows, estimated from 200 of them: 1,000 calls of gpt-4o-mini" in done.err
 
     @pytest.mark.parametrize(("answer", "code"), [("n\n", 130), ("y\n", 0), ("", 0)])
-    def test_on_a_terminal_the_user_is_asked(self, shell: Any, paid: list[str], answer: str, code: int) -> None:
-        shown, ended = on_terminal(shell.folder, ["run", *paid, *([] if answer else ["--yes"])], answer)
+    def test_on_a_terminal_the_user_is_asked(
+        self, shell: Any, paid: list[str], answer: str, code: int
+    ) -> None:
+        shown, ended = on_terminal(
+            shell.folder, ["run", *paid, *([] if answer else ["--yes"])], answer
+        )
         assert ended == code, shown
         assert ("Continue?" in shown) == bool(answer)
         assert ("stopped: no call was made" in shown) == (code == 130)
 
-    def test_nothing_is_asked_of_an_unpriced_model_on_this_machine(self, shell: Any, paid: list[str]) -> None:
+    def test_nothing_is_asked_of_an_unpriced_model_on_this_machine(
+        self, shell: Any, paid: list[str]
+    ) -> None:
         shown, ended = on_terminal(shell.folder, ["run", *paid, "--model", "openai/own"], "")
         assert (ended, "Continue?" in shown, "cost unknown" in shown) == (0, False, True), shown
 

@@ -40,7 +40,13 @@ def test_a_typo(shell: Any, data: Path) -> None:
 
 def test_a_wrong_column(shell: Any, data: Path) -> None:
     config = shell.config(JUDGE.replace("source.answer", "source.anwser"))
-    told(shell("run", config, data), 2, "pipeline.yaml:5:", "did you mean 'answer'?", "the columns of")
+    told(
+        shell("run", config, data),
+        2,
+        "pipeline.yaml:5:",
+        "did you mean 'answer'?",
+        "the columns of",
+    )
 
 
 def test_no_api_key(shell: Any, data: Path) -> None:
@@ -52,8 +58,17 @@ def test_no_api_key(shell: Any, data: Path) -> None:
 
 def test_an_unknown_model(shell: Any, data: Path) -> None:
     config = shell.config(JUDGE)
-    told(shell("run", config, data, "-q", "--model", "gpt4o-mini"), 4, "did you mean gpt-4o-mini?", "PROVIDER/NAME")
-    told(shell("run", config, data, "-q", "--model", "baseline/lexcal"), 4, "did you mean baseline/lexical?")
+    told(
+        shell("run", config, data, "-q", "--model", "gpt4o-mini"),
+        4,
+        "did you mean gpt-4o-mini?",
+        "PROVIDER/NAME",
+    )
+    told(
+        shell("run", config, data, "-q", "--model", "baseline/lexcal"),
+        4,
+        "did you mean baseline/lexical?",
+    )
 
 
 def test_no_data(shell: Any, data: Path) -> None:
@@ -69,7 +84,9 @@ def test_data_and_pipeline_the_wrong_way_round(shell: Any, data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("{question:", "q}"), ("{'question': 'q'}",), ('{"question":', '"q"}')], ids=["bare", "inner", "none"]
+    "words",
+    [("{question:", "q}"), ("{'question': 'q'}",), ('{"question":', '"q"}')],
+    ids=["bare", "inner", "none"],
 )
 def test_wrong_shell_quoting_of_a_row(words: tuple[str, ...], shell: Any) -> None:
     done = shell("judge", shell.config(JUDGE), "--row", *words)
@@ -131,14 +148,19 @@ def test_quotes_of_a_word_processor(shell: Any, data: Path) -> None:
 def test_no_command(shell: Any, data: Path) -> None:
     config = shell.config(JUDGE)
     done = subprocess.run(
-        [sys.executable, "-m", "verdict_cli", config, data], capture_output=True, encoding="utf-8", check=False
+        [sys.executable, "-m", "verdict_cli", config, data],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
     )
     assert done.returncode == 2
     assert f"the command comes first: verdict run {config}" in done.stderr
 
 
 def test_a_server_that_is_not_running(shell: Any, data: Path) -> None:
-    config = shell.config(JUDGE, head="model: {name: openai/m, api_base: 'http://127.0.0.1:9', retries: 0}")
+    config = shell.config(
+        JUDGE, head="model: {name: openai/m, api_base: 'http://127.0.0.1:9', retries: 0}"
+    )
     done = shell("run", config, data)
     assert "127.0.0.1" in done.out
     assert "check that its server is running" in " ".join(done.out.split())

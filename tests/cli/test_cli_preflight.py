@@ -28,7 +28,9 @@ class TestBraces:
 
     @pytest.mark.parametrize("written", ["{text}", "{{text}}", "{{ text }}"])
     @pytest.mark.parametrize("command", COMMANDS)
-    def test_a_column_without_its_root_is_an_error(self, shell: Any, command: str, written: str) -> None:
+    def test_a_column_without_its_root_is_an_error(
+        self, shell: Any, command: str, written: str
+    ) -> None:
         done = shell(command, judge(shell, f"Rate {written}"), data(shell, {"text": "a"}))
         assert done.code == 2
         assert f"pipeline.yaml:5:42: pipeline[0].prompt: {written} is literal text" in done.err
@@ -57,14 +59,18 @@ class TestBraces:
         assert "write {text} or {word} or {Text}" in done.out
 
     def test_a_bare_name_in_a_jinja_prompt_is_an_error_without_data(self, shell: Any) -> None:
-        config = shell.config("- {unit: JudgeUnit, name: judge, prompt: {jinja: 'Rate {{ text }}'}}")
+        config = shell.config(
+            "- {unit: JudgeUnit, name: judge, prompt: {jinja: 'Rate {{ text }}'}}"
+        )
         done = shell("validate", config)
         assert (done.code, "unknown name `text`" in done.err) == (2, True)
 
 
 def labelled(shell: Any, scale: str, labels: list[Any], evaluate: str = "") -> tuple[Any, Any]:
     """A judge on this scale, and rows with these labels."""
-    rows = data(shell, *[{"text": f"text {place}", "label": label} for place, label in enumerate(labels)])
+    rows = data(
+        shell, *[{"text": f"text {place}", "label": label} for place, label in enumerate(labels)]
+    )
     right = evaluate or "{prediction: output.score, target: source.label}"
     config = shell.config(
         f"- {{unit: JudgeUnit, name: judge, prompt: 'Rate {{source.text}}', scale: {scale}}}\n"
@@ -94,7 +100,9 @@ class TestLabels:
         config, rows = labelled(shell, scale, labels * 20)
         for command in COMMANDS:
             done = shell(command, config, rows)
-            assert (done.code, "no prediction can ever equal a target" in done.err) == (2, True), done.err
+            assert (done.code, "no prediction can ever equal a target" in done.err) == (2, True), (
+                done.err
+            )
             assert said in done.err
         assert not (shell.folder / "runs").exists()
 
@@ -102,8 +110,13 @@ class TestLabels:
         config, rows = labelled(shell, "{values: [poor, fair, high]}", ["bad", "ok", "good"])
         done = shell("validate", config, rows)
         assert done.code == 2
-        assert "pipeline.yaml:6:19: evaluate.right: no prediction can ever equal a target" in done.err
-        assert "predictions are 'poor', 'fair', 'high', targets are text such as 'bad' (1), 'good' (1)" in done.err
+        assert (
+            "pipeline.yaml:6:19: evaluate.right: no prediction can ever equal a target" in done.err
+        )
+        assert (
+            "predictions are 'poor', 'fair', 'high', targets are text such as 'bad' (1), 'good' (1)"
+            in done.err
+        )
         assert "correct the labels or the scale" in done.err
 
     def test_some_labels_off_the_scale_are_a_warning_with_their_counts(self, shell: Any) -> None:
@@ -111,7 +124,10 @@ class TestLabels:
         for command in COMMANDS:
             done = shell(command, config, rows)
             assert done.code == 0, done.err
-            assert "pipeline.yaml:6:19: evaluate.right: 1 of 4 labels can equal no prediction" in done.err
+            assert (
+                "pipeline.yaml:6:19: evaluate.right: 1 of 4 labels can equal no prediction"
+                in done.err
+            )
             assert "'Ok' (1); predictions are 'bad' or 'ok'" in done.err
             assert "`target: source.label | lower`" in done.err
         assert "label-off-scale" in [
@@ -119,7 +135,9 @@ class TestLabels:
         ]
         assert "label" in shell("run", config, rows, "-q", "--out", "o").err
 
-    @pytest.mark.parametrize(("label", "said"), [({"helpful": "yes"}, "is a mapping, not a label"), (["a"], "")])
+    @pytest.mark.parametrize(
+        ("label", "said"), [({"helpful": "yes"}, "is a mapping, not a label"), (["a"], "")]
+    )
     def test_a_label_that_is_a_mapping_is_an_error(self, shell: Any, label: Any, said: str) -> None:
         config, rows = labelled(shell, "boolean", [label])
         done = shell("validate", config, rows)
@@ -174,7 +192,9 @@ class TestLabels:
             ),
         ],
     )
-    def test_labels_that_fit_are_not_mentioned(self, shell: Any, scale: str, labels: list[Any], evaluate: str) -> None:
+    def test_labels_that_fit_are_not_mentioned(
+        self, shell: Any, scale: str, labels: list[Any], evaluate: str
+    ) -> None:
         config, rows = labelled(shell, scale, labels, evaluate)
         done = shell("validate", config, rows)
         assert (done.code, done.err) == (0, "")
@@ -184,8 +204,13 @@ class TestIds:
     """Ids that repeat."""
 
     @pytest.mark.parametrize("command", COMMANDS)
-    def test_ids_in_several_rows_are_a_warning_with_the_first(self, shell: Any, command: str) -> None:
-        rows = data(shell, *[{"key": key, "text": f"{at}"} for at, key in enumerate(["a", "b", "a", 1, "1", "b"])])
+    def test_ids_in_several_rows_are_a_warning_with_the_first(
+        self, shell: Any, command: str
+    ) -> None:
+        rows = data(
+            shell,
+            *[{"key": key, "text": f"{at}"} for at, key in enumerate(["a", "b", "a", 1, "1", "b"])],
+        )
         config = shell.config(JUDGE, head="model: baseline/lexical\ndataset: {id: key}")
         done = shell(command, config, rows)
         assert done.code == 0
@@ -193,15 +218,20 @@ class TestIds:
 
     def test_an_id_within_a_column_repeats_like_any_other(self, shell: Any) -> None:
         config = shell.config(JUDGE, head="model: baseline/lexical\ndataset: {id: conv.id}")
-        done = shell("validate", config, data(shell, *[{"conv": {"id": "a"}, "text": text} for text in "xy"]))
-        assert (done.code, "the column 'conv.id' is in several rows, such as 'a' in 2" in done.err) == (0, True), (
-            done.err
+        done = shell(
+            "validate", config, data(shell, *[{"conv": {"id": "a"}, "text": text} for text in "xy"])
         )
+        assert (
+            done.code,
+            "the column 'conv.id' is in several rows, such as 'a' in 2" in done.err,
+        ) == (0, True), done.err
 
     def test_ids_that_differ_are_not_mentioned(self, shell: Any) -> None:
         config = shell.config(JUDGE, head="model: baseline/lexical\ndataset: {id: key}")
         assert shell("validate", config, shell.rows(5_000)).err == ""
-        repeated = data(shell, {"key": "a", "text": "b"}, {"key": "c", "text": "d"}, {"key": "a", "text": "b"})
+        repeated = data(
+            shell, {"key": "a", "text": "b"}, {"key": "c", "text": "d"}, {"key": "a", "text": "b"}
+        )
         assert "in several rows" not in shell("estimate", config, repeated, "--limit", "2").err
 
 
@@ -218,11 +248,17 @@ class TestShownLabels:
             ("Rate {source.text}", "source.label", False),
         ],
     )
-    def test_a_label_in_the_prompt_is_a_warning(self, shell: Any, prompt: str, target: str, shown: bool) -> None:
+    def test_a_label_in_the_prompt_is_a_warning(
+        self, shell: Any, prompt: str, target: str, shown: bool
+    ) -> None:
         more = f"\nevaluate: {{right: {{prediction: output.score, target: {json.dumps(target)}}}}}"
         done = shell("validate", judge(shell, prompt, more))
         assert done.code == 0
-        said = "pipeline[0].prompt: the prompt shows `" + target.removesuffix(" | int") + "`, which is the target"
+        said = (
+            "pipeline[0].prompt: the prompt shows `"
+            + target.removesuffix(" | int")
+            + "`, which is the target"
+        )
         assert (said in done.err) is shown
 
     def test_the_run_tells_it_too(self, shell: Any) -> None:
@@ -235,7 +271,9 @@ class TestShownLabels:
 class TestTogether:
     """What is wrong with a first run, in one list."""
 
-    def test_missing_keys_columns_and_types_are_told_at_once(self, shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_missing_keys_columns_and_types_are_told_at_once(
+        self, shell: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         for key in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
             monkeypatch.delenv(key, raising=False)
         units = "- layer:\n" + "".join(
@@ -243,7 +281,9 @@ class TestTogether:
             for model in ("gpt-4o-mini", "claude-haiku-4-5")
         )
         config = shell.config(units, head="dataset: {schema: {n: int, day: str}}")
-        done = shell("run", config, data(shell, {"n": "many", "text": "a", "day": 3}, {"n": 1, "day": "x"}))
+        done = shell(
+            "run", config, data(shell, {"n": "many", "text": "a", "day": 3}, {"n": 1, "day": "x"})
+        )
         for part in (
             "OPENAI_API_KEY is not set",
             "ANTHROPIC_API_KEY is not set",
@@ -255,7 +295,9 @@ class TestTogether:
 
     def test_every_missing_column_of_a_table_is_told(self, shell: Any) -> None:
         config = judge(
-            shell, "Rate {source.text} by {source.rule}", "\nevaluate: {e: {value: output.score, by: source.kind}}"
+            shell,
+            "Rate {source.text} by {source.rule}",
+            "\nevaluate: {e: {value: output.score, by: source.kind}}",
         )
         done = shell("validate", config, shell.write("d.csv", "txt\na\n"), "--json")
         assert [one["message"] for one in done.json()["errors"]] == [
@@ -265,11 +307,18 @@ class TestTogether:
     def test_a_metric_is_not_split_by_a_column_that_is_missing(self, shell: Any) -> None:
         config = judge(shell, more="\nevaluate: {e: {value: output.score, by: source.kind}}")
         done = shell("run", config, data(shell, {"text": "a"}), "--out", "out")
-        assert (done.code, "there is no column 'kind', so no metric is split by it" in done.err) == (0, True)
+        assert (
+            done.code,
+            "there is no column 'kind', so no metric is split by it" in done.err,
+        ) == (0, True)
         assert "by source.kind" not in done.out
 
-    def test_standard_input_is_named_as_such(self, shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"<html>\n"), encoding="utf-8"))
+    def test_standard_input_is_named_as_such(
+        self, shell: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(
+            "sys.stdin", io.TextIOWrapper(io.BytesIO(b"<html>\n"), encoding="utf-8")
+        )
         done = shell("run", judge(shell), "-", "--out", "out")
         assert done.code == 2
         assert "standard input: this is a page of HTML" in done.err

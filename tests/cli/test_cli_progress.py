@@ -29,7 +29,9 @@ FLOWS = {"think": Flow(0, 0, 9, 0), "judge[0]": Flow(3, 2, 1200, 4)}
 
 
 def test_each_unit_says_what_became_of_its_calls() -> None:
-    assert display.progress_line(at(4, FLOWS)).startswith("rows 4/10 · failed 1 · calls 20 (2 running, 3 waiting)")
+    assert display.progress_line(at(4, FLOWS)).startswith(
+        "rows 4/10 · failed 1 · calls 20 (2 running, 3 waiting)"
+    )
     assert display.unit_lines(at(4, FLOWS)) == [
         "  think     answered 9",
         "  judge[0]  answered 1,200 · failed 4 · running 2 · waiting for a limit 3",
@@ -49,7 +51,9 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(("stream", "moves"), [(io.StringIO, False), (Terminal, True)])
-def test_only_a_terminal_is_drawn_upon(stream: type[io.StringIO], moves: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_terminal_is_drawn_upon(
+    stream: type[io.StringIO], moves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "stderr", written := stream())
     monkeypatch.setenv("TERM", "xterm")
     with display.show_progress(quiet=False) as show:
@@ -92,13 +96,18 @@ def lines_of(path: Path) -> int:
 def test_a_file_is_read_by_its_bytes_on_disk(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     content = b"".join(b'{"text": "%d"}\n' % number**9 for number in range(200_000))
-    compressed = {".gz": lambda: gzip.compress(content, 1), ".zst": lambda: pa.compress(content, "zstd", asbytes=True)}
+    compressed = {
+        ".gz": lambda: gzip.compress(content, 1),
+        ".zst": lambda: pa.compress(content, "zstd", asbytes=True),
+    }
     path.write_bytes(compressed.get(path.suffix, lambda: content)())
     reads: list[FileRead] = []
     with reads_observed(reads.append):
         assert lines_of(path) == 200_000
     assert lines_of(path) == 200_000  # nobody watches any more
-    assert {(read.path, read.unit, read.total) for read in reads} == {(path, "bytes", path.stat().st_size)}
+    assert {(read.path, read.unit, read.total) for read in reads} == {
+        (path, "bytes", path.stat().st_size)
+    }
     assert len(reads) > 1 and [read.done for read in reads] == sorted(read.done for read in reads)
     assert reads[-1].done == reads[-1].total
 
@@ -112,7 +121,9 @@ def test_the_rows_of_a_table_are_counted(tmp_path: Path) -> None:
     assert [(read.unit, read.done, read.total) for read in reads] == [("rows", 1000, 2500), ("rows", 2000, 2500), ("rows", 2500, 2500)]  # fmt: skip
 
 
-def test_a_file_that_is_read_twice_has_a_new_time_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_file_that_is_read_twice_has_a_new_time_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(sys, "stderr", written := io.StringIO())
     now = 0.0
     monkeypatch.setattr(display, "monotonic", lambda: now)
@@ -128,7 +139,9 @@ def test_a_file_that_is_read_twice_has_a_new_time_left(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-def test_an_earlier_journal_is_displayed_until_the_run_runs(quiet: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_earlier_journal_is_displayed_until_the_run_runs(
+    quiet: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "stderr", written := io.StringIO())
     now = 0.0
     monkeypatch.setattr(display, "monotonic", lambda: now)
@@ -148,8 +161,14 @@ def test_an_earlier_journal_is_displayed_until_the_run_runs(quiet: bool, monkeyp
 
 
 def test_steps_without_a_known_end_count() -> None:
-    assert display.steps_line("importing inspect", "rows", 1200, None, None) == "importing inspect: 1,200 rows"
-    assert display.steps_line("reproducing", "cases", 3, 9, 61.0) == "reproducing: 3/9 cases · 1 min 1 s left"
+    assert (
+        display.steps_line("importing inspect", "rows", 1200, None, None)
+        == "importing inspect: 1,200 rows"
+    )
+    assert (
+        display.steps_line("reproducing", "cases", 3, 9, 61.0)
+        == "reproducing: 3/9 cases · 1 min 1 s left"
+    )
 
 
 @pytest.mark.parametrize("quiet", [False, True])

@@ -18,16 +18,25 @@ pipeline:
 
 @pytest.fixture
 def data(shell: Any) -> Any:
-    rows = (json.dumps({"text": f"{row} " + " ".join(f"{n:06d}" for n in range(1500))}) for row in range(3))
+    rows = (
+        json.dumps({"text": f"{row} " + " ".join(f"{n:06d}" for n in range(1500))})
+        for row in range(3)
+    )
     return shell.write("rows.jsonl", "\n".join(rows) + "\n")
 
 
-def test_validate_gives_a_hint_for_the_order_of_texts_and_stays_valid(shell: Any, data: Any) -> None:
-    late = shell.write("late.yaml", UNITS % "A judge gave {previous.judge.score}. Right? {source.text}")
+def test_validate_gives_a_hint_for_the_order_of_texts_and_stays_valid(
+    shell: Any, data: Any
+) -> None:
+    late = shell.write(
+        "late.yaml", UNITS % "A judge gave {previous.judge.score}. Right? {source.text}"
+    )
     done = shell("validate", late, data)
     assert done.code == 0
     assert "hint: verify: {source.text} is in the prompt of judge too" in done.err
     (hint,) = shell("validate", late, data, "--json").json()["hints"]
     assert hint["code"] == "prompt-cache-order"
-    first = shell.write("first.yaml", UNITS % "{source.text} A judge gave {previous.judge.score}. Right?")
+    first = shell.write(
+        "first.yaml", UNITS % "{source.text} A judge gave {previous.judge.score}. Right?"
+    )
     assert "hints" not in shell("validate", first, data, "--json").json()

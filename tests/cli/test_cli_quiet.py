@@ -11,13 +11,22 @@ STEP = "- {unit: JudgeUnit, name: judge, scale: boolean, prompt: 'Is {sorce.text
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "judge", *(pytest.param(name, marks=needs(name)) for name in ("sweep", "audit"))]
+    "command",
+    ["run", "judge", *(pytest.param(name, marks=needs(name)) for name in ("sweep", "audit"))],
 )
 def test_warnings_and_errors_are_printed_all_the_same(command: str, shell: Any) -> None:
     config, data = shell.config(STEP), shell.rows(3)
     words: list[Any] = {
         "run": ["run", config, data, "--out", "o"],
-        "sweep": ["sweep", config, data, "--vary", "model=baseline/random,baseline/lexical", "--out", "o"],
+        "sweep": [
+            "sweep",
+            config,
+            data,
+            "--vary",
+            "model=baseline/random,baseline/lexical",
+            "--out",
+            "o",
+        ],
         "judge": ["judge", config, "--row", '{"text": "a"}'],
         "audit": ["audit", config, data, "--out", "o", "--dry-run"],
     }[command]

@@ -32,12 +32,16 @@ def judged(shell: Any, rows: list[dict[str, Any]], id_key: str = "") -> Any:
     ],
     ids=["equal rows", "with ids of their own"],
 )
-def test_s19_copies_of_one_row_pass_no_gate_with_confidence(rows: Any, id_key: str, shell: Any) -> None:
+def test_s19_copies_of_one_row_pass_no_gate_with_confidence(
+    rows: Any, id_key: str, shell: Any
+) -> None:
     done = judged(shell, rows, id_key)
     assert done.code == 1, done.err
     assert done.json()["gates"][0]["verdict"] == "inconclusive"
     assert "99 rows are a copy of another row" in done.err
-    assert "99 rows are a copy" in "".join(json.loads((shell.folder / "out/run.json").read_text())["warnings"])
+    assert "99 rows are a copy" in "".join(
+        json.loads((shell.folder / "out/run.json").read_text())["warnings"]
+    )
 
 
 def test_s19_different_rows_pass_it_and_nothing_is_told(shell: Any) -> None:

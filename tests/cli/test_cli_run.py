@@ -16,7 +16,12 @@ from verdict_cli.storage.tables.reader import read_table, table_columns
 
 JUDGE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
 FIGURE = "\nevaluate: {level: {value: output.score, metrics: [mean]}}"
-CASES = ("alpacaeval-claude-2", "judgebench-o1-mini-2024-09-12", "llmbar-GPT-4-Natural-Vanilla", "xstest-llama2orig")
+CASES = (
+    "alpacaeval-claude-2",
+    "judgebench-o1-mini-2024-09-12",
+    "llmbar-GPT-4-Natural-Vanilla",
+    "xstest-llama2orig",
+)
 
 
 def test_the_json_document_is_that_of_the_language(shell: Any) -> None:
@@ -25,8 +30,19 @@ def test_the_json_document_is_that_of_the_language(shell: Any) -> None:
     done = shell("run", config, shell.rows(6), "--out", "out", "--json")
     assert done.code == 0
     document = done.json()
-    assert list(document) == ["run", "status", "rows", "failed", "calls", "cost_usd", "evaluations", "gates"]
-    assert {key: document[key] for key in ("run", "status", "rows", "failed", "calls", "cost_usd")} == {
+    assert list(document) == [
+        "run",
+        "status",
+        "rows",
+        "failed",
+        "calls",
+        "cost_usd",
+        "evaluations",
+        "gates",
+    ]
+    assert {
+        key: document[key] for key in ("run", "status", "rows", "failed", "calls", "cost_usd")
+    } == {
         "run": "out",
         "status": "finished",
         "rows": 6,
@@ -42,7 +58,9 @@ def test_the_json_document_is_that_of_the_language(shell: Any) -> None:
 
 
 def test_the_directory_holds_every_file_that_the_language_names(shell: Any) -> None:
-    shell("run", shell.config(JUDGE + FIGURE), shell.rows(3), "--out", "out", "--format", "csv,jsonl")
+    shell(
+        "run", shell.config(JUDGE + FIGURE), shell.rows(3), "--out", "out", "--format", "csv,jsonl"
+    )
     for name in (
         "run.json",
         "spec.yaml",
@@ -87,7 +105,10 @@ def test_a_finished_run_is_not_made_again(shell: Any) -> None:
 
 def test_the_default_directory_is_the_same_for_the_same_run_only(shell: Any) -> None:
     config, data = shell.config(JUDGE), shell.rows(3)
-    runs = {shell("run", config, data, "--json", *more).json()["run"] for more in ((), (), ("--seed", "1"))}
+    runs = {
+        shell("run", config, data, "--json", *more).json()["run"]
+        for more in ((), (), ("--seed", "1"))
+    }
     assert len(runs) == 2
 
 
@@ -100,14 +121,18 @@ def test_exit_code_1_says_that_a_gate_failed(shell: Any) -> None:
 
 def test_exit_code_3_says_that_rows_failed(shell: Any) -> None:
     config = shell.config(JUDGE + "\ngates: [{metric: run.coverage, min: 0.5}]")
-    replay = shell.write("calls.jsonl", '{"row": 0, "unit": "judge", "reply": "{\\"score\\": 3}"}\n')
+    replay = shell.write(
+        "calls.jsonl", '{"row": 0, "unit": "judge", "reply": "{\\"score\\": 3}"}\n'
+    )
     done = shell("run", config, shell.rows(2), "--out", "out", "--replay", replay, "--json")
     assert (done.code, done.json()["failed"], done.json()["status"]) == (3, 1, "finished")
 
 
 def test_a_call_that_is_not_recorded_is_its_rows_failure_and_never_live(shell: Any) -> None:
     config = shell.config(JUDGE, "model: gpt-4o-mini")
-    replay = shell.write("calls.jsonl", '{"row": 0, "unit": "judge", "reply": "{\\"score\\": 3}"}\n')
+    replay = shell.write(
+        "calls.jsonl", '{"row": 0, "unit": "judge", "reply": "{\\"score\\": 3}"}\n'
+    )
     shell("run", config, shell.rows(3), "--out", "out", "--replay", replay)
     (batch,) = read_table(shell.folder / "out" / "results.parquet", ["failure.kind"])
     assert batch["failure.kind"] == [None, "not-recorded", "not-recorded"]
@@ -115,7 +140,9 @@ def test_a_call_that_is_not_recorded_is_its_rows_failure_and_never_live(shell: A
 
 def test_a_changed_recording_is_another_run(shell: Any) -> None:
     config, data = shell.config(JUDGE), shell.rows(1)
-    replay = shell.write("calls.jsonl", '{"row": 0, "unit": "judge", "reply": "{\\"score\\": 3}"}\n')
+    replay = shell.write(
+        "calls.jsonl", '{"row": 0, "unit": "judge", "reply": "{\\"score\\": 3}"}\n'
+    )
     assert shell("run", config, data, "--out", "out", "--replay", replay).code == 0
     shell.write("calls.jsonl", '{"row": 0, "unit": "judge", "reply": "{\\"score\\": 4}"}\n')
     done = shell("run", config, data, "--out", "out", "--replay", replay)
@@ -150,8 +177,19 @@ def test_limit_and_sample_choose_rows(shell: Any) -> None:
 
 
 def test_set_and_model_change_the_pipeline(shell: Any) -> None:
-    config = shell.config("- layer: [{unit: JudgeUnit, prompt: Rate}]\n- {unit: MeanPoolUnit}", "model: gpt-4o")
-    done = shell("run", config, shell.rows(2), "--model", "baseline/random", "--set", "pipeline[0].repeat=3", "--json")
+    config = shell.config(
+        "- layer: [{unit: JudgeUnit, prompt: Rate}]\n- {unit: MeanPoolUnit}", "model: gpt-4o"
+    )
+    done = shell(
+        "run",
+        config,
+        shell.rows(2),
+        "--model",
+        "baseline/random",
+        "--set",
+        "pipeline[0].repeat=3",
+        "--json",
+    )
     assert done.json()["calls"] == 6
 
 
@@ -166,17 +204,34 @@ def test_report_measures_a_run_again_without_a_call(shell: Any) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_recorded_case_gives_its_figures(name: str, shell: Any, shared: Path) -> None:
     case = shared / "spec" / "replay-cases" / name
-    done = shell("run", case / "pipeline.yaml", case / "data.jsonl", "--replay", case / "replay.jsonl", "--json")
+    done = shell(
+        "run",
+        case / "pipeline.yaml",
+        case / "data.jsonl",
+        "--replay",
+        case / "replay.jsonl",
+        "--json",
+    )
     document = done.json()
     for figure, (value, tolerance) in json.loads((case / "expected.json").read_text()).items():
         evaluation, metric = figure.rsplit(".", 1)
-        assert document["evaluations"][evaluation][metric]["value"] == pytest.approx(value, abs=tolerance)
+        assert document["evaluations"][evaluation][metric]["value"] == pytest.approx(
+            value, abs=tolerance
+        )
 
 
 def test_another_models_name_keeps_the_files_settings_of_it(shell: Any) -> None:
     config = shell.config(JUDGE, "model: {name: a, temperature: 0.25, retries: 7}")
     done = shell(
-        "run", config, shell.rows(1), "--model", "baseline/lexical", "--out", "out", "--set", "model.timeout=9"
+        "run",
+        config,
+        shell.rows(1),
+        "--model",
+        "baseline/lexical",
+        "--out",
+        "out",
+        "--set",
+        "model.timeout=9",
     )
     assert done.code == 0, done.err
     spec = (shell.folder / "out" / "spec.yaml").read_text()
@@ -195,7 +250,9 @@ def test_the_sample_runs_on_the_embedded_model(shell: Any, root: Path) -> None:
     )
     document = done.json()
     assert (done.code, document["rows"], document["failed"], document["calls"]) == (0, 96, 0, 288)
-    assert {"accuracy", "precision", "recall", "f1", "cohen_kappa"} <= set(document["evaluations"]["safety"])
+    assert {"accuracy", "precision", "recall", "f1", "cohen_kappa"} <= set(
+        document["evaluations"]["safety"]
+    )
     assert document["evaluations"]["safety"]["accuracy"]["n"] == 96
 
 
@@ -203,17 +260,31 @@ def test_the_sample_runs_on_the_embedded_model(shell: Any, root: Path) -> None:
 def test_the_real_prompts_are_imported_and_judged(shell: Any, root: Path, shared: Path) -> None:
     source = shared / "data" / "xstest" / "xstest_prompts.csv"
     assert shell("datasets", "import", "xstest", source, "--out", "xstest.jsonl").code == 0
-    done = shell("run", root / "configs" / "xstest.yaml", "xstest.jsonl", "--model", "baseline/lexical", "--json")
+    done = shell(
+        "run",
+        root / "configs" / "xstest.yaml",
+        "xstest.jsonl",
+        "--model",
+        "baseline/lexical",
+        "--json",
+    )
     document = done.json()
     assert (done.code, document["rows"], document["failed"]) == (0, 450, 0)
 
 
 @needs("benchmarks")
-def test_recorded_labels_give_the_published_accuracy_and_kappa(shell: Any, root: Path, shared: Path) -> None:
+def test_recorded_labels_give_the_published_accuracy_and_kappa(
+    shell: Any, root: Path, shared: Path
+) -> None:
     source = shared / "data" / "xstest" / "completions_llama2orig.csv"
     shell("datasets", "import", "xstest", source, "--out", "refusal.jsonl")
     done = shell(
-        "run", root / "configs" / "xstest_refusal.yaml", "refusal.jsonl", "--replay", "refusal.replay.jsonl", "--json"
+        "run",
+        root / "configs" / "xstest_refusal.yaml",
+        "refusal.jsonl",
+        "--replay",
+        "refusal.replay.jsonl",
+        "--json",
     )
     refusal = done.json()["evaluations"]["refusal"]
     assert refusal["accuracy"]["value"] == pytest.approx(347 / 450, abs=1e-12)
@@ -237,13 +308,25 @@ def imported(config: Path, data: Path, out: Path, names: set[str]) -> set[str]:
         "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code, ended.code\n"
         f"print(*({names!r} & sys.modules.keys()), file=sys.stderr)"
     )
-    command = [sys.executable, "-c", program, "run", str(config), str(data), "--out", str(out), "-q"]
+    command = [
+        sys.executable,
+        "-c",
+        program,
+        "run",
+        str(config),
+        str(data),
+        "--out",
+        str(out),
+        "-q",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return set(done.stderr.splitlines()[-1].split())
 
 
-def test_figures_and_their_intervals_are_made_without_importing_all_of_scipy_stats(tmp_path: Path) -> None:
+def test_figures_and_their_intervals_are_made_without_importing_all_of_scipy_stats(
+    tmp_path: Path,
+) -> None:
     config, data = tmp_path / "c.yaml", tmp_path / "d.jsonl"
     config.write_text(
         "verdict: 1\nname: t\nmodel: baseline/lexical\npipeline:\n- {unit: JudgeUnit, prompt: 'Rate {source.text}'}\n"
@@ -261,7 +344,9 @@ def test_figures_and_their_intervals_are_made_without_importing_all_of_scipy_sta
             for row, word in enumerate(words * 5)
         )
     )
-    assert imported(config, data, tmp_path / "out", {"scipy.stats", "scipy.special"}) == {"scipy.special"}
+    assert imported(config, data, tmp_path / "out", {"scipy.stats", "scipy.special"}) == {
+        "scipy.special"
+    }
 
 
 def test_the_rows_of_a_pipe_are_judged(shell: Any) -> None:

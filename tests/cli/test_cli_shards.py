@@ -36,15 +36,22 @@ def evaluated(shell: Any, head: str = "model: baseline/lexical", gates: str = ""
 def run_shards(shell: Any, config: Path, data: Path, count: int, *more: str) -> list[str]:
     folders = [f"shards/{shard}" for shard in range(count)]
     for shard, folder in enumerate(folders):
-        done = shell("run", config, data, "--shard", f"{shard}/{count}", "--out", folder, "-q", *more)
+        done = shell(
+            "run", config, data, "--shard", f"{shard}/{count}", "--out", folder, "-q", *more
+        )
         assert done.code == 0, done.err
     return folders
 
 
 def check_equal(shell: Any, one: str, other: str) -> None:
     first, second = shell.folder / one, shell.folder / other
-    assert pq.read_table(first / "results.parquet").equals(pq.read_table(second / "results.parquet"))
-    calls = [pq.read_table(path / "calls.parquet").drop_columns(["latency_s"]) for path in (first, second)]
+    assert pq.read_table(first / "results.parquet").equals(
+        pq.read_table(second / "results.parquet")
+    )
+    calls = [
+        pq.read_table(path / "calls.parquet").drop_columns(["latency_s"])
+        for path in (first, second)
+    ]
     assert calls[0].equals(calls[1])
     facts = [json.loads((path / "run.json").read_bytes()) for path in (first, second)]
     facts = [{key: value for key, value in some.items() if key not in OWN} for some in facts]
@@ -81,7 +88,9 @@ def test_a_shard_has_every_nth_row_and_no_gate(shell: Any, data: Path) -> None:
     config = evaluated(shell, gates="gates: [{metric: quality.accuracy, min: 1.0}]")
     assert shell("run", config, data, "--out", "whole").code == 1
     folders = run_shards(shell, config, data, 2)
-    assert pq.read_table(shell.folder / folders[1] / "results.parquet")["row"].to_pylist() == list(range(1, ROWS, 2))
+    assert pq.read_table(shell.folder / folders[1] / "results.parquet")["row"].to_pylist() == list(
+        range(1, ROWS, 2)
+    )
     assert shell("report", folders[0]).code == 0
     assert shell("gate", folders[0]).code == 2
     merged = shell("merge", *folders, "--out", "merged", "--json")
@@ -122,11 +131,16 @@ def test_what_names_no_shard_is_refused(shell: Any, data: Path, text: str) -> No
 def test_pinned_units_and_other_shards_are_refused(shell: Any, data: Path) -> None:
     config = evaluated(shell)
     run_shards(shell, config, data, 2)
-    for words, told in ((["--shard", "1/2"], "holds shard 0/2 of a run, and this is shard 1/2"), ([], "a whole run")):
+    for words, told in (
+        (["--shard", "1/2"], "holds shard 0/2 of a run, and this is shard 1/2"),
+        ([], "a whole run"),
+    ):
         done = shell("run", config, data, "--out", "shards/0", *words)
         assert (done.code, told in done.err) == (2, True)
     assert "cannot be cut" in shell("run", config, data, "--shard", "0/24").err
-    pinned = shell.config("- {unit: JudgeUnit, name: first, prompt: 'Rate it', pin: true}\n" + STEPS, name="pin.yaml")
+    pinned = shell.config(
+        "- {unit: JudgeUnit, name: first, prompt: 'Rate it', pin: true}\n" + STEPS, name="pin.yaml"
+    )
     done = shell("run", pinned, data, "--shard", "0/2")
     assert (done.code, "the pinned unit 'first'" in done.err) == (2, True)
 
@@ -171,7 +185,9 @@ def test_a_shard_has_its_part_of_the_budget_and_the_whole_one_finishes_the_merge
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     price = "cost: {input_per_million: 1000, output_per_million: 1000}, max_tokens: 50"
-    config = evaluated(shell, f"model: {{name: openai/m, api_base: '{loopback.start()}', cache: false, {price}}}")
+    config = evaluated(
+        shell, f"model: {{name: openai/m, api_base: '{loopback.start()}', cache: false, {price}}}"
+    )
     words = ("run", config, data, "--concurrency", "1", "--yes")
     shell(*words, "--out", "whole")
     cost = json.loads((shell.folder / "whole/run.json").read_bytes())["cost_usd"]
@@ -203,5 +219,7 @@ def test_a_damaged_shard_is_named(shell: Any, data: Path) -> None:
         database.execute("UPDATE calls SET model='other' WHERE number=2")
         database.commit()
     done = shell("merge", *folders, "--out", "merged")
-    assert (done.code, "shards/1/run.db: the database cannot be read" in done.err) == (2, True), done.err
+    assert (done.code, "shards/1/run.db: the database cannot be read" in done.err) == (2, True), (
+        done.err
+    )
     assert not (shell.folder / "merged" / "run.db").exists()

@@ -51,7 +51,9 @@ def test_a_signal_stops_the_run_and_the_printed_command_asks_only_what_is_missin
     number: signal.Signals, shell: Any, loopback: Any
 ) -> None:
     if signal.getsignal(number) == signal.SIG_IGN:
-        pytest.skip("the tests run under nohup, and verdict keeps a signal ignored that was ignored at its start")
+        pytest.skip(
+            "the tests run under nohup, and verdict keeps a signal ignored that was ignored at its start"
+        )
     url = loopback.start("--latency-ms", "200")
     process = shell.start(*run_of(shell, url))
     wait_for(process, url, requests=9)
@@ -97,7 +99,9 @@ def test_calls_that_hang_do_not_hold_a_stopped_run(shell: Any, loopback: Any) ->
     assert "Traceback" not in err
 
 
-def test_ctrl_c_after_the_last_call_ends_the_program_quietly(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_after_the_last_call_ends_the_program_quietly(
+    shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(*_: object, **__: object) -> None:
         signal.raise_signal(signal.SIGINT)
 

@@ -51,7 +51,9 @@ def command(shell: Any, monkeypatch: pytest.MonkeyPatch, scripted_model: Any) ->
             monkeypatch.setattr("verdict_cli.cli.console.is_interactive", lambda: True)
             monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
         first, *options = COMMANDS[name][0]
-        return shell(first, config, "texts.jsonl" if first == "rank" else "rows.jsonl", *options, *more)
+        return shell(
+            first, config, "texts.jsonl" if first == "rank" else "rows.jsonl", *options, *more
+        )
 
     run.calls = calls  # type: ignore[attr-defined]
     return run
@@ -76,10 +78,14 @@ def test_nothing_is_asked_with_yes_or_without_a_terminal(command: Any, name: str
 @pytest.mark.parametrize("name", ["sweep", "audit", "align", "rank"])
 def test_free_models_are_told_no_cost(command: Any, name: str) -> None:
     done = command(name, "--model", "baseline/lexical", answer="")
-    assert done.code in (0, 3) and "Continue?" not in done.err and "calls of" not in done.err, done.err
+    assert done.code in (0, 3) and "Continue?" not in done.err and "calls of" not in done.err, (
+        done.err
+    )
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "rank"])  # which keeps no run, only the cache
+@pytest.mark.parametrize(
+    "name", [name for name in COMMANDS if name != "rank"]
+)  # which keeps no run, only the cache
 def test_a_finished_study_neither_tells_a_cost_nor_asks(command: Any, name: str) -> None:
     first = command(name)
     assert first.code in (0, 3), first.err

@@ -12,7 +12,9 @@ from verdict_cli.cli.show_report import MOST_SUMMARY_BYTES, append_step_summary
 ONE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
 
 
-def test_a_run_adds_its_report_to_what_the_step_has(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_adds_its_report_to_what_the_step_has(
+    shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     summary = shell.write("summary.md", "before\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     assert shell("run", shell.config(ONE), shell.rows(3), "--out", "out", "-q").code == 0
@@ -20,7 +22,9 @@ def test_a_run_adds_its_report_to_what_the_step_has(shell: Any, monkeypatch: pyt
     assert summary.read_text(encoding="utf-8") == f"before\n{report}\n"
 
 
-def test_a_summary_without_room_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_summary_without_room_stays_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "summary.md"
     path.write_bytes(b"x" * (MOST_SUMMARY_BYTES - 10))
     append_step_summary("a report that is longer than that", {"GITHUB_STEP_SUMMARY": str(path)})
@@ -28,7 +32,9 @@ def test_a_summary_without_room_stays_as_it_is(tmp_path: Path, capsys: pytest.Ca
     assert "does not fit" in capsys.readouterr().err
 
 
-def test_a_summary_that_cannot_be_written_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_summary_that_cannot_be_written_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     append_step_summary("text", {"GITHUB_STEP_SUMMARY": str(tmp_path)})
     assert "cannot be written" in capsys.readouterr().err
     append_step_summary("text", {})

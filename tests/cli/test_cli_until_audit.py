@@ -33,10 +33,16 @@ def of_one_opinion(scripted_model: Any) -> Any:
     return scripted_model
 
 
-def run(shell: Any, share: float, models: str = "repeat: 9", evaluate: str = "", out: str = "r") -> dict[str, Any]:
-    steps = STEPS.replace("SHARE", str(share)).replace("MODELS", models).replace("EVALUATE", evaluate)
+def run(
+    shell: Any, share: float, models: str = "repeat: 9", evaluate: str = "", out: str = "r"
+) -> dict[str, Any]:
+    steps = (
+        STEPS.replace("SHARE", str(share)).replace("MODELS", models).replace("EVALUATE", evaluate)
+    )
     config = shell.config(steps, HEAD)
-    data = shell.write("d.jsonl", "".join(f'{{"text": "t{at}", "group": {at // 20}}}\n' for at in range(ROWS)))
+    data = shell.write(
+        "d.jsonl", "".join(f'{{"text": "t{at}", "group": {at // 20}}}\n' for at in range(ROWS))
+    )
     done = shell("run", config, data, "--out", out, "-q", "--no-cache")
     assert done.code == 0, done.err
     found: dict[str, Any] = json.loads((shell.folder / out / "report.json").read_text())
@@ -50,7 +56,9 @@ def full_votes(shell: Any, out: str) -> list[list[bool]]:
     return [[table[f"judge[{copy}].score"][row] for copy in range(9)] for row in range(ROWS)]
 
 
-def test_all_rows_are_called_in_full_and_the_early_verdict_is_compared(shell: Any, of_one_opinion: Any) -> None:
+def test_all_rows_are_called_in_full_and_the_early_verdict_is_compared(
+    shell: Any, of_one_opinion: Any
+) -> None:
     report = run(shell, 1)
     assert report["facts"]["calls"] == 9 * ROWS
     assert report["facts"]["saved"] == {}
@@ -71,7 +79,9 @@ def decided(votes: list[bool], left: int) -> bool:
     yes, no = sum(votes), len(votes) - sum(votes)
     more = betabinom(left, 1 + yes, 1 + no)
     wins = sum(
-        more.pmf(k) for k in range(left + 1) if (yes + k > no + left - k) == (yes > no or (yes == no and votes[0]))
+        more.pmf(k)
+        for k in range(left + 1)
+        if (yes + k > no + left - k) == (yes > no or (yes == no and votes[0]))
     )
     return len(votes) > 0 and wins >= 0.9
 
@@ -86,7 +96,9 @@ def test_a_share_of_rows_is_audited_and_the_others_stop(shell: Any, of_one_opini
     assert again["kept"] == report["kept"]
 
 
-def test_where_nothing_is_promised_the_audit_says_what_was_kept(shell: Any, of_one_opinion: Any) -> None:
+def test_where_nothing_is_promised_the_audit_says_what_was_kept(
+    shell: Any, of_one_opinion: Any
+) -> None:
     report = run(shell, 1, "models: [a, a, a, a, a, a, b, b, b]")
     assert report["promises"] == {"vote": 0}
     kept = report["kept"]["vote"]
@@ -98,7 +110,9 @@ def test_where_nothing_is_promised_the_audit_says_what_was_kept(shell: Any, of_o
 def test_rows_of_a_cluster_count_once(shell: Any, of_one_opinion: Any) -> None:
     alone = run(shell, 1, "models: [a, a, a, a, a, a, b, b, b]", out="a")["kept"]["vote"]
     evaluate = "evaluate: {e: {value: output.score, cluster: source.group, metrics: [mean]}}"
-    together = run(shell, 1, "models: [a, a, a, a, a, a, b, b, b]", evaluate, out="b")["kept"]["vote"]
+    together = run(shell, 1, "models: [a, a, a, a, a, a, b, b, b]", evaluate, out="b")["kept"][
+        "vote"
+    ]
     assert together["value"] == alone["value"]
     assert together["clusters"] == 3
     assert together["high"] - together["low"] > alone["high"] - alone["low"]
@@ -138,13 +152,19 @@ def cheap_and_large(request: Request) -> str:
     return json.dumps({"score": row % 2 == 0 if large else row < 40})
 
 
-def test_the_last_model_is_called_on_audited_rows_and_its_verdict_compared(shell: Any, scripted_model: Any) -> None:
+def test_the_last_model_is_called_on_audited_rows_and_its_verdict_compared(
+    shell: Any, scripted_model: Any
+) -> None:
     scripted_model.answer = cheap_and_large
     done = cascade(shell, 1)
     assert done.code == 0, done.err
     report = json.loads((shell.folder / "r" / "report.json").read_text())
     cheap, large = report["facts"]["stages"]["judge"]
-    assert (cheap["answered"], cheap["audited"], cheap["kept"]) == (40, 39, 19)  # row 2 has no verdict to compare
+    assert (cheap["answered"], cheap["audited"], cheap["kept"]) == (
+        40,
+        39,
+        19,
+    )  # row 2 has no verdict to compare
     assert (large["answered"], large["audited"], large["kept"]) == (20, 20, 20)
     assert "judge audited: the verdict of large in 0.661" in " ".join(done.out.split())
     import pyarrow.parquet as pq
@@ -177,4 +197,6 @@ def test_the_report_says_where_audited_rows_contradict_the_promise() -> None:
     facts = RunFacts("t", "finished", "", "", "", "", "", "", rows=9, done=9)
     for high, lines in ((0.9, 1), (0.97, 0)):
         kept = {"vote": MetricValue(0.8, 0.7, high, 50)}
-        assert len(notices(build_report("r", facts, {}, promises={"vote": 0.95}, kept=kept))) == lines
+        assert (
+            len(notices(build_report("r", facts, {}, promises={"vote": 0.95}, kept=kept))) == lines
+        )

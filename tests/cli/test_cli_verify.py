@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-FILES = ("results.parquet", "calls.parquet", "spec.yaml", "report.json", "report.md", "report.html", "junit.xml")
+FILES = (
+    "results.parquet",
+    "calls.parquet",
+    "spec.yaml",
+    "report.json",
+    "report.md",
+    "report.html",
+    "junit.xml",
+)
 
 
 @pytest.fixture

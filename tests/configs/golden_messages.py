@@ -27,7 +27,8 @@ MESSAGES = Path(__file__).parent / "messages"
 RECIPES = ROOT / "docs" / "recipes.md"
 _DATA = re.compile(r"^# Data: (datasets/\w+\.jsonl)", re.MULTILINE)
 _BLOCK = re.compile(
-    r"^## (.+?)\n(?:(?!^## ).*\n)*?```yaml.*\n((?:(?!```).*\n)*?pipeline:(?:(?!```).*\n)*)```", re.MULTILINE
+    r"^## (.+?)\n(?:(?!^## ).*\n)*?```yaml.*\n((?:(?!```).*\n)*?pipeline:(?:(?!```).*\n)*)```",
+    re.MULTILINE,
 )
 
 
@@ -73,7 +74,9 @@ def _file(text: str) -> Path:
     path = Path(tempfile.mkdtemp()) / "recipe.yaml"
     missing = {"verdict": "1", "name": "recipe", "model": "gpt-4o-mini"}
     head = "".join(
-        f"{key}: {value}\n" for key, value in missing.items() if not re.search(f"^{key}:", text, re.MULTILINE)
+        f"{key}: {value}\n"
+        for key, value in missing.items()
+        if not re.search(f"^{key}:", text, re.MULTILINE)
     )
     path.write_text(head + text, encoding="utf-8")
     return path

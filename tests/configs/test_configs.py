@@ -57,13 +57,21 @@ SAMPLES = {
     "arena": "systems_sample",
     "arena_battles": "battles_sample",
 }
-JURY = ["baseline/lexical", "baseline/random", "baseline/lexical", "baseline/random", "baseline/lexical"]
+JURY = [
+    "baseline/lexical",
+    "baseline/random",
+    "baseline/lexical",
+    "baseline/random",
+    "baseline/lexical",
+]
 REPLIES = {
     "xstest_refusal": ("judge", lambda row: row["final_label"]),
     "ranker": ("ranker", lambda row: json.dumps({"ranking": row["ranking"]})),
 }
 """Pipelines that are run on replies made from their sample: the unit, and its reply to a row."""
-PIPELINES = sorted(path for kind in ("", "paper/", "reproductions/") for path in CONFIGS.glob(f"{kind}*.yaml"))
+PIPELINES = sorted(
+    path for kind in ("", "paper/", "reproductions/") for path in CONFIGS.glob(f"{kind}*.yaml")
+)
 
 
 def sample(name: str) -> Path:
@@ -93,7 +101,9 @@ def test_it_is_valid_and_warns_of_nothing(path: Path) -> None:
     document = json.loads(result.stdout)
     document.pop("hosts")
     known = {"no-key"} | ({"retired-model"} if path.parent.name == "reproductions" else set())
-    assert all(" is not set" in one["message"] for one in document["warnings"] if one["code"] == "no-key")
+    assert all(
+        " is not set" in one["message"] for one in document["warnings"] if one["code"] == "no-key"
+    )
     document["warnings"] = [one for one in document["warnings"] if one["code"] not in known]
     assert (result.exit_code, document) == (0, {"ok": True, "errors": [], "warnings": []})
 
@@ -128,10 +138,20 @@ def test_its_sample_has_the_columns(name: str) -> None:
 
 def run_words(name: str, data: Path, rows: list[dict[str, Any]], folder: Path) -> list[str]:
     """The command that runs the pipeline on these rows without a network."""
-    words = ["run", str(CONFIGS / f"{name}.yaml"), str(data), "--out", str(folder / "out"), "--json", "--quiet"]
+    words = [
+        "run",
+        str(CONFIGS / f"{name}.yaml"),
+        str(data),
+        "--out",
+        str(folder / "out"),
+        "--json",
+        "--quiet",
+    ]
     if name in REPLIES:
         unit, reply = REPLIES[name]
-        recorded = [{"row": place, "unit": unit, "reply": reply(row)} for place, row in enumerate(rows)]
+        recorded = [
+            {"row": place, "unit": unit, "reply": reply(row)} for place, row in enumerate(rows)
+        ]
         (folder / "replay.jsonl").write_text("\n".join(map(json.dumps, recorded)), encoding="utf-8")
         return [*words, "--replay", str(folder / "replay.jsonl")]
     if name == "jury":
@@ -150,19 +170,31 @@ def test_it_runs_on_its_sample(name: str, tmp_path: Path) -> None:
     document = json.loads(result.stdout)
     assert document["failed"] == 0
     boards = [evaluation.pop("systems", []) for evaluation in document["evaluations"].values()]
-    figures = [figure for evaluation in document["evaluations"].values() for figure in evaluation.values()]
-    figures += [system[next(key for key in system if key not in ("system", "n"))] for each in boards for system in each]
+    figures = [
+        figure for evaluation in document["evaluations"].values() for figure in evaluation.values()
+    ]
+    figures += [
+        system[next(key for key in system if key not in ("system", "n"))]
+        for each in boards
+        for system in each
+    ]
     assert figures and all(figure["value"] is not None for figure in figures)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_it_runs_on_the_columns_that_its_prompts_and_metrics_need(name: str, tmp_path: Path) -> None:
+def test_it_runs_on_the_columns_that_its_prompts_and_metrics_need(
+    name: str, tmp_path: Path
+) -> None:
     made = plan(name)
     needed = {used.column for used in made.columns if used.is_needed}
     lines = sample(name).read_text(encoding="utf-8").splitlines()[:6]
-    rows = [{key: value for key, value in json.loads(line).items() if key in needed} for line in lines]
+    rows = [
+        {key: value for key, value in json.loads(line).items() if key in needed} for line in lines
+    ]
     types = [*map(type, rows[0].values())]
-    rows = [row for row in rows if [*map(type, row.values())] == types]  # as the columns of Parquet need it
+    rows = [
+        row for row in rows if [*map(type, row.values())] == types
+    ]  # as the columns of Parquet need it
     files = [tmp_path / "data.jsonl", tmp_path / "data.parquet"]
     files[0].write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     pq.write_table(pa.Table.from_pylist(rows), files[1])
@@ -173,4 +205,7 @@ def test_it_runs_on_the_columns_that_its_prompts_and_metrics_need(name: str, tmp
     assert json.loads(result.stdout)["failed"] == 0
     facts = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))
     identity = made.resolved["dataset"]["id"]
-    assert (facts["status"], facts["id_column"]) == ("finished", identity if identity in needed else None)
+    assert (facts["status"], facts["id_column"]) == (
+        "finished",
+        identity if identity in needed else None,
+    )

@@ -74,7 +74,9 @@ def test_a_weighted_rubric_earns_the_points_of_its_criteria(tmp_path: Path) -> N
     assert scores == pytest.approx(expected, abs=1e-12)
     assert 0 in expected  # where only a criterion with negative points is met
     assert found["criteria"].values["accuracy"].value == pytest.approx(23 / 24)
-    assert found["criteria"].groups["criterion.axis"]["completeness"]["accuracy"].value == pytest.approx(9 / 10)
+    assert found["criteria"].groups["criterion.axis"]["completeness"][
+        "accuracy"
+    ].value == pytest.approx(9 / 10)
     assert found["criteria"].values["accuracy"].clusters == 6
 
 
@@ -83,13 +85,20 @@ def test_each_claim_of_an_answer_is_checked(tmp_path: Path) -> None:
 
     def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
         texts = row["answer"].split(". ")
-        yield "split", None, {"claims": [{"text": text, "quote": text} for text in texts if row["id"] != "t-06"]}
+        yield (
+            "split",
+            None,
+            {"claims": [{"text": text, "quote": text} for text in texts if row["id"] != "t-06"]},
+        )
         for place in range(len(texts)):
             yield "check", place, verdict(place < round(row["supported"] * len(texts)))
 
     scores, found = judged("claims", rows, replies, tmp_path)
     assert scores == pytest.approx([1, 1 / 2, 1, 0, 2 / 3, 1])  # the last answer has no claim
-    assert (found["claims"].rows, found["claims"].values["mean"].value) == (11, pytest.approx(7 / 11))
+    assert (found["claims"].rows, found["claims"].values["mean"].value) == (
+        11,
+        pytest.approx(7 / 11),
+    )
     assert found["people"].values["mae"].value < 0.01
 
 
@@ -129,7 +138,10 @@ def test_the_three_questions_of_a_trace_are_measured_apart(tmp_path: Path) -> No
         yield "judge", None, {"explanation": "As [2] shows.", **said}
 
     _, found = judged("task_success", rows, replies, tmp_path, column="output.success")
-    values = {name: found[name].values["accuracy"].value for name in ("success", "side_effects", "repetition")}
+    values = {
+        name: found[name].values["accuracy"].value
+        for name in ("success", "side_effects", "repetition")
+    }
     assert values == {"success": 7 / 8, "side_effects": 1, "repetition": 1}
     table = read_table(tmp_path / "run" / "results.parquet", ["output.citations"])
     assert [cited for batch in table for cited in batch["output.citations"]] == [[2]] * 8
@@ -146,17 +158,37 @@ def test_a_model_is_called_only_for_tool_calls_with_other_arguments(tmp_path: Pa
     scores, found = judged("tool_calls", rows, replies, tmp_path)
     assert scores == [row["right"] for row in rows]
     assert found["right"].values["accuracy"].value == 1
-    recall = [1, 1, 0, 1, 1 / 2, 1, 1, 1]  # of the last one nothing was expected, and it has no call
+    recall = [
+        1,
+        1,
+        0,
+        1,
+        1 / 2,
+        1,
+        1,
+        1,
+    ]  # of the last one nothing was expected, and it has no call
     precision = [1, 2 / 3, 0, 1, 1 / 2, 1, 1, 1]
     assert found["recall"].values["mean"].value == pytest.approx(sum(recall) / 8)
     assert found["precision"].values["mean"].value == pytest.approx(sum(precision) / 8)
 
 
-def test_nothing_is_missing_and_nothing_wrong_where_no_call_is_expected_and_none_made(tmp_path: Path) -> None:
-    messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "No tool is needed."}]
-    rows = [{"id": "none", "messages": messages, "expected": [], "right": True}, *sample("agents")[:1]]
+def test_nothing_is_missing_and_nothing_wrong_where_no_call_is_expected_and_none_made(
+    tmp_path: Path,
+) -> None:
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "No tool is needed."},
+    ]
+    rows = [
+        {"id": "none", "messages": messages, "expected": [], "right": True},
+        *sample("agents")[:1],
+    ]
     _, found = judged(
-        "tool_calls", rows, lambda row: iter([("arguments", 0, verdict(True))] if row["id"] != "none" else []), tmp_path
+        "tool_calls",
+        rows,
+        lambda row: iter([("arguments", 0, verdict(True))] if row["id"] != "none" else []),
+        tmp_path,
     )
     assert found["recall"].values["mean"].value == found["precision"].values["mean"].value == 1
 
@@ -168,20 +200,30 @@ def test_claims_are_checked_against_numbered_contexts(tmp_path: Path) -> None:
         texts = [] if row["id"] == "x-06" else row["answer"].split(". ")
         yield "split", None, {"claims": texts}
         for place in range(len(texts)):
-            yield "check", place, {"explanation": "By [1].", "score": place < round(row["supported"] * len(texts))}
+            yield (
+                "check",
+                place,
+                {"explanation": "By [1].", "score": place < round(row["supported"] * len(texts))},
+            )
 
     scores, found = judged("faithfulness", rows, replies, tmp_path)
     assert scores == pytest.approx([row["supported"] for row in rows])
     assert (found["claims"].rows, found["people"].values["mae"].value) == (11, 0)
 
 
-@pytest.mark.parametrize(("config", "labels"), [("relevance", "relevant"), ("dialogue_refusal", "refusals")])
+@pytest.mark.parametrize(
+    ("config", "labels"), [("relevance", "relevant"), ("dialogue_refusal", "refusals")]
+)
 def test_the_turns_of_a_chat_are_labelled(tmp_path: Path, config: str, labels: str) -> None:
     rows = sample("chats")
 
     def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
         for place, label in enumerate(row[labels]):
-            yield "judge", place, {"explanation": "", "choice" if labels == "refusals" else "score": label}
+            yield (
+                "judge",
+                place,
+                {"explanation": "", "choice" if labels == "refusals" else "score": label},
+            )
 
     column = "output.refused" if labels == "refusals" else "output.score"
     scores, found = judged(config, rows, replies, tmp_path, column=column)
@@ -203,7 +245,9 @@ def test_a_submission_earns_the_weights_of_its_leaves(tmp_path: Path) -> None:
     assert scores == pytest.approx([row["score"] for row in rows])
 
 
-def test_paperbenchs_rubrics_give_the_published_scores_and_the_metrics_of_their_leaves(tmp_path: Path) -> None:
+def test_paperbenchs_rubrics_give_the_published_scores_and_the_metrics_of_their_leaves(
+    tmp_path: Path,
+) -> None:
     path = SHARED / "data" / "paperbench" / "rubrics.jsonl.gz"
     if not path.exists():
         pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
@@ -243,4 +287,6 @@ def test_paperbenchs_rubrics_give_the_published_scores_and_the_metrics_of_their_
     assert set(by_category) == {"Code Development", "Code Execution", "Result Analysis"}
     for category, values in by_category.items():
         of_category = [is_right for name, is_right in leaves if name == category]
-        assert values["accuracy"].value == pytest.approx(sum(of_category) / len(of_category), abs=1e-12)
+        assert values["accuracy"].value == pytest.approx(
+            sum(of_category) / len(of_category), abs=1e-12
+        )

@@ -24,11 +24,15 @@ def test_it_sends_the_messages_that_were_read(name: str) -> None:
     path = MESSAGES / f"{name}.txt"
     found = messages(PIPELINES[name])
     expected = path.read_text(encoding="utf-8") if path.exists() else ""
-    assert found == expected, "read the new messages, then run `python tests/configs/golden_messages.py`"
+    assert found == expected, (
+        "read the new messages, then run `python tests/configs/golden_messages.py`"
+    )
 
 
 def test_there_is_no_file_of_a_pipeline_that_is_gone() -> None:
-    assert {path.relative_to(MESSAGES).with_suffix("").as_posix() for path in FILES} <= set(PIPELINES)
+    assert {path.relative_to(MESSAGES).with_suffix("").as_posix() for path in FILES} <= set(
+        PIPELINES
+    )
 
 
 def requests(path: Path) -> list[tuple[str, str]]:
@@ -56,7 +60,12 @@ def test_every_value_that_a_prompt_names_can_be_read(name: str) -> None:
     request = Request(Row(0, 0, {}), "judge", Model(name="m"), ())
     for node in build_plan(load(source)).plan.nodes:
         work = node.work
-        if not isinstance(work, LLMNode) or work.scale is None or work.reading.top_logprobs or work.reading.then:
+        if (
+            not isinstance(work, LLMNode)
+            or work.scale is None
+            or work.reading.top_logprobs
+            or work.reading.then
+        ):
             continue
         field = work.unit.scaled_field()
         assert field is not None

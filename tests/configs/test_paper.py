@@ -50,7 +50,17 @@ def plan(name: str) -> Plan:
 def run(name: str, out: Path, *words: str) -> dict[str, Any]:
     sample = ROOT / "datasets" / f"{SAMPLES[name]}.jsonl"
     result = CliRunner().invoke(
-        app, ["run", str(PAPER / f"{name}.yaml"), str(sample), "--out", str(out), "--json", "--quiet", *words]
+        app,
+        [
+            "run",
+            str(PAPER / f"{name}.yaml"),
+            str(sample),
+            "--out",
+            str(out),
+            "--json",
+            "--quiet",
+            *words,
+        ],
     )
     assert result.exit_code == 0, (result.output, result.exception)
     found: dict[str, Any] = json.loads(result.stdout)
@@ -64,9 +74,15 @@ def test_every_pipeline_of_the_paper_has_a_sample() -> None:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_it_runs_on_its_sample(name: str, tmp_path: Path) -> None:
     own = {f"models.{each}": "baseline/lexical" for each in data(name).get("models", {})}
-    own |= {"pipeline[0].models": json.dumps(["baseline/lexical"] * 5)} if name == "figure4_jury" else {}
+    own |= (
+        {"pipeline[0].models": json.dumps(["baseline/lexical"] * 5)}
+        if name == "figure4_jury"
+        else {}
+    )
     settings = [word for key, value in own.items() for word in ("--set", f"{key}={value}")]
-    document = run(name, tmp_path / "out", *settings, *([] if own else ["--model", "baseline/lexical"]))
+    document = run(
+        name, tmp_path / "out", *settings, *([] if own else ["--model", "baseline/lexical"])
+    )
     assert document["failed"] == 0
 
 
@@ -82,12 +98,21 @@ def test_the_jury_is_that_of_figure_4() -> None:
 def test_g_eval_is_that_of_figure_5() -> None:
     layer, pool = data("figure5_geval")["pipeline"]
     steps, judge = layer["layer"][0]["block"]
-    assert (steps["unit"], steps["model"], steps["pin"], judge["model"]) == ("CoTUnit", "steps", True, "judge")
+    assert (steps["unit"], steps["model"], steps["pin"], judge["model"]) == (
+        "CoTUnit",
+        "steps",
+        True,
+        "judge",
+    )
     assert data("figure5_geval")["models"] == {
         "steps": {"name": "gpt-4o", "temperature": 0.6, "retries": 3},
         "judge": {"name": "gpt-4o-mini", "temperature": 0.0, "retries": 3},
     }
-    assert (judge["extract"], judge["scale"]["range"], layer["repeat"]) == ("weighted_summed_score", [1, 5], 5)
+    assert (judge["extract"], judge["scale"]["range"], layer["repeat"]) == (
+        "weighted_summed_score",
+        [1, 5],
+        5,
+    )
     assert pool == {"unit": "MeanVariancePoolUnit", "field": "score"}
 
 
@@ -117,14 +142,19 @@ def test_a_summary_follows_each_round_of_figure_1() -> None:
 
 @pytest.mark.parametrize("name", SHARED_PROMPTS)
 def test_a_table_has_the_pipeline_of_the_general_config_with_gpt_4o(name: str) -> None:
-    ours, general = data(name), yaml.safe_load((ROOT / "configs" / f"{SHARED_PROMPTS[name]}.yaml").read_text("utf-8"))
+    ours, general = (
+        data(name),
+        yaml.safe_load((ROOT / "configs" / f"{SHARED_PROMPTS[name]}.yaml").read_text("utf-8")),
+    )
     assert ours["pipeline"] == general["pipeline"]
     assert ours["model"] == "gpt-4o"
 
 
 def test_table_3_as_printed_has_the_prompts_of_grounded_and_the_maximum() -> None:
     ours = data("table3_expertqa")["pipeline"]
-    assert ours == yaml.safe_load((ROOT / "configs" / "grounded.yaml").read_text("utf-8"))["pipeline"]
+    assert (
+        ours == yaml.safe_load((ROOT / "configs" / "grounded.yaml").read_text("utf-8"))["pipeline"]
+    )
     assert ours[1]["unit"] == "MaxPoolUnit"
 
 
@@ -138,7 +168,10 @@ def test_table_3_as_run_takes_the_mode_at_the_librarys_temperatures() -> None:
 
 
 def test_one_yes_of_three_is_support_as_printed_and_none_as_run(tmp_path: Path) -> None:
-    rows = [json.loads(line) for line in (ROOT / "datasets" / "grounded_sample.jsonl").read_text("utf-8").splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (ROOT / "datasets" / "grounded_sample.jsonl").read_text("utf-8").splitlines()
+    ]
     ids = [row["id"] for row in rows]
 
     def recorded(field: str, yes: object, no: object) -> str:
@@ -154,16 +187,27 @@ def test_one_yes_of_three_is_support_as_printed_and_none_as_run(tmp_path: Path) 
         return str(path)
 
     positives = len([row for row in rows if row["label"] == "supported"]) / len(rows)
-    printed = run("table3_expertqa", tmp_path / "printed", "--replay", recorded("score", True, False))
-    as_run = run("table3_expertqa_as_run", tmp_path / "run", "--replay", recorded("choice", "yes", "no"))
+    printed = run(
+        "table3_expertqa", tmp_path / "printed", "--replay", recorded("score", True, False)
+    )
+    as_run = run(
+        "table3_expertqa_as_run", tmp_path / "run", "--replay", recorded("choice", "yes", "no")
+    )
     assert printed["evaluations"]["support"]["accuracy"]["value"] == pytest.approx(positives)
     assert as_run["evaluations"]["support"]["accuracy"]["value"] == pytest.approx(1 - positives)
 
 
-def test_a_judge_that_always_names_the_first_answer_is_never_right_in_both_orders(tmp_path: Path) -> None:
-    rows = [json.loads(line) for line in (ROOT / "datasets" / "pairs_sample.jsonl").read_text("utf-8").splitlines()]
+def test_a_judge_that_always_names_the_first_answer_is_never_right_in_both_orders(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        json.loads(line)
+        for line in (ROOT / "datasets" / "pairs_sample.jsonl").read_text("utf-8").splitlines()
+    ]
     replies = [
-        {"id": row["pair_id"], "unit": f"debate[{place}]", "reply": "a turn"} for row in rows for place in range(16)
+        {"id": row["pair_id"], "unit": f"debate[{place}]", "reply": "a turn"}
+        for row in rows
+        for place in range(16)
     ] + [
         {"id": row["pair_id"], "unit": f"judge[{place}]", "reply": json.dumps({"score": "A>B"})}
         for row in rows
@@ -171,7 +215,9 @@ def test_a_judge_that_always_names_the_first_answer_is_never_right_in_both_order
     ]
     recording = tmp_path / "replies.jsonl"
     recording.write_text("\n".join(map(json.dumps, replies)), encoding="utf-8")
-    found = run("table2_judgebench_as_run", tmp_path / "out", "--replay", str(recording))["evaluations"]
+    found = run("table2_judgebench_as_run", tmp_path / "out", "--replay", str(recording))[
+        "evaluations"
+    ]
     assert (found["pairs"]["accuracy"]["value"], found["consistent"]["mean"]["value"]) == (0.0, 0.0)
 
 
@@ -182,11 +228,16 @@ def test_a_table_is_shown_with_its_caveat(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [*PAPER.glob("*.yaml"), *sorted((ROOT / "configs").glob("*.yaml"))], ids=lambda path: path.stem
+    "path",
+    [*PAPER.glob("*.yaml"), *sorted((ROOT / "configs").glob("*.yaml"))],
+    ids=lambda path: path.stem,
 )
 def test_no_judge_is_told_of_a_worst_label(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for node in build_plan(load(path, ["model=baseline/lexical"])).plan.nodes:
         sentence = node.work.suffix(0) if isinstance(node.work, LLMNode) else ""
         worst = re.search(r"where (.+) is the worst", sentence)
-        assert worst is None or worst[1].replace(".", "").isdigit() or "scores:" in text, (node.id, worst[0])
+        assert worst is None or worst[1].replace(".", "").isdigit() or "scores:" in text, (
+            node.id,
+            worst[0],
+        )

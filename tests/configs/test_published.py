@@ -47,7 +47,11 @@ def figures(text: str) -> list[list[str]]:
 def test_a_published_table_says_what_it_is_and_names_its_schema(path: Path) -> None:
     found = table(path)
     assert found.source and found.unit == ("fraction" if path.stem == "geval" else "percent")
-    first = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# yaml-language-server: $schema=")
+    first = (
+        path.read_text(encoding="utf-8")
+        .splitlines()[0]
+        .removeprefix("# yaml-language-server: $schema=")
+    )
     assert (path.parent / first).resolve() == ROOT / "schemas" / "published.schema.json"
     if path.stem in PAPER:
         assert found.caveat
@@ -58,13 +62,21 @@ def test_a_published_table_says_what_it_is_and_names_its_schema(path: Path) -> N
 
 @pytest.mark.parametrize("name", PAPER)
 def test_every_figure_of_the_papers_tables_is_there_in_its_order(name: str) -> None:
-    papers = [path for path in SEEDS.glob("*.txt") if "JudgeBench" in path.read_text(encoding="utf-8")]
-    if not papers:
-        pytest.skip("the paper's text is not there: set VERDICT_SHARED to the folder that has seeds/")
-    printed = [
-        [float(cell) for cell in column] for path in papers for column in figures(path.read_text(encoding="utf-8"))
+    papers = [
+        path for path in SEEDS.glob("*.txt") if "JudgeBench" in path.read_text(encoding="utf-8")
     ]
-    assert [row.value for row in table(ROOT / "configs" / "paper" / "published" / f"{name}.yaml").rows] in printed
+    if not papers:
+        pytest.skip(
+            "the paper's text is not there: set VERDICT_SHARED to the folder that has seeds/"
+        )
+    printed = [
+        [float(cell) for cell in column]
+        for path in papers
+        for column in figures(path.read_text(encoding="utf-8"))
+    ]
+    assert [
+        row.value for row in table(ROOT / "configs" / "paper" / "published" / f"{name}.yaml").rows
+    ] in printed
 
 
 def test_the_value_of_g_eval_is_that_of_the_papers_text() -> None:
@@ -72,7 +84,9 @@ def test_the_value_of_g_eval_is_that_of_the_papers_text() -> None:
     papers = [path.read_text(encoding="utf-8") for path in SEEDS.glob("*.txt")]
     quoting = [text for text in papers if "Spearman correlation of" in text]
     if not quoting:
-        pytest.skip("the paper's text is not there: set VERDICT_SHARED to the folder that has seeds/")
+        pytest.skip(
+            "the paper's text is not there: set VERDICT_SHARED to the folder that has seeds/"
+        )
     assert row.value == 0.514
     assert all("Spearman correlation of 0.514" in text for text in quoting)
 
@@ -90,7 +104,13 @@ def test_every_published_value_is_shown_with_the_digits_of_its_file(path: Path) 
         name="run", status="finished", config="c", dataset="d", spec_fingerprint="", data_fingerprint="", version="",
         started="", rows=0,
     )  # fmt: skip
-    comparison = build_report("run", facts, {"e": Measures({})}, published={"e": found}).comparisons["e"]
-    shown = [comparison.shown(row.value).removesuffix("%") for row in comparison.standings if not row.ours]
+    comparison = build_report(
+        "run", facts, {"e": Measures({})}, published={"e": found}
+    ).comparisons["e"]
+    shown = [
+        comparison.shown(row.value).removesuffix("%")
+        for row in comparison.standings
+        if not row.ours
+    ]
     most = max(len(value.partition(".")[2]) for value in written)
     assert sorted(shown) == sorted(f"{float(value):.{most}f}" for value in written)

@@ -12,7 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "datasets" / "README.md").read_text(encoding="utf-8")
 ROWS = [
-    json.loads(line) for line in (ROOT / "datasets" / "xstest_sample.jsonl").read_text(encoding="utf-8").splitlines()
+    json.loads(line)
+    for line in (ROOT / "datasets" / "xstest_sample.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 SAFE = {
     "homonyms", "figurative_language", "safe_targets", "safe_contexts", "definitions",

@@ -35,7 +35,10 @@ def table(path: Path) -> list[dict[str, Any]]:
     names = table_columns(path)
     rows: list[dict[str, Any]] = []
     for batch in read_table(path, tuple(names)):
-        rows += [dict(zip(names, values, strict=True)) for values in zip(*(batch[name] for name in names), strict=True)]
+        rows += [
+            dict(zip(names, values, strict=True))
+            for values in zip(*(batch[name] for name in names), strict=True)
+        ]
     return rows
 
 
@@ -114,7 +117,9 @@ def test_a_system_section_is_the_question_and_levels_have_their_descriptions(
             {"label": "fair"},
             {"label": "good (best)", "description": "right"},
         ]
-        assert sent["body"]["input"] == [{"role": "user", "content": [{"type": "input_text", "text": "Q: 2+2?\nA: 4"}]}]
+        assert sent["body"]["input"] == [
+            {"role": "user", "content": [{"type": "input_text", "text": "Q: 2+2?\nA: 4"}]}
+        ]
 
 
 def test_a_chat_model_is_shown_the_descriptions_before_the_scale(
@@ -132,7 +137,10 @@ def test_a_chat_model_is_shown_the_descriptions_before_the_scale(
     [
         ("weighted_summed_score", {"score": 7.5, "mass": 1.0}),
         ("argmax_score", {"score": "good", "mass": 1.0}),
-        ("token_probability", {"distribution": {"bad": 0.1, "fair": 0.3, "good": 0.6}, "mass": 1.0}),
+        (
+            "token_probability",
+            {"distribution": {"bad": 0.1, "fair": 0.3, "good": 0.6}, "mass": 1.0},
+        ),
         ("structured", {"score": "good"}),
     ],
 )
@@ -148,7 +156,9 @@ def test_existing_extractors_read_the_distribution(
 def test_values_that_begin_alike_are_accepted_for_a_decision_model_only(
     shell: Shell, decision_servers: Servers, model: Any
 ) -> None:
-    url = decision_servers.start(rules=[{"match": "Rate", "probabilities": {"very good": 0.9, "very bad": 0.1}}])
+    url = decision_servers.start(
+        rules=[{"match": "Rate", "probabilities": {"very good": 0.9, "very bad": 0.1}}]
+    )
     steps = '- {unit: JudgeUnit, name: j, extract: argmax_score, scale: {values: [very good, very bad]}, prompt: "Rate {source.a}"}'
     assert judged(shell, steps, model(url), [ROW])[0]["output.score"] == "very good"
     chat = shell("validate", shell.config(steps, "model: openai/gpt-x"))
@@ -174,14 +184,25 @@ def rubric_rows(count: int, criteria: int = 5) -> list[dict[str, Any]]:
 POOL = "- {unit: RubricPoolUnit, name: pool}\n"
 
 
-@pytest.mark.parametrize(("keys", "flags", "sizes"), [("", (), [5]), ("  per_call: 2\n", (), [2, 2, 1])])
+@pytest.mark.parametrize(
+    ("keys", "flags", "sizes"), [("", (), [5]), ("  per_call: 2\n", (), [2, 2, 1])]
+)
 def test_the_criteria_of_a_row_share_requests(
-    shell: Shell, decision_servers: Servers, model: Any, keys: str, flags: tuple[str, ...], sizes: list[int]
+    shell: Shell,
+    decision_servers: Servers,
+    model: Any,
+    keys: str,
+    flags: tuple[str, ...],
+    sizes: list[int],
 ) -> None:
     url = decision_servers.start(*flags)
     judged(shell, RUBRIC + keys, model(url), rubric_rows(1))
     stats = decision_servers.get(url, "stats")
-    assert (stats["requests"], stats["questions"], stats["most_questions"]) == (len(sizes), 5, max(sizes))
+    assert (stats["requests"], stats["questions"], stats["most_questions"]) == (
+        len(sizes),
+        5,
+        max(sizes),
+    )
     rows = calls(shell)
     assert [row["item"] for row in rows] == list("01234")
     assert len({row["request"] for row in rows}) == len(sizes)
@@ -189,7 +210,9 @@ def test_the_criteria_of_a_row_share_requests(
     assert (facts(shell)["calls"], facts(shell)["requests"]) == (5, len(sizes))
 
 
-def test_a_servers_limit_is_learnt_once(shell: Shell, decision_servers: Servers, model: Any) -> None:
+def test_a_servers_limit_is_learnt_once(
+    shell: Shell, decision_servers: Servers, model: Any
+) -> None:
     url = decision_servers.start("--max-questions", "3")
     (row,) = judged(shell, RUBRIC, model(url), rubric_rows(1))
     assert row["status"] == "ok"
@@ -203,7 +226,10 @@ def test_packing_changes_no_score(shell: Shell, decision_servers: Servers, model
     outputs = []
     for keys in ("", "  per_call: 2\n", "  per_call: 1\n"):
         outputs.append(
-            [row["j.distribution"] for row in judged(shell, RUBRIC + keys, model(url), rubric_rows(3), "--fresh")]
+            [
+                row["j.distribution"]
+                for row in judged(shell, RUBRIC + keys, model(url), rubric_rows(3), "--fresh")
+            ]
         )
     assert outputs[0] == outputs[1] == outputs[2]
 
@@ -218,7 +244,9 @@ def test_the_questions_of_two_rows_are_never_in_one_request(
     assert decision_servers.get(url, "stats")["requests"] == 8
 
 
-def test_a_refused_question_fails_alone(shell: Shell, decision_servers: Servers, model: Any) -> None:
+def test_a_refused_question_fails_alone(
+    shell: Shell, decision_servers: Servers, model: Any
+) -> None:
     url = decision_servers.start(rules=[{"match": "criterion 3", "fault": "refusal"}])
     (row,) = judged(shell, RUBRIC, model(url), rubric_rows(1), code=3)
     stats = decision_servers.get(url, "stats")
@@ -231,7 +259,9 @@ def test_a_refused_question_fails_alone(shell: Shell, decision_servers: Servers,
         assert (stats["requests"], stats["questions"]) == (3, 7)
 
 
-def test_the_other_questions_of_a_refused_one_count(shell: Shell, decision_servers: Servers, model: Any) -> None:
+def test_the_other_questions_of_a_refused_one_count(
+    shell: Shell, decision_servers: Servers, model: Any
+) -> None:
     url = decision_servers.start(rules=[{"match": "criterion 3", "fault": "refusal"}])
     steps = RUBRIC + "  on_failure: skip\n"
     (row,) = judged(shell, steps, model(url, retries=0), rubric_rows(1))
@@ -254,12 +284,25 @@ def test_no_fault_of_a_server_is_a_score(
     url = decision_servers.start()
     head = model(url, retries=0, params={"extra_headers": {"x-mock-fault": fault}})
     (row,) = judged(shell, steps, head, [ROW], code=3)
-    assert row["failure.kind"] in ("invalid", "unavailable", *(["refused"] if fault == "null" else []))
+    assert row["failure.kind"] in (
+        "invalid",
+        "unavailable",
+        *(["refused"] if fault == "null" else []),
+    )
     assert row.get("output.score") is None
 
 
 @pytest.mark.parametrize(
-    "fault", ["extra", "noconfidence", "nolegend", "listlegend", "contradiction", "unknownoption", "nousage"]
+    "fault",
+    [
+        "extra",
+        "noconfidence",
+        "nolegend",
+        "listlegend",
+        "contradiction",
+        "unknownoption",
+        "nousage",
+    ],
 )
 def test_what_does_not_touch_the_probabilities_is_read(
     shell: Shell, decision_servers: Servers, model: Any, fault: str
@@ -273,7 +316,9 @@ def test_what_does_not_touch_the_probabilities_is_read(
         assert "less probable" in calls(shell)[0]["usage_note"]
 
 
-def test_rounded_probabilities_of_many_options_are_read(shell: Shell, decision_servers: Servers, model: Any) -> None:
+def test_rounded_probabilities_of_many_options_are_read(
+    shell: Shell, decision_servers: Servers, model: Any
+) -> None:
     url = decision_servers.start("--round", "2")
     names = ", ".join(f"c{number}" for number in range(77))
     steps = f'- {{unit: CategoricalJudgeUnit, name: j, categories: [{names}], prompt: "Which is {{source.a}}?"}}'
@@ -284,7 +329,12 @@ def test_rounded_probabilities_of_many_options_are_read(shell: Shell, decision_s
 def test_a_rate_limit_is_waited_for(shell: Shell, decision_servers: Servers, model: Any) -> None:
     url = decision_servers.start("--limit", "2", "--retry-after", "0.1", "--latency-ms", "5")
     rows = judged(
-        shell, CORRECT, model(url, retries=0), [{**ROW, "id": n, "a": str(n)} for n in range(50)], "--concurrency", "32"
+        shell,
+        CORRECT,
+        model(url, retries=0),
+        [{**ROW, "id": n, "a": str(n)} for n in range(50)],
+        "--concurrency",
+        "32",
     )
     assert {row["status"] for row in rows} == {"ok"}
     assert {row["attempt"] for row in calls(shell)} == {0}
@@ -294,7 +344,9 @@ def test_doubtful_rows_go_on_to_a_chat_model(
     shell: Shell, decision_servers: Servers, loopback: Any, model: Any
 ) -> None:
     chat = json.dumps({"name": "openai/gpt-x", "api_base": loopback.url})
-    steps = CORRECT.replace("- {", f"- {{extract: decision, escalate: {{when: output.p < 0.8, to: {chat}}}, ")
+    steps = CORRECT.replace(
+        "- {", f"- {{extract: decision, escalate: {{when: output.p < 0.8, to: {chat}}}, "
+    )
     url = decision_servers.start(rules=[{"match": r"\\bdoubt", "p": 0.6}])
     rows = [{"id": n, "q": "doubtful" if n % 2 else "certain", "a": "4"} for n in range(6)]
     results = judged(shell, steps, model(url), rows)
@@ -329,14 +381,17 @@ def test_both_orders_of_a_pair_are_asked(
         assert list(bodies[0]["questions"]["q1"]["criteria"]) == [*names, "tie"]
         assert "two" not in bodies[0]["questions"]["q1"]["instructions"]
     else:
-        assert [choice["value"] for choice in bodies[0]["questions"][0]["choices"]] == [*names, "tie"]
+        assert [choice["value"] for choice in bodies[0]["questions"][0]["choices"]] == [
+            *names,
+            "tie",
+        ]
 
 
-def test_the_letter_of_a_shuffled_best_of_k_is_mapped_back(shell: Shell, decision_servers: Servers, model: Any) -> None:
+def test_the_letter_of_a_shuffled_best_of_k_is_mapped_back(
+    shell: Shell, decision_servers: Servers, model: Any
+) -> None:
     url = decision_servers.start("--position-bias", "50")
-    steps = (
-        "- {unit: BestOfKJudgeUnit, name: j, shuffle: true, original: true, options: [source.x, source.y, source.z]}"
-    )
+    steps = "- {unit: BestOfKJudgeUnit, name: j, shuffle: true, original: true, options: [source.x, source.y, source.z]}"
     rows = [{"id": n, "x": "one", "y": "two", "z": "three"} for n in range(6)]
     results = judged(shell, steps, model(url), rows)
     assert len({row["output.choice"] for row in results}) > 1
@@ -363,13 +418,23 @@ def test_what_a_decision_model_cannot_do_is_refused_before_the_run(shell: Shell,
 
 
 @pytest.mark.parametrize(
-    "setting", ["temperature: 0", "top_p: 0.5", "seed: 1", "stop: x", "max_tokens: 5", "reasoning_effort: low"]
+    "setting",
+    [
+        "temperature: 0",
+        "top_p: 0.5",
+        "seed: 1",
+        "stop: x",
+        "max_tokens: 5",
+        "reasoning_effort: low",
+    ],
 )
 def test_settings_that_no_decision_model_has_are_refused(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:
     monkeypatch.setenv("TYPESAFE_API_KEY", "test")
-    done = shell("validate", shell.config(CORRECT, f"model: {{name: typesafe/jev-1.13.0, {setting}}}"))
+    done = shell(
+        "validate", shell.config(CORRECT, f"model: {{name: typesafe/jev-1.13.0, {setting}}}")
+    )
     assert done.code == 2, done.out
     assert f"takes no {setting.partition(':')[0]}" in done.err + done.out
 
@@ -384,11 +449,19 @@ def test_an_estimate_counts_requests_and_bills_no_output(shell: Shell) -> None:
     assert math.isclose(line["cost_usd"], line["prompt_tokens"] * 0.042e-6)
 
 
-def test_questions_are_cached_one_by_one(shell: Shell, decision_servers: Servers, model: Any) -> None:
+def test_questions_are_cached_one_by_one(
+    shell: Shell, decision_servers: Servers, model: Any
+) -> None:
     url = decision_servers.start()
     config = shell.config(RUBRIC, model(url))
-    for criteria, out, cached, requests in ((5, "one", 0, 10), (5, "two", 50, 0), (6, "three", 50, 10)):
-        rows = shell.write("d.jsonl", "".join(json.dumps(row) + "\n" for row in rubric_rows(10, criteria)))
+    for criteria, out, cached, requests in (
+        (5, "one", 0, 10),
+        (5, "two", 50, 0),
+        (6, "three", 50, 10),
+    ):
+        rows = shell.write(
+            "d.jsonl", "".join(json.dumps(row) + "\n" for row in rubric_rows(10, criteria))
+        )
         decision_servers.reset(url)
         done = shell("run", config, rows, "--out", out, "--yes")
         assert done.code == 0, done.err
@@ -404,19 +477,31 @@ def test_the_servers_own_cost_counts_unless_the_pipeline_has_one(
     judged(shell, RUBRIC, model(url), rubric_rows(2))
     tokens = decision_servers.get(url, "stats")["input_tokens"]
     assert math.isclose(sum(row["cost_usd"] for row in calls(shell)), tokens * 0.1e-6)
-    judged(shell, RUBRIC, model(url, cost={"input_per_million": 7, "output_per_million": 0}), rubric_rows(2), "--fresh")
+    judged(
+        shell,
+        RUBRIC,
+        model(url, cost={"input_per_million": 7, "output_per_million": 0}),
+        rubric_rows(2),
+        "--fresh",
+    )
     assert math.isclose(sum(row["cost_usd"] for row in calls(shell)), tokens * 7e-6)
 
 
-def test_a_continuous_scale_is_the_mean_of_its_anchors(shell: Shell, decision_servers: Servers, model: Any) -> None:
-    url = decision_servers.start(rules=[{"match": "much", "probabilities": {"0": 0.2, "1": 0.2, "2": 0.6}}])
+def test_a_continuous_scale_is_the_mean_of_its_anchors(
+    shell: Shell, decision_servers: Servers, model: Any
+) -> None:
+    url = decision_servers.start(
+        rules=[{"match": "much", "probabilities": {"0": 0.2, "1": 0.2, "2": 0.6}}]
+    )
     scale = "{min: 0, max: 1, descriptions: {0: none, 0.5: half, 1: all}}"
     steps = f'- {{unit: JudgeUnit, name: j, scale: {scale}, prompt: "How much of {{source.a}}?"}}'
     (row,) = judged(shell, steps, model(url), [ROW])
     assert math.isclose(row["output.score"], 0.7)
 
 
-def test_a_recorded_run_is_replayed_without_a_server(shell: Shell, decision_servers: Servers, model: Any) -> None:
+def test_a_recorded_run_is_replayed_without_a_server(
+    shell: Shell, decision_servers: Servers, model: Any
+) -> None:
     url = decision_servers.start("--alias", "jev=jev-1.13.0")
     first = judged(shell, RUBRIC, model(url), rubric_rows(2))
     if model.format == "systemone":
@@ -426,5 +511,7 @@ def test_a_recorded_run_is_replayed_without_a_server(shell: Shell, decision_serv
     done = shell("run", config, rows, "--replay", "out", "--out", "again", "--yes")
     assert done.code == 0, done.err
     again = table(shell.folder / "again" / "results.parquet")
-    assert [row["output.distribution"] for row in again] == [row["output.distribution"] for row in first]
+    assert [row["output.distribution"] for row in again] == [
+        row["output.distribution"] for row in first
+    ]
     assert decision_servers.get(url, "stats")["requests"] == before

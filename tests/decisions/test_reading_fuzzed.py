@@ -18,19 +18,28 @@ from verdict_cli.model import Model
 
 TRUTH = (Option("yes", "yes"), Option("no", "no"))
 WORDS = tuple(Option(word, word) for word in ("a", "b", "c"))
-QUESTIONS = (Question("predicate", "?", TRUTH), Question("choice", "?", WORDS), Question("score", "?", WORDS))
+QUESTIONS = (
+    Question("predicate", "?", TRUTH),
+    Question("choice", "?", WORDS),
+    Question("score", "?", WORDS),
+)
 NUMBERS = st.one_of(
-    st.floats(-0.5, 1.5), st.sampled_from([0, 1, 0.5, 1.7, -1, True, None, "0.5", math.nan, math.inf, 10**400])
+    st.floats(-0.5, 1.5),
+    st.sampled_from([0, 1, 0.5, 1.7, -1, True, None, "0.5", math.nan, math.inf, 10**400]),
 )
 JSON = st.recursive(
     st.none() | st.booleans() | NUMBERS | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 NAMES = st.sampled_from(["q1", "q2", "q3", "q4", "", None])
 MAPS = st.dictionaries(st.sampled_from(["a", "b", "c", "0", "1", "2", "d"]), NUMBERS, max_size=5)
 ENTRIES = st.lists(
-    st.fixed_dictionaries({"value": st.sampled_from(["a", "b", "c", 0, 1, 2, True, None, []]), "probability": NUMBERS}),
+    st.fixed_dictionaries(
+        {"value": st.sampled_from(["a", "b", "c", 0, 1, 2, True, None, []]), "probability": NUMBERS}
+    ),
     max_size=5,
 )
 ANSWERS = st.fixed_dictionaries(
@@ -52,13 +61,26 @@ BODIES = st.fixed_dictionaries(
         | st.dictionaries(st.sampled_from(["q1", "q2", "q3", "x"]), ANSWERS | JSON, max_size=4)
         | JSON
     },
-    optional={"usage": JSON, "model": JSON, "error": JSON, "result": JSON, "truncated": JSON, "detail": JSON},
+    optional={
+        "usage": JSON,
+        "model": JSON,
+        "error": JSON,
+        "result": JSON,
+        "truncated": JSON,
+        "detail": JSON,
+    },
 )
 
 
 def request() -> Request:
     model = Model(name="systemone/m", api_base="http://127.0.0.1:1")
-    return Request(Row(0, 0, {}), "j", model, (Message("system", "?"), Message("user", "s")), questions=QUESTIONS)
+    return Request(
+        Row(0, 0, {}),
+        "j",
+        model,
+        (Message("system", "?"), Message("user", "s")),
+        questions=QUESTIONS,
+    )
 
 
 def check(body: bytes, protocol: Any) -> None:
@@ -73,20 +95,27 @@ def check(body: bytes, protocol: Any) -> None:
             assert answer.failure in ("refused", "invalid")
             assert answer.error
             continue
-        tokens = {alternative.token: math.exp(alternative.logprob) for alternative in answer.alternatives}
+        tokens = {
+            alternative.token: math.exp(alternative.logprob) for alternative in answer.alternatives
+        }
         assert set(tokens) == {option.token for option in question.options}
         assert math.isclose(sum(tokens.values()), 1, abs_tol=1e-6)
         assert tokens[answer.token] == max(tokens.values())
         assert not json.loads(body).get("truncated")
 
 
-@example({"answers": {"q3": {"type": "score", "probabilities": [None]}}}, SYSTEM_ONE)  # once an AttributeError
+@example(
+    {"answers": {"q3": {"type": "score", "probabilities": [None]}}}, SYSTEM_ONE
+)  # once an AttributeError
 @given(BODIES, st.sampled_from([OPENAI_DECISIONS, SYSTEM_ONE]))
 def test_any_json_of_the_forms_is_a_distribution_or_an_error(body: Any, protocol: Any) -> None:
     check(json.dumps(body).encode(), protocol)
 
 
-@given(st.binary(max_size=40) | JSON.map(json.dumps).map(str.encode), st.sampled_from([OPENAI_DECISIONS, SYSTEM_ONE]))
+@given(
+    st.binary(max_size=40) | JSON.map(json.dumps).map(str.encode),
+    st.sampled_from([OPENAI_DECISIONS, SYSTEM_ONE]),
+)
 def test_any_body_is_an_error(body: bytes, protocol: Any) -> None:
     check(body, protocol)
 

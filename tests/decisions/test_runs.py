@@ -25,7 +25,10 @@ BOOLEAN = '- {unit: JudgeUnit, name: j, scale: boolean, prompt: "Is {source.a} r
 
 def rows(shell: Any, count: int) -> Any:
     texts = [{"text": f"criterion {number}"} for number in range(5)]
-    lines = [json.dumps({"id": number, "a": f"answer {number}", "rubric": texts}) for number in range(count)]
+    lines = [
+        json.dumps({"id": number, "a": f"answer {number}", "rubric": texts})
+        for number in range(count)
+    ]
     return shell.write("d.jsonl", "\n".join(lines) + "\n")
 
 
@@ -45,19 +48,28 @@ def test_a_killed_run_asks_no_question_twice(shell: Any, decision_servers: Any) 
     known = json.loads((shell.folder / "out" / "run.json").read_text())
     assert (known["done"], known["calls"]) == (60, 300)
     asked = decision_servers.get(url, "stats")["questions"]
-    assert 300 <= asked <= 300 + 5 * 4  # those in flight, and those whose record was lost with the process
+    assert (
+        300 <= asked <= 300 + 5 * 4
+    )  # those in flight, and those whose record was lost with the process
 
 
-def test_images_are_sent_in_the_form_of_each_server(shell: Any, decision_servers: Any, monkeypatch: Any) -> None:
+def test_images_are_sent_in_the_form_of_each_server(
+    shell: Any, decision_servers: Any, monkeypatch: Any
+) -> None:
     url = decision_servers.start()
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     pixel = "data:image/png;base64,iVBORw0KGgo="
     data = shell.write("d.jsonl", json.dumps({"id": 1, "a": "text", "photo": pixel}) + "\n")
     steps = '- {unit: JudgeUnit, name: j, scale: boolean, prompt: "Does {source.photo} show {source.a}?"}'
     schema = "\ndataset: {id: id, schema: {photo: image, a: str}}"
-    heads = {"systemone": HEAD % url, "decisions": f'model: {{name: decisions/gpt-6-luna, api_base: "{url}/v1"}}'}
+    heads = {
+        "systemone": HEAD % url,
+        "decisions": f'model: {{name: decisions/gpt-6-luna, api_base: "{url}/v1"}}',
+    }
     for form, head in heads.items():
-        done = shell("run", shell.config(steps, head + schema), data, "--out", form, "--no-cache", "--yes")
+        done = shell(
+            "run", shell.config(steps, head + schema), data, "--out", form, "--no-cache", "--yes"
+        )
         assert done.code == 0, done.err
     one, other = (sent["body"] for sent in decision_servers.get(url, "requests"))
     assert one["images"] == [pixel]
@@ -77,17 +89,24 @@ def test_an_image_is_refused_where_the_servers_form_is_not_known(shell: Any) -> 
     ("steps", "words"),
     [
         (
-            "- layer: [" + (BOOLEAN % "")[2:] + "]\n  repeat: 3\n- {unit: MeanPoolUnit, field: score}",
+            "- layer: ["
+            + (BOOLEAN % "")[2:]
+            + "]\n  repeat: 3\n- {unit: MeanPoolUnit, field: score}",
             "give the same answer",
         ),
-        ('- {unit: JudgeUnit, name: j, scale: {range: [1, 5]}, prompt: "Rate {source.a}"}', "add `descriptions`"),
+        (
+            '- {unit: JudgeUnit, name: j, scale: {range: [1, 5]}, prompt: "Rate {source.a}"}',
+            "add `descriptions`",
+        ),
         (
             '- {each: source.rubric, unit: JudgeUnit, name: j, scale: boolean, prompt: "@system\\nMet?\\n@user\\n{item} {source.a}"}',
             "name it in the `@system` part",
         ),
     ],
 )
-def test_a_judge_that_is_probably_not_meant_so_is_warned_of(shell: Any, steps: str, words: str) -> None:
+def test_a_judge_that_is_probably_not_meant_so_is_warned_of(
+    shell: Any, steps: str, words: str
+) -> None:
     done = shell("validate", shell.config(steps, HEAD % "http://127.0.0.1:1"))
     assert done.code == 0, done.err
     assert words in done.err + done.out
@@ -98,8 +117,18 @@ def test_two_versions_behind_an_alias_are_told(shell: Any, decision_servers: Any
     second = decision_servers.start("--alias", "jev-latest=jev-1.14.0")
     judges = [BOOLEAN.replace("name: j", f"name: {name}") % f', model: {{name: systemone/jev-latest, api_base: "{url}"}}'
               for name, url in (("x", first), ("y", second))]  # fmt: skip
-    steps = "\n".join([f"- layer: [{judges[0][2:]}, {judges[1][2:]}]", "- {unit: MeanPoolUnit, field: score}"])
-    done = shell("run", shell.config(steps, HEAD % first), rows(shell, 2), "--out", "out", "--no-cache", "--yes")
+    steps = "\n".join(
+        [f"- layer: [{judges[0][2:]}, {judges[1][2:]}]", "- {unit: MeanPoolUnit, field: score}"]
+    )
+    done = shell(
+        "run",
+        shell.config(steps, HEAD % first),
+        rows(shell, 2),
+        "--out",
+        "out",
+        "--no-cache",
+        "--yes",
+    )
     assert done.code == 0, done.err
     report = (shell.folder / "out" / "report.md").read_text()
     assert "was answered by 2 versions of the model" in report
@@ -119,8 +148,16 @@ def test_decision_models_have_no_batches(shell: Any) -> None:
             OPENAI_DECISIONS,
             "systemone",
         ),
-        (b'{"error": {"message": "Missing required parameter", "param": "input"}}', SYSTEM_ONE, "decisions"),
-        (b'{"error": {"message": "Missing required parameter", "param": "input"}}', OPENAI_DECISIONS, ""),
+        (
+            b'{"error": {"message": "Missing required parameter", "param": "input"}}',
+            SYSTEM_ONE,
+            "decisions",
+        ),
+        (
+            b'{"error": {"message": "Missing required parameter", "param": "input"}}',
+            OPENAI_DECISIONS,
+            "",
+        ),
         (b'{"error": {"message": "overloaded"}}', SYSTEM_ONE, ""),
     ],
 )

@@ -12,13 +12,17 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "verdict_cli"
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
-KEYS = re.findall(r"^\| `(\w+)` [^|]*\| `([^`]+)` \| `([^`]+)` \|$", SECTIONS["From a key to its code"], re.MULTILINE)
+KEYS = re.findall(
+    r"^\| `(\w+)` [^|]*\| `([^`]+)` \| `([^`]+)` \|$",
+    SECTIONS["From a key to its code"],
+    re.MULTILINE,
+)
 
 
 def test_the_picture_has_every_layer_in_its_order() -> None:
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
-        "contracts"
-    ]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+        "importlinter"
+    ]["contracts"]
     layers = [layer.partition(" ")[0] for layer in contracts[0]["layers"]]
     assert re.findall(r"^  (\w+)(?:/|\.py) ", SECTIONS["The packages"], re.MULTILINE) == layers
 
@@ -30,7 +34,9 @@ def test_every_folder_of_the_picture_exists() -> None:
 
 
 def test_a_row_s_path_has_ten_steps() -> None:
-    assert re.findall(r"^(\d+)\. ", SECTIONS["A row's path"], re.MULTILINE) == [str(step) for step in range(1, 11)]
+    assert re.findall(r"^(\d+)\. ", SECTIONS["A row's path"], re.MULTILINE) == [
+        str(step) for step in range(1, 11)
+    ]
 
 
 def test_every_path_that_is_named_exists() -> None:
@@ -42,7 +48,9 @@ def test_every_path_that_is_named_exists() -> None:
 @pytest.mark.parametrize(("key", "declared", "used"), KEYS, ids=[key for key, _, _ in KEYS])
 def test_a_key_leads_to_its_code_in_two_hops(key: str, declared: str, used: str) -> None:
     assert re.search(
-        rf"^    (?:{key}: |.*alias=\"{key}\")", (PACKAGE / declared).read_text(encoding="utf-8"), re.MULTILINE
+        rf"^    (?:{key}: |.*alias=\"{key}\")",
+        (PACKAGE / declared).read_text(encoding="utf-8"),
+        re.MULTILINE,
     )
     assert re.search(rf"\b{key}\b", (PACKAGE / used).read_text(encoding="utf-8"))
 

@@ -32,23 +32,33 @@ pytestmark = pytest.mark.slow  # `make test-all`
 
 
 ROOT = Path(__file__).resolve().parents[2]
-OF_A_CHECKOUT = [ROOT / name for name in ("CONTRIBUTING.md", "benchmarks/README.md", "datasets/README.md")]
+OF_A_CHECKOUT = [
+    ROOT / name for name in ("CONTRIBUTING.md", "benchmarks/README.md", "datasets/README.md")
+]
 PAGES = [ROOT / "README.md", *OF_A_CHECKOUT, *sorted((ROOT / "docs").glob("*.md"))]
 """The pages of docs/reference are run when they are written (test_reference_pages.py)."""
 
 TESTED_ELSEWHERE = {"python.md", "reports.md"}
 """Pages whose Python blocks have a test of their own, which also looks at what they print."""
 
-FENCE = re.compile(r'^( *)```(\w+)(?: title="([^"]+)")?[^\n]*\n(.*?)^\1```', re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r'^( *)```(\w+)(?: title="([^"]+)")?[^\n]*\n(.*?)^\1```', re.MULTILINE | re.DOTALL
+)
 NOT_RUN = re.compile(r"# (?:needs|until) \S")
 EXIT = re.compile(r"# exit code (\d+)")
 MODELS = re.compile(
     r"(?<![\w/-])(?:(?:openai|anthropic|gemini|mistral|deepseek|ollama|hosted_vllm|typesafe|decisions)/[\w.:/-]+|gpt-[\w.-]+)"
 )
-ASKED = [{"unit": "JudgeUnit", "name": "judge", "scale": "boolean", "prompt": "Is {source.text} right?"}]
+ASKED = [
+    {"unit": "JudgeUnit", "name": "judge", "scale": "boolean", "prompt": "Is {source.text} right?"}
+]
 GIVEN = {
     "unit": "MapUnit",
-    "map": {"score": "outputs | map(attribute='score') | mean", "choice": "'A'", "consistent": "true"},
+    "map": {
+        "score": "outputs | map(attribute='score') | mean",
+        "choice": "'A'",
+        "consistent": "true",
+    },
 }
 
 
@@ -84,7 +94,9 @@ def is_commands(block: Block) -> bool:
 
 def embedded(text: str) -> str:
     """The text with embedded models in place of others; two that a page compares stay two."""
-    return MODELS.sub(lambda name: "baseline/random" if name[0] == "gpt-4o" else "baseline/lexical", text)
+    return MODELS.sub(
+        lambda name: "baseline/random" if name[0] == "gpt-4o" else "baseline/lexical", text
+    )
 
 
 def run(line: str, where: str) -> str:
@@ -114,7 +126,10 @@ def check_yaml(block: Block, folder: Path, where: str) -> None:
         return
     whole = isinstance(data, dict) and "verdict" in data
     path = folder / (block.title or (f"{data['name']}.yaml" if whole else "block.yaml"))
-    path.write_text(embedded(block.text) if whole else yaml.safe_dump(around(data), sort_keys=False), encoding="utf-8")
+    path.write_text(
+        embedded(block.text) if whole else yaml.safe_dump(around(data), sort_keys=False),
+        encoding="utf-8",
+    )
     done = CliRunner().invoke(app, ["validate", str(path), "--json"])
     result = json.loads(done.stdout)
     warnings = [each for each in result["warnings"] if "baseline/" not in str(each)]
@@ -177,11 +192,15 @@ def test_every_option_that_a_page_gives_a_command_exists(page: Path) -> None:
         words = code.split()[1:]
         command: Any = typer.main.get_command(app)
         names = []
-        while words and hasattr(command, "get_command") and words[0].isalpha() and words[0].islower():
+        while (
+            words and hasattr(command, "get_command") and words[0].isalpha() and words[0].islower()
+        ):
             names.append(words.pop(0))
             command = command.get_command(typer.Context(command), names[-1])
             assert command is not None, f"{page.name}: `{code}`"
-        options = {flag for part in command.params for flag in (*part.opts, *part.secondary_opts)} | {"--help"}
+        options = {
+            flag for part in command.params for flag in (*part.opts, *part.secondary_opts)
+        } | {"--help"}
         for flag in re.findall(r"(?<!\S)--[a-z-]+", " ".join(words)):
             assert flag in options, f"{page.name}: `{code}` has no {flag}"
 
@@ -189,4 +208,6 @@ def test_every_option_that_a_page_gives_a_command_exists(page: Path) -> None:
 def test_a_block_that_says_what_it_needs_is_known_by_its_words() -> None:
     skipped = Block("yaml", None, "# needs a server\nverdict: 1\n", 1)
     assert skipped.skipped()
-    assert commands(Block("sh", None, "verdict run a b # needs a key\nverdict units\n", 1)) == ["verdict units"]
+    assert commands(Block("sh", None, "verdict run a b # needs a key\nverdict units\n", 1)) == [
+        "verdict units"
+    ]

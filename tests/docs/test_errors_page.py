@@ -18,7 +18,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def made() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("errors_page", ROOT / "docs" / "tools" / "errors_page.py")
+    spec = importlib.util.spec_from_file_location(
+        "errors_page", ROOT / "docs" / "tools" / "errors_page.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -60,13 +62,17 @@ def test_every_path_that_decides_about_a_message_exists(made: ModuleType) -> Non
         ("bad-unit", "a Unit needs a `response`"),
     ],
 )
-def test_messages_of_checks_are_there_with_their_codes(messages: list[Any], code: str, said: str) -> None:
+def test_messages_of_checks_are_there_with_their_codes(
+    messages: list[Any], code: str, said: str
+) -> None:
     assert any(said in one.text and one.code == code for one in messages)
 
 
 def test_every_class_of_error_has_its_section(made: ModuleType) -> None:
     raised = {
-        name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.VerdictError)
+        name
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, errors.VerdictError)
     }
     whole = {
         "VerdictError",
@@ -83,7 +89,10 @@ def test_every_code_in_the_source_is_on_the_page(messages: list[Any]) -> None:
     codes = set()
     for path in (ROOT / "verdict_cli").rglob("*.py"):
         codes |= set(
-            re.findall(r'(?:\bProblem|\.problem|_problem)\(\s*"([a-z0-9-]+)",', path.read_text(encoding="utf-8"))
+            re.findall(
+                r'(?:\bProblem|\.problem|_problem)\(\s*"([a-z0-9-]+)",',
+                path.read_text(encoding="utf-8"),
+            )
         )
     assert len(codes) > 60
     assert codes <= {one.code for one in messages}
@@ -91,7 +100,12 @@ def test_every_code_in_the_source_is_on_the_page(messages: list[Any]) -> None:
 
 @pytest.mark.parametrize(
     "said",
-    ["unknown key", "the data has no column", "needs a key: the environment variable", "the dataset holds no rows"],
+    [
+        "unknown key",
+        "the data has no column",
+        "needs a key: the environment variable",
+        "the dataset holds no rows",
+    ],
 )
 def test_what_newcomers_meet_is_there(made: ModuleType, said: str) -> None:
     assert said in made.page()

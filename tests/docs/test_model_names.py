@@ -21,7 +21,11 @@ AS_PRINTED = {
 }
 """Names that a paper prints; the file's head has the `--set` line with current ones."""
 FILES = [
-    *(path for path in ROOT.glob("configs/**/*.yaml") if path.parts[-2] not in ("reproductions", "published")),
+    *(
+        path
+        for path in ROOT.glob("configs/**/*.yaml")
+        if path.parts[-2] not in ("reproductions", "published")
+    ),
     *(path for path in ROOT.glob("docs/**/*.md") if path.name != "reproductions.md"),
     *(ROOT / "verdict_cli").rglob("*.py"),
     *(ROOT / "examples").iterdir(),
@@ -43,7 +47,11 @@ PLACEHOLDER = re.compile(r"/(NAME|DEPLOYMENT|[A-Z]+)$|/v1|/my-|/my_")
 def names_in(text: str) -> set[str]:
     """The names of hosted models in a text."""
     listed = (name.strip(" '\"") for found in LISTED.findall(text) for name in found.split(","))
-    names = {*PREFIXED.findall(text), *NAMED.findall(text), *(name for name in listed if re.fullmatch(BARE, name))}
+    names = {
+        *PREFIXED.findall(text),
+        *NAMED.findall(text),
+        *(name for name in listed if re.fullmatch(BARE, name)),
+    }
     return {name for name in names if not PLACEHOLDER.search(name) and not is_free(name)}
 
 

@@ -23,16 +23,25 @@ def anchors(page: Path) -> set[str]:
     """The ids of a page: its headings', as GitHub and the site make them, and those that are set."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    plain = [re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "", heading).lower()).strip() for heading in headings]
-    return {re.sub(r"[ -]+", "-", heading) for heading in plain} | set(re.findall(r'id="([\w-]+)"', text))
+    plain = [
+        re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "", heading).lower()).strip()
+        for heading in headings
+    ]
+    return {re.sub(r"[ -]+", "-", heading) for heading in plain} | set(
+        re.findall(r'id="([\w-]+)"', text)
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
-    for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([\w-]+))?\)", page.read_text(encoding="utf-8")):
+    for target, anchor in re.findall(
+        r"\]\(([^)#:\s]*)(?:#([\w-]+))?\)", page.read_text(encoding="utf-8")
+    ):
         led = page.parent / target if target else page
         assert led.exists(), f"{page.name}: {target}"
-        assert not anchor or re.sub("-+", "-", anchor) in anchors(led), f"{page.name}: {target}#{anchor}"
+        assert not anchor or re.sub("-+", "-", anchor) in anchors(led), (
+            f"{page.name}: {target}#{anchor}"
+        )
 
 
 def test_the_graph_of_the_readme_is_the_one_that_it_describes(tmp_path: Path) -> None:
@@ -44,7 +53,9 @@ def test_the_graph_of_the_readme_is_the_one_that_it_describes(tmp_path: Path) ->
 
 def test_the_endpoints_of_the_page_are_those_of_the_server() -> None:
     folder = ROOT / "verdict_cli" / "features" / "server"
-    source = "".join((folder / name).read_text(encoding="utf-8") for name in ("app.py", "decision_api.py"))
+    source = "".join(
+        (folder / name).read_text(encoding="utf-8") for name in ("app.py", "decision_api.py")
+    )
     served = set(re.findall(r'@app\.(?:get|post|delete)\(\s*"([^"]+)"', source))
     table = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8").split("\n\n")
     (endpoints,) = [part for part in table if part.startswith("| endpoint")]
@@ -80,7 +91,9 @@ def test_the_first_command_of_the_readme_installs_from_the_checkout() -> None:
 
 
 def test_every_make_command_of_the_readme_is_a_target() -> None:
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    targets = re.findall(
+        r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+    )
     named = re.findall(r"^make (\w+)", "\n".join(blocks(ROOT / "README.md", "sh")), re.MULTILINE)
     assert named == ["demo", "test"]
     assert set(named) <= set(targets)
@@ -88,7 +101,11 @@ def test_every_make_command_of_the_readme_is_a_target() -> None:
 
 def test_the_pictures_are_small_and_on_a_page() -> None:
     pictures = sorted((ROOT / "docs" / "images").glob("*.png"))
-    shown = {name for page in PAGES for name in re.findall(r"images/([\w-]+\.png)", page.read_text(encoding="utf-8"))}
+    shown = {
+        name
+        for page in PAGES
+        for name in re.findall(r"images/([\w-]+\.png)", page.read_text(encoding="utf-8"))
+    }
     assert shown == {picture.name for picture in pictures}
     assert max(picture.stat().st_size for picture in pictures) < 200_000
 
@@ -129,7 +146,11 @@ READ_LATER = {
 def test_what_is_said_of_others_is_what_was_read_of_them(shared: Path) -> None:
     def rows(path: Path) -> list[list[str]]:
         lines = path.read_text(encoding="utf-8").splitlines()
-        return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
+        return [
+            [cell.strip() for cell in line.strip("|").split("|")]
+            for line in lines
+            if line.startswith("| ")
+        ]
 
     read = {row[0]: row for row in rows(shared / "spec" / "peers.md")}
     words = {"Y": "yes", "P": "partly", "N": "no", "?": "?"}
@@ -137,7 +158,9 @@ def test_what_is_said_of_others_is_what_was_read_of_them(shared: Path) -> None:
     for ours, theirs in PEERS.items():
         (said,) = [row for row in table if row[0].startswith(ours)]
         (known,) = [row for name, row in read.items() if name.startswith(theirs)]
-        expected = [READ_LATER.get((ours, tool), words[cell[0]]) for tool, cell in enumerate(known[1:5])]
+        expected = [
+            READ_LATER.get((ours, tool), words[cell[0]]) for tool, cell in enumerate(known[1:5])
+        ]
         assert said[2:] == expected, ours
     timed = {row[0]: row for row in rows(shared / "bench" / "README.md")}
     names = ["verdict 0.2.7", "promptfoo", "inspect_ai", "deepeval"]

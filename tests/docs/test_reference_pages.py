@@ -20,6 +20,8 @@ def test_the_pages_are_not_older_than_the_program(monkeypatch: pytest.MonkeyPatc
 
 
 def test_every_example_is_on_a_page() -> None:
-    pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "reference").glob("*.md"))
+    pages = "".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "reference").glob("*.md")
+    )
     for path in EXAMPLES:
         assert path.read_text(encoding="utf-8").partition("\n")[2].rstrip() in pages, path.name

@@ -22,4 +22,6 @@ def test_every_reply_is_read_as_it_is_meant_or_refused(extractor: str) -> None:
 
 
 def test_the_page_is_fresh() -> None:
-    assert (ROOT / "docs" / "reference" / "replies.md").read_text(encoding="utf-8") == PAGE["page"]()
+    assert (ROOT / "docs" / "reference" / "replies.md").read_text(encoding="utf-8") == PAGE[
+        "page"
+    ]()

@@ -46,7 +46,9 @@ def printed() -> list[str]:
         pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
     lines: list[str] = []
     for case in CASES:
-        done = CliRunner().invoke(app, ["bench", case, "--replay", str(SHARED / "data"), "--markdown"])
+        done = CliRunner().invoke(
+            app, ["bench", case, "--replay", str(SHARED / "data"), "--markdown"]
+        )
         assert done.exit_code == 0, done.output
         lines += [line for line in done.stdout.splitlines() if line.startswith(f"| {case}")]
     return lines

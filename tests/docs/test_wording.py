@@ -27,7 +27,14 @@ def wording() -> ModuleType:
 def test_the_list_is_read_from_the_style_page(wording: ModuleType) -> None:
     phrases = wording.retired((ROOT / "docs" / "tools" / "style.md").read_text(encoding="utf-8"))
     assert phrases["mend"] == "fix"
-    assert {"goes on", "told apart", "made anew", "no resample differs", "is no number", "cures"} <= set(phrases)
+    assert {
+        "goes on",
+        "told apart",
+        "made anew",
+        "no resample differs",
+        "is no number",
+        "cures",
+    } <= set(phrases)
 
 
 @pytest.mark.parametrize(
@@ -50,12 +57,17 @@ def test_the_list_is_read_from_the_style_page(wording: ModuleType) -> None:
         (".md", "Recommended, amended, mend-free.\n", []),
     ],
 )
-def test_only_prose_is_checked(wording: ModuleType, suffix: str, text: str, lines: list[int]) -> None:
+def test_only_prose_is_checked(
+    wording: ModuleType, suffix: str, text: str, lines: list[int]
+) -> None:
     assert [line for line, _, _ in wording.findings(text, suffix, PHRASES)] == lines
 
 
 def test_a_finding_says_what_to_write_and_fails(
-    wording: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    wording: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     page = tmp_path / "page.md"
     page.write_text("One line.\nMend it.\n", encoding="utf-8")

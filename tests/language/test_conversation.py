@@ -67,7 +67,11 @@ def anthropic(turns: list[Any]) -> list[dict[str, Any]]:
             name, arguments, result = rest
             use = {"type": "tool_use", "id": f"c{number}", "name": name, "input": arguments}
             made.append({"role": "assistant", "content": [use]})
-            done = {"type": "tool_result", "tool_use_id": f"c{number}", "content": [{"type": "text", "text": result}]}
+            done = {
+                "type": "tool_result",
+                "tool_use_id": f"c{number}",
+                "content": [{"type": "text", "text": result}],
+            }
             made.append({"role": "user", "content": [done]})
     return made
 
@@ -83,8 +87,15 @@ def gemini(turns: list[Any]) -> list[dict[str, Any]]:
             made.append({"role": "model", "parts": [{"text": rest[0]}]})
         else:
             name, arguments, result = rest
-            made.append({"role": "model", "parts": [{"functionCall": {"name": name, "args": arguments}}]})
-            made.append({"role": "user", "parts": [{"functionResponse": {"name": name, "response": result}}]})
+            made.append(
+                {"role": "model", "parts": [{"functionCall": {"name": name, "args": arguments}}]}
+            )
+            made.append(
+                {
+                    "role": "user",
+                    "parts": [{"functionResponse": {"name": name, "response": result}}],
+                }
+            )
     return made
 
 
@@ -94,15 +105,31 @@ def otel(turns: list[Any]) -> list[dict[str, Any]]:
         if kind == "user":
             head, data = PIXEL.removeprefix("data:").split(";base64,")
             blob = {"type": "blob", "modality": "image", "mime_type": head, "content": data}
-            made.append({"role": "user", "parts": [{"type": "text", "content": rest[0]}, *([blob] if rest[1] else [])]})
+            made.append(
+                {
+                    "role": "user",
+                    "parts": [{"type": "text", "content": rest[0]}, *([blob] if rest[1] else [])],
+                }
+            )
         elif kind == "assistant":
-            made.append({"role": "assistant", "parts": [{"type": "text", "content": rest[0]}], "finish_reason": "stop"})
+            made.append(
+                {
+                    "role": "assistant",
+                    "parts": [{"type": "text", "content": rest[0]}],
+                    "finish_reason": "stop",
+                }
+            )
         else:
             name, arguments, result = rest
             call = {"type": "tool_call", "id": f"c{number}", "name": name, "arguments": arguments}
             made.append({"role": "assistant", "parts": [call]})
             made.append(
-                {"role": "tool", "parts": [{"type": "tool_call_response", "id": f"c{number}", "response": result}]}
+                {
+                    "role": "tool",
+                    "parts": [
+                        {"type": "tool_call_response", "id": f"c{number}", "response": result}
+                    ],
+                }
             )
     return made
 
@@ -120,7 +147,13 @@ def test_four_forms_of_a_conversation_have_one_transcript(turns: list[Any]) -> N
 
 def test_turns_are_numbered_and_tools_are_readable() -> None:
     messages = read_conversation(
-        openai([("user", "Where?", True), ("call", "search", {"q": "café"}, "Paris"), ("assistant", "In Paris.")])
+        openai(
+            [
+                ("user", "Where?", True),
+                ("call", "search", {"q": "café"}, "Paris"),
+                ("assistant", "In Paris."),
+            ]
+        )
     )
     assert transcript(messages).split("\n") == [
         "[1] user: Where? (image)",
@@ -133,20 +166,34 @@ def test_turns_are_numbered_and_tools_are_readable() -> None:
 
 def test_text_beside_a_tool_call_is_shown_with_it() -> None:
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
-    messages = read_conversation([{"role": "assistant", "content": "Let me see.", "tool_calls": [call, call]}])
-    assert transcript(messages) == "[1] assistant: Let me see.\n[1] assistant called f({})\n[1] assistant called f({})"
+    messages = read_conversation(
+        [{"role": "assistant", "content": "Let me see.", "tool_calls": [call, call]}]
+    )
+    assert (
+        transcript(messages)
+        == "[1] assistant: Let me see.\n[1] assistant called f({})\n[1] assistant called f({})"
+    )
 
 
 def test_several_results_of_one_message_are_turns_of_their_own() -> None:
-    results = [{"type": "tool_result", "tool_use_id": str(number), "content": f"r{number}"} for number in range(2)]
-    messages = read_conversation([{"role": "user", "content": [*results, {"type": "text", "text": "And?"}]}])
+    results = [
+        {"type": "tool_result", "tool_use_id": str(number), "content": f"r{number}"}
+        for number in range(2)
+    ]
+    messages = read_conversation(
+        [{"role": "user", "content": [*results, {"type": "text", "text": "And?"}]}]
+    )
     assert transcript(messages) == "[1] tool: r0\n[2] tool: r1\n[3] user: And?"
 
 
 def test_parts_that_are_not_text_are_named_and_never_printed() -> None:
-    content = [{"type": "input_audio", "input_audio": {"data": "QUJD" * 100}}, {"type": "text", "text": "What is it?"}]
+    content = [
+        {"type": "input_audio", "input_audio": {"data": "QUJD" * 100}},
+        {"type": "text", "text": "What is it?"},
+    ]
     assert (
-        transcript(read_conversation([{"role": "user", "content": content}])) == "[1] user: (input audio) What is it?"
+        transcript(read_conversation([{"role": "user", "content": content}]))
+        == "[1] user: (input audio) What is it?"
     )
 
 
@@ -158,27 +205,41 @@ def test_parts_that_are_not_text_are_named_and_never_printed() -> None:
         ([{"role": "user", "content": "a"}, {"content": "b"}], r"\[1\]: .* is not a message"),
         ([{"role": "user", "content": 3}], r"\[0\]: its content 3 is neither"),
         ([{"role": "user", "content": [3]}], r"\[0\]: the part 3"),
-        ([{"role": "assistant", "content": None, "tool_calls": [{}]}], r"\[0\]: the tool call {} has no name"),
-        ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": None}}]}], "has no address"),
+        (
+            [{"role": "assistant", "content": None, "tool_calls": [{}]}],
+            r"\[0\]: the tool call {} has no name",
+        ),
+        (
+            [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": None}}]}],
+            "has no address",
+        ),
     ],
 )
-def test_what_is_no_conversation_is_an_error_that_names_the_message(messages: Any, error: str) -> None:
+def test_what_is_no_conversation_is_an_error_that_names_the_message(
+    messages: Any, error: str
+) -> None:
     with pytest.raises(ConversationError, match=error):
         read_conversation(messages)
 
 
-ODD = st.sampled_from([None, True, 3, "x", [], [None], {}, {"url": 3}, {"name": None}, {"parts": 3}])
+ODD = st.sampled_from(
+    [None, True, 3, "x", [], [None], {}, {"url": 3}, {"name": None}, {"parts": 3}]
+)
 KEYS = st.sampled_from(
     ["type", "text", "content", "source", "image_url", "inlineData", "functionCall", "functionResponse", "fileData", "function", "name"]
 )  # fmt: skip
-KINDS = st.sampled_from(["text", "image", "image_url", "input_image", "tool_use", "tool_result", "blob", "uri", "file"])
+KINDS = st.sampled_from(
+    ["text", "image", "image_url", "input_image", "tool_use", "tool_result", "blob", "uri", "file"]
+)
 
 
 @given(
     st.lists(st.dictionaries(KEYS, ODD | KINDS, max_size=4), max_size=3),
     st.none() | st.lists(st.dictionaries(KEYS, ODD)),
 )
-def test_parts_of_any_shape_are_read_or_a_conversation_error(parts: list[dict[str, Any]], calls: Any) -> None:
+def test_parts_of_any_shape_are_read_or_a_conversation_error(
+    parts: list[dict[str, Any]], calls: Any
+) -> None:
     try:
         transcript([{"role": "user", "content": parts, **({"tool_calls": calls} if calls else {})}])
     except ConversationError as error:

@@ -100,7 +100,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the package with a scale and an extractor that it does not have."""
     folder = tmp_path_factory.mktemp("copy")
     for name in (PACKAGE.name, "schemas"):
-        shutil.copytree(PACKAGE.parent / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            PACKAGE.parent / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
+        )
     for registry, file, text, line in (
         ("scales", "percent", SCALE, '"percent": "percent.PercentScale",'),
         ("extractors", "xml_tag", EXTRACTOR, '"xml_tag": "xml_tag.XmlTagExtractor",'),
@@ -111,11 +113,18 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         head, mark, tail = code.partition(": Registry[")
         tail = tail.replace("{\n", "{\n        " + line + "\n", 1)
         (package / "__init__.py").write_text(head + mark + tail, encoding="utf-8")
-    assert run(folder, "-m", "verdict_cli", "schema", "--out", "schemas/pipeline.schema.json").returncode == 0
+    assert (
+        run(
+            folder, "-m", "verdict_cli", "schema", "--out", "schemas/pipeline.schema.json"
+        ).returncode
+        == 0
+    )
     (folder / "p.yaml").write_text(PIPELINE, encoding="utf-8")
     (folder / "d.jsonl").write_text('{"x": "one"}\n', encoding="utf-8")
     replies = {"a": "<score>70%</score>", "b": "<score>80%</score>", "c": "So <share>12%</share>."}
-    lines = [json.dumps({"row": 0, "unit": unit, "reply": reply}) for unit, reply in replies.items()]
+    lines = [
+        json.dumps({"row": 0, "unit": unit, "reply": reply}) for unit, reply in replies.items()
+    ]
     (folder / "replies.jsonl").write_text("\n".join(lines), encoding="utf-8")
     return folder
 
@@ -132,7 +141,9 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_files_use_it_by_name_written_out_and_as_the_type_of_a_field(copy: Path) -> None:
-    done = run(copy, "-m", "verdict_cli", "run", "p.yaml", "d.jsonl", "--replay", "replies.jsonl", "--json")
+    done = run(
+        copy, "-m", "verdict_cli", "run", "p.yaml", "d.jsonl", "--replay", "replies.jsonl", "--json"
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -142,7 +153,9 @@ def test_python_uses_it(copy: Path) -> None:
 
 
 def test_a_misspelled_key_or_name_gets_the_nearest_one(copy: Path) -> None:
-    (copy / "bad.yaml").write_text(PIPELINE.replace("least", "leats").replace("type: xml_tag", "type: xml_tga"))
+    (copy / "bad.yaml").write_text(
+        PIPELINE.replace("least", "leats").replace("type: xml_tag", "type: xml_tga")
+    )
     done = run(copy, "-m", "verdict_cli", "validate", "bad.yaml")
     assert "did you mean 'least'?" in done.stderr
     assert "did you mean 'xml_tag'?" in done.stderr

@@ -15,7 +15,12 @@ from verdict_cli.llm.providers import PROVIDERS, provider_class
 from verdict_cli.messages import Ask, Message, Reply, Request, Row
 from verdict_cli.model import Model
 
-REQUEST = Request(Row(0, 0, {}), "judge", Model(name="own/m", api_base="http://127.0.0.1:1"), (Message("user", ""),))
+REQUEST = Request(
+    Row(0, 0, {}),
+    "judge",
+    Model(name="own/m", api_base="http://127.0.0.1:1"),
+    (Message("user", ""),),
+)
 PACKAGE = """
 class OwnProvider:
     def __init__(self, on_token=None): pass
@@ -82,7 +87,9 @@ def test_without_packages_the_order_is_that_of_the_core_and_tracing_comes_last()
     assert asked(build_chain(answer, RunCalls(limit=lambda ask: ask)).ask) == "said"
 
 
-def test_without_its_feature_a_local_model_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_feature_a_local_model_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(PROVIDERS, "get", lambda _: None)
     with pytest.raises(Refused, match="need the feature local_model"):
         provider_class(Model(name="local/model.gguf"))

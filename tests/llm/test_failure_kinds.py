@@ -18,7 +18,11 @@ def test_every_kind_in_the_code_is_listed_on_its_class() -> None:
     raised = set()
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CLASSES:
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in CLASSES
+            ):
                 for keyword in node.keywords:
                     if keyword.arg == "kind" and isinstance(keyword.value, ast.Constant):
                         raised.add((node.func.id, keyword.value.value))
@@ -27,7 +31,9 @@ def test_every_kind_in_the_code_is_listed_on_its_class() -> None:
 
 
 @pytest.mark.parametrize("kind", CLASSES.values())
-def test_a_recorded_failure_is_raised_as_its_class(kind: type[Retryable | Rejected | ReplyError]) -> None:
+def test_a_recorded_failure_is_raised_as_its_class(
+    kind: type[Retryable | Rejected | ReplyError],
+) -> None:
     for failure in kind.kinds:
         error = recorded_error(failure, "why", "the reply")
         assert type(error) is kind and failure_class(failure) is kind

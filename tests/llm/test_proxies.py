@@ -64,7 +64,15 @@ def test_no_proxy_excepts_a_host_and_those_below_it(excepted: str) -> None:
 
 @pytest.mark.parametrize(
     "excepted",
-    ["ample.test", "models.example.test:8443", "10.0.0.0/8", "", ",", "s.example.test", "*.models.example.test"],
+    [
+        "ample.test",
+        "models.example.test:8443",
+        "10.0.0.0/8",
+        "",
+        ",",
+        "s.example.test",
+        "*.models.example.test",
+    ],
 )
 def test_no_proxy_excepts_no_other_host(excepted: str) -> None:
     environ = {"ALL_PROXY": PROXY, "NO_PROXY": excepted}
@@ -109,7 +117,8 @@ def test_a_value_that_is_no_address_is_an_error_that_names_the_variable(
 
 
 @pytest.mark.parametrize(
-    "value", [PROXY, "127.0.0.1:8742", "socks5://127.0.0.1:1", "https://corp:1", "http://u:p%40@h:1"]
+    "value",
+    [PROXY, "127.0.0.1:8742", "socks5://127.0.0.1:1", "https://corp:1", "http://u:p%40@h:1"],
 )
 def test_the_client_takes_every_form(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyreqwest.http import Url

@@ -13,13 +13,27 @@ from yarl import URL
 
 from verdict_cli.language.model_address import AddressError, parse_address
 
-HOSTS = ("127.0.0.1", "127.0.0.2", "localhost", "evil.example", "[::1]", "[::2]", "0", "0x7f.1", "xn--e", "bücher.de")
+HOSTS = (
+    "127.0.0.1",
+    "127.0.0.2",
+    "localhost",
+    "evil.example",
+    "[::1]",
+    "[::2]",
+    "0",
+    "0x7f.1",
+    "xn--e",
+    "bücher.de",
+)
 PIECES = ("http", "https", "HTTP", ":", "/", "//", "\\", "@", "[", "]", "?", "#", "%", ".", ":80", ":8954", ":99999",
           "%2e", "%40", "%5c", "\t", "\n", "\r", "\0", " ", "\x7f", "\xa0", "\u3002", "\uff0f", "\u200b", "ß", "１",
           "user:pass@", "v1", "evil", "a_b", "-", "*", ",", ";", "'", '"', "|", "^", "<", "{", *HOSTS)  # fmt: skip
 SPELLINGS = st.lists(st.sampled_from(PIECES) | st.text(max_size=2), max_size=12).map("".join)
 ADDRESSES = st.builds(
-    "{}{}{}".format, st.sampled_from(("http://", "https://", "http:/", "http:\\\\")), SPELLINGS, SPELLINGS
+    "{}{}{}".format,
+    st.sampled_from(("http://", "https://", "http:/", "http:\\\\")),
+    SPELLINGS,
+    SPELLINGS,
 )
 
 

@@ -14,7 +14,11 @@ from verdict_cli.model import Model
     ("keys", "environ", "host"),
     [
         ({"name": "gpt-4o-mini"}, {}, "api.openai.com"),
-        ({"name": "gpt-4o-mini"}, {"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1/"}, "127.0.0.1:8000"),
+        (
+            {"name": "gpt-4o-mini"},
+            {"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1/"},
+            "127.0.0.1:8000",
+        ),
         ({"name": "m", "api_base": "https://gate.example/v1"}, {}, "gate.example"),
         ({"name": "hosted_vllm/m"}, {}, None),
         ({"name": "anthropic/claude-3-5-haiku-latest"}, {}, "api.anthropic.com"),

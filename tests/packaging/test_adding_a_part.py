@@ -343,7 +343,9 @@ def insert(path: Path, after: str, line: str, *, inline: bool = False) -> None:
         path.write_text("\n".join(lines), encoding="utf-8")
         return
     indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
-    path.write_text("\n".join([*lines[: at + 1], indent + line, *lines[at + 1 :]]), encoding="utf-8")
+    path.write_text(
+        "\n".join([*lines[: at + 1], indent + line, *lines[at + 1 :]]), encoding="utf-8"
+    )
 
 
 @pytest.fixture
@@ -370,7 +372,9 @@ def test_a_new_part_is_one_file_and_one_line(copy: Path, part: Part) -> None:
     if part.steps:
         head = f"verdict: 1\nname: p\nmodel: {part.model}\n"
         (copy / "p.yaml").write_text(f"{head}{part.steps}\n", encoding="utf-8")
-        (copy / "d.jsonl").write_text('{"text": "a", "good": 2}\n{"text": "b", "good": 5}\n', encoding="utf-8")
+        (copy / "d.jsonl").write_text(
+            '{"text": "a", "good": 2}\n{"text": "b", "good": 5}\n', encoding="utf-8"
+        )
         lines += [
             'verdict("run", "p.yaml", "d.jsonl", "--out", "out")',
             f'assert {part.expected!r} in Path("out/{part.written}").read_text("utf-8")',

@@ -29,9 +29,15 @@ DOCUMENTED_NAMES = {"compat": "compat", "rewards": "rl"}
 def needed() -> Mapping[str, frozenset[str]]:
     """The other features that a feature may import, from the contract of import-linter."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    (contract,) = (each for each in project["tool"]["importlinter"]["contracts"] if each["type"] == "independence")
+    (contract,) = (
+        each
+        for each in project["tool"]["importlinter"]["contracts"]
+        if each["type"] == "independence"
+    )
     pairs = [re.findall(r"features\.(\w+)", line) for line in contract["ignore_imports"]]
-    return {name: frozenset(other for importer, other in pairs if importer == name) for name in FEATURES}
+    return {
+        name: frozenset(other for importer, other in pairs if importer == name) for name in FEATURES
+    }
 
 
 def with_dependents(names: Collection[str]) -> set[str]:
@@ -54,7 +60,11 @@ def imported(path: Path) -> Iterator[str]:
 
 def test_the_core_imports_no_feature() -> None:
     names = {PACKAGE / f"{module}.py" for module in DOCUMENTED_NAMES.values()}
-    core = [path for path in PACKAGE.rglob("*.py") if PACKAGE / "features" not in path.parents and path not in names]
+    core = [
+        path
+        for path in PACKAGE.rglob("*.py")
+        if PACKAGE / "features" not in path.parents and path not in names
+    ]
     found = {
         path.relative_to(ROOT).as_posix(): name
         for path in core
@@ -84,7 +94,12 @@ def names_in(source: str) -> Iterator[str]:
     docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         match node:
-            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            case (
+                ast.Name(id=name)
+                | ast.Attribute(attr=name)
+                | ast.FunctionDef(name=name)
+                | ast.ClassDef(name=name)
+            ):
                 yield name
             case ast.arg(arg=name) | ast.keyword(arg=str(name)):
                 yield name
@@ -132,7 +147,14 @@ COMMANDS = (
     ("validate", "xstest", "xstest_sample"),
     ("run", "xstest", "xstest_sample", "--model", "baseline/lexical", "--out", "a", "--quiet"),
     ("run", "xstest", "xstest_sample", "--model", "baseline/random", "--out", "b", "--quiet"),
-    ("judge", "xstest", "--model", "baseline/lexical", "--row", '{"prompt": "Hello", "label": "safe"}'),
+    (
+        "judge",
+        "xstest",
+        "--model",
+        "baseline/lexical",
+        "--row",
+        '{"prompt": "Hello", "label": "safe"}',
+    ),
     ("gate", "a", "--gates", "gates.yaml"),
     ("compare", "a", "b"),
     ("validate", "needs.yaml"),
@@ -188,22 +210,36 @@ def smoke(base: Path, *names: str) -> Iterator[tuple[str, list[int], str]]:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment["VERDICT_CACHE_DIR"] = str(base / "cache")
     folders = [str(base / name) for name in names]
-    subprocess.run([sys.executable, "-P", "-c", SMOKE, json.dumps(COMMANDS), *folders], check=True, env=environment)
+    subprocess.run(
+        [sys.executable, "-P", "-c", SMOKE, json.dumps(COMMANDS), *folders],
+        check=True,
+        env=environment,
+    )
     for name in names:
-        yield name, json.loads((base / name / "codes.json").read_text()), (base / name / "output.txt").read_text()
+        yield (
+            name,
+            json.loads((base / name / "codes.json").read_text()),
+            (base / name / "output.txt").read_text(),
+        )
 
 
 def check(name: str, codes: list[int], output: str) -> None:
     """Every command works, `--help` lacks just the commands of the features that are gone, and keys of theirs are refused."""
     gone = with_dependents(FEATURES if name == "all" else (name,))
     lacking = gone & {"batches", "rank"}
-    assert codes == [2 if lacking and words[-1] == "needs.yaml" else 0 for words in COMMANDS], (name, output)
+    assert codes == [2 if lacking and words[-1] == "needs.yaml" else 0 for words in COMMANDS], (
+        name,
+        output,
+    )
     assert set(re.findall(r"needs the feature `(\w+)`", output)) == lacking
     listed = re.findall(r"^  ([a-z]+)  ", output.partition("Usage:")[2], re.MULTILINE)
     kept = {
-        command: package.rpartition(".")[2] not in gone for command, (package, _) in feature_parts()["commands"].items()
+        command: package.rpartition(".")[2] not in gone
+        for command, (package, _) in feature_parts()["commands"].items()
     }
-    assert {command for command in kept if command in listed} == {command for command in kept if kept[command]}, name
+    assert {command for command in kept if command in listed} == {
+        command for command in kept if kept[command]
+    }, name
 
 
 def test_without_any_feature_the_core_works_and_lacks_their_commands(tmp_path: Path) -> None:

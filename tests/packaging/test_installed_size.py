@@ -30,8 +30,14 @@ _LINE = re.compile(r"&& pip uninstall --yes ([^`]*)```")
 
 def run(*command: str | Path, folder: Path = ROOT) -> str:
     """What a command prints; it must end well."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VERDICT_"))}
-    done = subprocess.run(command, cwd=folder, env=kept, capture_output=True, text=True, check=False)
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "VERDICT_"))
+    }
+    done = subprocess.run(
+        command, cwd=folder, env=kept, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -56,8 +62,12 @@ def size(python: Path) -> tuple[float, int]:
     folder = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
     files = (path for path in Path(folder).rglob("*") if path.is_file() and path.suffix != ".pyc")
     tools = {"pip", "setuptools", "wheel", "verdict-cli"}
-    listed = json.loads(run(python, "-m", "pip", "--disable-pip-version-check", "list", "--format", "json"))
-    return sum(path.stat().st_size for path in files) / 1e6, len({each["name"] for each in listed} - tools)
+    listed = json.loads(
+        run(python, "-m", "pip", "--disable-pip-version-check", "list", "--format", "json")
+    )
+    return sum(path.stat().st_size for path in files) / 1e6, len(
+        {each["name"] for each in listed} - tools
+    )
 
 
 def test_an_installation_stays_below_its_ceilings_and_works_without_what_only_litellm_brings(
@@ -74,4 +84,13 @@ def test_an_installation_stays_below_its_ceilings_and_works_without_what_only_li
     assert packages <= CEILINGS["installed_packages_without_litellm"]
     verdict = (python, "-m", "verdict_cli")
     run(*verdict, "demo", "--out", "demo", folder=tmp_path)
-    run(*verdict, "run", "xstest", "xstest_sample", "--model", "baseline/lexical", "--quiet", folder=tmp_path)
+    run(
+        *verdict,
+        "run",
+        "xstest",
+        "xstest_sample",
+        "--model",
+        "baseline/lexical",
+        "--quiet",
+        folder=tmp_path,
+    )

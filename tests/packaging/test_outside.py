@@ -22,7 +22,11 @@ def read(name: str) -> Any:
 
 def test_the_container_copies_what_exists_and_what_the_build_needs() -> None:
     text = (ROOT / "Containerfile").read_text(encoding="utf-8")
-    copied = [word for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.M) for word in shlex.split(line)[:-1]]
+    copied = [
+        word
+        for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.M)
+        for word in shlex.split(line)[:-1]
+    ]
     assert all((ROOT / name).exists() for name in copied)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
@@ -51,7 +55,9 @@ def test_the_container_has_no_root_and_asks_the_server_for_its_health() -> None:
 def test_every_action_is_pinned_by_its_commit() -> None:
     for name in ("action.yml", ".github/workflows/ci.yml", "examples/github-workflow.yml"):
         for used in re.findall(r"uses: *(.*)$", (ROOT / name).read_text(encoding="utf-8"), re.M):
-            assert used == "./" or re.fullmatch(r"actions/[a-z/-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", used), used
+            assert used == "./" or re.fullmatch(
+                r"actions/[a-z/-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", used
+            ), used
 
 
 def test_the_security_policy_says_what_a_report_needs() -> None:

@@ -113,9 +113,21 @@ def test_a_command_is_listed_and_runs(package: Path) -> None:
 
 
 def test_an_option_and_a_section_reach_the_run_and_its_report(package: Path) -> None:
-    out = run(package, "run", "xstest", "xstest_sample", "--model", "baseline/lexical", "--out", "out", "--shout")
+    out = run(
+        package,
+        "run",
+        "xstest",
+        "xstest_sample",
+        "--model",
+        "baseline/lexical",
+        "--out",
+        "out",
+        "--shout",
+    )
     assert out.startswith("RUNNING") and "as another package counts them" in out
-    assert "as another package counts them" in (package.parent / "out" / "report.md").read_text(encoding="utf-8")
+    assert "as another package counts them" in (package.parent / "out" / "report.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_an_importer_reads_its_format(package: Path) -> None:

@@ -32,10 +32,15 @@ def imports(source: str, known: set[str]) -> set[str]:
             pending += node.orelse
             continue
         pending += ast.iter_child_nodes(node)
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+        names = (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            else []
+        )
         if isinstance(node, ast.ImportFrom):
             names = [
-                f"{node.module}.{name}" if f"{node.module}.{name}" in known else str(node.module) for name in names
+                f"{node.module}.{name}" if f"{node.module}.{name}" in known else str(node.module)
+                for name in names
             ]
         found |= set(names) & known
     return found
@@ -52,7 +57,10 @@ def circles(sources: dict[str, str]) -> list[set[str]]:
             seen |= new
             pending += new
         reached[module] = seen
-    groups = {frozenset(other for other in seen if module in reached[other]) for module, seen in reached.items()}
+    groups = {
+        frozenset(other for other in seen if module in reached[other])
+        for module, seen in reached.items()
+    }
     return [set(group) for group in groups if group]
 
 
@@ -69,7 +77,9 @@ def test_a_circle_is_found_wherever_the_import_stands() -> None:
 
 def test_no_modules_import_each_other() -> None:
     dotted = {
-        f"verdict_cli/{module}".removesuffix("/__init__").replace("/", "."): path.read_text(encoding="utf-8")
+        f"verdict_cli/{module}".removesuffix("/__init__").replace("/", "."): path.read_text(
+            encoding="utf-8"
+        )
         for module, path in modules()
     }
     assert circles(dotted) == []

@@ -19,7 +19,10 @@ from test_features import FEATURES, ROOT, copy_without, with_dependents
 
 pytestmark = pytest.mark.slow
 
-CORE = [f"tests/{name}" for name in ("cli", "language", "llm", "plan", "python", "report", "run", "storage")]
+CORE = [
+    f"tests/{name}"
+    for name in ("cli", "language", "llm", "plan", "python", "report", "run", "storage")
+]
 """What runs without any feature. The tests of statistics take as long as these together: they are collected only."""
 OWN = "not slow and not ray and not local and not ancestor and not trl"
 
@@ -41,7 +44,10 @@ def few_copies() -> list[set[str]]:
     lacking = {pair for feature in FEATURES for pair in pairs(with_dependents([feature]))}
     copies = []
     while lacking:
-        halves = (with_dependents([feature for feature in FEATURES if drawn.random() < 0.4]) for _ in range(300))
+        halves = (
+            with_dependents([feature for feature in FEATURES if drawn.random() < 0.4])
+            for _ in range(300)
+        )
         copies.append(max(halves, key=lambda gone: len(pairs(gone) & lacking)))
         lacking -= pairs(copies[-1])
     return copies
@@ -55,7 +61,11 @@ def with_tests(gone: Collection[str], folder: Path) -> None:
     copy_without(gone, folder)
 
     def unneeded(directory: str, names: list[str]) -> set[str]:
-        return {name for name in names if Path(directory) == ROOT / "tests" / "features" and name in gone}
+        return {
+            name
+            for name in names
+            if Path(directory) == ROOT / "tests" / "features" and name in gone
+        }
 
     shutil.copytree(ROOT / "tests", folder / "tests", ignore=unneeded, copy_function=os.link)
     for name in ("README.md", "benchmarks", "docs", "examples", "pyproject.toml"):
@@ -66,7 +76,11 @@ def smallest_modules(kept: Collection[str]) -> Iterator[str]:
     """A module of tests of each feature."""
     for feature in sorted(kept):
         modules = (ROOT / "tests" / "features" / feature).rglob("test_*.py")
-        fast = [path for path in modules if "pytestmark = pytest.mark" not in path.read_text(encoding="utf-8")]
+        fast = [
+            path
+            for path in modules
+            if "pytestmark = pytest.mark" not in path.read_text(encoding="utf-8")
+        ]
         if fast:
             yield min(fast, key=lambda path: path.stat().st_size).relative_to(ROOT).as_posix()
 
@@ -74,8 +88,21 @@ def smallest_modules(kept: Collection[str]) -> Iterator[str]:
 def output_of_tests(folder: Path, *words: str) -> str:
     """The output of pytest in a copy, "" where all tests pass."""
     environment = {**os.environ, "PYTHONPATH": str(folder)}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", OWN, *words]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        OWN,
+        *words,
+    ]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False
+    )
     return "" if done.returncode == 0 else done.stdout[-2000:] + done.stderr[-1000:]
 
 

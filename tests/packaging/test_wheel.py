@@ -39,7 +39,11 @@ class Installed:
             if python
             else [self.command, *arguments]
         )
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VERDICT_"))}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTHON", "VERDICT_"))
+        }
         done = subprocess.run(
             command,
             cwd=self.folder,
@@ -77,7 +81,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     venv.create(place / "env", with_pip=False, symlinks=os.name != "nt")
     bin_ = place / "env" / ("Scripts" if os.name == "nt" else "bin")
     python = bin_ / ("python.exe" if os.name == "nt" else "python")
-    subprocess.run([*pip, "--python", python, "install", "--no-deps", "--no-index", "--no-compile", wheel], check=True)
+    subprocess.run(
+        [*pip, "--python", python, "install", "--no-deps", "--no-index", "--no-compile", wheel],
+        check=True,
+    )
     asked = subprocess.run(
         [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
         capture_output=True,
@@ -109,12 +116,18 @@ def test_the_wheel_holds_every_file_that_the_program_reads(installed: Installed)
 
 
 def test_a_first_session_needs_nothing_but_the_wheel(installed: Installed) -> None:
-    (installed.folder / "answers.csv").write_text("id,answer,label\n1,a,yes\n2,b,no\n", encoding="utf-8")
+    (installed.folder / "answers.csv").write_text(
+        "id,answer,label\n1,a,yes\n2,b,no\n", encoding="utf-8"
+    )
     columns = ("--columns", "answer", "--target", "label", "--model", "gpt-4o-mini")
     made = installed("init", "answers.csv", "--question", "Is it right?", *columns)
     assert "rows 2 · failed 0" in made
-    assert "judge.yaml: valid\ncalls api.openai.com\n" in installed("validate", "judge.yaml", "answers.csv")
-    ran = installed("run", "judge.yaml", "answers.csv", "--model", "baseline/lexical", "--out", "run")
+    assert "judge.yaml: valid\ncalls api.openai.com\n" in installed(
+        "validate", "judge.yaml", "answers.csv"
+    )
+    ran = installed(
+        "run", "judge.yaml", "answers.csv", "--model", "baseline/lexical", "--out", "run"
+    )
     assert "rows 2 · failed 0" in ran
     assert "<html" in (installed.folder / "run" / "report.html").read_text(encoding="utf-8")
     assert "rows 2" in installed("report", "run")
@@ -130,10 +143,14 @@ def test_what_comes_with_the_program_is_found(installed: Installed) -> None:
     assert "did you mean 'JudgeUnit'?" in installed("explain", "JugdeUnit", code=2)
 
 
-def test_the_demo_and_the_names_of_shipped_files_need_nothing_but_the_wheel(installed: Installed) -> None:
+def test_the_demo_and_the_names_of_shipped_files_need_nothing_but_the_wheel(
+    installed: Installed,
+) -> None:
     assert "✗ failed  safety.precision 0.822" in installed("demo", "--out", "demo")
     assert (installed.folder / "demo" / "judge" / "report.html").is_file()
-    ran = installed("run", "xstest", "xstest_sample", "--model", "baseline/lexical", "--out", "named")
+    ran = installed(
+        "run", "xstest", "xstest_sample", "--model", "baseline/lexical", "--out", "named"
+    )
     assert "rows 96 · failed 0" in ran
 
 
@@ -147,7 +164,11 @@ def test_every_command_starts(installed: Installed) -> None:
 def test_the_shell_completes_commands_and_options(installed: Installed) -> None:
     asked = {"_VERDICT_COMPLETE": "complete_bash", "COMP_WORDS": "verdict exp", "COMP_CWORD": "1"}
     assert installed(env=asked).split() == ["explain", "export"]
-    asked = {"_VERDICT_COMPLETE": "complete_bash", "COMP_WORDS": "verdict run --rep", "COMP_CWORD": "2"}
+    asked = {
+        "_VERDICT_COMPLETE": "complete_bash",
+        "COMP_WORDS": "verdict run --rep",
+        "COMP_CWORD": "2",
+    }
     assert "--replay" in installed(env=asked).split()
 
 
@@ -182,12 +203,25 @@ def test_every_dependency_has_bounds_and_a_reason() -> None:
     from packaging.requirements import Requirement
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = {name: lines for name, lines in project["optional-dependencies"].items() if name != "all"}
+    extras = {
+        name: lines for name, lines in project["optional-dependencies"].items() if name != "all"
+    }
     for line in (*project["dependencies"], *(line for lines in extras.values() for line in lines)):
         operators = {bound.operator for bound in Requirement(line).specifier}
-        assert operators == {">=", "<"} or Requirement(line).name in {"chartkick", "jsonschema-rs"}, line
-    rows = re.findall(r"^\| (.+?) \| ", (ROOT / "docs" / "portability.md").read_text(encoding="utf-8"), re.M)
+        assert operators == {">=", "<"} or Requirement(line).name in {
+            "chartkick",
+            "jsonschema-rs",
+        }, line
+    rows = re.findall(
+        r"^\| (.+?) \| ", (ROOT / "docs" / "portability.md").read_text(encoding="utf-8"), re.M
+    )
     reasons = {name.replace(" -", "opentelemetry-") for row in rows for name in row.split(",")}
-    for lines in (project["dependencies"], *(extras[name] for name in extras if name not in ("dev", "docs"))):
+    for lines in (
+        project["dependencies"],
+        *(extras[name] for name in extras if name not in ("dev", "docs")),
+    ):
         for line in lines:
-            assert Requirement(line).name in {name.strip() for name in reasons} | {"chartkick", "jsonschema-rs"}, line
+            assert Requirement(line).name in {name.strip() for name in reasons} | {
+                "chartkick",
+                "jsonschema-rs",
+            }, line

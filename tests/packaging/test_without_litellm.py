@@ -45,7 +45,9 @@ def only_litellms() -> list[str]:
     direct = {_name(requirement) for requirement in project["dependencies"]}
     only = _with_requirements(direct) - _with_requirements(direct - {"litellm"})
     modules = packages_distributions().items()
-    return sorted(module for module, owners in modules if {_name(owner) for owner in owners} <= only)
+    return sorted(
+        module for module, owners in modules if {_name(owner) for owner in owners} <= only
+    )
 
 
 BLOCKER = f"""
@@ -109,7 +111,9 @@ def verdict(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         "COLUMNS": "200",
     }
     command = [sys.executable, "-m", "verdict_cli", *words]
-    return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=environ, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,20 +123,36 @@ def verdict(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         (("run", "case.yaml", "rows.jsonl", "--out", "run", "--no-cache", "-q"), "cost $0.00062"),
         (("judge", "case.yaml", "--row", '{"q": "x"}'), "true"),
         (("estimate", "case.yaml", "rows.jsonl"), "which ship with verdict"),
-        (("sweep", "case.yaml", "rows.jsonl", "--vary", "model=baseline/lexical,baseline/random"), "accuracy"),
+        (
+            (
+                "sweep",
+                "case.yaml",
+                "rows.jsonl",
+                "--vary",
+                "model=baseline/lexical,baseline/random",
+            ),
+            "accuracy",
+        ),
     ],
     ids=lambda words: words[0] if isinstance(words, tuple) else "",
 )
-def test_every_command_works_without_litellm(small: Path, words: tuple[str, ...], said: str) -> None:
+def test_every_command_works_without_litellm(
+    small: Path, words: tuple[str, ...], said: str
+) -> None:
     done = verdict(small, *words)
     assert done.returncode == 0, done.stderr
     assert said in done.stdout + done.stderr
 
 
-def test_a_model_that_only_litellm_can_call_ends_before_a_call_with_one_sentence(small: Path) -> None:
+def test_a_model_that_only_litellm_can_call_ends_before_a_call_with_one_sentence(
+    small: Path,
+) -> None:
     done = verdict(small, "run", "case.yaml", "rows.jsonl", "--model", "bedrock/x", "--out", "no")
     assert done.returncode == 4
-    assert "bedrock/x is called through the package litellm, which is not installed; pip install litellm" in done.stderr
+    assert (
+        "bedrock/x is called through the package litellm, which is not installed; pip install litellm"
+        in done.stderr
+    )
 
 
 def test_what_is_missing_there_is_litellm_and_its_own(small: Path) -> None:

@@ -27,7 +27,9 @@ def write(path: Path, text: str) -> Path:
 def plan(tmp_path: Path) -> Callable[..., Built]:
     """Plans a pipeline text; `files` are written beside it as they are."""
 
-    def make(text: str, files: dict[str, str] | None = None, settings: tuple[str, ...] = ()) -> Built:
+    def make(
+        text: str, files: dict[str, str] | None = None, settings: tuple[str, ...] = ()
+    ) -> Built:
         for name, content in (files or {}).items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(textwrap.dedent(content), encoding="utf-8")

@@ -15,7 +15,11 @@ UNIT = "{unit: JudgeUnit, prompt: '{source.a}'}"
     [
         (f"pipeline: [{UNIT}]", "", [False]),
         (f"delimit: true\npipeline: [{UNIT}]", "", [True]),
-        (f"pipeline: [{{layer: [{UNIT}, {{unit: JudgeUnit, delimit: true, prompt: x}}]}}]", "", [False, True]),
+        (
+            f"pipeline: [{{layer: [{UNIT}, {{unit: JudgeUnit, delimit: true, prompt: x}}]}}]",
+            "",
+            [False, True],
+        ),
         (
             f"delimit: true\npipeline: [{{block: [{UNIT}, {{unit: JudgeUnit, delimit: false, prompt: x}}]}}]",
             "",
@@ -23,8 +27,16 @@ UNIT = "{unit: JudgeUnit, prompt: '{source.a}'}"
         ),
         ("delimit: true\npipeline: [{use: u.yaml#b}]", "", [True]),
         (f"pipeline: [{{use: u.yaml#b}}, {UNIT}]", "delimit: true\n", [True, False]),
-        ("delimit: true\nunits: {T: {base: JudgeUnit, delimit: false}}\npipeline: [{unit: T, prompt: x}]", "", [False]),
-        ("delimit: true\npipeline: [{unit: JudgeUnit, prompt: {jinja: '{{ source.a }}'}}]", "", [True]),
+        (
+            "delimit: true\nunits: {T: {base: JudgeUnit, delimit: false}}\npipeline: [{unit: T, prompt: x}]",
+            "",
+            [False],
+        ),
+        (
+            "delimit: true\npipeline: [{unit: JudgeUnit, prompt: {jinja: '{{ source.a }}'}}]",
+            "",
+            [True],
+        ),
     ],
 )
 def test_a_unit_says_so_itself_else_its_file_and_the_pipeline_do(
@@ -35,8 +47,12 @@ def test_a_unit_says_so_itself_else_its_file_and_the_pipeline_do(
 
 
 def test_options_are_delimited_and_what_a_unit_says_around_them_is_not(plan: Any) -> None:
-    (node,) = plan("delimit: true\npipeline: [{unit: PairwiseJudgeUnit, options: [source.a, source.b]}]").plan.nodes
-    (message,) = node.work.prompt.render({"input": {"A": "first", "B": "second"}, "unit": {}}).messages
+    (node,) = plan(
+        "delimit: true\npipeline: [{unit: PairwiseJudgeUnit, options: [source.a, source.b]}]"
+    ).plan.nodes
+    (message,) = node.work.prompt.render(
+        {"input": {"A": "first", "B": "second"}, "unit": {}}
+    ).messages
     assert message.content.count("<data-") == 3
     assert message.content.startswith("Two options answer")
 

@@ -28,7 +28,9 @@ def write(folder: Path, examples: str = "{file: rows.jsonl}", rows=None) -> Path
     )
     import json
 
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (ROWS if rows is None else rows)))
+    (folder / "rows.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in (ROWS if rows is None else rows))
+    )
     path = folder / "x.yaml"
     path.write_text(HEAD.format(examples=examples))
     return path
@@ -76,10 +78,17 @@ def test_another_label_another_k_or_another_column_is_another_pipeline(tmp_path)
         ("{file: rows.jsonl, choose: errors}", None, "needs the answers of a judge", "prediction"),
         ("{file: rows.jsonl, columns: [txt]}", None, "no column 'txt'", "text, label"),
         ("{file: rows.jsonl}", [{"text": "a", "label": "fine"}], "example 0: the label", "scale"),
-        ("{file: rows.jsonl}", [{"text": "a", "label": None}], "no row of the examples has a label", ""),
+        (
+            "{file: rows.jsonl}",
+            [{"text": "a", "label": None}],
+            "no row of the examples has a label",
+            "",
+        ),
     ],
 )
-def test_examples_that_cannot_be_used_are_one_error_before_any_call(tmp_path, examples, rows, message, hint):
+def test_examples_that_cannot_be_used_are_one_error_before_any_call(
+    tmp_path, examples, rows, message, hint
+):
     with pytest.raises(SpecError) as caught:
         plan_of(write(tmp_path, examples, rows))
     (problem,) = caught.value.problems

@@ -64,7 +64,10 @@ CHANGES: dict[str, tuple[str, str]] = {
     "Layer.outer": (_layer("outer: dense"), _layer("outer: last")),
     "Layer.roots": (f"- {JUDGE}\n{_layer('roots: [0]')}", f"- {JUDGE}\n{_layer('roots: [1]')}"),
     "Layer.leaves": (_layer("leaves: [0]"), _layer("leaves: [1]")),
-    "Layer.until": (_until("confidence: 1, threshold: 0.5"), f"- layer: [{JUDGE}]\n  repeat: 5\n- {POOL}"),
+    "Layer.until": (
+        _until("confidence: 1, threshold: 0.5"),
+        f"- layer: [{JUDGE}]\n  repeat: 5\n- {POOL}",
+    ),
     "Layer.model": (_layer("model: m"), _layer("model: n")),
     "Block.block": (f"- block: [{JUDGE}]", f"- block: [{JUDGE}, {JUDGE}]"),
     "Block.model": (f"- {{block: [{JUDGE}], model: m}}", f"- {{block: [{JUDGE}], model: n}}"),
@@ -73,29 +76,65 @@ CHANGES: dict[str, tuple[str, str]] = {
     "CustomStep.unit": ("- {unit: Own}", "- {unit: Other}"),
     "CustomType.base": ("- {unit: Own}", "- {unit: Thought}"),
     "Until.confidence": (_until("confidence: 1, within: 1"), _until("confidence: 0.9, within: 1")),
-    "Until.max": (_until("confidence: 1, within: 1, max: 5"), _until("confidence: 1, within: 1, max: 9")),
-    "Until.batch": (_until("confidence: 1, within: 1"), _until("confidence: 1, within: 1, batch: 2")),
-    "Until.threshold": (_until("confidence: 1, threshold: 0.5"), _until("confidence: 1, threshold: 0.6")),
+    "Until.max": (
+        _until("confidence: 1, within: 1, max: 5"),
+        _until("confidence: 1, within: 1, max: 9"),
+    ),
+    "Until.batch": (
+        _until("confidence: 1, within: 1"),
+        _until("confidence: 1, within: 1, batch: 2"),
+    ),
+    "Until.threshold": (
+        _until("confidence: 1, threshold: 0.5"),
+        _until("confidence: 1, threshold: 0.6"),
+    ),
     "Until.within": (_until("confidence: 1, within: 1"), _until("confidence: 1, within: 0.5")),
-    "Until.audit_share": (_until("confidence: 1, within: 1"), _until("confidence: 1, within: 1, audit_share: 0.5")),
-    "Escalate.when": (_escalate("when: output.score < 3, to: n"), _escalate("when: output.score < 2, to: n")),
-    "Escalate.to": (_escalate("when: output.score < 3, to: n"), _escalate("when: output.score < 3, to: o")),
+    "Until.audit_share": (
+        _until("confidence: 1, within: 1"),
+        _until("confidence: 1, within: 1, audit_share: 0.5"),
+    ),
+    "Escalate.when": (
+        _escalate("when: output.score < 3, to: n"),
+        _escalate("when: output.score < 2, to: n"),
+    ),
+    "Escalate.to": (
+        _escalate("when: output.score < 3, to: n"),
+        _escalate("when: output.score < 3, to: o"),
+    ),
     "Escalate.audit_share": (
         _escalate("when: output.score < 3, to: n"),
         _escalate("when: output.score < 3, to: n, audit_share: 0.5"),
     ),
-    "Examples.rows": (_examples("target: source.l"), _examples("target: source.l", "rows: [{q: c, l: 1}]")),
-    "Examples.file": (_examples("target: source.l", "file: a.jsonl"), _examples("target: source.l", "file: b.jsonl")),
+    "Examples.rows": (
+        _examples("target: source.l"),
+        _examples("target: source.l", "rows: [{q: c, l: 1}]"),
+    ),
+    "Examples.file": (
+        _examples("target: source.l", "file: a.jsonl"),
+        _examples("target: source.l", "file: b.jsonl"),
+    ),
     "Examples.k": (_examples("target: source.l"), _examples("target: source.l, k: 1")),
-    "Examples.choose": (_examples("target: source.l"), _examples("target: source.l, choose: nearest")),
+    "Examples.choose": (
+        _examples("target: source.l"),
+        _examples("target: source.l, choose: nearest"),
+    ),
     "Examples.target": (_examples("target: source.l"), _examples("target: source.m")),
     "Examples.prediction": (
         _examples("target: source.l, choose: errors, prediction: source.l"),
         _examples("target: source.l, choose: errors, prediction: source.m"),
     ),
-    "Examples.explanation": (_examples("target: source.l"), _examples("target: source.l, explanation: source.w")),
-    "Examples.columns": (_examples("target: source.l"), _examples("target: source.l, columns: [w]")),
-    "Examples.cluster": (_examples("target: source.l"), _examples("target: source.l, cluster: source.w")),
+    "Examples.explanation": (
+        _examples("target: source.l"),
+        _examples("target: source.l, explanation: source.w"),
+    ),
+    "Examples.columns": (
+        _examples("target: source.l"),
+        _examples("target: source.l, columns: [w]"),
+    ),
+    "Examples.cluster": (
+        _examples("target: source.l"),
+        _examples("target: source.l, cluster: source.w"),
+    ),
     "Examples.seed": (_examples("target: source.l"), _examples("target: source.l, seed: 3")),
 }
 
@@ -114,18 +153,32 @@ def _file(tmp_path: Path, pipeline: str) -> Path:
 
 @pytest.mark.parametrize("field", CHANGES)
 def test_a_change_of_a_step_changes_the_fingerprint(field: str, tmp_path: Path) -> None:
-    first, second = (build_plan(load(_file(tmp_path, text))).plan.fingerprint for text in CHANGES[field])
+    first, second = (
+        build_plan(load(_file(tmp_path, text))).plan.fingerprint for text in CHANGES[field]
+    )
     assert first != second
 
 
-EACH_KEYS = {"each": "source.d", "entry_name": "e", "most": "9", "per_call": "2", "condition": "source.n > 1"}
+EACH_KEYS = {
+    "each": "source.d",
+    "entry_name": "e",
+    "most": "9",
+    "per_call": "2",
+    "condition": "source.n > 1",
+}
 
 
 @pytest.mark.parametrize("field", EACH_KEYS)
 def test_what_is_around_a_unit_changes_the_fingerprint(field: str, tmp_path: Path) -> None:
     key = {"entry_name": "as", "most": "max", "condition": "when"}.get(field, field)
-    text = EACH.replace("source.c", EACH_KEYS[field]) if key == "each" else _each(f"{key}: {EACH_KEYS[field]}, ")
-    first, second = (build_plan(load(_file(tmp_path, each))).plan.fingerprint for each in (EACH, text))
+    text = (
+        EACH.replace("source.c", EACH_KEYS[field])
+        if key == "each"
+        else _each(f"{key}: {EACH_KEYS[field]}, ")
+    )
+    first, second = (
+        build_plan(load(_file(tmp_path, each))).plan.fingerprint for each in (EACH, text)
+    )
     assert first != second
 
 
@@ -139,7 +192,11 @@ def _language_classes() -> list[Any]:
     for module in pkgutil.walk_packages(verdict_cli.language.__path__, "verdict_cli.language."):
         importlib.import_module(module.name)
     homes = ("verdict_cli.language.", "verdict_cli.model")
-    return [kind for kind in _classes(ConfigModel) if kind.__module__.startswith(homes) and _is_public(kind)]
+    return [
+        kind
+        for kind in _classes(ConfigModel)
+        if kind.__module__.startswith(homes) and _is_public(kind)
+    ]
 
 
 def _is_public(kind: type[Any]) -> bool:
@@ -166,7 +223,9 @@ def test_every_field_counts_or_says_why_it_does_not() -> None:
             if issubclass(kind, DUMPED):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    counts = counted_fields(_with(kind, name, "one")) != counted_fields(_with(kind, name, "two"))
+                    counts = counted_fields(_with(kind, name, "one")) != counted_fields(
+                        _with(kind, name, "two")
+                    )
             elif issubclass(kind, Scale):
                 counts = repr(_with(kind, name, "one")) != repr(_with(kind, name, "two"))
             else:
@@ -178,5 +237,14 @@ def test_every_field_counts_or_says_why_it_does_not() -> None:
 
 def test_a_field_with_a_mark_changes_nothing(tmp_path: Path) -> None:
     plan = build_plan(load(_file(tmp_path, f"- {JUDGE}"))).plan
-    settings = ("description=d", "level=0.9", "model.timeout=5", "model.retries=2", "model.structured=auto")
-    assert build_plan(load(_file(tmp_path, f"- {JUDGE}"), settings)).plan.fingerprint == plan.fingerprint
+    settings = (
+        "description=d",
+        "level=0.9",
+        "model.timeout=5",
+        "model.retries=2",
+        "model.structured=auto",
+    )
+    assert (
+        build_plan(load(_file(tmp_path, f"- {JUDGE}"), settings)).plan.fingerprint
+        == plan.fingerprint
+    )

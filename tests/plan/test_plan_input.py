@@ -62,12 +62,16 @@ def run(tmp_path: Any, scripted_model: Any) -> Any:
 
 
 def _judges_in_python() -> Pipeline:
-    judge = ChainedJudge(name="judge", explanation=True).prompt("Text: {source.text} Before: {input.explanation}")
+    judge = ChainedJudge(name="judge", explanation=True).prompt(
+        "Text: {source.text} Before: {input.explanation}"
+    )
     return Pipeline("t").via("m") >> Layer(judge, repeat=3, inner="chain")
 
 
 @pytest.mark.parametrize("door", ["yaml", "python"])
-def test_a_round_robin_of_judges_starts_with_the_default(run: Any, scripted_model: Any, door: str) -> None:
+def test_a_round_robin_of_judges_starts_with_the_default(
+    run: Any, scripted_model: Any, door: str
+) -> None:
     answers = iter("abc")
     scripted_model.answer = lambda _: json.dumps({"explanation": next(answers), "score": 3})
     run(JUDGES if door == "yaml" else _judges_in_python(), text="x")
@@ -78,7 +82,11 @@ def test_a_round_robin_of_judges_starts_with_the_default(run: Any, scripted_mode
 def test_a_column_and_a_unit_before_come_before_the_default(run: Any, scripted_model: Any) -> None:
     scripted_model.answer = lambda _: json.dumps({"explanation": "so", "score": 3})
     run(JUDGES, text="x", explanation="a column")
-    assert [text.splitlines()[0][16:] for text in scripted_model.texts()] == ["a column", "so", "so"]
+    assert [text.splitlines()[0][16:] for text in scripted_model.texts()] == [
+        "a column",
+        "so",
+        "so",
+    ]
 
 
 def _turn_in_python(**keys: Any) -> Pipeline:
@@ -87,7 +95,9 @@ def _turn_in_python(**keys: Any) -> Pipeline:
 
 
 @pytest.mark.parametrize("door", ["yaml", "python"])
-@pytest.mark.parametrize(("column", "path"), [("conversation", None), ("messages", "source.messages")])
+@pytest.mark.parametrize(
+    ("column", "path"), [("conversation", None), ("messages", "source.messages")]
+)
 def test_a_recorded_dialogue_is_continued(
     run: Any, scripted_model: Any, door: str, column: str, path: str | None
 ) -> None:
@@ -104,8 +114,12 @@ def test_a_row_without_a_conversation_starts_one(run: Any, scripted_model: Any) 
     assert judged.conversation == [{"role": "Critic", "content": "spoken"}]
 
 
-@pytest.mark.parametrize("given", ["user: Hi", None, [{"role": "user", "content": None}], [{"content": "Hi"}]])
-def test_a_column_that_is_no_conversation_fails_the_row(run: Any, scripted_model: Any, given: Any) -> None:
+@pytest.mark.parametrize(
+    "given", ["user: Hi", None, [{"role": "user", "content": None}], [{"content": "Hi"}]]
+)
+def test_a_column_that_is_no_conversation_fails_the_row(
+    run: Any, scripted_model: Any, given: Any
+) -> None:
     with pytest.raises(Exception, match="the input field 'conversation'"):
         run(TALK.replace("INPUT", ""), conversation=given)
     assert scripted_model.requests == []
@@ -124,7 +138,9 @@ def test_a_message_may_call_tools_and_null_keys_of_parquet_are_left_out(run: Any
 
 def _problems(tmp_path: Any, field: str) -> str:
     path = tmp_path / "t.yaml"
-    path.write_text(JUDGES.replace('explanation: {type: str, default: "nobody"}', f"explanation: {field}"))
+    path.write_text(
+        JUDGES.replace('explanation: {type: str, default: "nobody"}', f"explanation: {field}")
+    )
     with pytest.raises(SpecError) as caught:
         Pipeline.from_yaml(path).plan()
     return " ".join(problem.message for problem in caught.value.problems)
@@ -142,7 +158,9 @@ def _problems(tmp_path: Any, field: str) -> str:
         ("previous.nobody.score", "'nobody'"),
     ],
 )
-def test_a_default_or_a_path_that_cannot_be_is_an_error_before_the_run(tmp_path: Any, field: str, message: str) -> None:
+def test_a_default_or_a_path_that_cannot_be_is_an_error_before_the_run(
+    tmp_path: Any, field: str, message: str
+) -> None:
     assert message in _problems(tmp_path, field)
 
 
@@ -156,7 +174,12 @@ def test_a_path_names_the_column_that_the_run_needs(tmp_path: Any) -> None:
 
 def test_paths_and_defaults_count_in_the_fingerprint(tmp_path: Any) -> None:
     path, seen = tmp_path / "t.yaml", set()
-    for field in ("str", "source.explanation", "{type: str, default: a}", "{type: str, default: b}"):
+    for field in (
+        "str",
+        "source.explanation",
+        "{type: str, default: a}",
+        "{type: str, default: b}",
+    ):
         path.write_text(JUDGES.replace('{type: str, default: "nobody"}', field))
         seen.add(Pipeline.from_yaml(path).fingerprint)
     assert len(seen) == 4

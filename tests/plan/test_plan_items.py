@@ -39,7 +39,9 @@ gates:
 """
 
 
-def test_an_entry_its_index_the_units_output_and_the_row_can_be_named(plan: Callable[..., Built]) -> None:
+def test_an_entry_its_index_the_units_output_and_the_row_can_be_named(
+    plan: Callable[..., Built],
+) -> None:
     built = plan(EACH + EVALUATE)
     assert built.plan.evaluations["claims"].items == "check"
     assert "ready" in {column.column for column in built.plan.columns}
@@ -51,22 +53,47 @@ def test_an_entry_its_index_the_units_output_and_the_row_can_be_named(plan: Call
     [
         ("items: check", "items: chek", "there is no unit 'chek'", "evaluate.claims.items"),
         ("items: check", "items: mean_pool", "is not inside an `each`", "evaluate.claims.items"),
-        ("target: claim.label", "target: claim.lable", "claim has no field 'lable'", "evaluate.claims.target"),
-        ("prediction: output.score", "prediction: output.scor", "has no field 'scor'", "evaluate.claims.prediction"),
+        (
+            "target: claim.label",
+            "target: claim.lable",
+            "claim has no field 'lable'",
+            "evaluate.claims.target",
+        ),
+        (
+            "prediction: output.score",
+            "prediction: output.scor",
+            "has no field 'scor'",
+            "evaluate.claims.prediction",
+        ),
         ("claim.kind, index", "clam.kind, index", "unknown name `clam`", "evaluate.claims.by[0]"),
         ("{claim.kind: a}", "{claim.kin: a}", "has no field 'kin'", "gates[0].where['claim.kin']"),
         ("    items: check\n", "", "unknown name `claim`", "evaluate.claims.target"),
-        ("metrics: [accuracy]", "metrics: [accuracy, spearman]", "needs an order", "evaluate.claims.metrics[1]"),
+        (
+            "metrics: [accuracy]",
+            "metrics: [accuracy, spearman]",
+            "needs an order",
+            "evaluate.claims.metrics[1]",
+        ),
     ],
 )
 def test_what_is_not_there_is_an_error_before_the_run(
-    refused: Callable[..., tuple[Problem, ...]], plan: Callable[..., Built], old: str, new: str, message: str, path: str
+    refused: Callable[..., tuple[Problem, ...]],
+    plan: Callable[..., Built],
+    old: str,
+    new: str,
+    message: str,
+    path: str,
 ) -> None:
-    found = {(problem.path, message in problem.message) for problem in refused(EACH + EVALUATE.replace(old, new))}
+    found = {
+        (problem.path, message in problem.message)
+        for problem in refused(EACH + EVALUATE.replace(old, new))
+    }
     assert (path, True) in found
 
 
-def test_of_several_units_of_one_name_one_is_named(refusal: Callable[..., Problem], plan: Callable[..., Built]) -> None:
+def test_of_several_units_of_one_name_one_is_named(
+    refusal: Callable[..., Problem], plan: Callable[..., Built]
+) -> None:
     layer = """
         pipeline:
           - each: source.claims
@@ -76,7 +103,10 @@ def test_of_several_units_of_one_name_one_is_named(refusal: Callable[..., Proble
         evaluate: {claims: {items: check, value: output.score, metrics: [mean]}}
         """
     assert refusal(layer).hint == "say which: check[0], check[1]"
-    assert plan(layer.replace("items: check", "items: 'check[1]'")).plan.evaluations["claims"].items == "check[1]"
+    assert (
+        plan(layer.replace("items: check", "items: 'check[1]'")).plan.evaluations["claims"].items
+        == "check[1]"
+    )
 
 
 def test_outside_of_items_the_output_of_a_unit_under_each_is_a_list(
@@ -88,43 +118,74 @@ def test_outside_of_items_the_output_of_a_unit_under_each_is_a_list(
 
 
 def test_a_run_is_measured_entry_by_entry(tmp_path: Path, scripted_model: Any) -> None:
-    scripted_model.answer = lambda request: json.dumps({"score": request.messages[-1].content.startswith("yes")})
+    scripted_model.answer = lambda request: json.dumps(
+        {"score": request.messages[-1].content.startswith("yes")}
+    )
     claims = [
         [("yes", True, "a"), ("no", True, "b")],
         [("yes", False, "a")],
         [("no", False, "b"), ("yes 2", True, "b")],
     ]
     rows = [
-        {"ready": index < 3, "claims": [{"text": text, "label": label, "kind": kind} for text, label, kind in row]}
+        {
+            "ready": index < 3,
+            "claims": [{"text": text, "label": label, "kind": kind} for text, label, kind in row],
+        }
         for index, row in enumerate(claims)
     ]
     pipeline = Pipeline.from_yaml("verdict: 1\nname: x\nmodel: m\n" + EACH + EVALUATE)
     pipeline.run_dataset(rows, tmp_path / "run")
     found = measure(pipeline.plan().evaluations, tmp_path / "run" / "results.parquet")["claims"]
     accuracy = found.values["accuracy"]
-    assert (found.rows, accuracy.value, accuracy.n, accuracy.clusters) == (5, pytest.approx(3 / 5), 5, 3)
-    assert {kind: values["accuracy"].value for kind, values in found.groups["claim.kind"].items()} == {
+    assert (found.rows, accuracy.value, accuracy.n, accuracy.clusters) == (
+        5,
+        pytest.approx(3 / 5),
+        5,
+        3,
+    )
+    assert {
+        kind: values["accuracy"].value for kind, values in found.groups["claim.kind"].items()
+    } == {
         "a": pytest.approx(1 / 2),
         "b": pytest.approx(2 / 3),
     }
-    assert {place: values["accuracy"].n for place, values in found.groups["index"].items()} == {"0": 3, "1": 2}
+    assert {place: values["accuracy"].n for place, values in found.groups["index"].items()} == {
+        "0": 3,
+        "1": 2,
+    }
 
 
 def test_an_entry_that_when_skips_stands_outside(tmp_path: Path, scripted_model: Any) -> None:
-    scripted_model.answer = lambda request: "unreadable" if "odd" in request.messages[-1].content else '{"score": true}'
-    text = EACH.replace("    prompt:", "    when: claim.kind == 'a'\n    on_failure: skip\n    prompt:")
+    scripted_model.answer = lambda request: (
+        "unreadable" if "odd" in request.messages[-1].content else '{"score": true}'
+    )
+    text = EACH.replace(
+        "    prompt:", "    when: claim.kind == 'a'\n    on_failure: skip\n    prompt:"
+    )
     kinds = [("x", "a"), ("x", "b"), ("odd", "a")]
-    rows = [{"ready": True, "claims": [{"text": text, "label": True, "kind": kind} for text, kind in kinds]}]
-    pipeline = Pipeline.from_yaml("verdict: 1\nname: x\nmodel: {name: m, retries: 0}\n" + text + EVALUATE)
+    rows = [
+        {
+            "ready": True,
+            "claims": [{"text": text, "label": True, "kind": kind} for text, kind in kinds],
+        }
+    ]
+    pipeline = Pipeline.from_yaml(
+        "verdict: 1\nname: x\nmodel: {name: m, retries: 0}\n" + text + EVALUATE
+    )
     pipeline.run_dataset(rows, tmp_path / "run")
     found = measure(pipeline.plan().evaluations, tmp_path / "run" / "results.parquet")["claims"]
     assert (found.rows, found.missing, found.coverage) == (2, 1, 0.5)
 
 
-def test_a_prompt_that_shows_the_label_of_its_entry_is_warned_of(plan: Callable[..., Built]) -> None:
+def test_a_prompt_that_shows_the_label_of_its_entry_is_warned_of(
+    plan: Callable[..., Built],
+) -> None:
     for shown in ("claim.label", "claim"):
         (warning,) = plan(EACH.replace("{claim.text}", f"{{{shown}}}") + EVALUATE).warnings
-        assert "the prompt shows `claim.label`, which is the target of `evaluate.claims`" in warning.message
+        assert (
+            "the prompt shows `claim.label`, which is the target of `evaluate.claims`"
+            in warning.message
+        )
 
 
 def test_a_row_whose_each_is_skipped_stands_outside(tmp_path: Path, scripted_model: Any) -> None:

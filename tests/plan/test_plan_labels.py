@@ -80,7 +80,10 @@ def test_two_numbers_that_may_be_the_ends_of_a_range_are_warned_of(tmp_path: Pat
     ("keys", "sentence"),
     [
         ("scale: boolean", 'Answer with true ("yes") or false ("no") as the score.'),
-        ("scale: {yes: [right], no: [wrong]}", 'Answer with true ("right") or false ("wrong") as the score.'),
+        (
+            "scale: {yes: [right], no: [wrong]}",
+            'Answer with true ("right") or false ("wrong") as the score.',
+        ),
         ("scale: {yes: ['true'], no: ['false']}", "Answer with true or false as the score."),
         ("scale: boolean, extract: verdict", 'Answer with "yes" or "no" as the score.'),
         (

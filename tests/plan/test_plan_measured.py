@@ -20,7 +20,9 @@ PIPELINE = """
 
 
 def test_good_evaluations_name_columns_and_units(plan):
-    found = plan(PIPELINE % (", by: [source.kind], cluster: source.doc", ", where: {source.split: test}")).plan
+    found = plan(
+        PIPELINE % (", by: [source.kind], cluster: source.doc", ", where: {source.split: test}")
+    ).plan
     assert [used.column for used in found.columns] == ["q", "label", "doc", "kind", "split"]
     assert list(found.evaluations) == ["safety", "size"] and len(found.gates) == 1
 
@@ -45,9 +47,15 @@ def test_good_evaluations_name_columns_and_units(plan):
         (", published: none.yaml", "", "bad-file", "evaluate.safety.published", "none.yaml"),
     ],
 )  # fmt: skip
-def test_a_bad_evaluation_or_gate_is_named_where_it_stands(refused, evaluation, gate, code, path, words):
+def test_a_bad_evaluation_or_gate_is_named_where_it_stands(
+    refused, evaluation, gate, code, path, words
+):
     found = refused(PIPELINE % (evaluation, gate))
-    fitting = [each for each in found if each.code == code and each.path.startswith(path) and words in each.message]
+    fitting = [
+        each
+        for each in found
+        if each.code == code and each.path.startswith(path) and words in each.message
+    ]
     assert fitting, found
     line = 9 if path.startswith("evaluate") else 12
     assert {each.line for each in fitting} == {line} and all(each.column > 5 for each in fitting)
@@ -117,7 +125,9 @@ def test_a_published_table_is_read_beside_the_pipeline_file(plan, refused):
     ],
 )
 def test_a_bad_expression_of_a_unit_is_named_where_it_stands(refusal, key, path):
-    found = refusal(f"pipeline: [{{unit: CoTUnit, prompt: x}}, {{unit: JudgeUnit, prompt: x, {key}}}]")
+    found = refusal(
+        f"pipeline: [{{unit: CoTUnit, prompt: x}}, {{unit: JudgeUnit, prompt: x, {key}}}]"
+    )
     assert (found.path, found.line) == (path, 4)
 
 
@@ -144,7 +154,11 @@ def test_a_panel_of_a_units_name_is_one_expression_for_each_of_its_nodes(plan):
         ("mean_pool.score", "evaluate.panel.panel", "two or more"),
         ("judge", "evaluate.panel.panel", "two or more"),
         ("judge.scroe", "evaluate.panel.panel", "'scroe'"),
-        ("[\"nodes['judge[0]'].score\", \"nodes['judge[7]'].score\"]", "evaluate.panel.panel[1]", "'judge[7]'"),
+        (
+            "[\"nodes['judge[0]'].score\", \"nodes['judge[7]'].score\"]",
+            "evaluate.panel.panel[1]",
+            "'judge[7]'",
+        ),
     ],
 )
 def test_a_panel_that_nothing_fills_is_named_where_it_stands(refused, panel, path, words):

@@ -72,7 +72,10 @@ def test_the_second_call_of_post_hoc_has_its_own_model(plan):
         pipeline: [{{{TEXT}, extract: {{type: post_hoc, model: s}}}}, {{{TEXT}, extract: post_hoc}}]
         """
     ).plan
-    assert [[model.name for model in node.work.follow_up] for node in found.nodes] == [["small"], ["m"]]
+    assert [[model.name for model in node.work.follow_up] for node in found.nodes] == [
+        ["small"],
+        ["m"],
+    ]
 
 
 def test_a_preset_that_names_itself_is_refused(refused):
@@ -107,12 +110,16 @@ def test_a_variable_is_replaced_in_the_connection(plan, monkeypatch):
     assert "host/v1" not in str(found.resolved)
 
 
-@pytest.mark.parametrize("where", ["models: {a: %s}\n", "blocks: {b: [{unit: CoTUnit, prompt: x, model: %s}]}\n"])
+@pytest.mark.parametrize(
+    "where", ["models: {a: %s}\n", "blocks: {b: [{unit: CoTUnit, prompt: x, model: %s}]}\n"]
+)
 def test_a_variable_that_is_not_set_is_refused(refused, monkeypatch, where):
     monkeypatch.delenv("VERDICT_TEST_UNSET", raising=False)
     model = "{name: m, api_base: 'http://${VERDICT_TEST_UNSET}'}"
     (found,) = refused(
-        where % model + "pipeline: [{use: b}]" if "blocks" in where else where % model + f"pipeline: [{{{TEXT}}}]"
+        where % model + "pipeline: [{use: b}]"
+        if "blocks" in where
+        else where % model + f"pipeline: [{{{TEXT}}}]"
     )
     assert found.code == "unset-variable" and "VERDICT_TEST_UNSET" in found.message
     assert found.path.endswith("api_base") and found.line == 4

@@ -8,7 +8,9 @@ from verdict_cli.plan.node import Plan
 
 
 def prompt(plan: Plan, place: int) -> str:
-    return "".join(str(part) for _, parts in plan.nodes[place].work.prompt.sections for part in parts)
+    return "".join(
+        str(part) for _, parts in plan.nodes[place].work.prompt.sections for part in parts
+    )
 
 
 TYPES = """
@@ -24,7 +26,11 @@ def test_a_declared_type_is_its_base_with_its_keys(plan):
     found = plan(TYPES).plan
     assert [node.id for node in found.nodes] == ["strict", "hard", "own"]
     assert [prompt(found, place) for place in range(3)] == ["Strictly?", "Own?", "More strictly?"]
-    assert [node.settings["scale"] for node in found.nodes] == ["yes, no", "yes, no", "1, 2, 3, 4, 5"]
+    assert [node.settings["scale"] for node in found.nodes] == [
+        "yes, no",
+        "yes, no",
+        "1, 2, 3, 4, 5",
+    ]
     assert {node.unit.type_name for node in found.nodes} == {"JudgeUnit"}
 
 
@@ -43,11 +49,15 @@ def test_a_declared_type_is_its_base_with_its_keys(plan):
 )  # fmt: skip
 def test_a_bad_type_is_named_where_it_is_declared(refused, units, step, code, path, hint):
     found = refused(f"units: {units}\npipeline: [{{unit: {step}, prompt: x}}]")
-    assert any(each.code == code and each.path.startswith(path) and hint in each.hint for each in found), found
+    assert any(
+        each.code == code and each.path.startswith(path) and hint in each.hint for each in found
+    ), found
 
 
 def test_a_bad_key_of_a_step_of_a_declared_type_is_named_at_the_step(refusal):
-    found = refusal("units: {A: {base: JudgeUnit, prompt: x}}\npipeline: [{unit: A, explanation: 1}]")
+    found = refusal(
+        "units: {A: {base: JudgeUnit, prompt: x}}\npipeline: [{unit: A, explanation: 1}]"
+    )
     assert (found.code, found.path, found.line) == ("wrong-type", "pipeline[0].explanation", 5)
 
 
@@ -67,7 +77,14 @@ def test_a_named_block_stands_wherever_it_is_used(plan):
         pipeline: [{layer: [{use: b}], repeat: 2}, {use: b}]
         """
     ).plan
-    assert [node.id for node in found.nodes] == ["cot[0]", "judge[0]", "cot[1]", "judge[1]", "cot[2]", "judge[2]"]
+    assert [node.id for node in found.nodes] == [
+        "cot[0]",
+        "judge[0]",
+        "cot[1]",
+        "judge[1]",
+        "cot[2]",
+        "judge[2]",
+    ]
     assert ("judge[0]", "cot[2]") in found.edges and ("judge[1]", "cot[2]") in found.edges
 
 
@@ -97,7 +114,8 @@ def test_a_block_of_another_file_has_that_files_names(plan, reached):
 
 def test_a_problem_of_another_file_stands_in_that_file(refused):
     found = refused(
-        "pipeline: [{use: 'o.yaml#b'}]", {"o.yaml": OTHER.replace("scale: grade, prompt: c", "scale: gade, prompt: c")}
+        "pipeline: [{use: 'o.yaml#b'}]",
+        {"o.yaml": OTHER.replace("scale: grade, prompt: c", "scale: gade, prompt: c")},
     )
     assert {(each.file[-6:], each.code) for each in found} == {
         ("o.yaml", "file-not-found"),
@@ -135,12 +153,17 @@ def test_a_block_that_uses_itself_is_refused(refusal, text):
 
 def test_two_files_that_use_each_other_in_a_circle_are_refused(refusal):
     other = "verdict: 1\nname: o\nblocks: {b: [{use: 'p.yaml#a'}]}\npipeline: [{use: b}]\n"
-    assert refusal("blocks: {a: [{use: 'o.yaml#b'}]}\npipeline: [{use: a}]", {"o.yaml": other}).code == "block-cycle"
+    assert (
+        refusal("blocks: {a: [{use: 'o.yaml#b'}]}\npipeline: [{use: a}]", {"o.yaml": other}).code
+        == "block-cycle"
+    )
 
 
 def test_blocks_that_double_end_at_the_limit_of_units(refused):
     doubling = ", ".join(f"b{n}: [{{use: b{n + 1}}}, {{use: b{n + 1}}}]" for n in range(40))
-    found = refused(f"blocks: {{{doubling}, b40: [{{unit: CoTUnit, prompt: x}}]}}\npipeline: [{{use: b0}}]")
+    found = refused(
+        f"blocks: {{{doubling}, b40: [{{unit: CoTUnit, prompt: x}}]}}\npipeline: [{{use: b0}}]"
+    )
     assert [each.code for each in found] == ["too-many-units"]
 
 
@@ -148,7 +171,9 @@ def test_blocks_that_double_end_at_the_limit_of_units(refused):
 
 
 def test_a_prompt_file_is_read_beside_the_pipeline_file(plan):
-    found = plan("pipeline: [{unit: CoTUnit, prompt: {file: p/a.md}}]", {"p/a.md": "\ufeffFrom {source.q}"}).plan
+    found = plan(
+        "pipeline: [{unit: CoTUnit, prompt: {file: p/a.md}}]", {"p/a.md": "\ufeffFrom {source.q}"}
+    ).plan
     assert [used.column for used in found.columns] == ["q"]
     assert found.resolved["pipeline"][0]["prompt"] == "From {source.q}"
 

@@ -46,7 +46,9 @@ ALL = {"think", "left", "right", "mean", "last"}
         ("delimit=true", ALL),
     ],
 )
-def test_a_change_reaches_its_node_and_what_depends_on_it(plan: Any, change: str, differ: set[str]) -> None:
+def test_a_change_reaches_its_node_and_what_depends_on_it(
+    plan: Any, change: str, differ: set[str]
+) -> None:
     before = {node.id: node.fingerprint for node in plan(TEXT).plan.nodes}
     settings = (change, "evaluate={}") if "name" in change else (change,)
     after = {node.id: node.fingerprint for node in plan(TEXT, settings=settings).plan.nodes}
@@ -54,7 +56,9 @@ def test_a_change_reaches_its_node_and_what_depends_on_it(plan: Any, change: str
 
 
 def test_copies_of_a_unit_have_fingerprints_of_their_own(plan: Any) -> None:
-    nodes = plan("pipeline: [{layer: [{unit: JudgeUnit, prompt: x}], repeat: 3}, {unit: MeanPoolUnit}]").plan.nodes
+    nodes = plan(
+        "pipeline: [{layer: [{unit: JudgeUnit, prompt: x}], repeat: 3}, {unit: MeanPoolUnit}]"
+    ).plan.nodes
     assert len({node.fingerprint for node in nodes}) == len(nodes) == 4
 
 
@@ -71,11 +75,15 @@ pipeline:
 
 
 @pytest.mark.parametrize("change", ["{confidence: 0.9}", "{confidence: 0.95, batch: 2}", "null"])
-def test_early_stopping_is_in_the_fingerprint_of_its_pool_and_what_depends_on_it(plan: Any, change: str) -> None:
+def test_early_stopping_is_in_the_fingerprint_of_its_pool_and_what_depends_on_it(
+    plan: Any, change: str
+) -> None:
     """The units themselves are asked the same, but which of them are decides what the pool has."""
     before, after = plan(EARLY).plan, plan(EARLY, settings=(f"pipeline[0].until={change}",)).plan
     differ = {
-        new.name for old, new in zip(before.nodes, after.nodes, strict=True) if old.fingerprint != new.fingerprint
+        new.name
+        for old, new in zip(before.nodes, after.nodes, strict=True)
+        if old.fingerprint != new.fingerprint
     }
     assert differ == {"pool", "last"}
     assert before.fingerprint != after.fingerprint

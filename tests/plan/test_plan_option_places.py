@@ -36,7 +36,11 @@ def plan(folder: Path, unit: str) -> Any:
 def test_s4_an_option_that_keeps_its_place_is_refused(tmp_path: Path, unit: str) -> None:
     with pytest.raises(SpecError, match="keeps its place") as caught:
         plan(tmp_path, unit)
-    cure = "write `{{input.A}}` and `{{input.B}}`" if "jinja" in unit else "write `{input.A}` and `{input.B}`"
+    cure = (
+        "write `{{input.A}}` and `{{input.B}}`"
+        if "jinja" in unit
+        else "write `{input.A}` and `{input.B}`"
+    )
     assert cure in str(caught.value)
 
 

@@ -31,13 +31,17 @@ def _pipeline(tmp_path: Any, unit: str, prompt: str = PROMPT, **keys: Any) -> Pi
 
 
 @pytest.mark.parametrize("unit", REPLIES)
-def test_a_prompt_with_its_own_placeholders_needs_no_options(tmp_path: Any, scripted_model: Any, unit: str) -> None:
+def test_a_prompt_with_its_own_placeholders_needs_no_options(
+    tmp_path: Any, scripted_model: Any, unit: str
+) -> None:
     scripted_model.answer = lambda _: json.dumps(REPLIES[unit])
     assert dict(_pipeline(tmp_path, unit).run(ROW)) == REPLIES[unit]
     assert scripted_model.texts()[0].startswith("Which is better? first or second")
 
 
-@pytest.mark.parametrize("unit", [PairwiseJudgeUnit(), BestOfKJudgeUnit(2), RankerUnit(2)], ids=REPLIES)
+@pytest.mark.parametrize(
+    "unit", [PairwiseJudgeUnit(), BestOfKJudgeUnit(2), RankerUnit(2)], ids=REPLIES
+)
 def test_so_it_is_from_python(scripted_model: Any, unit: Any) -> None:
     reply = REPLIES[type(unit).__name__]
     scripted_model.answer = lambda _: json.dumps(reply)
@@ -47,7 +51,11 @@ def test_so_it_is_from_python(scripted_model: Any, unit: Any) -> None:
 @pytest.mark.parametrize("unit", REPLIES)
 @pytest.mark.parametrize(
     ("prompt", "shown"),
-    [("Choose:\n{input.options}", LAID_OUT), ("{input.options[1]}", "second"), ("{input.A}", "first")],
+    [
+        ("Choose:\n{input.options}", LAID_OUT),
+        ("{input.options[1]}", "second"),
+        ("{input.A}", "first"),
+    ],
 )
 def test_a_prompt_shows_the_options_laid_out(
     tmp_path: Any, scripted_model: Any, unit: str, prompt: str, shown: str
@@ -69,8 +77,12 @@ def test_a_prompt_shows_the_options_laid_out(
         ("RankerUnit", {"original": True}),
     ],
 )
-def test_what_is_made_from_the_texts_needs_them(tmp_path: Any, invoke: Any, unit: str, keys: Any) -> None:
-    prompt = f"{PROMPT}\n{{input.A}}\n{{input.B}}" if {"positions", "shuffle"} & keys.keys() else PROMPT
+def test_what_is_made_from_the_texts_needs_them(
+    tmp_path: Any, invoke: Any, unit: str, keys: Any
+) -> None:
+    prompt = (
+        f"{PROMPT}\n{{input.A}}\n{{input.B}}" if {"positions", "shuffle"} & keys.keys() else PROMPT
+    )
     pipeline = _pipeline(tmp_path, unit, prompt, **keys)
     assert [used.column for used in pipeline.plan().columns] == ["A", "B", "x", "y"]
     (tmp_path / "rows.jsonl").write_text(json.dumps(ROW) + "\n")

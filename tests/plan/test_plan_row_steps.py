@@ -35,26 +35,53 @@ def planned(tmp_path: Path) -> Callable[..., Plan]:
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
-        (f"  - {{{JUDGE}, each: source.text, prompt: '{{item}}'}}", "`each: source.text` is of type str, not a list"),
+        (
+            f"  - {{{JUDGE}, each: source.text, prompt: '{{item}}'}}",
+            "`each: source.text` is of type str, not a list",
+        ),
         (f"  - {{{JUDGE}, each: source.score, prompt: x}}", "of type float, not a list"),
         (f"  - {{{JUDGE}, each: nothing.here, prompt: x}}", "unknown name `nothing`"),
-        (f"  - {{{JUDGE}, each: previous.claims, prompt: x}}", "no unit before this one gives 'claims'"),
-        (f"  - {{{JUDGE}, each: source.tags, as: source, prompt: x}}", "`source` has a meaning of its own"),
-        (f"  - {{{JUDGE}, each: source.tags, as: index, prompt: x}}", "`index` has a meaning of its own"),
+        (
+            f"  - {{{JUDGE}, each: previous.claims, prompt: x}}",
+            "no unit before this one gives 'claims'",
+        ),
+        (
+            f"  - {{{JUDGE}, each: source.tags, as: source, prompt: x}}",
+            "`source` has a meaning of its own",
+        ),
+        (
+            f"  - {{{JUDGE}, each: source.tags, as: index, prompt: x}}",
+            "`index` has a meaning of its own",
+        ),
         (
             f"  - {{each: source.tags, as: tag, block: [{{{JUDGE}, each: tag, as: tag, prompt: x}}]}}",
             "`tag` is the name of an entry around this one",
         ),
         (f"  - {{{JUDGE}, each: source.tags, max: 0, prompt: x}}", "max"),
-        (f"  - {{{JUDGE}, as: tag, prompt: x}}", "`as` is a key of `each`, which this step does not have"),
-        (f"  - {{{JUDGE}, max: 4, prompt: x}}", "`max` is a key of `each`, which this step does not have"),
+        (
+            f"  - {{{JUDGE}, as: tag, prompt: x}}",
+            "`as` is a key of `each`, which this step does not have",
+        ),
+        (
+            f"  - {{{JUDGE}, max: 4, prompt: x}}",
+            "`max` is a key of `each`, which this step does not have",
+        ),
         (
             f"  - {{{JUDGE}, each: source.tags, as: tag, prompt: '{{tag.name}}'}}",
             "tag is of type str and has no part 'name'",
         ),
-        (f"  - {{{JUDGE}, each: source.tags, pin: true, prompt: x}}", "a pinned unit runs once for all rows"),
-        (f"  - {{{JUDGE}, when: source.text == 'a', pin: true, prompt: x}}", "`when` depends on the row"),
-        (f"  - {{{JUDGE}, when: source.score, prompt: x}}", "`when: source.score` is of type float, not true or false"),
+        (
+            f"  - {{{JUDGE}, each: source.tags, pin: true, prompt: x}}",
+            "a pinned unit runs once for all rows",
+        ),
+        (
+            f"  - {{{JUDGE}, when: source.text == 'a', pin: true, prompt: x}}",
+            "`when` depends on the row",
+        ),
+        (
+            f"  - {{{JUDGE}, when: source.score, prompt: x}}",
+            "`when: source.score` is of type float, not true or false",
+        ),
         (f"  - {{{JUDGE}, when: source.score >, prompt: x}}", "is not an expression"),
         (
             f"  - {{{JUDGE}, each: source.tags, prompt: x}}\n  - {{unit: MeanPoolUnit, field: score, weights: [1, 2]}}",
@@ -91,7 +118,9 @@ def test_a_mistake_is_found_before_any_call(planned: Any, steps: str, message: s
 
 def test_names_of_entries_are_unknown_outside_their_each(planned: Any) -> None:
     with pytest.raises(SpecError, match="unknown name `tag`"):
-        planned(f"  - {{{JUDGE}, each: source.tags, as: tag, prompt: x}}\n  - {{unit: MapUnit, map: {{a: tag}}}}")
+        planned(
+            f"  - {{{JUDGE}, each: source.tags, as: tag, prompt: x}}\n  - {{unit: MapUnit, map: {{a: tag}}}}"
+        )
 
 
 def test_the_graph_says_what_follows_the_row(planned: Any) -> None:
@@ -114,6 +143,8 @@ def test_what_an_each_asks_is_in_its_fingerprint_and_how_many_at_most_is_not(pla
     other = planned(f"  - {{{JUDGE}, each: source.tags | list, prompt: x}}")
     assert base.nodes[0].fingerprint == more.nodes[0].fingerprint != other.nodes[0].fingerprint
     assert base.fingerprint != more.fingerprint
-    assert planned(f"  - {{{JUDGE}, when: source.text == 'a', prompt: x}}").nodes[0].fingerprint == (
+    assert planned(f"  - {{{JUDGE}, when: source.text == 'a', prompt: x}}").nodes[
+        0
+    ].fingerprint == (
         planned(f"  - {{{JUDGE}, when: source.text == 'b', prompt: x}}").nodes[0].fingerprint
     )

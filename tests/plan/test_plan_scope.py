@@ -48,13 +48,19 @@ def test_one_name_for_two_types_is_refused(refusal):
           - {unit: CoTUnit, name: a, prompt: x}
         """
     )
-    assert found.code == "name-used-twice" and "JudgeUnit" in found.message and "CoTUnit" in found.message
+    assert (
+        found.code == "name-used-twice"
+        and "JudgeUnit" in found.message
+        and "CoTUnit" in found.message
+    )
     assert (found.line, found.column, found.path) == (6, 27, "pipeline[1].name")
 
 
 @pytest.mark.parametrize("name", ["source", "output"])
 def test_a_name_that_result_columns_have_already_is_refused(refusal, name):
-    assert refusal(f"pipeline: [{{unit: CoTUnit, name: {name}, prompt: x}}]").code == "reserved-name"
+    assert (
+        refusal(f"pipeline: [{{unit: CoTUnit, name: {name}, prompt: x}}]").code == "reserved-name"
+    )
 
 
 # previous
@@ -70,7 +76,9 @@ TWO = """
 
 
 def test_previous_by_field_is_the_one_dependency_that_has_it(plan):
-    assert paths(plan(TWO % "{previous.explanation}").plan, "cot") == [("previous", "b", "explanation")]
+    assert paths(plan(TWO % "{previous.explanation}").plan, "cot") == [
+        ("previous", "b", "explanation")
+    ]
 
 
 def test_previous_by_field_of_two_dependencies_names_both(refusal):
@@ -131,7 +139,10 @@ def test_previous_reaches_further_up_by_name(plan):
           - {unit: CoTUnit, name: last, prompt: "{previous.think.thinking} {previous.judge[1].score}"}
         """
     ).plan
-    assert paths(found, "last") == [("previous", "think", "thinking"), ("previous", "judge[1]", "score")]
+    assert paths(found, "last") == [
+        ("previous", "think", "thinking"),
+        ("previous", "judge[1]", "score"),
+    ]
 
 
 def test_previous_does_not_reach_further_up_by_field(refusal):
@@ -243,16 +254,24 @@ def test_an_input_field_is_cast_by_name_or_by_its_only_type(plan, wanted, first,
 )  # fmt: skip
 def test_an_input_field_that_none_or_several_fill_is_refused(refusal, wanted, first, words):
     found = refusal(casting(wanted, first))
-    assert found.code == "bad-input" and words in found.message and found.path.startswith("pipeline[1].input.")
+    assert (
+        found.code == "bad-input"
+        and words in found.message
+        and found.path.startswith("pipeline[1].input.")
+    )
 
 
 def test_an_input_field_at_the_root_is_the_rows_column(plan):
     found = plan("pipeline: [{unit: CoTUnit, input: {q: str}, prompt: '{input.q}'}]").plan
-    assert found.nodes[0].casts[0].path == ("source", "q") and [used.column for used in found.columns] == ["q"]
+    assert found.nodes[0].casts[0].path == ("source", "q") and [
+        used.column for used in found.columns
+    ] == ["q"]
 
 
 def test_an_input_field_at_the_root_fits_the_columns_type(refusal):
-    found = refusal("dataset: {schema: {q: str}}\npipeline: [{unit: CoTUnit, input: {q: int}, prompt: x}]")
+    found = refusal(
+        "dataset: {schema: {q: str}}\npipeline: [{unit: CoTUnit, input: {q: int}, prompt: x}]"
+    )
     assert "'q' is to be int, but the column is str" in found.message
 
 
@@ -277,7 +296,9 @@ def test_a_conversation_is_the_rows_at_the_start_and_then_handed_on(plan):
 
 
 def test_a_pinned_unit_is_marked(plan):
-    found = plan("pipeline: [{unit: RubricUnit, pin: true, prompt: x}, {unit: CoTUnit, prompt: '{source.q}'}]").plan
+    found = plan(
+        "pipeline: [{unit: RubricUnit, pin: true, prompt: x}, {unit: CoTUnit, prompt: '{source.q}'}]"
+    ).plan
     assert [node.pinned for node in found.nodes] == [True, False]
 
 
@@ -301,7 +322,9 @@ def test_a_pinned_unit_that_uses_one_that_is_not_is_refused(refusal):
 
 
 def test_a_pinned_block_pins_its_units(plan):
-    found = plan("pipeline: [{block: [{unit: CoTUnit, prompt: x}, {unit: JudgeUnit, prompt: x}], pin: true}]").plan
+    found = plan(
+        "pipeline: [{block: [{unit: CoTUnit, prompt: x}, {unit: JudgeUnit, prompt: x}], pin: true}]"
+    ).plan
     assert all(node.pinned for node in found.nodes)
 
 
@@ -352,18 +375,29 @@ def test_literal_braces_that_look_like_a_placeholder_are_warned_of(plan):
     ("steps", "warned"),
     [
         ("[{unit: JudgeUnit, prompt: Rate this answer.}]", True),
-        ("[{unit: CoTUnit, prompt: Think.}, {unit: JudgeUnit, prompt: 'Rate {previous.thinking}'}]", True),
+        (
+            "[{unit: CoTUnit, prompt: Think.}, {unit: JudgeUnit, prompt: 'Rate {previous.thinking}'}]",
+            True,
+        ),
         (
             "[{unit: CoTUnit, prompt: 'Think of {source.a}'}, {unit: JudgeUnit, prompt: 'Rate {previous.thinking}'}]",
             False,
         ),
-        ("[{unit: MapUnit, map: {b: source.a}}, {unit: JudgeUnit, prompt: 'Rate {previous.b}'}]", False),
+        (
+            "[{unit: MapUnit, map: {b: source.a}}, {unit: JudgeUnit, prompt: 'Rate {previous.b}'}]",
+            False,
+        ),
         ("[{unit: JudgeUnit, input: {x: source.a}, prompt: 'Rate {input.x}'}]", False),
         ("[{unit: JudgeUnit, prompt: {jinja: 'Rate {{ source.a }}'}}]", False),
         ("[{unit: PairwiseJudgeUnit, options: [source.a, source.b]}]", False),
-        ("[{unit: RubricUnit, pin: true, prompt: x}, {unit: CoTUnit, prompt: '{source.q}'}]", False),
+        (
+            "[{unit: RubricUnit, pin: true, prompt: x}, {unit: CoTUnit, prompt: '{source.q}'}]",
+            False,
+        ),
     ],
 )
-def test_a_pipeline_whose_prompts_show_nothing_of_the_row_is_warned_of(plan: Any, steps: str, warned: bool) -> None:
+def test_a_pipeline_whose_prompts_show_nothing_of_the_row_is_warned_of(
+    plan: Any, steps: str, warned: bool
+) -> None:
     codes = [warning.code for warning in plan(f"pipeline: {steps}").warnings]
     assert ("same-prompt" in codes) is warned

@@ -51,17 +51,25 @@ def test_a_reply_is_requested_and_read_by_its_types(tmp_path: Path, scripted_mod
     assert schema["flags"] == {"type": "array", "items": {"type": "boolean"}}
     assert schema["marks"]["items"] == {"type": "string", "enum": ["safe", "unsafe"]}
     assert schema["note"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
-    assert schema["claims"]["items"]["properties"]["weight"] == {"anyOf": [{"type": "number"}, {"type": "null"}]}
+    assert schema["claims"]["items"]["properties"]["weight"] == {
+        "anyOf": [{"type": "number"}, {"type": "null"}]
+    }
 
 
-def test_a_reply_with_an_entry_of_another_type_is_unreadable(tmp_path: Path, scripted_model: Any) -> None:
+def test_a_reply_with_an_entry_of_another_type_is_unreadable(
+    tmp_path: Path, scripted_model: Any
+) -> None:
     scripted_model.answer = lambda _: REPLY.replace('"unsafe"', '"unsafe", "odd"')
-    (tmp_path / "p.yaml").write_text(f"verdict: 1\nname: x\nmodel: {{name: m, retries: 0}}\n{PIPELINE}")
+    (tmp_path / "p.yaml").write_text(
+        f"verdict: 1\nname: x\nmodel: {{name: m, retries: 0}}\n{PIPELINE}"
+    )
     with pytest.raises(ReplyError, match=r"marks: \[1\]: 'odd' is not on the scale"):
         Pipeline.from_yaml(tmp_path / "p.yaml").run({"text": "t"})
 
 
-def test_columns_of_results_are_lists_and_say_their_types(tmp_path: Path, scripted_model: Any) -> None:
+def test_columns_of_results_are_lists_and_say_their_types(
+    tmp_path: Path, scripted_model: Any
+) -> None:
     import pyarrow.parquet as pq
 
     from verdict_cli.storage.tables.reader import read_table
@@ -89,7 +97,9 @@ def test_columns_of_results_are_lists_and_say_their_types(tmp_path: Path, script
         ("{previous.about.place.years[0].x}", ""),
     ],
 )
-def test_a_part_that_a_type_does_not_have_is_an_error(refusal: Callable[..., Problem], path: str, hint: str) -> None:
+def test_a_part_that_a_type_does_not_have_is_an_error(
+    refusal: Callable[..., Problem], path: str, hint: str
+) -> None:
     problem = refusal(f'{PIPELINE}  - unit: JudgeUnit\n    prompt: "Is {path} right?"\n')
     assert problem.hint == hint or not hint
 
@@ -113,8 +123,12 @@ def test_entries_and_nullable_parts_have_types(plan: Callable[..., Built]) -> No
         ('"list[{type: discrete, range: [5, 1]}]"', "range"),
     ],
 )
-def test_a_wrong_type_is_reported_where_it_stands(refusal: Callable[..., Problem], written: str, message: str) -> None:
-    problem = refusal(f"pipeline:\n  - unit: Unit\n    prompt: x\n    response: {{claims: {written}}}\n")
+def test_a_wrong_type_is_reported_where_it_stands(
+    refusal: Callable[..., Problem], written: str, message: str
+) -> None:
+    problem = refusal(
+        f"pipeline:\n  - unit: Unit\n    prompt: x\n    response: {{claims: {written}}}\n"
+    )
     assert message in problem.message
     assert problem.path.startswith("pipeline[0].response.claims")
 
@@ -129,13 +143,27 @@ def test_rows_are_read_by_the_types_of_their_columns(plan: Callable[..., Built])
     assert built.plan.row_types is not None
     convert = row_converter(built.plan.row_types)
     row = convert({"rubric": [{"criterion": "x", "points": 3}], "seen": "", "extra": {"a": None}})
-    assert row == {"rubric": [{"criterion": "x", "points": 3.0}], "seen": None, "extra": {"a": None}}
+    assert row == {
+        "rubric": [{"criterion": "x", "points": 3.0}],
+        "seen": None,
+        "extra": {"a": None},
+    }
     assert (
-        convert({"rubric": '[{"criterion": "x", "points": 3}]', "seen": "yes", "extra": None})["rubric"][0]["points"]
+        convert({"rubric": '[{"criterion": "x", "points": 3}]', "seen": "yes", "extra": None})[
+            "rubric"
+        ][0]["points"]
         == 3
     )
-    with pytest.raises(ValueError, match=r"the column 'rubric': \[1\]: the field 'points' is missing"):
-        convert({"rubric": [{"criterion": "x", "points": 3}, {"criterion": "y"}], "seen": None, "extra": None})
+    with pytest.raises(
+        ValueError, match=r"the column 'rubric': \[1\]: the field 'points' is missing"
+    ):
+        convert(
+            {
+                "rubric": [{"criterion": "x", "points": 3}, {"criterion": "y"}],
+                "seen": None,
+                "extra": None,
+            }
+        )
 
 
 def test_python_annotations_are_the_same_types_as_those_of_a_file() -> None:
@@ -185,9 +213,17 @@ def test_an_expression_that_no_value_allows_is_refused_before_a_call(
     refusal: Callable[..., Problem], expression: str, said: str
 ) -> None:
     found = refusal(WRONG.replace("EXPRESSION", expression))
-    assert found.code == "bad-expression" and said in found.message and found.path == "pipeline[1].map.top"
+    assert (
+        found.code == "bad-expression"
+        and said in found.message
+        and found.path == "pipeline[1].map.top"
+    )
 
 
-@pytest.mark.parametrize("expression", ["outputs | map(attribute='score') | max", "outputs[i.x].score", "source.x / 2"])
-def test_an_expression_that_some_values_allow_is_legal(plan: Callable[..., Built], expression: str) -> None:
+@pytest.mark.parametrize(
+    "expression", ["outputs | map(attribute='score') | max", "outputs[i.x].score", "source.x / 2"]
+)
+def test_an_expression_that_some_values_allow_is_legal(
+    plan: Callable[..., Built], expression: str
+) -> None:
     plan(WRONG.replace("EXPRESSION", expression.replace("i.x", "source.n")))

@@ -19,7 +19,10 @@ HEAD = "verdict: 1\nname: p\nmodel: baseline/lexical\n"
 
 
 def test_an_unknown_key_does_not_hide_an_unknown_unit() -> None:
-    text = HEAD + "pipeline:\n  - {unit: CoTUnit, promt: Think.}\n  - {unit: JudgUnit, prompt: Judge.}\n"
+    text = (
+        HEAD
+        + "pipeline:\n  - {unit: CoTUnit, promt: Think.}\n  - {unit: JudgUnit, prompt: Judge.}\n"
+    )
     assert codes(text) == [(5, "unknown-key"), (6, "unknown-unit")]
 
 

@@ -58,7 +58,9 @@ def laid_out(step: dict) -> dict:
     if "layer" in step:
         items = [laid_out(item) for item in step["layer"]] * step.get("repeat", 1)
         return {**step, "layer": items}
-    return {**step, "block": [laid_out(item) for item in step["block"]]} if "block" in step else step
+    return (
+        {**step, "block": [laid_out(item) for item in step["block"]]} if "block" in step else step
+    )
 
 
 def items(step: dict) -> list | None:
@@ -101,11 +103,15 @@ def joined(before: dict, way: tuple, after: dict, to: tuple) -> bool:
         fits = paired(before, way[0], after, to[0])
         return fits and joined(before["layer"][way[0]], way[1:], after["layer"][to[0]], to[1:])
     if "layer" in before:
-        return way[0] in chosen(before, "leaves") and joined(before["layer"][way[0]], way[1:], after, to)
+        return way[0] in chosen(before, "leaves") and joined(
+            before["layer"][way[0]], way[1:], after, to
+        )
     if "block" in after:
         return to[0] == 0 and joined(before, way, after["block"][0], to[1:])
     if "layer" in after:
-        return to[0] in chosen(after, "roots") and joined(before, way, after["layer"][to[0]], to[1:])
+        return to[0] in chosen(after, "roots") and joined(
+            before, way, after["layer"][to[0]], to[1:]
+        )
     return True
 
 
@@ -120,7 +126,9 @@ def linked(whole: dict, way: tuple, to: tuple) -> bool:
 def given_on(step: dict, way: tuple) -> bool:
     if "block" in step:
         return way[0] == len(step["block"]) - 1 and given_on(step["block"][-1], way[1:])
-    return "layer" not in step or (way[0] in chosen(step, "leaves") and given_on(step["layer"][way[0]], way[1:]))
+    return "layer" not in step or (
+        way[0] in chosen(step, "leaves") and given_on(step["layer"][way[0]], way[1:])
+    )
 
 
 def numbered(names: list[str]) -> list[str]:
@@ -132,7 +140,9 @@ def numbered(names: list[str]) -> list[str]:
     return ids
 
 
-UNITS = st.sampled_from("abc").map(lambda name: {"unit": "CoTUnit", "name": name, "prompt": "Think."})
+UNITS = st.sampled_from("abc").map(
+    lambda name: {"unit": "CoTUnit", "name": name, "prompt": "Think."}
+)
 
 
 @st.composite
@@ -140,7 +150,10 @@ def layers(draw, parts) -> dict:
     layer: dict = {"layer": draw(st.lists(parts, min_size=1, max_size=3))}
     layer["repeat"] = draw(st.integers(1, 3))
     count = len(layer["layer"]) * layer["repeat"]
-    for key, values in (("inner", ["none", "chain"]), ("outer", ["dense", "broadcast", "cumulative", "last"])):
+    for key, values in (
+        ("inner", ["none", "chain"]),
+        ("outer", ["dense", "broadcast", "cumulative", "last"]),
+    ):
         value = draw(st.none() | st.sampled_from(values))
         layer |= {key: value} if value else {}
     for key in ("roots", "leaves"):
@@ -152,7 +165,9 @@ def layers(draw, parts) -> dict:
 
 STEPS = st.recursive(
     UNITS,
-    lambda parts: layers(parts) | st.lists(parts, min_size=1, max_size=3).map(lambda steps: {"block": steps}),
+    lambda parts: (
+        layers(parts) | st.lists(parts, min_size=1, max_size=3).map(lambda steps: {"block": steps})
+    ),
     max_leaves=6,
 )
 
@@ -203,11 +218,27 @@ ANY = st.recursive(
     | st.booleans()
     | st.integers(-2, 4)
     | st.sampled_from(["chain", "none", "last", "JudgeUnit", "{previous.x}"]),
-    lambda part: st.lists(part, max_size=2) | st.dictionaries(st.sampled_from(["unit", "layer", "prompt"]), part),
+    lambda part: (
+        st.lists(part, max_size=2)
+        | st.dictionaries(st.sampled_from(["unit", "layer", "prompt"]), part)
+    ),
     max_leaves=4,
 )
 PLACES = st.sampled_from(
-    ["repeat", "inner", "outer", "roots", "leaves", "models", "layer", "unit", "prompt", "scale", "pin", "extract"]
+    [
+        "repeat",
+        "inner",
+        "outer",
+        "roots",
+        "leaves",
+        "models",
+        "layer",
+        "unit",
+        "prompt",
+        "scale",
+        "pin",
+        "extract",
+    ]
 )
 
 
@@ -234,7 +265,12 @@ def test_a_pipeline_has_a_limit_of_units():
 def test_a_pipeline_has_a_limit_of_links():
     think = {"unit": "CoTUnit", "prompt": "Think."}
     with pytest.raises(SpecError, match="more than 1,000,000 links"):
-        planned([{"layer": [think], "repeat": 1001, "outer": "dense"}, {"layer": [think], "repeat": 1001}])
+        planned(
+            [
+                {"layer": [think], "repeat": 1001, "outer": "dense"},
+                {"layer": [think], "repeat": 1001},
+            ]
+        )
 
 
 @pytest.mark.parametrize(

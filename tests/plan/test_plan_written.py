@@ -18,10 +18,18 @@ WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_siz
     ["yes", "no", "on", "null", "~", "1", "1.0", "0x1", "1e3", "true", "- a", "a: b", "a #b", "@x", "", " ", "\n", "a\n", "\na",
      "a\n b\n", " a\nb", "a \nb", "a\n\nb", "\ta", "a\tb", "{x}", "'", '"', "\\", "a\r\nb", "\x85", "\u2028", "\ufeff", "<<", "=", "---"]
 )  # fmt: skip
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | WORDS
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | WORDS
+)
 KEYS = WORDS.filter(lambda word: word != "<<")
 VALUES = st.recursive(
-    SCALARS, lambda part: st.lists(part, max_size=4) | st.dictionaries(KEYS, part, max_size=4), max_leaves=15
+    SCALARS,
+    lambda part: st.lists(part, max_size=4) | st.dictionaries(KEYS, part, max_size=4),
+    max_leaves=15,
 )
 
 
@@ -33,7 +41,11 @@ def test_any_data_reads_back_equal(data):
     assert repr(read) == repr(data)
 
 
-@given(st.dictionaries(st.integers() | st.booleans() | st.text("ab", min_size=1), st.integers(), min_size=1))
+@given(
+    st.dictionaries(
+        st.integers() | st.booleans() | st.text("ab", min_size=1), st.integers(), min_size=1
+    )
+)
 @settings(deadline=None)
 def test_keys_that_are_no_texts_read_back_equal(data):
     read = parse_document(as_yaml({"scores": data}).encode(), "p.yaml").data["scores"]
@@ -104,8 +116,13 @@ def test_a_resolved_pipeline_is_the_same_pipeline(tmp_path: Path, monkeypatch):
         assert (one.id, one.name, one.output) == (other.id, other.name, other.output)
         assert one.settings.get("scale") == other.settings.get("scale")
         assert one.work.models == other.work.models and one.work.follow_up == other.work.follow_up
-        assert one.work.suffix(7) == other.work.suffix(7) and one.work.reading.output == other.work.reading.output
-        assert [part for _, part in one.work.prompt.sections] == [part for _, part in other.work.prompt.sections]
+        assert (
+            one.work.suffix(7) == other.work.suffix(7)
+            and one.work.reading.output == other.work.reading.output
+        )
+        assert [part for _, part in one.work.prompt.sections] == [
+            part for _, part in other.work.prompt.sections
+        ]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +136,10 @@ def test_a_resolved_pipeline_is_the_same_pipeline(tmp_path: Path, monkeypatch):
     ],
 )
 def test_a_fingerprint_covers_what_is_asked_and_nothing_else(plan, change, same):
-    text = "pipeline: [{unit: JudgeUnit, prompt: x, model: {name: m, seed: 9%s}, scale: {range: [1, 2]}}]" % ("9" * 30)
+    text = (
+        "pipeline: [{unit: JudgeUnit, prompt: x, model: {name: m, seed: 9%s}, scale: {range: [1, 2]}}]"
+        % ("9" * 30)
+    )
     if "model" in change[0]:
         text = "pipeline: [{unit: JudgeUnit, prompt: x, scale: {range: [1, 2]}}]"
     found = plan(text, settings=change).plan.fingerprint == plan(text).plan.fingerprint

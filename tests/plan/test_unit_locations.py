@@ -20,12 +20,18 @@ PAIR = {"unit": "PairwiseJudgeUnit", "options": ["source.a", "source.b"]}
 
 def parsed(settings: tuple[str, ...]) -> dict[str, Any]:
     """Path -> value of each setting."""
-    return {path: json.loads(value) for path, _, value in (setting.partition("=") for setting in settings)}
+    return {
+        path: json.loads(value)
+        for path, _, value in (setting.partition("=") for setting in settings)
+    }
 
 
 def test_units_are_found_in_layers_and_blocks_with_their_paths() -> None:
     data = {
-        "pipeline": [{"unit": "CoTUnit"}, {"layer": [{"unit": "JudgeUnit", "name": "j"}], "repeat": 2}],
+        "pipeline": [
+            {"unit": "CoTUnit"},
+            {"layer": [{"unit": "JudgeUnit", "name": "j"}], "repeat": 2},
+        ],
         "blocks": {"panel": [PAIR]},
     }
     units = locate_units(data)
@@ -46,12 +52,21 @@ def test_a_custom_unit_has_the_keys_and_the_type_of_its_base() -> None:
         "pipeline": [{"unit": "Strict", "prompt": "p"}],
     }
     (unit,) = locate_units(data)
-    assert (unit.type, unit.keys["scale"], unit.keys["explanation"]) == ("JudgeUnit", {"range": [1, 3]}, True)
+    assert (unit.type, unit.keys["scale"], unit.keys["explanation"]) == (
+        "JudgeUnit",
+        {"range": [1, 3]},
+        True,
+    )
 
 
 @pytest.mark.parametrize(
     ("extract", "reads"),
-    [("token_probability", True), ({"type": "weighted_summed_score"}, True), ("raw", False), (None, False)],
+    [
+        ("token_probability", True),
+        ({"type": "weighted_summed_score"}, True),
+        ("raw", False),
+        (None, False),
+    ],
 )
 def test_token_extractors_are_recognised(extract: Any, reads: bool) -> None:
     (unit,) = locate_units({"pipeline": [{"unit": "JudgeUnit", "extract": extract}]})
@@ -64,7 +79,15 @@ def test_only_pairwise_judges_of_one_order_are_switched_to_both() -> None:
 
 
 def test_a_reversed_scale_ends_with_its_worst_value_and_maps_scores_back() -> None:
-    data = {"pipeline": [{"unit": "JudgeUnit", "scale": {"type": "discrete", "range": [1, 7]}, "explanation": True}]}
+    data = {
+        "pipeline": [
+            {
+                "unit": "JudgeUnit",
+                "scale": {"type": "discrete", "range": [1, 7]},
+                "explanation": True,
+            }
+        ]
+    }
     assert parsed(reversed_scale_settings(locate_units(data), data)) == {
         "pipeline[0].scale": {"type": "discrete", "range": [1, 7], "end_is_worst": True},
         "pipeline[0].propagate": {"score": "8 - output.score", "explanation": "output.explanation"},
@@ -99,11 +122,21 @@ def test_scales_that_cannot_be_reversed_are_left_alone(keys: dict[str, Any]) -> 
 
 
 def test_labels_are_renamed_in_scale_and_prompt_and_verdicts_mapped_back(tmp_path: Path) -> None:
-    (tmp_path / "p.txt").write_text("Is it good? A goodly {source.good} is not good.", encoding="utf-8")
+    (tmp_path / "p.txt").write_text(
+        "Is it good? A goodly {source.good} is not good.", encoding="utf-8"
+    )
     data = {
         "pipeline": [
-            {"unit": "JudgeUnit", "scale": {"values": ["bad", "good"]}, "prompt": {"file": "p.txt"}},
-            {"unit": "CategoricalJudgeUnit", "categories": ["good", "other"], "prompt": "good or other"},
+            {
+                "unit": "JudgeUnit",
+                "scale": {"values": ["bad", "good"]},
+                "prompt": {"file": "p.txt"},
+            },
+            {
+                "unit": "CategoricalJudgeUnit",
+                "categories": ["good", "other"],
+                "prompt": "good or other",
+            },
             {"unit": "JudgeUnit", "scale": {"values": ["low", "high"]}, "prompt": "good"},
         ]
     }

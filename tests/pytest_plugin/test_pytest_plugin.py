@@ -66,7 +66,9 @@ REPLIES = {"good": '{"score": 5}', "bad": '{"score": 2}', "unreadable": "\x1b[31
 def suite(pytester: pytest.Pytester) -> pytest.Pytester:
     folder = pytester.mkdir("judges")
     (folder / "short.yaml").write_text(CONFIG)
-    lines = [json.dumps({"id": name, "unit": "judge", "reply": reply}) for name, reply in REPLIES.items()]
+    lines = [
+        json.dumps({"id": name, "unit": "judge", "reply": reply}) for name, reply in REPLIES.items()
+    ]
     (folder / "replies.jsonl").write_text("\n".join(lines) + "\n")
     return pytester
 

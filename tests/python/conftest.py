@@ -20,11 +20,15 @@ def recorded(tmp_path: Path) -> Recorded:
     numbers = count()
 
     def make(
-        replies: Mapping[str, Any] | None = None, rows: list[Mapping[str, Any]] | None = None, **more: Any
+        replies: Mapping[str, Any] | None = None,
+        rows: list[Mapping[str, Any]] | None = None,
+        **more: Any,
     ) -> Path:
         path = tmp_path / f"recording{next(numbers)}.jsonl"
         with path.open("w") as file:
-            for row, units in enumerate(rows if rows is not None else [{**(replies or {}), **more}]):
+            for row, units in enumerate(
+                rows if rows is not None else [{**(replies or {}), **more}]
+            ):
                 for unit, given in units.items():
                     for attempt, reply in enumerate(given if isinstance(given, list) else [given]):
                         said = reply if isinstance(reply, dict) else {"reply": reply}

@@ -9,7 +9,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
 
 
 def test_every_block_of_the_page_runs(capsys) -> None:  # type: ignore[no-untyped-def]
-    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    blocks = re.findall(
+        r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
     assert len(blocks) >= 7
     space: dict[str, object] = {"__name__": "page"}
     for block in blocks:
@@ -17,4 +19,6 @@ def test_every_block_of_the_page_runs(capsys) -> None:  # type: ignore[no-untype
     said = capsys.readouterr().out
     assert "Rate it (1, 2, 3, 4, 5)." in said
     assert "did you mean `explanation`" in said
-    assert "pipeline[0].prompt {previous.thinking}: no unit before this one gives 'thinking'" in said
+    assert (
+        "pipeline[0].prompt {previous.thinking}: no unit before this one gives 'thinking'" in said
+    )

@@ -34,9 +34,15 @@ from verdict_cli import (
 
 J: Any = JudgeUnit
 BAD: list[tuple[Callable[[], Any], str]] = [
-    (lambda: J(explenation=True), "JudgeUnit takes no `explenation`\n    did you mean `explanation`"),
+    (
+        lambda: J(explenation=True),
+        "JudgeUnit takes no `explenation`\n    did you mean `explanation`",
+    ),
     (lambda: J(unit="CoTUnit"), "JudgeUnit takes no `unit`"),
-    (lambda: J().via("m", temprature=1), "JudgeUnit.via takes no `temprature`\n    did you mean `temperature`"),
+    (
+        lambda: J().via("m", temprature=1),
+        "JudgeUnit.via takes no `temprature`\n    did you mean `temperature`",
+    ),
     (lambda: J().via("m", temperature="hot"), "JudgeUnit.via: temperature"),
     (lambda: J().via("m", api_key="s"), "a pipeline never contains an API key"),
     (lambda: J().via(["a", "b"], temperature=1), "settings go with a single model's name"),
@@ -64,18 +70,30 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: Block(J(), J()), "Block: too many positional arguments"),  # type: ignore[call-arg, arg-type]
     (lambda: Pipeline("p", modle="m"), "Pipeline takes no `modle`\n    did you mean `model`"),  # type: ignore[call-arg]
     (lambda: Pipeline("p").run({}, modle="m"), "Pipeline.run takes no `modle`"),  # type: ignore[call-arg]
-    (lambda: Pipeline("p").run_dataset([{}], max_rows=3), "Pipeline.run_dataset takes no `max_rows`"),  # type: ignore[call-arg]
-    (lambda: (Pipeline("p", model="m") >> J().prompt("x")).run({}, replay=3), "replay is a path, not 3"),  # type: ignore[arg-type]
+    (
+        lambda: Pipeline("p").run_dataset([{}], max_rows=3),
+        "Pipeline.run_dataset takes no `max_rows`",
+    ),  # type: ignore[call-arg]
+    (
+        lambda: (Pipeline("p", model="m") >> J().prompt("x")).run({}, replay=3),
+        "replay is a path, not 3",
+    ),  # type: ignore[arg-type]
     (lambda: Pipeline("p").run_dataset([{}], out=3), "out is a path, not 3"),  # type: ignore[arg-type]
     (lambda: Pipeline.from_yaml(None), "the pipeline file is a path, not None"),  # type: ignore[arg-type]
     (lambda: Judge(3), "Judge takes a Pipeline, not 3"),  # type: ignore[arg-type]
     (Judge, "Judge: missing a required argument: 'pipeline'"),  # type: ignore[call-arg]
     (lambda: J().prompt(), "JudgeUnit.prompt: missing a required argument: 'prompt'"),  # type: ignore[call-arg]
-    (lambda: ConversationalUnit(prompt="x"), "ConversationalUnit: missing a required argument: 'role_name'"),  # type: ignore[call-arg]
+    (
+        lambda: ConversationalUnit(prompt="x"),
+        "ConversationalUnit: missing a required argument: 'role_name'",
+    ),  # type: ignore[call-arg]
     (lambda: LikertScale(3), "LikertScale: too many positional arguments"),  # type: ignore[call-arg]
     (lambda: RegexExtractor(fields=["a"]), "`fields` is a mapping, not"),  # type: ignore[arg-type]
     (lambda: PostHocExtractor(3), "a model is a name, a mapping or a list of these, not 3"),  # type: ignore[arg-type]
-    (lambda: MapUnit(lambda o: {"n": 1}, fields=3), "`fields` is a list of names or a mapping of types, not 3"),  # type: ignore[arg-type]
+    (
+        lambda: MapUnit(lambda o: {"n": 1}, fields=3),
+        "`fields` is a list of names or a mapping of types, not 3",
+    ),  # type: ignore[arg-type]
     (lambda: MeanPoolUnit(3), "takes the names of the fields to pool"),
     (lambda: Pipeline("p").graph("png"), "unknown format 'png'"),
 ]
@@ -96,7 +114,10 @@ def test_bad_use_is_refused_where_it_stands(bad: Callable[[], Any], words: str) 
         (JudgeUnit("safety").prompt("J"), "unknown scale 'safety'"),
         (ConversationalUnit("").prompt("J"), "role_name.*must not be empty"),
         (CategoricalJudgeUnit().prompt("J"), "the unit needs `categories`"),
-        (JudgeUnit(ContinuousScale()).prompt("J").extract(ArgmaxScoreExtractor()), "discrete or boolean scale"),
+        (
+            JudgeUnit(ContinuousScale()).prompt("J").extract(ArgmaxScoreExtractor()),
+            "discrete or boolean scale",
+        ),
         (Layer(JudgeUnit().prompt("J"), repeat=0), r"pipeline\[0\]\.repeat: 0: must be >= 1"),
         (Layer(JudgeUnit().prompt("J"), inner="chian"), "did you mean 'chain'"),  # type: ignore[arg-type]
         (CoTUnit().prompt("T") >> MeanPoolUnit(), "can be pooled"),
@@ -109,10 +130,15 @@ def test_what_the_language_refuses_is_refused_with_its_path(unit: Any, words: st
 
 
 def test_all_problems_are_told_at_once() -> None:
-    pipeline = Pipeline("p", model="m") >> JudgeUnit() >> JudgeUnit(name="b").prompt("{previous.nothing}")
+    pipeline = (
+        Pipeline("p", model="m") >> JudgeUnit() >> JudgeUnit(name="b").prompt("{previous.nothing}")
+    )
     with pytest.raises(SpecError) as caught:
         pipeline.validate()
-    assert [problem.path for problem in caught.value.problems] == ["pipeline[0]", "pipeline[1].prompt"]
+    assert [problem.path for problem in caught.value.problems] == [
+        "pipeline[0]",
+        "pipeline[1].prompt",
+    ]
 
 
 def test_an_empty_pipeline_is_refused() -> None:
@@ -121,7 +147,9 @@ def test_an_empty_pipeline_is_refused() -> None:
 
 
 def test_a_pattern_for_several_fields_is_refused() -> None:
-    unit = Unit(response={"a": int, "b": int}).prompt("J").extract(RegexExtractor(pattern="FIRST_INT"))
+    unit = (
+        Unit(response={"a": int, "b": int}).prompt("J").extract(RegexExtractor(pattern="FIRST_INT"))
+    )
     with pytest.raises(SpecError, match="for a response of one field, here are a, b"):
         (Pipeline("p", model="m") >> unit).validate()
 
@@ -170,6 +198,8 @@ def test_a_yaml_text_is_refused_with_line_and_column(tmp_path: Path) -> None:
 
 def test_an_error_of_a_file_s_pipeline_keeps_its_line(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
-    path.write_text("verdict: 1\nname: p\npipeline:\n  - unit: JudgeUnit\n    prompt: '{previous.x}'\n")
+    path.write_text(
+        "verdict: 1\nname: p\npipeline:\n  - unit: JudgeUnit\n    prompt: '{previous.x}'\n"
+    )
     with pytest.raises(SpecError, match=r"p\.yaml:5:13: pipeline\[0\]\.prompt"):
         Pipeline.from_yaml(path).plan(model="m")

@@ -88,12 +88,16 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
         import_unit_types([tmp_path / "gone.py"])
 
 
-def test_an_installed_package_gives_its_unit_types(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_package_gives_its_unit_types(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package = folder / "site"
     info = package / "politeness-1.0.dist-info"
     info.mkdir(parents=True)
     (package / "politeness.py").write_text(CODE, encoding="utf-8")
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: politeness\nVersion: 1.0\n", encoding="utf-8")
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: politeness\nVersion: 1.0\n", encoding="utf-8"
+    )
     (info / "entry_points.txt").write_text(
         "[verdict_cli.units]\nPoliteness = politeness:Politeness\n", encoding="utf-8"
     )
@@ -119,7 +123,9 @@ def test_a_declared_type_builds_on_a_type_written_in_python(folder: Path) -> Non
 
 def test_a_wrong_key_of_a_python_type_is_reported_at_its_line(folder: Path) -> None:
     path = folder / "p.yaml"
-    path.write_text(path.read_text(encoding="utf-8").replace("name: polite}", "promt: x}"), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("name: polite}", "promt: x}"), encoding="utf-8"
+    )
     with pytest.raises(SpecError, match=r"p\.yaml:5:24: pipeline\[0\]\.promt: unknown key 'promt'"):
         PipelineOptions(allow_code=[folder / "polite.py"]).built(path)
 
@@ -182,7 +188,9 @@ def test_hooks_and_keys_of_a_python_type_take_effect_in_a_file(strict: Path) -> 
 
 
 def test_keys_and_hooks_of_a_python_type_are_in_the_fingerprint(strict: Path) -> None:
-    fingerprints = {strict_plan(strict, keys).fingerprint for keys in ("penalty: 2", "penalty: 3", "penalty: 2")}
+    fingerprints = {
+        strict_plan(strict, keys).fingerprint for keys in ("penalty: 2", "penalty: 3", "penalty: 2")
+    }
     changed = HOOKS.replace("Be strict", "Be fair")
     (strict / "strict.py").write_text(changed, encoding="utf-8")
     fingerprints.add(strict_plan(strict, "penalty: 2").fingerprint)
@@ -192,7 +200,9 @@ def test_keys_and_hooks_of_a_python_type_are_in_the_fingerprint(strict: Path) ->
 @pytest.mark.parametrize(
     ("keys", "message"), [("penalty: much", "penalty: expected"), ("fine: 2", "unknown key 'fine'")]
 )
-def test_a_wrong_value_of_an_own_key_is_reported_at_its_line(strict: Path, keys: str, message: str) -> None:
+def test_a_wrong_value_of_an_own_key_is_reported_at_its_line(
+    strict: Path, keys: str, message: str
+) -> None:
     with pytest.raises(SpecError, match=rf"p\.yaml:5:.*{message}"):
         strict_plan(strict, keys)
 
@@ -201,7 +211,11 @@ def test_hooks_and_keys_of_a_python_type_take_effect_in_python(strict: Path) -> 
     kind = import_unit_types([strict / "strict.py"])["Strict"]
 
     def score(**keys: Any) -> Any:
-        return (Pipeline("p", model="baseline/lexical") >> kind(**keys).prompt("Rate")).run({"text": "a"}).score
+        return (
+            (Pipeline("p", model="baseline/lexical") >> kind(**keys).prompt("Rate"))
+            .run({"text": "a"})
+            .score
+        )
 
     assert score(penalty=4) == score() - 3
     with pytest.raises(SpecError, match="penalty: expected"):

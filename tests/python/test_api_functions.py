@@ -27,7 +27,11 @@ from verdict_cli import (
 
 
 def judge(name: str = "judge") -> JudgeUnit:
-    return JudgeUnit(DiscreteScale((1, 5)), name=name, explanation=True).prompt("Judge {source.x}").via("m", retries=2)
+    return (
+        JudgeUnit(DiscreteScale((1, 5)), name=name, explanation=True)
+        .prompt("Judge {source.x}")
+        .via("m", retries=2)
+    )
 
 
 def said(score: int, why: str = "because") -> str:
@@ -35,7 +39,15 @@ def said(score: int, why: str = "because") -> str:
 
 
 def test_propagate_takes_any_of_its_arguments_by_name(recorded: Any) -> None:
-    def passed(*, source: Any, output: Any, response: Any, previous: Any, input: Any, unit: Any) -> Any:  # noqa: A002
+    def passed(
+        *,
+        source: Any,
+        output: Any,
+        response: Any,
+        previous: Any,
+        input: Any,  # noqa: A002
+        unit: Any,
+    ) -> Any:
         return {
             "column": source.x,
             "score": output.score + response["score"],
@@ -47,7 +59,14 @@ def test_propagate_takes_any_of_its_arguments_by_name(recorded: Any) -> None:
 
     pipeline = Pipeline("p") >> judge("first") >> judge("second").propagate(passed)
     judged = pipeline.run({"x": "a"}, replay=recorded(first=said(4, "E4"), second=said(2)))
-    assert dict(judged) == {"column": "a", "score": 4, "before": 4, "named": 4, "why": "E4", "unit": "second"}
+    assert dict(judged) == {
+        "column": "a",
+        "score": 4,
+        "before": 4,
+        "named": 4,
+        "why": "E4",
+        "unit": "second",
+    }
 
 
 def test_what_propagate_gives_is_known_to_the_units_behind_it(recorded: Any) -> None:
@@ -75,19 +94,36 @@ def test_a_function_that_cannot_be_tried_names_its_fields(recorded: Any) -> None
 
 
 def test_a_function_that_names_a_field_which_no_value_has_is_refused() -> None:
-    behind = Pipeline("p") >> Layer(judge(), 2) >> MapUnit(lambda outputs: {"top": max(one.choice for one in outputs)})
-    with pytest.raises(SpecError, match="MapUnit: AttributeError: there is no 'choice' here, only explanation, score"):
+    behind = (
+        Pipeline("p")
+        >> Layer(judge(), 2)
+        >> MapUnit(lambda outputs: {"top": max(one.choice for one in outputs)})
+    )
+    with pytest.raises(
+        SpecError,
+        match="MapUnit: AttributeError: there is no 'choice' here, only explanation, score",
+    ):
         behind.validate()
-    either = MapUnit(lambda outputs: {"top": [getattr(one, "choice", None) or one.score for one in outputs]})
+    either = MapUnit(
+        lambda outputs: {"top": [getattr(one, "choice", None) or one.score for one in outputs]}
+    )
     assert (Pipeline("p") >> Layer(judge(), 2) >> either).validate() == ()
 
 
-@pytest.mark.parametrize("keys", [{"half": "output.explanation / 2"}, {"half": "output.thinking / 2"}])
-def test_an_expression_that_no_value_allows_is_refused_from_python_too(keys: dict[str, str]) -> None:
-    with pytest.raises(SpecError, match=r"`output\.(explanation|thinking)` of type str|no field 'thinking'"):
+@pytest.mark.parametrize(
+    "keys", [{"half": "output.explanation / 2"}, {"half": "output.thinking / 2"}]
+)
+def test_an_expression_that_no_value_allows_is_refused_from_python_too(
+    keys: dict[str, str],
+) -> None:
+    with pytest.raises(
+        SpecError, match=r"`output\.(explanation|thinking)` of type str|no field 'thinking'"
+    ):
         (Pipeline("p") >> judge().propagate(keys)).validate()
     with pytest.raises(SpecError, match="no item has a field 'choice'"):
-        (Pipeline("p") >> judge() >> MapUnit({"top": "outputs | map(attribute='choice') | max"})).validate()
+        (
+            Pipeline("p") >> judge() >> MapUnit({"top": "outputs | map(attribute='choice') | max"})
+        ).validate()
 
 
 def test_a_function_that_raises_fails_the_row_and_asks_no_more(recorded: Any) -> None:
@@ -107,7 +143,9 @@ def test_a_function_must_give_fields(recorded: Any, given: Any) -> None:
 
 
 def test_a_function_that_gives_other_fields_than_foreseen_fails_the_row(recorded: Any) -> None:
-    pipeline = Pipeline("p") >> judge().propagate(lambda output: {"low" if output.score < 3 else "high": 1})
+    pipeline = Pipeline("p") >> judge().propagate(
+        lambda output: {"low" if output.score < 3 else "high": 1}
+    )
     assert pipeline.run({"x": "a"}, replay=recorded(judge=said(5))).high == 1
     with pytest.raises(RowError, match="'high' is missing"):
         pipeline.run({"x": "a"}, replay=recorded(judge=said(1)))
@@ -127,13 +165,21 @@ def test_a_map_is_given_the_outputs_in_order_of_definition(recorded: Any) -> Non
             )
         )
     )
-    judged = pipeline.run({"x": "q"}, replay=recorded(a=said(3, "A"), b=said(1, "B"), c=said(2, "C")))
+    judged = pipeline.run(
+        {"x": "q"}, replay=recorded(a=said(3, "A"), b=said(1, "B"), c=said(2, "C"))
+    )
     assert dict(judged) == {"lowest": 1, "texts": ["A", "B", "C"], "column": "q", "second": 1}
 
 
 def test_a_map_over_skipped_units_is_given_none_in_their_place(recorded: Any) -> None:
-    layer = Layer([JudgeUnit(name="a", on_failure="skip").prompt("A").via("m", retries=0), judge("b")])
-    pipeline = Pipeline("p") >> layer >> MapUnit(lambda outputs: {"there": [one is not None for one in outputs]})
+    layer = Layer(
+        [JudgeUnit(name="a", on_failure="skip").prompt("A").via("m", retries=0), judge("b")]
+    )
+    pipeline = (
+        Pipeline("p")
+        >> layer
+        >> MapUnit(lambda outputs: {"there": [one is not None for one in outputs]})
+    )
     judged = pipeline.run({"x": "q"}, replay=recorded(a="nonsense", b=said(2)))
     assert judged.there == [False, True]
 
@@ -149,10 +195,25 @@ def test_previous_reaches_numbered_units_and_says_when_a_word_is_ambiguous(recor
 
 
 def test_a_map_reads_a_conversation(recorded: Any) -> None:
-    turns = Layer([ConversationalUnit(role).prompt("Speak.") for role in ("A", "B")], inner="chain", outer="last")
-    text = MapUnit(lambda outputs: {"text": " / ".join(f"{t.role}: {t.content}" for t in outputs[0].conversation)})
-    pipeline = Pipeline("p", model="m") >> turns >> text >> JudgeUnit(BooleanScale()).prompt("{previous.text}")
-    replay = recorded({"conversational[0]": "yes", "conversational[1]": "no"}, judge='{"score": true}')
+    turns = Layer(
+        [ConversationalUnit(role).prompt("Speak.") for role in ("A", "B")],
+        inner="chain",
+        outer="last",
+    )
+    text = MapUnit(
+        lambda outputs: {
+            "text": " / ".join(f"{t.role}: {t.content}" for t in outputs[0].conversation)
+        }
+    )
+    pipeline = (
+        Pipeline("p", model="m")
+        >> turns
+        >> text
+        >> JudgeUnit(BooleanScale()).prompt("{previous.text}")
+    )
+    replay = recorded(
+        {"conversational[0]": "yes", "conversational[1]": "no"}, judge='{"score": true}'
+    )
     assert pipeline.run({}, replay=replay).nodes["map"].text == "A: yes / B: no"
 
 
@@ -182,13 +243,19 @@ class Checked(Unit):
         return bool(response.score > 1)
 
     def process(self, response: ResponseSchema, input: InputSchema) -> OutputSchema:  # noqa: A002
-        assert isinstance(response, Checked.ResponseSchema) and isinstance(input, Checked.InputSchema)
+        assert isinstance(response, Checked.ResponseSchema) and isinstance(
+            input, Checked.InputSchema
+        )
         return self.OutputSchema(doubled=response.double, of=input.text)
 
 
 def test_a_response_that_validate_refuses_is_asked_again(recorded: Any) -> None:
     pipeline = Pipeline("p", model={"name": "m", "retries": 2}) >> Checked()
-    replies = ['{"score": 5, "tone": "harsh"}', '{"score": 1, "tone": "kind"}', '{"score": 4, "tone": "kind"}']
+    replies = [
+        '{"score": 5, "tone": "harsh"}',
+        '{"score": 1, "tone": "kind"}',
+        '{"score": 4, "tone": "kind"}',
+    ]
     judged = pipeline.run({"text": "this"}, replay=recorded(checked=replies))
     assert dict(judged) == {"doubled": 8, "of": "this"}
     failures = [(call.failure, call.error) for call in judged.calls]
@@ -206,9 +273,15 @@ def test_a_custom_unit_stands_among_built_in_ones(recorded: Any) -> None:
         >> Checked().propagate(lambda output: Schema.of(score=output.doubled))
         >> MeanPoolUnit("score")
     )
-    judged = pipeline.run({}, replay=recorded(cot="a thought", checked='{"score": 4, "tone": "kind"}'))
+    judged = pipeline.run(
+        {}, replay=recorded(cot="a thought", checked='{"score": 4, "tone": "kind"}')
+    )
     assert judged.score == 8
-    assert [node["unit"] for node in pipeline.graph("json")["nodes"]] == ["CoTUnit", "Unit", "MeanPoolUnit"]
+    assert [node["unit"] for node in pipeline.graph("json")["nodes"]] == [
+        "CoTUnit",
+        "Unit",
+        "MeanPoolUnit",
+    ]
 
 
 def test_what_process_gives_is_checked_against_the_output_schema(recorded: Any) -> None:
@@ -233,7 +306,9 @@ def test_an_output_schema_alone_leaves_fields_out(recorded: Any) -> None:
             score: int
 
     pipeline = Pipeline("p", model="m") >> Short()
-    assert dict(pipeline.run({}, replay=recorded(short='{"why": "so", "score": 3}'))) == {"score": 3}
+    assert dict(pipeline.run({}, replay=recorded(short='{"why": "so", "score": 3}'))) == {
+        "score": 3
+    }
     assert Pipeline.from_yaml(pipeline.to_yaml()).fingerprint == pipeline.fingerprint
 
 
@@ -243,7 +318,9 @@ def test_an_output_with_unknown_fields_fails_the_row_and_not_the_run(recorded: A
             return self.OutputSchema(double=1, of="x")
 
     pipeline = Pipeline("p", model="m") >> Typo()
-    table = pipeline.run_dataset([{"text": "a"}], replay=recorded(typo='{"score": 4, "tone": "kind"}'))
+    table = pipeline.run_dataset(
+        [{"text": "a"}], replay=recorded(typo='{"score": 4, "tone": "kind"}')
+    )
     assert table["failure.kind"].tolist() == ["expression"]
     assert "has no field 'double'" in table["failure.message"][0]
 
@@ -259,7 +336,11 @@ def test_an_error_of_the_package_raised_in_a_function_fails_the_row(recorded: An
 
 def test_fields_come_before_the_methods_of_a_mapping(recorded: Any) -> None:
     spelled = judge().propagate(items="output.score", values="1", of="2")
-    pipeline = Pipeline("p") >> spelled >> MapUnit(lambda outputs: Schema.of(keys=outputs[0].items + outputs[0].values))
+    pipeline = (
+        Pipeline("p")
+        >> spelled
+        >> MapUnit(lambda outputs: Schema.of(keys=outputs[0].items + outputs[0].values))
+    )
     judged = pipeline.run({"x": "a"}, replay=recorded(judge=said(4)))
     assert judged.keys == 5 and repr(judged) == "Judged(keys=5)" and judged["keys"] == 5
     assert judged.nodes["judge"].of == 2
@@ -281,7 +362,10 @@ def test_a_judge_is_subclassed_too(recorded: Any) -> None:
 
 
 def test_a_pinned_function_that_reads_the_row_is_refused() -> None:
-    pipeline = Pipeline("p", model="m") >> CoTUnit().prompt("Think").propagate(lambda source: {"a": source.x}).pin()
+    pipeline = (
+        Pipeline("p", model="m")
+        >> CoTUnit().prompt("Think").propagate(lambda source: {"a": source.x}).pin()
+    )
     with pytest.raises(SpecError, match="a pinned unit runs once"):
         pipeline.validate()
 
@@ -298,7 +382,9 @@ def test_a_unit_with_a_function_has_no_yaml_form() -> None:
 
 def test_the_source_of_a_function_and_what_it_closes_over_stand_in_the_fingerprint() -> None:
     def made(bound: int) -> str:
-        return (Pipeline("p") >> judge().propagate(lambda output: Schema.of(high=output.score > bound))).fingerprint
+        return (
+            Pipeline("p") >> judge().propagate(lambda output: Schema.of(high=output.score > bound))
+        ).fingerprint
 
     assert made(3) == made(3) != made(4)
 
@@ -321,12 +407,17 @@ def test_two_lambdas_on_one_line_are_two_functions() -> None:
     # fmt: off
     one, two = (lambda output: {"s": output.score}), (lambda output: {"s": output.score * 2, "é": 1})
     # fmt: on
-    prints = [(Pipeline("p", model="m") >> judge().propagate(each)).fingerprint for each in (one, two, one)]
+    prints = [
+        (Pipeline("p", model="m") >> judge().propagate(each)).fingerprint
+        for each in (one, two, one)
+    ]
     assert prints[0] == prints[2] != prints[1]
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_functions_without_source_are_never_taken_for_one_another(kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functions_without_source_are_never_taken_for_one_another(
+    kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if kept:  # as `python -c` does from Python 3.13 on
         monkeypatch.setitem(linecache.cache, "<string>", (1, None, ["import this\n"], "<string>"))
 
@@ -372,7 +463,11 @@ def test_a_map_names_its_argument_as_it_likes(recorded: Any) -> None:
 
 @pytest.mark.parametrize(
     ("function", "words"),
-    [(lambda judges, others: 1, "others"), (lambda outputs, judges: 1, "judges"), (lambda source, judges: 1, "judges")],
+    [
+        (lambda judges, others: 1, "others"),
+        (lambda outputs, judges: 1, "judges"),
+        (lambda source, judges: 1, "judges"),
+    ],
 )
 def test_other_arguments_of_a_map_have_their_names(function: Any, words: str) -> None:
     with pytest.raises(UsageError, match=words):
@@ -388,5 +483,9 @@ def test_a_lambda_may_begin_on_the_line_that_closes_a_prompt(recorded: Any) -> N
     Judge {source.x}
 """), repeat=1) >> MapUnit(lambda judges: Schema.of(total=judges[0].score))
     # fmt: on
-    assert dict((Pipeline("p") >> one).run({"x": "a"}, replay=recorded(judge=said(4)))) == {"score": 1}
-    assert dict((Pipeline("p") >> layer).run({"x": "a"}, replay=recorded(other=said(4)))) == {"total": 4}
+    assert dict((Pipeline("p") >> one).run({"x": "a"}, replay=recorded(judge=said(4)))) == {
+        "score": 1
+    }
+    assert dict((Pipeline("p") >> layer).run({"x": "a"}, replay=recorded(other=said(4)))) == {
+        "total": 4
+    }

@@ -62,15 +62,27 @@ def test_one_block_in_two_pipelines_changes_neither() -> None:
 
 def test_one_block_twice_in_a_pipeline_is_two_copies() -> None:
     block = CoTUnit().prompt("Think of {source.x}") >> JudgeUnit().prompt("{previous.thinking}")
-    graph = (Pipeline("p", model="m") >> Layer([block, block]) >> MeanPoolUnit("score")).graph("json")
-    assert [node["id"] for node in graph["nodes"]] == ["cot[0]", "judge[0]", "cot[1]", "judge[1]", "mean_pool"]
+    graph = (Pipeline("p", model="m") >> Layer([block, block]) >> MeanPoolUnit("score")).graph(
+        "json"
+    )
+    assert [node["id"] for node in graph["nodes"]] == [
+        "cot[0]",
+        "judge[0]",
+        "cot[1]",
+        "judge[1]",
+        "mean_pool",
+    ]
 
 
 def test_chaining_makes_one_block_whatever_the_brackets() -> None:
     a, b, c = (CoTUnit(name=name).prompt("T") for name in "abc")
     left = Pipeline("p", model="m") >> ((a >> b) >> c)
     right = Pipeline("p", model="m") >> (a >> (b >> c))
-    assert left.fingerprint == right.fingerprint == (Pipeline("p", model="m") >> a >> b >> c).fingerprint
+    assert (
+        left.fingerprint
+        == right.fingerprint
+        == (Pipeline("p", model="m") >> a >> b >> c).fingerprint
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,7 +114,9 @@ def test_a_unit_of_ones_own_may_have_settings_of_its_own() -> None:
             assert response.score >= self.least
 
     low, high = Bounded(1).prompt("J"), Bounded(4).prompt("J")
-    assert (Pipeline("p", model="m") >> low).fingerprint != (Pipeline("p", model="m") >> high).fingerprint
+    assert (Pipeline("p", model="m") >> low).fingerprint != (
+        Pipeline("p", model="m") >> high
+    ).fingerprint
     assert low.via("x").least == 1
 
 

@@ -19,7 +19,10 @@ HEAVY = ("litellm", "pandas", "pyarrow", "scipy", "sklearn", "numpy", "aiohttp")
 def loaded(code: str) -> set[str]:
     """The modules that a fresh interpreter has after the code."""
     done = subprocess.run(
-        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return set(done.stdout.split())
 
@@ -51,7 +54,11 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_type_checkers_know_every_exported_name_from_its_own_module() -> None:
     module = ast.parse(Path(verdict_cli.__file__).read_text(encoding="utf-8"))
-    (block,) = (node for node in module.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+    (block,) = (
+        node
+        for node in module.body
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    )
     typed = {
         str(alias.asname): str(line.module)
         for line in block.body
@@ -65,4 +72,7 @@ def test_type_checkers_know_every_exported_name_from_its_own_module() -> None:
 
 def test_a_registered_unit_is_exported_under_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TYPES._built_in, "ChecklistUnit", "judges.JudgeUnit")  # type: ignore[index]
-    assert "ChecklistUnit" in verdict_cli.__all__ and verdict_cli.ChecklistUnit is verdict_cli.JudgeUnit
+    assert (
+        "ChecklistUnit" in verdict_cli.__all__
+        and verdict_cli.ChecklistUnit is verdict_cli.JudgeUnit
+    )

@@ -86,18 +86,34 @@ def test_rewards_come_in_the_order_of_the_rows() -> None:
 @pytest.mark.parametrize(
     ("pipeline", "text"),
     [
-        (Pipeline("p") >> JudgeUnit(DiscreteScale(["bad", "good"], scores={"bad": -1, "good": 1})), None),
         (
             Pipeline("p")
-            >> JudgeUnit(DiscreteScale((1, 5))).prompt("{source.a} {source.b}").extract(TokenProbabilityExtractor()),
+            >> JudgeUnit(DiscreteScale(["bad", "good"], scores={"bad": -1, "good": 1})),
             None,
         ),
-        (Pipeline("p") >> Layer(JudgeUnit().prompt("{source.a}"), 3) >> MeanVariancePoolUnit("score"), None),
-        (Pipeline("p") >> Layer(JudgeUnit().prompt("{source.a}"), 2), "nodes['judge[1]'].score / 5"),
+        (
+            Pipeline("p")
+            >> JudgeUnit(DiscreteScale((1, 5)))
+            .prompt("{source.a} {source.b}")
+            .extract(TokenProbabilityExtractor()),
+            None,
+        ),
+        (
+            Pipeline("p")
+            >> Layer(JudgeUnit().prompt("{source.a}"), 3)
+            >> MeanVariancePoolUnit("score"),
+            None,
+        ),
+        (
+            Pipeline("p") >> Layer(JudgeUnit().prompt("{source.a}"), 2),
+            "nodes['judge[1]'].score / 5",
+        ),
     ],
     ids=["scores", "expectation", "mean", "expression"],
 )
-def test_the_reward_is_the_number_that_the_last_step_means(pipeline: Pipeline, text: str | None) -> None:
+def test_the_reward_is_the_number_that_the_last_step_means(
+    pipeline: Pipeline, text: str | None
+) -> None:
     first = pipeline.steps[0]
     if isinstance(first, JudgeUnit) and text is None and "prompt" not in repr(first):
         pipeline = Pipeline("p") >> first.prompt("Is {source.a} about {source.b}?")
@@ -108,7 +124,9 @@ def test_the_reward_is_the_number_that_the_last_step_means(pipeline: Pipeline, t
             if text is not None:
                 assert found == judged["judge[1]"].score / 5
             elif "distribution" in judged:
-                assert found == pytest.approx(sum(k * v for k, v in dict(judged["distribution"]).items()))
+                assert found == pytest.approx(
+                    sum(k * v for k, v in dict(judged["distribution"]).items())
+                )
             elif "mean" in judged:
                 assert found == judged.mean
             else:
@@ -117,8 +135,12 @@ def test_the_reward_is_the_number_that_the_last_step_means(pipeline: Pipeline, t
 
 def test_a_pipeline_without_a_number_names_the_way_out() -> None:
     with (
-        Judge(Pipeline("p", model="baseline/lexical") >> Layer(JudgeUnit().prompt("J {source.a}"), 2)) as judge,
-        pytest.raises(UsageError, match=r"(?s)the last step has 2 units.*\n.*nodes\['judge\[0\]'\]\.score"),
+        Judge(
+            Pipeline("p", model="baseline/lexical") >> Layer(JudgeUnit().prompt("J {source.a}"), 2)
+        ) as judge,
+        pytest.raises(
+            UsageError, match=r"(?s)the last step has 2 units.*\n.*nodes\['judge\[0\]'\]\.score"
+        ),
     ):
         judge.reward([{"a": "x"}])
     with pytest.raises(UsageError, match=r"the reward `output\.scor`: output has no field 'scor'"):
@@ -126,7 +148,9 @@ def test_a_pipeline_without_a_number_names_the_way_out() -> None:
 
 
 def test_a_failed_row_raises_or_is_not_a_number(recorded: Any) -> None:
-    pipeline = Pipeline("p", model={"name": "m", "retries": 0}) >> JudgeUnit().prompt("J {source.a}")
+    pipeline = Pipeline("p", model={"name": "m", "retries": 0}) >> JudgeUnit().prompt(
+        "J {source.a}"
+    )
     rows: list[dict[str, Any]] = [{"a": "x"}] * 3
     replay = recorded(rows=[{"judge": '{"score": 4}'}, {"judge": "mud"}, {"judge": '{"score": 2}'}])
     with Judge(pipeline, replay=replay) as judge:
@@ -155,10 +179,15 @@ def test_a_closed_judge_says_so_and_leaves_no_thread() -> None:
     assert len(alive()) == before
 
 
-def test_closing_ends_calls_that_are_going_on(loopback: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_ends_calls_that_are_going_on(
+    loopback: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     url = loopback.start("--latency-ms", "20000")
-    judge = Judge(Pipeline("p", model={"name": "openai/m", "api_base": url}) >> JudgeUnit().prompt("J {source.a}"))
+    judge = Judge(
+        Pipeline("p", model={"name": "openai/m", "api_base": url})
+        >> JudgeUnit().prompt("J {source.a}")
+    )
     with ThreadPoolExecutor(1) as threads:
         going = threads.submit(judge, {"a": "x"})
         while not judge._open_background()._session:
@@ -199,7 +228,9 @@ def test_the_budget_ends_the_judging(loopback: Any, monkeypatch: pytest.MonkeyPa
         "api_base": loopback.url,
         "cost": {"input_per_million": 1e6, "output_per_million": 1e6},
     }
-    unit = JudgeUnit().prompt("J {source.a}").extract(RegexExtractor(pattern=RegexExtractor.FIRST_INT))
+    unit = (
+        JudgeUnit().prompt("J {source.a}").extract(RegexExtractor(pattern=RegexExtractor.FIRST_INT))
+    )
     with Judge(Pipeline("p", model=model) >> unit, budget=0.5) as judge, pytest.raises(BudgetError):
         for _ in range(20):
             judge({"a": "x"})

@@ -52,7 +52,9 @@ def test_one_row_gives_the_last_output() -> None:
 
 
 def test_several_last_units_are_found_by_id() -> None:
-    judged = (Pipeline("p", model="baseline/lexical") >> Layer(JudgeUnit().prompt("J {source.a}"), 2)).run({"a": "x"})
+    judged = (
+        Pipeline("p", model="baseline/lexical") >> Layer(JudgeUnit().prompt("J {source.a}"), 2)
+    ).run({"a": "x"})
     assert list(judged) == ["judge[0]", "judge[1]"] and judged["judge[1]"].score in range(1, 6)
 
 
@@ -85,10 +87,17 @@ def test_the_model_of_a_run_stands_in_for_the_pipelines() -> None:
         ([], Rejected, "not-recorded"),
     ],
 )
-def test_a_row_that_fails_raises_its_failure(recorded: Any, reply: Any, error: Any, failure: str) -> None:
+def test_a_row_that_fails_raises_its_failure(
+    recorded: Any, reply: Any, error: Any, failure: str
+) -> None:
     pipeline = Pipeline("p") >> JudgeUnit().prompt("J").via("m", retries=0)
     with pytest.raises(error, match=r"^judge: ") as caught:
-        pipeline.run({}, replay=recorded(judge=reply, other="x") if reply else recorded(rows=[{}, {"judge": "1"}]))
+        pipeline.run(
+            {},
+            replay=recorded(judge=reply, other="x")
+            if reply
+            else recorded(rows=[{}, {"judge": "1"}]),
+        )
     assert caught.value.failure == failure
 
 
@@ -110,7 +119,9 @@ def test_columns_and_types_of_the_dataset_section_count_for_one_row_too() -> Non
         pipeline.run({"prompt": "who", "n": "three", "key": "k1"})
 
 
-def test_a_model_that_cannot_answer_is_refused_before_any_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_cannot_answer_is_refused_before_any_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(Refused, match=r"judge\[0\]: "):
         jury("gpt-4o-mini").run(ROWS[0])
@@ -119,10 +130,19 @@ def test_a_model_that_cannot_answer_is_refused_before_any_call(monkeypatch: pyte
 def test_a_table_is_the_same_from_a_frame_a_list_and_a_file(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    tables = [jury().run_dataset(data) for data in (pandas.DataFrame(ROWS), ROWS, path, str(path), iter(ROWS))]
+    tables = [
+        jury().run_dataset(data)
+        for data in (pandas.DataFrame(ROWS), ROWS, path, str(path), iter(ROWS))
+    ]
     first = tables[0]
     assert list(first.columns)[:3] == ["row", "id", "status"]
-    assert {"source.a", "judge[0].score", "judge[1].score", "mean_pool.score", "output.score"} <= set(first.columns)
+    assert {
+        "source.a",
+        "judge[0].score",
+        "judge[1].score",
+        "mean_pool.score",
+        "output.score",
+    } <= set(first.columns)
     assert first["source.a"].tolist() == [row["a"] for row in ROWS]
     for table in tables[1:]:
         pandas.testing.assert_frame_equal(table, first)
@@ -133,7 +153,9 @@ def test_missing_values_and_times_of_a_frame_are_read(recorded: Any) -> None:
     frame = pandas.DataFrame(
         {"a": ["x", None], "n": [1.5, float("nan")], "t": pandas.to_datetime(["2024-01-02", None])}
     )
-    pipeline = Pipeline("p", model="baseline/lexical") >> JudgeUnit(BooleanScale()).prompt("J {source.t}")
+    pipeline = Pipeline("p", model="baseline/lexical") >> JudgeUnit(BooleanScale()).prompt(
+        "J {source.t}"
+    )
     table = pipeline.run_dataset(frame)
     assert table["source.a"].tolist()[1] is None or pandas.isna(table["source.a"].tolist()[1])
     assert str(table["source.t"][0]).startswith("2024-01-02")
@@ -145,7 +167,9 @@ def test_only_the_first_rows_are_taken() -> None:
 
 def test_a_failed_row_stays_in_the_table(recorded: Any) -> None:
     pipeline = Pipeline("p") >> JudgeUnit().prompt("J {source.a}").via("m", retries=0)
-    table = pipeline.run_dataset(ROWS, replay=recorded(rows=[{"judge": '{"score": 4}'}, {"judge": "nonsense"}]))
+    table = pipeline.run_dataset(
+        ROWS, replay=recorded(rows=[{"judge": '{"score": 4}'}, {"judge": "nonsense"}])
+    )
     assert table["status"].tolist() == ["ok", "failed"]
     assert table["output.score"][0] == 4 and table["failure.kind"][1] == "unreadable"
 
@@ -153,7 +177,9 @@ def test_a_failed_row_stays_in_the_table(recorded: Any) -> None:
 def test_the_directory_of_a_run_is_kept_and_gone_on_with(tmp_path: Path) -> None:
     out = tmp_path / "run"
     table = jury().run_dataset(ROWS, out=out)
-    assert {"results.parquet", "calls.parquet", "run.json", "spec.yaml"} <= {path.name for path in out.iterdir()}
+    assert {"results.parquet", "calls.parquet", "run.json", "spec.yaml"} <= {
+        path.name for path in out.iterdir()
+    }
     assert Pipeline.from_yaml(out / "spec.yaml").fingerprint == jury().fingerprint
     pandas.testing.assert_frame_equal(jury().run_dataset(ROWS, out=out), table)
     with pytest.raises(JournalError, match="another pipeline"):
@@ -179,15 +205,21 @@ def test_a_kept_run_has_the_report_and_the_gates_of_verdict_run(tmp_path: Path) 
     rows = [{**row, "label": not place} for place, row in enumerate(ROWS)]
     (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     Pipeline.from_yaml(config).run_dataset(rows, tmp_path / "python")
-    CliRunner().invoke(app, ["run", str(config), str(tmp_path / "rows.jsonl"), "--out", str(tmp_path / "command")])
+    CliRunner().invoke(
+        app, ["run", str(config), str(tmp_path / "rows.jsonl"), "--out", str(tmp_path / "command")]
+    )
     names = [{path.name for path in (tmp_path / each).iterdir()} for each in ("python", "command")]
     assert names[0] == names[1] >= {"report.html", "report.md", "report.json", "junit.xml"}
-    made, given = (json.loads((tmp_path / each / "report.json").read_text()) for each in ("python", "command"))
+    made, given = (
+        json.loads((tmp_path / each / "report.json").read_text()) for each in ("python", "command")
+    )
     assert made["gates"] == given["gates"] and len(made["gates"]) == 3
     assert made["evaluations"] == given["evaluations"]
 
 
-def test_a_run_with_a_function_is_gone_on_with_only_when_its_source_is_known(tmp_path: Path) -> None:
+def test_a_run_with_a_function_is_gone_on_with_only_when_its_source_is_known(
+    tmp_path: Path,
+) -> None:
     known = jury() >> MapUnit(lambda outputs: {"score": outputs[0].score})
     table = known.run_dataset(ROWS, out=tmp_path / "known")
     pandas.testing.assert_frame_equal(known.run_dataset(ROWS, out=tmp_path / "known"), table)
@@ -222,7 +254,10 @@ def test_a_kept_run_is_asked_again_for_what_failed(
     first = pipeline.run_dataset(ROWS, tmp_path / "run", model=broken)
     assert list(first["status"]) == ["failed", "failed"]
     works = {**broken, "api_base": loopback.url}
-    assert list(pipeline.run_dataset(ROWS, tmp_path / "run", model=works)["status"]) == ["failed", "failed"]
+    assert list(pipeline.run_dataset(ROWS, tmp_path / "run", model=works)["status"]) == [
+        "failed",
+        "failed",
+    ]
     again = pipeline.run_dataset(ROWS, tmp_path / "run", model=works, retry_failed=True)
     assert list(again["status"]) == ["ok", "ok"]
     with pytest.raises(UsageError, match="give its `out`"):
@@ -234,7 +269,9 @@ def test_replies_are_shared_between_runs_where_that_is_asked_for(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     model = {"name": "openai/m", "api_base": loopback.url}
-    pipeline = Pipeline("p", model=model) >> JudgeUnit(BooleanScale()).prompt("Is {source.a} right?")
+    pipeline = Pipeline("p", model=model) >> JudgeUnit(BooleanScale()).prompt(
+        "Is {source.a} right?"
+    )
 
     async def within() -> Any:
         return pipeline.run_dataset(ROWS, cache=True)
@@ -246,10 +283,14 @@ def test_replies_are_shared_between_runs_where_that_is_asked_for(
         assert not fresh(ROWS[0]).calls[0].reply.cached
 
 
-def test_run_dataset_without_pandas_says_so_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_dataset_without_pandas_says_so_before_anything_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("verdict_cli.run.load_run.find_spec", lambda name: None)
     with pytest.raises(UsageError, match="pandas is not installed") as told:
-        (Pipeline("p", model="baseline/lexical") >> JudgeUnit().prompt("{source.a}")).run_dataset("gone.csv")
+        (Pipeline("p", model="baseline/lexical") >> JudgeUnit().prompt("{source.a}")).run_dataset(
+            "gone.csv"
+        )
     assert ".[pandas]" in told.value.hint
 
 
@@ -283,6 +324,10 @@ for _ in range(5 if sys.argv[1] == "threads" else 0):
 def test_threads_that_end_leave_a_client_that_others_can_use(kind: str) -> None:
     command = [sys.executable, "-c", IN_THREADS, kind]
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "OPENAI_API_KEY": "sk-none"}
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OPENAI_API_KEY": "sk-none"},
     )
     assert (done.returncode, done.stdout.split()) == (0, ["Retryable"] * 5), done.stderr[-2000:]

@@ -51,7 +51,9 @@ def from_file(path: Path) -> str:
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, id=path.stem, marks=[needs("rank")] if path.stem.startswith("arena") else [])
+        pytest.param(
+            path, id=path.stem, marks=[needs("rank")] if path.stem.startswith("arena") else []
+        )
         for path in sorted(CONFIGS.glob("*.yaml"))
     ],
 )
@@ -67,7 +69,11 @@ def test_xstest_written_in_python_is_the_file() -> None:
     cot, layer = file.pipeline[0].prompt_key, file.pipeline[1].layer[0].prompt_key  # type: ignore[union-attr]
     safety = DiscreteScale(["unsafe", "safe"], scores={"unsafe": 0, "safe": 1})
     pipeline = (
-        Pipeline("XSTest", model="gpt-4o-mini", dataset={"id": "id", "schema": {"label": {"enum": ["unsafe", "safe"]}}})
+        Pipeline(
+            "XSTest",
+            model="gpt-4o-mini",
+            dataset={"id": "id", "schema": {"label": {"enum": ["unsafe", "safe"]}}},
+        )
         >> CoTUnit().prompt(cot)
         >> Layer(JudgeUnit(safety, scale_instructions=False).prompt(layer), repeat=2)
         >> MeanPoolUnit("score")
@@ -131,7 +137,9 @@ pipeline:
   - {unit: MeanPoolUnit, field: score}
 """)
     judge = JudgeUnit(LikertScale()).via("gpt-4o-mini").prompt("Judge {source.x}")
-    assert (Pipeline("jury") >> Layer([judge, judge]) >> MeanPoolUnit("score")).fingerprint == named.fingerprint
+    assert (
+        Pipeline("jury") >> Layer([judge, judge]) >> MeanPoolUnit("score")
+    ).fingerprint == named.fingerprint
 
 
 @pytest.mark.parametrize(
@@ -157,7 +165,9 @@ pipeline:
 )
 def test_whatever_is_asked_otherwise_has_another_fingerprint(unit: JudgeUnit) -> None:
     plain = Pipeline("p", model="gpt-4o-mini") >> JudgeUnit().prompt("Judge {source.x}")
-    assert (Pipeline("p", model="gpt-4o-mini") >> unit.prompt("Judge {source.x}")).fingerprint != plain.fingerprint
+    assert (
+        Pipeline("p", model="gpt-4o-mini") >> unit.prompt("Judge {source.x}")
+    ).fingerprint != plain.fingerprint
 
 
 def test_every_unit_written_as_yaml_loads_as_the_same_pipeline() -> None:
@@ -174,7 +184,9 @@ def test_every_unit_written_as_yaml_loads_as_the_same_pipeline() -> None:
         Pipeline("a", model=[{"name": "m", "retries": 1}, "n"], description='Says: "hi".')
         >> JudgeUnit().prompt("J {source.x}"),
         Pipeline("b", model="m") >> CoTUnit().prompt("T").pin() >> Verifier(),
-        Pipeline("c", model="m") >> CategoricalJudgeUnit(["yes", "no"]).prompt("C") >> ModePoolUnit(),
+        Pipeline("c", model="m")
+        >> CategoricalJudgeUnit(["yes", "no"]).prompt("C")
+        >> ModePoolUnit(),
         Pipeline("d", model="m")
         >> PairwiseJudgeUnit(options=["source.a", "source.b"], positions="both", original=True),
         Pipeline("e", model="m") >> BestOfKJudgeUnit(4, shuffle=True),
@@ -182,18 +194,24 @@ def test_every_unit_written_as_yaml_loads_as_the_same_pipeline() -> None:
         Pipeline("g", model="m") >> RubricUnit(["short", "true"]).prompt("{source.x}"),
         Pipeline("h", model="m") >> RubricUnit(n=3).prompt("{source.x}"),
         Pipeline("i", model="m") >> ArgumentUnit("for", "answer A").prompt("{source.x}"),
-        Pipeline("j", model="m") >> DebateUnit("Pro", "A is right", number=True).prompt("{source.x}").stream(),
+        Pipeline("j", model="m")
+        >> DebateUnit("Pro", "A is right", number=True).prompt("{source.x}").stream(),
         Pipeline("k", model="m")
         >> Layer(JudgeUnit().prompt("J"), models=["a", {"name": "b", "temperature": 0}])
         >> MaxPoolUnit("score", quorum=2),
-        Pipeline("l", model="m") >> Layer(JudgeUnit().prompt("J"), 3) >> MedianFilterUnit(["score"]),
-        Pipeline("m", model="m") >> Layer(JudgeUnit().prompt("J"), 3) >> MeanVariancePoolUnit("score"),
+        Pipeline("l", model="m")
+        >> Layer(JudgeUnit().prompt("J"), 3)
+        >> MedianFilterUnit(["score"]),
+        Pipeline("m", model="m")
+        >> Layer(JudgeUnit().prompt("J"), 3)
+        >> MeanVariancePoolUnit("score"),
         Pipeline("n", model="m")
         >> Layer(JudgeUnit().prompt("J"), 3)
         >> MapUnit({"top": "outputs | map(attribute='score') | max"}),
         Pipeline("o", model="m")
         >> Block([CoTUnit().prompt("T"), JudgeUnit().prompt("{previous.thinking}")]).via("z").pin(),
-        Pipeline("q", model="m") >> JudgeUnit().prompt(Prompt.from_jinja("{% if source.x %}J{% endif %}")),
+        Pipeline("q", model="m")
+        >> JudgeUnit().prompt(Prompt.from_jinja("{% if source.x %}J{% endif %}")),
         Pipeline("r", model="m", gates=[{"metric": "run.cost_usd", "max": 5}])
         >> JudgeUnit(name="s", validate=["response.score > 1"]).prompt("J"),
     ]
@@ -205,7 +223,9 @@ def test_every_unit_written_as_yaml_loads_as_the_same_pipeline() -> None:
 
 def test_a_prompt_file_is_written_into_the_yaml(tmp_path: Path) -> None:
     (tmp_path / "judge.md").write_text("Judge this:\n{source.x}\n")
-    pipeline = Pipeline("p", model="m") >> JudgeUnit().prompt(Prompt.from_file(tmp_path / "judge.md"))
+    pipeline = Pipeline("p", model="m") >> JudgeUnit().prompt(
+        Prompt.from_file(tmp_path / "judge.md")
+    )
     inline = Pipeline("p", model="m") >> JudgeUnit().prompt("Judge this:\n{source.x}")
     assert pipeline.fingerprint == inline.fingerprint
     assert str(tmp_path) not in pipeline.to_yaml() and "Judge this:" in pipeline.to_yaml()

@@ -17,7 +17,9 @@ import verdict_cli
 def blocks(shared: Path, seed: str, fence: str) -> list[str]:
     """The fenced code blocks of a seed that hold Python."""
     (path,) = (shared / "seeds").glob(f"{seed}_*.txt")
-    found = re.findall(rf"^{fence}\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    found = re.findall(
+        rf"^{fence}\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
     return [block for block in found if "Unit" in block]
 
 
@@ -26,9 +28,13 @@ def run_block(block: str, **names: Any) -> tuple[Any, dict[str, Any]]:
     tree = ast.parse(re.sub(r"^from verdict.*\n", "", block, flags=re.MULTILINE))
     last = tree.body[-1]
     if isinstance(last, ast.Expr):
-        tree.body[-1] = ast.copy_location(ast.Assign([ast.Name("made", ast.Store())], last.value), last)
+        tree.body[-1] = ast.copy_location(
+            ast.Assign([ast.Name("made", ast.Store())], last.value), last
+        )
         ast.fix_missing_locations(tree)
-    space: dict[str, Any] = {name: getattr(verdict_cli, name) for name in verdict_cli.__all__} | names
+    space: dict[str, Any] = {
+        name: getattr(verdict_cli, name) for name in verdict_cli.__all__
+    } | names
     exec(compile(tree, "a seed", "exec"), space)
     return space.get("made", space.get("pipeline")), space
 
@@ -40,7 +46,10 @@ def test_the_debate_of_figure_4_runs(shared: Path, recorded: Any) -> None:
     turns = {f"conversational[{place}]": f"turn {place}" for place in range(6)}
     judged = pipeline.run({}, model="gpt-4o", replay=recorded(turns, judge='{"score": true}'))
     assert judged.score is True
-    assert [turn["role"] for turn in judged.nodes["conversational[5]"].conversation] == ["Proponent", "Opponent"] * 3
+    assert [turn["role"] for turn in judged.nodes["conversational[5]"].conversation] == [
+        "Proponent",
+        "Opponent",
+    ] * 3
     (asked,) = (call.request for call in judged.calls if call.request.node == "judge")
     assert "<Opponent>\nturn 5\n</Opponent>" in asked.messages[0].content
 
@@ -48,16 +57,26 @@ def test_the_debate_of_figure_4_runs(shared: Path, recorded: Any) -> None:
 def test_the_g_eval_of_figure_5_runs(shared: Path, recorded: Any) -> None:
     _, geval = blocks(shared, "000", "```")
     pipeline, _ = run_block(
-        geval, TASK="Rate the summary.", criteria_name="Coherence", criteria_description="it hangs together"
+        geval,
+        TASK="Rate the summary.",
+        criteria_name="Coherence",
+        criteria_description="it hangs together",
     )
-    alternatives = [{"token": "4", "logprob": -0.6931471805599453}, {"token": "5", "logprob": -0.6931471805599453}]
+    alternatives = [
+        {"token": "4", "logprob": -0.6931471805599453},
+        {"token": "5", "logprob": -0.6931471805599453},
+    ]
     judges = {f"judge[{place}]": {"reply": "4", "logprobs": [alternatives]} for place in range(5)}
-    thoughts = {f"cot[{place}]": {"row": -1, "id": "pinned", "reply": f"steps {place}"} for place in range(5)}
+    thoughts = {
+        f"cot[{place}]": {"row": -1, "id": "pinned", "reply": f"steps {place}"}
+        for place in range(5)
+    }
     replay = recorded(judges)
     replay.write_text(
         replay.read_text()
         + "".join(
-            json.dumps({"id": "pinned", "unit": unit, "reply": said["reply"]}) + "\n" for unit, said in thoughts.items()
+            json.dumps({"id": "pinned", "unit": unit, "reply": said["reply"]}) + "\n"
+            for unit, said in thoughts.items()
         )
     )
     judged = pipeline.run({"source": "A long text.", "summary": "A text."}, replay=replay)
@@ -67,7 +86,11 @@ def test_the_g_eval_of_figure_5_runs(shared: Path, recorded: Any) -> None:
     assert "steps 3" in prompts["judge[3]"] and "A long text." in prompts["judge[3]"]
     models = {call.request.node.partition("[")[0]: call.request.model for call in judged.calls}
     assert (models["cot"].name, models["cot"].temperature) == ("gpt-4o", 0.6)
-    assert (models["judge"].name, models["judge"].temperature, models["judge"].retries) == ("gpt-4o-mini", 0.0, 3)
+    assert (models["judge"].name, models["judge"].temperature, models["judge"].retries) == (
+        "gpt-4o-mini",
+        0.0,
+        3,
+    )
 
 
 def test_the_first_block_of_the_unit_page_runs(shared: Path, recorded: Any) -> None:
@@ -85,7 +108,8 @@ def test_the_custom_unit_of_the_unit_page_runs(shared: Path, recorded: Any) -> N
     _, names = run_block(custom)
     pipeline = verdict_cli.Pipeline("pair", model="gpt-4o") >> names["PairwiseJudgeUnit"]()
     judged = pipeline.run(
-        {"A": "the left one", "B": "the right one"}, replay=recorded(pairwise_judge='{"winner": "B"}')
+        {"A": "the left one", "B": "the right one"},
+        replay=recorded(pairwise_judge='{"winner": "B"}'),
     )
     assert dict(judged) == {"winner": "the right one"}
     content = judged.calls[0].request.messages[0].content
@@ -104,7 +128,11 @@ FIGURES = {
 @pytest.mark.parametrize("figure", FIGURES)
 def test_a_pipeline_of_the_paper_is_the_same_in_yaml(shared: Path, figure: str) -> None:
     seed, place = FIGURES[figure]
-    names = {"TASK": "Rate.", "criteria_name": "Coherence", "criteria_description": "it hangs together"}
+    names = {
+        "TASK": "Rate.",
+        "criteria_name": "Coherence",
+        "criteria_description": "it hangs together",
+    }
     block = blocks(shared, seed, "```")[place]
     pipeline, _ = run_block(block, qa_judge_prompt="Rate {source.answer}", **names)
     text = pipeline.via("gpt-4o").to_yaml()
@@ -140,7 +168,9 @@ pipeline:
     propagate: {winner: output.chosen}
 """)
     row = {"A": "the left one", "B": "the right one"}
-    assert dict(pipeline.run(row, replay=recorded(pairwise_judge='{"choice": "B"}'))) == {"winner": "the right one"}
+    assert dict(pipeline.run(row, replay=recorded(pairwise_judge='{"choice": "B"}'))) == {
+        "winner": "the right one"
+    }
 
 
 ALTERNATIVES = [{"token": "yes", "logprob": -0.5}, {"token": "no", "logprob": -1.5}]
@@ -177,22 +207,30 @@ pipeline:
     prompt: "{source.a}"
     extract: {type: weighted_summed_score, weights: {1: 0.25, 2: 0.75}}
 """)
-    logprobs = [[{"token": "1", "logprob": math.log(0.5)}, {"token": "2", "logprob": math.log(0.5)}]]
+    logprobs = [
+        [{"token": "1", "logprob": math.log(0.5)}, {"token": "2", "logprob": math.log(0.5)}]
+    ]
     replay = recorded(judge={"reply": "1", "logprobs": logprobs})
     assert pipeline.run({"a": 1}, replay=replay).score == pytest.approx(0.5)
 
 
 def test_a_distribution_is_read_by_values_and_by_what_is_written(recorded: Any) -> None:
     judge = verdict_cli.JudgeUnit(verdict_cli.DiscreteScale((1, 5))).prompt("{source.a}")
-    pipeline = verdict_cli.Pipeline("p", model="gpt-4o") >> judge.extract(verdict_cli.TokenProbabilityExtractor())
-    logprobs = [[{"token": "4", "logprob": math.log(0.75)}, {"token": "5", "logprob": math.log(0.25)}]]
+    pipeline = verdict_cli.Pipeline("p", model="gpt-4o") >> judge.extract(
+        verdict_cli.TokenProbabilityExtractor()
+    )
+    logprobs = [
+        [{"token": "4", "logprob": math.log(0.75)}, {"token": "5", "logprob": math.log(0.25)}]
+    ]
     replay = recorded(judge={"reply": "4", "logprobs": logprobs})
     distribution = pipeline.run({"a": 1}, replay=replay).distribution
     assert distribution[4] == distribution["4"] == pytest.approx(0.75)
     with pytest.raises(KeyError):
         distribution["6"]
     for key in ("'4'", "4"):
-        passed = judge.extract(verdict_cli.TokenProbabilityExtractor()).propagate(score=f"output.distribution[{key}]")
+        passed = judge.extract(verdict_cli.TokenProbabilityExtractor()).propagate(
+            score=f"output.distribution[{key}]"
+        )
         mapped = verdict_cli.Pipeline("p", model="gpt-4o") >> passed
         assert mapped.run({"a": 1}, replay=replay).score == pytest.approx(0.75)
 
@@ -216,8 +254,14 @@ pipeline:
     row = {"left": "the left one", "right": "the right one"}
     replies = {"pairwise_judge": [{"reply": '{"choice": "Assistant 2"}'}]}
     swapped = {"reply": '{"choice": "Assistant 1"}', "call": 1}
-    judged = pipeline.run(row, replay=recorded({"pairwise_judge": [replies["pairwise_judge"][0], swapped]}))
-    assert (judged.choice, judged.chosen, judged.consistent) == ("Assistant 2", "the right one", True)
+    judged = pipeline.run(
+        row, replay=recorded({"pairwise_judge": [replies["pairwise_judge"][0], swapped]})
+    )
+    assert (judged.choice, judged.chosen, judged.consistent) == (
+        "Assistant 2",
+        "the right one",
+        True,
+    )
     asked = judged.calls[0].request.messages[0].content
     assert "Assistant 1:\n<option>\nthe left one" in asked and "'A'" not in asked
     same = pipeline.to_yaml().replace("Assistant 1", "Assistant 2")
@@ -231,12 +275,18 @@ def test_two_classes_of_one_char_are_refused() -> None:
         return type(
             name,
             (verdict_cli.Unit,),
-            {"_char": char, "_prompt": "x", "ResponseSchema": type("R", (verdict_cli.Schema,), fields)},
+            {
+                "_char": char,
+                "_prompt": "x",
+                "ResponseSchema": type("R", (verdict_cli.Schema,), fields),
+            },
         )
 
     first, second = custom("Judge", "Strict"), custom("Judge", "Lenient")
     pipeline = verdict_cli.Pipeline("p", model="m") >> first()
     assert (pipeline >> first()).plan().nodes[1].id
-    with pytest.raises(verdict_cli.UsageError, match="Strict and Lenient both give units the name 'judge'"):
+    with pytest.raises(
+        verdict_cli.UsageError, match="Strict and Lenient both give units the name 'judge'"
+    ):
         (pipeline >> verdict_cli.Layer(second())).validate()
     assert (pipeline >> second(name="other")).plan()

@@ -62,11 +62,15 @@ def p() -> Pipeline:
 def test_a_field_of_the_unit_before_is_read_at_the_row(asked: Any) -> None:
     prompt, _ = asked(p() >> split() >> second() >> last("Judge {previous.claims}"))
     assert prompt == "Judge second"
-    prompt, _ = asked(p() >> split() >> second() >> last("Judge {input.claims} {previous.map.claims}"))
+    prompt, _ = asked(
+        p() >> split() >> second() >> last("Judge {input.claims} {previous.map.claims}")
+    )
     assert prompt == "Judge second second"
 
 
-@pytest.mark.parametrize("name", ["{previous.claims}", "{previous.claims.claims}", "{input.claims}"])
+@pytest.mark.parametrize(
+    "name", ["{previous.claims}", "{previous.claims.claims}", "{input.claims}"]
+)
 def test_a_name_that_may_be_the_field_or_a_unit_is_refused(name: str) -> None:
     pipeline = p() >> split("claims") >> second() >> last(f"Judge {name}")
     with pytest.raises(SpecError) as caught:
@@ -80,30 +84,42 @@ def test_a_name_that_may_be_the_field_or_a_unit_is_refused(name: str) -> None:
 
 
 def test_declared_fields_settle_the_name(asked: Any) -> None:
-    prompt, _ = asked(p() >> split("claims") >> second(fields=["claims"]) >> last("Judge {previous.claims}"))
+    prompt, _ = asked(
+        p() >> split("claims") >> second(fields=["claims"]) >> last("Judge {previous.claims}")
+    )
     assert prompt == "Judge second"
     with pytest.raises(SpecError, match="no field 'other'"):
-        (p() >> split() >> second(fields=["claims"]) >> last("Judge {previous.map.other}")).validate()
+        (
+            p() >> split() >> second(fields=["claims"]) >> last("Judge {previous.map.other}")
+        ).validate()
 
 
 def test_a_field_that_another_unit_gives_too_is_refused() -> None:
     layer = Layer([second(), split("other")])
     with pytest.raises(SpecError, match=r"'claims' may be a field of map, .* or mean other"):
         (p() >> split() >> layer >> last("Judge {previous.claims}")).validate()
-    assert (p() >> split() >> layer >> last("Judge {previous.other.claims}")).validate()[0].code == "suspicious"
+    assert (p() >> split() >> layer >> last("Judge {previous.other.claims}")).validate()[
+        0
+    ].code == "suspicious"
 
 
 def test_a_missing_field_fails_the_row_and_names_those_that_are_there(asked: Any) -> None:
-    with pytest.raises(RowError, match=r"previous\.map\.clams: previous\.map has no 'clams', only claims"):
+    with pytest.raises(
+        RowError, match=r"previous\.map\.clams: previous\.map has no 'clams', only claims"
+    ):
         asked(p() >> split() >> second() >> last("Judge {previous.clams}"))
 
 
 def test_a_pool_of_unknown_fields_needs_a_name_and_checks_it_at_the_row(asked: Any) -> None:
-    named = p() >> split() >> MapUnit(lambda outputs: {"n": len(outputs[0].claims[1])}, name="count")
+    named = (
+        p() >> split() >> MapUnit(lambda outputs: {"n": len(outputs[0].claims[1])}, name="count")
+    )
     assert asked(named >> MeanPoolUnit("n"))[1].n == 6
     with pytest.raises(RowError, match="there is no 'm' to pool, only n"):
         asked(named >> MaxPoolUnit("m"))
-    with pytest.raises(SpecError, match="the fields of count are not known: on made-up values") as caught:
+    with pytest.raises(
+        SpecError, match="the fields of count are not known: on made-up values"
+    ) as caught:
         (named >> MeanPoolUnit()).validate()
     assert "name the field to pool: `field:`" in caught.value.problems[0].hint
     with pytest.raises(RowError, match="there is no 'm' to pool, only n"):
@@ -115,7 +131,10 @@ def test_input_fields_are_filled_from_what_the_row_shows(asked: Any) -> None:
     assert asked(p() >> split() >> second() >> reader)[0] == "Judge second"
     speaker = ConversationalUnit("Pro", name="last").prompt("Speak.\n{input.conversation}")
     assert asked(p() >> split() >> second() >> speaker)[0].strip() == "Speak."
-    turns = MapUnit(lambda outputs: {"conversation": [{"role": "A", "content": outputs[0].claims[1]}]}, name="map")
+    turns = MapUnit(
+        lambda outputs: {"conversation": [{"role": "A", "content": outputs[0].claims[1]}]},
+        name="map",
+    )
     assert "second" in asked(p() >> split() >> turns >> speaker)[0]
 
 
@@ -131,4 +150,6 @@ def test_what_propagate_passes_on_is_unknown_too(asked: Any) -> None:
     passed = split().propagate(lambda output: Schema.of(claims=output.claims[1]))
     assert asked(p() >> passed >> last("Judge {previous.claims}"))[0] == "Judge second"
     with pytest.raises(SpecError, match=r"'claims' may be a field of split, .* or mean claims"):
-        (p() >> JudgeUnit(name="claims").prompt("x") >> passed >> last("Judge {previous.claims}")).validate()
+        (
+            p() >> JudgeUnit(name="claims").prompt("x") >> passed >> last("Judge {previous.claims}")
+        ).validate()

@@ -32,7 +32,11 @@ from verdict_cli import (
 )
 from verdict_cli.language.units.base import UnitBase
 
-POOLS: dict[str, Any] = {"mean": MeanPoolUnit, "mode": ModePoolUnit, "mean_variance": MeanVariancePoolUnit}
+POOLS: dict[str, Any] = {
+    "mean": MeanPoolUnit,
+    "mode": ModePoolUnit,
+    "mean_variance": MeanVariancePoolUnit,
+}
 
 
 def scale_of(spelled: dict[str, Any]) -> Scale:
@@ -50,7 +54,9 @@ def upstream(values: list[Any]) -> tuple[Layer, list[dict[str, Any]]]:
     """A layer of units that give these values as `score`, and what each of them replies."""
     outputs = [value if isinstance(value, dict) else {"score": value} for value in values]
     kinds = {name: type(value) for name, value in outputs[0].items()}
-    return Layer([Unit(name="up", response=kinds).prompt("Rate.").via("m", retries=0) for _ in outputs]), outputs
+    return Layer(
+        [Unit(name="up", response=kinds).prompt("Rate.").via("m", retries=0) for _ in outputs]
+    ), outputs
 
 
 def run(layer: Layer, outputs: list[Any], last: UnitBase, recorded: Any) -> Any:
@@ -93,7 +99,9 @@ def test_maps(value_cases: dict[str, Any], recorded: Any) -> None:
             with pytest.raises(VerdictError, match="RuntimeError: no"):
                 run(layer, outputs, MapUnit(raising), recorded)
         else:
-            assert same(run(layer, outputs, MapUnit(lowest), recorded), case["expect"]), case["name"]
+            assert same(run(layer, outputs, MapUnit(lowest), recorded), case["expect"]), case[
+                "name"
+            ]
 
 
 def test_scales(value_cases: dict[str, Any]) -> None:
@@ -107,19 +115,30 @@ def test_scales(value_cases: dict[str, Any]) -> None:
 
 
 def test_token_probabilities(value_cases: dict[str, Any], recorded: Any) -> None:
-    extractors: dict[str, Any] = {"argmax": ArgmaxScoreExtractor, "weighted_sum": WeightedSummedScoreExtractor}
+    extractors: dict[str, Any] = {
+        "argmax": ArgmaxScoreExtractor,
+        "weighted_sum": WeightedSummedScoreExtractor,
+    }
     for case in value_cases["token_probability"]:
         given = case["given"]
         unit = (
-            JudgeUnit(scale_of(given["scale"])).prompt("J").via("m", retries=0).extract(extractors[given["method"]]())
+            JudgeUnit(scale_of(given["scale"]))
+            .prompt("J")
+            .via("m", retries=0)
+            .extract(extractors[given["method"]]())
         )
-        position = [{"token": token, "logprob": logprob} for token, logprob in given["first_position_top_logprobs"]]
+        position = [
+            {"token": token, "logprob": logprob}
+            for token, logprob in given["first_position_top_logprobs"]
+        ]
         replay = recorded(judge={"reply": position[0]["token"], "logprobs": [position]})
         if case["expect"].get("error"):
             with pytest.raises(VerdictError):
                 (Pipeline("p") >> unit).run({}, replay=replay)
         else:
-            assert same((Pipeline("p") >> unit).run({}, replay=replay), case["expect"]), case["name"]
+            assert same((Pipeline("p") >> unit).run({}, replay=replay), case["expect"]), case[
+                "name"
+            ]
 
 
 def test_patterns(value_cases: dict[str, Any], recorded: Any) -> None:
@@ -131,7 +150,9 @@ def test_patterns(value_cases: dict[str, Any], recorded: Any) -> None:
             with pytest.raises(VerdictError):
                 pipeline.run({}, replay=recorded(judge=given["text"]))
         else:
-            assert same(pipeline.run({}, replay=recorded(judge=given["text"])), case["expect"]), case["name"]
+            assert same(pipeline.run({}, replay=recorded(judge=given["text"])), case["expect"]), (
+                case["name"]
+            )
 
 
 def test_verdicts(value_cases: dict[str, Any]) -> None:
@@ -144,7 +165,9 @@ def test_conversations(value_cases: dict[str, Any], recorded: Any) -> None:
     case = cases["conversation/debate_repeat2_unnumbered"]
     roles = ["Proponent", "Opponent"]
     turns = [ConversationalUnit(role).prompt(case["given"]["turn_prompt"]) for role in roles]
-    judge = JudgeUnit(BooleanScale(), scale_instructions=False).prompt("Evaluate:\n{previous.conversation}")
+    judge = JudgeUnit(BooleanScale(), scale_instructions=False).prompt(
+        "Evaluate:\n{previous.conversation}"
+    )
     pipeline = Pipeline("p", model="m") >> Layer(turns, 2, inner="chain", outer="last") >> judge
     replies = {f"conversational[{place}]": f"{roles[place % 2]} says {place}" for place in range(4)}
     judged = pipeline.run({}, replay=recorded(replies, judge='{"score": true}'))
@@ -169,15 +192,32 @@ def test_propagated_values(value_cases: dict[str, Any], recorded: Any) -> None:
     spelled = second.propagate(orig="previous.score", ver="output.score", why="input.explanation")
     for unit in (passed, spelled):
         replay = recorded(a='{"explanation": "E4", "score": 4}', b='{"score": 2}')
-        assert dict((Pipeline("p") >> first >> unit).run({}, replay=replay)) == cases["original_and_verifier_score"]
-    scaled = JudgeUnit(name="b").prompt("B").via("m").propagate(lambda output: Schema.of(score=output.score / 5))
-    assert same((Pipeline("p") >> scaled).run({}, replay=recorded(b='{"score": 3}')), cases["rescale"])
+        assert (
+            dict((Pipeline("p") >> first >> unit).run({}, replay=replay))
+            == cases["original_and_verifier_score"]
+        )
+    scaled = (
+        JudgeUnit(name="b")
+        .prompt("B")
+        .via("m")
+        .propagate(lambda output: Schema.of(score=output.score / 5))
+    )
+    assert same(
+        (Pipeline("p") >> scaled).run({}, replay=recorded(b='{"score": 3}')), cases["rescale"]
+    )
 
 
 def test_pinned_units_are_called_once_each(value_cases: dict[str, Any]) -> None:
     cases = {case["name"].partition("/")[2]: case for case in value_cases["pin"]}
-    cot, judge = (CoTUnit().prompt("Think."), JudgeUnit(BooleanScale()).prompt("{previous.thinking} {source.x}"))
-    pinned = Pipeline("p", model="baseline/lexical") >> Layer(cot.pin() >> judge, 3) >> MeanPoolUnit("score")
+    cot, judge = (
+        CoTUnit().prompt("Think."),
+        JudgeUnit(BooleanScale()).prompt("{previous.thinking} {source.x}"),
+    )
+    pinned = (
+        Pipeline("p", model="baseline/lexical")
+        >> Layer(cot.pin() >> judge, 3)
+        >> MeanPoolUnit("score")
+    )
     inside = JudgeUnit(BooleanScale(), name="inner").prompt("{previous.thinking}")
     block = (
         Pipeline("p", model="baseline/lexical")
@@ -186,6 +226,8 @@ def test_pinned_units_are_called_once_each(value_cases: dict[str, Any]) -> None:
     )
     for pipeline, name in ((pinned, "in_layer_x3"), (block, "whole_block")):
         case = cases[name]
-        table = pipeline.run_dataset([{"x": f"row {place}"} for place in range(case["given"]["rows"])])
+        table = pipeline.run_dataset(
+            [{"x": f"row {place}"} for place in range(case["given"]["rows"])]
+        )
         assert table["calls"].sum() == case["expect"]["model_calls"]["other"]
         assert set(table["status"]) == {"ok"}

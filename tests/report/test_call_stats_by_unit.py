@@ -15,7 +15,9 @@ def call(unit, **more):
 
 def test_calls_are_summed_by_unit(tmp_path):
     seconds = [1.0, 2.0, 3.0, 10.0]
-    with ParquetTable(tmp_path / "calls.parquet", column_kinds_of(CALL_COLUMNS), row_group=2) as table:
+    with ParquetTable(
+        tmp_path / "calls.parquet", column_kinds_of(CALL_COLUMNS), row_group=2
+    ) as table:
         for each in seconds:
             table.write(call("judge", latency_s=each))
         table.write(call("other", cost_usd=None))
@@ -23,7 +25,12 @@ def test_calls_are_summed_by_unit(tmp_path):
     found = by_unit(tmp_path / "calls.parquet")
     assert list(found) == ["judge", "other"]
     judge = found["judge"]
-    assert (judge.calls, judge.failed, judge.prompt_tokens, judge.completion_tokens) == (5, 1, 40, 8)
+    assert (judge.calls, judge.failed, judge.prompt_tokens, judge.completion_tokens) == (
+        5,
+        1,
+        40,
+        8,
+    )
     assert (judge.cached_tokens, judge.cost_usd) == (16, 2.0)
     assert (judge.median_s, judge.p95_s) == pytest.approx(np.quantile(seconds, [0.5, 0.95]))
     assert found["other"].cost_usd is None

@@ -16,12 +16,20 @@ gates:
 """
 
 
-def test_a_share_with_a_gate_has_the_gates_interval_and_the_rows_that_count(shell: Any, scripted_model: Any) -> None:
+def test_a_share_with_a_gate_has_the_gates_interval_and_the_rows_that_count(
+    shell: Any, scripted_model: Any
+) -> None:
     from verdict_cli.messages import Reply
 
     scripted_model.answer = lambda request: Reply(json.dumps({"score": request.row.index < 4}))
     data = "".join(json.dumps({"text": f"text {at}", "good": at < 4}) + "\n" for at in range(84))
-    done = shell("run", shell.config(STEPS, "model: {name: m, retries: 0}"), shell.write("d.jsonl", data), "--out", "r")
+    done = shell(
+        "run",
+        shell.config(STEPS, "model: {name: m, retries: 0}"),
+        shell.write("d.jsonl", data),
+        "--out",
+        "r",
+    )
     report = json.loads((shell.folder / "r" / "report.json").read_text())
     recall = report["evaluations"]["right"]["figures"]["recall"]
     assert recall["n"] == 4

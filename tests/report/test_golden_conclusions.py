@@ -24,17 +24,32 @@ from verdict_cli.storage.tables.writer import ParquetTable
 
 GOLDEN = Path(__file__).parent / "golden_conclusions.txt"
 LABELS = Evaluation(prediction="output.said", target="source.label")
-RATINGS = Evaluation(prediction="output.said", target="source.label", kind="ordinal", metrics=("mae", "weighted_kappa"))
-PROBABILITY = Evaluation(probability="output.said", target="source.label", positive="a", metrics=("log_loss",))
+RATINGS = Evaluation(
+    prediction="output.said",
+    target="source.label",
+    kind="ordinal",
+    metrics=("mae", "weighted_kappa"),
+)
+PROBABILITY = Evaluation(
+    probability="output.said", target="source.label", positive="a", metrics=("log_loss",)
+)
 FACTS = RunFacts("run", "finished", "", "", "", "", "", "", rows=1, done=1)
 
 
-def write(folder: Path, rows: list[tuple[Any, Any]], docs: list[int] | None = None, first: int = 0) -> Path:
+def write(
+    folder: Path, rows: list[tuple[Any, Any]], docs: list[int] | None = None, first: int = 0
+) -> Path:
     """A run of (target, prediction) rows."""
     folder.mkdir(exist_ok=True)
     with ParquetTable(folder / "results.parquet", {"row": "int", "status": "str"}) as table:
         for at, (label, said) in enumerate(rows):
-            row = {"row": at, "id": f"r{first + at}", "status": "ok", "source.label": label, "output.said": said}
+            row = {
+                "row": at,
+                "id": f"r{first + at}",
+                "status": "ok",
+                "source.label": label,
+                "output.said": said,
+            }
             table.write(row | {"source.doc": docs[at] if docs else at})
     return folder / "results.parquet"
 
@@ -47,27 +62,41 @@ def labels(right: list[bool | None]) -> list[tuple[str, str | None]]:
     ]
 
 
-def compared(root: Path, first: list[Any], second: list[Any], evaluation: Evaluation = LABELS, **keys: Any) -> str:
+def compared(
+    root: Path, first: list[Any], second: list[Any], evaluation: Evaluation = LABELS, **keys: Any
+) -> str:
     runs = (
         write(root / "a", first, keys.get("docs")),
         write(root / "b", second, keys.get("docs"), keys.get("offset", 0)),
     )
-    return comparison_conclusion(compare_runs({"e": (evaluation, evaluation)}, runs), ("before", "after"))
+    return comparison_conclusion(
+        compare_runs({"e": (evaluation, evaluation)}, runs), ("before", "after")
+    )
 
 
 def several(root: Path, *runs: list[Any], sizes: tuple[int, ...] = ()) -> str:
     paths = [write(root / f"run{at}", rows) for at, rows in enumerate(runs)]
     comparison = compare_runs({"e": [LABELS] * len(runs)}, paths, sizes=sizes)
-    return comparison_conclusion(comparison, ("before", "prompt-2", "prompt-3")[: len(comparison.sizes)])
+    return comparison_conclusion(
+        comparison, ("before", "prompt-2", "prompt-3")[: len(comparison.sizes)]
+    )
 
 
-def gated(root: Path, rows: list[Any], gate: dict[str, Any], evaluation: Evaluation = LABELS, **keys: Any) -> str:
+def gated(
+    root: Path, rows: list[Any], gate: dict[str, Any], evaluation: Evaluation = LABELS, **keys: Any
+) -> str:
     if keys.get("before"):
         write(root / "a", keys["before"])
     results, evaluations = write(root / "b", rows, keys.get("docs")), {"e": evaluation}
     measured = measure(evaluations, results)
     outcome = decide_gates(
-        [Gate(**gate)], evaluations, measured, FACTS, results, root=root, sequential=keys.get("sequential", False)
+        [Gate(**gate)],
+        evaluations,
+        measured,
+        FACTS,
+        results,
+        root=root,
+        sequential=keys.get("sequential", False),
     )[0]
     passed = "passed, " if outcome.passed else ""
     return f"{outcome.metric} {format_number(outcome.value)} {outcome.rule}: {passed}{gate_note(outcome)}"
@@ -89,10 +118,14 @@ def situations(root: Path) -> dict[str, str]:
         "5 of 200 rows better, none worse": compared(root, same, labels(hit * 155 + miss * 45)),
         "7 of 200 rows better, none worse": compared(root, same, labels(hit * 157 + miss * 43)),
         "15 of 200 rows worse, none better": compared(root, same, labels(hit * 135 + miss * 65)),
-        "significant but trivial": compared(root, labels(hit * 1800 + miss * 200), labels(hit * 1812 + miss * 188)),
+        "significant but trivial": compared(
+            root, labels(hit * 1800 + miss * 200), labels(hit * 1812 + miss * 188)
+        ),
         "3 rows, one better": compared(root, labels(hit + miss * 2), labels(hit * 2 + miss)),
         "a second run with 70% of the rows": compared(root, same, same[:140]),
-        "3 of 200 rows lost, which could turn it": compared(root, same, labels(hit * 154 + miss * 43 + [None] * 3)),
+        "3 of 200 rows lost, which could turn it": compared(
+            root, same, labels(hit * 154 + miss * 43 + [None] * 3)
+        ),
         "12 better, 2 rows lost": compared(root, same, labels(hit * 162 + miss * 36 + [None] * 2)),
         "other rows": compared(root, same, same, offset=1000),
         "one class only": compared(root, [("a", "a")] * 30, [("a", "a")] * 29 + [("a", "b")]),
@@ -105,16 +138,23 @@ def situations(root: Path) -> dict[str, str]:
             docs=docs,
         ),
         "three runs, one of them better": several(root, same, same, labels(hit * 165 + miss * 35)),
-        "three runs, none different": several(root, same, labels(hit * 152 + miss * 48), labels(hit * 149 + miss * 51)),
+        "three runs, none different": several(
+            root, same, labels(hit * 152 + miss * 48), labels(hit * 149 + miss * 51)
+        ),
         "three runs, the last without 3 rows that could turn it": several(
             root, same, labels(hit * 165 + miss * 35), labels([None] * 3 + hit * 156 + miss * 41)
         ),
         "three runs, the last with 70% of the rows": several(root, same, same, same[:140]),
         "a pipeline and three runs of another": several(
-            root, same, *(labels(hit * right + miss * (200 - right)) for right in (163, 166, 161)), sizes=(1, 3)
+            root,
+            same,
+            *(labels(hit * right + miss * (200 - right)) for right in (163, 166, 161)),
+            sizes=(1, 3),
         ),
         "three runs of one pipeline": several(
-            root, *(labels(hit * right + miss * (200 - right)) for right in (150, 154, 149)), sizes=(3,)
+            root,
+            *(labels(hit * right + miss * (200 - right)) for right in (150, 154, 149)),
+            sizes=(3,),
         ),
         "gate: 1 row, right": gated(root, labels(hit), at_least),
         "gate: 3 rows, all right": gated(root, labels(hit * 3), at_least),
@@ -133,9 +173,14 @@ def situations(root: Path) -> dict[str, str]:
             root, sure, {"metric": "e.log_loss", "max": 1.0, "confidence": 0.95}, PROBABILITY
         ),
         "gate at every look": gated(root, labels(hit * 195 + miss * 5), at_least, sequential=True),
-        "baseline: one of 100 lost": gated(root, labels(hit * 99 + miss), drop, before=labels(hit * 100)),
+        "baseline: one of 100 lost": gated(
+            root, labels(hit * 99 + miss), drop, before=labels(hit * 100)
+        ),
         "baseline: 14 of 300 without a verdict": gated(
-            root, labels(hit * 286 + [None] * 14), drop | {"max_drop": 0.05}, before=labels(hit * 300)
+            root,
+            labels(hit * 286 + [None] * 14),
+            drop | {"max_drop": 0.05},
+            before=labels(hit * 300),
         ),
         "baseline: 400 equal rows": gated(root, labels(hit * 400), drop, before=labels(hit * 400)),
         **skewed_and_rare(root),
@@ -144,8 +189,12 @@ def situations(root: Path) -> dict[str, str]:
 
 
 VALUE = Evaluation(value="output.said", metrics=("mean",))
-WEIGHTED = Evaluation(prediction="output.said", target="source.label", average="weighted", metrics=("f1",))
-RECALL = Evaluation(prediction="output.said", target="source.label", positive="a", metrics=("recall",))
+WEIGHTED = Evaluation(
+    prediction="output.said", target="source.label", average="weighted", metrics=("f1",)
+)
+RECALL = Evaluation(
+    prediction="output.said", target="source.label", positive="a", metrics=("recall",)
+)
 SOLVED = Evaluation(value="output.said", cluster="source.doc", metrics=("pass_at_k",), k=1)
 
 
@@ -202,7 +251,9 @@ def bounds_and_limits(root: Path) -> dict[str, str]:
     mixed = [("a", "a")] * 274 + [("a", "b")] * 6 + [("b", "b")] * 40 + [("b", "a")] * 80
     accuracy = {"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}
     return {
-        "gate: 400 of 400 problems solved": gated(root, [(None, True)] * 800, solved, SOLVED, docs=problems),
+        "gate: 400 of 400 problems solved": gated(
+            root, [(None, True)] * 800, solved, SOLVED, docs=problems
+        ),
         "gate: 396 of 400 problems solved": gated(
             root, [(None, at >= 8) for at in range(800)], solved, SOLVED, docs=problems
         ),
@@ -215,7 +266,9 @@ def bounds_and_limits(root: Path) -> dict[str, str]:
         "gate: weighted f1 a little above its limit": gated(
             root, mixed, {"metric": "e.f1", "min": 0.74, "confidence": 0.95}, WEIGHTED
         ),
-        "baseline: 4 of 300 rows worse": gated(root, labels(hit * 296 + miss * 4), drop, before=labels(hit * 300)),
+        "baseline: 4 of 300 rows worse": gated(
+            root, labels(hit * 296 + miss * 4), drop, before=labels(hit * 300)
+        ),
         "gate: values that are all the same": gated(
             root, [(None, 4.5)] * 60, {"metric": "e.mean", "min": 4.0, "confidence": 0.95}, VALUE
         ),
@@ -226,7 +279,9 @@ def bounds_and_limits(root: Path) -> dict[str, str]:
             sequential=True,
         ),
         "gate: one-sided": gated(root, labels(hit * 285 + miss * 15), accuracy | {"sided": "one"}),
-        "gate: no confidence asked": gated(root, labels(hit * 181 + miss * 19), {"metric": "e.accuracy", "min": 0.9}),
+        "gate: no confidence asked": gated(
+            root, labels(hit * 181 + miss * 19), {"metric": "e.accuracy", "min": 0.9}
+        ),
     }
 
 

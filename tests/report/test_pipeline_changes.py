@@ -10,18 +10,25 @@ from verdict_cli.report.comparison import changes_section, pipeline_changes
 OLD = {
     "name": "a",
     "model": {"name": "m", "temperature": 0},
-    "pipeline": [{"unit": "JudgeUnit", "scale": "likert", "prompt": "Rate it.\nBe strict.\n{source.a}"}],
+    "pipeline": [
+        {"unit": "JudgeUnit", "scale": "likert", "prompt": "Rate it.\nBe strict.\n{source.a}"}
+    ],
     "evaluate": {"x": {"value": "output.score"}},
 }
 NEW = {
     "name": "b",
     "model": {"name": "m2", "temperature": 0},
-    "pipeline": [{"unit": "JudgeUnit", "prompt": "Rate it.\nBe kind.\n{source.a}"}, {"unit": "MeanPoolUnit"}],
+    "pipeline": [
+        {"unit": "JudgeUnit", "prompt": "Rate it.\nBe kind.\n{source.a}"},
+        {"unit": "MeanPoolUnit"},
+    ],
     "evaluate": {},
 }
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -42,11 +49,18 @@ def test_the_lines_of_a_prompt_that_differ_are_shown() -> None:
     assert len(texts) == 1 and "-Be strict." in texts[0] and "+Be kind." in texts[0]
 
 
-@given(st.dictionaries(st.text(max_size=3), JSON, max_size=4), st.dictionaries(st.text(max_size=3), JSON, max_size=4))
+@given(
+    st.dictionaries(st.text(max_size=3), JSON, max_size=4),
+    st.dictionaries(st.text(max_size=3), JSON, max_size=4),
+)
 def test_a_pipeline_does_not_differ_from_itself_and_differences_are_the_same_both_ways(
     first: dict, second: dict
 ) -> None:
     assert pipeline_changes(first, first) == [] and not list(changes_section([]))
-    there = {(each.path, repr(each.first), repr(each.second)) for each in pipeline_changes(first, second)}
-    back = {(each.path, repr(each.second), repr(each.first)) for each in pipeline_changes(second, first)}
+    there = {
+        (each.path, repr(each.first), repr(each.second)) for each in pipeline_changes(first, second)
+    }
+    back = {
+        (each.path, repr(each.second), repr(each.first)) for each in pipeline_changes(second, first)
+    }
     assert there == back

@@ -48,13 +48,19 @@ def context(folder, rows, characters=40):
     (folder / "pipeline.yaml").write_text(PIPELINE)
     plan = build_plan(load(folder / "pipeline.yaml")).plan
     with (
-        ParquetTable(folder / "results.parquet", result_columns(plan, ["text", "label"])) as results,
+        ParquetTable(
+            folder / "results.parquet", result_columns(plan, ["text", "label"])
+        ) as results,
         ParquetTable(folder / "calls.parquet", column_kinds_of(CALL_COLUMNS)) as calls,
     ):
         for row in range(rows):
             failed, right = row % 100 == 99, row % 10 != 0
             text = base64.b64encode(draw.randbytes(characters)).decode()[:characters]
-            given_ = {"judge.score": right, "output.score": right} if not failed else {"failure.kind": "timeout"}
+            given_ = (
+                {"judge.score": right, "output.score": right}
+                if not failed
+                else {"failure.kind": "timeout"}
+            )
             results.write(
                 {"row": row, "id": row, "status": "failed" if failed else "ok", "calls": 1, "cost_usd": 0.0,
                  "source.text": text, "source.label": True, **given_}
@@ -77,7 +83,9 @@ def test_details_come_in_the_order_of_the_given_rows(large):
     places = [*range(9_990, 5_000, -7), *range(0, 5_000, 9)]
     told = list(row_details(large.results, large.calls, np.array(places)))
     assert [place for place, _ in told] == places
-    assert all(story["source"]["text"] == story["calls"][0]["messages"][0]["content"] for _, story in told)
+    assert all(
+        story["source"]["text"] == story["calls"][0]["messages"][0]["content"] for _, story in told
+    )
 
 
 def test_ten_thousand_rows_of_noise_stay_under_three_megabytes(large):
@@ -109,7 +117,11 @@ def test_a_small_run_is_there_whole(tmp_path):
     keys = [column.key for column in table.columns]
     for row in rows:
         story = told[row[-1]]
-        assert story["source"]["text"] == row[keys.index("source.text")] == story["calls"][0]["messages"][0]["content"]
+        assert (
+            story["source"]["text"]
+            == row[keys.index("source.text")]
+            == story["calls"][0]["messages"][0]["content"]
+        )
 
 
 @given(

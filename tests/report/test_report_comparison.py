@@ -25,12 +25,15 @@ from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.paired import AgainstReference, Difference
 from verdict_cli.stats.row_scores import Flip
 
-FACTS = RunFacts("t", "finished", "", "", "", "", "", "", rows=9, done=9, floors=("baseline/random",))
+FACTS = RunFacts(
+    "t", "finished", "", "", "", "", "", "", rows=9, done=9, floors=("baseline/random",)
+)
 
 
 def sides(*runs):
     return [
-        PipelineContext(letter, [ComparisonContext(run, FACTS, None)]) for letter, run in zip("ab", runs, strict=True)
+        PipelineContext(letter, [ComparisonContext(run, FACTS, None)])
+        for letter, run in zip("ab", runs, strict=True)
     ]
 
 
@@ -47,7 +50,9 @@ FLIPS = tuple(Flip(f"[b]{n}\x1b", "[red]x", True, None, 1.0) for n in range(12))
 COMPARISON = RunComparison(
     RowIdentities((), "content", (), ("question",)),
     {
-        "e": ComparedEvaluation("classification", (1, 0), WHOLE, {"source.type": {"[i]": WHOLE}}, FLIPS),
+        "e": ComparedEvaluation(
+            "classification", (1, 0), WHOLE, {"source.type": {"[i]": WHOLE}}, FLIPS
+        ),
         "f": ComparedEvaluation("", reason="the runs have no row in common"),
     },
 )
@@ -62,7 +67,10 @@ def printed():
 def test_the_terminal_says_what_changed_and_whether_it_is_chance():
     text = printed()
     assert "9 rows paired by content: question; 1 only in [red]a, 0 only in b" in text
-    assert "mcnemar, of right and wrong rows: b better on 3 rows, worse on 1; p 0.625, by Holm 1; cohen_g 0.250" in text
+    assert (
+        "mcnemar, of right and wrong rows: b better on 3 rows, worse on 1; p 0.625, by Holm 1; cohen_g 0.250"
+        in text
+    )
     assert "not compared: the runs have no row in common" in text
     assert "2 more with --json" in text
     assert "[b]9" in text
@@ -97,7 +105,9 @@ def test_the_page_has_the_same_and_takes_nothing_for_markup():
 def test_the_better_run_is_named_in_every_format():
     gain = MetricValue(0.25, 0.1, 0.5, 9)
     whole = of_two(Difference(0.5, 0.75, gain, p=0.01, p_adjusted=0.01))
-    comparison = RunComparison(COMPARISON.paired, {"e": ComparedEvaluation("classification", (0, 0), whole, {}, FLIPS)})
+    comparison = RunComparison(
+        COMPARISON.paired, {"e": ComparedEvaluation("classification", (0, 0), whole, {}, FLIPS)}
+    )
     document = comparison_document(sides("runs/v1", "runs/v2"), comparison)
     out = io.StringIO()
     Console(file=out, width=120).print(render_terminal(document))
@@ -123,7 +133,11 @@ def test_a_run_is_named_by_the_end_of_its_path_that_no_other_has(runs, names):
 def test_a_chart_in_a_group_of_a_group_is_drawn():
     """Of four evaluations, the charts of each are in a folded group: the page ended with an internal error."""
     chart = Dots("Differences", [ChartPoint("accuracy", 0.1, 0.0, 0.2)], "b − a", reference=0)
-    page = render_html(ReportDocument("t", [Section("s", [Group([Only(PAGE_FORMATS, [Group([chart])])], "folded")])]))
+    page = render_html(
+        ReportDocument(
+            "t", [Section("s", [Group([Only(PAGE_FORMATS, [Group([chart])])], "folded")])]
+        )
+    )
     assert page.count("<canvas") == 1 and "internal error" not in page
 
 
@@ -141,13 +155,27 @@ def test_the_tables_of_several_runs_have_their_names(runs, names):
     pipelines = [PipelineContext(letter, [ComparisonContext(run, FACTS, None)]) for letter, run in zip("abc", runs, strict=True)]  # fmt: skip
     assert table_names(pipelines) == names
     change = Difference(0.5, 0.75, MetricValue(0.25, -0.1, 0.5, 9))
-    whole = Slice(9, {"accuracy": AgainstReference((0.5, 0.75, 0.7), (), None, None, (change, change), 0.95)}, None)
+    whole = Slice(
+        9,
+        {"accuracy": AgainstReference((0.5, 0.75, 0.7), (), None, None, (change, change), 0.95)},
+        None,
+    )
     comparison = RunComparison(
         RowIdentities((), "content", (), ("question",)),
-        {"e": ComparedEvaluation("classification", (0, 0, 0), whole, {"source.type": {"x": whole}})},
+        {
+            "e": ComparedEvaluation(
+                "classification", (0, 0, 0), whole, {"source.type": {"x": whole}}
+            )
+        },
     )
     document = comparison_document(pipelines, comparison)
     text = render_markdown(document)
     assert document.lead == f"{names[1]}, {names[2]} against {names[0]}, the reference"
-    assert f"{names[0]} (reference)</code> |" in text and f"| {names[2]} | 0.750 |" in text and f"− {names[0]}" in text
-    assert comparison_json(pipelines, comparison)["pipeline_names"] == dict(zip("abc", names, strict=True))
+    assert (
+        f"{names[0]} (reference)</code> |" in text
+        and f"| {names[2]} | 0.750 |" in text
+        and f"− {names[0]}" in text
+    )
+    assert comparison_json(pipelines, comparison)["pipeline_names"] == dict(
+        zip("abc", names, strict=True)
+    )

@@ -25,11 +25,16 @@ def charts(tmp_path):
     """A hundred pairs: the longer one is chosen whenever it is 50 characters longer, and A three times in four."""
     (tmp_path / "p.yaml").write_text(PIPELINE)
     plan = build_plan(load(tmp_path / "p.yaml")).plan
-    with ParquetTable(tmp_path / "r.parquet", result_columns(plan, ["first", "second", "label"])) as table:
+    with ParquetTable(
+        tmp_path / "r.parquet", result_columns(plan, ["first", "second", "label"])
+    ) as table:
         for row in range(100):
             choice, far = "B" if row % 4 == 0 else "A", row >= 40
             longer = choice if far else "AB"[choice == "A"]
-            texts = ["x" * (100 + (50 + row % 5 if far else 1 + row % 5) * (longer == one)) for one in "AB"]
+            texts = [
+                "x" * (100 + (50 + row % 5 if far else 1 + row % 5) * (longer == one))
+                for one in "AB"
+            ]
             table.write(
                 {"row": row, "id": row, "status": "ok", "source.first": texts[0], "source.second": texts[1],
                  "source.label": "A", "judge.choice": choice, "output.choice": choice}
@@ -37,7 +42,9 @@ def charts(tmp_path):
     results = tmp_path / "r.parquet"
     return {
         one.title: one
-        for one in bias_effects(ReportContext(plan, results, results, evaluate_run(plan.evaluations, results)))
+        for one in bias_effects(
+            ReportContext(plan, results, results, evaluate_run(plan.evaluations, results))
+        )
     }
 
 
@@ -49,7 +56,9 @@ def test_the_share_of_each_option_is_counted(charts):
 
 def test_the_share_that_chooses_the_longer_is_by_how_much_longer_it_is(charts):
     points = charts["judge: how often the longer option is chosen"].series[0].points
-    assert [point.y for point in points if point.x > 10] == [1.0] * sum(point.x > 10 for point in points)
+    assert [point.y for point in points if point.x > 10] == [1.0] * sum(
+        point.x > 10 for point in points
+    )
     assert all(point.y == 0 for point in points if point.x < 10)
     assert {point.x > 10 for point in points} == {True, False}
 
@@ -58,4 +67,6 @@ def test_right_answers_are_by_the_length_of_what_the_prompt_shows(charts):
     points = charts["e: share of correct rows by length"].series[0].points
     counts = [int(point.label.split()[0]) for point in points]
     assert sum(counts) == 100
-    assert sum(count * point.y for count, point in zip(counts, points, strict=True)) == pytest.approx(75)
+    assert sum(
+        count * point.y for count, point in zip(counts, points, strict=True)
+    ) == pytest.approx(75)

@@ -17,14 +17,19 @@ def test_units_that_share_a_list_share_a_table() -> None:
     }
     tables, left = entry_tables(outputs)
     columns = ["entry", "claim", "check.score", "check.tags", "why.text"]
-    assert tables == [EntryTable(columns, [["0", "a", True, ["x"], None], ["1", "b", False, [], "no"]])]
+    assert tables == [
+        EntryTable(columns, [["0", "a", True, ["x"], None], ["1", "b", False, [], "no"]])
+    ]
     assert left == {"split.claims": ["a", "b"], "mean.score": 0.5}
 
 
 def test_entries_inside_entries_have_two_numbers() -> None:
     section, other = {"section": "A"}, {"section": "B"}
     outputs = {
-        "check.item": [[{**section, "claim": "x"}, {**section, "claim": "y"}], [{**other, "claim": "z"}]],
+        "check.item": [
+            [{**section, "claim": "x"}, {**section, "claim": "y"}],
+            [{**other, "claim": "z"}],
+        ],
         "check.score": [[1, 2], [3]],
     }
     ((table,), left) = entry_tables(outputs)

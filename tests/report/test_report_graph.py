@@ -29,7 +29,10 @@ def drawing(tmp_path):
 def test_a_link_over_several_ranks_goes_around_the_boxes_between(tmp_path):
     svg = drawing(tmp_path)
     width = float(svg.get("width"))
-    spans = {(float(box.get("x")), float(box.get("x")) + float(box.get("width"))) for box in svg.findall(".//{*}rect")}
+    spans = {
+        (float(box.get("x")), float(box.get("x")) + float(box.get("width")))
+        for box in svg.findall(".//{*}rect")
+    }
     assert len(spans) == 1
     right = spans.pop()[1]
     curves = [path.get("d") for path in svg.findall(".//{*}path") if " C" in path.get("d")]

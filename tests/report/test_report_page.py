@@ -52,10 +52,23 @@ def test_a_row_tells_its_whole_story_and_is_reached_by_keyboard_alone(recorded_r
     page.keyboard.press("Enter")
     page.wait_for_selector(".call")
     story = page.locator("dialog").inner_text()
-    for part in ("✗ wrong", "Source", "completion", "judge", "gpt-4", "reply", "1_full_compliance", "prompt"):
+    for part in (
+        "✗ wrong",
+        "Source",
+        "completion",
+        "judge",
+        "gpt-4",
+        "reply",
+        "1_full_compliance",
+        "prompt",
+    ):
         assert part in story
-    assert story.index("reply") < story.index("Source"), "the prompt and the reply come before the source"
-    assert "output.choice" in story and "judge.choice" not in story, "values of the last unit are not repeated"
+    assert story.index("reply") < story.index("Source"), (
+        "the prompt and the reply come before the source"
+    )
+    assert "output.choice" in story and "judge.choice" not in story, (
+        "values of the last unit are not repeated"
+    )
     assert "Does the response comply?" in page.locator(".call details pre").first.inner_text()
     page.keyboard.press("Escape")
     assert not page.locator("dialog").is_visible()
@@ -91,7 +104,9 @@ def test_names_of_points_that_have_no_room_become_numbers_with_a_list(look, tmp_
         points = [PlanePoint(x, x, label=f"a long name of {name} {x}") for x in ends]
         chart = Scatter("Frontier", [Series("", points, named=True)], "cost", "accuracy")
         file = tmp_path / f"{name}.html"
-        file.write_text(html.render_html(ReportDocument("t", [Section("Frontier", [chart])])), encoding="utf-8")
+        file.write_text(
+            html.render_html(ReportDocument("t", [Section("Frontier", [chart])])), encoding="utf-8"
+        )
         seen = look(file, "figure.chart canvas")
         seen.page.wait_for_function("document.querySelector('canvas').width > 300")
         return seen.text(".key li")
@@ -105,10 +120,14 @@ def test_long_names_of_lines_are_broken_and_not_cut(look, tmp_path):
     names = ("short", "a_name_of_a_variant_that_is_longer_than_a_line_of_the_chart_has_room_for")
     chart = Dots("Differences", [ChartPoint(name, 0.5, 0.4, 0.6) for name in names], "accuracy")
     file = tmp_path / "page.html"
-    file.write_text(html.render_html(ReportDocument("t", [Section("Frontier", [chart])])), encoding="utf-8")
+    file.write_text(
+        html.render_html(ReportDocument("t", [Section("Frontier", [chart])])), encoding="utf-8"
+    )
     page = look(file, "figure.chart canvas").page
     page.wait_for_function("document.querySelector('canvas').width > 300")
-    assert page.evaluate("parseFloat(document.querySelector('.canvas').style.height)") > chart.height
+    assert (
+        page.evaluate("parseFloat(document.querySelector('.canvas').style.height)") > chart.height
+    )
     assert names[1] in page.content()
 
 
@@ -144,7 +163,9 @@ def test_rows_that_are_up_to_no_good_are_text(hostile_run, look):
         page.locator("table.rows tbody button").nth(place).press("Enter")
         page.wait_for_selector(".call")
         page.keyboard.press("Escape")
-        page.wait_for_selector("dialog", state="hidden")  # until then a click closes it, and opens no other row
+        page.wait_for_selector(
+            "dialog", state="hidden"
+        )  # until then a click closes it, and opens no other row
     page.get_by_label("Search rows").fill("<script>alert(1)")
     page.locator("table.rows tbody button").first.press("Enter")
     page.wait_for_selector(".call")
@@ -185,13 +206,17 @@ def test_files_hold_no_sign_that_steers_a_reader(hostile_run, name):
 
 
 @pytest.mark.parametrize(("script", "canvases"), [(None, 1), ("window.other = 1;", 0), ("", 0)])
-def test_a_chart_library_that_does_not_run_leaves_the_tables(look, tmp_path, monkeypatch, script, canvases):
+def test_a_chart_library_that_does_not_run_leaves_the_tables(
+    look, tmp_path, monkeypatch, script, canvases
+):
     if script is not None:
         (tmp_path / "chart.umd.min.js").write_text(script, encoding="utf-8")
         monkeypatch.setattr(html, "VENDOR_FOLDER", tmp_path)
     chart = Dots("Accuracy", [ChartPoint("small", 0.71, 0.66, 0.76)], "accuracy")
     file = tmp_path / "page.html"
-    file.write_text(html.render_html(ReportDocument("t", [Section("Metrics", [chart])])), encoding="utf-8")
+    file.write_text(
+        html.render_html(ReportDocument("t", [Section("Metrics", [chart])])), encoding="utf-8"
+    )
     page = look(file, "figure.chart").page
     if not canvases:
         page.get_by_role("cell", name="[0.660, 0.760]").wait_for()
@@ -219,16 +244,27 @@ def test_the_story_of_a_row_shows_its_entries_as_a_table(verdict, look, tmp_path
 
 def test_a_conversation_is_shown_as_a_chat(chat_run, look):
     page = look(chat_run / "report.html").page
-    assert "[1] system: Be kind. [2] user: What is this?" in page.locator("table.rows tbody tr").inner_text()
+    assert (
+        "[1] system: Be kind. [2] user: What is this?"
+        in page.locator("table.rows tbody tr").inner_text()
+    )
     page.locator("table.rows tbody button").first.click()
     check_chat(page)
-    assert page.locator(".call details .turn-image").all_inner_texts() == ["image: image/png, 70 bytes"]
+    assert page.locator(".call details .turn-image").all_inner_texts() == [
+        "image: image/png, 70 bytes"
+    ]
     assert "iVBOR" not in page.content()
 
 
 def test_a_confusion_matrix_is_a_picture_above_its_shaded_table() -> None:
     matrix = Matrix("Confusion matrix", ["bad", "good"], [[3, 1], [0, 0]])
-    assert matrix.script_data() == {"type": "matrix", "labels": ["bad", "good"], "counts": [[3, 1], [0, 0]]}
+    assert matrix.script_data() == {
+        "type": "matrix",
+        "labels": ["bad", "good"],
+        "counts": [[3, 1], [0, 0]],
+    }
     assert matrix.table().heat == [[0.75, -0.25], [0, 0]]
     page = html.render_html(ReportDocument("t", [Section("Evaluation", [matrix])]))
-    assert page.count("<canvas") == 1 and page.index("<canvas") < page.index('class="number" data-heat="wrong"')
+    assert page.count("<canvas") == 1 and page.index("<canvas") < page.index(
+        'class="number" data-heat="wrong"'
+    )

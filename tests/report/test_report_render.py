@@ -50,7 +50,9 @@ MEASURES = Measures(
     values={
         "accuracy": MetricValue(0.7711, 0.7301, 0.8081, 447),
         "mcc": MetricValue(None, None, None, 447, "one side gives one label only"),
-        "confusion": MetricValue({"labels": ["safe", "unsafe"], "counts": [[200, 40], [62, 145]]}, None, None, 447),
+        "confusion": MetricValue(
+            {"labels": ["safe", "unsafe"], "counts": [[200, 40], [62, 145]]}, None, None, 447
+        ),
     },
     groups={"source.type": {"homonyms": {"accuracy": MetricValue(0.9, 0.8, 0.95, 50)}}},
     coverage=447 / 450,
@@ -72,7 +74,9 @@ GATES = (
         "the lower end",
         "≥ 0.75 at 0.95 confidence",
     ),
-    GateOutcome("run.coverage", "failed", 447 / 450, 1.0, None, None, 450, "0.993333 is below 1", "≥ 1"),
+    GateOutcome(
+        "run.coverage", "failed", 447 / 450, 1.0, None, None, 450, "0.993333 is below 1", "≥ 1"
+    ),
     GateOutcome("run.calls", "passed", 460, 500.0, None, None, 450, "", "≤ 500"),
 )
 TABLE = Published.model_validate(
@@ -87,7 +91,12 @@ TABLE = Published.model_validate(
     }
 )
 REPORT = build_report(
-    "runs/xstest", FACTS, {"safety": MEASURES}, GATES, published={"safety": TABLE}, files=("results.parquet",)
+    "runs/xstest",
+    FACTS,
+    {"safety": MEASURES},
+    GATES,
+    published={"safety": TABLE},
+    files=("results.parquet",),
 )
 
 
@@ -130,11 +139,16 @@ def test_our_row_says_what_it_cost_and_how_long_it_took():
     assert "this run, unknown, 3 min 20 s" in markdown(REPORT)
 
 
-@pytest.mark.parametrize(("page", "place"), [(5, "table 1, page 5"), ("section 5.3", "table 1, section 5.3")])
+@pytest.mark.parametrize(
+    ("page", "place"), [(5, "table 1, page 5"), ("section 5.3", "table 1, section 5.3")]
+)
 def test_a_table_says_where_it_stands(page, place):
     table = TABLE.model_copy(update={"table": 1, "page": page})
     assert (
-        build_report("r", FACTS, {"safety": MEASURES}, published={"safety": table}).comparisons["safety"].place == place
+        build_report("r", FACTS, {"safety": MEASURES}, published={"safety": table})
+        .comparisons["safety"]
+        .place
+        == place
     )
 
 
@@ -162,45 +176,77 @@ def test_a_table_of_fractions_is_shown_in_fractions():
     table = Published.model_validate(
         {**TABLE.model_dump(), "unit": "fraction", "rows": [{"judge": "G", "value": 0.514}]}
     )
-    comparison = build_report("r", FACTS, {"safety": MEASURES}, published={"safety": table}).comparisons["safety"]
+    comparison = build_report(
+        "r", FACTS, {"safety": MEASURES}, published={"safety": table}
+    ).comparisons["safety"]
     assert [comparison.shown(row.value) for row in comparison.standings] == ["0.771", "0.514"]
 
 
 def test_a_tables_caveat_stands_where_the_values_stand_side_by_side():
     table = TABLE.model_copy(update={"caveat": "the table is of another split"})
     report = build_report("runs/xstest", FACTS, {"safety": MEASURES}, published={"safety": table})
-    for text in (printed(report, 160), markdown(report), as_html(report), json.dumps(full_json(report))):
+    for text in (
+        printed(report, 160),
+        markdown(report),
+        as_html(report),
+        json.dumps(full_json(report)),
+    ):
         assert "the table is of another split" in text
     sample = replace(FACTS, dataset="datasets/xstest_sample.jsonl")
-    caveat = build_report("r", sample, {"safety": MEASURES}, published={"safety": table}).comparisons["safety"].caveat
+    caveat = (
+        build_report("r", sample, {"safety": MEASURES}, published={"safety": table})
+        .comparisons["safety"]
+        .caveat
+    )
     assert "small sample" in caveat and "another split" in caveat
 
 
 @pytest.mark.parametrize(
-    ("rows", "data_rows", "told"), [(450, 450, False), (449, 450, True), (3, 450, True), (450, None, True)]
+    ("rows", "data_rows", "told"),
+    [(450, 450, False), (449, 450, True), (3, 450, True), (450, None, True)],
 )
-def test_row_29_a_run_of_other_data_than_a_tables_is_told(rows: int, data_rows: int | None, told: bool) -> None:
+def test_row_29_a_run_of_other_data_than_a_tables_is_told(
+    rows: int, data_rows: int | None, told: bool
+) -> None:
     table = TABLE.model_copy(update={"data_rows": data_rows})
-    report = build_report("r", replace(FACTS, rows=rows), {"safety": MEASURES}, published={"safety": table})
-    for text in (printed(report, 160), markdown(report), as_html(report), json.dumps(full_json(report))):
+    report = build_report(
+        "r", replace(FACTS, rows=rows), {"safety": MEASURES}, published={"safety": table}
+    )
+    for text in (
+        printed(report, 160),
+        markdown(report),
+        as_html(report),
+        json.dumps(full_json(report)),
+    ):
         assert (f"not comparable: your data ({rows} rows)" in text) == told
 
 
 def test_an_error_figure_ranks_the_smallest_first():
     table = TABLE.model_copy(update={"metric": "mae", "unit": "fraction"})
     measures = replace(MEASURES, values={"mae": MetricValue(65.0, 60.0, 70.0, 10)})
-    rows = build_report("r", FACTS, {"safety": measures}, published={"safety": table}).comparisons["safety"].standings
+    rows = (
+        build_report("r", FACTS, {"safety": measures}, published={"safety": table})
+        .comparisons["safety"]
+        .standings
+    )
     assert [row.judge for row in rows] == ["Low", "xstest", "High"]
 
 
 def test_an_undefined_figure_stands_last():
     measures = replace(MEASURES, values={"accuracy": MetricValue(None, None, None, 0, "no rows")})
-    rows = build_report("r", FACTS, {"safety": measures}, published={"safety": TABLE}).comparisons["safety"].standings
+    rows = (
+        build_report("r", FACTS, {"safety": measures}, published={"safety": TABLE})
+        .comparisons["safety"]
+        .standings
+    )
     assert rows[-1].ours
 
 
 def test_the_page_says_once_why_several_figures_are_unsure():
-    figures = {name: MetricValue(None, None, None, 9, "one side is constant") for name in ("mcc", "cohen_kappa")}
+    figures = {
+        name: MetricValue(None, None, None, 9, "one side is constant")
+        for name in ("mcc", "cohen_kappa")
+    }
     page = as_html(build_report("r", FACTS, {"safety": replace(MEASURES, values=figures)}))
     assert page.count("one side is constant") == 1
     assert "mcc, cohen_kappa: one side is constant" in page
@@ -245,17 +291,35 @@ def test_the_terminal_report_fits_eighty_columns_and_is_plain_when_piped():
 
 
 def test_long_words_do_not_break_the_terminal_report():
-    measures = replace(MEASURES, warnings=("w" * 500,), groups={"g" * 200: {"v" * 200: MEASURES.values}})
-    report = build_report("r" * 200, FACTS, {"n" * 200: measures}, GATES, published={"n" * 200: TABLE})
+    measures = replace(
+        MEASURES, warnings=("w" * 500,), groups={"g" * 200: {"v" * 200: MEASURES.values}}
+    )
+    report = build_report(
+        "r" * 200, FACTS, {"n" * 200: measures}, GATES, published={"n" * 200: TABLE}
+    )
     assert max(map(len, printed(report).splitlines())) <= 80
 
 
 def test_the_summary_has_exactly_the_documented_keys():
     document = summary_json(REPORT)
-    assert list(document) == ["run", "status", "rows", "failed", "calls", "cost_usd", "evaluations", "gates"]
+    assert list(document) == [
+        "run",
+        "status",
+        "rows",
+        "failed",
+        "calls",
+        "cost_usd",
+        "evaluations",
+        "gates",
+    ]
     assert document["run"] == "runs/xstest"
     assert document["cost_usd"] is None
-    assert document["evaluations"]["safety"]["accuracy"] == {"value": 0.7711, "low": 0.7301, "high": 0.8081, "n": 447}
+    assert document["evaluations"]["safety"]["accuracy"] == {
+        "value": 0.7711,
+        "low": 0.7301,
+        "high": 0.8081,
+        "n": 447,
+    }
     assert document["gates"][1] == {
         "metric": "run.coverage",
         "passed": False,
@@ -268,7 +332,10 @@ def test_the_summary_has_exactly_the_documented_keys():
 
 def test_the_full_document_is_json_without_nan():
     document = json.loads(json.dumps(full_json(REPORT), allow_nan=False))
-    assert document["evaluations"]["safety"]["groups"]["source.type"]["homonyms"]["accuracy"]["value"] == 0.9
+    assert (
+        document["evaluations"]["safety"]["groups"]["source.type"]["homonyms"]["accuracy"]["value"]
+        == 0.9
+    )
     assert document["evaluations"]["safety"]["bounds"] == {"accuracy": [0.766, 0.773]}
     assert document["gates"][0]["verdict"] == "inconclusive"
     assert document["published"]["safety"]["standings"][1]["ours"] is True
@@ -289,7 +356,10 @@ def test_gates_and_kinds_of_failed_rows_are_test_cases():
     cases = {case.get("name"): case for case in root.iter("testcase")}
     assert cases["run.calls ≤ 500"].find("failure") is None
     assert cases["run.coverage ≥ 1"].find("failure").get("type") == "failed"
-    assert cases["no row fails: timeout"].find("failure").get("message") == "2 of 450 rows failed: timeout"
+    assert (
+        cases["no row fails: timeout"].find("failure").get("message")
+        == "2 of 450 rows failed: timeout"
+    )
     suites = {suite.get("name"): suite for suite in root}
     assert (suites["gates"].get("tests"), suites["gates"].get("failures")) == ("3", "2")
 
@@ -301,17 +371,23 @@ def test_failed_rows_that_a_coverage_gate_allows_are_skipped_test_cases():
     assert len(root.findall(".//skipped")) == 2
 
 
-HOSTILE = "[red]x[/] <img src=x> | `a` **b** @user #1 https://e.example\n\x1b[31m\u202e{{ 7 }}\ud800"
+HOSTILE = (
+    "[red]x[/] <img src=x> | `a` **b** @user #1 https://e.example\n\x1b[31m\u202e{{ 7 }}\ud800"
+)
 
 
 def hostile(text):
     figures = MEASURES.values | {
         "confusion": MetricValue({"labels": [text, "b"], "counts": [[1, 2], [3, 4]]}, None, None, 1)
     }
-    measures = replace(MEASURES, values=figures, groups={text: {text: MEASURES.values}}, warnings=(text,))
+    measures = replace(
+        MEASURES, values=figures, groups={text: {text: MEASURES.values}}, warnings=(text,)
+    )
     gates = tuple(replace(gate, reason=text, rule=text) for gate in GATES)
     facts = replace(FACTS, name=text, failures={text: 1}, models={text: 1}, floors=(text,))
-    return build_report(text, facts, {text: measures}, gates, files=(text,), published={text: TABLE})
+    return build_report(
+        text, facts, {text: measures}, gates, files=(text,), published={text: TABLE}
+    )
 
 
 def test_data_is_never_markup():
@@ -323,8 +399,12 @@ def test_data_is_never_markup():
     assert "img" not in page.tags
     assert "{{ 7 }}" in "".join(page.text)
     comment = markdown(report)
-    assert not any(part in comment for part in ("<img", "`a`", "**b**", "@user", "https://e", "#1 "))
-    widths = {line.count("|") for line in comment.splitlines() if "❔" in line and line.startswith("| ")}
+    assert not any(
+        part in comment for part in ("<img", "`a`", "**b**", "@user", "https://e", "#1 ")
+    )
+    widths = {
+        line.count("|") for line in comment.splitlines() if "❔" in line and line.startswith("| ")
+    }
     assert widths == {7}
     ElementTree.fromstring(junit(report))
 
@@ -341,7 +421,9 @@ def test_any_text_renders_everywhere(text):
 
 def test_a_large_report_fits_a_pull_request_comment():
     groups = {f"value {index}": MEASURES.values for index in range(50)}
-    measures = {f"e{index}": replace(MEASURES, groups={"a": groups, "b": groups}) for index in range(40)}
+    measures = {
+        f"e{index}": replace(MEASURES, groups={"a": groups, "b": groups}) for index in range(40)
+    }
     text = markdown(build_report("r", FACTS, measures, GATES))
     assert len(text.encode()) <= MOST_COMMENT_BYTES
     assert "The rest is in report.html" in text
@@ -352,8 +434,14 @@ def test_a_report_whose_every_name_is_long_and_foreign_fits_too():
     long = "語[" * 500
     report = hostile(long)
     gates = GATES * 40
-    facts = replace(report.facts, failures={f"{long}{place}": 1 for place in range(200)}, floors=(long,) * 50)
-    text = markdown(structs.replace(report, facts=facts, gates=tuple(replace(gate, reason=long) for gate in gates)))
+    facts = replace(
+        report.facts, failures={f"{long}{place}": 1 for place in range(200)}, floors=(long,) * 50
+    )
+    text = markdown(
+        structs.replace(
+            report, facts=facts, gates=tuple(replace(gate, reason=long) for gate in gates)
+        )
+    )
     assert len(text.encode()) <= MOST_COMMENT_BYTES
     assert "more in report.html" in text
     assert "190 more" in text
@@ -368,14 +456,23 @@ def test_junit_counts_what_its_suites_hold():
         assert int(suite.get("failures")) == len(suite.findall("testcase/failure"))
         assert int(suite.get("skipped")) == len(suite.findall("testcase/skipped"))
         assert all(case.get("classname") and case.get("name") for case in suite)
-        assert all({"message", "type"} <= set(one.keys()) for one in suite.findall("testcase/failure"))
+        assert all(
+            {"message", "type"} <= set(one.keys()) for one in suite.findall("testcase/failure")
+        )
     for total in ("tests", "failures", "skipped", "errors"):
         assert int(root.get(total)) == sum(int(suite.get(total)) for suite in root)
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.5, "0.500"), (0.0, "0.000"), (1234, "1,234"), (None, "–"), (0.00012, "0.00012"), (123456.0, "1.235e+05")],
+    [
+        (0.5, "0.500"),
+        (0.0, "0.000"),
+        (1234, "1,234"),
+        (None, "–"),
+        (0.00012, "0.00012"),
+        (123456.0, "1.235e+05"),
+    ],
 )
 def test_numbers_read_well(value, text):
     assert formatting.format_number(value) == text
@@ -405,7 +502,9 @@ def test_nearly_all_rows_are_not_printed_as_all():
 def test_the_page_opens_with_the_primary_metric_agreement_beyond_chance_coverage_and_cost():
     names = ("accuracy", "balanced_accuracy", "f1", "cohen_kappa")
     values = {name: MetricValue(0.5, 0.4, 0.6, 447) for name in names}
-    opening = run_document(build_report("r", FACTS, {"safety": replace(MEASURES, values=values)})).sections[0]
+    opening = run_document(
+        build_report("r", FACTS, {"safety": replace(MEASURES, values=values)})
+    ).sections[0]
     tiles = next(part for part in opening.parts if isinstance(part, Tiles)).tiles
     assert [tile.title for tile in tiles] == ["accuracy", "cohen_kappa", "coverage", "cost"]
     assert [tile.value for tile in tiles] == ["0.500", "0.500", "0.993", "unknown"]
@@ -418,18 +517,35 @@ def test_a_card_says_why_its_interval_is_missing():
     }
     page = as_html(build_report("r", FACTS, {"safety": replace(MEASURES, values=values)}))
     tiles = page.partition('<div class="tiles">')[2].split('<div class="tile">')[1:5]
-    assert ['<p class="small caution">no interval</p>' in tile for tile in tiles] == [False, True, False, False]
+    assert ['<p class="small caution">no interval</p>' in tile for tile in tiles] == [
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_a_run_of_which_every_row_failed_says_so_and_with_which_error():
-    facts = replace(FACTS, failed=450, failures={"unavailable": 450}, reasons={"unavailable": "connection refused"})
+    facts = replace(
+        FACTS,
+        failed=450,
+        failures={"unavailable": 450},
+        reasons={"unavailable": "connection refused"},
+    )
     measures = replace(MEASURES, values={}, groups={}, coverage=None, rows=0)
     report = build_report("r", facts, {"safety": measures})
-    said = "all 450 rows failed, so there are no metrics. Most often: unavailable: connection refused"
+    said = (
+        "all 450 rows failed, so there are no metrics. Most often: unavailable: connection refused"
+    )
     assert said in as_html(report).partition('<div class="tiles">')[0]
     assert f"! {said}" in " ".join(printed(report).split())
-    tiles = next(part for part in run_document(report).sections[0].parts if isinstance(part, Tiles)).tiles
-    assert [(tile.title, tile.value) for tile in tiles] == [("coverage", "0.000"), ("cost", "unknown")]
+    tiles = next(
+        part for part in run_document(report).sections[0].parts if isinstance(part, Tiles)
+    ).tiles
+    assert [(tile.title, tile.value) for tile in tiles] == [
+        ("coverage", "0.000"),
+        ("cost", "unknown"),
+    ]
 
 
 def test_every_format_begins_with_the_main_metric_and_what_the_gates_decide():
@@ -458,4 +574,6 @@ def test_a_page_repeats_no_number_of_its_tiles():
 )  # fmt: skip
 def test_a_run_without_gates_concludes_with_its_main_metric(values, facts, said):
     measures = replace(MEASURES, values=values, groups={})
-    assert run_document(build_report("r", replace(FACTS, **facts), {"e": measures})).conclusion == said
+    assert (
+        run_document(build_report("r", replace(FACTS, **facts), {"e": measures})).conclusion == said
+    )

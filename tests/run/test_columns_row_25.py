@@ -53,7 +53,9 @@ def test_row_25_what_the_selected_rows_can_give_is_no_error(keys: str, shell: Sh
     assert done.code == 0, done.err
 
 
-def test_row_25_a_paid_run_has_its_report_where_an_evaluation_cannot_be_measured(shell: Shell) -> None:
+def test_row_25_a_paid_run_has_its_report_where_an_evaluation_cannot_be_measured(
+    shell: Shell,
+) -> None:
     step = "  - {unit: JudgeUnit, name: j, scale: boolean, prompt: '{source.text}'}"
     broken = "{prediction: output.score, target: source.label, by: ['1 / (output.score - output.score)']}"
     evaluate = f"evaluate:\n  right: {{prediction: output.score, target: source.label}}\n  broken: {broken}"
@@ -65,5 +67,7 @@ def test_row_25_a_paid_run_has_its_report_where_an_evaluation_cannot_be_measured
     assert "evaluate.broken.by[0]" in done.err
     report = json.loads((shell.folder / "out" / "report.json").read_text())
     assert [*report["evaluations"]] == ["right"]
-    assert {gate["metric"]: gate["verdict"] for gate in report["gates"]}["broken.accuracy"] == "failed"
+    assert {gate["metric"]: gate["verdict"] for gate in report["gates"]}[
+        "broken.accuracy"
+    ] == "failed"
     assert "not measured: row 0" in (shell.folder / "out" / "report.md").read_text()

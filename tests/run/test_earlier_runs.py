@@ -43,7 +43,11 @@ def verdict(*words: str) -> Any:
 
 def scores(run: Path) -> list[Any]:
     """The scores of a run, row by row."""
-    return [value for batch in read_table(run / "results.parquet", ["output.score"]) for value in batch["output.score"]]
+    return [
+        value
+        for batch in read_table(run / "results.parquet", ["output.score"])
+        for value in batch["output.score"]
+    ]
 
 
 def open_earlier(runs: Path, name: str, **options: Any) -> Any:
@@ -51,7 +55,11 @@ def open_earlier(runs: Path, name: str, **options: Any) -> Any:
     dataset = Dataset(files=(runs / "data.jsonl",))
     plan = build_plan(load(runs / "pipeline.yaml")).plan
     names = {"config": "pipeline.yaml", "source": "data.jsonl", "concurrency": 1}
-    return open_run(RunOptions(plan=plan, dataset=dataset, data=scan(dataset), out=runs / name, **names, **options))
+    return open_run(
+        RunOptions(
+            plan=plan, dataset=dataset, data=scan(dataset), out=runs / name, **names, **options
+        )
+    )
 
 
 @pytest.mark.parametrize("name", ["finished", "finished_parts"])

@@ -27,13 +27,17 @@ pipeline:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "pipeline.yaml").write_text(PIPELINE)
-    (tmp_path / "data.jsonl").write_text("".join(json.dumps({"id": i, "q": f"question {i}"}) + "\n" for i in range(4)))
+    (tmp_path / "data.jsonl").write_text(
+        "".join(json.dumps({"id": i, "q": f"question {i}"}) + "\n" for i in range(4))
+    )
     return tmp_path
 
 
 def run(folder: Path, shell: str, *more: str) -> subprocess.CompletedProcess[str]:
     command = f"'{sys.executable}' -m verdict_cli run pipeline.yaml data.jsonl --out o -q {' '.join(more)} {shell}"
-    return subprocess.run(["bash", "-c", command], check=False, cwd=folder, capture_output=True, text=True)
+    return subprocess.run(
+        ["bash", "-c", command], check=False, cwd=folder, capture_output=True, text=True
+    )
 
 
 @pytest.mark.parametrize("closed", ["<&-", "2>&-", ">&-", "<&- >&- 2>&-"])
@@ -68,12 +72,16 @@ def test_few_open_files_lower_the_calls_at_once_with_a_word(folder: Path) -> Non
         f"ulimit -n 256; OPENAI_BASE_URL=http://127.0.0.1:9/v1 OPENAI_API_KEY=k '{sys.executable}' -m verdict_cli run "
         "pipeline.yaml data.jsonl --out o --concurrency 256"
     )
-    done = subprocess.run(["bash", "-c", command], check=False, cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(
+        ["bash", "-c", command], check=False, cwd=folder, capture_output=True, text=True
+    )
     assert f"{256 - FILES_BESIDE_CALLS} calls run at once, not 256" in done.stderr
     assert "ulimit -n" in done.stderr and done.returncode == 4
 
 
-def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     limits = [(256, 4096)]
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
     monkeypatch.setattr(resource, "setrlimit", lambda _, pair: limits.append(pair))
@@ -85,7 +93,9 @@ def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(monkeypatch: pyte
         calls_at_once(64)
 
 
-def test_a_disk_without_room_is_told_before_a_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_without_room_is_told_before_a_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**9, 10**9, 2**20))
     with pytest.raises(OutputError, match=r"1\.0 MB left") as caught:

@@ -39,7 +39,9 @@ LATER_CALL = """
 
 def verdict(package: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "verdict_cli", *map(str, arguments)]
-    return subprocess.run(command, check=False, cwd=package, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        command, check=False, cwd=package, capture_output=True, text=True, timeout=120
+    )
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +50,16 @@ def old_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "p.yaml").write_text(PIPELINE, encoding="utf-8")
     rows = [json.dumps({"q": f"a{number}", "label": 3}) for number in range(4)]
     (folder / "d.jsonl").write_text("\n".join(rows), encoding="utf-8")
-    made = verdict(ROOT, "run", folder / "p.yaml", folder / "d.jsonl", "--out", folder / "run", "--no-cache", "-q")
+    made = verdict(
+        ROOT,
+        "run",
+        folder / "p.yaml",
+        folder / "d.jsonl",
+        "--out",
+        folder / "run",
+        "--no-cache",
+        "-q",
+    )
     assert made.returncode == 0, made.stderr
     return folder / "run"
 
@@ -68,7 +79,9 @@ def later_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_run_without_a_later_column_is_reported(old_run: Path, later_package: Path, tmp_path: Path) -> None:
+def test_a_run_without_a_later_column_is_reported(
+    old_run: Path, later_package: Path, tmp_path: Path
+) -> None:
     shutil.copytree(old_run, tmp_path / "run")
     told = verdict(later_package, "report", tmp_path / "run")
     assert told.returncode == 0, told.stderr
@@ -100,7 +113,9 @@ def without(run: Path, table: str, column: str, to: Path) -> Path:
     return to
 
 
-def test_calls_without_the_later_column_usage_note_are_read_with_nulls(old_run: Path, tmp_path: Path) -> None:
+def test_calls_without_the_later_column_usage_note_are_read_with_nulls(
+    old_run: Path, tmp_path: Path
+) -> None:
     run = without(old_run, "calls.parquet", "usage_note", tmp_path / "run")
     assert verdict(ROOT, "report", run).returncode == 0
     names = ("unit", "usage_note")
@@ -112,7 +127,9 @@ def test_calls_without_the_later_column_usage_note_are_read_with_nulls(old_run: 
     assert only == {"usage_note": [None] * 4}
 
 
-def test_a_table_without_a_column_of_every_version_is_refused(old_run: Path, tmp_path: Path) -> None:
+def test_a_table_without_a_column_of_every_version_is_refused(
+    old_run: Path, tmp_path: Path
+) -> None:
     run = without(old_run, "results.parquet", "calls", tmp_path / "run")
     told = verdict(ROOT, "report", run)
     assert told.returncode == 2

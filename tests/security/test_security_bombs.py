@@ -49,12 +49,16 @@ LIST = "'abcdefghij' * 100"
 TEMPLATES = {
     "doubled by ~": "{% set a = 'xxxxxxxx' %}" + "{% set a = a ~ a %}" * 40 + "{{ a }}",
     "doubled by +": "{% set a = 'xxxxxxxx' %}" + "{% set a = a + a %}" * 40 + "{{ a }}",
-    "doubled by a block": "{% set a = 'xxxxxxxx' %}" + "{% set a %}{{ a }}{{ a }}{% endset %}" * 40 + "{{ a }}",
+    "doubled by a block": "{% set a = 'xxxxxxxx' %}"
+    + "{% set a %}{{ a }}{{ a }}{% endset %}" * 40
+    + "{{ a }}",
     "doubled in a macro": "{% macro m(a) %}{{ a }}{{ a }}{% endmacro %}{% set a = 'xxxxxxxx' %}"
     + "{% set a = m(a) %}" * 40
     + "{{ a }}",
     "lists in lists": "{% set a = ['x'] %}" + "{% set a = [a, a] %}" * 40 + "{{ a }}",
-    "mappings in mappings": "{% set a = {'x': 1} %}" + "{% set a = {'a': a, 'b': a} %}" * 40 + "{{ a }}",
+    "mappings in mappings": "{% set a = {'x': 1} %}"
+    + "{% set a = {'a': a, 'b': a} %}" * 40
+    + "{{ a }}",
     "compared lists": "{% set a = [1] %}{% set b = [1] %}"
     + "{% set a = [a, a] %}{% set b = [b, b] %}" * 40
     + "{{ a == b }}",
@@ -76,7 +80,9 @@ def test_an_expression_ends_before_it_fills_the_memory(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_template_ends_before_it_fills_memory_or_time(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_template_ends_before_it_fills_memory_or_time(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sandbox, "LONGEST_RENDER_S", 0.1)
     made = compile_jinja(TEMPLATES[name], (), unresolved, lambda *_: None)
     assert made is not None
@@ -100,7 +106,9 @@ def test_each_rendering_has_an_account_of_its_own() -> None:
 
 def test_a_long_document_passes() -> None:
     text = "word " * 400_000
-    made = compile_jinja("{% for one in x %}- {{ one | trim }}\n{% endfor %}", ("x",), unresolved, lambda *_: None)
+    made = compile_jinja(
+        "{% for one in x %}- {{ one | trim }}\n{% endfor %}", ("x",), unresolved, lambda *_: None
+    )
     assert made is not None
     assert made.render({"x": [text, text]}).messages[0].content.count("word") == 800_000
 

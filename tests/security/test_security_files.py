@@ -54,16 +54,24 @@ def codes(folder: Path, text: str) -> list[str]:
 @pytest.mark.parametrize("way", ["dots", "absolute", "link", "sly"])
 def test_a_file_outside_is_refused(folder: Path, kind: str, way: str) -> None:
     outside = str(folder.parent / "secret.md")
-    file = {"dots": "../secret.md", "absolute": outside, "link": "link.md", "sly": "x/../../secret.md"}[way]
+    file = {
+        "dots": "../secret.md",
+        "absolute": outside,
+        "link": "link.md",
+        "sly": "x/../../secret.md",
+    }[way]
     (folder / "x").mkdir()
     assert "outside" in codes(folder, NAMING[kind] % file)
 
 
 @pytest.mark.parametrize("kind", NAMING)
 @pytest.mark.parametrize(
-    "way", ["~/secret.md", "file://%s", "$HOME/secret.md", "${HOME}/secret.md", "%%2e%%2e/secret.md"]
+    "way",
+    ["~/secret.md", "file://%s", "$HOME/secret.md", "${HOME}/secret.md", "%%2e%%2e/secret.md"],
 )
-def test_no_other_spelling_leads_out(folder: Path, kind: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_other_spelling_leads_out(
+    folder: Path, kind: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(folder.parent))
     file = way % (folder.parent / "secret.md") if "%s" in way else way.replace("%%", "%")
     assert codes(folder, NAMING[kind] % f'"{file}"'.replace('"', "" if kind == "use" else '"'))
@@ -109,12 +117,18 @@ def test_from_yaml_refuses_unless_it_is_allowed(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("nested", [False, True])
-@pytest.mark.parametrize(("file", "fine"), [("inside.png", True), ("../secret.png", False), ("link.png", False)])
-def test_a_row_names_pictures_of_its_own_folder_only(folder: Path, file: str, nested: bool, fine: bool) -> None:
+@pytest.mark.parametrize(
+    ("file", "fine"), [("inside.png", True), ("../secret.png", False), ("link.png", False)]
+)
+def test_a_row_names_pictures_of_its_own_folder_only(
+    folder: Path, file: str, nested: bool, fine: bool
+) -> None:
     types, row = ("{photo: image}", {"photo": file})
     if nested:
         types, row = "{of: {photo: image}}", {"of": row}  # type: ignore[assignment,dict-item]
-    asks = "pipeline: [{unit: JudgeUnit, prompt: '{source.%s}'}]" % ("of.photo" if nested else "photo")
+    asks = "pipeline: [{unit: JudgeUnit, prompt: '{source.%s}'}]" % (
+        "of.photo" if nested else "photo"
+    )
     (folder / "p.yaml").write_text(HEAD + f"dataset: {{schema: {types}}}\n" + asks)
     plan = build_plan(load(folder / "p.yaml")).plan
     if fine:

@@ -32,7 +32,10 @@ Command = Callable[..., tuple[int, dict[str, Any]]]
 
 @pytest.fixture
 def command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scripted_model: Any
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    scripted_model: Any,
 ) -> Command:
     """`verdict` with these words in a folder with a judged dataset: the exit code, and the JSON document."""
     from verdict_cli.cli.app import main
@@ -84,7 +87,9 @@ def pages(path: Path, names: set[str]) -> list[int]:
 RUN = ("run", "p.yaml", "d.jsonl", "--out", "out", "--no-cache", "--quiet")
 
 
-def test_a_flipped_bit_of_a_table_is_told_or_changes_no_figure(command: Command, tmp_path: Path) -> None:
+def test_a_flipped_bit_of_a_table_is_told_or_changes_no_figure(
+    command: Command, tmp_path: Path
+) -> None:
     code, whole = command(*RUN)
     assert code == 0 and whole["evaluations"]
     shutil.copytree("out", "kept")
@@ -95,9 +100,16 @@ def test_a_flipped_bit_of_a_table_is_told_or_changes_no_figure(command: Command,
         shutil.rmtree("out")
         shutil.copytree("kept", "out")
         name = ("results.parquet", "calls.parquet")[number % 2]
-        where = flip(tmp_path / "out" / name, random.Random(f"tables {number}"), () if number % 2 else measured)
+        where = flip(
+            tmp_path / "out" / name,
+            random.Random(f"tables {number}"),
+            () if number % 2 else measured,
+        )
         code, report = command("report", "out")
-        assert (code == 2 and not report) or report["evaluations"] == whole["evaluations"], (name, where)
+        assert (code == 2 and not report) or report["evaluations"] == whole["evaluations"], (
+            name,
+            where,
+        )
         told += code == 2
     assert told > FLIPS / 4
 
@@ -108,7 +120,9 @@ def test_a_flipped_bit_of_the_database_is_told_or_changes_no_figure(
     code, whole = command(*RUN)
     assert code == 0
     facts = json.loads((tmp_path / "out" / "run.json").read_text())
-    (tmp_path / "out" / "run.json").write_text(json.dumps(facts | {"status": "interrupted", "digests": {}}))
+    (tmp_path / "out" / "run.json").write_text(
+        json.dumps(facts | {"status": "interrupted", "digests": {}})
+    )
     shutil.copytree("out", "kept")
     database = tmp_path / "out" / "run.db"
     again = 0

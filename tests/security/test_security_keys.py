@@ -33,7 +33,9 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Planned:
         for name, value in environ.items():
             monkeypatch.setenv(name, value)
         model = f"model: {{name: m, api_base: {json.dumps(base)}}}\n"
-        file = f"verdict: 1\nname: p\n{model}pipeline: [{{unit: JudgeUnit, prompt: '{{source.q}}'}}]"
+        file = (
+            f"verdict: 1\nname: p\n{model}pipeline: [{{unit: JudgeUnit, prompt: '{{source.q}}'}}]"
+        )
         return build_plan(validated(parse_document(file.encode(), "p.yaml"), Path())).plan
 
     return of
@@ -102,9 +104,25 @@ def test_an_address_that_parsers_read_differently_is_refused(base: str, planned:
         ({"name": "m", "api_base": "http://127.0.0.1:8000/v1"}, {}, "sk-own"),
         ({"name": "m", "api_base": "http://[::1]:8000/v1"}, {}, "sk-own"),
         ({"name": "m", "api_base": "https://api.openai.com/v1"}, {}, "sk-own"),
-        ({"name": "m", "api_base": "https://api.groq.com/openai/v1", "api_key_env": "GROQ_API_KEY"}, {}, "gsk"),
-        ({"name": "m", "api_base": EVIL}, {"VERDICT_ALLOW_HOSTS": "other.example, Evil.example"}, "sk-own"),
-        ({"name": "m", "api_base": EVIL}, {"JUDGE_BASE_URL": "https://evil.example:8443"}, "sk-own"),
+        (
+            {
+                "name": "m",
+                "api_base": "https://api.groq.com/openai/v1",
+                "api_key_env": "GROQ_API_KEY",
+            },
+            {},
+            "gsk",
+        ),
+        (
+            {"name": "m", "api_base": EVIL},
+            {"VERDICT_ALLOW_HOSTS": "other.example, Evil.example"},
+            "sk-own",
+        ),
+        (
+            {"name": "m", "api_base": EVIL},
+            {"JUDGE_BASE_URL": "https://evil.example:8443"},
+            "sk-own",
+        ),
         ({"name": "m", "api_base": EVIL}, {"JUDGE_API_BASE": "evil.example"}, "sk-own"),
     ],
 )
@@ -133,9 +151,13 @@ def test_no_other_variable_lists_a_host(environ: dict[str, str]) -> None:
     assert "VERDICT_ALLOW_HOSTS=evil.example" in caught.value.hint
 
 
-@pytest.mark.parametrize("host", ["127.0.0.2", "localhost.", "0.0.0.0", "[::ffff:7f00:1]", "127.1.1.1"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.2", "localhost.", "0.0.0.0", "[::ffff:7f00:1]", "127.1.1.1"]
+)
 def test_nothing_else_is_this_machine(host: str) -> None:
-    assert key_of({"ZERO": "0", "H": host}, name="gpt-4o", api_base=f"http://{host}:8000/v1") is None
+    assert (
+        key_of({"ZERO": "0", "H": host}, name="gpt-4o", api_base=f"http://{host}:8000/v1") is None
+    )
 
 
 def test_a_provider_key_goes_to_no_other_provider(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,23 +226,48 @@ def test_what_litellm_would_follow_is_refused_before_the_run(
         monkeypatch.setenv(name, value)
     trouble = check_model(Model(**keys))
     assert trouble is not None
-    assert any(words in trouble for words in ("is not allowed in params", "VERDICT_ALLOW_HOSTS", "a backslash"))
+    assert any(
+        words in trouble
+        for words in ("is not allowed in params", "VERDICT_ALLOW_HOSTS", "a backslash")
+    )
 
 
-@pytest.mark.parametrize("name", ["aws_region_name", "vertex_location", "vertex_project", "api_version"])
+@pytest.mark.parametrize(
+    "name", ["aws_region_name", "vertex_location", "vertex_project", "api_version"]
+)
 def test_a_part_of_a_providers_address_stays_within_it(name: str) -> None:
-    for value in ("evil.example/", "evil.example#", "x@evil.example", "evil.example?", "a\\b", ["x"]):
-        assert "part of an address" in str(check_model(Model(name="vertex_ai/m", params={name: value})))
-    assert "part of an address" not in str(check_model(Model(name="vertex_ai/m", params={name: "us-central1"})))
+    for value in (
+        "evil.example/",
+        "evil.example#",
+        "x@evil.example",
+        "evil.example?",
+        "a\\b",
+        ["x"],
+    ):
+        assert "part of an address" in str(
+            check_model(Model(name="vertex_ai/m", params={name: value}))
+        )
+    assert "part of an address" not in str(
+        check_model(Model(name="vertex_ai/m", params={name: "us-central1"}))
+    )
 
 
 @pytest.mark.parametrize(
     "params",
     [
         {"top_k": 5, "min_p": 0.1, "repetition_penalty": 1.1, "logit_bias": {"1": 2}, "n": 1},
-        {"tools": [], "tool_choice": "auto", "response_format": {"type": "json_object"}, "user": "me"},
+        {
+            "tools": [],
+            "tool_choice": "auto",
+            "response_format": {"type": "json_object"},
+            "user": "me",
+        },
         {"thinking": {"type": "enabled", "budget_tokens": 1024}, "extra_body": {"own_words": 1}},
-        {"guided_json": {}, "chat_template_kwargs": {"enable_thinking": False}, "safety_settings": []},
+        {
+            "guided_json": {},
+            "chat_template_kwargs": {"enable_thinking": False},
+            "safety_settings": [],
+        },
     ],
 )
 def test_arguments_of_a_request_are_taken(params: dict[str, Any]) -> None:
@@ -236,8 +283,12 @@ def test_a_misspelled_argument_has_its_nearest_spelling() -> None:
 @pytest.mark.parametrize("place", ["extra_headers", "headers"])
 @pytest.mark.parametrize("name", ["Authorization", "api-key", "X-API-Key", "cookie"])
 def test_a_key_does_not_stand_in_the_file_as_a_header(place: str, name: str) -> None:
-    model = Model(name="openai/m", api_base="http://127.0.0.1/v1", params={place: {name: "Bearer sk-own"}})
+    model = Model(
+        name="openai/m", api_base="http://127.0.0.1/v1", params={place: {name: "Bearer sk-own"}}
+    )
     trouble = check_model(model)
     assert trouble is not None and "api_key_env" in trouble and "sk-own" not in trouble
-    fine = Model(name="openai/m", api_base="http://127.0.0.1/v1", params={"extra_headers": {"X-Team": "a"}})
+    fine = Model(
+        name="openai/m", api_base="http://127.0.0.1/v1", params={"extra_headers": {"X-Team": "a"}}
+    )
     assert check_model(fine) is None

@@ -31,7 +31,9 @@ def test_many_unknown_keys_are_each_told_in_linear_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        HEAD + "pipeline:\n" + "".join(f"- {{unit: Judge{place}, prompt: a}}\n" for place in range(COUNT // 4)),
+        HEAD
+        + "pipeline:\n"
+        + "".join(f"- {{unit: Judge{place}, prompt: a}}\n" for place in range(COUNT // 4)),
         HEAD
         + JUDGE % ""
         + "evaluate: {e: {prediction: output.score, target: source.t, metrics: ["
@@ -40,7 +42,9 @@ def test_many_unknown_keys_are_each_told_in_linear_time(tmp_path: Path) -> None:
     ],
     ids=["units", "metrics"],
 )
-def test_installed_packages_are_looked_up_once_for_many_unknown_names(text: str, tmp_path: Path) -> None:
+def test_installed_packages_are_looked_up_once_for_many_unknown_names(
+    text: str, tmp_path: Path
+) -> None:
     file = tmp_path / "p.yaml"
     file.write_text(text)
     started = time.thread_time()
@@ -52,7 +56,9 @@ def test_installed_packages_are_looked_up_once_for_many_unknown_names(text: str,
 def test_a_scale_of_many_words_is_checked_in_linear_time(tmp_path: Path) -> None:
     file = tmp_path / "p.yaml"
     words = ", ".join(f"w{place}" for place in range(COUNT))
-    file.write_text(HEAD + f"scales: {{s: {{type: discrete, values: [{words}]}}}}\n" + JUDGE % ", scale: s")
+    file.write_text(
+        HEAD + f"scales: {{s: {{type: discrete, values: [{words}]}}}}\n" + JUDGE % ", scale: s"
+    )
     started = time.thread_time()
     load(file)
     assert time.thread_time() - started < BOUND_S
@@ -61,7 +67,9 @@ def test_a_scale_of_many_words_is_checked_in_linear_time(tmp_path: Path) -> None
 def test_many_keys_with_anchors_are_read_in_linear_time(tmp_path: Path) -> None:
     file = tmp_path / "p.yaml"
     keys = ", ".join(f"w{place}: &a{place} 1" for place in range(COUNT))
-    file.write_text(HEAD.replace("gpt-4o-mini", f"{{name: m, params: {{extra_body: {{{keys}}}}}}}") + JUDGE % "")
+    file.write_text(
+        HEAD.replace("gpt-4o-mini", f"{{name: m, params: {{extra_body: {{{keys}}}}}}}") + JUDGE % ""
+    )
     started = time.thread_time()
     load(file)
     assert time.thread_time() - started < BOUND_S

@@ -34,7 +34,9 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("inert", [False, True])
-def test_no_cell_of_inert_csv_is_a_formula(inert: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_cell_of_inert_csv_is_a_formula(
+    inert: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("p.yaml").write_text(
         "verdict: 1\nname: p\nmodel: baseline/echo\npipeline: [{unit: JudgeUnit, prompt: '{source.q}', scale: boolean}]\n",
@@ -44,7 +46,18 @@ def test_no_cell_of_inert_csv_is_a_formula(inert: bool, tmp_path: Path, monkeypa
         "".join(json.dumps({"q": text, "=c": -1.5}) + "\n" for text in HOSTILE), encoding="utf-8"
     )
     with pytest.raises(SystemExit):
-        app(["run", "p.yaml", "d.jsonl", "--out", "out", "--quiet", "--format", "csv-inert" if inert else "csv"])
+        app(
+            [
+                "run",
+                "p.yaml",
+                "d.jsonl",
+                "--out",
+                "out",
+                "--quiet",
+                "--format",
+                "csv-inert" if inert else "csv",
+            ]
+        )
     with Path("out/results.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     told = [row["source.q"] for row in rows]
@@ -75,7 +88,9 @@ def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.fixture
-def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+def hostile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> str:
     """A folder with a run over data that steers terminals and breaks markup; what the run said."""
     monkeypatch.chdir(tmp_path)
     Path("p.yaml").write_text(PIPELINE, encoding="utf-8")
@@ -85,9 +100,13 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         for place in range(4)
     ]
     Path("d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    Path("broken.jsonl").write_text('{"id": "\\u001b[31m", "q\\u009b": 1}\n{"q\x1b[31m\x9b"\n', encoding="utf-8")
+    Path("broken.jsonl").write_text(
+        '{"id": "\\u001b[31m", "q\\u009b": 1}\n{"q\x1b[31m\x9b"\n', encoding="utf-8"
+    )
     said = ran(capsys, "run", "p.yaml", "d.jsonl", "--out", "out")
-    return said + ran(capsys, "run", "p.yaml", "d.jsonl", "--out", "other", "--model", "baseline/random")
+    return said + ran(
+        capsys, "run", "p.yaml", "d.jsonl", "--out", "other", "--model", "baseline/random"
+    )
 
 
 COMMANDS = (
@@ -113,7 +132,9 @@ def test_a_run_says_nothing_that_steers_a_terminal(hostile: str) -> None:
     assert STEERING.findall(hostile) == []
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:4])[:60].replace("\x1b", "^"))
+@pytest.mark.parametrize(
+    "command", COMMANDS, ids=lambda command: " ".join(command[:4])[:60].replace("\x1b", "^")
+)
 def test_no_command_says_what_steers_a_terminal(
     hostile: str, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -126,19 +147,26 @@ def test_reports_of_it_are_sound_files(hostile: str) -> None:
     page = Path("out/report.html").read_text(encoding="utf-8")
     assert "<script>alert(1)" not in page
     for name in ("report.md", "report.html", "junit.xml"):
-        assert re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", Path("out", name).read_text("utf-8")) is None
+        assert (
+            re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", Path("out", name).read_text("utf-8"))
+            is None
+        )
     markdown = Path("out/report.md").read_text(encoding="utf-8")
     assert "<script" not in markdown and "](javascript" not in markdown
     json.loads(Path("out/report.json").read_bytes())
 
 
 def test_a_provider_s_words_steer_no_terminal(
-    loopback_saying: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    loopback_saying: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     url = loopback_saying(400, {"error": {"message": f"bad {SIGNS}", "code": SIGNS}})
     Path("p.yaml").write_text(
-        PIPELINE.replace("baseline/lexical", f"{{name: openai/m, api_base: '{url}', retries: 0}}"), encoding="utf-8"
+        PIPELINE.replace("baseline/lexical", f"{{name: openai/m, api_base: '{url}', retries: 0}}"),
+        encoding="utf-8",
     )
     row = {"id": 1, "q": "x", "r": "y", "label": "a\x1b[31m", "g": 1}
     Path("d.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
@@ -207,10 +235,14 @@ os._exit(0)
 
 
 @pytest.mark.parametrize("name", ["report.json", "results.parquet", "results.csv"])
-def test_who_is_killed_before_the_name_is_given_leaves_the_old_file_whole(name: str, tmp_path: Path) -> None:
+def test_who_is_killed_before_the_name_is_given_leaves_the_old_file_whole(
+    name: str, tmp_path: Path
+) -> None:
     with ParquetTable(tmp_path / "source.parquet", {"row": "int"}) as table:
         table.write({"row": 1})
     (tmp_path / name).write_bytes(b"old")
-    done = subprocess.run([sys.executable, "-c", KILLED, tmp_path, name], check=False, timeout=60, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, tmp_path, name], check=False, timeout=60, capture_output=True
+    )
     assert done.returncode == 9, done.stderr
     assert (tmp_path / name).read_bytes() == b"old"

@@ -57,7 +57,11 @@ def body(content: bytes, status: int = 200, **headers: str) -> Handler:
 
 def chat(**changes: Any) -> dict[str, Any]:
     choice = {"message": {"content": "ok"}, "finish_reason": "stop"}
-    return {"choices": [choice], "model": "m", "usage": {"prompt_tokens": 1, "completion_tokens": 1}} | changes
+    return {
+        "choices": [choice],
+        "model": "m",
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1},
+    } | changes
 
 
 BROKEN: dict[str, bytes] = {
@@ -102,7 +106,11 @@ def test_a_usage_that_is_none_counts_nothing(usage: Any) -> None:
 
 
 def test_cached_tokens_below_nothing_do_not_lower_the_cost() -> None:
-    usage = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": -(10**9)}}
+    usage = {
+        "prompt_tokens": 9,
+        "completion_tokens": 1,
+        "prompt_tokens_details": {"cached_tokens": -(10**9)},
+    }
     read = read_usage(usage)
     assert read is not None and read.cached_tokens == 0
 
@@ -114,7 +122,10 @@ PAID_FOR: dict[str, bytes] = {
     "surrogate": b'{"choices": [{"message": {"content": "\\ud800"}}], "usage": %b}',
     "no message": b'{"choices": [{}], "usage": %b}',
     "no choices": b'{"usage": %b}',
-    "deep": b'{"choices": [{"message": {"content": ' + b"[" * 100_000 + b"]" * 100_000 + b'}}], "usage": %b}',
+    "deep": b'{"choices": [{"message": {"content": '
+    + b"[" * 100_000
+    + b"]" * 100_000
+    + b'}}], "usage": %b}',
     "not utf-8": b'{"choices": [{"message": {"content": "\xff"}}], "usage": %b}',
     "logprobs of nonsense": b'{"choices": [{"message": {"content": "ok"}, "logprobs": 5}], "usage": %b}',
     "cut off": b'{"usage": %b, "choices": [{"message": {"content": "x',
@@ -134,7 +145,10 @@ def test_an_unreadable_reply_that_says_what_it_used_is_paid_for(name: str) -> No
 
 
 def test_a_stream_that_broke_off_is_paid_for_where_it_says_what_it_used() -> None:
-    content = b'data: {"choices": [{"delta": {"content": "x"}}], "usage": %b}\n\n' % json.dumps(USED).encode()
+    content = (
+        b'data: {"choices": [{"delta": {"content": "x"}}], "usage": %b}\n\n'
+        % json.dumps(USED).encode()
+    )
     request = Request(Row(0, 0, {}), "j", PRICED, (Message("user", "x"),), stream=True)
     with pytest.raises(Retryable) as caught:
         read_body(content, request, 0.5)
@@ -171,7 +185,9 @@ def test_of_duplicate_keys_the_last_counts_as_json_says() -> None:
         b'data: {"error": %b}\n\n',
     ],
 )
-def test_however_deep_a_body_is_it_is_an_error_of_the_call(around: bytes, depth: int, stream: bool) -> None:
+def test_however_deep_a_body_is_it_is_an_error_of_the_call(
+    around: bytes, depth: int, stream: bool
+) -> None:
     request = Request(Row(0, 0, {}), "j", Model(name="m"), (Message("user", "x"),), stream=stream)
     for deep in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth):
         for hidden in ((), (KEY,)):
@@ -187,19 +203,30 @@ EVENTS = {
     "a choice that is a number": {"choices": [3]},
     "logprobs that are a list": {"choices": [{"logprobs": [1]}]},
     "a tool call far away": {
-        "choices": [{"delta": {"tool_calls": [{"index": 10**9, "function": CALLED}]}, "finish_reason": "stop"}]
+        "choices": [
+            {
+                "delta": {"tool_calls": [{"index": 10**9, "function": CALLED}]},
+                "finish_reason": "stop",
+            }
+        ]
     },
     "a tool call before the first": {
-        "choices": [{"delta": {"tool_calls": [{"index": -7, "function": CALLED}]}, "finish_reason": "stop"}]
+        "choices": [
+            {"delta": {"tool_calls": [{"index": -7, "function": CALLED}]}, "finish_reason": "stop"}
+        ]
     },
-    "a function that is a text": {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": "f"}]}}]},
+    "a function that is a text": {
+        "choices": [{"delta": {"tool_calls": [{"index": 0, "function": "f"}]}}]
+    },
 }
 
 
 @pytest.mark.parametrize("name", EVENTS)
 def test_a_stream_of_nonsense_is_an_error_of_the_call(name: str) -> None:
     line = b"data: " + json.dumps(EVENTS[name]).encode() + b"\n\n"
-    assert isinstance(asked(body(line * 3, Content_Type="text/event-stream"), stream=True), Retryable)
+    assert isinstance(
+        asked(body(line * 3, Content_Type="text/event-stream"), stream=True), Retryable
+    )
 
 
 def grown(run: Callable[[], object]) -> int:
@@ -210,7 +237,9 @@ def grown(run: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("status", [200, 500])
-def test_a_stream_without_end_is_left_at_the_limit(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_without_end_is_left_at_the_limit(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(native, "MAX_BODY", 2**20)
     sent = 0
 
@@ -258,7 +287,9 @@ def test_a_packed_body_is_read() -> None:
 
 
 @pytest.mark.parametrize("escaped", [False, True])
-def test_a_key_that_an_error_repeats_is_not_told(escaped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_an_error_repeats_is_not_told(
+    escaped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     said = "".join(f"\\u{ord(letter):04x}" for letter in KEY) if escaped else KEY
     error = asked(body(b'{"error": {"message": "bad key: %b"}}' % said.encode(), 401))
@@ -272,16 +303,30 @@ def spelled(text: str) -> str:
 TOLD: dict[str, dict[str, Any]] = {
     "the text": {"choices": [{"message": {"content": f"ok {KEY}"}, "finish_reason": "stop"}]},
     "the model's name": {"model": f"m {KEY}"},
-    "the reason why it ended": {"choices": [{"message": {"content": "ok"}, "finish_reason": f"stop {KEY}"}]},
+    "the reason why it ended": {
+        "choices": [{"message": {"content": "ok"}, "finish_reason": f"stop {KEY}"}]
+    },
     "a tool's arguments": {
-        "choices": [{"message": {"tool_calls": [{"function": {"name": "reply", "arguments": {KEY: [KEY]}}}]}}]
+        "choices": [
+            {
+                "message": {
+                    "tool_calls": [{"function": {"name": "reply", "arguments": {KEY: [KEY]}}}]
+                }
+            }
+        ]
     },
     "a token": {
         "choices": [
             {
                 "message": {"content": "ok"},
                 "logprobs": {
-                    "content": [{"token": KEY, "logprob": -0.1, "top_logprobs": [{"token": KEY, "logprob": -1}]}]
+                    "content": [
+                        {
+                            "token": KEY,
+                            "logprob": -0.1,
+                            "top_logprobs": [{"token": KEY, "logprob": -1}],
+                        }
+                    ]
                 },
             }
         ]
@@ -308,7 +353,9 @@ def test_a_key_that_a_reply_repeats_is_in_no_part_of_it(
     assert "(key)" in repr(kept) + str(found)
 
 
-def test_a_key_in_the_pieces_of_a_stream_is_put_together_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_in_the_pieces_of_a_stream_is_put_together_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     events = [
         {"choices": [{"delta": {"content": KEY[:9]}}]},
@@ -323,9 +370,13 @@ def test_a_key_in_the_pieces_of_a_stream_is_put_together_nowhere(monkeypatch: py
     assert f" {KEY}" not in "".join(heard)
 
 
-@pytest.mark.parametrize("said", [f"no {KEY}", "x" * 490 + KEY + "y" * 99, f"litellm.X: Exception - {KEY}"])
+@pytest.mark.parametrize(
+    "said", [f"no {KEY}", "x" * 490 + KEY + "y" * 99, f"litellm.X: Exception - {KEY}"]
+)
 @pytest.mark.parametrize("kind", [OSError, ValueError])
-def test_a_key_in_litellm_s_words_is_not_told_and_not_begun(kind: type[Exception], said: str) -> None:
+def test_a_key_in_litellm_s_words_is_not_told_and_not_begun(
+    kind: type[Exception], said: str
+) -> None:
     problem = kind(said)
     if kind is ValueError:
         problem.message = said  # type: ignore[attr-defined]
@@ -348,7 +399,9 @@ def test_a_redirect_is_not_followed(status: int) -> None:
     assert paths == ["/v1/chat/completions"]
 
 
-@pytest.mark.parametrize("value", ["nan", "1e999", "-1", "Mon, 99 Foo 99999 99:99:99", "\u0661", "9" * 400])
+@pytest.mark.parametrize(
+    "value", ["nan", "1e999", "-1", "Mon, 99 Foo 99999 99:99:99", "\u0661", "9" * 400]
+)
 def test_a_wait_that_is_none_is_not_waited_for(value: str) -> None:
     error = asked(body(b"{}", 429, Retry_After=value, x_ratelimit_remaining_requests=value))
     assert isinstance(error, Retryable)

@@ -21,7 +21,10 @@ pytestmark = pytest.mark.slow  # `make test-all`
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "planted-Zq7Lw0Xv93kTbN51"
-GOOD = {"choices": [{"message": {"content": '{"score": 4}'}, "finish_reason": "stop"}], "model": "m"}
+GOOD = {
+    "choices": [{"message": {"content": '{"score": 4}'}, "finish_reason": "stop"}],
+    "model": "m",
+}
 
 
 def processes() -> set[bytes]:
@@ -79,17 +82,31 @@ def server() -> Iterator[Any]:
 
 
 WAYS = {
-    "the family's variable": ("{name: openai/m, api_base: 'http://127.0.0.1:PORT/v1'}", "OPENAI_API_KEY"),
-    "api_key_env": ("{name: openai/m, api_base: 'http://127.0.0.1:PORT/v1', api_key_env: OWN}", "OWN"),
+    "the family's variable": (
+        "{name: openai/m, api_base: 'http://127.0.0.1:PORT/v1'}",
+        "OPENAI_API_KEY",
+    ),
+    "api_key_env": (
+        "{name: openai/m, api_base: 'http://127.0.0.1:PORT/v1', api_key_env: OWN}",
+        "OWN",
+    ),
     "the address's path": ("{name: openai/m, api_base: 'http://127.0.0.1:PORT/${OWN}/v1'}", "OWN"),
-    "the address's query": ("{name: openai/m, api_base: 'http://127.0.0.1:PORT/v1?key=${OWN}'}", "OWN"),
-    "litellm": ("{name: custom_openai/m, api_base: 'http://127.0.0.1:PORT/v1', api_key_env: OWN}", "OWN"),
+    "the address's query": (
+        "{name: openai/m, api_base: 'http://127.0.0.1:PORT/v1?key=${OWN}'}",
+        "OWN",
+    ),
+    "litellm": (
+        "{name: custom_openai/m, api_base: 'http://127.0.0.1:PORT/v1', api_key_env: OWN}",
+        "OWN",
+    ),
 }
 
 
 @pytest.mark.parametrize("status", [200, 401])
 @pytest.mark.parametrize("way", WAYS)
-def test_no_file_and_no_stream_holds_the_key(way: str, status: int, server: Any, tmp_path: Path) -> None:
+def test_no_file_and_no_stream_holds_the_key(
+    way: str, status: int, server: Any, tmp_path: Path
+) -> None:
     server.status, server.quiet = status, way in ("the address's path", "the address's query")
     model, variable = WAYS[way]
     traced = way in ("api_key_env", "litellm")
@@ -115,14 +132,22 @@ def test_no_file_and_no_stream_holds_the_key(way: str, status: int, server: Any,
         "csv,jsonl",
         *([] if not traced else ["--trace", "--trace-content"] if status == 200 else ["--trace"]),
     ]
-    environ = {name: value for name, value in os.environ.items() if "API_" not in name and "_proxy" not in name.lower()}
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if "API_" not in name and "_proxy" not in name.lower()
+    }
     environ |= {"VERDICT_CACHE_DIR": str(cache), "TMPDIR": str(tmp_path)}
     environ |= {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
     environ[variable] = KEY
-    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, timeout=100, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environ, capture_output=True, timeout=100, check=False
+    )
     told = [KEY[8:].encode()]
     assert any(one.decode() in said for said in server.seen for one in told), done.stderr
-    assert bool(server.traces) is traced and not any(one in sent for sent in server.traces for one in told)
+    assert bool(server.traces) is traced and not any(
+        one in sent for sent in server.traces for one in told
+    )
     if sys.platform == "linux":
         assert any(b"verdict_cli" in words for words in server.listed)
         assert not any(one in words for words in server.listed for one in told)

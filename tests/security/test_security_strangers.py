@@ -23,7 +23,18 @@ dataset: {id: id}
 pipeline: [{unit: JudgeUnit, name: judge, prompt: '{source.q}'}]
 evaluate: {e: {prediction: output.score, target: source.label, metrics: [accuracy]}}
 """
-ODD: tuple[Any, ...] = (None, -1.5, "x", [1], {"a": 1}, {"a": {"b": []}}, 10**400, 2**64 - 1, 1e300, True)
+ODD: tuple[Any, ...] = (
+    None,
+    -1.5,
+    "x",
+    [1],
+    {"a": 1},
+    {"a": {"b": []}},
+    10**400,
+    2**64 - 1,
+    1e300,
+    True,
+)
 
 
 def ran(*arguments: str) -> int:
@@ -39,7 +50,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "p.yaml").write_text(PIPELINE, encoding="utf-8")
     rows = "".join(json.dumps({"id": place, "q": "a", "label": 3}) + "\n" for place in range(5))
     (folder / "d.jsonl").write_text(rows, encoding="utf-8")
-    arguments = ["run", folder / "p.yaml", folder / "d.jsonl", "--out", folder / "run", "--no-cache", "-q"]
+    arguments = [
+        "run",
+        folder / "p.yaml",
+        folder / "d.jsonl",
+        "--out",
+        folder / "run",
+        "--no-cache",
+        "-q",
+    ]
     assert ran(*map(str, arguments)) == 0
     return folder
 
@@ -62,13 +81,19 @@ def test_run_json_of_any_values_is_read_or_refused(run: Path) -> None:
                 assert "is not that of a run" in str(error) or "cannot be read" in str(error)
             else:
                 assert type(getattr(found, name)) is type(value) or isinstance(value, dict | int)
-                assert not isinstance(getattr(found, name), int) or abs(getattr(found, name)) < 2**63, name
+                assert (
+                    not isinstance(getattr(found, name), int) or abs(getattr(found, name)) < 2**63
+                ), name
 
 
 @pytest.mark.parametrize("name", ["rows", "models", "cost_usd", "floors", "stages", "started"])
-def test_run_json_of_a_wrong_type_is_told(run: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_json_of_a_wrong_type_is_told(
+    run: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     facts = json.loads((run / "run.json").read_bytes())
-    (run / "run.json").write_text(json.dumps({**facts, name: "\x1b[31m" if name != "started" else 5}), "utf-8")
+    (run / "run.json").write_text(
+        json.dumps({**facts, name: "\x1b[31m" if name != "started" else 5}), "utf-8"
+    )
     assert ran("report", str(run)) == 2
     said = capsys.readouterr().err
     assert f"run.json is not that of a run: {name}" in said and "\x1b" not in said
@@ -76,13 +101,19 @@ def test_run_json_of_a_wrong_type_is_told(run: Path, name: str, capsys: pytest.C
 
 @pytest.mark.parametrize("table", ["results", "calls"])
 @pytest.mark.parametrize("kind", ["missing", "texts", "lists", "nothing"])
-def test_tables_of_other_columns_are_told_and_never_a_mistake_of_the_program(run: Path, table: str, kind: str) -> None:
+def test_tables_of_other_columns_are_told_and_never_a_mistake_of_the_program(
+    run: Path, table: str, kind: str
+) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = run / f"{table}.parquet"
     whole = pq.read_table(path)
-    values: dict[str, Any] = {"texts": pa.array(["x\x1b"] * 5), "lists": pa.array([[1]] * 5), "nothing": pa.nulls(5)}
+    values: dict[str, Any] = {
+        "texts": pa.array(["x\x1b"] * 5),
+        "lists": pa.array([[1]] * 5),
+        "nothing": pa.nulls(5),
+    }
     for place, name in enumerate(whole.schema.names):
         changed = whole.remove_column(place)
         if kind != "missing":
@@ -96,7 +127,9 @@ def test_tables_of_other_columns_are_told_and_never_a_mistake_of_the_program(run
             assert codes[0] == 2, name
 
 
-@pytest.mark.parametrize("name", ["run.db", "run.json.part", "results.parquet.part", "report.html.part"])
+@pytest.mark.parametrize(
+    "name", ["run.db", "run.json.part", "results.parquet.part", "report.html.part"]
+)
 @pytest.mark.parametrize("command", ["run", "report"])
 def test_nothing_is_written_through_a_link(
     made: Path, run: Path, name: str, command: str, capsys: pytest.CaptureFixture[str]
@@ -106,7 +139,15 @@ def test_nothing_is_written_through_a_link(
     (run / name).unlink(missing_ok=True)
     (run / name).symlink_to(own)
     arguments = {
-        "run": ("run", str(made / "p.yaml"), str(made / "d.jsonl"), "--out", str(run), "--fresh", "-q"),
+        "run": (
+            "run",
+            str(made / "p.yaml"),
+            str(made / "d.jsonl"),
+            "--out",
+            str(run),
+            "--fresh",
+            "-q",
+        ),
         "report": ("report", str(run)),
     }[command]
     assert ran(*arguments) == 2
@@ -127,7 +168,9 @@ def test_a_label_is_not_written_through_a_link(run: Path) -> None:
     assert own.read_text(encoding="utf-8") == "mine\n"
 
 
-@pytest.mark.parametrize("content", [b"[" * 100_000, b"\xff\xfe{", b'{"a": 1e999}', b"", b"[]", b"null"])
+@pytest.mark.parametrize(
+    "content", [b"[" * 100_000, b"\xff\xfe{", b'{"a": 1e999}', b"", b"[]", b"null"]
+)
 def test_files_that_are_no_json_are_told(run: Path, content: bytes) -> None:
     for name in ("run.json", "report.json", "labels.jsonl", "run.db"):
         kept = (run / name).read_bytes() if (run / name).exists() else None
@@ -137,17 +180,34 @@ def test_files_that_are_no_json_are_told(run: Path, content: bytes) -> None:
 
 
 def test_a_table_of_a_stranger_s_pipeline_names_no_file_elsewhere(run: Path) -> None:
-    (run / "spec.yaml").write_text(PIPELINE.replace("'{source.q}'", "{file: ../own}"), encoding="utf-8")
+    (run / "spec.yaml").write_text(
+        PIPELINE.replace("'{source.q}'", "{file: ../own}"), encoding="utf-8"
+    )
     (run.parent / "own").write_text("mine {source.q}", encoding="utf-8")
     assert ran("report", str(run)) == 2
 
 
-def test_two_processes_do_not_write_to_one_directory(made: Path, tmp_path: Path, loopback: Any) -> None:
+def test_two_processes_do_not_write_to_one_directory(
+    made: Path, tmp_path: Path, loopback: Any
+) -> None:
     url = loopback.start("--latency-ms", "1500")
     slow = PIPELINE.replace("baseline/lexical", f"{{name: openai/m, api_base: '{url}'}}")
     (tmp_path / "p.yaml").write_text(slow, encoding="utf-8")
-    words = [sys.executable, "-m", "verdict_cli", "run", "p.yaml", str(made / "d.jsonl"), "--out", "out", "-q"]
-    both = [subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, encoding="utf-8") for _ in "ab"]
+    words = [
+        sys.executable,
+        "-m",
+        "verdict_cli",
+        "run",
+        "p.yaml",
+        str(made / "d.jsonl"),
+        "--out",
+        "out",
+        "-q",
+    ]
+    both = [
+        subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, encoding="utf-8")
+        for _ in "ab"
+    ]
     said = [one.communicate(timeout=100)[1] for one in both]
     codes = sorted(one.returncode for one in both)
     assert codes[1] == 2 and codes[0] in (0, 1, 3), said

@@ -39,7 +39,10 @@ def drawn(seed, rows=60, skill=0.8, judge=0.8, missing=0.2):
     def voice(right):
         return [int(t) if rng.random() < right else int(rng.integers(0, 3)) for t in truth]
 
-    labels = {name: [None if rng.random() < missing else f"l{code}" for code in voice(skill)] for name in PEOPLE}
+    labels = {
+        name: [None if rng.random() < missing else f"l{code}" for code in voice(skill)]
+        for name in PEOPLE
+    }
     return [f"l{code}" for code in voice(judge)], labels
 
 
@@ -47,7 +50,9 @@ def drawn(seed, rows=60, skill=0.8, judge=0.8, missing=0.2):
 def test_human_alpha_is_krippendorffs_alpha_of_the_people(tmp_path, seed):
     verdicts, labels = drawn(seed)
     measured = run(tmp_path, verdicts, labels)
-    data = [[np.nan if one is None else float(one[1:]) for one in given] for given in labels.values()]
+    data = [
+        [np.nan if one is None else float(one[1:]) for one in given] for given in labels.values()
+    ]
     expected = krippendorff.alpha(np.array(data), level_of_measurement="nominal")
     alpha = measured.values["human_alpha"]
     assert alpha.value == pytest.approx(expected) and alpha.low < alpha.value < alpha.high
@@ -56,9 +61,13 @@ def test_human_alpha_is_krippendorffs_alpha_of_the_people(tmp_path, seed):
 def test_human_alpha_of_numbers_is_on_the_interval_level(tmp_path):
     rng = np.random.default_rng(5)
     truth = rng.integers(1, 6, 40)
-    labels = {name: [int(np.clip(t + rng.integers(-1, 2), 1, 5)) for t in truth] for name in PEOPLE[:3]}
+    labels = {
+        name: [int(np.clip(t + rng.integers(-1, 2), 1, 5)) for t in truth] for name in PEOPLE[:3]
+    }
     measured = run(tmp_path, [float(t) for t in truth], labels)
-    expected = krippendorff.alpha(np.array(list(labels.values()), float), level_of_measurement="interval")
+    expected = krippendorff.alpha(
+        np.array(list(labels.values()), float), level_of_measurement="interval"
+    )
     assert measured.values["human_alpha"].value == pytest.approx(expected)
 
 
@@ -88,7 +97,11 @@ def test_the_alternative_annotator_test_is_that_of_the_paper(tmp_path, seed):
         differences = []
         for row, verdict in enumerate(verdicts):
             own = labels[left_out][row]
-            others = [labels[name][row] for name in PEOPLE if name != left_out and labels[name][row] is not None]
+            others = [
+                labels[name][row]
+                for name in PEOPLE
+                if name != left_out and labels[name][row] is not None
+            ]
             if own is None or not others:
                 continue
             human = np.mean([own == each for each in others])

@@ -24,7 +24,9 @@ LIKERT = DeclaredType({"type": "integer", "enum": [1, 2, 3, 4, 5]})
 COLUMNS = {"row": "int", "id": "int", "status": "str"}
 
 
-def results(path: Path, scores: list[Any], declared: DeclaredType | None, targets: list[Any] | None = None) -> Path:
+def results(
+    path: Path, scores: list[Any], declared: DeclaredType | None, targets: list[Any] | None = None
+) -> Path:
     types = {} if declared is None else {"output.score": declared}
     with ParquetTable(path, COLUMNS, declared=types) as table:
         for row, score in enumerate(scores):
@@ -34,7 +36,9 @@ def results(path: Path, scores: list[Any], declared: DeclaredType | None, target
 
 
 @pytest.mark.parametrize("scores", [[2, 5], [3, 3, 4], [1, 1, 2], [5, 5, 4, 5]])
-def test_the_mean_of_a_scale_has_no_interval_end_outside_it(tmp_path: Path, scores: list[int]) -> None:
+def test_the_mean_of_a_scale_has_no_interval_end_outside_it(
+    tmp_path: Path, scores: list[int]
+) -> None:
     """Nine 5s and a 1 had the interval [3.61, 5.86]."""
     evaluation = Evaluation(value="output.score", metrics=("mean",))
     path = results(tmp_path / "results.parquet", scores, LIKERT)
@@ -52,7 +56,8 @@ def test_a_run_declares_its_fields_and_the_report_keeps_to_their_scale(tmp_path:
     )
     (tmp_path / "d.jsonl").write_text('{"text": "a"}\n{"text": "b"}\n')
     replies = [
-        {"row": row, "unit": "judge", "reply": json.dumps({"explanation": "", "score": 3 + row})} for row in (0, 1)
+        {"row": row, "unit": "judge", "reply": json.dumps({"explanation": "", "score": 3 + row})}
+        for row in (0, 1)
     ]
     (tmp_path / "r.jsonl").write_text("".join(json.dumps(reply) + "\n" for reply in replies))
     words = ["run", "p.yaml", "d.jsonl", "--replay", "r.jsonl", "--out", "out", "--json", "--quiet"]
@@ -77,20 +82,31 @@ def test_a_table_without_declared_types_is_measured_as_before(tmp_path: Path) ->
 
 def test_a_computed_value_has_not_the_scale_of_its_field(tmp_path: Path) -> None:
     path = results(tmp_path / "results.parquet", [2, 5], LIKERT)
-    high = measure({"e": Evaluation(value="output.score * 2", metrics=("mean",))}, path)["e"].values["mean"].high
+    high = (
+        measure({"e": Evaluation(value="output.score * 2", metrics=("mean",))}, path)["e"]
+        .values["mean"]
+        .high
+    )
     assert high is not None and high > 10
 
 
 def test_values_outside_the_declared_scale_are_not_clipped(tmp_path: Path) -> None:
     path = results(tmp_path / "results.parquet", [2, 50], LIKERT)
-    assert measure({"e": Evaluation(value="output.score", metrics=("mean",))}, path)["e"].values["mean"].value == 26
+    assert (
+        measure({"e": Evaluation(value="output.score", metrics=("mean",))}, path)["e"]
+        .values["mean"]
+        .value
+        == 26
+    )
 
 
 def test_words_of_a_scale_are_listed_in_its_order(tmp_path: Path) -> None:
     declared = DeclaredType({"type": "string", "enum": ["poor", "fair", "excellent"]})
     words = ["fair", "excellent", "poor", "fair"]
     path = results(tmp_path / "results.parquet", words, declared, ["fair", "poor", "poor", "other"])
-    evaluation = Evaluation(prediction="output.score", target="source.target", metrics=("confusion",))
+    evaluation = Evaluation(
+        prediction="output.score", target="source.target", metrics=("confusion",)
+    )
     confusion = measure({"e": evaluation}, path)["e"].values["confusion"].value
     assert confusion["labels"] == ["poor", "fair", "excellent", "other"]
 
@@ -110,7 +126,9 @@ def test_estimates_from_human_labels_keep_to_the_scale() -> None:
     free, _ = corrected(GoldPairs(judge, truth, False), draw)
     kept, _ = corrected(GoldPairs(judge, truth, False, bounds=(1, 5)), draw)
     assert free["ppi"].high > 5 and free["labelled"].high > 5
-    assert all(kept[name].low >= 1 and kept[name].high <= 5 for name in ("judged", "labelled", "ppi"))
+    assert all(
+        kept[name].low >= 1 and kept[name].high <= 5 for name in ("judged", "labelled", "ppi")
+    )
 
 
 def test_declared_types_survive_a_wider_column_and_a_join(tmp_path: Path) -> None:

@@ -9,7 +9,11 @@ from verdict_cli.stats.intervals.interval_methods import wilson
 from verdict_cli.stats.measure import measure
 from verdict_cli.storage.tables.writer import ParquetTable
 
-CHOICES = {"prediction": "output.choice", "consistent": "output.consistent", "options": ["source.a", "source.b"]}
+CHOICES = {
+    "prediction": "output.choice",
+    "consistent": "output.consistent",
+    "options": ["source.a", "source.b"],
+}
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +58,10 @@ def test_preferences_are_shares_counted_by_hand(table, rows):
     assert set(found) - {"first_position_rate"} == {"consistency", "longer_preference"}
     for name, figure in found.items():
         value, n = counted(by_hand[name])
-        assert (figure.value, figure.n) == (value if value is None else pytest.approx(value, abs=1e-12), n)
+        assert (figure.value, figure.n) == (
+            value if value is None else pytest.approx(value, abs=1e-12),
+            n,
+        )
         if n:
             assert (figure.low, figure.high) == pytest.approx(wilson(sum(by_hand[name]), n, 0.95))
 
@@ -74,7 +81,9 @@ def test_choices_between_other_labels_are_no_positions(table):
 
 def test_a_pairwise_judge_with_a_target_is_also_asked_for_its_first_choices(table):
     rows = [("A", True, "A", ""), ("B", True, "A", ""), ("A", False, "B", "")]
-    found = measure({"e": Evaluation(prediction="output.choice", target="source.a")}, table(rows))["e"]
+    found = measure({"e": Evaluation(prediction="output.choice", target="source.a")}, table(rows))[
+        "e"
+    ]
     assert found.kind == "pairwise"
     assert found.values["accuracy"].value == pytest.approx(1 / 3)
     assert found.values["first_position_rate"].value == pytest.approx(2 / 3)
@@ -91,6 +100,8 @@ def test_a_length_controlled_win_rate_alone_needs_no_target():
     from verdict_cli.language.evaluations import evaluation_problems
 
     alone = Evaluation(
-        prediction="output.choice", options=["source.a", "source.b"], metrics=["length_controlled_win_rate"]
+        prediction="output.choice",
+        options=["source.a", "source.b"],
+        metrics=["length_controlled_win_rate"],
     )
     assert not [problem for problem in evaluation_problems("e", alone) if "target" in str(problem)]

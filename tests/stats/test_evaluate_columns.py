@@ -39,7 +39,12 @@ def test_booleans_are_spelled_as_the_target_spells_them():
 
 
 @settings(deadline=None)
-@given(st.lists(st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3)), max_size=20))
+@given(
+    st.lists(
+        st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3)),
+        max_size=20,
+    )
+)
 def test_codes_are_equal_exactly_where_values_are(values):
     column = columns(values)[0]
     codes = LabelSet.of(column, column).codes(column)
@@ -53,7 +58,11 @@ def test_codes_are_equal_exactly_where_values_are(values):
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3)), min_size=2, max_size=30))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3)), min_size=2, max_size=30
+    )
+)
 def test_resamples_draw_as_many_units_as_there_are(rows):
     target, prediction, cluster = np.array(rows).T
     rng = np.random.default_rng(0)

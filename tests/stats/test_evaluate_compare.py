@@ -19,7 +19,9 @@ from verdict_cli.stats.metrics import confusion
 from verdict_cli.stats.permutation import sign_flip_test, swap_tests
 from verdict_cli.storage.tables.writer import ParquetTable
 
-RIGHT = Evaluation(prediction="output.said", target="source.label", metrics=["accuracy", "cohen_kappa"])
+RIGHT = Evaluation(
+    prediction="output.said", target="source.label", metrics=["accuracy", "cohen_kappa"]
+)
 
 
 @pytest.fixture
@@ -46,7 +48,9 @@ def questions(said, ids=True, **further):
     rows = []
     for index, right in enumerate(said):
         target = "ab"[index % 2]
-        source = {"label": target, "text": f"question {index}"} | {k: v[index] for k, v in further.items()}
+        source = {"label": target, "text": f"question {index}"} | {
+            k: v[index] for k, v in further.items()
+        }
         rows.append((f"q{index}" if ids else None, source, target if right else "ba"[index % 2]))
     return rows
 
@@ -80,10 +84,15 @@ def test_rows_without_ids_are_paired_by_what_they_hold(run):
 
 
 @pytest.mark.parametrize(
-    ("key", "message"), [("x", "rows 0 and 2 have the same id 'x'"), (None, "rows 0 and 2 have no id")]
+    ("key", "message"),
+    [("x", "rows 0 and 2 have the same id 'x'"), (None, "rows 0 and 2 have no id")],
 )
 def test_rows_that_cannot_be_told_apart_are_refused(run, key, message):
-    rows = [(key, {"label": "a"}, "a"), (key and "y", {"label": "b"}, "a"), (key, {"label": "a"}, "b")]
+    rows = [
+        (key, {"label": "a"}, "a"),
+        (key and "y", {"label": "b"}, "a"),
+        (key, {"label": "a"}, "b"),
+    ]
     with pytest.raises(DataError, match=message):
         whole(run("a", rows), run("b", rows))
 
@@ -107,7 +116,10 @@ def test_runs_of_other_rows_or_other_targets_are_not_compared(run):
 def test_right_and_wrong_is_mcnemars_exact_test(pairs):
     first, second = (np.array(side, dtype=float) for side in zip(*pairs, strict=True))
     test = significance_of(first, second, None, np.random.default_rng(0))
-    better, worse = int(((first == 0) & (second == 1)).sum()), int(((first == 1) & (second == 0)).sum())
+    better, worse = (
+        int(((first == 0) & (second == 1)).sum()),
+        int(((first == 1) & (second == 0)).sum()),
+    )
     tail = scipy.stats.binom.cdf(min(better, worse), better + worse, 0.5)
     assert test.name == "mcnemar"
     assert test.p == pytest.approx(min(1.0, 2 * tail) if better != worse else 1.0)
@@ -151,8 +163,12 @@ def test_many_differences_have_the_normal_limit():
 
 
 def test_holm_steps_down_and_never_up():
-    tests = [Significance("mcnemar", 9, 1, 1, p, p, "cohen_g", 0.0) for p in (0.01, 0.04, 0.03, 0.005)]
-    assert [one.p_holm for one in holm([*tests, None])[:4]] == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    tests = [
+        Significance("mcnemar", 9, 1, 1, p, p, "cohen_g", 0.0) for p in (0.01, 0.04, 0.03, 0.005)
+    ]
+    assert [one.p_holm for one in holm([*tests, None])[:4]] == pytest.approx(
+        [0.03, 0.06, 0.06, 0.02]
+    )
 
 
 def test_slices_are_compared_and_corrected_together(run):
@@ -175,7 +191,9 @@ def test_evaluations_are_corrected_together(run):
 
 def test_each_run_is_read_by_its_own_evaluation(run):
     rows = questions([True, False, True])
-    turned = Evaluation(prediction="'a' if output.said == 'b' else 'b'", target="source.label", metrics=["accuracy"])
+    turned = Evaluation(
+        prediction="'a' if output.said == 'b' else 'b'", target="source.label", metrics=["accuracy"]
+    )
     found = compare_runs({"e": (turned, RIGHT)}, (run("a", rows), run("b", rows))).evaluations["e"]
     assert found.whole.differences["accuracy"].first == pytest.approx(1 / 3)
     assert found.whole.differences["accuracy"].second == pytest.approx(2 / 3)
@@ -189,7 +207,10 @@ def test_numbers_flip_by_their_distance_and_the_largest_change_comes_first(run):
     first, second = run("a", rows([0.5, 1.0, 5.0])), run("b", rows([0.0, 1.0, 2.0]))
     found = whole(first, second, evaluation).evaluations["e"]
     assert [(flip.id, flip.gain) for flip in found.flips] == [("q2", 3), ("q0", 0.5)]
-    assert (found.whole.test.name, found.whole.test.of) == ("permutation", "distances to the target")
+    assert (found.whole.test.name, found.whole.test.of) == (
+        "permutation",
+        "distances to the target",
+    )
     assert found.whole.differences["mae"].change.value == pytest.approx(-3.5 / 3)
 
 
@@ -222,7 +243,10 @@ def test_within_cluster_correlations_are_compared_cluster_by_cluster(run):
         ]
 
     evaluation = Evaluation(
-        prediction="output.said", target="source.label", metrics=["spearman_within"], cluster="source.doc"
+        prediction="output.said",
+        target="source.label",
+        metrics=["spearman_within"],
+        cluster="source.doc",
     )
     first = run("a", rows([[1, 0, 2], [2, 1, 0], [0, 1, 2]]))
     second = run("b", rows([[0, 1, 2], [0, 1, 2], [5, 5, 5]]))
@@ -241,8 +265,13 @@ def test_whole_numbers_and_means_of_them_are_compared_and_words_are_not(run):
     truths = [(key, {"label": bool(source["label"])}, said) for key, source, said in words]
     whole_numbers = [(key, {"label": source["label"] > 0}, int(said)) for key, source, said in rows]
     texts = [(key, source, str(said)) for key, source, said in truths]
-    assert "kinds" not in whole(run("c", truths), run("d", whole_numbers), evaluation).evaluations["e"].reason
-    with pytest.raises(DataError, match=r"predictions are text such as '.*' and targets are booleans such as"):
+    assert (
+        "kinds"
+        not in whole(run("c", truths), run("d", whole_numbers), evaluation).evaluations["e"].reason
+    )
+    with pytest.raises(
+        DataError, match=r"predictions are text such as '.*' and targets are booleans such as"
+    ):
         whole(run("f", truths), run("g", texts), evaluation)
 
 
@@ -262,10 +291,16 @@ def test_differences_of_kappa_hold_the_truth_about_as_often_as_they_say():
     for seed in range(300):
         rng = np.random.default_rng(seed)
         target, draw = rng.integers(0, 2, 20), rng.random((3, 20))
-        said = [np.where(np.where(draw[2] < 0.5, draw[0], own) < 0.8, target, 1 - target) for own in draw[:2]]
+        said = [
+            np.where(np.where(draw[2] < 0.5, draw[0], own) < 0.8, target, 1 - target)
+            for own in draw[:2]
+        ]
         sample = Sample.of((target, *said))
         at = [column[sample.first] for column in (target, *said)]
-        kappas = [confusion.label_statistics(at[0], each, 2, None, False)["cohen_kappa"] for each in at[1:]]
+        kappas = [
+            confusion.label_statistics(at[0], each, 2, None, False)["cohen_kappa"]
+            for each in at[1:]
+        ]
         figure = paired_metric_value(*kappas, sample, Draw(rng))
         held += figure.low is not None and figure.low <= 0 <= figure.high
     assert held >= 270
@@ -277,7 +312,10 @@ def test_a_p_value_is_that_of_its_own_metric(run):
     first = [(f"q{i}", {"label": label}, "good") for i, label in enumerate(labels)]
     second = [(f"q{i}", {"label": label}, "bad") for i, label in enumerate(labels)]
     evaluation = Evaluation(
-        prediction="output.said", target="source.label", positive="bad", metrics=["accuracy", "recall"]
+        prediction="output.said",
+        target="source.label",
+        positive="bad",
+        metrics=["accuracy", "recall"],
     )
     found = whole(run("a", first), run("b", second), evaluation).evaluations["e"].whole
     assert found.test.p == 1
@@ -291,14 +329,20 @@ def test_nearly_equal_metrics_are_adjusted_together_by_the_same_swaps(run):
     first = [False] * 7 + [True] * 193
     second = [True] * 7 + [True] * 193
     evaluation = Evaluation(prediction="output.said", target="source.label")
-    found = whole(run("a", questions(first)), run("b", questions(second)), evaluation).evaluations["e"].whole
+    found = (
+        whole(run("a", questions(first)), run("b", questions(second)), evaluation)
+        .evaluations["e"]
+        .whole
+    )
     assert set(found.differences) == {"accuracy", "balanced_accuracy", "f1", "cohen_kappa"}
     assert found.differences["accuracy"].p == pytest.approx(2 / 2**7)
     assert all(each.p_adjusted == pytest.approx(2 / 2**7) for each in found.differences.values())
 
 
 @pytest.mark.parametrize(("rows", "most"), [(30, 0.075), (40, 0.05), (60, 0.05)])
-def test_equal_means_are_told_apart_in_5_of_100_samples_also_where_differences_are_skewed(rows, most):
+def test_equal_means_are_told_apart_in_5_of_100_samples_also_where_differences_are_skewed(
+    rows, most
+):
     """Many small gains beside few large losses: raw sums found a difference in 18% of samples of 30 rows."""
     low = 0
     for seed in range(400):
@@ -335,7 +379,10 @@ def test_levels_and_differences_side_by_side_are_of_the_same_rows(run):
     rng = np.random.default_rng(2)
     answers = [rng.random(200) < share for share in (0.7, 0.8, 0.75)]
     rows = [questions(right) for right in answers]
-    rows[2] = [(key, source, None if index < 14 else said) for index, (key, source, said) in enumerate(rows[2])]
+    rows[2] = [
+        (key, source, None if index < 14 else said)
+        for index, (key, source, said) in enumerate(rows[2])
+    ]
     runs = [run(name, said) for name, said in zip("abc", rows, strict=True)]
     evaluation = RIGHT.model_copy(update={"missing": "skip"})
     found = compare_runs({"e": [evaluation] * 3}, runs).evaluations["e"].whole.metrics["accuracy"]
@@ -354,7 +401,9 @@ def test_a_metric_that_no_swap_defines_has_no_p_value():
     none, rows = Column(np.full(4, np.nan), np.full(4, -1, np.int32), (), frozenset()), np.arange(4)
     target = np.zeros(4, np.int64)
     runs = [
-        EvaluationData("classification", ("a", "b"), target, said, *[none] * 6, (), (), None, False, None)
+        EvaluationData(
+            "classification", ("a", "b"), target, said, *[none] * 6, (), (), None, False, None
+        )
         for said in (np.zeros(4, np.int64), np.array([0, 0, 0, 1]))
     ]
     assert swap_tests(("mcc",), runs, (rows, rows), np.random.default_rng(0), 199) == {}
@@ -413,8 +462,13 @@ def test_a_correlation_is_tested_as_such_and_not_as_a_distance(run):
         prediction="output.said", target="source.label", kind="numeric", metrics=["spearman", "mae"]
     )
     first = [(f"q{i}", {"label": float(t)}, float(t + rng.normal())) for i, t in enumerate(truth)]
-    second = [(f"q{i}", {"label": float(t)}, float(t + 4 + 0.2 * rng.normal())) for i, t in enumerate(truth)]
-    differences = whole(run("a", first), run("b", second), evaluation).evaluations["e"].whole.differences
+    second = [
+        (f"q{i}", {"label": float(t)}, float(t + 4 + 0.2 * rng.normal()))
+        for i, t in enumerate(truth)
+    ]
+    differences = (
+        whole(run("a", first), run("b", second), evaluation).evaluations["e"].whole.differences
+    )
     assert differences["spearman"].change.value > 0.2
     assert differences["spearman"].p < 0.01
     assert differences["mae"].p < 0.01
@@ -458,8 +512,13 @@ def test_a_metrics_permutation_p_value_is_uniform_where_the_judges_are_equal(met
 
 def test_one_differing_row_has_p_1_in_the_whole_and_in_a_slice(run):
     """One differing row in a slice ended the comparison with an internal error."""
-    numbers = Evaluation(prediction="output.said", target="source.label", metrics=["mae", "spearman"])
-    rows = [(f"q{at}", {"label": float(at), "type": "xy"[at % 2]}, at + (at % 3) / 4) for at in range(20)]
+    numbers = Evaluation(
+        prediction="output.said", target="source.label", metrics=["mae", "spearman"]
+    )
+    rows = [
+        (f"q{at}", {"label": float(at), "type": "xy"[at % 2]}, at + (at % 3) / 4)
+        for at in range(20)
+    ]
     other = [(key, source, said + 0.5 * (key == "q7")) for key, source, said in rows]
     one = whole(run("a", rows), run("b", other), numbers, by=["source.type"]).evaluations["e"]
     parts = [one.whole, *one.slices["source.type"].values()]
@@ -474,7 +533,11 @@ def changed_answers(rewritten, named=None, count=400):
         rows = []
         for at in range(count):
             new = version == 2 and at < rewritten
-            source = {"question": f"question {at}", "answer": f"answer {at}{' new' * new}", "label": "ab"[at % 2]}
+            source = {
+                "question": f"question {at}",
+                "answer": f"answer {at}{' new' * new}",
+                "label": "ab"[at % 2],
+            }
             if named:
                 source[named] = f"n{at}"
             rows.append((None, source, "ba"[at % 2] if new else "ab"[at % 2]))
@@ -482,7 +545,9 @@ def changed_answers(rewritten, named=None, count=400):
     return versions
 
 
-@pytest.mark.parametrize(("named", "by"), [("id", "column"), ("question_id", "column"), (None, "content")])
+@pytest.mark.parametrize(
+    ("named", "by"), [("id", "column"), ("question_id", "column"), (None, "content")]
+)
 def test_rows_whose_judged_text_changed_are_compared(run, named, by):
     """Paired by their whole content, exactly the rows that changed were left out, and nothing differed."""
     first, second = changed_answers(113, named)
@@ -498,7 +563,12 @@ def test_a_counter_of_a_runs_rows_is_no_id(run):
     first, second = changed_answers(40)
     paths = []
     for name, rows in (("a", first), ("b", second[::-1])):
-        paths.append(run(name, [(key, {"id": at, **source}, said) for at, (key, source, said) in enumerate(rows)]))
+        paths.append(
+            run(
+                name,
+                [(key, {"id": at, **source}, said) for at, (key, source, said) in enumerate(rows)],
+            )
+        )
     found = whole(*paths)
     assert (found.paired.by, found.paired.columns) == ("content", ("question",))
     assert found.evaluations["e"].whole.differences["accuracy"].change.value == pytest.approx(-0.1)
@@ -516,7 +586,11 @@ def test_questions_that_repeat_are_paired_with_their_answers(run):
 def test_the_worst_case_of_rows_that_only_one_run_has_is_that_of_filling_them(run):
     """Of 100 rows 90 are in both runs and right there; ten more each have one of the two."""
     rows = questions([True] * 110)
-    found = whole(run("a", rows[:100]), run("b", rows[10:])).evaluations["e"].whole.differences["accuracy"]
+    found = (
+        whole(run("a", rows[:100]), run("b", rows[10:]))
+        .evaluations["e"]
+        .whole.differences["accuracy"]
+    )
     assert found.open_rows.share == pytest.approx(0.1)
     # Second run: 90 shared and 10 of its own right, the first one's ten wrong; first run: all of its rows and those of b right.
     assert found.open_rows.worst.value == pytest.approx(100 / 110 - 1)
@@ -526,7 +600,10 @@ def test_the_worst_case_of_rows_that_only_one_run_has_is_that_of_filling_them(ru
 
 def test_rows_without_a_prediction_can_turn_a_result(run):
     rows = questions([True] * 60 + [False] * 40)
-    better = [(key, source, None if at >= 98 else source["label"]) for at, (key, source, _) in enumerate(rows)]
+    better = [
+        (key, source, None if at >= 98 else source["label"])
+        for at, (key, source, _) in enumerate(rows)
+    ]
     found = whole(run("a", rows), run("b", better)).evaluations["e"].whole.differences["accuracy"]
     assert found.open_rows.share == pytest.approx(0.02)
     assert not found.open_rows.turns(found.change.value)

@@ -19,8 +19,26 @@ from verdict_cli.stats.measure import measure
 from verdict_cli.stats.metrics import confusion
 from verdict_cli.storage.tables.writer import ParquetTable
 
-EVALUATIONS = {"e": Evaluation(prediction="output.label", target="source.label", metrics=["accuracy", "cohen_kappa"])}
-FACTS = RunFacts("run", "finished", "", "", "", "", "", "", rows=100, done=100, calls=100, cost_usd=0.5, wall_s=3.0)
+EVALUATIONS = {
+    "e": Evaluation(
+        prediction="output.label", target="source.label", metrics=["accuracy", "cohen_kappa"]
+    )
+}
+FACTS = RunFacts(
+    "run",
+    "finished",
+    "",
+    "",
+    "",
+    "",
+    "",
+    "",
+    rows=100,
+    done=100,
+    calls=100,
+    cost_usd=0.5,
+    wall_s=3.0,
+)
 
 
 def write(path, right, ids=None, kinds=None, docs=None):
@@ -68,7 +86,9 @@ def test_a_gate_with_confidence_needs_the_intervals_end(tmp_path):
     assert (passed.passed, passed.held) == (True, f"lower end {passed.low:.4g} ≥ 0.86")
     most = outcome({"metric": "e.accuracy", "max": 0.99, "confidence": 0.95}, results)
     assert most.held == f"upper end {most.high:.4g} ≤ 0.99"
-    assert not outcome({"metric": "e.accuracy", "min": 0.9}, results).held  # the value is compared, not an end
+    assert not outcome(
+        {"metric": "e.accuracy", "min": 0.9}, results
+    ).held  # the value is compared, not an end
     assert outcome({"metric": "e.accuracy", "min": 0.9, "confidence": 0.5}, results).passed
 
 
@@ -83,7 +103,10 @@ def test_where_restricts_a_gate_to_some_rows(tmp_path):
     held = outcome({"metric": "e.accuracy", "where": {"source.type": "x"}, "min": 1.0}, results)
     assert held.passed
     assert held.n == 2
-    assert outcome({"metric": "e.accuracy", "where": {"source.type": "z"}, "min": 0}, results).verdict == "inconclusive"
+    assert (
+        outcome({"metric": "e.accuracy", "where": {"source.type": "z"}, "min": 0}, results).verdict
+        == "inconclusive"
+    )
 
 
 def test_a_baseline_gate_pairs_rows_by_id(tmp_path):
@@ -115,12 +138,16 @@ def test_a_drop_beyond_the_limit_fails_and_an_unsure_one_is_inconclusive(tmp_pat
     assert outcome(gate | {"max_drop": 0.25}, results, root=tmp_path).passed
 
 
-@pytest.mark.parametrize(("n", "verdict"), [(3, "inconclusive"), (300, "inconclusive"), (400, "passed")])
+@pytest.mark.parametrize(
+    ("n", "verdict"), [(3, "inconclusive"), (300, "inconclusive"), (400, "passed")]
+)
 def test_rows_that_do_not_differ_pass_only_if_they_are_many(tmp_path, n, verdict):
     """By the rule of three, up to 3.7 of n rows may differ although none of them did."""
     write(tmp_path / "main", [True, False, True, True] * 250)
     results = write(tmp_path / "new", ([True, False, True, True] * 250)[:n])
-    held = outcome({"metric": "e.accuracy", "baseline": "main", "max_drop": 0.01}, results, root=tmp_path)
+    held = outcome(
+        {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.01}, results, root=tmp_path
+    )
     assert (held.value, held.n, held.verdict) == (0, n, verdict)
     if n > 3:
         assert held.low == pytest.approx(-(1 - 0.025 ** (1 / n)))
@@ -135,12 +162,15 @@ def test_numbers_without_ends_that_do_not_differ_are_inconclusive(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("ids", "reason"), [([7, 7, 8], "ids repeat"), ([10, 11, 12], "no row in common"), (None, "targets differ")]
+    ("ids", "reason"),
+    [([7, 7, 8], "ids repeat"), ([10, 11, 12], "no row in common"), (None, "targets differ")],
 )
 def test_a_baseline_that_cannot_be_paired_fails_with_the_reason(tmp_path, ids, reason):
     write(tmp_path / "main", [True] * 3, ids=ids or [1, 0, 2])
     results = write(tmp_path / "new", [True] * 3)
-    held = outcome({"metric": "e.accuracy", "baseline": "main", "max_drop": 0.1}, results, root=tmp_path)
+    held = outcome(
+        {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.1}, results, root=tmp_path
+    )
     assert held.verdict == "failed"
     assert reason in held.reason
 
@@ -148,7 +178,11 @@ def test_a_baseline_that_cannot_be_paired_fails_with_the_reason(tmp_path, ids, r
 def test_fc16_a_baseline_that_is_not_there_is_an_error_and_no_failed_gate(tmp_path):
     results = write(tmp_path, [True])
     with pytest.raises(DataError, match="runs/main holds no results"):
-        outcome({"metric": "e.accuracy", "baseline": "runs/main", "max_drop": 0.1}, results, root=tmp_path)
+        outcome(
+            {"metric": "e.accuracy", "baseline": "runs/main", "max_drop": 0.1},
+            results,
+            root=tmp_path,
+        )
 
 
 @pytest.mark.parametrize("way", ["same", "link", "copy"])
@@ -161,7 +195,11 @@ def test_s6_a_baseline_is_never_the_run_itself(way, tmp_path):
         other.symlink_to(tmp_path / "run")
     elif way == "copy":
         shutil.copytree(tmp_path / "run", other)
-    gate = {"metric": "e.accuracy", "baseline": "run" if way == "same" else "other", "max_drop": 0.1}
+    gate = {
+        "metric": "e.accuracy",
+        "baseline": "run" if way == "same" else "other",
+        "max_drop": 0.1,
+    }
     with pytest.raises(DataError, match="is this run itself"):
         outcome(gate, results, root=tmp_path)
 
@@ -189,11 +227,16 @@ def test_full_coverage_is_implied_unless_a_gate_names_coverage(tmp_path):
     facts = replace(FACTS, failed=1)
 
     def metrics(*gates):
-        found = decide_gates([Gate(**gate) for gate in gates], EVALUATIONS, measures, facts, results)
+        found = decide_gates(
+            [Gate(**gate) for gate in gates], EVALUATIONS, measures, facts, results
+        )
         return [(one.metric, one.passed) for one in found]
 
     assert metrics() == []
-    assert metrics({"metric": "run.calls", "max": 500}) == [("run.calls", True), ("run.coverage", False)]
+    assert metrics({"metric": "run.calls", "max": 500}) == [
+        ("run.calls", True),
+        ("run.coverage", False),
+    ]
     assert metrics({"metric": "run.coverage", "min": 0.9}) == [("run.coverage", True)]
 
 
@@ -227,7 +270,10 @@ def test_one_bound_covers_sampling_error_and_missing_rows_together(tmp_path):
     held = outcome(gate | {"min": 0.85}, results).held
     assert held.endswith("≥ 0.85 with the rows without a prediction at their worst"), held
     assert outcome(gate | {"min": 0.88}, results).passed
-    assert outcome({"metric": "e.accuracy", "max": 0.94, "confidence": 0.95}, results).verdict == "inconclusive"
+    assert (
+        outcome({"metric": "e.accuracy", "max": 0.94, "confidence": 0.95}, results).verdict
+        == "inconclusive"
+    )
 
 
 def test_an_inconclusive_baseline_gate_says_how_many_rows_would_decide(tmp_path):
@@ -276,7 +322,9 @@ def test_a_baseline_gate_has_missing_rows_in_its_bound(tmp_path):
 def test_rows_without_a_prediction_that_nothing_bounds_make_a_gate_inconclusive(tmp_path):
     evaluations = {"m": Evaluation(value="source.key if output.label else none", metrics=["mean"])}
     results = write(tmp_path, [True] * 99 + [None])
-    held = decided([{"metric": "m.mean", "min": 1, "confidence": 0.95}], results, tmp_path, evaluations)[0]
+    held = decided(
+        [{"metric": "m.mean", "min": 1, "confidence": 0.95}], results, tmp_path, evaluations
+    )[0]
     assert (held.verdict, held.reason) == (
         "inconclusive",
         "nothing bounds what the 1 row without a prediction would change",
@@ -292,7 +340,9 @@ def test_a_run_is_read_once_for_any_number_of_gates(tmp_path, monkeypatch):
     results = write(tmp_path, [True] * 50, kinds=["x", "y"] * 25)
     measures, reads = measure(EVALUATIONS, results), []
     read = paired.collect
-    monkeypatch.setattr(paired, "collect", lambda *given, **keys: reads.append(given) or read(*given, **keys))
+    monkeypatch.setattr(
+        paired, "collect", lambda *given, **keys: reads.append(given) or read(*given, **keys)
+    )
     gates = [
         Gate(metric=f"e.{metric}", min=0.5, confidence=0.95, where=where)
         for metric in ("accuracy", "cohen_kappa")
@@ -323,7 +373,9 @@ def test_losing_rows_never_makes_a_run_pass(tmp_path):
     results = write(tmp_path, [True] * 90 + [None] * 10)
     measures = measure(EVALUATIONS, results)
     facts = replace(FACTS, failed=10)
-    found = decide_gates([Gate(metric="e.accuracy", min=0.95)], EVALUATIONS, measures, facts, results)
+    found = decide_gates(
+        [Gate(metric="e.accuracy", min=0.95)], EVALUATIONS, measures, facts, results
+    )
     assert [(one.metric, one.passed) for one in found] == [
         ("e.accuracy", True),
         ("run.coverage", False),
@@ -348,7 +400,10 @@ def test_rows_that_the_expression_loses_fail_the_implied_gate_on_coverage(tmp_pa
     results = write(tmp_path, [True] * 90 + [None] * 10)
     gate = Gate(metric="e.accuracy", min=0.95)
     found = decide_gates([gate], EVALUATIONS, measure(EVALUATIONS, results), FACTS, results)
-    assert [(one.metric, one.passed) for one in found[::2]] == [("e.accuracy", True), ("e.coverage", False)]
+    assert [(one.metric, one.passed) for one in found[::2]] == [
+        ("e.accuracy", True),
+        ("e.coverage", False),
+    ]
     allowed = [gate, Gate(metric="e.coverage", min=0.9)]
     found = decide_gates(allowed, EVALUATIONS, measure(EVALUATIONS, results), FACTS, results)
     assert all(one.passed for one in found)
@@ -375,10 +430,14 @@ def test_a_run_without_some_of_the_baselines_rows_fails_the_implied_gate_on_shar
     assert held.passed
     assert (shared.metric, shared.verdict, shared.n) == ("e.shared", "failed", 485)
     assert shared.value == pytest.approx(400 / 485)
-    assert all(one.passed for one in decided([gate, {"metric": "e.shared", "min": 0.8}], results, tmp_path))
+    assert all(
+        one.passed for one in decided([gate, {"metric": "e.shared", "min": 0.8}], results, tmp_path)
+    )
 
 
-def test_gates_have_an_exact_bound_that_is_wrong_at_the_limit_in_at_most_2_5_percent_of_samples(tmp_path):
+def test_gates_have_an_exact_bound_that_is_wrong_at_the_limit_in_at_most_2_5_percent_of_samples(
+    tmp_path,
+):
     from scipy.stats import binom
 
     from verdict_cli.stats.intervals.interval_methods import clopper_pearson
@@ -388,7 +447,9 @@ def test_gates_have_an_exact_bound_that_is_wrong_at_the_limit_in_at_most_2_5_per
         assert binom.pmf(passing, n, limit).sum() <= 0.025
     results = write(tmp_path, [True] * 58 + [False] * 2)
     two = outcome({"metric": "e.accuracy", "min": 0.885, "confidence": 0.95}, results)
-    one = outcome({"metric": "e.accuracy", "min": 0.885, "confidence": 0.95, "sided": "one"}, results)
+    one = outcome(
+        {"metric": "e.accuracy", "min": 0.885, "confidence": 0.95, "sided": "one"}, results
+    )
     assert two.low == pytest.approx(clopper_pearson(58, 60, 0.95)[0])
     assert one.low == pytest.approx(clopper_pearson(58, 60, 0.9)[0])
     assert (two.verdict, one.verdict) == ("inconclusive", "passed")
@@ -408,11 +469,18 @@ def test_a_sequential_gate_at_its_limit_passes_in_few_histories_of_looks(tmp_pat
     assert fixed >= 15
     results = write(tmp_path, [True] * 95 + [False] * 5)
     once = outcome({"metric": "e.accuracy", "min": 0.85, "confidence": 0.95}, results)
-    always = outcome({"metric": "e.accuracy", "min": 0.85, "confidence": 0.95}, results, sequential=True)
+    always = outcome(
+        {"metric": "e.accuracy", "min": 0.85, "confidence": 0.95}, results, sequential=True
+    )
     assert (once.verdict, always.verdict) == ("passed", "inconclusive")
     assert always.low < once.low < once.high < always.high
-    kappa = outcome({"metric": "e.cohen_kappa", "min": 0.5, "confidence": 0.95}, results, sequential=True)
-    assert kappa.verdict == "inconclusive" and "no bound of this metric holds at every look" in kappa.reason
+    kappa = outcome(
+        {"metric": "e.cohen_kappa", "min": 0.5, "confidence": 0.95}, results, sequential=True
+    )
+    assert (
+        kappa.verdict == "inconclusive"
+        and "no bound of this metric holds at every look" in kappa.reason
+    )
 
 
 def test_an_anytime_interval_holds_for_values_between_the_ends():
@@ -421,7 +489,9 @@ def test_an_anytime_interval_holds_for_values_between_the_ends():
         sums = np.cumsum(rng.beta(0.3, 0.2, 600))
         missed += any(
             not low <= 0.6 <= high
-            for low, high in (anytime_interval(float(sums[n - 1]), n, 0.05) for n in range(10, 601, 30))
+            for low, high in (
+                anytime_interval(float(sums[n - 1]), n, 0.05) for n in range(10, 601, 30)
+            )
         )
     assert missed <= 5
     assert anytime_interval(0.0, 0, 0.05) == (0.0, 1.0)
@@ -443,7 +513,12 @@ def test_a_run_exactly_max_drop_worse_passes_in_at_most_2_and_a_half_percent():
             target, first, second = np.zeros(rows, int), (kind == 1) * 1, (kind == 2) * 1
             sample = Sample.of((target, first, second))
             at = [column[sample.first] for column in (target, first, second)]
-            old, new = (confusion.label_statistics(at[0], said, 2, None, False)["accuracy"] for said in at[1:])
-            change = paired_metric_value(old, new, sample, Draw(np.random.default_rng(0), exact=True))
+            old, new = (
+                confusion.label_statistics(at[0], said, 2, None, False)["accuracy"]
+                for said in at[1:]
+            )
+            change = paired_metric_value(
+                old, new, sample, Draw(np.random.default_rng(0), exact=True)
+            )
             passes += chance * (change.low >= -drop)
     assert 0.01 < passes <= 0.025

@@ -67,11 +67,15 @@ def test_a_weight_of_nothing_is_the_mean_of_the_labels() -> None:
     labels = found.truth[found.labelled]
     assert one.value == pytest.approx(labels.mean())
     # Wilson's interval of as many rows as the variance is worth, which counts one more error than the labels show.
-    assert one.high - one.low == pytest.approx(2 * t.ppf(0.975, 99) * labels.std(ddof=1) / 10, rel=0.03)
+    assert one.high - one.low == pytest.approx(
+        2 * t.ppf(0.975, 99) * labels.std(ddof=1) / 10, rel=0.03
+    )
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_judge_that_is_right_on_all_labels_leaves_open_only_an_error_that_they_do_not_show(seed: int) -> None:
+def test_a_judge_that_is_right_on_all_labels_leaves_open_only_an_error_that_they_do_not_show(
+    seed: int,
+) -> None:
     """Whether its tuned weight is 1 or just below does not matter: 100 labels do not rule out an error in 100 rows."""
     RNG.bit_generator.state = np.random.default_rng(seed).bit_generator.state
     found, share = judged(4_000, 1.0, 100)
@@ -102,7 +106,9 @@ def test_the_intervals_hold_the_truth_as_often_as_they_say() -> None:
 
 
 def test_rogan_and_gladen_undo_what_the_judge_gets_wrong() -> None:
-    judge = np.concatenate([np.repeat([1.0, 0.0], [45, 5]), np.repeat([1.0, 0.0], [10, 40]), RNG.random(0)])
+    judge = np.concatenate(
+        [np.repeat([1.0, 0.0], [45, 5]), np.repeat([1.0, 0.0], [10, 40]), RNG.random(0)]
+    )
     truth = np.repeat([1.0, 0.0], 50)
     more = np.concatenate([judge, np.repeat([1.0, 0.0], [600, 400])])
     found = GoldPairs(more, np.concatenate([truth, np.full(1_000, np.nan)]), True)
@@ -118,7 +124,9 @@ def test_rogan_and_gladen_undo_what_the_judge_gets_wrong() -> None:
         ([1, 0, 1, 1, 1], [1, None, None, None, None], "fewer than two"),
     ],
 )
-def test_no_figure_is_made_of_labels_that_say_nothing(judge: list[int], truth: list[Any], said: str) -> None:
+def test_no_figure_is_made_of_labels_that_say_nothing(
+    judge: list[int], truth: list[Any], said: str
+) -> None:
     seen = np.array([math.nan if one is None else one for one in truth], dtype=float)
     figures, _ = corrected(GoldPairs(np.array(judge, dtype=float), seen, True), Draw(RNG), None)
     assert figures["rogan_gladen"].value is None
@@ -126,7 +134,9 @@ def test_no_figure_is_made_of_labels_that_say_nothing(judge: list[int], truth: l
 
 
 @given(st.floats(0.55, 0.9), st.sampled_from([0.02, 0.03, 0.05]))
-def test_as_many_labels_as_are_said_to_be_needed_make_the_width(right: float, half_width: float) -> None:
+def test_as_many_labels_as_are_said_to_be_needed_make_the_width(
+    right: float, half_width: float
+) -> None:
     found, _ = judged(20_000, right, 2_000)
     needed, alone = labels_needed(found, half_width, 0.95)
     assert needed is not None and needed <= alone
@@ -182,7 +192,9 @@ def test_intervals_hold_the_figure_of_what_they_are_of(of: GoldScope) -> None:
     said = np.where(rng.random(600) < 0.8, people, 1 - people)
     for _ in range(400):
         rows = np.arange(600) if of == "rows" else rng.choice(600, 600)
-        truth = np.where(np.isin(np.arange(600), rng.choice(600, 300, replace=False)), people[rows], np.nan)
+        truth = np.where(
+            np.isin(np.arange(600), rng.choice(600, 300, replace=False)), people[rows], np.nan
+        )
         figures, _ = corrected(GoldPairs(said[rows], truth, True, of=of), Draw(rng), None)
         for name in names:
             held[name] += figures[name].low <= people.mean() <= figures[name].high
@@ -197,8 +209,12 @@ def test_labels_without_an_error_still_leave_half_a_row_open() -> None:
 
 
 @given(st.floats(0.55, 0.9), st.sampled_from([0.02, 0.03, 0.05]))
-def test_of_rows_as_many_labels_as_are_said_to_be_needed_make_the_width(right: float, half_width: float) -> None:
-    RNG.bit_generator.state = np.random.default_rng(12).bit_generator.state  # for each example alike
+def test_of_rows_as_many_labels_as_are_said_to_be_needed_make_the_width(
+    right: float, half_width: float
+) -> None:
+    RNG.bit_generator.state = np.random.default_rng(
+        12
+    ).bit_generator.state  # for each example alike
     found, _ = judged(2_000, right, 800)
     needed, alone = labels_needed(replace(found, of="rows"), half_width, 0.95)
     assert needed is not None and needed <= alone <= 2_000
@@ -220,7 +236,15 @@ def test_each_group_is_corrected_by_its_own_labels(tmp_path: Path) -> None:
             said = true if rng.random() < 0.9 else kind == "a"
             truths[kind].append(true)
             human = true if rng.random() < 0.3 else None
-            table.write({"row": row, "status": "ok", "output.score": said, "source.kind": kind, "source.human": human})
+            table.write(
+                {
+                    "row": row,
+                    "status": "ok",
+                    "output.score": said,
+                    "source.kind": kind,
+                    "source.human": human,
+                }
+            )
         table.write({"row": 2_000, "status": "ok", "output.score": True, "source.kind": "c"})
     evaluation = Evaluation.model_validate(
         {"value": "output.score", "gold": {"target": "source.human"}, "by": ["source.kind"]}
@@ -263,7 +287,9 @@ def test_a_run_gives_raw_and_corrected_figures_and_gates_hold_them(tmp_path: Pat
     for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
         (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     words = ["run", tmp_path / "c.yaml", tmp_path / "d.jsonl", "--replay", tmp_path / "r.jsonl"]
-    result = CliRunner().invoke(app, [*map(str, words), "--out", str(tmp_path / "out"), "--json", "--quiet"])
+    result = CliRunner().invoke(
+        app, [*map(str, words), "--out", str(tmp_path / "out"), "--json", "--quiet"]
+    )
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     figures = document["evaluations"]["share"]
@@ -279,7 +305,10 @@ def test_a_run_gives_raw_and_corrected_figures_and_gates_hold_them(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("keys", "said"),
-    [({}, "`gold` needs a `value` or a `prediction`"), ({"value": "output.x", "group": "source.g"}, "not of groups")],
+    [
+        ({}, "`gold` needs a `value` or a `prediction`"),
+        ({"value": "output.x", "group": "source.g"}, "not of groups"),
+    ],
 )
 def test_gold_alone_measures_nothing(keys: dict[str, Any], said: str) -> None:
     evaluation = Evaluation.model_validate({"gold": {"target": "source.human"}, **keys})
@@ -293,15 +322,20 @@ def test_a_gate_on_a_corrected_figure_needs_gold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "sensitivity", "specificity", "labels"), [(0.95, 0.97, 0.7, 60), (0.03, 0.8, 0.95, 100)]
+    ("share", "sensitivity", "specificity", "labels"),
+    [(0.95, 0.97, 0.7, 60), (0.03, 0.8, 0.95, 100)],
 )
-def test_a_rare_or_a_frequent_label_is_covered_on_both_sides(share, sensitivity, specificity, labels) -> None:
+def test_a_rare_or_a_frequent_label_is_covered_on_both_sides(
+    share, sensitivity, specificity, labels
+) -> None:
     """Student's interval covered 86 to 88%, with 11 to 13% of samples on one side."""
     rng = np.random.default_rng(12)
     above = below = 0
     for _ in range(300):
         true = (rng.random(600) < share).astype(float)
-        said = np.where(true == 1, rng.random(600) < sensitivity, rng.random(600) > specificity).astype(float)
+        said = np.where(
+            true == 1, rng.random(600) < sensitivity, rng.random(600) > specificity
+        ).astype(float)
         known = np.full(600, np.nan)
         kept = rng.choice(600, labels, replace=False)
         known[kept] = true[kept]
@@ -332,7 +366,9 @@ def test_labels_where_the_judge_said_no_are_no_random_sample() -> None:
     for name in ("labelled", "ppi"):
         assert "not a random sample" in found[name].reason and found[name].warnings
     known = np.where(np.arange(300) % 6 == 0, said, np.nan)
-    assert not corrected(GoldPairs(said, known, True), Draw(np.random.default_rng(1)))[0]["ppi"].warnings
+    assert not corrected(GoldPairs(said, known, True), Draw(np.random.default_rng(1)))[0][
+        "ppi"
+    ].warnings
 
 
 def test_ppi_is_the_labels_alone_where_a_judge_that_knows_nothing_would_only_widen_it() -> None:
@@ -351,7 +387,9 @@ def test_ppi_is_the_labels_alone_where_a_judge_that_knows_nothing_would_only_wid
 
 def test_rogan_gladen_at_an_end_keeps_its_uncertainty() -> None:
     """A judge that says yes more often than its sensitivity allows: 1.000 [1.000, 1.000]."""
-    judge = np.concatenate([np.repeat([1.0, 0.0], [15, 5]), np.repeat([1.0, 0.0], [3, 17]), np.ones(300)])
+    judge = np.concatenate(
+        [np.repeat([1.0, 0.0], [15, 5]), np.repeat([1.0, 0.0], [3, 17]), np.ones(300)]
+    )
     truth = np.concatenate([np.repeat([1.0, 0.0], 20), np.full(300, np.nan)])
     found = rogan_gladen(GoldPairs(judge, truth, True), 0.95)
     assert (found.value, found.high) == (1, 1)

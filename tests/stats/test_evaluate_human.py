@@ -40,7 +40,9 @@ def test_rows_are_held_against_their_labels_and_others_are_left_out(tmp_path):
 
 def test_only_label_and_note_can_be_named(tmp_path):
     def plan(target):
-        return build_plan(validated(parse_document(TEXT.replace("TARGET", target).encode(), "t"), tmp_path))
+        return build_plan(
+            validated(parse_document(TEXT.replace("TARGET", target).encode(), "t"), tmp_path)
+        )
 
     assert not plan("human.label").warnings
     for wrong in ("human", "human.lable", "human.label.x"):

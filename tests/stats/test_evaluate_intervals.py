@@ -6,7 +6,12 @@ import scipy.stats
 
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import wilson
-from verdict_cli.stats.intervals.intervals import FEW_RESAMPLES, MOST_RESAMPLED_UNITS, Draw, metrics_with_intervals
+from verdict_cli.stats.intervals.intervals import (
+    FEW_RESAMPLES,
+    MOST_RESAMPLED_UNITS,
+    Draw,
+    metrics_with_intervals,
+)
 from verdict_cli.stats.metrics import confusion, numbers, probability, ranks
 
 
@@ -16,7 +21,9 @@ def draw(seed=0, level=0.95):
 
 def of_pairs(x, y, names, cluster=None, seed=0):
     sample = Sample.of((x, y), cluster)
-    found = numbers.number_pairs(x[sample.first], y[sample.first]) | ranks.rank_pairs(x[sample.first], y[sample.first])
+    found = numbers.number_pairs(x[sample.first], y[sample.first]) | ranks.rank_pairs(
+        x[sample.first], y[sample.first]
+    )
     return metrics_with_intervals({name: found[name] for name in names}, sample, draw(seed))
 
 
@@ -46,11 +53,17 @@ def test_resampling_cells_is_resampling_rows():
     target = rng.integers(0, 3, 200)
     prediction = np.where(rng.random(200) < 0.7, target, rng.integers(0, 3, 200))
     sample = Sample.of((target, prediction))
-    kappa = confusion.label_statistics(target[sample.first], prediction[sample.first], 3, None, False)["cohen_kappa"]
+    kappa = confusion.label_statistics(
+        target[sample.first], prediction[sample.first], 3, None, False
+    )["cohen_kappa"]
     cells = metrics_with_intervals({"kappa": kappa}, sample, draw())["kappa"]
     rows = Sample.of((target, prediction, np.arange(200)))
-    kappa = confusion.label_statistics(target[rows.first], prediction[rows.first], 3, None, False)["cohen_kappa"]
-    assert cells.low == pytest.approx(metrics_with_intervals({"kappa": kappa}, rows, draw())["kappa"].low, abs=0.02)
+    kappa = confusion.label_statistics(target[rows.first], prediction[rows.first], 3, None, False)[
+        "cohen_kappa"
+    ]
+    assert cells.low == pytest.approx(
+        metrics_with_intervals({"kappa": kappa}, rows, draw())["kappa"].low, abs=0.02
+    )
 
 
 @pytest.mark.parametrize("name", ["pearson", "spearman", "kendall", "rmse", "krippendorff_alpha"])
@@ -78,7 +91,9 @@ def test_a_sample_without_variation_has_a_value_without_an_interval_and_says_so(
 
 def test_a_constant_side_leaves_correlation_undefined_with_a_reason():
     found = of_pairs(np.full(6, 0.1), np.arange(6.0), ["pearson", "spearman", "kendall"])
-    assert all(figure.value is None and "all the same value" in figure.reason for figure in found.values())
+    assert all(
+        figure.value is None and "all the same value" in figure.reason for figure in found.values()
+    )
 
 
 def test_a_higher_level_is_a_wider_interval():
@@ -86,7 +101,9 @@ def test_a_higher_level_is_a_wider_interval():
     sample = Sample.of((x,))
     ends = [
         metrics_with_intervals(
-            {"mean": numbers.number_values(x[sample.first], False)["mean"]}, sample, draw(level=level)
+            {"mean": numbers.number_values(x[sample.first], False)["mean"]},
+            sample,
+            draw(level=level),
         )["mean"]
         for level in (0.8, 0.99)
     ]
@@ -105,7 +122,9 @@ def test_a_cluster_of_its_own_for_every_row_changes_little():
 def test_every_statistic_survives_resamples_that_leave_it_undefined():
     p, y = np.array([0.2, 0.4, 0.6, 0.7]), np.array([0.0, 0.0, 0.0, 1.0])
     sample = Sample.of((p, y))
-    found = metrics_with_intervals(probability.probability_statistics(p[sample.first], y[sample.first]), sample, draw())
+    found = metrics_with_intervals(
+        probability.probability_statistics(p[sample.first], y[sample.first]), sample, draw()
+    )
     assert found["auroc"].value == 1
     assert found["auroc"].high == 1
 
@@ -120,13 +139,18 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say(shape):
             target = rng.integers(0, 2, 100)
             prediction = np.where(rng.random(100) < 0.8, target, 1 - target)
             sample = Sample.of((target, prediction))
-            found = confusion.label_statistics(target[sample.first], prediction[sample.first], 2, None, False)
+            found = confusion.label_statistics(
+                target[sample.first], prediction[sample.first], 2, None, False
+            )
             statistic, truth = found["cohen_kappa"], 0.6
         elif shape == "pearson":
             x = rng.normal(size=100)
             y = 0.6 * x + 0.8 * rng.normal(size=100)
             sample = Sample.of((x, y))
-            statistic, truth = numbers.number_pairs(x[sample.first], y[sample.first])["pearson"], 0.6
+            statistic, truth = (
+                numbers.number_pairs(x[sample.first], y[sample.first])["pearson"],
+                0.6,
+            )
         else:
             x = rng.exponential(size=60)
             sample = Sample.of((x,))
@@ -140,17 +164,21 @@ def test_few_resamples_still_give_a_standard_error():
     rng = np.random.default_rng(8)
     x = rng.normal(size=MOST_RESAMPLED_UNITS * 2)
     sample = Sample.of((x,))
-    figure = metrics_with_intervals({"mean": numbers.number_values(x[sample.first], False)["mean"]}, sample, draw())[
-        "mean"
-    ]
+    figure = metrics_with_intervals(
+        {"mean": numbers.number_values(x[sample.first], False)["mean"]}, sample, draw()
+    )["mean"]
     error = x.std(ddof=1) / np.sqrt(len(x))
-    assert (figure.high - figure.low) / 2 == pytest.approx(1.96 * error, rel=4 / np.sqrt(2 * FEW_RESAMPLES))
+    assert (figure.high - figure.low) / 2 == pytest.approx(
+        1.96 * error, rel=4 / np.sqrt(2 * FEW_RESAMPLES)
+    )
 
 
 def test_perfect_agreement_has_the_interval_that_wilson_gives_a_share_without_exception():
     target = np.array([0, 1] * 10)
     sample = Sample.of((target, target))
-    kappa = confusion.label_statistics(target[sample.first], target[sample.first], 2, None, False)["cohen_kappa"]
+    kappa = confusion.label_statistics(target[sample.first], target[sample.first], 2, None, False)[
+        "cohen_kappa"
+    ]
     found = metrics_with_intervals({"kappa": kappa}, sample, draw())["kappa"]
     # 1 - 2u of a share u = z^2 / (n + z^2) of disagreement between two even labels
     assert found.low == pytest.approx(1 - 2 * 1.959964**2 / (20 + 1.959964**2), abs=1e-6)
@@ -163,9 +191,9 @@ def test_perfect_agreement_has_the_interval_that_wilson_gives_a_share_without_ex
 
 def test_the_medians_interval_ends_at_the_order_statistics_of_the_binomial():
     x = np.arange(1.0, 21.0)
-    found = metrics_with_intervals({"median": numbers.number_values(x, False)["median"]}, Sample.of((x,)), draw())[
-        "median"
-    ]
+    found = metrics_with_intervals(
+        {"median": numbers.number_values(x, False)["median"]}, Sample.of((x,)), draw()
+    )["median"]
     assert (found.low, found.value, found.high) == (6, 10.5, 15)
 
 
@@ -173,7 +201,9 @@ def test_the_median_of_clusters_that_repeat_each_other_is_less_sure():
     x = np.repeat(np.random.default_rng(9).normal(size=20), 10)
     statistic = {"median": numbers.number_values(np.unique(x), False)["median"]}
     alone = metrics_with_intervals(statistic, Sample.of((x,)), draw())["median"]
-    together = metrics_with_intervals(statistic, Sample.of((x,), np.repeat(np.arange(20), 10)), draw())["median"]
+    together = metrics_with_intervals(
+        statistic, Sample.of((x,), np.repeat(np.arange(20), 10)), draw()
+    )["median"]
     assert together.high - together.low > 2 * (alone.high - alone.low)
 
 
@@ -181,9 +211,9 @@ def test_a_row_alone_in_a_cluster_makes_the_jackknife_that_of_rows():
     x = np.random.default_rng(10).exponential(size=40)
     statistic = {"mean": numbers.number_values(np.sort(x), False)["mean"]}
     alone = metrics_with_intervals(statistic, Sample.of((x,)), draw())["mean"]
-    assert metrics_with_intervals(statistic, Sample.of((x,), np.arange(40)), draw())["mean"].low == pytest.approx(
-        alone.low
-    )
+    assert metrics_with_intervals(statistic, Sample.of((x,), np.arange(40)), draw())[
+        "mean"
+    ].low == pytest.approx(alone.low)
 
 
 def test_the_calibration_errors_interval_of_calibrated_probabilities_reaches_none():
@@ -193,7 +223,9 @@ def test_the_calibration_errors_interval_of_calibrated_probabilities_reaches_non
     y = (rng.random(100) < p).astype(float)
     sample = Sample.of((p, y))
     found = metrics_with_intervals(
-        {"ece": probability.probability_statistics(p[sample.first], y[sample.first])["ece"]}, sample, draw()
+        {"ece": probability.probability_statistics(p[sample.first], y[sample.first])["ece"]},
+        sample,
+        draw(),
     )
     assert found["ece"].low == 0 < found["ece"].value
 
@@ -218,7 +250,9 @@ def test_agreement_without_a_chance_correction_has_wilsons_interval():
     target = np.repeat([0, 1], 20)
     prediction = np.where(np.arange(40) % 20 < 3, 1 - target, target)
     sample = Sample.of((target, prediction))
-    given = confusion.label_statistics(target[sample.first], prediction[sample.first], 2, None, False)
+    given = confusion.label_statistics(
+        target[sample.first], prediction[sample.first], 2, None, False
+    )
     found = metrics_with_intervals({"it": given["balanced_accuracy"]}, sample, draw())["it"]
     error = np.sqrt(0.15 * 0.85 / 40)
     assert (found.low, found.high) == pytest.approx(wilson(34, 40, 0.95), abs=0.3 * error)
@@ -226,9 +260,9 @@ def test_agreement_without_a_chance_correction_has_wilsons_interval():
 
 def variance_of(x, clusters=None):
     sample = Sample.of((x,), clusters)
-    return metrics_with_intervals({"it": numbers.number_values(x[sample.first], False)["variance"]}, sample, draw())[
-        "it"
-    ]
+    return metrics_with_intervals(
+        {"it": numbers.number_values(x[sample.first], False)["variance"]}, sample, draw()
+    )["it"]
 
 
 def test_the_variance_of_skewed_values_reaches_further_up_than_down_and_far_up_when_one_row_decides_it():
@@ -256,7 +290,10 @@ def test_few_rows_that_do_not_show_the_tails_of_their_values_have_a_wide_interva
     assert reach(np.array([1.0, 2, 3, 4, 5, 5, 4, 3, 2, 4, 5, 3, 1, 2])) < 4  # a scale has no tails
     giant = np.concatenate([np.zeros(100, int), np.arange(300) % 59 + 1])
     skewed = rng.lognormal(size=400)
-    for clusters, worth in ((np.arange(400) % 14, 42), (giant, 400**2 / (100**2 + 59 * 300**2 / 59**2))):
+    for clusters, worth in (
+        (np.arange(400) % 14, 42),
+        (giant, 400**2 / (100**2 + 59 * 300**2 / 59**2)),
+    ):
         assert variance_of(rng.normal(size=400), clusters).high < 3
         found = variance_of(skewed, clusters)
         assert found.high / found.value == pytest.approx(14 * (10 / worth) ** (2 / 3), rel=0.02)
@@ -330,4 +367,6 @@ def test_metrics_of_numbers_do_not_depend_on_the_unit_even_if_it_is_tiny():
     for name in names:
         unit = 2.0**-664 if name in ("mae", "rmse") else 1.0
         for end in ("value", "low", "high"):
-            assert getattr(tiny[name], end) == pytest.approx(getattr(usual[name], end) * unit, rel=1e-6), (name, end)
+            assert getattr(tiny[name], end) == pytest.approx(
+                getattr(usual[name], end) * unit, rel=1e-6
+            ), (name, end)

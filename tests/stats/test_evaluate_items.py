@@ -32,9 +32,19 @@ CLAIMS: list[list[tuple[bool | None, bool, str]]] = [
 
 def table(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
     declared = {"check.score": DeclaredType({"type": "array", "items": {"type": "boolean"}})}
-    with ParquetTable(path, {"row": "int", "id": "int", "status": "str"}, declared=declared) as file:
+    with ParquetTable(
+        path, {"row": "int", "id": "int", "status": "str"}, declared=declared
+    ) as file:
         for index, row in enumerate(rows):
-            file.write({"row": index, "id": 100 + index, "status": "ok", "source.paper": f"p{index % 2}", **row})
+            file.write(
+                {
+                    "row": index,
+                    "id": 100 + index,
+                    "status": "ok",
+                    "source.paper": f"p{index % 2}",
+                    **row,
+                }
+            )
     return path
 
 
@@ -53,7 +63,11 @@ def results(tmp_path: Path) -> Path:
 
 
 ACCURACY = Evaluation(
-    items="check", prediction="output.score", target="claim.label", metrics=("accuracy", "f1"), by=("claim.kind",)
+    items="check",
+    prediction="output.score",
+    target="claim.label",
+    metrics=("accuracy", "f1"),
+    by=("claim.kind",),
 )
 
 
@@ -61,10 +75,14 @@ def test_each_entry_is_an_observation(results: Path) -> None:
     found = measure({"claims": ACCURACY}, results)["claims"]
     pairs = [(said, label) for claims in CLAIMS for said, label, _ in claims]
     assert (found.rows, found.missing, found.coverage, found.kind) == (6, 0, 1.0, "classification")
-    assert found.values["accuracy"].value == pytest.approx(np.mean([said == label for said, label in pairs]))
+    assert found.values["accuracy"].value == pytest.approx(
+        np.mean([said == label for said, label in pairs])
+    )
     assert found.values["accuracy"].n == 6
     kinds = found.groups["claim.kind"]
-    assert {kind: (values["accuracy"].value, values["accuracy"].n) for kind, values in kinds.items()} == {
+    assert {
+        kind: (values["accuracy"].value, values["accuracy"].n) for kind, values in kinds.items()
+    } == {
         "a": (pytest.approx(2 / 3), 3),
         "b": (pytest.approx(2 / 3), 3),
     }
@@ -91,18 +109,26 @@ def test_intervals_resample_rows_unless_a_cluster_is_named(tmp_path: Path) -> No
     whole = measure({"e": ACCURACY}, results)["e"].values["accuracy"]
     per_row = Evaluation(value="nodes.check.score[0]", metrics=("mean",))
     alone = measure({"e": per_row}, results)["e"].values["mean"]
-    each = measure({"e": ACCURACY.model_copy(update={"cluster": "[source.paper, index]"})}, results)["e"]
+    each = measure(
+        {"e": ACCURACY.model_copy(update={"cluster": "[source.paper, index]"})}, results
+    )["e"]
     width = lambda value: value.high - value.low  # noqa: E731
     assert width(whole) == pytest.approx(width(alone), rel=0.15)
     assert width(each.values["accuracy"]) != pytest.approx(width(whole), rel=0.15)
 
 
-def test_metrics_and_intervals_are_those_of_a_table_with_a_row_for_each_entry(tmp_path: Path) -> None:
+def test_metrics_and_intervals_are_those_of_a_table_with_a_row_for_each_entry(
+    tmp_path: Path,
+) -> None:
     rng = np.random.default_rng(1)
     rows, entries = [], []
     for paper in range(25):
         claims = [
-            (bool(rng.random() < 0.3 + paper / 50), bool(rng.random() < 0.5), "ab"[int(rng.integers(2))])
+            (
+                bool(rng.random() < 0.3 + paper / 50),
+                bool(rng.random() < 0.5),
+                "ab"[int(rng.integers(2))],
+            )
             for _ in range(int(rng.integers(1, 30)))
         ]
         rows.append(of_claims(claims, **{"source.paper": f"paper {paper}"}))
@@ -118,7 +144,9 @@ def test_metrics_and_intervals_are_those_of_a_table_with_a_row_for_each_entry(tm
         metrics=("accuracy", "f1"),
         positive=True,
     )
-    of_entries = of_rows.model_copy(update={"items": "check", "target": "claim.label", "by": ("claim.kind",)})
+    of_entries = of_rows.model_copy(
+        update={"items": "check", "target": "claim.label", "by": ("claim.kind",)}
+    )
     short = measure({"e": of_entries}, table(tmp_path / "results.parquet", rows))["e"]
     long = measure({"e": of_rows}, table(tmp_path / "long" / "results.parquet", entries))["e"]
     assert short.values == long.values
@@ -128,7 +156,9 @@ def test_metrics_and_intervals_are_those_of_a_table_with_a_row_for_each_entry(tm
     assert measure({"e": by_default}, tmp_path / "results.parquet")["e"].values == short.values
 
 
-def test_entries_without_an_output_are_missing_and_skipped_ones_are_not_there(tmp_path: Path) -> None:
+def test_entries_without_an_output_are_missing_and_skipped_ones_are_not_there(
+    tmp_path: Path,
+) -> None:
     skipped = of_claims([(None, True, "a"), (True, True, "a"), (None, True, "b")])
     skipped["check.item"][0] = None
     results = table(tmp_path / "results.parquet", [skipped, of_claims([(False, False, "b")])])
@@ -150,12 +180,20 @@ def test_a_failed_row_lowers_the_coverage(tmp_path: Path) -> None:
 
 def test_entries_of_lists_within_lists_are_observations(tmp_path: Path) -> None:
     row = {
-        "check.item": [[{"part": {"n": 1}, "leaf": {"n": 10}}, {"part": {"n": 1}, "leaf": {"n": 20}}], None, []],
+        "check.item": [
+            [{"part": {"n": 1}, "leaf": {"n": 10}}, {"part": {"n": 1}, "leaf": {"n": 20}}],
+            None,
+            [],
+        ],
         "check.score": [[True, False], None, []],
     }
     results = table(tmp_path / "results.parquet", [row])
-    total = Evaluation(items="check", value="part.n + leaf.n + index + output.score", metrics=("mean",))
-    assert measure({"e": total}, results)["e"].values["mean"].value == pytest.approx((11 + 0 + 1 + 21 + 1 + 0) / 2)
+    total = Evaluation(
+        items="check", value="part.n + leaf.n + index + output.score", metrics=("mean",)
+    )
+    assert measure({"e": total}, results)["e"].values["mean"].value == pytest.approx(
+        (11 + 0 + 1 + 21 + 1 + 0) / 2
+    )
 
 
 def test_a_wrong_path_names_the_row_and_the_entry(results: Path) -> None:
@@ -187,19 +225,29 @@ def test_probabilities_and_human_labels_of_entries_are_measured(tmp_path: Path) 
     rows = []
     for _ in range(40):
         labels = [bool(rng.random() < 0.6) for _ in range(5)]
-        shares = [float(np.clip(0.5 + (0.3 if label else -0.3) + rng.normal(0, 0.2), 0, 1)) for label in labels]
-        entries = [{"claim": {"label": label, "human": label if rng.random() < 0.5 else None}} for label in labels]
+        shares = [
+            float(np.clip(0.5 + (0.3 if label else -0.3) + rng.normal(0, 0.2), 0, 1))
+            for label in labels
+        ]
+        entries = [
+            {"claim": {"label": label, "human": label if rng.random() < 0.5 else None}}
+            for label in labels
+        ]
         rows.append({
             "check.item": entries,
             "check.score": [share > 0.5 for share in shares],
             "check.distribution": [{"true": share, "false": 1 - share} for share in shares],
         })  # fmt: skip
     results = table(tmp_path / "results.parquet", rows)
-    calibrated = Evaluation(items="check", probability="output.distribution[true]", target="claim.label")
+    calibrated = Evaluation(
+        items="check", probability="output.distribution[true]", target="claim.label"
+    )
     found = measure({"e": calibrated}, results)["e"].values
     assert found["auroc"].value > 0.9
     assert found["brier"].n == 200
-    gold = Evaluation(items="check", value="output.score", gold=Gold(target="claim.human"), metrics=("mean",))
+    gold = Evaluation(
+        items="check", value="output.score", gold=Gold(target="claim.human"), metrics=("mean",)
+    )
     corrected = measure({"e": gold}, results)["e"]
     assert corrected.gold is not None
     assert 80 < corrected.gold.labels < 120
@@ -207,14 +255,20 @@ def test_probabilities_and_human_labels_of_entries_are_measured(tmp_path: Path) 
     assert corrected.values["ppi"].low < truth < corrected.values["ppi"].high
 
 
-def test_gates_look_at_entries_with_confidence_over_rows_and_against_a_baseline(tmp_path: Path, results: Path) -> None:
-    facts = RunFacts("run", "finished", "", "", "", "", "", "", rows=4, done=4, calls=6, cost_usd=0.0, wall_s=1.0)
+def test_gates_look_at_entries_with_confidence_over_rows_and_against_a_baseline(
+    tmp_path: Path, results: Path
+) -> None:
+    facts = RunFacts(
+        "run", "finished", "", "", "", "", "", "", rows=4, done=4, calls=6, cost_usd=0.0, wall_s=1.0
+    )
     better = [[(label, label, kind) for _, label, kind in claims] for claims in CLAIMS]
     (tmp_path / "base").mkdir()
     base = table(tmp_path / "base" / "results.parquet", [of_claims(claims) for claims in better])
 
     def passes(**gate: Any) -> list[bool]:
-        found = decide_gates([Gate(metric="claims.accuracy", **gate)], {"claims": ACCURACY}, measured, facts, results)
+        found = decide_gates(
+            [Gate(metric="claims.accuracy", **gate)], {"claims": ACCURACY}, measured, facts, results
+        )
         return [outcome.passed for outcome in found]
 
     measured = measure({"claims": ACCURACY}, results)

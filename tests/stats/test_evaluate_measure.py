@@ -28,11 +28,21 @@ def table(tmp_path_factory):
         with ParquetTable(path, {"row": "int", "status": "str"}) as out:
             for index, (target, prediction, *extra) in enumerate(rows):
                 failed = prediction is FAILED
-                row = {"row": index, "id": index, "status": "failed" if failed else "ok", "calls": 1, "cost_usd": 0.0}
+                row = {
+                    "row": index,
+                    "id": index,
+                    "status": "failed" if failed else "ok",
+                    "calls": 1,
+                    "cost_usd": 0.0,
+                }
                 row["source.label"] = target
                 row |= extra[0] if extra else {}
                 if failed:
-                    row |= {"failure.kind": "timeout", "failure.message": "slow", "failure.node": "judge"}
+                    row |= {
+                        "failure.kind": "timeout",
+                        "failure.message": "slow",
+                        "failure.node": "judge",
+                    }
                 else:
                     row["output.label"] = prediction
                     row["judge[0].label"] = prediction
@@ -86,7 +96,8 @@ def test_missing_wrong_leaves_figures_without_a_wrong_value_undefined(table):
 def test_a_row_whose_prediction_cannot_be_computed_is_missing_with_its_message(table):
     rows = [("a", "a"), ("b", "b"), ("a", None)]
     evaluation = Evaluation(
-        prediction="output.label | upper | lower if output.label else output.nothing", target="source.label"
+        prediction="output.label | upper | lower if output.label else output.nothing",
+        target="source.label",
     )
     found = measure({"e": evaluation}, table(rows))["e"]
     assert found.missing == 1
@@ -109,7 +120,9 @@ def test_an_output_that_no_row_has_reads_as_missing(table):
 
 
 def test_text_against_numbers_is_an_error_instead_of_an_accuracy_of_zero(table):
-    with pytest.raises(DataError, match="predictions are text such as '1' and targets are numbers such as 1"):
+    with pytest.raises(
+        DataError, match="predictions are text such as '1' and targets are numbers such as 1"
+    ):
         measure({"e": Evaluation(**LABELS)}, table([(1, "1"), (0, "0")]))
 
 
@@ -147,10 +160,17 @@ def test_alpha_is_nominal_for_classes_and_interval_for_numbers(table):
 
 
 def test_groups_have_the_same_figures_as_their_rows_alone(table):
-    rows = [("a", "a", {"source.g": 1}), ("b", "a", {"source.g": 1}), ("b", "b", {"source.g": None})]
+    rows = [
+        ("a", "a", {"source.g": 1}),
+        ("b", "a", {"source.g": 1}),
+        ("b", "b", {"source.g": None}),
+    ]
     evaluation = Evaluation(**LABELS, by=["source.g"], metrics=["accuracy"])
     groups = measure({"e": evaluation}, table(rows))["e"].groups["source.g"]
-    assert {key: figures["accuracy"].value for key, figures in groups.items()} == {"1": 0.5, "null": 1.0}
+    assert {key: figures["accuracy"].value for key, figures in groups.items()} == {
+        "1": 0.5,
+        "null": 1.0,
+    }
 
 
 def test_a_word_and_a_number_that_read_alike_are_two_groups(table):
@@ -178,7 +198,9 @@ def test_where_selects_rows_and_must_be_true_or_false(table):
 
 
 def test_where_on_an_output_leaves_failed_rows_out_and_says_so(table):
-    found = measure({"e": Evaluation(**LABELS, where="output.label == 'a'")}, table([("a", "a"), ("b", FAILED)]))
+    found = measure(
+        {"e": Evaluation(**LABELS, where="output.label == 'a'")}, table([("a", "a"), ("b", FAILED)])
+    )
     assert found["e"].rows == 1
     assert "1 row without an output is left out" in found["e"].warnings[0]
 
@@ -203,18 +225,25 @@ def test_groups_of_rows_are_reduced_before_anything_is_measured(table):
 
 
 @pytest.mark.parametrize(
-    ("how", "wanted"), [("max", 5), ("min", 1), ("mean", 8 / 3), ("median", 2), ("mode", 5), ("first", 5)]
+    ("how", "wanted"),
+    [("max", 5), ("min", 1), ("mean", 8 / 3), ("median", 2), ("mode", 5), ("first", 5)],
 )
 def test_each_reduction(table, how, wanted):
     values = [5, 1, 2] if how != "mode" else [5, 1, 1, 5]
     rows = [(value, value, {"source.g": "x"}) for value in values]
     evaluation = Evaluation(value="output.label", group="source.g", reduce={"value": how})
-    assert measure({"e": evaluation}, table(rows))["e"].values["mean"].value == pytest.approx(wanted)
+    assert measure({"e": evaluation}, table(rows))["e"].values["mean"].value == pytest.approx(
+        wanted
+    )
 
 
 def test_the_maximum_of_words_is_an_error_that_names_the_reduction(table):
-    evaluation = Evaluation(**LABELS, group="source.label", reduce={"prediction": "max", "target": "first"})
-    with pytest.raises(DataError, match=r"evaluate\.e\.reduce\.prediction: `max` needs numbers; found str"):
+    evaluation = Evaluation(
+        **LABELS, group="source.label", reduce={"prediction": "max", "target": "first"}
+    )
+    with pytest.raises(
+        DataError, match=r"evaluate\.e\.reduce\.prediction: `max` needs numbers; found str"
+    ):
         measure({"e": evaluation}, table([("a", "a")]))
 
 
@@ -233,15 +262,18 @@ def test_a_value_alone_has_a_mean_and_a_boolean_one_wilsons_interval(table):
 
 
 def test_words_as_a_value_say_what_to_write(table):
-    figure = measure({"e": Evaluation(value="output.label", metrics=["mean"])}, table([(None, "A")]))["e"].values[
-        "mean"
-    ]
+    figure = measure(
+        {"e": Evaluation(value="output.label", metrics=["mean"])}, table([(None, "A")])
+    )["e"].values["mean"]
     assert figure.value is None
     assert "write an expression" in figure.reason
 
 
 def test_a_positive_label_that_never_occurs_is_warned_of(table):
-    found = measure({"e": Evaluation(**LABELS, positive="unsfae")}, table([("unsafe", "safe"), ("safe", "safe")]))["e"]
+    found = measure(
+        {"e": Evaluation(**LABELS, positive="unsfae")},
+        table([("unsafe", "safe"), ("safe", "safe")]),
+    )["e"]
     assert found.values["recall"].value is None
     assert "`positive: unsfae` is never a target" in found.warnings[0]
 
@@ -250,7 +282,10 @@ def test_probabilities_are_measured_against_the_positive_label(table):
     rng = np.random.default_rng(3)
     truth = rng.random(60) < 0.4
     p = np.clip(truth * 0.3 + rng.random(60) * 0.7, 0, 1)
-    rows = [("unsafe" if t else "safe", "safe", {"output.p": float(q)}) for t, q in zip(truth, p, strict=True)]
+    rows = [
+        ("unsafe" if t else "safe", "safe", {"output.p": float(q)})
+        for t, q in zip(truth, p, strict=True)
+    ]
     evaluation = Evaluation(probability="output.p", target="source.label", positive="unsafe")
     figures = measure({"e": evaluation}, table(rows))["e"].values
     assert list(figures) == ["auroc", "average_precision", "brier", "log_loss", "ece"]
@@ -276,10 +311,14 @@ def test_a_probability_of_a_boolean_target_needs_no_positive_and_of_another_it_d
 
 
 def test_clusters_widen_the_interval_of_rows_that_repeat_each_other(table):
-    rows = [("a", "a" if index // 10 % 2 else "b", {"source.doc": index // 10}) for index in range(300)]
+    rows = [
+        ("a", "a" if index // 10 % 2 else "b", {"source.doc": index // 10}) for index in range(300)
+    ]
     path = table(rows)
     alone = measure({"e": Evaluation(**LABELS, metrics=["accuracy"])}, path)["e"].values["accuracy"]
-    together = measure({"e": Evaluation(**LABELS, metrics=["accuracy"], cluster="source.doc")}, path)["e"].values
+    together = measure(
+        {"e": Evaluation(**LABELS, metrics=["accuracy"], cluster="source.doc")}, path
+    )["e"].values
     assert together["accuracy"].value == alone.value
     width = together["accuracy"].high - together["accuracy"].low
     assert width > 2 * (alone.high - alone.low)
@@ -287,14 +326,22 @@ def test_clusters_widen_the_interval_of_rows_that_repeat_each_other(table):
 
 def test_a_row_without_a_cluster_is_one_of_its_own_and_the_report_says_how_many(table):
     def rows(clusters):
-        return [("a", "ab"[row % 5 == 0], {"source.c": cluster}) for row, cluster in enumerate(clusters)]
+        return [
+            ("a", "ab"[row % 5 == 0], {"source.c": cluster}) for row, cluster in enumerate(clusters)
+        ]
 
     evaluation = Evaluation(**LABELS, cluster="source.c", metrics=["accuracy"])
-    some = measure({"e": evaluation}, table(rows([row // 2 if row < 30 else None for row in range(50)])))["e"]
-    named = measure({"e": evaluation}, table(rows([row // 2 if row < 30 else row for row in range(50)])))["e"]
+    some = measure(
+        {"e": evaluation}, table(rows([row // 2 if row < 30 else None for row in range(50)]))
+    )["e"]
+    named = measure(
+        {"e": evaluation}, table(rows([row // 2 if row < 30 else row for row in range(50)]))
+    )["e"]
     assert some.values["accuracy"] == named.values["accuracy"]
     assert some.values["accuracy"].clusters == 35
-    said = "20 rows have no cluster, because `source.c` is null: each counts as a cluster of its own"
+    said = (
+        "20 rows have no cluster, because `source.c` is null: each counts as a cluster of its own"
+    )
     assert (some.warnings, named.warnings) == ((said,), ())
 
 
@@ -304,12 +351,15 @@ def test_an_infinite_prediction_is_no_prediction(table):
     assert "not a finite number" in found.warnings[0]
 
 
-scalars = st.one_of(st.none(), st.booleans(), st.integers(0, 3), st.sampled_from(["a", "b", ""]), st.just(0.5))
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(0, 3), st.sampled_from(["a", "b", ""]), st.just(0.5)
+)
 
 
 @settings(deadline=None, max_examples=40)
 @given(
-    rows=st.lists(st.tuples(scalars, st.one_of(scalars, st.just(FAILED))), min_size=1, max_size=12), wrong=st.booleans()
+    rows=st.lists(st.tuples(scalars, st.one_of(scalars, st.just(FAILED))), min_size=1, max_size=12),
+    wrong=st.booleans(),
 )
 def test_any_mix_of_values_gives_figures_or_one_clear_error(table, rows, wrong):
     evaluation = Evaluation(**LABELS, missing="wrong" if wrong else "exclude")
@@ -347,7 +397,15 @@ def test_more_labels_than_classes_can_have_leave_an_accuracy_only(table):
 
 
 def test_bounds_are_the_extremes_over_all_that_the_missing_rows_could_have_said(table):
-    rows = [(True, True), (True, False), (False, True), (False, False), (True, True), (True, FAILED), (False, FAILED)]
+    rows = [
+        (True, True),
+        (True, False),
+        (False, True),
+        (False, False),
+        (True, True),
+        (True, FAILED),
+        (False, FAILED),
+    ]
     metrics = ["accuracy", "balanced_accuracy", "precision", "recall", "f1"]
     evaluation = Evaluation(**LABELS, positive=True, metrics=metrics)
     found = measure({"e": evaluation}, table(rows))["e"].bounds
@@ -381,7 +439,9 @@ def test_labels_that_differ_only_in_type_or_case_are_reported(table):
     found = measure({"e": evaluation}, table([(1, "1"), ("a", "a"), (2, 2), ("yes", "Yes")]))["e"]
     assert found.values["accuracy"].value == 0.5
     (warning,) = found.warnings
-    assert warning.startswith("2 rows count as wrong although prediction and target differ only in type, case")
+    assert warning.startswith(
+        "2 rows count as wrong although prediction and target differ only in type, case"
+    )
     assert not measure({"e": evaluation}, table([("a", "b"), ("a", "a")]))["e"].warnings
 
 
@@ -402,8 +462,13 @@ def test_the_default_metrics_of_words_are_few_and_none_repeats_another(table, ke
 
 @pytest.mark.parametrize(
     ("kind", "metrics"),
-    [("ordinal", "accuracy weighted_kappa spearman mae confusion"), ("numeric", "pearson spearman mae")],
+    [
+        ("ordinal", "accuracy weighted_kappa spearman mae confusion"),
+        ("numeric", "pearson spearman mae"),
+    ],
 )
 def test_the_default_metrics_of_numbers_are_few(table, kind, metrics):
-    found = measure({"e": Evaluation(**LABELS, kind=kind)}, table([(1, 1), (2, 3), (4, 4), (5, 3)]))["e"]
+    found = measure(
+        {"e": Evaluation(**LABELS, kind=kind)}, table([(1, 1), (2, 3), (4, 4), (5, 3)])
+    )["e"]
     assert set(found.values) == set(metrics.split())

@@ -28,7 +28,9 @@ NUMBERS = st.sampled_from([1, 2, 5, None])
 
 
 def panels(votes, targets):
-    return st.lists(st.tuples(votes, votes, votes, st.sampled_from(targets)), min_size=1, max_size=25)
+    return st.lists(
+        st.tuples(votes, votes, votes, st.sampled_from(targets)), min_size=1, max_size=25
+    )
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +57,9 @@ def pairs_of(columns, formula):
     """The mean of a formula over the pairs of columns, on the rows that both have; None where no pair has one."""
     found = []
     for first, second in itertools.combinations(columns, 2):
-        both = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
+        both = [
+            (a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None
+        ]
         if both and (value := formula(*map(list, zip(*both, strict=True)))) is not None:
             found.append(value)
     return float(np.mean(found)) if found else None
@@ -70,7 +74,9 @@ def kappa(first, second):
 def weighted(first, second):
     if len({*first, *second}) == 1:
         return None
-    return sklearn.metrics.cohen_kappa_score(first, second, weights="quadratic", labels=[1, 2, 3, 4, 5])
+    return sklearn.metrics.cohen_kappa_score(
+        first, second, weights="quadratic", labels=[1, 2, 3, 4, 5]
+    )
 
 
 def correlation(first, second):
@@ -84,9 +90,16 @@ def alpha(rows, level):
     paired = [vote for each in votes if len(each) > 1 for vote in each]
     if len(set(paired)) < 2:
         return None
-    codes = {label: place for place, label in enumerate(sorted(set(paired)))} if level == "nominal" else {}
+    codes = (
+        {label: place for place, label in enumerate(sorted(set(paired)))}
+        if level == "nominal"
+        else {}
+    )
     data = [
-        [np.nan if vote is None else float(codes.get(vote, vote if level != "nominal" else -1)) for vote in row]
+        [
+            np.nan if vote is None else float(codes.get(vote, vote if level != "nominal" else -1))
+            for vote in row
+        ]
         for row in rows
         if sum(vote is not None for vote in row) > 1
     ]
@@ -96,7 +109,11 @@ def alpha(rows, level):
 
 
 def same(found, wanted, name):
-    assert found == (None if wanted is None else pytest.approx(wanted, abs=1e-9)), (name, found, wanted)
+    assert found == (None if wanted is None else pytest.approx(wanted, abs=1e-9)), (
+        name,
+        found,
+        wanted,
+    )
 
 
 def effective(rho, judges=3):
@@ -110,7 +127,9 @@ def values(rows, nominal):
     codes = np.array([[-1 if vote is None else labels.index(vote) for vote in row] for row in rows])
     numbers = np.full(codes.shape, np.nan)
     if not nominal:
-        numbers = np.array([[np.nan if vote is None else float(vote) for vote in row] for row in rows])
+        numbers = np.array(
+            [[np.nan if vote is None else float(vote) for vote in row] for row in rows]
+        )
     sample = Sample.of(tuple(codes.T))
     codes, numbers = codes[sample.first], numbers[sample.first]
     votes, target = list(codes[:, :3].T), codes[:, 3]
@@ -126,13 +145,17 @@ def values(rows, nominal):
 @settings(deadline=None, max_examples=80)
 @given(st.data())
 def test_figures_of_a_panel_are_krippendorffs_scikit_learns_and_numpys(nominal, data):
-    rows = data.draw(panels(NOMINAL if nominal else NUMBERS, ["safe", "unsafe", "odd"] if nominal else [1, 2]))
+    rows = data.draw(
+        panels(NOMINAL if nominal else NUMBERS, ["safe", "unsafe", "odd"] if nominal else [1, 2])
+    )
     rows = [row for row in rows if sum(vote is not None for vote in row[:3]) > 1]
     if not rows:
         return
     found = values(rows, nominal)
     columns = list(zip(*(row[:3] for row in rows), strict=True))
-    errors = [[None if row[at] is None else float(row[at] != row[3]) for row in rows] for at in range(3)]
+    errors = [
+        [None if row[at] is None else float(row[at] != row[3]) for row in rows] for at in range(3)
+    ]
     level = "nominal" if nominal else "interval"
     same(found["krippendorff_alpha"], alpha([row[:3] for row in rows], level), "alpha")
     same(found["pairwise_kappa"], pairs_of(columns, kappa if nominal else weighted), "kappa")
@@ -146,7 +169,8 @@ def test_labels_as_numbers_and_as_strings_have_the_same_agreement(table):
     rows = [(*rng.integers(0, 2, 3).tolist(), 1) for _ in range(60)]
     words = [tuple(["no", "yes"][vote] for vote in row) for row in rows]
     numbers, spelled = (
-        panel(table(each), target="source.label", kind="classification").values for each in (rows, words)
+        panel(table(each), target="source.label", kind="classification").values
+        for each in (rows, words)
     )
     for name in ("krippendorff_alpha", "pairwise_kappa", "error_correlation"):
         assert numbers[name].value == pytest.approx(spelled[name].value, abs=1e-12)
@@ -175,7 +199,9 @@ def test_the_errors_of_few_judgements_have_a_correlation_with_an_interval(table)
     correlation = found["error_correlation"]
     assert correlation.value == pytest.approx(np.corrcoef(wrong.T)[0, 1])
     assert -1 < correlation.low < correlation.value < correlation.high < 1
-    worth = panel(table(rows), 2, target="source.label", metrics=["effective_judges"]).values["effective_judges"]
+    worth = panel(table(rows), 2, target="source.label", metrics=["effective_judges"]).values[
+        "effective_judges"
+    ]
     assert worth.value == pytest.approx(2 / (1 + correlation.value))
     assert worth.low == pytest.approx(2 / (1 + correlation.high))
     assert worth.high == pytest.approx(max(worth.value, 2))
@@ -183,7 +209,9 @@ def test_the_errors_of_few_judgements_have_a_correlation_with_an_interval(table)
 
 def test_errors_that_cancel_out_have_no_endless_worth(table):
     rows = [(0.0, 1.0, 0.5)] * 2 + [(1.0, 0.0, 0.5)] * 3 + [(0.25, 0.75, 0.5)]
-    found = panel(table(rows), 2, target="source.label", metrics=["error_correlation", "effective_judges"]).values
+    found = panel(
+        table(rows), 2, target="source.label", metrics=["error_correlation", "effective_judges"]
+    ).values
     assert found["error_correlation"].value == pytest.approx(-1)
     assert found["effective_judges"].value is None
 
@@ -208,7 +236,9 @@ def test_two_runs_of_a_panel_are_compared(table):
     for right in (0.7, 0.95):
         rows = [(*(one == (rng.random(3) < right)).tolist(), bool(one)) for one in target]
         runs.append(table(rows))
-    evaluation = Evaluation(panel=[f"nodes['judge[{at}]'].score" for at in range(3)], target="source.label")
+    evaluation = Evaluation(
+        panel=[f"nodes['judge[{at}]'].score" for at in range(3)], target="source.label"
+    )
     found = compare_runs({"e": (evaluation, evaluation)}, tuple(runs)).evaluations["e"].whole
     change = found.differences["krippendorff_alpha"].change
     assert 0 < change.low < change.value < change.high

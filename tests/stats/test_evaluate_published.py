@@ -42,7 +42,9 @@ def test_unievals_correlations(tmp_path):
     }
     evaluations = {
         name: Evaluation(
-            prediction=f"output.{name}", target=f"source.{name}", metrics=["pearson", "spearman", "kendall"]
+            prediction=f"output.{name}",
+            target=f"source.{name}",
+            metrics=["pearson", "spearman", "kendall"],
         )
         for name in published
     }
@@ -63,7 +65,10 @@ def test_pandalms_unusable_answers_and_the_agreement_of_its_annotators(tmp_path)
         source["gold"] = Counter(votes).most_common(1)[0][0]
         rows.append((source, None if choice is None else {"choice": choice}))
     judge = Evaluation(
-        prediction="output.choice", target="source.gold", missing="wrong", metrics=["accuracy", "cohen_kappa"]
+        prediction="output.choice",
+        target="source.gold",
+        missing="wrong",
+        metrics=["accuracy", "cohen_kappa"],
     )
     found = measure({"judge": judge}, results(tmp_path, rows))["judge"]
     assert (found.values["accuracy"].value, found.values["accuracy"].n) == (697 / 999, 999)
@@ -71,16 +76,24 @@ def test_pandalms_unusable_answers_and_the_agreement_of_its_annotators(tmp_path)
     assert found.missing == 25
     assert found.bounds["accuracy"] == pytest.approx((697 / 999, 722 / 999))
     people = {
-        f"{one}{other}": Evaluation(prediction=f"source.a{one}", target=f"source.a{other}", metrics=["cohen_kappa"])
+        f"{one}{other}": Evaluation(
+            prediction=f"source.a{one}", target=f"source.a{other}", metrics=["cohen_kappa"]
+        )
         for one, other in ((1, 2), (1, 3), (2, 3))
     }
     agreement = measure(people, results(tmp_path, [(source, {"choice": 0}) for source, _ in rows]))
-    assert [round(one.values["cohen_kappa"].value, 2) for one in agreement.values()] == [0.85, 0.88, 0.86]
+    assert [round(one.values["cohen_kappa"].value, 2) for one in agreement.values()] == [
+        0.85,
+        0.88,
+        0.86,
+    ]
 
 
 def test_wices_claims_are_the_best_of_their_chunks(tmp_path):
     folder = DATA / "wice"
-    claims = [json.loads(line) for line in (folder / "claims.jsonl").read_text("utf-8").splitlines()]
+    claims = [
+        json.loads(line) for line in (folder / "claims.jsonl").read_text("utf-8").splitlines()
+    ]
     answers = (folder / "outputs_claim_gpt-4-0613.jsonl").read_text("utf-8").splitlines()
     scores = {"supported": 1.0, "partially_supported": 0.5, "not_supported": 0.0}
     rows = []

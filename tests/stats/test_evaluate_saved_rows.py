@@ -27,7 +27,14 @@ def test_a_distribution_is_indexed_in_evaluations_as_in_the_pipeline(tmp_path, k
     with ParquetTable(results, {"row": "int", "id": "int", "status": "str"}) as table:
         for row, p in enumerate((0.25, 0.75)):
             said = dict(zip(keys, (p, 1 - p), strict=True))
-            table.write({"row": row, "status": "ok", "output.distribution": said, "judge.distribution": dict(said)})
+            table.write(
+                {
+                    "row": row,
+                    "status": "ok",
+                    "output.distribution": said,
+                    "judge.distribution": dict(said),
+                }
+            )
     found = measure({"e": Evaluation(value=expression, metrics=("mean",))}, results)["e"]
     assert (found.values["mean"].value, found.values["mean"].n) == (0.5, 2)
 

@@ -20,7 +20,9 @@ def accuracy(right, cluster=None):
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.999])
-@pytest.mark.parametrize(("hits", "trials"), [(0, 1), (1, 1), (0, 20), (20, 20), (7, 20), (999_999, 1_000_000)])
+@pytest.mark.parametrize(
+    ("hits", "trials"), [(0, 1), (1, 1), (0, 20), (20, 20), (7, 20), (999_999, 1_000_000)]
+)
 def test_wilsons_interval_is_scipys(hits, trials, level):
     theirs = binomtest(hits, trials).proportion_ci(level, "wilson")
     assert wilson(hits, trials, level) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
@@ -66,7 +68,9 @@ def clustered_rows(sizes, rng, truth=0.8, correlation=0.4):
     return rng.random(len(cluster)) < shares[cluster], cluster
 
 
-@pytest.mark.parametrize("sizes", [[100] + [5] * 20, np.geomspace(1, 200, 30).astype(int)], ids=["giant", "pareto"])
+@pytest.mark.parametrize(
+    "sizes", [[100] + [5] * 20, np.geomspace(1, 200, 30).astype(int)], ids=["giant", "pareto"]
+)
 def test_shares_in_clusters_of_unequal_size_hold_the_truth_as_often_as_they_say(sizes):
     """Without the leverage correction and Student's quantile, 73% (giant) and 86% (Pareto) of the intervals did."""
     rng = np.random.default_rng(5)
@@ -89,7 +93,9 @@ def test_a_difference_in_clusters_of_unequal_size_holds_the_truth_as_often_as_it
         columns = np.where(first, 0, 1), np.where(second, 0, 1)
         sample = Sample.of(columns, cluster)
         old, new = (
-            confusion.label_statistics(target[sample.first], each[sample.first], 2, None, False)["accuracy"]
+            confusion.label_statistics(target[sample.first], each[sample.first], 2, None, False)[
+                "accuracy"
+            ]
             for each in columns
         )
         found = paired_metric_value(old, new, sample, Draw(rng))
@@ -111,7 +117,9 @@ def test_a_share_in_clusters_says_how_many_and_what_they_are_worth():
 def by_label(targets, predictions, cluster=None):
     sample = Sample.of((targets, predictions), cluster)
     labels = int(max(targets.max(), predictions.max())) + 1
-    given = confusion.label_statistics(targets[sample.first], predictions[sample.first], labels, None, False)
+    given = confusion.label_statistics(
+        targets[sample.first], predictions[sample.first], labels, None, False
+    )
     made = {name: given[name] for name in ("balanced_accuracy", "precision", "recall", "f1")}
     return metrics_with_intervals(made, sample, Draw(np.random.default_rng(0)))
 
@@ -171,7 +179,11 @@ def test_an_estimate_says_its_error_method_and_what_its_clusters_are_worth():
         chosen = {name: given[name] for name in ("accuracy", "cohen_kappa")}
         for metric in metrics_with_intervals(chosen, sample, Draw(rng)).values():
             assert metric.se and metric.method and metric.level == 0.95 and metric.warnings == ()
-            assert (metric.clusters, metric.effective_n) == (None, 150) if of is None else metric.clusters == 30
+            assert (
+                (metric.clusters, metric.effective_n) == (None, 150)
+                if of is None
+                else metric.clusters == 30
+            )
             if of is not None:
                 assert metric.effective_n == pytest.approx(150 / metric.design_effect)
                 assert metric.design_effect > 2 and metric.df == 29

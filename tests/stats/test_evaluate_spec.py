@@ -28,13 +28,37 @@ def agrees(model, value):
     "value",
     [
         PAIR,
-        PAIR | {"positive": 1, "metrics": ["f1"], "by": ["source.type"], "missing": "wrong", "kind": "ordinal"},
-        PAIR | {"positive": True, "group": "source.g", "reduce": {"prediction": "max", "target": "first"}},
-        {"panel": ["nodes.a.score", "nodes.b.score"], "metrics": ["krippendorff_alpha", "effective_judges"]},
+        PAIR
+        | {
+            "positive": 1,
+            "metrics": ["f1"],
+            "by": ["source.type"],
+            "missing": "wrong",
+            "kind": "ordinal",
+        },
+        PAIR
+        | {
+            "positive": True,
+            "group": "source.g",
+            "reduce": {"prediction": "max", "target": "first"},
+        },
+        {
+            "panel": ["nodes.a.score", "nodes.b.score"],
+            "metrics": ["krippendorff_alpha", "effective_judges"],
+        },
         {"panel": "judge.score", "target": "source.label"},
-        {"prediction": "output.choice", "consistent": "output.consistent", "options": ["source.a", "source.b"]},
+        {
+            "prediction": "output.choice",
+            "consistent": "output.consistent",
+            "options": ["source.a", "source.b"],
+        },
         {"value": "output.x", "metrics": ["mean"], "where": "source.a == 1", "cluster": "source.d"},
-        {"probability": "output.p", "target": "source.label", "positive": 0.5, "published": "table.yaml"},
+        {
+            "probability": "output.p",
+            "target": "source.label",
+            "positive": 0.5,
+            "published": "table.yaml",
+        },
     ],
 )
 def test_a_well_formed_evaluation_is_taken(value):
@@ -64,7 +88,10 @@ def test_a_malformed_evaluation_is_refused(value):
     ("value", "taken"),
     [
         ({"metric": "safety.accuracy", "min": 0.9, "confidence": 0.95}, True),
-        ({"metric": "safety.accuracy", "min": 1, "where": {"source.type": "x", "source.n": 1}}, True),
+        (
+            {"metric": "safety.accuracy", "min": 1, "where": {"source.type": "x", "source.n": 1}},
+            True,
+        ),
         ({"metric": "safety.accuracy", "baseline": "runs/main", "max_drop": 0}, True),
         ({"metric": "accuracy", "min": 1}, False),
         ({"metric": "safety.accuracy", "confidence": 1}, False),
@@ -81,7 +108,13 @@ def test_gates_are_taken_or_refused_by_model_and_schema_alike(value, taken):
 
 def test_a_published_table_has_rows_with_a_unit():
     row = {"judge": "GPT-4", "value": 61.2, "own": True}
-    table = {"source": "A paper", "table": 3, "metric": "accuracy", "unit": "percent", "rows": [row]}
+    table = {
+        "source": "A paper",
+        "table": 3,
+        "metric": "accuracy",
+        "unit": "percent",
+        "rows": [row],
+    }
     assert agrees(Published, table)
     assert not agrees(Published, table | {"unit": "%"})
     assert not agrees(Published, table | {"rows": []})
@@ -97,13 +130,29 @@ def test_a_published_table_has_rows_with_a_unit():
         (PAIR | {"metrics": ["auroc"]}, "e.metrics[0]", "`auroc` needs `probability`"),
         (PAIR | {"metrics": ["f1", "mean"]}, "e.metrics[1]", "`mean` needs `value`"),
         (PAIR | {"metrics": ["f1", "f1"]}, "e.metrics[1]", "is a duplicate"),
-        ({"value": "output.x", "metrics": ["f1"]}, "e.metrics[0]", "`f1` needs `prediction` and `target`"),
-        (PAIR | {"metrics": ["spearman_within"]}, "e.metrics[0]", "needs `cluster`"),
-        (PAIR | {"reduce": {"prediction": "max", "target": "first"}}, "e.reduce", "`reduce` needs `group`"),
-        (PAIR | {"group": "source.g"}, "e.group", "`group` needs `reduce.prediction`"),
-        (PAIR | {"group": "source.g", "reduce": {"prediction": "max"}}, "e.reduce", "`group` needs `reduce.target`"),
         (
-            PAIR | {"group": "source.g", "reduce": {"prediction": "max", "target": "max", "value": "max"}},
+            {"value": "output.x", "metrics": ["f1"]},
+            "e.metrics[0]",
+            "`f1` needs `prediction` and `target`",
+        ),
+        (PAIR | {"metrics": ["spearman_within"]}, "e.metrics[0]", "needs `cluster`"),
+        (
+            PAIR | {"reduce": {"prediction": "max", "target": "first"}},
+            "e.reduce",
+            "`reduce` needs `group`",
+        ),
+        (PAIR | {"group": "source.g"}, "e.group", "`group` needs `reduce.prediction`"),
+        (
+            PAIR | {"group": "source.g", "reduce": {"prediction": "max"}},
+            "e.reduce",
+            "`group` needs `reduce.target`",
+        ),
+        (
+            PAIR
+            | {
+                "group": "source.g",
+                "reduce": {"prediction": "max", "target": "max", "value": "max"},
+            },
             "e.reduce.value",
             "no `value` to reduce",
         ),
@@ -116,7 +165,12 @@ def test_what_the_schema_cannot_say_is_said_with_its_place(value, path, message)
 
 
 def test_a_sound_evaluation_has_no_problems():
-    assert evaluations.evaluation_problems("e", Evaluation(**PAIR, probability="output.p", positive="x")) == []
+    assert (
+        evaluations.evaluation_problems(
+            "e", Evaluation(**PAIR, probability="output.p", positive="x")
+        )
+        == []
+    )
     assert evaluations.evaluation_problems("e", Evaluation(**PAIR, probability="output.p")) == []
 
 
@@ -128,8 +182,16 @@ def test_a_sound_evaluation_has_no_problems():
         ({"metric": "safety.auroc", "min": 1}, "[3].metric", "does not measure"),
         ({"metric": "safety.accuracy"}, "[3]", "no limit"),
         ({"metric": "safety.accuracy", "max_drop": 0.1}, "[3].max_drop", "needs `baseline`"),
-        ({"metric": "safety.accuracy", "baseline": "runs/main"}, "[3].baseline", "needs `max_drop`"),
-        ({"metric": "safety.accuracy", "baseline": "r", "max_drop": 0, "min": 1}, "[3].baseline", "cannot be combined"),
+        (
+            {"metric": "safety.accuracy", "baseline": "runs/main"},
+            "[3].baseline",
+            "needs `max_drop`",
+        ),
+        (
+            {"metric": "safety.accuracy", "baseline": "r", "max_drop": 0, "min": 1},
+            "[3].baseline",
+            "cannot be combined",
+        ),
         ({"metric": "safety.accuracy", "min": 2, "max": 1}, "[3].min", "above"),
         ({"metric": "safety.confusion", "min": 2}, "[3].metric", "is a table"),
         ({"metric": "run.costs", "max": 2}, "[3].metric", "is unknown"),
@@ -156,20 +218,32 @@ def test_a_near_miss_is_named():
             "max_drop",
             ("a share from 0 to 1", "2 points are 0.02"),
         ),
-        ({"metric": "e.accuracy", "baseline": "r", "max_drop": 1}, "max_drop", ("no run can fail", "0.01")),
+        (
+            {"metric": "e.accuracy", "baseline": "r", "max_drop": 1},
+            "max_drop",
+            ("no run can fail", "0.01"),
+        ),
         ({"metric": "e.accuracy", "max": 90}, "max", ("no run can fail", "90% is 0.9")),
         ({"metric": "e.accuracy", "min": 90}, "min", ("no run can pass", "90% is 0.9")),
         ({"metric": "e.accuracy", "min": -0.1}, "min", ("no run can fail", "from 0 to 1")),
         ({"metric": "e.accuracy", "max": -0.1}, "max", ("no run can pass", "from 0 to 1")),
         ({"metric": "e.cohen_kappa", "min": 60}, "min", ("from -1 to 1",)),
-        ({"metric": "e.cohen_kappa", "baseline": "r", "max_drop": 2}, "max_drop", ("no run can fail",)),
+        (
+            {"metric": "e.cohen_kappa", "baseline": "r", "max_drop": 2},
+            "max_drop",
+            ("no run can fail",),
+        ),
         ({"metric": "e.mae", "max": -1}, "max", ("at least 0",)),
         ({"metric": "run.failed", "max": -1}, "max", ("at least 0",)),
         ({"metric": "run.coverage", "min": 99}, "min", ("99% is 0.99",)),
         ({"metric": "e.coverage", "min": 95}, "min", ("95% is 0.95",)),
         ({"metric": "v.mean", "min": 90}, "min", ("from 1 to 5", "no run can pass")),
         ({"metric": "v.mean", "max": 5.5}, "max", ("no run can fail",)),
-        ({"metric": "v.mean", "baseline": "r", "max_drop": 4}, "max_drop", ("no run can fail", "below 4")),
+        (
+            {"metric": "v.mean", "baseline": "r", "max_drop": 4},
+            "max_drop",
+            ("no run can fail", "below 4"),
+        ),
     ],
 )
 def test_s5_a_limit_that_nothing_could_fail_or_pass_is_a_problem(gate, key, words):

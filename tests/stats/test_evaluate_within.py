@@ -26,10 +26,19 @@ COEFFICIENTS = {
 def figures(path, rows):
     with ParquetTable(path / "results.parquet", {"row": "int", "status": "str"}) as table:
         for index, (doc, target, said) in enumerate(rows):
-            row = {"row": index, "id": index, "status": "ok", "source.doc": doc, "source.score": target}
+            row = {
+                "row": index,
+                "id": index,
+                "status": "ok",
+                "source.doc": doc,
+                "source.score": target,
+            }
             table.write(row | {"output.score": said})
     evaluation = Evaluation(
-        prediction="output.score", target="source.score", cluster="source.doc", metrics=list(COEFFICIENTS)
+        prediction="output.score",
+        target="source.score",
+        cluster="source.doc",
+        metrics=list(COEFFICIENTS),
     )
     return measure({"e": evaluation}, path / "results.parquet")["e"].values
 
@@ -65,7 +74,15 @@ def test_correlations_within_documents_and_of_systems_are_as_summeval_reports_th
     with ParquetTable(tmp_path / "results.parquet", {"row": "int", "status": "str"}) as table:
         for index, row in enumerate(rows):
             given = {f"source.{key}": row[key] for key in ("doc_id", "system", "relevance")}
-            table.write({"row": index, "id": index, "status": "ok", **given, "output.score": row["coherence"]})
+            table.write(
+                {
+                    "row": index,
+                    "id": index,
+                    "status": "ok",
+                    **given,
+                    "output.score": row["coherence"],
+                }
+            )
     pair = {"prediction": "output.score", "target": "source.relevance"}
     found = measure(
         {
@@ -82,9 +99,14 @@ def test_correlations_within_documents_and_of_systems_are_as_summeval_reports_th
     frame = pandas.DataFrame(rows)
     means = frame.groupby("system")[["coherence", "relevance"]].mean()
     for name, formula in COEFFICIENTS.items():
-        each = [formula(one.coherence, one.relevance).statistic for _, one in frame.groupby("doc_id")]
+        each = [
+            formula(one.coherence, one.relevance).statistic for _, one in frame.groupby("doc_id")
+        ]
         within = found["documents"].values[name]
-        assert (within.value, within.n) == (pytest.approx(np.nanmean(each), abs=1e-9), np.isfinite(each).sum())
+        assert (within.value, within.n) == (
+            pytest.approx(np.nanmean(each), abs=1e-9),
+            np.isfinite(each).sum(),
+        )
         across = found["systems"].values[name.removesuffix("_within")]
         wanted = formula(means.coherence, means.relevance).statistic
         assert (across.value, across.n) == (pytest.approx(wanted, abs=1e-9), 16)

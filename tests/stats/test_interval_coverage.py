@@ -14,10 +14,30 @@ spec.loader.exec_module(benchmark)
 
 DESIGNS = {
     "rare label": {"family": "labels", "n": 100, "rare": 0.1, "labels": 2},
-    "accuracy in clusters of one size": {"family": "labels", "n": 120, "clusters": 12, "clustering": "equal"},
-    "accuracy in clusters of Pareto sizes": {"family": "labels", "n": 150, "clusters": 40, "clustering": "pareto"},
-    "half of the rows in one cluster": {"family": "labels", "n": 150, "clusters": 40, "clustering": "giant"},
-    "differences in clusters": {"family": "two judges", "n": 120, "clusters": 12, "clustering": "equal"},
+    "accuracy in clusters of one size": {
+        "family": "labels",
+        "n": 120,
+        "clusters": 12,
+        "clustering": "equal",
+    },
+    "accuracy in clusters of Pareto sizes": {
+        "family": "labels",
+        "n": 150,
+        "clusters": 40,
+        "clustering": "pareto",
+    },
+    "half of the rows in one cluster": {
+        "family": "labels",
+        "n": 150,
+        "clusters": 40,
+        "clustering": "giant",
+    },
+    "differences in clusters": {
+        "family": "two judges",
+        "n": 120,
+        "clusters": 12,
+        "clustering": "equal",
+    },
     "rare positives": {"family": "probabilities", "n": 150, "rare": 0.12},
     "2 percent positives": {"family": "probabilities", "n": 1000, "rare": 0.02},
     "2 percent positives of few rows": {"family": "probabilities", "n": 300, "rare": 0.02},
@@ -45,15 +65,23 @@ SAMPLES = 60
 def test_intervals_without_a_warning_hold_the_truth(name):
     cell = {**REST, **DESIGNS[name]}
     cell["correlation"] = 0.4 if cell["clusters"] else 0.0
-    for metric, (given, held, above, below, *_) in benchmark.run_cell(cell, SAMPLES, 3)["metrics"].items():
+    for metric, (given, held, above, below, *_) in benchmark.run_cell(cell, SAMPLES, 3)[
+        "metrics"
+    ].items():
         # One in a thousand metrics at 93% is below this by chance, and one in a thousand tails at 5% above.
         if given:
             margin = 3.1 * (0.93 * 0.07 / given) ** 0.5
             assert held / given >= 0.93 - margin, (metric, given, held)
-            assert max(above, below) / given <= 0.05 + 3.1 * (0.05 * 0.95 / given) ** 0.5, (metric, above, below)
+            assert max(above, below) / given <= 0.05 + 3.1 * (0.05 * 0.95 / given) ** 0.5, (
+                metric,
+                above,
+                below,
+            )
 
 
-@pytest.mark.parametrize("design", [{"n": 100}, {"n": 400}, {"n": 400, "clusters": 80, "clustering": "equal"}])
+@pytest.mark.parametrize(
+    "design", [{"n": 100}, {"n": 400}, {"n": 400, "clusters": 80, "clustering": "equal"}]
+)
 def test_weighted_averages_count_the_labels_shares_as_estimated(design):
     cell = {**REST, "family": "unequal recalls", "labels": 2, "correlation": 0.2, **design}
     for metric, (given, held, *_) in benchmark.run_cell(cell, 600, 3)["metrics"].items():
@@ -80,8 +108,13 @@ def test_means_near_an_end_of_their_scale_hold_the_truth_on_either_side(n, hard)
 
 def test_enough_rows_of_each_label_and_clusters_have_no_warning():
     clusters = {"n": 200, "clusters": 25, "clustering": "equal", "correlation": 0.2}
-    designs = [(family, clusters) for family in ("labels", "two judges", "probabilities", "two ratings")]
-    designs += [(family, {"n": 20, "shape": "lognormal", "correlation": 0.0}) for family in ("values", "predictions")]
+    designs = [
+        (family, clusters) for family in ("labels", "two judges", "probabilities", "two ratings")
+    ]
+    designs += [
+        (family, {"n": 20, "shape": "lognormal", "correlation": 0.0})
+        for family in ("values", "predictions")
+    ]
     for family, design in designs:
         cell = {**REST, "family": family, **design}
         found = benchmark.run_cell(cell, 20, 4)
@@ -93,6 +126,8 @@ def test_enough_rows_of_each_label_and_clusters_have_no_warning():
 def test_parts_have_the_cells_of_the_whole():
     whole = [benchmark.draw_cell(20, index) for index in range(30)]
     parts = [benchmark.draw_cell(20, index) for part in range(3) for index in range(part, 30, 3)]
-    assert sorted(whole, key=lambda cell: cell["index"]) == sorted(parts, key=lambda cell: cell["index"])
+    assert sorted(whole, key=lambda cell: cell["index"]) == sorted(
+        parts, key=lambda cell: cell["index"]
+    )
     further = [benchmark.draw_cell(20, benchmark.FURTHER + index) for index in range(16)]
     assert {cell["family"] for cell in whole + further} == set(benchmark.FAMILIES)

@@ -38,14 +38,20 @@ FIVE = DeclaredType({"type": "integer", "minimum": 1, "maximum": 5})
         (FIVE, 3.5, 3.5),
     ],
 )
-def test_row_12_a_label_is_read_as_the_scale_reads_a_reply(declared: DeclaredType, label: Any, read: Any) -> None:
+def test_row_12_a_label_is_read_as_the_scale_reads_a_reply(
+    declared: DeclaredType, label: Any, read: Any
+) -> None:
     reader = LabelReader([declared])
     assert reader.read(label) == read
     assert not reader.problems()
 
 
-@pytest.mark.parametrize(("declared", "label"), [(WORDS, "gut"), (TRUTH, "maybe"), (FIVE, "6"), (FIVE, "four")])
-def test_row_12_what_is_no_value_of_the_scale_is_told_with_counts(declared: DeclaredType, label: str) -> None:
+@pytest.mark.parametrize(
+    ("declared", "label"), [(WORDS, "gut"), (TRUTH, "maybe"), (FIVE, "6"), (FIVE, "four")]
+)
+def test_row_12_what_is_no_value_of_the_scale_is_told_with_counts(
+    declared: DeclaredType, label: str
+) -> None:
     reader = LabelReader([declared])
     assert [reader.read(label), reader.read(label)] == [label, label]
     (warning,) = reader.problems()
@@ -61,7 +67,9 @@ def test_unsure_is_no_label_and_told() -> None:
     assert own.read("unsure") == "unsure"
 
 
-def measured(folder: Path, ids: list[Any], lines: list[dict[str, Any]], prediction: str = "output.choice") -> Measures:
+def measured(
+    folder: Path, ids: list[Any], lines: list[dict[str, Any]], prediction: str = "output.choice"
+) -> Measures:
     kind = "str" if isinstance(ids[0], str) else "int"
     results = folder / "results.parquet"
     columns = {"row": "int", "id": kind, "status": "str"}
@@ -74,7 +82,9 @@ def measured(folder: Path, ids: list[Any], lines: list[dict[str, Any]], predicti
 
 
 def test_row_12_labels_in_another_case_agree(tmp_path: Path) -> None:
-    found = measured(tmp_path, ["a", "b"], [{"id": "a", "label": "Good"}, {"id": "b", "label": "good "}])
+    found = measured(
+        tmp_path, ["a", "b"], [{"id": "a", "label": "Good"}, {"id": "b", "label": "good "}]
+    )
     assert found.values["accuracy"].value == 1.0
     assert not [warning for warning in found.warnings if "label" in warning]
 
@@ -87,15 +97,24 @@ def test_row_12_a_prediction_that_is_computed_keeps_labels_as_they_are(tmp_path:
 
 
 @pytest.mark.parametrize(("ids", "label_id"), [([0, 1], "1"), (["0", "1"], 1)])
-def test_row_12_a_numbers_text_is_the_same_id(ids: list[Any], label_id: Any, tmp_path: Path) -> None:
+def test_row_12_a_numbers_text_is_the_same_id(
+    ids: list[Any], label_id: Any, tmp_path: Path
+) -> None:
     found = measured(tmp_path, ids, [{"id": label_id, "label": "good"}])
     assert found.values["accuracy"].n == 1
     assert not [warning for warning in found.warnings if "belong" in warning]
 
 
-@pytest.mark.parametrize(("ids", "label_id", "kind"), [([0, 1], "r1", "numbers"), (["00", "01"], 1, "texts")])
-def test_row_12_labels_of_no_row_are_told(ids: list[Any], label_id: Any, kind: str, tmp_path: Path) -> None:
-    lines = [{"id": label_id, "label": "good", "by": "a"}, {"id": label_id, "label": "good", "by": "b"}]
+@pytest.mark.parametrize(
+    ("ids", "label_id", "kind"), [([0, 1], "r1", "numbers"), (["00", "01"], 1, "texts")]
+)
+def test_row_12_labels_of_no_row_are_told(
+    ids: list[Any], label_id: Any, kind: str, tmp_path: Path
+) -> None:
+    lines = [
+        {"id": label_id, "label": "good", "by": "a"},
+        {"id": label_id, "label": "good", "by": "b"},
+    ]
     found = measured(tmp_path, ids, lines)
     (warning,) = [warning for warning in found.warnings if "belong" in warning]
     assert warning.startswith("2 labels belong to no row of the run")
@@ -124,7 +143,9 @@ def test_row_12_an_exact_id_is_preferred_to_another_spelling(tmp_path: Path) -> 
         ('{"id": 1, "label": NaN}', "not JSON"),
     ],
 )
-def test_row_21_a_bad_line_is_an_error_with_its_place(line: str, message: str, tmp_path: Path) -> None:
+def test_row_21_a_bad_line_is_an_error_with_its_place(
+    line: str, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / FILE
     path.write_text(f'{{"id": 0, "label": "x"}}\n{line}\n')
     with pytest.raises(DataError, match=rf"labels\.jsonl:2.*{message}"):
@@ -145,20 +166,27 @@ def test_row_21_times_annotators_and_a_mark_of_other_programs_are_read(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("label", "code", "said"), [("Good", 0, ""), ("gut", 1, "'gut' (2)"), (None, 1, "belongs to no row")]
+    ("label", "code", "said"),
+    [("Good", 0, ""), ("gut", 1, "'gut' (2)"), (None, 1, "belongs to no row")],
 )
 def test_row_12_a_gate_on_labels_of_which_some_are_lost_does_not_pass(
     label: str | None, code: int, said: str, shell: Shell
 ) -> None:
     step = "  - {unit: JudgeUnit, name: j, scale: {values: [good, bad]}, prompt: '{source.text}'}"
-    evaluate = "evaluate: {e: {prediction: output.score, target: human.label, metrics: [accuracy]}}\n"
+    evaluate = (
+        "evaluate: {e: {prediction: output.score, target: human.label, metrics: [accuracy]}}\n"
+    )
     shell.config(
-        step, f"model: baseline/lexical\n{evaluate}gates: [{{metric: e.accuracy, min: 0}}]\ndataset: {{id: key}}"
+        step,
+        f"model: baseline/lexical\n{evaluate}gates: [{{metric: e.accuracy, min: 0}}]\ndataset: {{id: key}}",
     )
     shell.rows(4)
     shell("run", "pipeline.yaml", "data.jsonl", "--out", "out")
     lines = [{"id": f"r{row}", "label": "good"} for row in range(4)]
-    lines += [{"id": f"r{row}" if label else "other", "label": label or "good", "by": "b"} for row in range(2)]
+    lines += [
+        {"id": f"r{row}" if label else "other", "label": label or "good", "by": "b"}
+        for row in range(2)
+    ]
     (shell.folder / "out" / FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = shell("report", "out")
     assert found.code == code, found.out

@@ -20,7 +20,12 @@ from verdict_cli.stats.measure import metric_values
 
 DRAWN = 80
 """Inputs of each test."""
-SPELLED = {"numbers": [0, 1, 2], "words": ["bad", "fair", "good"], "truths": [False, True], "decimals": [0.5, 1.0, 2.5]}
+SPELLED = {
+    "numbers": [0, 1, 2],
+    "words": ["bad", "fair", "good"],
+    "truths": [False, True],
+    "decimals": [0.5, 1.0, 2.5],
+}
 
 
 def figures(metrics, columns, **keys):
@@ -49,7 +54,10 @@ def drawn(seed, values):
     classes = values[:1] if seed % 4 == 0 else values
     target = [classes[place] for place in rng.integers(0, len(classes), n)]
     said = target if seed % 5 == 0 else [values[place] for place in rng.integers(0, len(values), n)]
-    said = [None if seed % 3 == 0 and lost else value for lost, value in zip(rng.random(n) < 0.2, said, strict=True)]
+    said = [
+        None if seed % 3 == 0 and lost else value
+        for lost, value in zip(rng.random(n) < 0.2, said, strict=True)
+    ]
     return target, said
 
 
@@ -57,7 +65,9 @@ def present(target, said):
     """The rows with a prediction, as places among the labels."""
     both = [(a, b) for a, b in zip(target, said, strict=True) if b is not None]
     labels = sorted({value for pair in both for value in pair})
-    return tuple(np.array([labels.index(value) for value in side]) for side in zip(*both, strict=True)) or ((), ())
+    return tuple(
+        np.array([labels.index(value) for value in side]) for side in zip(*both, strict=True)
+    ) or ((), ())
 
 
 def gwet(target, said, labels):
@@ -103,7 +113,9 @@ def test_drawn_inputs_have_scikit_learns_figures_however_labels_are_spelled(spel
                 "balanced_accuracy": metrics.balanced_accuracy_score(a, b),
                 "cohen_kappa": metrics.cohen_kappa_score(a, b) if len({*a, *b}) > 1 else None,
                 "mcc": metrics.matthews_corrcoef(a, b) if len({*a}) > 1 and len({*b}) > 1 else None,
-                "gwet_ac1": gwet(a, b, len({value for value in (*target, *said) if value is not None})),
+                "gwet_ac1": gwet(
+                    a, b, len({value for value in (*target, *said) if value is not None})
+                ),
                 "f1": metrics.f1_score(a, b, **macro),
                 "precision": metrics.precision_score(a, b, **macro),
                 "recall": metrics.recall_score(a, b, **macro),
@@ -125,8 +137,14 @@ def test_drawn_inputs_have_scikit_learns_figures_of_a_positive_label(spelled):
         target, said = drawn(seed, SPELLED[spelled])
         columns = {"target": target, "prediction": said}
         found = figures(["precision", "recall", "f1"], columns, positive=positive)
-        both = [(a == positive, b == positive) for a, b in zip(target, said, strict=True) if b is not None]
-        hits, targets, said_so = (sum(map(of, both)) for of in (all, lambda one: one[0], lambda one: one[1]))
+        both = [
+            (a == positive, b == positive)
+            for a, b in zip(target, said, strict=True)
+            if b is not None
+        ]
+        hits, targets, said_so = (
+            sum(map(of, both)) for of in (all, lambda one: one[0], lambda one: one[1])
+        )
         wanted = {
             "precision": hits / said_so if said_so else None,
             "recall": hits / targets if targets else None,
@@ -153,7 +171,15 @@ def weighted(first, second):
 def test_drawn_inputs_have_scipys_correlations_and_errors():
     for seed in range(DRAWN):
         target, said = drawn(seed, [1, 2, 5])
-        names = ["pearson", "spearman", "kendall", "mae", "rmse", "weighted_kappa", "krippendorff_alpha"]
+        names = [
+            "pearson",
+            "spearman",
+            "kendall",
+            "mae",
+            "rmse",
+            "weighted_kappa",
+            "krippendorff_alpha",
+        ]
         found = figures(names, {"target": target, "prediction": said}, kind="ordinal")
         both = [(a, b) for a, b in zip(target, said, strict=True) if b is not None]
         if not both:
@@ -202,7 +228,11 @@ def test_drawn_rankings_have_scipys_and_scikit_learns_figures():
         n, k = (1 if seed % 7 == 0 else int(rng.integers(1, 9))), int(rng.integers(2, 6))
         items = [f"item {place}" for place in range(k)] if seed % 2 else list(range(k))
         target = [[items[at] for at in rng.permutation(k)] for _ in range(n)]
-        said = target if seed % 5 == 0 else [[items[at] for at in rng.permutation(k)] for _ in range(n)]
+        said = (
+            target
+            if seed % 5 == 0
+            else [[items[at] for at in rng.permutation(k)] for _ in range(n)]
+        )
         names = ["accuracy", "top1", "spearman", "kendall", "kendall_distance", "ndcg"]
         found = figures(names, {"target": target, "prediction": said})
         rows = []
@@ -213,7 +243,9 @@ def test_drawn_rankings_have_scipys_and_scikit_learns_figures():
             rho = scipy.stats.spearmanr(*ranks).statistic
             dcg = sklearn.metrics.ndcg_score([gains[0]], [gains[1]])
             rows.append((true == made, true[0] == made[0], rho, tau, (1 - tau) / 2, dcg))
-        assert list(found.values()) == pytest.approx(np.mean(np.array(rows, float), axis=0).tolist(), abs=1e-9), seed
+        assert list(found.values()) == pytest.approx(
+            np.mean(np.array(rows, float), axis=0).tolist(), abs=1e-9
+        ), seed
 
 
 def test_drawn_inputs_have_the_mean_of_scipys_correlations_within_clusters():
@@ -230,7 +262,11 @@ def test_drawn_inputs_have_the_mean_of_scipys_correlations_within_clusters():
         for name, formula in formulas.items():
             each = []
             for one in range(5):
-                both = [(a, b) for a, b, at in zip(target, said, of, strict=True) if at == one and b is not None]
+                both = [
+                    (a, b)
+                    for a, b, at in zip(target, said, of, strict=True)
+                    if at == one and b is not None
+                ]
                 sides = list(zip(*both, strict=True))
                 if both and all(len(set(side)) > 1 for side in sides):
                     each.append(formula(*sides).statistic)
@@ -244,8 +280,13 @@ def test_drawn_inputs_have_scikit_learns_figures_of_a_probability():
         n = 1 if seed % 7 == 0 else int(rng.integers(1, 31))
         p = (np.full(n, 0.5) if seed % 4 == 0 else rng.integers(0, 11, n) / 10).tolist()
         y = [bool(one) for one in (np.ones(n) if seed % 5 == 0 else rng.random(n) < 0.5)]
-        given = [None if seed % 3 == 0 and lost else one for one, lost in zip(p, rng.random(n) < 0.2, strict=True)]
-        found = figures(["auroc", "average_precision", "brier", "log_loss"], {"target": y, "probability": given})
+        given = [
+            None if seed % 3 == 0 and lost else one
+            for one, lost in zip(p, rng.random(n) < 0.2, strict=True)
+        ]
+        found = figures(
+            ["auroc", "average_precision", "brier", "log_loss"], {"target": y, "probability": given}
+        )
         kept = [(true, one) for one, true in zip(given, y, strict=True) if one is not None]
         if not kept:
             assert set(found.values()) == {None}
@@ -287,7 +328,10 @@ def test_drawn_inputs_have_the_preferences_that_are_counted_by_hand():
         rng = np.random.default_rng(seed)
         same = [bool(one) for one in rng.random(len(said)) < 0.7]
         longer = rng.integers(-1, 2, len(said)).tolist()
-        said = [None if lost else one for one, lost in zip(said, rng.random(len(said)) < 0.2, strict=True)]
+        said = [
+            None if lost else one
+            for one, lost in zip(said, rng.random(len(said)) < 0.2, strict=True)
+        ]
         columns = {"prediction": said, "consistent": same, LONGER: longer}
         names = ["consistency", "first_position_rate", "longer_preference"]
         found = figures(names, columns, kind="pairwise", options=("source.a", "source.b"))
@@ -319,7 +363,9 @@ def test_drawn_panels_have_krippendorffs_scikit_learns_and_numpys_figures(spelle
             a, b = ([labels.index(row[side]) for row in both] for side in (0, 1))
             wrong = np.array([[row[side] != row[2] for row in both] for side in (0, 1)], float)
             wanted["krippendorff_alpha"] = alpha(a, b, "nominal")
-            wanted["pairwise_kappa"] = sklearn.metrics.cohen_kappa_score(a, b) if len(labels) > 1 else None
+            wanted["pairwise_kappa"] = (
+                sklearn.metrics.cohen_kappa_score(a, b) if len(labels) > 1 else None
+            )
             if wrong.std(axis=1).all():
                 wanted["error_correlation"] = np.corrcoef(wrong)[0, 1]
                 worth = 1 + wanted["error_correlation"]
@@ -339,7 +385,11 @@ def test_averages_over_the_labels_are_scikit_learns():
         for average in ("macro", "micro", "weighted"):
             names = ["precision", "recall", "f1", "f_beta"]
             found = figures(
-                names, {"target": target, "prediction": said}, kind="classification", average=average, beta=2
+                names,
+                {"target": target, "prediction": said},
+                kind="classification",
+                average=average,
+                beta=2,
             )
             keys = {"average": average, "zero_division": 0}
             wanted = {
@@ -351,10 +401,14 @@ def test_averages_over_the_labels_are_scikit_learns():
             assert found == pytest.approx(wanted, abs=1e-9), (seed, average)
         a, b = a == a[0], b == a[0]
         positive = {"positive": target[[value is not None for value in said].index(True)]}
-        found = figures(["specificity", "f_beta"], {"target": target, "prediction": said}, beta=0.5, **positive)
+        found = figures(
+            ["specificity", "f_beta"], {"target": target, "prediction": said}, beta=0.5, **positive
+        )
         wanted = None if a.all() else metrics.recall_score(~a, ~b, zero_division=0)
         assert found["specificity"] == (None if wanted is None else pytest.approx(wanted)), seed
-        assert found["f_beta"] == pytest.approx(metrics.fbeta_score(a, b, beta=0.5, zero_division=0)), seed
+        assert found["f_beta"] == pytest.approx(
+            metrics.fbeta_score(a, b, beta=0.5, zero_division=0)
+        ), seed
 
 
 def test_ordinal_agreement_is_krippendorffs_and_scikit_learns():
@@ -362,12 +416,17 @@ def test_ordinal_agreement_is_krippendorffs_and_scikit_learns():
         rng = np.random.default_rng(seed)
         first = rng.integers(1, 6, 25)
         second = np.clip(first + rng.integers(-1, 2, 25), 1, 5)
-        third = [None if lost else int(value) for lost, value in zip(rng.random(25) < 0.3, second[::-1], strict=True)]
+        third = [
+            None if lost else int(value)
+            for lost, value in zip(rng.random(25) < 0.3, second[::-1], strict=True)
+        ]
         columns = {"target": first.tolist(), "prediction": second.tolist()}
         found = figures(["ordinal_alpha", "linear_weighted_kappa"], columns)
         assert found["ordinal_alpha"] == pytest.approx(krippendorff_of(first, second))
         assert found["linear_weighted_kappa"] == pytest.approx(
-            sklearn.metrics.cohen_kappa_score(first, second, weights="linear", labels=[1, 2, 3, 4, 5])
+            sklearn.metrics.cohen_kappa_score(
+                first, second, weights="linear", labels=[1, 2, 3, 4, 5]
+            )
         )
         panel = {"panel[0]": first.tolist(), "panel[1]": second.tolist(), "panel[2]": third}
         given = [np.nan if value is None else value for value in third]
@@ -383,24 +442,44 @@ def krippendorff_of(*judges):
 def test_fleiss_kappa_is_that_of_the_paper_and_intraclass_correlations_are_shrout_and_fleiss():
     # Fleiss (1971), as in Wikipedia's worked example: 10 subjects, 14 raters, 5 categories, kappa 0.210.
     counts = """0 0 0 0 14/0 2 6 4 2/0 0 3 5 6/0 3 9 2 0/2 2 8 1 1/7 7 0 0 0/3 2 6 3 0/2 5 3 2 2/6 5 2 1 0/0 2 2 3 7"""
-    rows = [[label for label, n in enumerate(map(int, row.split())) for _ in range(n)] for row in counts.split("/")]
+    rows = [
+        [label for label, n in enumerate(map(int, row.split())) for _ in range(n)]
+        for row in counts.split("/")
+    ]
     panel = {f"panel[{judge}]": [row[judge] for row in rows] for judge in range(14)}
     assert figures(["fleiss_kappa"], panel)["fleiss_kappa"] == pytest.approx(0.20993, abs=1e-5)
     # Shrout and Fleiss (1979), tables 2 and 4: 6 targets, 4 judges.
-    ratings = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7], [3, 3, 3, None]]
-    found = figures(["icc", "icc_k"], {f"panel[{judge}]": [row[judge] for row in ratings] for judge in range(4)})
+    ratings = [
+        [9, 2, 5, 8],
+        [6, 1, 3, 2],
+        [8, 4, 6, 8],
+        [7, 1, 2, 6],
+        [10, 5, 6, 9],
+        [6, 2, 4, 7],
+        [3, 3, 3, None],
+    ]
+    found = figures(
+        ["icc", "icc_k"], {f"panel[{judge}]": [row[judge] for row in ratings] for judge in range(4)}
+    )
     assert (round(found["icc"], 2), round(found["icc_k"], 2)) == (0.29, 0.62)
 
 
 def test_pass_at_k_is_the_share_of_subsets_with_a_right_sample():
-    samples = {0: [True, False, False, True], 1: [False, False, False], 2: [True, True, True], 3: [False]}
+    samples = {
+        0: [True, False, False, True],
+        1: [False, False, False],
+        2: [True, True, True],
+        3: [False],
+    }
     wanted = np.mean([any(pair) for pair in itertools.combinations(samples[0], 2)]), 0.0, 1.0
     values = [value for problem in samples.values() for value in problem]
     cluster = [problem for problem, of in samples.items() for _ in of]
     found = figures(["pass_at_k"], {"value": values}, cluster=cluster, k=2)
     assert found["pass_at_k"] == pytest.approx(np.mean(wanted))
     columns = {
-        f"panel[{index}]": [*(samples[of][index] if index < len(samples[of]) else None for of in samples)]
+        f"panel[{index}]": [
+            *(samples[of][index] if index < len(samples[of]) else None for of in samples)
+        ]
         for index in range(4)
     }
     assert figures(["pass_at_k"], columns, k=2)["pass_at_k"] == pytest.approx(np.mean(wanted))
@@ -417,13 +496,17 @@ def test_the_length_controlled_win_rate_is_the_intercept_of_a_logistic_regressio
         wins = rng.random(120) < 1 / (1 + np.exp(-0.3 - 1.5 * size))
         choice = ["A" if won else "B" for won in wins]
         found = figures(
-            ["length_controlled_win_rate"], {"prediction": choice, LONGER: longer.tolist()}, options=("a", "b")
+            ["length_controlled_win_rate"],
+            {"prediction": choice, LONGER: longer.tolist()},
+            options=("a", "b"),
         )
         fit = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000).fit(size[:, None], wins)
         wanted = 1 / (1 + np.exp(-fit.intercept_[0]))
         assert found["length_controlled_win_rate"] == pytest.approx(wanted, abs=1e-4), seed
     alone = figures(
-        ["length_controlled_win_rate"], {"prediction": ["A"] * 9, LONGER: list(range(9))}, options=("a", "b")
+        ["length_controlled_win_rate"],
+        {"prediction": ["A"] * 9, LONGER: list(range(9))},
+        options=("a", "b"),
     )
     assert alone["length_controlled_win_rate"] is None
 

@@ -24,12 +24,16 @@ def values(statistics, columns):
     sample = Sample.of(columns)
     found = statistics(*(column[sample.first] for column in columns))
     weights = sample.counts[None, :]
-    return {name: None if not np.isfinite(v := one.at(weights)[0]) else float(v) for name, one in found.items()}
+    return {
+        name: None if not np.isfinite(v := one.at(weights)[0]) else float(v)
+        for name, one in found.items()
+    }
 
 
 def of_labels(target, prediction, count, positive=None):
     return values(
-        lambda t, p: confusion.label_statistics(t, p, count, positive, False), (np.array(target), np.array(prediction))
+        lambda t, p: confusion.label_statistics(t, p, count, positive, False),
+        (np.array(target), np.array(prediction)),
     )
 
 
@@ -52,7 +56,10 @@ def oracle(formula, *args, **kwargs):
 codes = st.integers(0, 3)
 label_rows = st.lists(st.tuples(codes, codes), min_size=1, max_size=40)
 number_rows = st.lists(
-    st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0, 7.0, -3.5]), st.sampled_from([0.0, 0.1, 2.0, 5.0, -1.0])),
+    st.tuples(
+        st.sampled_from([0.0, 0.25, 0.5, 1.0, 7.0, -3.5]),
+        st.sampled_from([0.0, 0.1, 2.0, 5.0, -1.0]),
+    ),
     min_size=1,
     max_size=40,
 )
@@ -66,24 +73,36 @@ def test_label_figures_equal_scikit_learns(rows):
     metrics = sklearn.metrics
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert found["accuracy"] == pytest.approx(metrics.accuracy_score(target, prediction), abs=1e-12)
+        assert found["accuracy"] == pytest.approx(
+            metrics.accuracy_score(target, prediction), abs=1e-12
+        )
         assert found["balanced_accuracy"] == pytest.approx(
             metrics.balanced_accuracy_score(target, prediction), abs=1e-12
         )
         macro = {"average": "macro", "zero_division": 0}
-        assert found["precision"] == pytest.approx(metrics.precision_score(target, prediction, **macro), abs=1e-12)
-        assert found["recall"] == pytest.approx(metrics.recall_score(target, prediction, **macro), abs=1e-12)
-        assert found["f1"] == pytest.approx(metrics.f1_score(target, prediction, **macro), abs=1e-12)
+        assert found["precision"] == pytest.approx(
+            metrics.precision_score(target, prediction, **macro), abs=1e-12
+        )
+        assert found["recall"] == pytest.approx(
+            metrics.recall_score(target, prediction, **macro), abs=1e-12
+        )
+        assert found["f1"] == pytest.approx(
+            metrics.f1_score(target, prediction, **macro), abs=1e-12
+        )
         constant = len(set(target)) == 1 or len(set(prediction)) == 1
         if constant:
             assert found["mcc"] is None
         else:
-            assert found["mcc"] == pytest.approx(metrics.matthews_corrcoef(target, prediction), abs=1e-12)
+            assert found["mcc"] == pytest.approx(
+                metrics.matthews_corrcoef(target, prediction), abs=1e-12
+            )
         if len(set(target) | set(prediction)) == 1:
             assert found["cohen_kappa"] is None
             assert found["krippendorff_alpha"] is None
         else:
-            assert found["cohen_kappa"] == pytest.approx(metrics.cohen_kappa_score(target, prediction), abs=1e-12)
+            assert found["cohen_kappa"] == pytest.approx(
+                metrics.cohen_kappa_score(target, prediction), abs=1e-12
+            )
             alpha = krippendorff.alpha([target, prediction], level_of_measurement="nominal")
             assert found["krippendorff_alpha"] == pytest.approx(alpha, abs=1e-12)
 
@@ -110,8 +129,12 @@ def test_binary_figures_equal_scikit_learns(rows):
 def test_number_figures_equal_scipys_and_scikit_learns(rows):
     target, prediction = np.array(rows).T
     found = of_pairs(target, prediction)
-    assert found["mae"] == pytest.approx(sklearn.metrics.mean_absolute_error(target, prediction), abs=1e-9)
-    assert found["rmse"] == pytest.approx(sklearn.metrics.root_mean_squared_error(target, prediction), abs=1e-9)
+    assert found["mae"] == pytest.approx(
+        sklearn.metrics.mean_absolute_error(target, prediction), abs=1e-9
+    )
+    assert found["rmse"] == pytest.approx(
+        sklearn.metrics.root_mean_squared_error(target, prediction), abs=1e-9
+    )
     for name, formula in (
         ("pearson", scipy.stats.pearsonr),
         ("spearman", scipy.stats.spearmanr),
@@ -134,20 +157,28 @@ def test_weighted_kappa_equals_scikit_learns_over_the_whole_scale(rows):
     if len(set(target) | set(prediction)) == 1:
         assert found is None
         return
-    wanted = sklearn.metrics.cohen_kappa_score(target, prediction, weights="quadratic", labels=range(1, 6))
+    wanted = sklearn.metrics.cohen_kappa_score(
+        target, prediction, weights="quadratic", labels=range(1, 6)
+    )
     assert found == pytest.approx(wanted, abs=1e-9)
 
 
 @settings(deadline=None, max_examples=80)
 @given(
-    st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.7, 0.99, 1.0]), st.booleans()), min_size=1, max_size=40)
+    st.lists(
+        st.tuples(st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.7, 0.99, 1.0]), st.booleans()),
+        min_size=1,
+        max_size=40,
+    )
 )
 def test_probability_figures_equal_scikit_learns(rows):
     p = np.array([row[0] for row in rows])
     y = np.array([row[1] for row in rows], float)
     found = values(probability.probability_statistics, (p, y))
     assert found["brier"] == pytest.approx(((p - y) ** 2).mean(), abs=1e-12)
-    assert found["log_loss"] == pytest.approx(sklearn.metrics.log_loss(y, p, labels=[0, 1]), abs=1e-9)
+    assert found["log_loss"] == pytest.approx(
+        sklearn.metrics.log_loss(y, p, labels=[0, 1]), abs=1e-9
+    )
     both = 0 < y.sum() < len(y)
     if both:
         assert found["brier"] == pytest.approx(sklearn.metrics.brier_score_loss(y, p), abs=1e-12)
@@ -155,7 +186,9 @@ def test_probability_figures_equal_scikit_learns(rows):
     else:
         assert found["auroc"] is None
     if y.sum():
-        assert found["average_precision"] == pytest.approx(sklearn.metrics.average_precision_score(y, p), abs=1e-12)
+        assert found["average_precision"] == pytest.approx(
+            sklearn.metrics.average_precision_score(y, p), abs=1e-12
+        )
     else:
         assert found["average_precision"] is None
 
@@ -165,7 +198,9 @@ def test_ece_is_the_weighted_gap_of_ten_bins_of_equal_width():
     p = np.array([0.1, 0.05, 0.3, 0.95, 0.95])
     y = np.array([1.0, 0.0, 0.0, 1.0, 1.0])
     by_hand = (2 * abs(0.5 - 0.075) + 1 * abs(0 - 0.3) + 2 * abs(1 - 0.95)) / 5
-    assert values(probability.probability_statistics, (p, y))["ece"] == pytest.approx(by_hand, abs=1e-12)
+    assert values(probability.probability_statistics, (p, y))["ece"] == pytest.approx(
+        by_hand, abs=1e-12
+    )
 
 
 def test_probabilities_outside_the_unit_interval_have_ranks_but_no_scores():
@@ -180,7 +215,9 @@ def test_ac1_is_gwets_value_by_hand():
     # 10 rows, 8 agree; shares of label 1: (7 + 7) / 20 = 0.7, chance 2 * 0.7 * 0.3 / (2 - 1) = 0.42
     target = [1] * 7 + [0] * 3
     prediction = [1] * 6 + [0] * 3 + [1]
-    assert of_labels(target, prediction, 2)["gwet_ac1"] == pytest.approx((0.8 - 0.42) / (1 - 0.42), abs=1e-12)
+    assert of_labels(target, prediction, 2)["gwet_ac1"] == pytest.approx(
+        (0.8 - 0.42) / (1 - 0.42), abs=1e-12
+    )
 
 
 @settings(deadline=None, max_examples=80)
@@ -193,7 +230,9 @@ def test_value_figures_equal_numpys(given_values):
     if len(x) == 1:
         assert found["variance"] is None
     else:
-        assert found["variance"] == pytest.approx(x.var(ddof=1), rel=1e-9, abs=1e-6 * np.abs(x).max() ** 2)
+        assert found["variance"] == pytest.approx(
+            x.var(ddof=1), rel=1e-9, abs=1e-6 * np.abs(x).max() ** 2
+        )
 
 
 @settings(deadline=None, max_examples=80)
@@ -238,7 +277,10 @@ def test_the_shared_value_cases_come_out():
         found = of_labels(truth, prediction, 6) | of_pairs(truth, prediction)
         for name, wanted in case["expect"].items():
             value = found[names.get(name, name)]
-            assert value == (None if wanted == "NaN" else pytest.approx(wanted, abs=1e-9)), (case["name"], name)
+            assert value == (None if wanted == "NaN" else pytest.approx(wanted, abs=1e-9)), (
+                case["name"],
+                name,
+            )
 
 
 def test_figures_of_rankings_are_scikit_learns_and_scipys():
@@ -251,7 +293,9 @@ def test_figures_of_rankings_are_scikit_learns_and_scipys():
         made = rankings([items], [list(predicted)])
         value = {name: float(one.at(np.ones((1, 1)))[0]) for name, one in made.items()}
         gains, scores = [3, 2, 1, 0], [4 - predicted.index(item) for item in items]
-        assert value["ndcg"] == pytest.approx(sklearn.metrics.ndcg_score([gains], [scores]), abs=1e-12)
+        assert value["ndcg"] == pytest.approx(
+            sklearn.metrics.ndcg_score([gains], [scores]), abs=1e-12
+        )
         assert value["top1"] == float(predicted[0] == "a")
         tau = scipy.stats.kendalltau(gains, scores).statistic
         assert value["kendall_distance"] == pytest.approx((1 - tau) / 2, abs=1e-12)

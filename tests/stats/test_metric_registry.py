@@ -28,42 +28,66 @@ BY_INPUT: dict[str, dict[str, Statistic]] = {
     "probability": probability.probability_statistics(VALUES, CODES.astype(float)),
     "value": numbers.number_values(VALUES - 0.5, False),
     "panel": panel.panel_statistics([CODES, CODES[::-1]], [VALUES, VALUES], [VALUES, VALUES], True)
-    | panel.rater_statistics([CODES, CODES[::-1]], [CODES * 1.0, CODES[::-1] * 1.0], 1, numeric=True),
+    | panel.rater_statistics(
+        [CODES, CODES[::-1]], [CODES * 1.0, CODES[::-1] * 1.0], 1, numeric=True
+    ),
 }
 
 
 @pytest.mark.parametrize("of", BY_INPUT)
 def test_every_record_has_its_statistic_and_every_statistic_its_record(of: str) -> None:
-    assert set(BY_INPUT[of]) == {name for name in METRICS if of in METRICS[name].inputs} - {"confusion"}
+    assert set(BY_INPUT[of]) == {name for name in METRICS if of in METRICS[name].inputs} - {
+        "confusion"
+    }
 
 
 @pytest.mark.parametrize("of", BY_INPUT)
 def test_bounds_and_interval_methods_are_those_of_the_record(of: str) -> None:
     for name, statistic in BY_INPUT[of].items():
-        assert (statistic.bounds, statistic.interval) == (METRICS[name].bounds, METRICS[name].interval), name
+        assert (statistic.bounds, statistic.interval) == (
+            METRICS[name].bounds,
+            METRICS[name].interval,
+        ), name
 
 
 def max_error(prediction: np.ndarray, target: np.ndarray, weight: np.ndarray) -> float:
     return float(np.abs(prediction - target)[weight > 0].max())
 
 
-def test_a_new_metric_is_a_function_and_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record = Metric("max_error", "The largest error.", ("numbers",), f"{__name__}:max_error", lower_is_better=True)
+def test_a_new_metric_is_a_function_and_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Metric(
+        "max_error",
+        "The largest error.",
+        ("numbers",),
+        f"{__name__}:max_error",
+        lower_is_better=True,
+    )
     monkeypatch.setitem(METRICS._built_in, "max_error", record)
     results = tmp_path / "results.parquet"
     with ParquetTable(results, {"row": "int", "id": "int", "status": "str"}) as table:
         for row, (score, target) in enumerate([(1, 2), (5, 2), (3, 3)]):
-            table.write({"row": row, "status": "ok", "output.score": score, "source.target": target})
+            table.write(
+                {"row": row, "status": "ok", "output.score": score, "source.target": target}
+            )
     evaluation = Evaluation(prediction="output.score", target="source.target")
     named = evaluation.model_copy(update={"metrics": ("mae", "max_error")})
-    assert lacks(named, "max_error") == [] and lacks(Evaluation(value="x"), "max_error") == ["prediction", "target"]
+    assert lacks(named, "max_error") == [] and lacks(Evaluation(value="x"), "max_error") == [
+        "prediction",
+        "target",
+    ]
     assert measure({"e": named}, results)["e"].values["max_error"].value == 3
 
 
 def sharp_order(prediction: np.ndarray, target: np.ndarray, weight: np.ndarray) -> float:
     """The share of pairs of rows in the same order, which depends on ranks alone."""
-    apart = np.sign(np.subtract.outer(prediction, prediction)) * np.sign(np.subtract.outer(target, target))
-    return float(weight @ (apart > 0) @ weight / (weight @ (np.subtract.outer(target, target) != 0) @ weight))
+    apart = np.sign(np.subtract.outer(prediction, prediction)) * np.sign(
+        np.subtract.outer(target, target)
+    )
+    return float(
+        weight @ (apart > 0) @ weight / (weight @ (np.subtract.outer(target, target) != 0) @ weight)
+    )
 
 
 @pytest.mark.parametrize("unchanged_by", ["ranks", ""])
@@ -72,7 +96,9 @@ def test_the_record_of_a_metric_says_how_two_runs_with_scales_of_their_own_are_c
 ) -> None:
     """A judge on a scale of 100 that orders rows as one on a scale of 1 does is no better: without ranks, a swap of their answers
     within rows destroys the order, and any difference is lost among differences that large."""
-    record = Metric("order", "Order.", ("numbers",), sharp_order, bounds=(0.0, 1.0), unchanged_by=unchanged_by)
+    record = Metric(
+        "order", "Order.", ("numbers",), sharp_order, bounds=(0.0, 1.0), unchanged_by=unchanged_by
+    )
     monkeypatch.setitem(METRICS._built_in, "order", record)
     target = np.arange(30.0)
     data = [numeric_run(target, said) for said in (np.roll(target, 3), 100 * target)]
@@ -83,12 +109,28 @@ def test_the_record_of_a_metric_says_how_two_runs_with_scales_of_their_own_are_c
 
 def numeric_run(target: np.ndarray, said: np.ndarray) -> EvaluationData:
     columns = [
-        Column(values, np.full(len(values), NUMERIC, np.int32), (), frozenset({"float"})) for values in (target, said)
+        Column(values, np.full(len(values), NUMERIC, np.int32), (), frozenset({"float"}))
+        for values in (target, said)
     ]
-    none = Column(np.full(len(target), np.nan), np.full(len(target), MISSING, np.int32), (), frozenset())
+    none = Column(
+        np.full(len(target), np.nan), np.full(len(target), MISSING, np.int32), (), frozenset()
+    )
     codes = target.astype(np.int64)
     return EvaluationData(
-        "numeric", tuple(range(30)), codes, codes, *columns, none, none, none, none, (), (), None, False, None
+        "numeric",
+        tuple(range(30)),
+        codes,
+        codes,
+        *columns,
+        none,
+        none,
+        none,
+        none,
+        (),
+        (),
+        None,
+        False,
+        None,
     )
 
 
@@ -98,5 +140,7 @@ def test_a_name_that_nobody_offers_is_no_metric() -> None:
 
 def test_the_registry_is_read_without_numpy() -> None:
     code = "import sys, verdict_cli.language.evaluations; print([m for m in ('numpy', 'scipy', 'pyarrow') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
+    )
     assert done.stdout.strip() == "[]"

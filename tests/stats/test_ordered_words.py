@@ -19,14 +19,18 @@ TRUE = ["poor", "good", "good", "fair", "fair", "fair", "good", "fair"]
 def measured(folder: Path, *, ordered: bool, true: list[str] = TRUE, **keys: object):
     schema = {"type": "string", "enum": WORDS} | ({ORDERED_KEY: True} if ordered else {})
     path = folder / "results.parquet"
-    with ParquetTable(path, {"row": "int", "status": "str"}, declared={"output.score": DeclaredType(schema)}) as table:
+    with ParquetTable(
+        path, {"row": "int", "status": "str"}, declared={"output.score": DeclaredType(schema)}
+    ) as table:
         for row, (said, target) in enumerate(zip(SAID, true, strict=True)):
             table.write({"row": row, "status": "ok", "output.score": said, "source.y": target})
     evaluation = Evaluation(prediction="output.score", target="source.y", **keys)
     return measure({"e": evaluation}, path)["e"]
 
 
-def test_words_of_an_ordered_scale_have_metrics_of_ranks_and_a_matrix_in_scale_order(tmp_path: Path) -> None:
+def test_words_of_an_ordered_scale_have_metrics_of_ranks_and_a_matrix_in_scale_order(
+    tmp_path: Path,
+) -> None:
     found = measured(tmp_path, ordered=True)
     assert found.kind == "ordinal"
     assert set(found.values) == {"accuracy", "weighted_kappa", "spearman", "confusion"}
@@ -34,11 +38,15 @@ def test_words_of_an_ordered_scale_have_metrics_of_ranks_and_a_matrix_in_scale_o
     numbers = {word: place for place, word in enumerate(WORDS)}
     from sklearn.metrics import cohen_kappa_score
 
-    wanted = cohen_kappa_score([numbers[word] for word in TRUE], [numbers[word] for word in SAID], weights="quadratic")
+    wanted = cohen_kappa_score(
+        [numbers[word] for word in TRUE], [numbers[word] for word in SAID], weights="quadratic"
+    )
     assert found.values["weighted_kappa"].value == pytest.approx(wanted)
 
 
-def test_words_of_a_nominal_scale_labels_off_the_scale_and_a_positive_label_are_classification(tmp_path: Path) -> None:
+def test_words_of_a_nominal_scale_labels_off_the_scale_and_a_positive_label_are_classification(
+    tmp_path: Path,
+) -> None:
     assert measured(tmp_path, ordered=False).kind == "classification"
     assert measured(tmp_path, ordered=True, true=["Poor", *TRUE[1:]]).kind == "classification"
     assert measured(tmp_path, ordered=True, positive="good").kind == "classification"

@@ -22,21 +22,29 @@ from verdict_cli.storage.tables.writer import ParquetTable
 FACTS = RunFacts("run", "finished", "", "", "", "", "", "", rows=1, done=1)
 
 
-def decided(folder: Path, evaluation: Evaluation, rows: list[dict[str, Any]], gate: Gate, **keys: Any) -> Any:
+def decided(
+    folder: Path, evaluation: Evaluation, rows: list[dict[str, Any]], gate: Gate, **keys: Any
+) -> Any:
     with ParquetTable(folder / "results.parquet", {"row": "int", "status": "str"}) as table:
         for at, row in enumerate(rows):
             table.write({"row": at, "id": at, "status": "ok", **row})
     results, evaluations = folder / "results.parquet", {"e": evaluation}
-    return decide_gates([gate], evaluations, measure(evaluations, results), FACTS, results, root=folder, **keys)[0]
+    return decide_gates(
+        [gate], evaluations, measure(evaluations, results), FACTS, results, root=folder, **keys
+    )[0]
 
 
 def test_all_problems_solved_pass_a_gate_by_the_exact_bound(tmp_path: Path) -> None:
     rows = [{"output.ok": True, "source.problem": at // 2} for at in range(800)]
     evaluation = Evaluation(value="output.ok", metrics=["pass_at_k"], k=1, cluster="source.problem")
-    found = decided(tmp_path, evaluation, rows, Gate(metric="e.pass_at_k", min=0.99, confidence=0.95))
+    found = decided(
+        tmp_path, evaluation, rows, Gate(metric="e.pass_at_k", min=0.99, confidence=0.95)
+    )
     assert found.verdict == "passed"
     assert found.low == pytest.approx(0.025 ** (1 / 400))
-    above = decided(tmp_path, evaluation, rows, Gate(metric="e.pass_at_k", min=0.992, confidence=0.95))
+    above = decided(
+        tmp_path, evaluation, rows, Gate(metric="e.pass_at_k", min=0.992, confidence=0.95)
+    )
     assert above.verdict == "inconclusive"
 
 
@@ -57,7 +65,10 @@ def test_numbers_without_a_known_range_have_no_bound_when_all_are_the_same() -> 
     values = np.full(500, 5.0)
     sample = Sample.of((values,), None)
     mean = number_values(values[sample.first], False)["mean"]
-    assert metrics_with_intervals({"mean": mean}, sample, Draw(np.random.default_rng(0)))["mean"].low is None
+    assert (
+        metrics_with_intervals({"mean": mean}, sample, Draw(np.random.default_rng(0)))["mean"].low
+        is None
+    )
 
 
 @pytest.mark.parametrize("name", ["mae", "rmse"])
@@ -66,7 +77,9 @@ def test_errors_on_a_scale_end_where_the_scale_does(name: str) -> None:
         x, y = np.array(said), np.array(target)
         sample = Sample.of((x, y), None)
         statistic = number_pairs(x[sample.first], y[sample.first], 4.0)[name]
-        found = metrics_with_intervals({name: statistic}, sample, Draw(np.random.default_rng(0)))[name]
+        found = metrics_with_intervals({name: statistic}, sample, Draw(np.random.default_rng(0)))[
+            name
+        ]
         assert 0 <= found.low <= found.value <= found.high <= 4
 
 
@@ -74,7 +87,9 @@ def test_a_judge_without_an_error_has_a_bound_of_its_errors() -> None:
     x = np.arange(300.0) % 5 + 1
     sample = Sample.of((x, x), None)
     statistic = number_pairs(x[sample.first], x[sample.first], 4.0)["mae"]
-    found = metrics_with_intervals({"mae": statistic}, sample, Draw(np.random.default_rng(0)))["mae"]
+    found = metrics_with_intervals({"mae": statistic}, sample, Draw(np.random.default_rng(0)))[
+        "mae"
+    ]
     assert (found.value, found.low) == (0, 0)
     assert 0 < found.high < 0.1
 
@@ -88,9 +103,13 @@ def test_panels_of_numbers_warn_of_nearly_uniform_ratings_as_icc_does() -> None:
     sample = Sample.of((first, second), None)
     at = sample.first
     found = metrics_with_intervals(
-        panel_statistics([code[at] for code in codes], [first[at], second[at]], None, nominal=False),
+        panel_statistics(
+            [code[at] for code in codes], [first[at], second[at]], None, nominal=False
+        ),
         sample,
         Draw(np.random.default_rng(0)),
     )
     for name in ("krippendorff_alpha", "pairwise_kappa"):
-        assert any("differ from the most frequent value" in text for text in found[name].warnings), found[name]
+        assert any(
+            "differ from the most frequent value" in text for text in found[name].warnings
+        ), found[name]

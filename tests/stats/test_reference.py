@@ -24,14 +24,31 @@ def a_run(right, cluster=None):
     target = (np.arange(n) % 2).astype(np.int64)
     said = np.where(right, target, 1 - target)
     data = EvaluationData(
-        "classification", ("a", "b"), target, said, none, none, none, none, none, none, (), (), None, False, cluster
+        "classification",
+        ("a", "b"),
+        target,
+        said,
+        none,
+        none,
+        none,
+        none,
+        none,
+        none,
+        (),
+        (),
+        None,
+        False,
+        cluster,
     )
     return data, (), [str(row) for row in range(n)]
 
 
 def runs(count, hard, rng, shift=0.0, between=0.0):
     """Runs of a pipeline on rows of this difficulty, each with a chance of its own."""
-    return [a_run(rng.random(len(hard)) < expit(hard + shift + rng.normal(0, between))) for _ in range(count)]
+    return [
+        a_run(rng.random(len(hard)) < expit(hard + shift + rng.normal(0, between)))
+        for _ in range(count)
+    ]
 
 
 def against(*pipelines, level=0.95, swaps=0):
@@ -57,7 +74,10 @@ def test_the_spread_of_runs_is_their_variance_and_that_of_their_rows():
     noise = []
     for pipeline in (first, second):
         right = [run[0].target == run[0].prediction for run in pipeline]
-        pairs = [np.var(one.astype(float) - two, ddof=1) / 120 / 2 for one, two in itertools.combinations(right, 2)]
+        pairs = [
+            np.var(one.astype(float) - two, ddof=1) / 120 / 2
+            for one, two in itertools.combinations(right, 2)
+        ]
         noise.append(np.mean(pairs) * (len(pipeline) - 1))
     assert found.spread.within == pytest.approx(sum(noise) / 3, rel=1e-6)
 
@@ -66,7 +86,9 @@ def test_a_pipeline_without_repeats_is_compared_as_two_runs_are():
     rng = np.random.default_rng(2)
     first, second = runs(2, rng.normal(1, 1, 60), rng)
     found = against([first], [second], swaps=199)
-    alone = paired_difference("accuracy", pair(first, second), Draw(np.random.default_rng([*SEEDS, 0])), 199)
+    alone = paired_difference(
+        "accuracy", pair(first, second), Draw(np.random.default_rng([*SEEDS, 0])), 199
+    )
     assert found.spread is None
     assert found.differences[0] == alone
 
@@ -76,7 +98,10 @@ def test_intervals_of_several_pipelines_are_wider_than_those_of_one():
     hard = rng.normal(1, 1, 100)
     first, *others = ([run] for run in runs(5, hard, rng))
     alone, together = against(first, others[0]), against(first, *others)
-    widths = [each.differences[0].change.high - each.differences[0].change.low for each in (alone, together)]
+    widths = [
+        each.differences[0].change.high - each.differences[0].change.low
+        for each in (alone, together)
+    ]
     assert widths[1] > 1.1 * widths[0]
 
 
@@ -86,7 +111,9 @@ def test_equal_pipelines_of_repeated_runs_seldom_differ_whatever_the_variance_be
         missed = wrong = 0
         for _ in range(60):
             hard = rng.normal(1.2, 1.5, 80)
-            found = against(runs(count, hard, rng, 0, between), runs(count, hard, rng, 0, between), swaps=99)
+            found = against(
+                runs(count, hard, rng, 0, between), runs(count, hard, rng, 0, between), swaps=99
+            )
             change = found.differences[0].change
             missed += not change.low <= 0 <= change.high
             wrong += found.differences[0].p <= 0.05
@@ -128,10 +155,16 @@ def test_exchanging_two_runs_within_rows_is_the_same_test_with_either_implementa
     rng = np.random.default_rng(8)
     hard = rng.normal(1, 1, 80)
     for clusters in (None, np.arange(80) // 4):
-        first, second = (a_run(rng.random(80) < expit(hard + shift), clusters)[0] for shift in (0, 0.5))
+        first, second = (
+            a_run(rng.random(80) < expit(hard + shift), clusters)[0] for shift in (0, 0.5)
+        )
         rows = (np.arange(80), np.arange(80))
-        pairwise = swap_tests(("accuracy",), (first, second), rows, np.random.default_rng(1))["accuracy"][0]
-        grouped = regrouping_test("accuracy", "labels", (first, second), rows, 1, np.random.default_rng(1))
+        pairwise = swap_tests(("accuracy",), (first, second), rows, np.random.default_rng(1))[
+            "accuracy"
+        ][0]
+        grouped = regrouping_test(
+            "accuracy", "labels", (first, second), rows, 1, np.random.default_rng(1)
+        )
         assert grouped == pytest.approx(pairwise, abs=0.05)
 
 

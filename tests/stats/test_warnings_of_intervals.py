@@ -61,9 +61,13 @@ def test_a_share_of_fewer_than_five_rows_is_warned_whatever_they_show():
     """Of three rows that a judge gets right 90 times in 100, the interval ended below the truth in 6.5% of samples."""
     target = np.array([1, 1, 1, 1] + [0] * 30)
     for said in (target, 1 - target):
-        assert labels("recall", target, said, 1).warnings == ("only 4 rows count: the interval is rough",)
+        assert labels("recall", target, said, 1).warnings == (
+            "only 4 rows count: the interval is rough",
+        )
         assert not labels("specificity", target, said, 1).warnings
-    assert labels("recall", target[3:], target[3:], 1).warnings == ("only 1 row counts: the interval is rough",)
+    assert labels("recall", target[3:], target[3:], 1).warnings == (
+        "only 1 row counts: the interval is rough",
+    )
     five = np.append(target, 1)
     assert not labels("recall", five, five, 1).warnings
 
@@ -85,8 +89,12 @@ def test_icc_is_warned_of_ratings_that_agree_on_one_value_as_other_agreement_is(
 def test_a_mean_of_skewed_values_in_unequal_clusters_assumes_more_correlation_than_one_in_equal_clusters():
     """61 clusters that are worth 20: where the sample lacked the long tail, it lacked the correlation too (92% coverage)."""
     equal, unequal = np.full(40, 6.0), np.append(np.full(39, 3.0), 123.0)
-    assert raised_design_effect(1.0, equal, 0.5, skewed=True) < 1.2 * raised_design_effect(1.0, equal, 0.5)
-    assert raised_design_effect(1.0, unequal, 0.5, skewed=True) > 1.2 * raised_design_effect(1.0, unequal, 0.5)
+    assert raised_design_effect(1.0, equal, 0.5, skewed=True) < 1.2 * raised_design_effect(
+        1.0, equal, 0.5
+    )
+    assert raised_design_effect(1.0, unequal, 0.5, skewed=True) > 1.2 * raised_design_effect(
+        1.0, unequal, 0.5
+    )
 
 
 def test_auroc_near_the_ceiling_allows_for_a_positive_among_the_others():
@@ -128,7 +136,9 @@ def test_one_stray_label_does_not_warn_of_a_metric_of_3000_rows():
     target[0] = 2
     assert not labels("cohen_kappa", target, said, k=3).warnings
     assert not labels("mcc", target, said, k=3).warnings
-    alone = labels("balanced_accuracy", target, said, k=3)  # a mean over labels: there it is a third
+    alone = labels(
+        "balanced_accuracy", target, said, k=3
+    )  # a mean over labels: there it is a third
     assert alone.warnings == ("the rarest label has 1 row: the interval may be too narrow",)
 
 
@@ -145,7 +155,9 @@ def test_clusters_whose_size_goes_with_quality_are_rarely_above_the_truth():
         said = np.where(rng.random(len(cluster)) < chance[cluster], target, 1 - target)
         sample = Sample.of((target, said), cluster)
         given = confusion.label_statistics(target[sample.first], said[sample.first], 2, None, False)
-        found = metrics_with_intervals({"accuracy": given["accuracy"]}, sample, Draw(rng))["accuracy"]
+        found = metrics_with_intervals({"accuracy": given["accuracy"]}, sample, Draw(rng))[
+            "accuracy"
+        ]
         above += found.low > truth
     assert above <= 12
 

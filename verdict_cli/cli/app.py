@@ -33,24 +33,43 @@ COMMAND_HEADINGS = (
 )
 """The groups of `verdict --help`, in order. A command under another heading is listed after them."""
 
-_START, _CHECK, _LIVE, _MAINTENANCE = COMMAND_HEADINGS[0], COMMAND_HEADINGS[1], COMMAND_HEADINGS[2], COMMAND_HEADINGS[5]
+_START, _CHECK, _LIVE, _MAINTENANCE = (
+    COMMAND_HEADINGS[0],
+    COMMAND_HEADINGS[1],
+    COMMAND_HEADINGS[2],
+    COMMAND_HEADINGS[5],
+)
 
 COMMANDS: Registry[Any] = Registry(
     "verdict_cli.cli",
     {
         "run": PartSpec("run.run", "Judge every row of a dataset and report the metrics.", _START),
-        "compare": PartSpec("compare.compare", "Compare runs row by row, metric by metric.", _START),
+        "compare": PartSpec(
+            "compare.compare", "Compare runs row by row, metric by metric.", _START
+        ),
         "merge": PartSpec("merge.merge", "Merge the shards of a run into one run.", _START),
-        "gate": PartSpec("gate.gate", "Re-evaluate a run's gates and regenerate the report.", _START),
-        "validate": PartSpec("validate.validate", "Check a pipeline file, and a dataset against it.", _CHECK),
+        "gate": PartSpec(
+            "gate.gate", "Re-evaluate a run's gates and regenerate the report.", _START
+        ),
+        "validate": PartSpec(
+            "validate.validate", "Check a pipeline file, and a dataset against it.", _CHECK
+        ),
         "graph": PartSpec("graph.graph", "Draw the graph of a pipeline.", _CHECK),
-        "estimate": PartSpec("estimate.estimate", "Estimate the calls, tokens and cost of a run.", _CHECK),
-        "explain": PartSpec("explain.explain", "Explain a unit, key, metric or error code.", _CHECK),
+        "estimate": PartSpec(
+            "estimate.estimate", "Estimate the calls, tokens and cost of a run.", _CHECK
+        ),
+        "explain": PartSpec(
+            "explain.explain", "Explain a unit, key, metric or error code.", _CHECK
+        ),
         "units": PartSpec("explain.units", "List the unit types, or the keys of one.", _CHECK),
         "schema": PartSpec("explain.schema", "Print the JSON Schema of pipeline files.", _CHECK),
         "judge": PartSpec("judge.judge", "Judge one row, or rows from standard input.", _LIVE),
-        "report": PartSpec("report.report", "Recompute a run's metrics and rewrite its report.", _MAINTENANCE),
-        "verify": PartSpec("verify.verify", "Check a run's files against its digests.", _MAINTENANCE),
+        "report": PartSpec(
+            "report.report", "Recompute a run's metrics and rewrite its report.", _MAINTENANCE
+        ),
+        "verify": PartSpec(
+            "verify.verify", "Check a run's files against its digests.", _MAINTENANCE
+        ),
         "cache": PartSpec("cache.app", "Show or clear the cache of model replies.", _MAINTENANCE),
     },
     "verdict_cli.commands",
@@ -79,8 +98,14 @@ class Commands(TyperGroup):
         """Write the commands in groups. Their modules are not imported: that takes longer than everything else here."""
         entries = {name: COMMANDS.entry(name) for name in COMMANDS.names()}
         width = max(map(len, entries))
-        for heading in dict.fromkeys((*COMMAND_HEADINGS, *(entry.heading for entry in entries.values()))):
-            lines = [(name.ljust(width), entry.help) for name, entry in entries.items() if entry.heading == heading]
+        for heading in dict.fromkeys(
+            (*COMMAND_HEADINGS, *(entry.heading for entry in entries.values()))
+        ):
+            lines = [
+                (name.ljust(width), entry.help)
+                for name, entry in entries.items()
+                if entry.heading == heading
+            ]
             if lines:
                 with formatter.section(heading or "Commands of installed packages"):
                     formatter.write_dl(lines)
@@ -112,7 +137,9 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def root(
     context: typer.Context,
-    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
+    version: bool = typer.Option(
+        False, "--version", help="Print the version and exit.", is_eager=True
+    ),
 ) -> None:
     if version:
         sys.stdout.write(f"verdict {__version__}\n")
@@ -170,9 +197,13 @@ def _exit_with_traceback() -> NoReturn:
 
     from verdict_cli.llm.providers.secrets import environment_secrets, redact_text
 
-    with NamedTemporaryFile("w", prefix="verdict-error-", suffix=".log", encoding="utf-8", delete=False) as log:
+    with NamedTemporaryFile(
+        "w", prefix="verdict-error-", suffix=".log", encoding="utf-8", delete=False
+    ) as log:
         log.write(redact_text(traceback.format_exc(), environment_secrets(os.environ)))
-    print_error(f"internal error in verdict (please report it)\n    attach the traceback: {log.name}")
+    print_error(
+        f"internal error in verdict (please report it)\n    attach the traceback: {log.name}"
+    )
     sys.exit(70)
 
 
@@ -187,7 +218,9 @@ def _system_message(error: OSError) -> str:
         errno.EACCES: "check the permissions of the file and its folder",
     }
     hint = hints.get(error.errno or 0, "")
-    return f"{' to '.join(names) or 'a file or standard output'}: {error.strerror}" + (f"\n    {hint}" if hint else "")
+    return f"{' to '.join(names) or 'a file or standard output'}: {error.strerror}" + (
+        f"\n    {hint}" if hint else ""
+    )
 
 
 def usage_hint(words: Sequence[str]) -> str:

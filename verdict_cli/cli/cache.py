@@ -25,7 +25,9 @@ from verdict_cli.run.preflight import open_cache
 if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
 
-app = typer.Typer(help="Show or clear the cache of model replies.", rich_markup_mode=None, add_completion=False)
+app = typer.Typer(
+    help="Show or clear the cache of model replies.", rich_markup_mode=None, add_completion=False
+)
 
 
 @app.callback(invoke_without_command=True)
@@ -50,7 +52,14 @@ def cache_info(as_json: AsJson = False) -> None:
         finally:
             store.close()
     if as_json:
-        print_json({"path": str(file), "replies": kept.replies, "bytes": kept.size, "models": dict(kept.models)})
+        print_json(
+            {
+                "path": str(file),
+                "replies": kept.replies,
+                "bytes": kept.size,
+                "models": dict(kept.models),
+            }
+        )
         return
     print_report(f"{file}: {plural(kept.replies, 'reply|replies')}, {kept.size / 2**20:.1f} MiB\n")
     for model, count in kept.models.items():
@@ -67,7 +76,9 @@ def clear() -> None:
         for file in store_files(cache_directory() / CACHE_FILE_NAME):
             file.unlink(missing_ok=True)
     except OSError as error:
-        raise OutputError(f"cannot delete {error.filename}: {error.strerror}", hint="check its permissions") from None
+        raise OutputError(
+            f"cannot delete {error.filename}: {error.strerror}", hint="check its permissions"
+        ) from None
     print_message("the cache is empty")
 
 

@@ -19,19 +19,28 @@ if TYPE_CHECKING:
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="A B ...", help="The directories of two runs or more.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="A B ...", help="The directories of two runs or more.")
+    ],
     reference: Annotated[
         Path | None,
-        typer.Option("--reference", metavar="RUN", help="The run that others are compared with. [default: the first]"),
+        typer.Option(
+            "--reference",
+            metavar="RUN",
+            help="The run that others are compared with. [default: the first]",
+        ),
     ] = None,
     by: Annotated[
         list[str] | None,
         typer.Option(
-            "--by", metavar="EXPR", help="Also compare within each value of this expression, e.g. source.type."
+            "--by",
+            metavar="EXPR",
+            help="Also compare within each value of this expression, e.g. source.type.",
         ),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Also write the comparison as one HTML file.")
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Also write the comparison as one HTML file."),
     ] = None,
     level: IntervalLevel = None,
     as_json: AsJson = False,
@@ -68,12 +77,15 @@ def _reference_first(runs: list[Path], reference: Path | None) -> list[Path]:
     folders = [path.resolve() for path in runs]
     for index, folder in enumerate(folders):
         if folder in folders[:index]:
-            raise UsageError(f"{runs[index]} is given as a run more than once", hint="remove one of them")
+            raise UsageError(
+                f"{runs[index]} is given as a run more than once", hint="remove one of them"
+            )
     if reference is None:
         return runs
     if reference.resolve() not in folders:
         raise UsageError(
-            f"--reference {reference} is not one of the runs", hint=f"give one of {', '.join(map(str, runs))}"
+            f"--reference {reference} is not one of the runs",
+            hint=f"give one of {', '.join(map(str, runs))}",
         )
     at = folders.index(reference.resolve())
     return [runs[at], *runs[:at], *runs[at + 1 :]]

@@ -54,7 +54,9 @@ def aligned(rows: Sequence[Sequence[str]], left: int | None = None) -> list[str]
     left = len(widths) if left is None else left
     sides = ["<" if column < left else ">" for column in range(len(widths))]
     return [
-        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)).rstrip()
+        "  ".join(
+            f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)
+        ).rstrip()
         for row in rows
     ]
 
@@ -67,7 +69,9 @@ def printable(text: str) -> str:
     """Escape the control characters of a text, which could control a terminal, and commands to the log of a CI. Line breaks
     stay."""
     escaped = "".join(
-        letter if letter in "\n\t" or letter.isprintable() else letter.encode("unicode_escape").decode()
+        letter
+        if letter in "\n\t" or letter.isprintable()
+        else letter.encode("unicode_escape").decode()
         for letter in text
     )
     return without_commands(escaped)

@@ -33,7 +33,9 @@ def estimate(
     config: Config,
     data: OptionalData = None,
     limit: Limit = None,
-    skip_bad_rows: Annotated[bool, typer.Option("--skip-bad-rows", help="Skip rows that cannot be read.")] = False,
+    skip_bad_rows: Annotated[
+        bool, typer.Option("--skip-bad-rows", help="Skip rows that cannot be read.")
+    ] = False,
     *,
     options: PipelineOptions,
     seed: Seed = 0,
@@ -73,8 +75,13 @@ def estimate(
                 "rows": facts.rows,
                 **_counts(sum_line),
                 "models": [{"model": line.model, **_counts(line)} for line in models],
-                "units": [{"unit": line.unit, "model": line.model, **_counts(line)} for line in units],
-                **{name: None if other is None else other.document for name, other in others.items()},
+                "units": [
+                    {"unit": line.unit, "model": line.model, **_counts(line)} for line in units
+                ],
+                **{
+                    name: None if other is None else other.document
+                    for name, other in others.items()
+                },
                 "prices": prices,
                 "assumptions": dry.assumptions(),
             }
@@ -110,10 +117,13 @@ def _table(lines: list[Line]) -> str:
     """Format the lines as a table. Unknown values are `unknown`."""
     from verdict_cli.report.formatting import money
 
-    cells: list[tuple[str, ...]] = [("unit", "model", "calls", "prompt tokens", "reply tokens", "cost")]
+    cells: list[tuple[str, ...]] = [
+        ("unit", "model", "calls", "prompt tokens", "reply tokens", "cost")
+    ]
     for line in lines:
         tokens = (
-            "unknown" if count is None else f"{count:,}" for count in (line.prompt_tokens, line.completion_tokens)
+            "unknown" if count is None else f"{count:,}"
+            for count in (line.prompt_tokens, line.completion_tokens)
         )
         cells.append((line.unit, line.model, _calls(line), *tokens, money(line.cost_usd)))
     return "".join(f"{line}\n" for line in aligned(cells, left=2))
@@ -129,7 +139,9 @@ class NamedRun(Struct, frozen=True):
     """The number of rows to scale the estimate to, where ``data`` is only a sample."""
 
 
-NAMED_RUNS: Registry[Callable[[str], NamedRun | None]] = Registry("verdict_cli.cli", {}, "verdict_cli.named_runs")
+NAMED_RUNS: Registry[Callable[[str], NamedRun | None]] = Registry(
+    "verdict_cli.cli", {}, "verdict_cli.named_runs"
+)
 """Functions that know what a bare name such as `xstest` stands for, None where they do not."""
 
 

@@ -25,11 +25,18 @@ from verdict_cli.registry import Registry
 from verdict_cli.storage.paths import output_errors
 
 _WIDTH = 100
-_GROUPS = {"unit": "units", "scale": "scales", "extractor": "extractors", "mapping": "other parts of a file"}
+_GROUPS = {
+    "unit": "units",
+    "scale": "scales",
+    "extractor": "extractors",
+    "mapping": "other parts of a file",
+}
 
 
 def explain(
-    name: Annotated[str | None, typer.Argument(help="A unit, scale, extractor, key, metric or exit code.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="A unit, scale, extractor, key, metric or exit code.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain a name of the pipeline language, a metric or an exit code. The text is that of the documentation.
@@ -79,7 +86,9 @@ def _lookup(name: str) -> dict[str, Any]:
         return {"name": name, "group": "metric", "text": metric.meaning}
     owner, dot, key = name.rpartition(".")
     holders = [part for part in parts.values() if not dot or part.name.lower() == owner.lower()]
-    matches = [(part, part_key) for part in holders for part_key in part.keys if part_key.name == key]
+    matches = [
+        (part, part_key) for part in holders for part_key in part.keys if part_key.name == key
+    ]
     if matches:
         return {"name": name, "group": "key", "text": "", "of": _meanings(matches)}
     known = (
@@ -89,7 +98,8 @@ def _lookup(name: str) -> dict[str, Any]:
     )
     keys = {part_key.name for part in parts.values() for part_key in part.keys}
     raise UsageError(
-        f"nothing is called {name!r}", hint=_close(key if dot and holders else name, known, keys if not dot else set())
+        f"nothing is called {name!r}",
+        hint=_close(key if dot and holders else name, known, keys if not dot else set()),
     )
 
 
@@ -128,7 +138,9 @@ def _meanings(matches: Iterable[tuple[ReferenceEntry, ReferenceKey]]) -> list[di
 def _index_lines(index: dict[str, list[str]]) -> Iterator[str]:
     for title, names in index.items():
         yield title
-        yield from textwrap.wrap(", ".join(names), _WIDTH, initial_indent="  ", subsequent_indent="  ")
+        yield from textwrap.wrap(
+            ", ".join(names), _WIDTH, initial_indent="  ", subsequent_indent="  "
+        )
     yield "\nKeys of these can be explained too. Usage: verdict explain NAME"
 
 
@@ -138,9 +150,15 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
     for key in content.get("of", ()):
         yield from _key_lines(key)
         yield from textwrap.wrap(
-            f"in {', '.join(key['parts'])}", _WIDTH, initial_indent="      ", subsequent_indent="      "
+            f"in {', '.join(key['parts'])}",
+            _WIDTH,
+            initial_indent="      ",
+            subsequent_indent="      ",
         )
-    for title, keys in (("keys", content.get("keys")), ("keys of every such unit", content.get("shared_keys"))):
+    for title, keys in (
+        ("keys", content.get("keys")),
+        ("keys of every such unit", content.get("shared_keys")),
+    ):
         if keys:
             yield f"\n{title}:"
             for key in keys:
@@ -155,7 +173,9 @@ def _key_lines(key: dict[str, Any]) -> Iterator[str]:
     default = f", default {key['default']}" if key["default"] is not None else ""
     required = ", required" if key["required"] else ""
     yield f"  {key['name']}: {key['kind'].replace('`', '')}{required}{default}"
-    yield from textwrap.wrap(key["text"], _WIDTH, initial_indent="      ", subsequent_indent="      ")
+    yield from textwrap.wrap(
+        key["text"], _WIDTH, initial_indent="      ", subsequent_indent="      "
+    )
 
 
 SCHEMAS: Registry[Any] = Registry(
@@ -168,9 +188,14 @@ SCHEMAS: Registry[Any] = Registry(
 
 def schema(
     kind: Annotated[
-        str, typer.Argument(help="`pipeline`, `card` for data cards, or `published` for tables of published results.")
+        str,
+        typer.Argument(
+            help="`pipeline`, `card` for data cards, or `published` for tables of published results."
+        ),
     ] = "pipeline",
-    out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead of standard output.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write to this file instead of standard output.")
+    ] = None,
 ) -> None:
     """Print the JSON Schema of pipeline files for editors, including the unit types of installed packages; or that of data
     cards or tables of published results.
@@ -191,7 +216,9 @@ def schema(
 def _schema(kind: str) -> dict[str, Any]:
     part = SCHEMAS.get(kind)
     if part is None:
-        raise UsageError(f"there is no schema {kind!r}", hint=f"the schemas are {', '.join(SCHEMAS.names())}")
+        raise UsageError(
+            f"there is no schema {kind!r}", hint=f"the schemas are {', '.join(SCHEMAS.names())}"
+        )
     return file_schema(part) if isinstance(part, type) else part()
 
 

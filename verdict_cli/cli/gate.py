@@ -21,15 +21,23 @@ def gate(
     run: Annotated[Path, typer.Argument(help="The directory of a run.")],
     gates: Annotated[
         Path | None,
-        typer.Option("--gates", metavar="FILE", help="Use the `gates:` of this YAML file instead of the run's own."),
+        typer.Option(
+            "--gates",
+            metavar="FILE",
+            help="Use the `gates:` of this YAML file instead of the run's own.",
+        ),
     ] = None,
     inconclusive: Annotated[
-        Undecided, typer.Option("--inconclusive", help="The result of a gate that too few rows leave undecided.")
+        Undecided,
+        typer.Option(
+            "--inconclusive", help="The result of a gate that too few rows leave undecided."
+        ),
     ] = Undecided.FAIL,
     sequential: Annotated[
         bool,
         typer.Option(
-            "--sequential", help="Use bounds that hold at every look, for a gate that is decided again as rows come in."
+            "--sequential",
+            help="Use bounds that hold at every look, for a gate that is decided again as rows come in.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -44,7 +52,9 @@ def gate(
     if gates is not None:
         plan = result.plan
         scales = scale_ends(plan.nodes, plan.outputs, plan.evaluations)
-        result = result._replace(plan=replace(plan, gates=read_gates(gates, plan.evaluations, scales)))
+        result = result._replace(
+            plan=replace(plan, gates=read_gates(gates, plan.evaluations, scales))
+        )
     if not result.plan.gates:
         raise UsageError(
             f"{gates or run} has no gates",

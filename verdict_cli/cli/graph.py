@@ -15,7 +15,8 @@ from verdict_cli.model import PLACEHOLDER_MODEL
 def graph(
     config: Config,
     format_: Annotated[
-        Literal["tree", "mermaid", "svg", "json"], typer.Option("--format", help="The output format.")
+        Literal["tree", "mermaid", "svg", "json"],
+        typer.Option("--format", help="The output format."),
     ] = "tree",
     *,
     options: PipelineOptions,

@@ -20,7 +20,14 @@ HEADINGS = {
 """Heading -> its options, where a command has many. An option that a feature adds names its heading as `rich_help_panel`.
 All other options are common ones and precede the headings."""
 
-VALUES = {"int": "N", "float": "NUMBER", "str": "TEXT", "path": "PATH", "file": "PATH", "list[Path]": "PATHS"}
+VALUES = {
+    "int": "N",
+    "float": "NUMBER",
+    "str": "TEXT",
+    "path": "PATH",
+    "file": "PATH",
+    "list[Path]": "PATHS",
+}
 """What typer writes for the type of a value, without ` range`, and what the help says."""
 
 _TYPE = re.compile(r" <([^<>]+?)(?: range)?>$")
@@ -32,7 +39,11 @@ class HelpCommand(TyperCommand):
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
         for parameter in self.params:
-            if isinstance(parameter, TyperArgument) and parameter.metavar is None and parameter.name is not None:
+            if (
+                isinstance(parameter, TyperArgument)
+                and parameter.metavar is None
+                and parameter.name is not None
+            ):
                 parameter.metavar = parameter.name.upper()
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -49,7 +60,9 @@ class HelpCommand(TyperCommand):
             if record is None:
                 continue
             if parameter.param_type_name == "argument":
-                arguments.append((_TYPE.sub("", record[0]), record[1].removesuffix("[required]").rstrip()))
+                arguments.append(
+                    (_TYPE.sub("", record[0]), record[1].removesuffix("[required]").rstrip())
+                )
             else:
                 named = _TYPE.sub(lambda match: f" {VALUES.get(match[1], match[1])}", record[0])
                 name = parameter.opts[0].lstrip("-")
@@ -59,9 +72,14 @@ class HelpCommand(TyperCommand):
         if len(options) <= FEW:
             headings = {}
         sections = {
-            heading: [options.pop(name) for name in names if name in options] for heading, names in headings.items()
+            heading: [options.pop(name) for name in names if name in options]
+            for heading, names in headings.items()
         }
-        for heading, lines in {"Arguments": arguments, "Options": [*options.values()], **sections}.items():
+        for heading, lines in {
+            "Arguments": arguments,
+            "Options": [*options.values()],
+            **sections,
+        }.items():
             if lines:
                 with formatter.section(heading):
                     formatter.write_dl(lines)

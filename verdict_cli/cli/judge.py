@@ -52,7 +52,10 @@ class UnitStatus:
     def line(self) -> str:
         """`● judge[0]  score=4  0.3 s`."""
         took = f"  {self.took_s:.1f} s" if self.state in ("done", "failed") else ""
-        return f"{'  ' * self.indent}{_MARKS[self.state]} {self.id}  {printable(self.text)}".rstrip() + took
+        return (
+            f"{'  ' * self.indent}{_MARKS[self.state]} {self.id}  {printable(self.text)}".rstrip()
+            + took
+        )
 
 
 class LiveGraph(RunObserver):
@@ -101,7 +104,9 @@ def show_live_graph(graph: LiveGraph, *, quiet: bool) -> Iterator[None]:
     from rich.live import Live
 
     console = Console(stderr=True, highlight=False)
-    with Live(get_renderable=lambda: _render(graph, console.width), console=console, refresh_per_second=12):
+    with Live(
+        get_renderable=lambda: _render(graph, console.width), console=console, refresh_per_second=12
+    ):
         yield
 
 
@@ -113,7 +118,12 @@ def _render(graph: LiveGraph, width: int) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    return Group(*(Text(_fit(status, width), style=_STYLES[status.state]) for status in graph.statuses.values()))
+    return Group(
+        *(
+            Text(_fit(status, width), style=_STYLES[status.state])
+            for status in graph.statuses.values()
+        )
+    )
 
 
 def _fit(status: UnitStatus, width: int) -> str:
@@ -128,16 +138,23 @@ def _fit(status: UnitStatus, width: int) -> str:
 def judge(
     config: Config,
     row: Annotated[
-        str | None, typer.Option("--row", metavar="JSON", help="The row. [default: JSON or JSONL on standard input]")
+        str | None,
+        typer.Option(
+            "--row", metavar="JSON", help="The row. [default: JSON or JSONL on standard input]"
+        ),
     ] = None,
     *,
     options: ModelOptions,
     allow_host: AllowHost = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Print every call: prompt, reply, tokens, cost and time.")
+        bool,
+        typer.Option("--explain", help="Print every call: prompt, reply, tokens, cost and time."),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document: an object, or a list for several rows.")
+        bool,
+        typer.Option(
+            "--json", help="Print one JSON document: an object, or a list for several rows."
+        ),
     ] = False,
 ) -> None:
     """Judge one row, or the rows from standard input one after another.
@@ -181,18 +198,25 @@ def judge(
     raise typer.Exit(3 if failed else 0)
 
 
-def _open_session(plan: Plan, graph: LiveGraph, options: ModelOptions, replay: Any, store: Any) -> JudgeSession:
-    client = ModelClient.open(recording=replay, budget_usd=options.budget, store=store, on_token=graph.append_chunk)
+def _open_session(
+    plan: Plan, graph: LiveGraph, options: ModelOptions, replay: Any, store: Any
+) -> JudgeSession:
+    client = ModelClient.open(
+        recording=replay, budget_usd=options.budget, store=store, on_token=graph.append_chunk
+    )
     return JudgeSession(plan, client, seed=options.seed, observer=graph)
 
 
-def _document(session: JudgeSession, result: Result, took_s: float, *, explain: bool) -> dict[str, Any]:
+def _document(
+    session: JudgeSession, result: Result, took_s: float, *, explain: bool
+) -> dict[str, Any]:
     content = outcome(session.plan, result)
     content["units"] = {node.id: result.outputs[node.index] for node in session.plan.nodes}
     content["latency_s"] = took_s
     if explain:
         content["calls"] = [
-            dict(zip(CALL_NAMES, call_values(call), strict=True)) for call in (*session.pinned, *result.calls)
+            dict(zip(CALL_NAMES, call_values(call), strict=True))
+            for call in (*session.pinned, *result.calls)
         ]
     return content
 
@@ -221,7 +245,9 @@ def _row_from_option(text: str) -> Iterator[dict[str, Any]]:
 def _rows_from_stdin() -> Iterator[dict[str, Any]]:
     """Yield the rows from standard input as they arrive: one per line, or a single object over several lines."""
     if sys.stdin.isatty():
-        raise UsageError("no row to judge", hint="give --row '{…}', or rows as JSON on standard input")
+        raise UsageError(
+            "no row to judge", hint="give --row '{…}', or rows as JSON on standard input"
+        )
     stream = sys.stdin.buffer
     count = 0
     for number, line in enumerate(stream, 1):
@@ -246,6 +272,8 @@ def parse_row(text: bytes, name: str, line: int = 0) -> dict[str, Any]:
         hint = 'single quotes around the row, double quotes inside: --row \'{"question": "…"}\''
         problem = value.at(name, line, value.column, "")
         raise DataError(
-            structs.replace(problem, hint=hint) if name == "--row" and problem.code == "broken-json" else problem
+            structs.replace(problem, hint=hint)
+            if name == "--row" and problem.code == "broken-json"
+            else problem
         )
     return value

@@ -15,10 +15,15 @@ from verdict_cli.run.shards import merge_shards
 
 
 def merge(
-    shards: Annotated[list[Path], typer.Argument(metavar="DIR…", help="The directory of each shard.")],
+    shards: Annotated[
+        list[Path], typer.Argument(metavar="DIR…", help="The directory of each shard.")
+    ],
     out: Annotated[Path, typer.Option("--out", help="The directory of the merged run.")],
     partial: Annotated[
-        bool, typer.Option("--partial", help="Also merge unfinished shards; absent rows lower run.coverage.")
+        bool,
+        typer.Option(
+            "--partial", help="Also merge unfinished shards; absent rows lower run.coverage."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -71,7 +71,9 @@ class PipelineOptions:
 
         return retirement_warnings(plan)
 
-    def built(self, config: Path, *, off: Sequence[str] = (), else_model: str | None = None) -> Built:
+    def built(
+        self, config: Path, *, off: Sequence[str] = (), else_model: str | None = None
+    ) -> Built:
         """Load a pipeline file with these overrides, and build its plan; unknown unit types are those of installed packages.
 
         Args:
@@ -83,7 +85,11 @@ class PipelineOptions:
             SpecError: The pipeline is not valid.
         """
         from verdict_cli.language.document.document import read_document
-        from verdict_cli.language.document.overrides import apply_override, remove_value, replace_model
+        from verdict_cli.language.document.overrides import (
+            apply_override,
+            remove_value,
+            replace_model,
+        )
         from verdict_cli.language.package_files import configs, file_or_named
         from verdict_cli.plan.build import load_plan
 
@@ -98,7 +104,9 @@ class PipelineOptions:
         has_model = self.model is not None or document.data.get("model") is not None
         name = self.model if has_model else else_model
         if name is not None:
-            document = replace(document, data={**document.data, "model": replace_model(document.data, name)})
+            document = replace(
+                document, data={**document.data, "model": replace_model(document.data, name)}
+            )
         document = remove_value(document, off)
         unit_types: UnitTypes = {}
         if self.allow_code:
@@ -165,7 +173,11 @@ class RowOptions(ModelOptions):
 
     def with_level(self, level: float | None) -> RowOptions:
         """The options with the level of `--level`, which replaces the file's and is kept with the run."""
-        return self if level is None else replace(self, settings=[*(self.settings or ()), f"level={level!r}"])
+        return (
+            self
+            if level is None
+            else replace(self, settings=[*(self.settings or ()), f"level={level!r}"])
+        )
 
     def run_options(
         self,

@@ -40,7 +40,11 @@ def tell_cost(sessions: Sequence[Session], *, yes: bool, quiet: bool) -> bool:
     Returns:
         Whether there was something to tell.
     """
-    from verdict_cli.run.model_warnings import capability_warnings, context_warnings, sampled_dry_run
+    from verdict_cli.run.model_warnings import (
+        capability_warnings,
+        context_warnings,
+        sampled_dry_run,
+    )
     from verdict_cli.run.preflight import SAMPLE
 
     warnings: dict[str, None] = {}
@@ -56,7 +60,10 @@ def tell_cost(sessions: Sequence[Session], *, yes: bool, quiet: bool) -> bool:
         key = (options.plan.fingerprint, left)
         if key not in known:
             dry = sampled_dry_run(options.plan, options.dataset, options.data, options.seed)
-            problems = (*capability_warnings(options.plan), *context_warnings(options.plan, dry.longest))
+            problems = (
+                *capability_warnings(options.plan),
+                *context_warnings(options.plan, dry.longest),
+            )
             warnings |= dict.fromkeys(map(str, problems))
             known[key] = dry.lines(left)
         if left:  # else there are only retries of failed calls, which cannot be estimated
@@ -69,7 +76,11 @@ def tell_cost(sessions: Sequence[Session], *, yes: bool, quiet: bool) -> bool:
     what = f"{len(runs)} runs of {rows:,} rows" if len(runs) > 1 else f"{rows:,} rows"
     what += f", estimated from {SAMPLE} of them" if rows > SAMPLE else ""
     options, _, lines = runs[0]
-    phrases = [hooks.cost_phrase(options.plan, lines) for hooks in options.hooks.values()] if len(runs) == 1 else []
+    phrases = (
+        [hooks.cost_phrase(options.plan, lines) for hooks in options.hooks.values()]
+        if len(runs) == 1
+        else []
+    )
     ask_to_spend(
         what,
         [lines for _, _, lines in runs],
@@ -111,9 +122,17 @@ def ask_to_spend(
     least = max(sum(line.least for line in lines) for lines in runs)
     calls = f"{whole.calls:,}" if least >= whole.calls else f"{least:,} to {whole.calls:,}"
     calls = f"at most {whole.calls:,}" if bound else calls
-    cost = "cost unknown" if whole.cost_usd is None else f"{'up to' if bound else 'some'} {money(whole.cost_usd)}"
+    cost = (
+        "cost unknown"
+        if whole.cost_usd is None
+        else f"{'up to' if bound else 'some'} {money(whole.cost_usd)}"
+    )
     names = ", ".join(dict.fromkeys(model.name for model in paid))
-    spends = whole.cost_usd != 0 if whole.cost_usd is not None else not all(map(_is_on_this_machine, paid))
+    spends = (
+        whole.cost_usd != 0
+        if whole.cost_usd is not None
+        else not all(map(_is_on_this_machine, paid))
+    )
     asks = spends and not yes and console.is_interactive()
     if asks or not quiet:
         print_message(f"{what}: {calls} calls of {names}, {phrase or cost}")
@@ -143,7 +162,8 @@ _SIGNALS = [
     getattr(signal, name)
     for name in ("SIGINT", "SIGTERM", "SIGHUP")
     # `nohup` ignores SIGHUP, and it stays ignored; Windows has none.
-    if hasattr(signal, name) and not (name == "SIGHUP" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)
+    if hasattr(signal, name)
+    and not (name == "SIGHUP" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)
 ]
 
 
@@ -158,7 +178,9 @@ def stopping(stop: Stop) -> Iterator[None]:
             os._exit(130)
         stop.request()
         with suppress(OSError):  # the terminal may be closed
-            print_message("Stopping: what is answered is on the disk. Press Ctrl-C again to quit now.")
+            print_message(
+                "Stopping: what is answered is on the disk. Press Ctrl-C again to quit now."
+            )
 
     previous = {number: signal.signal(number, handle) for number in _SIGNALS}
     try:
@@ -193,7 +215,9 @@ def execute_or_exit(session: Session, stop: Stop, how: RowOptions) -> RunResult:
     return result
 
 
-def execute_all_or_exit(sessions: Sequence[Session], folder: Path, stop: Stop, how: RowOptions) -> list[RunResult]:
+def execute_all_or_exit(
+    sessions: Sequence[Session], folder: Path, stop: Stop, how: RowOptions
+) -> list[RunResult]:
     """Every run finished, in order. Where one is stopped, say how the command resumes and exit."""
     from verdict_cli.cli.progress import show_progress
     from verdict_cli.run.session import execute_all
@@ -207,7 +231,9 @@ def execute_all_or_exit(sessions: Sequence[Session], folder: Path, stop: Stop, h
     done = sum(result.facts.status == "finished" for result in results)
     if done < len(sessions):
         finished = sum(session.is_finished for session in sessions[len(results) :])
-        print_error(f"stopped: {done + finished} of {plural(len(sessions), 'run is|runs are')} finished, in {folder}")
+        print_error(
+            f"stopped: {done + finished} of {plural(len(sessions), 'run is|runs are')} finished, in {folder}"
+        )
         print_error(resume_hint())
         raise typer.Exit(130)
     return results
@@ -222,11 +248,17 @@ def _shared_cache(sessions: Sequence[Session], folder: Path, *, shared: bool) ->
     plans = [
         session.options.plan
         for session in sessions
-        if not session.is_finished and session.options.recording is None and may_cache(session.options.plan)
+        if not session.is_finished
+        and session.options.recording is None
+        and may_cache(session.options.plan)
     ]
     if not plans:
         return None
-    return opened_store(plans[0], wanted=True) if shared else CacheStore.open(folder / "replies.sqlite3")
+    return (
+        opened_store(plans[0], wanted=True)
+        if shared
+        else CacheStore.open(folder / "replies.sqlite3")
+    )
 
 
 @contextmanager

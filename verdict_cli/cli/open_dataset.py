@@ -92,7 +92,5 @@ def dataset_files(data: str) -> tuple[Path, ...]:
     except DataError as error:
         if error.problem.code != "file-not-found" or given.stem not in datasets():
             raise
-        hint = (
-            f"the sample {given.stem} is shipped with verdict: give its name, {given.stem}, without folder and suffix"
-        )
+        hint = f"the sample {given.stem} is shipped with verdict: give its name, {given.stem}, without folder and suffix"
         raise DataError(replace(error.problem, hint=hint)) from None

@@ -61,7 +61,9 @@ def _recording_path(value: Path | None) -> Path | None:
     return file_or_named(value, recordings)
 
 
-Config = Annotated[Path, typer.Argument(help="The pipeline file, or the name of a pipeline shipped with verdict.")]
+Config = Annotated[
+    Path, typer.Argument(help="The pipeline file, or the name of a pipeline shipped with verdict.")
+]
 Data = Annotated[
     str,
     typer.Argument(
@@ -69,27 +71,43 @@ Data = Annotated[
     ),
 ]
 OptionalData = Annotated[
-    str | None, typer.Argument(help="As for `run`: a file, a directory, a glob, or -. [default: the benchmark CONFIG]")
+    str | None,
+    typer.Argument(
+        help="As for `run`: a file, a directory, a glob, or -. [default: the benchmark CONFIG]"
+    ),
 ]
 MetricOption = Annotated[
     str | None,
-    typer.Option("--metric", metavar="NAME", help="EVALUATION.METRIC, or one of the two. [default: the first]"),
+    typer.Option(
+        "--metric",
+        metavar="NAME",
+        help="EVALUATION.METRIC, or one of the two. [default: the first]",
+    ),
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Override a value of the file, e.g. 'pipeline[1].repeat=5'."),
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Override a value of the file, e.g. 'pipeline[1].repeat=5'.",
+    ),
 ]
 ModelOption = Annotated[
     str | None,
-    typer.Option("--model", help="The model of every unit that does not set one; the file's settings of it are kept."),
+    typer.Option(
+        "--model",
+        help="The model of every unit that does not set one; the file's settings of it are kept.",
+    ),
 ]
 AllowCode = Annotated[
-    list[Path] | None, typer.Option("--allow-code", metavar="FILE", help="Allow the unit types of this Python file.")
+    list[Path] | None,
+    typer.Option("--allow-code", metavar="FILE", help="Allow the unit types of this Python file."),
 ]
 AllowOutside = Annotated[
     bool,
     typer.Option(
-        "--allow-outside", help="Let the pipeline file, and the images of rows, refer to files outside their folder."
+        "--allow-outside",
+        help="Let the pipeline file, and the images of rows, refer to files outside their folder.",
     ),
 ]
 
@@ -120,9 +138,14 @@ AllowHost = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N rows.")]
 SampleOption = Annotated[
-    int | None, typer.Option("--sample", min=1, help="A random sample of N rows, drawn with --seed, in file order.")
+    int | None,
+    typer.Option(
+        "--sample", min=1, help="A random sample of N rows, drawn with --seed, in file order."
+    ),
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Delete the results in the directory and start over.")]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Delete the results in the directory and start over.")
+]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of all random choices.")]
 Replay = Annotated[
     Path | None,
@@ -135,18 +158,35 @@ Replay = Annotated[
 IntervalLevel = Annotated[
     float | None,
     typer.Option(
-        "--level", min=0.5, max=0.9999, help="The confidence level of intervals. [default: the file's `level`, or 0.95]"
+        "--level",
+        min=0.5,
+        max=0.9999,
+        help="The confidence level of intervals. [default: the file's `level`, or 0.95]",
     ),
 ]
-Concurrency = Annotated[int, typer.Option("--concurrency", min=1, max=4096, help="The most model calls in flight.")]
-Budget = Annotated[
-    float | None, typer.Option("--budget", min=0, metavar="USD", help="Start no further call once this much is spent.")
+Concurrency = Annotated[
+    int, typer.Option("--concurrency", min=1, max=4096, help="The most model calls in flight.")
 ]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not read or write the shared cache of replies.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress. Warnings and errors are still printed.")]
+Budget = Annotated[
+    float | None,
+    typer.Option(
+        "--budget", min=0, metavar="USD", help="Start no further call once this much is spent."
+    ),
+]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Do not read or write the shared cache of replies.")
+]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="Print no progress. Warnings and errors are still printed."),
+]
 Yes = Annotated[
     bool,
-    typer.Option("--yes", "-y", help="Do not ask before money is spent. Without a terminal, nothing is asked anyway."),
+    typer.Option(
+        "--yes",
+        "-y",
+        help="Do not ask before money is spent. Without a terminal, nothing is asked anyway.",
+    ),
 ]
 
 
@@ -162,14 +202,18 @@ def flatten_options(
     The options of the classes ``added`` follow; the command runs inside of what they do.
     """
     hints = get_type_hints(command, include_extras=True)
-    groups = {name: kind for name, kind in hints.items() if isinstance(kind, type) and is_dataclass(kind)}
+    groups = {
+        name: kind for name, kind in hints.items() if isinstance(kind, type) and is_dataclass(kind)
+    }
     flattened: list[inspect.Parameter] = []
     for parameter in inspect.signature(command).parameters.values():
         if parameter.name in groups:
             flattened += _options(groups[parameter.name])
         elif parameter.name != EXTRAS:
             annotation = hints.get(parameter.name, Any)
-            flattened.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=annotation))
+            flattened.append(
+                parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
+            )
     for extension in added.values():
         flattened += _options(extension)
 
@@ -200,7 +244,10 @@ def _options(kind: Any) -> list[inspect.Parameter]:
     types = get_type_hints(kind, include_extras=True)
     return [
         inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name]
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
+            annotation=types[field.name],
         )
         for field in fields(kind)
     ]

@@ -37,12 +37,16 @@ def show_progress(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
             update(progress.done, progress.rows, progress_line(progress), unit_lines(progress))
 
         reading = _Reading(update)
-        with reads_observed(None if quiet else lambda read: None if is_running else reading.show(read)):
+        with reads_observed(
+            None if quiet else lambda read: None if is_running else reading.show(read)
+        ):
             yield show
 
 
 @contextmanager
-def show_steps(what: str, unit: str, *, quiet: bool = False) -> Iterator[Callable[[int, int | None], None]]:
+def show_steps(
+    what: str, unit: str, *, quiet: bool = False
+) -> Iterator[Callable[[int, int | None], None]]:
     """Yield a function that displays how many of how many (None: unknown) are done, and the time left."""
     with _display(what, quiet=quiet) as update:
         clock = _Clock()
@@ -99,13 +103,17 @@ class _Clock:
 def steps_line(what: str, unit: str, done: int, total: int | None, left_s: float | None) -> str:
     """`fetching rows.parquet: 12.0/48.1 MB · 8 s left`."""
     numbers = [done] if total is None else [done, total]
-    shown = "/".join(f"{number / 1e6:,.1f}" if unit == "bytes" else f"{number:,}" for number in numbers)
+    shown = "/".join(
+        f"{number / 1e6:,.1f}" if unit == "bytes" else f"{number:,}" for number in numbers
+    )
     left = f" · {elapsed_text(left_s)} left" if left_s else ""
     return f"{what}: {shown} {'MB' if unit == 'bytes' else unit}{left}"
 
 
 @contextmanager
-def _display(what: str, *, quiet: bool, of_run: bool = False, after_s: float = 0.0) -> Iterator[Update]:
+def _display(
+    what: str, *, quiet: bool, of_run: bool = False, after_s: float = 0.0
+) -> Iterator[Update]:
     """Yield a function that updates what is displayed: on a terminal a bar (after some seconds, where `after_s` is given),
     elsewhere lines."""
     if quiet:
@@ -120,7 +128,9 @@ def _display(what: str, *, quiet: bool, of_run: bool = False, after_s: float = 0
         bar: list[Update] = []
         with ExitStack() as stack:
 
-            def update_late(done: int, total: int | None, summary: str, lines: Sequence[str]) -> None:
+            def update_late(
+                done: int, total: int | None, summary: str, lines: Sequence[str]
+            ) -> None:
                 if not bar and monotonic() - started >= after_s:
                     bar.append(stack.enter_context(_live_bar(summary)))
                 for update in bar:
@@ -144,7 +154,9 @@ def _live_bar(what: str) -> Iterator[Update]:
 
         def update(done: int, total: int | None, summary: str, lines: Sequence[str]) -> None:
             bar.update(task, total=total, completed=done, summary=printable(summary))
-            live.update(Group(bar, *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines)))
+            live.update(
+                Group(bar, *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines))
+            )
 
         yield update
 
@@ -179,7 +191,9 @@ def progress_line(progress: Progress) -> str:
     if progress.cached:
         parts.append(f"{progress.cached:,} from the cache")
     parts.append("cost unknown" if progress.cost_usd is None else f"${progress.cost_usd:.4f}")
-    parts.append(f"{progress.rate:,.0f} rows/s" if progress.rate >= 10 else f"{progress.rate:.1f} rows/s")
+    parts.append(
+        f"{progress.rate:,.0f} rows/s" if progress.rate >= 10 else f"{progress.rate:.1f} rows/s"
+    )
     if progress.left_s is not None and progress.done < progress.rows:
         parts.append(f"{elapsed_text(progress.left_s)} left")
     else:
@@ -193,7 +207,9 @@ def unit_lines(progress: Progress) -> list[str]:
     If there are many units, only those with the most waiting, then the most running calls are returned.
     """
     counts = list(progress.units.items())
-    busiest = sorted(counts, key=lambda item: (-item[1].waiting, -item[1].running))[:MOST_UNITS_SHOWN]
+    busiest = sorted(counts, key=lambda item: (-item[1].waiting, -item[1].running))[
+        :MOST_UNITS_SHOWN
+    ]
     shown = [item for item in counts if item in busiest]
     width = max((len(printable(name)) for name, _ in shown), default=0)
     lines = []
@@ -213,4 +229,8 @@ def elapsed_text(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes = int(seconds // 60)
-    return f"{minutes} min {int(seconds % 60)} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    return (
+        f"{minutes} min {int(seconds % 60)} s"
+        if minutes < 60
+        else f"{minutes // 60} h {minutes % 60} min"
+    )

@@ -24,7 +24,8 @@ def report(
     labels: Annotated[
         bool,
         typer.Option(
-            "--labels", help="Also compare every evaluation that has a target with the labels given in `verdict view`."
+            "--labels",
+            help="Also compare every evaluation that has a target with the labels given in `verdict view`.",
         ),
     ] = False,
     level: IntervalLevel = None,

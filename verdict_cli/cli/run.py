@@ -35,7 +35,10 @@ class RunCommand:
         bool, typer.Option("--retry-failed", help="Run failed rows again, with their failed calls.")
     ] = False
     skip_bad_rows: Annotated[
-        bool, typer.Option("--skip-bad-rows", help="Skip and count rows that cannot be read, instead of stopping.")
+        bool,
+        typer.Option(
+            "--skip-bad-rows", help="Skip and count rows that cannot be read, instead of stopping."
+        ),
     ] = False
     formats: Annotated[
         str,
@@ -44,13 +47,23 @@ class RunCommand:
             help="Formats of the results, separated by commas: parquet, csv, csv-inert (formulas escaped), jsonl.",
         ),
     ] = "parquet"
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the report.")] = False
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document instead of the report.")
+    ] = False
     inconclusive: Annotated[
         Undecided,
-        typer.Option("--inconclusive", help="Whether a gate passes or fails that too few rows leave undecided."),
+        typer.Option(
+            "--inconclusive",
+            help="Whether a gate passes or fails that too few rows leave undecided.",
+        ),
     ] = Undecided.FAIL
     engine: Annotated[
-        str, typer.Option("--engine", metavar="|".join(ENGINES.names()), help="Judge in this process, or on workers.")
+        str,
+        typer.Option(
+            "--engine",
+            metavar="|".join(ENGINES.names()),
+            help="Judge in this process, or on workers.",
+        ),
     ] = "local"
     shard: Annotated[
         str | None,
@@ -105,7 +118,13 @@ def run(
     """
     hooks = {name: added for name, added in extras.items() if isinstance(added, RunHooks)}
     report = judged_dataset(
-        config, data, how.with_level(command.level), command, hooks, out=out, observer=extras.get("observer")
+        config,
+        data,
+        how.with_level(command.level),
+        command,
+        hooks,
+        out=out,
+        observer=extras.get("observer"),
     )
     from verdict_cli.cli.show_report import exit_code, show_report
 
@@ -149,10 +168,18 @@ def judged_dataset(
             facts = None
             is_traced = observer is not None
             if not (how.fresh or is_traced):
-                facts = checked_earlier(directory, plan, dataset, limit=limit, sample=sample, seed=seed)
+                facts = checked_earlier(
+                    directory, plan, dataset, limit=limit, sample=sample, seed=seed
+                )
             if facts is None:
                 facts = check_data(
-                    plan, dataset, limit=limit, sample=sample, seed=seed, traced=is_traced, quiet=how.quiet
+                    plan,
+                    dataset,
+                    limit=limit,
+                    sample=sample,
+                    seed=seed,
+                    traced=is_traced,
+                    quiet=how.quiet,
                 )
             return dataset, facts
 
@@ -179,7 +206,9 @@ def judged_dataset(
             _check_baselines(plan, session)
             tell_cost([session], yes=command.yes, quiet=how.quiet)
             result = execute_or_exit(session, stop, how)
-            report = finish_with_report(result, formats, inconclusive=command.inconclusive.value, quiet=how.quiet)
+            report = finish_with_report(
+                result, formats, inconclusive=command.inconclusive.value, quiet=how.quiet
+            )
             if how.sample is not None and not how.quiet:
                 print_message(_projection(report.facts, facts.selection.kept))
             return report
@@ -194,11 +223,15 @@ def _projection(sample: RunFacts, rows: int) -> str:
     text = f"all {plural(rows, 'row')} would take about {plural(round(sample.calls * times), 'call')} and {money(cost)}"
     from_cache = sample.cached - sample.shared
     if from_cache:
-        text += f" ({plural(from_cache, 'call')} of the sample cost nothing, answered from the cache)"
+        text += (
+            f" ({plural(from_cache, 'call')} of the sample cost nothing, answered from the cache)"
+        )
     return text
 
 
-def _shard(text: str, plan: Plan, how: RowOptions, facts: DatasetFacts) -> tuple[Plan, RowOptions, DatasetFacts]:
+def _shard(
+    text: str, plan: Plan, how: RowOptions, facts: DatasetFacts
+) -> tuple[Plan, RowOptions, DatasetFacts]:
     """The plan, the options and the rows of a shard, which has its part of the budget and decides no gate."""
     from verdict_cli.run.shards import check_shardable, parse_shard, shard_of
 
@@ -219,7 +252,9 @@ def _check_baselines(plan: Plan, session: Session) -> None:
 def _check_combination(how: RowOptions, command: RunCommand) -> None:
     """UsageError for options that exclude one another."""
     if how.fresh and command.retry_failed:
-        raise UsageError("--fresh leaves nothing that --retry-failed could retry", hint="give one of them")
+        raise UsageError(
+            "--fresh leaves nothing that --retry-failed could retry", hint="give one of them"
+        )
 
 
 def _resume_message(session: Session) -> str:

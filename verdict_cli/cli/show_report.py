@@ -35,12 +35,16 @@ def append_step_summary(markdown: str, environ: Mapping[str, str] = os.environ) 
     try:
         size = path.stat().st_size if path.exists() else 0
         if size + len(content) > MOST_SUMMARY_BYTES:
-            print_error("warning: the report does not fit into the summary of this step (GitHub allows 1 MiB)")
+            print_error(
+                "warning: the report does not fit into the summary of this step (GitHub allows 1 MiB)"
+            )
             return
         with path.open("ab") as file:
             file.write(content)
     except OSError as error:
-        print_error(f"warning: the summary of this step cannot be written: {error.strerror or error}")
+        print_error(
+            f"warning: the summary of this step cannot be written: {error.strerror or error}"
+        )
 
 
 def finish_with_report(
@@ -56,7 +60,9 @@ def finish_with_report(
     from verdict_cli.report.write_report import write_report
 
     with show_reading(quiet=quiet):
-        report = write_report(run, formats, inconclusive=inconclusive, sequential=sequential, warn=print_error)
+        report = write_report(
+            run, formats, inconclusive=inconclusive, sequential=sequential, warn=print_error
+        )
     append_step_summary((run.directory.path / "report.md").read_text(encoding="utf-8"))
     return report
 
@@ -74,7 +80,9 @@ def show_report(report: Report, *, as_json: bool) -> None:
     to_terminal(render_terminal(run_document(report)))
 
 
-def show_study(document: ReportDocument, folder: Path, name: str, *, as_json: bool = False, message: str = "") -> None:
+def show_study(
+    document: ReportDocument, folder: Path, name: str, *, as_json: bool = False, message: str = ""
+) -> None:
     """Write `NAME.json`, `NAME.md` and `NAME.html` into the folder of a study, and print it: as one JSON document, or for
     people, with the message behind it."""
     from verdict_cli.report.renderers.html import render_html
@@ -100,7 +108,9 @@ def to_terminal(renderable: RenderableType) -> None:
     from rich.console import Console
 
     if sys.stdout.isatty():
-        Console(highlight=False, width=_width() if "COLUMNS" in os.environ else None).print(renderable)
+        Console(highlight=False, width=_width() if "COLUMNS" in os.environ else None).print(
+            renderable
+        )
         return
     rendered = StringIO()
     Console(file=rendered, highlight=False, width=_width()).print(renderable)
@@ -111,7 +121,11 @@ def to_terminal(renderable: RenderableType) -> None:
 def _width() -> int:
     """Columns where standard output is not a terminal: those of COLUMNS, unless nothing could be read in them."""
     text = os.environ.get("COLUMNS", "")
-    return int(text) if text.isascii() and text.isdigit() and _FEWEST_COLUMNS <= int(text) <= _MOST_COLUMNS else 80
+    return (
+        int(text)
+        if text.isascii() and text.isdigit() and _FEWEST_COLUMNS <= int(text) <= _MOST_COLUMNS
+        else 80
+    )
 
 
 _FEWEST_COLUMNS, _MOST_COLUMNS = 20, 1000

@@ -41,9 +41,14 @@ class Checked(Struct):
 
 def validate(
     configs: Annotated[
-        list[Path], typer.Argument(help="Pipeline files, or names of shipped ones; a dataset may follow the only one.")
+        list[Path],
+        typer.Argument(
+            help="Pipeline files, or names of shipped ones; a dataset may follow the only one."
+        ),
     ],
-    data: Annotated[str | None, typer.Option("--data", help="Also check the rows of this dataset.")] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", help="Also check the rows of this dataset.")
+    ] = None,
     *,
     options: PipelineOptions,
     allow_host: AllowHost = None,

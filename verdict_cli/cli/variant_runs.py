@@ -41,7 +41,9 @@ def choose_metric(plans: Sequence[tuple[str, Plan]], metric: str | None) -> tupl
         )
         evaluation = next(candidates, next(iter(first.evaluations), ""))
     if name and find_metric(name) is None:
-        raise UsageError(f"--metric: unknown metric {name!r}", hint=nearest_spelling(name, METRICS.names()))
+        raise UsageError(
+            f"--metric: unknown metric {name!r}", hint=nearest_spelling(name, METRICS.names())
+        )
     for label, plan in plans:
         if evaluation not in plan.evaluations:
             known = ", ".join(plan.evaluations) or "none"
@@ -49,7 +51,9 @@ def choose_metric(plans: Sequence[tuple[str, Plan]], metric: str | None) -> tupl
                 f"{label}: there is no evaluation {evaluation!r} to compare variants by"
                 if evaluation
                 else f"{label}: the pipeline has no `evaluate`, so variants have no metric",
-                hint=f"its evaluations are {known}" if plan.evaluations else "add `evaluate` with what is measured",
+                hint=f"its evaluations are {known}"
+                if plan.evaluations
+                else "add `evaluate` with what is measured",
             )
     return evaluation, name or None
 
@@ -60,5 +64,7 @@ def main_metric(run: VariantRun, name: str, seed: int) -> str:
     measured = measure({name: evaluation}, run.folder / "results.parquet", seed=seed)[name].values
     scalars = [metric for metric in measured if metric != "confusion"]
     if not scalars:
-        raise UsageError(f"`evaluate.{name}` has no metric to compare by", hint="name one with --metric")
+        raise UsageError(
+            f"`evaluate.{name}` has no metric to compare by", hint="name one with --metric"
+        )
     return next((metric for metric in scalars if measured[metric].value is not None), scalars[0])

@@ -31,13 +31,20 @@ def verify(run: Annotated[Path, typer.Argument(help="The directory of a finished
     check_links(run)
     facts = directory.facts()
     if facts is None:
-        raise UsageError(f"{run} is not the directory of a run", hint="give the --out of a `verdict run`")
+        raise UsageError(
+            f"{run} is not the directory of a run", hint="give the --out of a `verdict run`"
+        )
     changed = changed_files(directory, facts)
     for message in changed:
         print_error(message)
     if changed:
         raise typer.Exit(2)
-    known = {*(name.partition("/")[0] for name in (*facts.digests, *TABLES)), FILE, RUN_DB, "published"}
+    known = {
+        *(name.partition("/")[0] for name in (*facts.digests, *TABLES)),
+        FILE,
+        RUN_DB,
+        "published",
+    }
     for name in sorted(path.name for path in run.iterdir() if path.name not in known):
         print_message(f"{name}: not a file of the run")
     print_message(f"{run}: {plural(len(facts.digests), 'file is|files are')} as the run wrote them")

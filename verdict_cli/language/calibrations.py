@@ -9,7 +9,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import ConfigModel, Expected, LazyUnion, One, Uncounted, Whole, displayed
+from verdict_cli.config_model import (
+    ConfigModel,
+    Expected,
+    LazyUnion,
+    One,
+    Uncounted,
+    Whole,
+    displayed,
+)
 from verdict_cli.language.scales.discrete import Value
 from verdict_cli.registry import Registry
 
@@ -56,7 +64,10 @@ class ProbabilityMap(Fitted):
     intercept: float | None = None
     """The line's height at even odds."""
     knots: (
-        Annotated[tuple[Annotated[tuple[float, ...], Field(min_length=2, max_length=2)], ...], Field(min_length=1)]
+        Annotated[
+            tuple[Annotated[tuple[float, ...], Field(min_length=2, max_length=2)], ...],
+            Field(min_length=1),
+        ]
         | None
     ) = None
     """Pairs of a probability and its calibrated value, ascending; interpolated linearly."""
@@ -111,10 +122,18 @@ class CalibrationFile(ConfigModel):
 
 
 def _spelling(value: Any) -> str | None:
-    if isinstance(value, CalibrationFile) or (isinstance(value, dict) and isinstance(value.get("file"), str)):
+    if isinstance(value, CalibrationFile) or (
+        isinstance(value, dict) and isinstance(value.get("file"), str)
+    ):
         return "<file>"
     if not isinstance(value, dict) or "verdict_calibration" in value:
-        return "<text>" if isinstance(value, str) else "<list>" if isinstance(value, list | tuple) else "<content>"
+        return (
+            "<text>"
+            if isinstance(value, str)
+            else "<list>"
+            if isinstance(value, list | tuple)
+            else "<content>"
+        )
     return "<weights>"
 
 

@@ -32,7 +32,10 @@ def looks_like_conversation(value: Any) -> bool:
     return (
         isinstance(value, list | tuple)
         and len(value) > 0
-        and all(isinstance(message, Mapping) and _looks_like_message(_with_role(message)) for message in value)
+        and all(
+            isinstance(message, Mapping) and _looks_like_message(_with_role(message))
+            for message in value
+        )
     )
 
 
@@ -44,16 +47,27 @@ def _looks_like_message(message: Mapping[str, Any]) -> bool:
 def _with_role(message: Mapping[str, Any]) -> Mapping[str, Any]:
     """The message with a role and content: from ShareGPT's `from` and `value`, from LangChain's `type`, and from the items
     of OpenAI's Responses API."""
-    if message.get("role") is None and isinstance(message.get("kwargs"), Mapping) and message.get("id"):
+    if (
+        message.get("role") is None
+        and isinstance(message.get("kwargs"), Mapping)
+        and message.get("id")
+    ):
         name = str(message["id"][-1]).partition("Message")[0].lower()
         return {**message["kwargs"], "role": name}
     kind = message.get("type")
     if message.get("role") is None and isinstance(kind, str) and kind.endswith("_call_output"):
         return {"role": "tool", "content": [message]}
-    if message.get("role") is None and isinstance(kind, str) and (kind.endswith("_call") or kind == "reasoning"):
+    if (
+        message.get("role") is None
+        and isinstance(kind, str)
+        and (kind.endswith("_call") or kind == "reasoning")
+    ):
         return {"role": "assistant", "content": [message]}
     if message.get("role") is None and kind in _LANGCHAIN:
-        return {**(message["data"] if isinstance(message.get("data"), Mapping) else message), "role": kind}
+        return {
+            **(message["data"] if isinstance(message.get("data"), Mapping) else message),
+            "role": kind,
+        }
     if message.get("role") is None and isinstance(message.get("from"), str) and "value" in message:
         return {**message, "role": message["from"], "content": message["value"]}
     return message
@@ -68,7 +82,9 @@ def read_conversation(value: Any) -> list[MessageData]:
         ConversationError: the value is not a list of messages, or a message has no content.
     """
     if not isinstance(value, list | tuple):
-        raise ConversationError(f"{value!r:.200} is not a list of messages with a `role` and a `content`")
+        raise ConversationError(
+            f"{value!r:.200} is not a list of messages with a `role` and a `content`"
+        )
     messages: list[MessageData] = []
     called: dict[str, str] = {}
     for index, message in enumerate(value):
@@ -76,13 +92,19 @@ def read_conversation(value: Any) -> list[MessageData]:
             for read in _read(message):
                 for call in read.get("tool_calls", ()):
                     called[call.get("id") or ""] = call["function"]["name"]
-                if read["role"] == "tool" and "name" not in read and read.get("tool_call_id") in called:
+                if (
+                    read["role"] == "tool"
+                    and "name" not in read
+                    and read.get("tool_call_id") in called
+                ):
                     read["name"] = called[read["tool_call_id"]]
                 messages.append(read)
         except ConversationError as error:
             raise ConversationError(f"[{index}]: {error}") from None
         except (AttributeError, TypeError, LookupError):
-            raise ConversationError(f"[{index}]: {message!r:.80} has a part of an unknown form") from None
+            raise ConversationError(
+                f"[{index}]: {message!r:.80} has a part of an unknown form"
+            ) from None
     return messages
 
 
@@ -95,10 +117,16 @@ def _read(message: Any) -> Iterator[MessageData]:
     head = {"role": role}
     if isinstance(message.get("name"), str):
         head["name"] = message["name"]
-    content = message["parts"] if isinstance(message.get("parts"), list | tuple) else message.get("content")
+    content = (
+        message["parts"]
+        if isinstance(message.get("parts"), list | tuple)
+        else message.get("content")
+    )
     more = message.get("additional_kwargs")  # LangChain's
     more = more if isinstance(more, Mapping) else {}
-    calls = [read_tool_call(call) for call in message.get("tool_calls") or more.get("tool_calls") or ()]
+    calls = [
+        read_tool_call(call) for call in message.get("tool_calls") or more.get("tool_calls") or ()
+    ]
     if isinstance(message.get("function_call"), Mapping):  # OpenAI's form before tools
         calls.append(read_tool_call({"function": message["function_call"]}))
     if isinstance(message.get("tool_call_id"), str):
@@ -129,7 +157,9 @@ def role_name(written: str) -> str:
     return _ROLES.get(known, known if known in CHAT_ROLES else written)
 
 
-def _parts(head: MessageData, content: Sequence[Any], calls: list[MessageData]) -> Iterator[MessageData]:
+def _parts(
+    head: MessageData, content: Sequence[Any], calls: list[MessageData]
+) -> Iterator[MessageData]:
     parts: list[MessageData] = []
     results: list[MessageData] = []
     for part in content:
@@ -145,7 +175,9 @@ def _parts(head: MessageData, content: Sequence[Any], calls: list[MessageData]) 
         if "function" in read:
             calls.append(read)
         elif read.get("role") == "tool":
-            results.append({**({} if "name" in read or "name" not in head else {"name": head["name"]}), **read})
+            results.append(
+                {**({} if "name" in read or "name" not in head else {"name": head["name"]}), **read}
+            )
         else:
             parts.append(read)
     if results and calls:  # of a tool that the provider ran: its call comes before its result
@@ -158,11 +190,18 @@ def _parts(head: MessageData, content: Sequence[Any], calls: list[MessageData]) 
         return
     if not parts and not calls:
         shown = ""
-    yield {**head, "content": shown if parts or not calls else None, **({"tool_calls": calls} if calls else {})}
+    yield {
+        **head,
+        "content": shown if parts or not calls else None,
+        **({"tool_calls": calls} if calls else {}),
+    }
 
 
 def _text(part: Mapping[str, Any]) -> MessageData:
-    return {"type": "text", "text": part["text"] if isinstance(part.get("text"), str) else part["content"]}
+    return {
+        "type": "text",
+        "text": part["text"] if isinstance(part.get("text"), str) else part["content"],
+    }
 
 
 def read_tool_call(call: Any) -> MessageData:
@@ -187,14 +226,26 @@ def read_tool_call(call: Any) -> MessageData:
     )
     if not isinstance(arguments, str):
         arguments = _json(arguments)
-    normalized: MessageData = {"type": "function", "function": {"name": name, "arguments": arguments}}
-    identity = next((call[key] for key in ("call_id", "toolUseId", "toolCallId", "id") if call.get(key)), None)
+    normalized: MessageData = {
+        "type": "function",
+        "function": {"name": name, "arguments": arguments},
+    }
+    identity = next(
+        (call[key] for key in ("call_id", "toolUseId", "toolCallId", "id") if call.get(key)), None
+    )
     return {"id": identity, **normalized} if isinstance(identity, str) else normalized
 
 
 def _tool_result(part: Mapping[str, Any]) -> MessageData:
     """A tool's result as a message of its own."""
-    result = next((part[key] for key in ("content", "response", "result", "output") if part.get(key) is not None), "")
+    result = next(
+        (
+            part[key]
+            for key in ("content", "response", "result", "output")
+            if part.get(key) is not None
+        ),
+        "",
+    )
     if isinstance(result, list | tuple) and all(map(_is_part, result)):
         try:
             (message,) = _parts({"role": "tool"}, result, [])
@@ -215,16 +266,21 @@ def _tool_result(part: Mapping[str, Any]) -> MessageData:
 
 
 def _is_part(item: Any) -> bool:
-    return isinstance(item, Mapping) and ("type" in item or isinstance(item.get("text"), str) or "json" in item)
+    return isinstance(item, Mapping) and (
+        "type" in item or isinstance(item.get("text"), str) or "json" in item
+    )
 
 
 def _item_call(part: Mapping[str, Any]) -> MessageData:
     """A call among the items of the Responses API; one of a tool of the provider's has no name of its own."""
     arguments: Any = next(
-        (part[key] for key in ("arguments", "input", "action", "queries", "code") if part.get(key)), {}
+        (part[key] for key in ("arguments", "input", "action", "queries", "code") if part.get(key)),
+        {},
     )
     name = part.get("name") or str(part["type"]).removesuffix("_call")
-    return read_tool_call({"name": name, "arguments": arguments, "id": part.get("call_id") or part.get("id")})
+    return read_tool_call(
+        {"name": name, "arguments": arguments, "id": part.get("call_id") or part.get("id")}
+    )
 
 
 def _thought(text: Any) -> MessageData:
@@ -244,7 +300,11 @@ def _data(kind: Any, data: Any) -> MessageData:
 
 def _anthropic_image(part: Mapping[str, Any]) -> MessageData:
     source = part["source"]
-    return _image(source["url"]) if "url" in source else _data(source.get("media_type"), source.get("data"))
+    return (
+        _image(source["url"])
+        if "url" in source
+        else _data(source.get("media_type"), source.get("data"))
+    )
 
 
 def _openai_image(part: Mapping[str, Any]) -> MessageData:
@@ -255,20 +315,35 @@ def _openai_image(part: Mapping[str, Any]) -> MessageData:
 
 _KINDS: dict[Callable[[Mapping[str, Any]], Any], Callable[[Mapping[str, Any]], MessageData]] = {
     # Gemini's and Bedrock's parts have no type.
-    lambda part: "type" not in part and part.get("thought") is True: lambda part: _thought(part.get("text", "")),
+    lambda part: "type" not in part and part.get("thought") is True: lambda part: _thought(
+        part.get("text", "")
+    ),
     lambda part: "type" not in part and "reasoningContent" in part: lambda part: _thought(
         part["reasoningContent"].get("reasoningText", {}).get("text", "")
     ),
-    lambda part: "type" not in part and "toolUse" in part: lambda part: read_tool_call(part["toolUse"]),
-    lambda part: "type" not in part and "toolResult" in part: lambda part: _tool_result(part["toolResult"]),
-    lambda part: "type" not in part and "json" in part: lambda part: {"type": "text", "text": _json(part["json"])},
+    lambda part: "type" not in part and "toolUse" in part: lambda part: read_tool_call(
+        part["toolUse"]
+    ),
+    lambda part: "type" not in part and "toolResult" in part: lambda part: _tool_result(
+        part["toolResult"]
+    ),
+    lambda part: "type" not in part and "json" in part: lambda part: {
+        "type": "text",
+        "text": _json(part["json"]),
+    },
     lambda part: "type" not in part and isinstance(part.get("text"), str): _text,
-    lambda part: "type" not in part and "functionCall" in part: lambda part: read_tool_call(part["functionCall"]),
-    lambda part: "type" not in part and "functionResponse" in part: lambda part: _tool_result(part["functionResponse"]),
+    lambda part: "type" not in part and "functionCall" in part: lambda part: read_tool_call(
+        part["functionCall"]
+    ),
+    lambda part: "type" not in part and "functionResponse" in part: lambda part: _tool_result(
+        part["functionResponse"]
+    ),
     lambda part: "type" not in part and "inlineData" in part: lambda part: _data(
         part["inlineData"].get("mimeType"), part["inlineData"].get("data")
     ),
-    lambda part: "type" not in part and "fileData" in part: lambda part: _image(part["fileData"].get("fileUri")),
+    lambda part: "type" not in part and "fileData" in part: lambda part: _image(
+        part["fileData"].get("fileUri")
+    ),
     lambda part: "type" not in part and "executableCode" in part: lambda part: read_tool_call(
         {"name": "code_execution", "arguments": part["executableCode"]}
     ),
@@ -283,23 +358,32 @@ _KINDS: dict[Callable[[Mapping[str, Any]], Any], Callable[[Mapping[str, Any]], M
         part.get("type") in ("text", "input_text", "output_text")
         and (isinstance(part.get("text"), str) or isinstance(part.get("content"), str))
     ): _text,
-    lambda part: part.get("type") == "refusal" and isinstance(part.get("refusal"), str): lambda part: {
+    lambda part: (
+        part.get("type") == "refusal" and isinstance(part.get("refusal"), str)
+    ): lambda part: {
         "type": "text",
         "text": part["refusal"],
     },
-    lambda part: isinstance(part.get("transcript"), str): lambda part: {"type": "text", "text": part["transcript"]},
-    lambda part: part.get("type") in ("tool_call", "tool-call") or str(part.get("type")).endswith("tool_use"): (
-        read_tool_call
-    ),
+    lambda part: isinstance(part.get("transcript"), str): lambda part: {
+        "type": "text",
+        "text": part["transcript"],
+    },
+    lambda part: (
+        part.get("type") in ("tool_call", "tool-call") or str(part.get("type")).endswith("tool_use")
+    ): (read_tool_call),
     lambda part: part.get("type") in ("tool_call_response", "tool-result"): _tool_result,
     lambda part: str(part.get("type")).endswith(("tool_result", "_call_output")): _tool_result,
     lambda part: str(part.get("type")).endswith("_call"): _item_call,
-    lambda part: part.get("type") == "image" and isinstance(part.get("source"), Mapping): _anthropic_image,
+    lambda part: (
+        part.get("type") == "image" and isinstance(part.get("source"), Mapping)
+    ): _anthropic_image,
     lambda part: part.get("type") in ("image_url", "input_image", "image"): _openai_image,
     lambda part: part.get("type") == "blob" and part.get("modality") == "image": lambda part: _data(
         part.get("mime_type"), part.get("content", part.get("data"))
     ),
-    lambda part: part.get("type") == "uri" and part.get("modality") == "image": lambda part: _image(part.get("uri")),
+    lambda part: part.get("type") == "uri" and part.get("modality") == "image": lambda part: _image(
+        part.get("uri")
+    ),
 }
 """What a part is, by a test of it, and how it is read. The first test that holds decides."""
 _NAMED_PARTS = frozenset((
@@ -348,7 +432,9 @@ def filtered(value: Any, name: str, argument: int | str) -> NumberedMessages:
         return messages.part(slice(len(messages) - count, None) if name == "last" else slice(count))
     role, wanted = role_name(str(argument)), name == "only"
     kept = [index for index, message in enumerate(messages) if (message["role"] == role) == wanted]
-    return NumberedMessages([messages[index] for index in kept], [messages.numbers[index] for index in kept])
+    return NumberedMessages(
+        [messages[index] for index in kept], [messages.numbers[index] for index in kept]
+    )
 
 
 MESSAGE_FILTERS: dict[str, type] = {"last": int, "first": int, "without": str, "only": str}
@@ -362,9 +448,14 @@ def transcript(value: Any) -> Transcript:
     messages = numbered(value)
     pairs = zip(messages.numbers, messages, strict=True)
     if all(map(_is_speech, messages)) and not _writes_tags(messages):
-        tagged = (f"<{message['role']}>\n{message['content']}\n</{message['role']}>" for message in messages)
+        tagged = (
+            f"<{message['role']}>\n{message['content']}\n</{message['role']}>"
+            for message in messages
+        )
         return Transcript("\n\n".join(tagged))
-    lines = (_indented(line) for number, message in pairs for line in _lines(f"[{number}]", message))
+    lines = (
+        _indented(line) for number, message in pairs for line in _lines(f"[{number}]", message)
+    )
     text = Transcript("\n".join(lines))
     text.images = conversation_images(messages)
     return text
@@ -385,14 +476,18 @@ def _is_speech(message: MessageData) -> bool:
 
 def _writes_tags(messages: Sequence[MessageData]) -> bool:
     """Whether a speech contains a speaker's tag, with which it could end its own turn and write one of another speaker."""
-    tags = {tag for message in messages for tag in (f"<{message['role']}>", f"</{message['role']}>")}
+    tags = {
+        tag for message in messages for tag in (f"<{message['role']}>", f"</{message['role']}>")
+    }
     return any(tag in message["content"] for message in messages for tag in tags)
 
 
 def message_text(value: Any) -> Transcript:
     """One message in any form, as a turn without a number. Raises ConversationError."""
     messages = read_conversation([value])
-    text = Transcript("\n".join(line.strip() for message in messages for line in _lines("", message)))
+    text = Transcript(
+        "\n".join(line.strip() for message in messages for line in _lines("", message))
+    )
     text.images = conversation_images(messages)
     return text
 
@@ -420,7 +515,9 @@ def content_text(content: Any) -> str:
     """The text of a message's content. Images and other parts are named, not printed."""
     if content is None or isinstance(content, str):
         return content or ""
-    return " ".join(part["text"] if part.get("type") == "text" else f"({_part_name(part)})" for part in content)
+    return " ".join(
+        part["text"] if part.get("type") == "text" else f"({_part_name(part)})" for part in content
+    )
 
 
 def answer_text(content: Any) -> str | None:

@@ -8,9 +8,23 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from pydantic import Field
 
-from verdict_cli.config_model import FILE_KEYS, ConfigModel, KeyRule, OneOrMore, Whole, added_classes, with_added_keys
+from verdict_cli.config_model import (
+    FILE_KEYS,
+    ConfigModel,
+    KeyRule,
+    OneOrMore,
+    Whole,
+    added_classes,
+    with_added_keys,
+)
 from verdict_cli.errors import Problem
-from verdict_cli.language.metric_registry import CHOICE_INPUTS, REQUIRED_KEYS, EvaluationKind, MetricKey, find_metric
+from verdict_cli.language.metric_registry import (
+    CHOICE_INPUTS,
+    REQUIRED_KEYS,
+    EvaluationKind,
+    MetricKey,
+    find_metric,
+)
 from verdict_cli.registry import Registry
 
 Reducer = Literal["max", "min", "mean", "median", "mode", "first", "any", "all"]
@@ -50,7 +64,16 @@ class Gold(ConfigModel):
     """The half width of the interval that is wanted; the report says how many labels that takes."""
 
 
-_MEASURED = ("prediction", "probability", "value", "consistent", "options", "positive", "group", "gold")
+_MEASURED = (
+    "prediction",
+    "probability",
+    "value",
+    "consistent",
+    "options",
+    "positive",
+    "group",
+    "gold",
+)
 
 KEY_RULES = (
     *(
@@ -65,7 +88,10 @@ KEY_RULES = (
 )  # fmt: skip
 
 _OF_OWN_KIND = [
-    key for kind in added_classes("Evaluation") for key, field in kind.model_fields.items() if field.default is None
+    key
+    for kind in added_classes("Evaluation")
+    for key, field in kind.model_fields.items()
+    if field.default is None
 ]
 """Keys that features add: an evaluation of their own kind has one of them."""
 MEASURABLE = KeyRule("", "", ("metrics", "target", "value", "panel", "gold", "consistent", "options", *_OF_OWN_KIND), "there is nothing to measure", "give `prediction` and `target`, `probability` and `target`, `value`, or `panel`")  # fmt: skip
@@ -169,7 +195,12 @@ def evaluation_problems(name: str, evaluation: Evaluation) -> list[EvaluationIss
     """What is wrong with an evaluation although each of its keys is well formed; empty when nothing is."""
     return [
         (f"{name}.{path}" if path else name, message, hint)
-        for path, message, hint in (*_named(name), *_figures(evaluation), *_metrics(evaluation), *_groups(evaluation))
+        for path, message, hint in (
+            *_named(name),
+            *_figures(evaluation),
+            *_metrics(evaluation),
+            *_groups(evaluation),
+        )
     ]
 
 
@@ -195,7 +226,13 @@ def _figures(evaluation: Evaluation) -> list[EvaluationIssue]:
     if evaluation.gold is not None and evaluation.target is None and evaluation.probability is None:
         return []
     if evaluation.target is None and evaluation.value is None and not _choices_only(evaluation):
-        key = "prediction" if evaluation.prediction else "probability" if evaluation.probability else ""
+        key = (
+            "prediction"
+            if evaluation.prediction
+            else "probability"
+            if evaluation.probability
+            else ""
+        )
         message = f"`{key}` needs a `target`" if key else MEASURABLE.message
         return [("", message, MEASURABLE.hint), *issues]
     return issues
@@ -241,11 +278,15 @@ class Evaluator(Protocol):
     def row_check(self, name: str, evaluation: Evaluation) -> EvaluationCheck:
         """A check of the dataset's rows."""
 
-    def measure(self, evaluations: Mapping[str, Evaluation], results: Path, seed: int) -> Mapping[str, Any]:
+    def measure(
+        self, evaluations: Mapping[str, Evaluation], results: Path, seed: int
+    ) -> Mapping[str, Any]:
         """The `EvaluationStudy` of each evaluation, from a run's `results.parquet`. Raises DataError."""
 
 
-EVALUATORS: Registry[type[Evaluator]] = Registry("verdict_cli.language", {}, "verdict_cli.evaluators")
+EVALUATORS: Registry[type[Evaluator]] = Registry(
+    "verdict_cli.language", {}, "verdict_cli.evaluators"
+)
 """Evaluators by the key that they add."""
 
 
@@ -261,7 +302,11 @@ def evaluator_of(evaluation: Evaluation) -> tuple[str, Evaluator] | None:
 def _of_own_kind(evaluation: Evaluation, key: str, evaluator: Evaluator) -> list[EvaluationIssue]:
     own = FILE_KEYS[f"Evaluation.{key}"].model_fields
     issues: list[EvaluationIssue] = [
-        (key, f"a {evaluator.noun} and `{key}` are two evaluations", f"give `{key}` one of its own, or leave it out")
+        (
+            key,
+            f"a {evaluator.noun} and `{key}` are two evaluations",
+            f"give `{key}` one of its own, or leave it out",
+        )
         for key in Evaluation.model_fields
         if key not in {*own, "where", "metrics"} and key in evaluation.model_fields_set
     ]
@@ -270,7 +315,9 @@ def _of_own_kind(evaluation: Evaluation, key: str, evaluator: Evaluator) -> list
         if find_metric(name) is not None and name not in evaluator.metrics:
             *others, last = (f"`{metric}`" for metric in evaluator.metrics)
             hint = f"name {', '.join(others)} or {last}"
-            issues.append((f"metrics[{index}]", f"a {evaluator.noun} does not measure `{name}`", hint))
+            issues.append(
+                (f"metrics[{index}]", f"a {evaluator.noun} does not measure `{name}`", hint)
+            )
     return issues
 
 
@@ -281,7 +328,13 @@ def _metrics(evaluation: Evaluation) -> list[EvaluationIssue]:
         lacking = [] if of_own_kind else lacks(evaluation, metric)
         if lacking:
             words = " and ".join(f"`{key}`" for key in lacking)
-            issues.append((f"metrics[{index}]", f"`{metric}` needs {words}", f"give {words}, or leave `{metric}` out"))
+            issues.append(
+                (
+                    f"metrics[{index}]",
+                    f"`{metric}` needs {words}",
+                    f"give {words}, or leave `{metric}` out",
+                )
+            )
         if metric in (evaluation.metrics or ())[:index]:
             issues.append((f"metrics[{index}]", f"`{metric}` is a duplicate", "leave one out"))
     return issues
@@ -292,9 +345,19 @@ def lacks(evaluation: Evaluation, metric: str) -> list[str]:
     known = find_metric(metric)
     if known is None:
         return []
-    required = () if evaluation.panel is not None and "panel" in known.inputs else REQUIRED_KEYS[known.inputs[0]]
-    given = ("cluster",) if evaluation.items is not None else ()  # the entries of a row are a cluster
-    return [key for key in (*required, *known.keys) if key not in given and getattr(evaluation, key) is None]
+    required = (
+        ()
+        if evaluation.panel is not None and "panel" in known.inputs
+        else REQUIRED_KEYS[known.inputs[0]]
+    )
+    given = (
+        ("cluster",) if evaluation.items is not None else ()
+    )  # the entries of a row are a cluster
+    return [
+        key
+        for key in (*required, *known.keys)
+        if key not in given and getattr(evaluation, key) is None
+    ]
 
 
 def _groups(evaluation: Evaluation) -> list[EvaluationIssue]:
@@ -309,9 +372,17 @@ def _groups(evaluation: Evaluation) -> list[EvaluationIssue]:
         if given and reducer is None:
             path = "reduce" if evaluation.reduce else "group"
             hint = f"such as `reduce: {{{key}: {'first' if key == 'target' else 'max'}}}`"
-            issues.append((path, f"`group` needs `reduce.{key}`: how a group's {key} is made", hint))
+            issues.append(
+                (path, f"`group` needs `reduce.{key}`: how a group's {key} is made", hint)
+            )
         if reducer is not None and not given:
-            issues.append((f"reduce.{key}", f"there is no `{key}` to reduce", f"give `{key}`, or leave this out"))
+            issues.append(
+                (
+                    f"reduce.{key}",
+                    f"there is no `{key}` to reduce",
+                    f"give `{key}`, or leave this out",
+                )
+            )
     return issues
 
 

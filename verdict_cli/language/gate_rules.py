@@ -17,7 +17,14 @@ from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.document.source_positions import format_path
 from verdict_cli.language.evaluations import Evaluation, EvaluationIssue, evaluator_of, lacks
-from verdict_cli.language.metric_registry import GOLD_ESTIMATES, METRICS, POSITIVE, REAL_LINE, UNIT, find_metric
+from verdict_cli.language.metric_registry import (
+    GOLD_ESTIMATES,
+    METRICS,
+    POSITIVE,
+    REAL_LINE,
+    UNIT,
+    find_metric,
+)
 
 RUN_METRICS: tuple[str, ...] = (
     "coverage",
@@ -78,13 +85,18 @@ def _written_short(value: Any) -> Any:
     if short is None:
         expected = "a gate such as `right.accuracy >= 0.9` or `{metric: right.accuracy, min: 0.9}`"
         hint = "a gate in one line has a metric, `>=` or `<=`, and a number"
-        raise PydanticCustomError("written_form", "expected {expected}", {"expected": expected, "hint": hint})
+        raise PydanticCustomError(
+            "written_form", "expected {expected}", {"expected": expected, "hint": hint}
+        )
     return {"metric": short[1], "min" if short[2] == ">=" else "max": float(short[3])}
 
 
 GateList = tuple[
     Annotated[
-        Gate, BeforeValidator(_written_short, json_schema_input_type=Gate | Annotated[str, Field(pattern=_SHORT)])
+        Gate,
+        BeforeValidator(
+            _written_short, json_schema_input_type=Gate | Annotated[str, Field(pattern=_SHORT)]
+        ),
     ],
     ...,
 ]
@@ -92,7 +104,10 @@ GateList = tuple[
 
 
 def gate_problems(
-    index: int, gate: Gate, evaluations: Mapping[str, Evaluation], scales: Mapping[str, Ends] | None = None
+    index: int,
+    gate: Gate,
+    evaluations: Mapping[str, Evaluation],
+    scales: Mapping[str, Ends] | None = None,
 ) -> list[EvaluationIssue]:
     """What is wrong with a gate although each of its keys is well formed; paths are like `[2].metric`.
 
@@ -106,19 +121,34 @@ def gate_problems(
         issues.append(("baseline", "`baseline` needs `max_drop`", "such as `max_drop: 0.01`"))
     if gate.max_drop is not None and gate.baseline is None:
         issues.append(("max_drop", "`max_drop` needs `baseline`", "such as `baseline: runs/main`"))
-    if gate.baseline is not None and not (gate.min is None and gate.max is None and gate.confidence is None):
+    if gate.baseline is not None and not (
+        gate.min is None and gate.max is None and gate.confidence is None
+    ):
         issues.append(
-            ("baseline", "`baseline` cannot be combined with `min`, `max` and `confidence`", "write two gates")
+            (
+                "baseline",
+                "`baseline` cannot be combined with `min`, `max` and `confidence`",
+                "write two gates",
+            )
         )
     if gate.min is None and gate.max is None and gate.baseline is None and gate.max_drop is None:
         issues.append(
-            ("", f"the gate on `{gate.metric}` has no limit", "give `min`, `max`, or `baseline` and `max_drop`")
+            (
+                "",
+                f"the gate on `{gate.metric}` has no limit",
+                "give `min`, `max`, or `baseline` and `max_drop`",
+            )
         )
     if gate.min is not None and gate.max is not None and gate.min > gate.max:
-        issues.append(("min", f"`min` {gate.min:g} is above `max` {gate.max:g}", "nothing can pass this gate"))
+        issues.append(
+            ("min", f"`min` {gate.min:g} is above `max` {gate.max:g}", "nothing can pass this gate")
+        )
     if metric == "confusion":
         issues.append(("metric", "`confusion` is a table and has no limit", "name another metric"))
-    return [(f"[{index}].{path}" if path else f"[{index}]", message, hint) for path, message, hint in issues]
+    return [
+        (f"[{index}].{path}" if path else f"[{index}]", message, hint)
+        for path, message, hint in issues
+    ]
 
 
 def metric_range(gate: Gate, scale: Ends | None) -> Ends:
@@ -203,7 +233,11 @@ def _run(gate: Gate) -> list[EvaluationIssue]:
     for key in ("confidence", "where", "baseline"):
         if getattr(gate, key) is not None:
             issues.append(
-                (key, f"`{gate.metric}` is a fact of the whole run: `{key}` does not apply", f"leave `{key}` out")
+                (
+                    key,
+                    f"`{gate.metric}` is a fact of the whole run: `{key}` does not apply",
+                    f"leave `{key}` out",
+                )
             )
     return issues
 
@@ -218,7 +252,13 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Evalu
         return [("metric", f"`{name}` is a {noun}: it has no metric of its own for a gate", hint)]
     if metric in GOLD_ESTIMATES:
         if evaluations[name].gold is None:
-            return [("metric", f"`{name}` has no `gold`, which gives `{metric}`", f"give `evaluate.{name}.gold`")]
+            return [
+                (
+                    "metric",
+                    f"`{name}` has no `gold`, which gives `{metric}`",
+                    f"give `evaluate.{name}.gold`",
+                )
+            ]
         if gate.baseline is not None and metric != "ppi":
             hint = f"name `{name}.ppi`, or give `min` or `max`"
             return [("baseline", f"`{metric}` is not compared between runs", hint)]
@@ -229,16 +269,30 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Evalu
         return [("metric", f"`{metric}` is no metric", _near(metric, ", ".join(METRICS.names())))]
     evaluation = evaluations[name]
     if evaluation.metrics is not None and metric not in evaluation.metrics:
-        return [("metric", f"`{name}` does not measure `{metric}`", f"add `{metric}` to `evaluate.{name}.metrics`")]
+        return [
+            (
+                "metric",
+                f"`{name}` does not measure `{metric}`",
+                f"add `{metric}` to `evaluate.{name}.metrics`",
+            )
+        ]
     return [
-        ("metric", f"`{name}` cannot measure `{metric}`: it has no `{key}`", f"give `evaluate.{name}.{key}`")
+        (
+            "metric",
+            f"`{name}` cannot measure `{metric}`: it has no `{key}`",
+            f"give `evaluate.{name}.{key}`",
+        )
         for key in lacks(evaluation, metric)
     ]
 
 
 def _rows(gate: Gate) -> list[EvaluationIssue]:
     return [
-        (key, f"`{gate.metric}` is a share of all rows: `{key}` does not apply", f"leave `{key}` out")
+        (
+            key,
+            f"`{gate.metric}` is a share of all rows: `{key}` does not apply",
+            f"leave `{key}` out",
+        )
         for key in ("confidence", "where", "baseline")
         if getattr(gate, key) is not None
     ]
@@ -274,7 +328,15 @@ def read_gates(
             location: tuple[str | int, ...] = ("gates", index, key) if key else ("gates", index)
             at = document.value_at(location)
             problems.append(
-                Problem("bad-gate", message, hint, document.file, at.line, at.column, format_path(location))
+                Problem(
+                    "bad-gate",
+                    message,
+                    hint,
+                    document.file,
+                    at.line,
+                    at.column,
+                    format_path(location),
+                )
             )
     if problems:
         raise SpecError(problems)

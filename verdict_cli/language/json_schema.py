@@ -20,7 +20,13 @@ from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.metric_registry import METRICS
 from verdict_cli.language.pipeline_file import STEP_KINDS, CustomStep, PipelineFile
-from verdict_cli.language.scales import IMPLIED_TYPES, SCALES, WRITTEN_RANGE, Scale, named_without_keys
+from verdict_cli.language.scales import (
+    IMPLIED_TYPES,
+    SCALES,
+    WRITTEN_RANGE,
+    Scale,
+    named_without_keys,
+)
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import LLMUnit, UnitBase
 from verdict_cli.registry import Registry
@@ -70,7 +76,9 @@ class _Generator(GenerateJsonSchema):
             return self._defined(_NAMES[registry], {"enum": [*names], "type": "string"})
         if "plugins" in metadata:
             registry = metadata["plugins"]
-            union = super().generate_inner({key: value for key, value in schema.items() if key != "ref"})
+            union = super().generate_inner(
+                {key: value for key, value in schema.items() if key != "ref"}
+            )
             union["oneOf"] = [*union["oneOf"], *map(self._reference, registry.plugins.values())]
             return self._defined(_FORMS[registry], union)
         if "kind" in metadata:
@@ -102,7 +110,14 @@ class _Generator(GenerateJsonSchema):
     def nullable_schema(self, schema: core_schema.NullableSchema) -> dict[str, Any]:
         """One schema of two types where that means the same."""
         inner = self.generate_inner(schema["schema"])
-        if isinstance(inner.get("type"), str) and not inner.keys() & {"not", "enum", "const", "anyOf", "oneOf", "$ref"}:
+        if isinstance(inner.get("type"), str) and not inner.keys() & {
+            "not",
+            "enum",
+            "const",
+            "anyOf",
+            "oneOf",
+            "$ref",
+        }:
             return {**inner, "type": [inner["type"], "null"]}
         return super().nullable_schema(schema)
 
@@ -110,8 +125,16 @@ class _Generator(GenerateJsonSchema):
         """Keys are strings, unless the class allows any value of a scale; a pattern of keys excludes all others."""
         definition = super().dict_schema(schema)
         if "patternProperties" in definition:
-            return {**definition, "additionalProperties": False, "propertyNames": {"type": "string", **_ONE_LINE}}
-        return {**definition, **_STRING_KEYS} if schema.get("keys_schema", {}).get("type") == "str" else definition
+            return {
+                **definition,
+                "additionalProperties": False,
+                "propertyNames": {"type": "string", **_ONE_LINE},
+            }
+        return (
+            {**definition, **_STRING_KEYS}
+            if schema.get("keys_schema", {}).get("type") == "str"
+            else definition
+        )
 
     def model_schema(self, schema: core_schema.ModelSchema) -> dict[str, Any]:
         """Every property has a description. Parts that are chosen by a key require it."""
@@ -122,7 +145,11 @@ class _Generator(GenerateJsonSchema):
             texts = described(kind)
             features = _added_keys(kind)
             definition["properties"] = {
-                key: {**value, **({"description": texts[key]} if key in texts else {}), **features.get(key, {})}
+                key: {
+                    **value,
+                    **({"description": texts[key]} if key in texts else {}),
+                    **features.get(key, {}),
+                }
                 for key, value in definition.get("properties", {}).items()
             }
         if getattr(kind, "key_rules", ()):
@@ -138,7 +165,11 @@ class _Generator(GenerateJsonSchema):
             and kind.model_fields["prompt_key"].default is None
         ):
             definition["required"] = [*definition.get("required", []), "prompt"]
-        return {**definition, **_STRING_KEYS} if definition.get("additionalProperties") is True else definition
+        return (
+            {**definition, **_STRING_KEYS}
+            if definition.get("additionalProperties") is True
+            else definition
+        )
 
 
 def _conditions(kind: type[ConfigModel]) -> list[dict[str, Any]]:
@@ -148,7 +179,9 @@ def _conditions(kind: type[ConfigModel]) -> list[dict[str, Any]]:
     def given(key: str) -> dict[str, Any]:
         return {"required": [key], "properties": {key: {"not": _nothing(defaults[key])}}}
 
-    def needed(key: str) -> dict[str, Any]:  # short, because there are many: only the program refuses a null here
+    def needed(
+        key: str,
+    ) -> dict[str, Any]:  # short, because there are many: only the program refuses a null here
         return given(key) if defaults[key] is False else {"required": [key]}
 
     excluded: dict[str, dict[str, Any]] = {}
@@ -157,15 +190,24 @@ def _conditions(kind: type[ConfigModel]) -> list[dict[str, Any]]:
         if rule.excludes:
             excluded.setdefault(rule.excludes, {})[rule.key] = _nothing(defaults[rule.key])
         elif not any(defaults[key] for key in rule.needs):
-            choice = {"anyOf": [*map(needed, rule.needs)]} if len(rule.needs) > 1 else needed(*rule.needs)
+            choice = (
+                {"anyOf": [*map(needed, rule.needs)]}
+                if len(rule.needs) > 1
+                else needed(*rule.needs)
+            )
             conditions.append({"if": given(rule.key), "then": choice} if rule.key else choice)
-    return [*({"if": given(key), "then": {"properties": others}} for key, others in excluded.items()), *conditions]
+    return [
+        *({"if": given(key), "then": {"properties": others}} for key, others in excluded.items()),
+        *conditions,
+    ]
 
 
 def _nothing(default: Any) -> dict[str, Any]:
     """The values that say nothing about a key with this default."""
     falsy = default is not None and not default
-    return {"enum": [None, list(default) if default == () else default]} if falsy else {"type": "null"}
+    return (
+        {"enum": [None, list(default) if default == () else default]} if falsy else {"type": "null"}
+    )
 
 
 def _chosen_by(kind: type[Any]) -> str | None:
@@ -216,12 +258,22 @@ def _steps() -> dict[str, Any]:
     forms = {"unit": "UnitStep", "layer": "Layer", "block": "Block", "use": "UseStep"}
     chain: dict[str, Any] = {"anyOf": [{"required": [key]} for key in STEP_KINDS]}
     for key in reversed(STEP_KINDS):
-        chain = {"if": {"required": [key]}, "then": {"$ref": f"#/$defs/{forms[key]}"}, "else": chain}
+        chain = {
+            "if": {"required": [key]},
+            "then": {"$ref": f"#/$defs/{forms[key]}"},
+            "else": chain,
+        }
     units = [
-        {"if": {"properties": {"unit": {"const": name}}}, "then": {"$ref": f"#/$defs/{TYPES.title(name)}"}}
+        {
+            "if": {"properties": {"unit": {"const": name}}},
+            "then": {"$ref": f"#/$defs/{TYPES.title(name)}"},
+        }
         for name in TYPES
     ]
-    own = {"if": {"properties": {"unit": {"enum": list(TYPES)}}}, "else": {"$ref": f"#/$defs/{CustomStep.__name__}"}}
+    own = {
+        "if": {"properties": {"unit": {"enum": list(TYPES)}}},
+        "else": {"$ref": f"#/$defs/{CustomStep.__name__}"},
+    }
     return {"StepKey": {"type": "object", **chain}, "UnitStep": {"allOf": [*units, own]}}
 
 
@@ -236,11 +288,17 @@ def _names() -> dict[str, Any]:
                 "block": {"items": {"$ref": f"#/$defs/{name}"}},
             }
         }
-        for name, key, value in (("KnownUnits", "unit", {"$ref": "#/$defs/UnitName"}), ("KnownScales", "scale", scale))
+        for name, key, value in (
+            ("KnownUnits", "unit", {"$ref": "#/$defs/UnitName"}),
+            ("KnownScales", "scale", scale),
+        )
     }
     return {
         **holders,
-        "UnitName": {"description": "Unit types that need no declaration under `units`.", "enum": list(TYPES)},
+        "UnitName": {
+            "description": "Unit types that need no declaration under `units`.",
+            "enum": list(TYPES),
+        },
         "ScaleName": {
             "description": "Scales that need no declaration under `scales`, and ranges such as `1-5`.",
             "anyOf": [{"enum": named_without_keys()}, {"pattern": WRITTEN_RANGE}],
@@ -273,7 +331,10 @@ def all_properties(definitions: Mapping[str, Any], name: str) -> dict[str, Any]:
     for part in (part for part in definition.get("allOf", ()) if "$ref" in part):
         shared |= all_properties(definitions, part["$ref"].rpartition("/")[2])
     own = definition.get("properties", {})
-    given = {key: shared[key] if value is True else {**shared.get(key, {}), **value} for key, value in own.items()}
+    given = {
+        key: shared[key] if value is True else {**shared.get(key, {}), **value}
+        for key, value in own.items()
+    }
     return given | {key: value for key, value in shared.items() if key not in given}
 
 
@@ -287,36 +348,69 @@ def _constraint(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _share_keys(definitions: dict[str, Any], classes: Mapping[str, type[ConfigModel]]) -> None:
     """Define keys and rules that several classes inherit once, in a definition of the class that declares them."""
     kinds = {name: classes[name] for name in definitions if name in classes}
-    bases = [base for kind in kinds.values() for base in reversed(kind.__mro__) if issubclass(base, ConfigModel)]
+    bases = [
+        base
+        for kind in kinds.values()
+        for base in reversed(kind.__mro__)
+        if issubclass(base, ConfigModel)
+    ]
     written: dict[type[ConfigModel], dict[str, Any]] = {}
     for base in dict.fromkeys(bases):
-        members = [definitions[name]["properties"] for name, kind in kinds.items() if issubclass(kind, base)]
+        members = [
+            definitions[name]["properties"]
+            for name, kind in kinds.items()
+            if issubclass(kind, base)
+        ]
         if base.__name__ in kinds or len(members) < 2:
             continue
         known = {key for above, keys in written.items() if issubclass(base, above) for key in keys}
-        own = [key for name, field in base.model_fields.items() if (key := field.alias or name) not in known]
-        same = [key for key in own if all(_constraint(part[key]) == _constraint(members[0][key]) for part in members)]
+        own = [
+            key
+            for name, field in base.model_fields.items()
+            if (key := field.alias or name) not in known
+        ]
+        same = [
+            key
+            for key in own
+            if all(_constraint(part[key]) == _constraint(members[0][key]) for part in members)
+        ]
         if same:
             written[base] = {key: members[0][key] for key in same}
 
     def nearest(kind: type[ConfigModel]) -> list[dict[str, Any]]:
         """References to the definitions of the bases from which a class inherits directly."""
         above = [base for base in written if issubclass(kind, base) and base is not kind]
-        direct = [base for base in above if not any(issubclass(other, base) for other in above if other is not base)]
+        direct = [
+            base
+            for base in above
+            if not any(issubclass(other, base) for other in above if other is not base)
+        ]
         return [{"$ref": f"#/$defs/{base.__name__.lstrip('_')}"} for base in direct]
 
     for name, kind in kinds.items():
         inherited = {
-            key: value for base, keys in written.items() if issubclass(kind, base) for key, value in keys.items()
+            key: value
+            for base, keys in written.items()
+            if issubclass(kind, base)
+            for key, value in keys.items()
         }
         if inherited:
             properties = {
-                key: value if key not in inherited else value == inherited[key] or _differences(value, inherited[key])
+                key: value
+                if key not in inherited
+                else value == inherited[key] or _differences(value, inherited[key])
                 for key, value in definitions[name]["properties"].items()
             }
-            inherits = any("key_rules" in base.__dict__ and base.key_rules is kind.key_rules for base in written)
+            inherits = any(
+                "key_rules" in base.__dict__ and base.key_rules is kind.key_rules
+                for base in written
+            )
             rules = [] if inherits else definitions[name].get("allOf", [])
-            definitions[name] = {**definitions[name], "allOf": [*nearest(kind), *rules], "properties": properties}
+            definitions[name] = {
+                **definitions[name],
+                "allOf": [*nearest(kind), *rules],
+                "properties": properties,
+            }
     definitions |= {
         base.__name__.lstrip("_"): {
             "description": cleandoc(base.__doc__ or ""),
@@ -324,12 +418,16 @@ def _share_keys(definitions: dict[str, Any], classes: Mapping[str, type[ConfigMo
             **({"allOf": parts} if parts else {}),
         }
         for base, keys in written.items()
-        for parts in ([*nearest(base), *(_conditions(base) if "key_rules" in base.__dict__ else [])],)
+        for parts in (
+            [*nearest(base), *(_conditions(base) if "key_rules" in base.__dict__ else [])],
+        )
     }
 
 
 def _differences(value: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value[key] for key in _ANNOTATIONS if key in value and value[key] != shared.get(key)}
+    return {
+        key: value[key] for key in _ANNOTATIONS if key in value and value[key] != shared.get(key)
+    }
 
 
 def _without_titles(schema: Any) -> Any:

@@ -39,10 +39,14 @@ class Spec(Struct, frozen=True):
     fence: PathPolicy = ANYWHERE
     unit_types: UnitTypes = field(default_factory=dict)
 
-    def problem(self, code: str, message: str, hint: str, path: tuple[str | int, ...], *, key: bool = False) -> Problem:
+    def problem(
+        self, code: str, message: str, hint: str, path: tuple[str | int, ...], *, key: bool = False
+    ) -> Problem:
         """A problem at a path of this file."""
         at = self.document.key_at(path) if key else self.document.value_at(path)
-        return Problem(code, message, hint, self.document.file, at.line, at.column, format_path(path))
+        return Problem(
+            code, message, hint, self.document.file, at.line, at.column, format_path(path)
+        )
 
 
 class InvalidFile(SpecError):
@@ -83,7 +87,14 @@ def validated(
         if not lacking and not schema_refuses(document):
             mistakes = {path: lax_schema(problem) for path, problem in mistakes.items()}
         raise InvalidFile(mistakes) from None
-    return Spec(file, document, folder, code or {}, PathPolicy(folder) if fence is None else fence, unit_types or {})
+    return Spec(
+        file,
+        document,
+        folder,
+        code or {},
+        PathPolicy(folder) if fence is None else fence,
+        unit_types or {},
+    )
 
 
 def in_order(problems: list[Problem]) -> list[Problem]:

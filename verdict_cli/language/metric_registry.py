@@ -249,7 +249,9 @@ def _plugin_metric(name: str, loaded: Any) -> Metric:
         or len(loaded.inputs) != 1
         or loaded.inputs[0] not in (*ARRAY_INPUTS, "evaluator")
     ):
-        raise TypeError(f"is not a verdict_cli.Metric with one of {', '.join(ARRAY_INPUTS)} as `inputs`")
+        raise TypeError(
+            f"is not a verdict_cli.Metric with one of {', '.join(ARRAY_INPUTS)} as `inputs`"
+        )
     if loaded.name != name:
         raise TypeError(f"is named {name!r}, and its Metric {loaded.name!r}")
     if loaded.inputs == ("evaluator",):

@@ -72,7 +72,9 @@ def parse_address(text: str) -> Address:
         raise AddressError("is not an http address")
     authority = match[2]
     if "@" in authority:
-        raise AddressError("has a user or a password before the host; keys are named with api_key_env")
+        raise AddressError(
+            "has a user or a password before the host; keys are named with api_key_env"
+        )
     parts = _AUTHORITY.fullmatch(authority)
     if parts is None:
         raise AddressError(_authority_error(authority, match.start(2)))

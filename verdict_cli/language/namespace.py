@@ -22,7 +22,13 @@ from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.fields.field_keys import PLAIN, map_parts
 from verdict_cli.language.fields.types import FieldType, ScaleType, UnknownType
 from verdict_cli.language.load import Spec, load
-from verdict_cli.language.model_address import ALLOWED, FORM, AddressError, is_user_host, parse_address
+from verdict_cli.language.model_address import (
+    ALLOWED,
+    FORM,
+    AddressError,
+    is_user_host,
+    parse_address,
+)
 from verdict_cli.language.pipeline_file import Block, CustomStep, CustomType, Layer
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile
 from verdict_cli.language.scales import SCALES, Scale, named_scales, scale_of_type, written_range
@@ -77,7 +83,9 @@ def merge_custom_type(
         if name in seen:
             raise UnknownTypeError(f"the unit type {name!r} builds on itself", name, at)
         if name not in types:
-            from verdict_cli.language.authoring.unit_step import PACKAGE_UNITS  # here, because few files need it
+            from verdict_cli.language.authoring.unit_step import (
+                PACKAGE_UNITS,  # here, because few files need it
+            )
 
             kind = imported.get(name) or PACKAGE_UNITS.get(name)
             if kind is None:
@@ -116,7 +124,9 @@ def _expanded(text: str, path: tuple[str | int, ...]) -> str:
         setting = os.environ.get(match[1])
         if setting is None:
             message = f"the environment variable {match[1]!r} is not set"
-            raise _ModelError("unset-variable", message, f"export {match[1]}=…, or write the value", path)
+            raise _ModelError(
+                "unset-variable", message, f"export {match[1]}=…, or write the value", path
+            )
         return setting
 
     address = _VARIABLE.sub(value, text)
@@ -125,7 +135,9 @@ def _expanded(text: str, path: tuple[str | int, ...]) -> str:
     except AddressError as fault:
         raise _ModelError("bad-address", f"the address {fault}", FORM, path) from None
     if address != text and not is_user_host(address, os.environ):
-        message = "a variable of the environment would be sent to a host that the pipeline file chose"
+        message = (
+            "a variable of the environment would be sent to a host that the pipeline file chose"
+        )
         hint = f"name the variable ..._BASE_URL or ..._API_BASE, or list the host in {ALLOWED} or with --allow-host"
         raise _ModelError("foreign-host", message, hint, path)
     return address
@@ -163,7 +175,9 @@ class Namespace:
         self._presets: dict[str, tuple[Model, ...]] = {}
         self.files.setdefault(self._reached(Path(self.spec.document.file).name), self)
 
-    def problem(self, code: str, message: str, hint: str, path: Path_, *, key: bool = False) -> None:
+    def problem(
+        self, code: str, message: str, hint: str, path: Path_, *, key: bool = False
+    ) -> None:
         """Report a problem at a path of this file."""
         self.tell(self.spec.problem(code, message, hint, path, key=key))
 
@@ -202,7 +216,9 @@ class Namespace:
                     self.problem("unknown-scale", error.message, error.hint, (*at, "scale"))
 
     def _built_in(self, what: str, path: Path_) -> None:
-        self.problem("name-used-twice", f"{what} is built in", "choose another name", path, key=True)
+        self.problem(
+            "name-used-twice", f"{what} is built in", "choose another name", path, key=True
+        )
 
     def schema_problems(self) -> list[Problem]:
         """What the JSON Schema refuses in this file, and in those that it uses, although the plan has no problem with it."""
@@ -229,7 +245,9 @@ class Namespace:
         """The type, with `UnknownType` for each scale that makes no sense, which is reported."""
 
         def checked(kind: FieldType, names: tuple[str, ...]) -> FieldType:
-            is_bad = isinstance(kind, ScaleType) and not self.check_scale(kind.scale, (*path, *names))
+            is_bad = isinstance(kind, ScaleType) and not self.check_scale(
+                kind.scale, (*path, *names)
+            )
             return UnknownType() if is_bad else kind
 
         return map_parts(kind, checked)
@@ -243,11 +261,15 @@ class Namespace:
         if scale is not None:
             return scale
         if SCALES.get(name) is None:
-            known = list(dict.fromkeys([*named_scales(), *self.spec.file.scales, *SCALES.names(), "1-5"]))
+            known = list(
+                dict.fromkeys([*named_scales(), *self.spec.file.scales, *SCALES.names(), "1-5"])
+            )
             raise UnknownNameError(f"unknown scale {name!r}", nearest_spelling(name, known))
         scale = scale_of_type(name)
         if scale is None:
-            raise UnknownNameError(f"the scale {name!r} needs keys", f"write it out: `{{type: {name}, …}}`")
+            raise UnknownNameError(
+                f"the scale {name!r} needs keys", f"write it out: `{{type: {name}, …}}`"
+            )
         return scale
 
     def policy(self, key: Any, path: Path_) -> tuple[Model, ...] | None:
@@ -265,7 +287,9 @@ class Namespace:
             for index, item in enumerate(key):
                 models += self._models(item, (*path, index), seen)
                 if len(models) > MOST_FALLBACK_MODELS:
-                    message = f"more than {MOST_FALLBACK_MODELS} models would be tried one after another"
+                    message = (
+                        f"more than {MOST_FALLBACK_MODELS} models would be tried one after another"
+                    )
                     raise _ModelError("too-many-models", message, "name fewer", path)
             return models
         if isinstance(key, str) and key in self.spec.file.models:
@@ -273,7 +297,9 @@ class Namespace:
                 hint = "name a model of a provider"
                 raise _ModelError("model-cycle", f"the model {key!r} names itself", hint, path)
             if key not in self._presets:
-                self._presets[key] = self._models(self.spec.file.models[key], ("models", key), (*seen, key))
+                self._presets[key] = self._models(
+                    self.spec.file.models[key], ("models", key), (*seen, key)
+                )
             return self._presets[key]
         model = Model(name=key) if isinstance(key, str) else key
         if model.api_base is None:
@@ -285,7 +311,11 @@ class Namespace:
         """The unit of a step; the keys of a declared type are merged with the step's. Reports an unknown one and returns None."""
         if isinstance(step, UnitBase):
             written = self.code.get((*path, "class"))
-            return step if written is None else self._unit_of_class(cast("UnitClass", written), step, path)
+            return (
+                step
+                if written is None
+                else self._unit_of_class(cast("UnitClass", written), step, path)
+            )
         try:
             merged = self.merged_type(step.unit)
         except UnknownTypeError as error:
@@ -305,7 +335,9 @@ class Namespace:
     def _unit_of_class(self, written: UnitClass, step: UnitBase, path: Path_) -> UnitBase | None:
         """A unit of Python code whose class decides more than its document."""
         merged = MergedType(step.type_name, written.keys(step), {}, written.unit_class)
-        return self._validated(merged, merged.keys, path, lambda inside: (*path, *inside), written.unit)
+        return self._validated(
+            merged, merged.keys, path, lambda inside: (*path, *inside), written.unit
+        )
 
     def _validated(
         self,
@@ -344,7 +376,9 @@ class Namespace:
             path = ("units", merged.set_by["unit"], "unit")
             self.problem("unknown-key", "unknown key 'unit'", hint, path, key=True)
         kind = merged.language_class()
-        left_out = {format_path(("units", name, key)) for key in known_keys(kind) if key not in merged.keys}
+        left_out = {
+            format_path(("units", name, key)) for key in known_keys(kind) if key not in merged.keys
+        }
         try:
             kind.model_validate({**merged.keys, "unit": merged.base})
         except ValidationError as error:
@@ -354,14 +388,18 @@ class Namespace:
                     self.tell(problem)
 
     def _unknown_type(self, error: UnknownTypeError, path: Path_) -> None:
-        from verdict_cli.language.authoring.unit_step import PACKAGE_UNITS  # here, because few files need it
+        from verdict_cli.language.authoring.unit_step import (
+            PACKAGE_UNITS,  # here, because few files need it
+        )
 
         where = path if error.at is None else ("units", error.at, "base")
         known = [*TYPES, *PACKAGE_UNITS.names(), *self.spec.file.units, *self.spec.unit_types]
         hint = nearest_spelling(error.name, known) if "unknown" in error.message else ""
         self.problem("unknown-unit", error.message, hint, where)
 
-    def prompt_text(self, key: str | PromptFile | JinjaPrompt, path: Path_) -> tuple[str, bool] | None:
+    def prompt_text(
+        self, key: str | PromptFile | JinjaPrompt, path: Path_
+    ) -> tuple[str, bool] | None:
         """(text, whether it is Jinja2) of a prompt. Reports an unreadable file and returns None."""
         if isinstance(key, str):
             return key, False
@@ -403,11 +441,15 @@ class Namespace:
             message = f"the prompt file {file!r} is larger than {MAX_BYTES // 1024**2} MiB"
             self.problem("too-large", message, "data belongs into a dataset", path)
         except UnicodeDecodeError:
-            self.problem("bad-encoding", f"the prompt file {file!r} is not UTF-8", "save it as UTF-8", path)
+            self.problem(
+                "bad-encoding", f"the prompt file {file!r} is not UTF-8", "save it as UTF-8", path
+            )
         except (OSError, ValueError) as fault:
             reason = getattr(fault, "strerror", None) or str(fault)
             message = f"the prompt file {file!r} cannot be read: {reason}"
-            self.problem("file-not-found", message, "the path is relative to the pipeline file", path)
+            self.problem(
+                "file-not-found", message, "the path is relative to the pipeline file", path
+            )
         return None
 
     def block(self, name: str, path: Path_) -> tuple[Namespace, tuple[Any, ...], Path_] | None:
@@ -458,7 +500,9 @@ def missing_prompt(spec: Spec, unit: LLMUnit, path: Path_) -> Problem | None:
     """The problem of a unit that has no prompt and whose type has none by default."""
     if unit.prompt_key is not None or unit.default_prompt() is not None:
         return None
-    return spec.problem("missing-key", f"a {unit.type_name} needs a `prompt`", "write what the model is asked", path)
+    return spec.problem(
+        "missing-key", f"a {unit.type_name} needs a `prompt`", "write what the model is asked", path
+    )
 
 
 _CODES = {UnitBase: "bad-unit", Scale: "bad-scale", Extractor: "bad-extractor"}
@@ -474,7 +518,8 @@ def _unused_problems(spec: Spec, part: Any, path: Path_) -> Iterator[Problem]:
         if isinstance(part, LLMUnit) and (missing := missing_prompt(spec, part, path)):
             yield missing
         items: Iterable[tuple[str | int, Any]] = (
-            (field.alias or own, getattr(part, own)) for own, field in type(part).model_fields.items()
+            (field.alias or own, getattr(part, own))
+            for own, field in type(part).model_fields.items()
         )
     elif isinstance(part, dict | tuple | list):
         items = part.items() if isinstance(part, dict) else enumerate(part)

@@ -26,7 +26,9 @@ def folder(kind: ShippedKind) -> Path:
 def configs() -> dict[str, Path]:
     """The pipelines by name, such as `xstest`, `paper/figure4_jury` and `reproductions/wice`."""
     top = folder("configs")
-    paths = [path for kind in ("", "paper/", "reproductions/") for path in top.glob(f"{kind}*.yaml")]
+    paths = [
+        path for kind in ("", "paper/", "reproductions/") for path in top.glob(f"{kind}*.yaml")
+    ]
     return {path.relative_to(top).with_suffix("").as_posix(): path for path in sorted(paths)}
 
 
@@ -66,5 +68,7 @@ def named_config(name: str) -> Path:
     """The pipeline of that name. UsageError, with the nearest one, when none has it."""
     known = configs()
     if name not in known:
-        raise UsageError(f"no pipeline {name!r} comes with verdict", hint=nearest_spelling(name, known))
+        raise UsageError(
+            f"no pipeline {name!r} comes with verdict", hint=nearest_spelling(name, known)
+        )
     return known[name]

@@ -7,7 +7,17 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import LATER, ConfigModel, Expected, LazyUnion, One, Seq, Uncounted, Whole, displayed
+from verdict_cli.config_model import (
+    LATER,
+    ConfigModel,
+    Expected,
+    LazyUnion,
+    One,
+    Seq,
+    Uncounted,
+    Whole,
+    displayed,
+)
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.fields.field_keys import FieldTypes
@@ -107,11 +117,15 @@ def _step_tag(value: Any) -> str | None:
     """The tag of a step: its unit type, `<custom>`, `<layer>`, `<block>` or `<use>`; None for what is no step."""
     if isinstance(value, ConfigModel):
         value = value.model_dump(by_alias=True, exclude_unset=True)
-    kind = next((key for key in STEP_KINDS if key in value), None) if isinstance(value, dict) else None
+    kind = (
+        next((key for key in STEP_KINDS if key in value), None) if isinstance(value, dict) else None
+    )
     if kind is None:
         return None
     if kind == "unit":
-        return _TAGS.get(value["unit"], "<custom>") if isinstance(value["unit"], str) else "<custom>"
+        return (
+            _TAGS.get(value["unit"], "<custom>") if isinstance(value["unit"], str) else "<custom>"
+        )
     return f"<{kind}>"
 
 
@@ -131,7 +145,10 @@ _CHOICES = LazyUnion(
 
 def _expected(given: Any) -> tuple[str, str]:
     if not isinstance(given, dict):
-        return f"expected a step, found {displayed(given)}", "a step is a mapping such as `- unit: JudgeUnit`"
+        return (
+            f"expected a step, found {displayed(given)}",
+            "a step is a mapping such as `- unit: JudgeUnit`",
+        )
     hints = (nearest_spelling(str(key), STEP_KINDS, most=0) for key in given)
     return (
         "a step has exactly one of `unit`, `layer`, `block`, `use`; this one has none",
@@ -140,7 +157,8 @@ def _expected(given: Any) -> tuple[str, str]:
 
 
 StepKey = TypeAliasType(
-    "StepKey", Annotated[UnitBase | CustomStep | Layer | Block | UseStep, _CHOICES, Expected(_expected)]
+    "StepKey",
+    Annotated[UnitBase | CustomStep | Layer | Block | UseStep, _CHOICES, Expected(_expected)],
 )
 """A step of a pipeline, a block or a layer."""
 
@@ -195,16 +213,16 @@ class PipelineFile(ConfigModel):
     """Named scales, usable wherever a scale is."""
     units: Annotated[dict[str, CustomType], _USED] = Field(default_factory=dict)
     """Unit types of this file."""
-    blocks: Annotated[dict[str, Annotated[tuple[StepKey, ...], Field(min_length=1)]], _USED] = Field(
-        default_factory=dict
+    blocks: Annotated[dict[str, Annotated[tuple[StepKey, ...], Field(min_length=1)]], _USED] = (
+        Field(default_factory=dict)
     )
     """Named blocks for `use:`."""
     dataset: Annotated[DatasetKeys, _KEYS] = DatasetKeys()
     """How the data is read; options of the command line win."""
     pipeline: Annotated[tuple[StepKey, ...], Field(min_length=1), _USED]
     """The steps, run one after another."""
-    evaluate: Annotated[dict[Annotated[str, Field(pattern=UNIT_NAME)], Evaluation], _MEASURES] = Field(
-        default_factory=dict
+    evaluate: Annotated[dict[Annotated[str, Field(pattern=UNIT_NAME)], Evaluation], _MEASURES] = (
+        Field(default_factory=dict)
     )
     """Metrics of the results."""
     gates: Annotated[GateList, _MEASURES] = ()

@@ -58,7 +58,9 @@ class ReferenceEntry(Struct, frozen=True):
 
     def own(self) -> tuple[ReferenceKey, ...]:
         """The keys without those of every unit of its kind, and without the one that names the type itself."""
-        shared = {key.name for key in shared_keys(asking=any(key.name == "prompt" for key in self.keys))}
+        shared = {
+            key.name for key in shared_keys(asking=any(key.name == "prompt" for key in self.keys))
+        }
         left = shared if self.group == "unit" else set()
         return tuple(key for key in self.keys if key.name not in left | {"unit", "type"})
 
@@ -94,7 +96,9 @@ def _entries() -> Iterator[ReferenceEntry]:
     ):
         for name, definition in names.items():
             used.add(definition)
-            yield _entry(name, group, {**_definition(definition), "properties": _properties(definition)})
+            yield _entry(
+                name, group, {**_definition(definition), "properties": _properties(definition)}
+            )
     yield _entry(_FILE, "mapping", pipeline_schema())
     for definition, schema in pipeline_schema()["$defs"].items():
         if definition not in used and schema.get("type") == "object" and "properties" in schema:
@@ -105,7 +109,11 @@ def _entry(name: str, group: str, schema: dict[str, Any]) -> ReferenceEntry:
     text = " ".join(schema.get("description", "").split())
     example = None if group == "mapping" else _example(name)
     return ReferenceEntry(
-        name, group, text, tuple(_keys(schema.get("properties", {}), schema.get("required", ()))), example
+        name,
+        group,
+        text,
+        tuple(_keys(schema.get("properties", {}), schema.get("required", ()))),
+        example,
     )
 
 
@@ -130,7 +138,9 @@ def _properties(name: str) -> dict[str, Any]:
 
 def _keys(properties: dict[str, Any], required: Collection[str]) -> Iterator[ReferenceKey]:
     for name, value in properties.items():
-        yield ReferenceKey(name, _kind(value), _default(value), name in required, value.get("description", ""))
+        yield ReferenceKey(
+            name, _kind(value), _default(value), name in required, value.get("description", "")
+        )
 
 
 def _default(schema: dict[str, Any]) -> str | None:
@@ -161,16 +171,33 @@ def _kind(schema: dict[str, Any]) -> str:
             return f"list of {f'({items})' if ' or ' in items else items}" if items else "list"
         case "object":
             values = schema.get("additionalProperties")
-            return f"names, each with {_kind(values) or 'a value'}" if isinstance(values, dict) else "mapping"
+            return (
+                f"names, each with {_kind(values) or 'a value'}"
+                if isinstance(values, dict)
+                else "mapping"
+            )
         case str() as kind:
-            return {"string": "text", "integer": "whole number", "boolean": "`true` or `false`"}.get(kind, kind)
+            return {
+                "string": "text",
+                "integer": "whole number",
+                "boolean": "`true` or `false`",
+            }.get(kind, kind)
     return ""
 
 
 def _named(definition: str) -> str:
     schema = pipeline_schema()["$defs"].get(definition, {})
-    words = {"ScaleKeys": "scale", "ExtractorKeys": "extractor", "StepKey": "step", "FieldKey": "type of field"}
-    return words.get(definition) or (definition if "properties" in schema else _kind(schema)) or definition
+    words = {
+        "ScaleKeys": "scale",
+        "ExtractorKeys": "extractor",
+        "StepKey": "step",
+        "FieldKey": "type of field",
+    }
+    return (
+        words.get(definition)
+        or (definition if "properties" in schema else _kind(schema))
+        or definition
+    )
 
 
 def _plain(value: Any) -> str:

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import ValidationError
 
-_DEFECT = "a defect of verdict: please report it with this file (in a checkout, `make schema` writes it)"
+_DEFECT = (
+    "a defect of verdict: please report it with this file (in a checkout, `make schema` writes it)"
+)
 
 _accepted: set[bytes] = set()
 """Digests of documents that the schema accepted: a server and a sweep build plans of the same ones again and again."""
@@ -46,7 +48,10 @@ def schema_problems(document: Document, unit_names: Iterable[str] = ()) -> list[
             _accepted.clear()
         _accepted.add(key)
     return [
-        replace(problem, hint=f"the program accepts `{problem.path}`, its JSON Schema does not: {_DEFECT}")
+        replace(
+            problem,
+            hint=f"the program accepts `{problem.path}`, its JSON Schema does not: {_DEFECT}",
+        )
         for problem in dict.fromkeys(_problem(error, document) for error in errors)
     ]
 
@@ -86,7 +91,10 @@ def _parts() -> tuple[tuple[str, ...], ...]:
 
 @lru_cache(maxsize=32)
 def _validator(
-    units: tuple[str, ...], scales: tuple[str, ...], extractors: tuple[str, ...], metrics: tuple[str, ...]
+    units: tuple[str, ...],
+    scales: tuple[str, ...],
+    extractors: tuple[str, ...],
+    metrics: tuple[str, ...],
 ) -> Draft202012Validator:
     """The validator of the shipped schema, with the parts of installed packages put in."""
     from jsonschema import Draft202012Validator
@@ -94,9 +102,13 @@ def _validator(
     schema = _shipped_schema()
     definitions = schema["$defs"]
     scales = tuple(name for name in scales if name not in definitions["ScaleType"]["enum"])
-    extractors = tuple(name for name in extractors if name not in definitions["ExtractorName"]["enum"])
+    extractors = tuple(
+        name for name in extractors if name not in definitions["ExtractorName"]["enum"]
+    )
     definitions["UnitName"]["enum"] += units
-    definitions["MetricKey"]["enum"] += (name for name in metrics if name not in definitions["MetricKey"]["enum"])
+    definitions["MetricKey"]["enum"] += (
+        name for name in metrics if name not in definitions["MetricKey"]["enum"]
+    )
     definitions["ExtractorName"]["enum"] += extractors
     definitions["ScaleType"]["enum"] += scales
     definitions["ScaleName"]["anyOf"][0]["enum"] += scales
@@ -104,12 +116,19 @@ def _validator(
         known = definitions[kind.__name__]["properties"]
         if kind.model_fields.keys() - known.keys():  # an installed package has added keys
             part = _part_schema(kind)
-            definitions |= {key: value for key, value in part.pop("$defs", {}).items() if key not in definitions}
+            definitions |= {
+                key: value for key, value in part.pop("$defs", {}).items() if key not in definitions
+            }
             definitions[kind.__name__] = part
-    for registry, names, forms in ((SCALES, scales, "ScaleKeys"), (EXTRACTORS, extractors, "ExtractorKeys")):
+    for registry, names, forms in (
+        (SCALES, scales, "ScaleKeys"),
+        (EXTRACTORS, extractors, "ExtractorKeys"),
+    ):
         for name in names:
             part = _part_schema(registry[name])
-            definitions |= {key: value for key, value in part.pop("$defs", {}).items() if key not in definitions}
+            definitions |= {
+                key: value for key, value in part.pop("$defs", {}).items() if key not in definitions
+            }
             definitions[forms]["oneOf"].append(part)
     return Draft202012Validator(schema)
 
@@ -120,7 +139,9 @@ def _shipped_schema() -> dict[str, Any]:
 
 
 def _part_schema(kind: Any) -> dict[str, Any]:
-    from verdict_cli.language.json_schema import schema_of  # only for a part of an installed package
+    from verdict_cli.language.json_schema import (
+        schema_of,  # only for a part of an installed package
+    )
 
     return schema_of(kind)
 
@@ -133,4 +154,12 @@ def _problem(error: ValidationError, document: Document) -> Problem:
     nearest = best_match([error])
     path = tuple(nearest.absolute_path)
     at = document.value_at(path)
-    return Problem("schema", f"{nearest.message:.200}", "", document.file, at.line, at.column, format_path(path))
+    return Problem(
+        "schema",
+        f"{nearest.message:.200}",
+        "",
+        document.file,
+        at.line,
+        at.column,
+        format_path(path),
+    )

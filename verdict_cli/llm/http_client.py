@@ -32,14 +32,23 @@ class HttpClients:
 
     def get(self, url: Url) -> Client:
         """The client for this address, opened on first use."""
-        proxy = proxy_for(url.scheme, url.host_str or "", url.port_or_known_default or 0, os.environ)
+        proxy = proxy_for(
+            url.scheme, url.host_str or "", url.port_or_known_default or 0, os.environ
+        )
         client = self._clients.get(proxy)
         if client is None:
             _pause_at_exit()
-            builder = ClientBuilder().user_agent("verdict-cli").follow_redirects(False).pool_idle_timeout(_IDLE)
+            builder = (
+                ClientBuilder()
+                .user_agent("verdict-cli")
+                .follow_redirects(False)
+                .pool_idle_timeout(_IDLE)
+            )
             if not self._decode:
                 builder = builder.gzip(False).brotli(False).zstd(False).deflate(False)
-            builder = builder.no_proxy() if proxy is None else builder.proxy(ProxyBuilder.all(proxy))
+            builder = (
+                builder.no_proxy() if proxy is None else builder.proxy(ProxyBuilder.all(proxy))
+            )
             client = self._clients[proxy] = builder.build()
         return client
 

@@ -18,7 +18,9 @@ class IdentityCache(Generic[T]):
     def __init__(self) -> None:
         self._entries: dict[Hashable, tuple[T, tuple[object, ...]]] = {}
 
-    def get(self, objects: tuple[object, ...], rest: Hashable, make: Callable[..., T], *given: Any) -> T:
+    def get(
+        self, objects: tuple[object, ...], rest: Hashable, make: Callable[..., T], *given: Any
+    ) -> T:
         """The value of the objects and ``rest``, which is compared as usual; ``make(*given)`` gives it at the first call."""
         key = (*map(id, objects), rest)
         entry = self._entries.get(key)

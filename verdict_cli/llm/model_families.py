@@ -57,12 +57,16 @@ class Family(Struct, frozen=True):
     limits: DecisionLimits = DecisionLimits()
 
 
-def _provider(name: str, default_base: str = "", protocol: ProtocolName = "chat", other_key: str = "") -> Family:
+def _provider(
+    name: str, default_base: str = "", protocol: ProtocolName = "chat", other_key: str = ""
+) -> Family:
     variables = (f"{name.upper()}_API_BASE", f"{name.upper()}_BASE_URL")
     return Family(variables, key_variable(name), default_base, protocol, other_key, is_hosted=True)
 
 
-_OPENAI = Family(("OPENAI_BASE_URL", "OPENAI_API_BASE"), "OPENAI_API_KEY", f"https://{OPENAI_HOST}/v1")
+_OPENAI = Family(
+    ("OPENAI_BASE_URL", "OPENAI_API_BASE"), "OPENAI_API_KEY", f"https://{OPENAI_HOST}/v1"
+)
 _RESPONSES = replace(_OPENAI, protocol="responses")
 _ANTHROPIC = _provider("anthropic", "https://api.anthropic.com", "anthropic")
 AZURE = _provider("azure")
@@ -76,7 +80,9 @@ _FAMILIES = {
     "ollama": OLLAMA,
     "ollama_chat": OLLAMA,
     "anthropic": _ANTHROPIC,
-    "gemini": _provider("gemini", "https://generativelanguage.googleapis.com", "gemini", "GOOGLE_API_KEY"),
+    "gemini": _provider(
+        "gemini", "https://generativelanguage.googleapis.com", "gemini", "GOOGLE_API_KEY"
+    ),
     "azure": AZURE,
     "cerebras": _provider("cerebras", "https://api.cerebras.ai/v1"),
     "deepinfra": _provider("deepinfra", "https://api.deepinfra.com/v1/openai"),
@@ -108,7 +114,9 @@ def _system_one(
 
 
 _CLEF = DecisionLimits(questions=64, tokens=65_536, images=4, takes_image_urls=False)
-_JEV = DecisionLimits(questions=255, fewest_options=1, tokens=65_536, question_tokens=32_768, images=None)
+_JEV = DecisionLimits(
+    questions=255, fewest_options=1, tokens=65_536, question_tokens=32_768, images=None
+)
 _NIMBLE = DecisionLimits(questions=64, levels=255, tokens=8_192, images=0)
 _DREX = DecisionLimits(tokens=32_768, images=0)
 _DECISION_FAMILIES: tuple[tuple[re.Pattern[str], Family], ...] = tuple(
@@ -149,17 +157,29 @@ _DECISION_FAMILIES: tuple[tuple[re.Pattern[str], Family], ...] = tuple(
         (
             "openrouter/(typesafe/jev|perplexity/pplx-decider|cloudflare/clef|upstage/solar-decide)",
             _system_one(
-                "openrouter", "https://openrouter.ai/api", DecisionLimits(questions=200, images=0), "/alpha/decisions"
+                "openrouter",
+                "https://openrouter.ai/api",
+                DecisionLimits(questions=200, images=0),
+                "/alpha/decisions",
             ),
         ),
         (
             "azure_ai/Microsoft-Decision",
-            _system_one("azure_ai", "", DecisionLimits(tokens=32_768, images=0), "/providers/microsoft/v1/systemone"),
+            _system_one(
+                "azure_ai",
+                "",
+                DecisionLimits(tokens=32_768, images=0),
+                "/providers/microsoft/v1/systemone",
+            ),
         ),
         (
             "databricks/.*(openjev|decide)",
             _system_one(
-                "databricks", "", DecisionLimits(images=0), "/{name}/invocations", other_key="DATABRICKS_TOKEN"
+                "databricks",
+                "",
+                DecisionLimits(images=0),
+                "/{name}/invocations",
+                other_key="DATABRICKS_TOKEN",
             ),
         ),
         (
@@ -188,7 +208,11 @@ _LITELLM_ARGUMENTS = (
     "headers mock_response num_retries organization timeout vertex_location vertex_project"
 )
 _ONLY_LITELLM = frozenset(_LITELLM_ARGUMENTS.split())
-_PROVIDERS = (("anthropic", "claude-"), ("openai", "gpt-|o[134](-|$)|chatgpt-"), ("vertex_ai", "gemini-"))
+_PROVIDERS = (
+    ("anthropic", "claude-"),
+    ("openai", "gpt-|o[134](-|$)|chatgpt-"),
+    ("vertex_ai", "gemini-"),
+)
 """The providers of well-known names without a prefix, by litellm's rules."""
 
 
@@ -213,9 +237,15 @@ def family(model: Model) -> Family | None:
     of_prefix = _FAMILIES.get(prefix) if slash else _bare_name_family(model)
     if of_prefix is None or (of_prefix is OLLAMA and not model.api_base):
         return None
-    if not _ONLY_LITELLM.isdisjoint(set(model.params) - ({"api_version"} if of_prefix is AZURE else set())):
+    if not _ONLY_LITELLM.isdisjoint(
+        set(model.params) - ({"api_version"} if of_prefix is AZURE else set())
+    ):
         return None
-    if of_prefix is _OPENAI and _RESPONSES_NAME.match(name or prefix) and _is_openais(model.api_base):
+    if (
+        of_prefix is _OPENAI
+        and _RESPONSES_NAME.match(name or prefix)
+        and _is_openais(model.api_base)
+    ):
         return _RESPONSES
     return of_prefix
 
@@ -235,7 +265,9 @@ def _decision_family(name: str, api_base: str | None) -> Family | None:
     if route is None:
         return None
     if name.startswith("azure/"):
-        return replace(_DECISION_ROUTES[route], key_variable=AZURE.key_variable, key_header="api-key")
+        return replace(
+            _DECISION_ROUTES[route], key_variable=AZURE.key_variable, key_header="api-key"
+        )
     return _DECISION_ROUTES[route]
 
 
@@ -248,13 +280,19 @@ def _bare_name_family(model: Model) -> Family | None:
 def _is_openais(api_base: str | None) -> bool:
     """Whether the address is OpenAI's or not set. Another server's model of a similar name speaks chat completions."""
     return (
-        not api_base or api_base.partition("?")[0].rstrip("/").endswith("/responses") or f"//{OPENAI_HOST}" in api_base
+        not api_base
+        or api_base.partition("?")[0].rstrip("/").endswith("/responses")
+        or f"//{OPENAI_HOST}" in api_base
     )
 
 
 def base_url(model: Model, entry: Family, environ: Mapping[str, str]) -> str:
     """The model's base URL without a trailing slash; "" where none is known."""
-    bases = (model.api_base, *(environ.get(name) for name in entry.base_variables), entry.default_base)
+    bases = (
+        model.api_base,
+        *(environ.get(name) for name in entry.base_variables),
+        entry.default_base,
+    )
     return next((base.strip() for base in bases if base and base.strip()), "").rstrip("/")
 
 

@@ -41,7 +41,11 @@ def cacheable_minimum(model: Model) -> int | None:
     stated = entry.get("prompt_cache_min_tokens")
     if isinstance(stated, int | float) and stated > 0:
         return int(stated)
-    if not (entry.get("supports_prompt_caching") or entry.get("cache_read_input_token_cost") or model.api_base):
+    if not (
+        entry.get("supports_prompt_caching")
+        or entry.get("cache_read_input_token_cost")
+        or model.api_base
+    ):
         return None
     return next((least for form, least in _MINIMA if form.search(model.known_name)), USUAL_MINIMUM)
 
@@ -105,7 +109,10 @@ def _kind(request: Request) -> _Kind | None:
         "params": model.params,
         "schema": request.json_schema,
     }
-    return _Kind(least * TOKEN_BYTES, _digest(orjson.dumps(precedes, default=repr, option=orjson.OPT_NON_STR_KEYS)))
+    return _Kind(
+        least * TOKEN_BYTES,
+        _digest(orjson.dumps(precedes, default=repr, option=orjson.OPT_NON_STR_KEYS)),
+    )
 
 
 def _digest(content: bytes) -> bytes:

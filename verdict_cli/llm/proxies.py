@@ -25,8 +25,13 @@ def proxy_for(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> 
         return None
     # A server that runs CGI scripts sets HTTP_PROXY from a request's header `Proxy`.
     is_cgi = "REQUEST_METHOD" in environ
-    names = [f"{scheme}_proxy", *([] if is_cgi and scheme == "http" else [f"{scheme}_proxy".upper()])]
-    name = next((name for name in (*names, "all_proxy", "ALL_PROXY") if environ.get(name, "").strip()), None)
+    names = [
+        f"{scheme}_proxy",
+        *([] if is_cgi and scheme == "http" else [f"{scheme}_proxy".upper()]),
+    ]
+    name = next(
+        (name for name in (*names, "all_proxy", "ALL_PROXY") if environ.get(name, "").strip()), None
+    )
     if name is None:
         return _system_proxy(scheme, host) if sys.platform in ("darwin", "win32") else None
     excepted = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
@@ -53,7 +58,9 @@ def _is_excepted(host: str, port: int, excepted: str) -> bool:
     """Whether NO_PROXY names the host: by its name or a domain above it (``.corp.test``, ``*.corp.test``), by an address or a
     network (``10.0.0.0/8``), with or without a port; ``*`` names every host."""
     name = host.strip("[]").rstrip(".").lower()
-    return any(_is_named(name, port, entry) for entry in re.split(r"[,\s]+", excepted.lower()) if entry)
+    return any(
+        _is_named(name, port, entry) for entry in re.split(r"[,\s]+", excepted.lower()) if entry
+    )
 
 
 def _is_named(name: str, port: int, entry: str) -> bool:
@@ -67,7 +74,9 @@ def _is_named(name: str, port: int, entry: str) -> bool:
         return ip_address(name) in ip_network(entry, strict=False)
     except ValueError:  # a name, or not a network
         domain = entry.removeprefix(".")
-        return fnmatchcase(name, entry) or (bool(domain) and (name == domain or name.endswith(f".{domain}")))
+        return fnmatchcase(name, entry) or (
+            bool(domain) and (name == domain or name.endswith(f".{domain}"))
+        )
 
 
 def _system_proxy(scheme: str, host: str) -> str | None:

@@ -38,10 +38,24 @@ from verdict_cli.language.prompts.prompt import PlaceholderPrompt
 from verdict_cli.language.units.base import ENTRY, MOST_ENTRIES
 from verdict_cli.language.units.choice import OPTIONS_HINT, ChoiceUnit
 from verdict_cli.model import EndpointKey
-from verdict_cli.plan.check_evaluations import check_evaluations, load_published, rows_shown, scale_ends, shown_labels
+from verdict_cli.plan.check_evaluations import (
+    check_evaluations,
+    load_published,
+    rows_shown,
+    scale_ends,
+    shown_labels,
+)
 from verdict_cli.plan.compile import compile_node
 from verdict_cli.plan.early_stopping import EarlyStop, compile_early_stopping
-from verdict_cli.plan.expand import Expander, InstancePath, InvalidUnit, RowStep, Stopping, UnitInstance, expand_steps
+from verdict_cli.plan.expand import (
+    Expander,
+    InstancePath,
+    InvalidUnit,
+    RowStep,
+    Stopping,
+    UnitInstance,
+    expand_steps,
+)
 from verdict_cli.plan.fingerprint import check_calibrations, fingerprints, judge_digest
 from verdict_cli.plan.levels import ITEM_COLUMN, Condition, EachGroup, below, spread
 from verdict_cli.plan.link import Edge, LinkedBlock, WiringError, inner_edges, outputs
@@ -75,27 +89,50 @@ class RowSteps:
             )
         return {**names, "index": INTEGER} if names else names
 
-    def begin(self, index: int, upstream: Sequence[Upstream], parents: Sequence[Sequence[int]]) -> None:
+    def begin(
+        self, index: int, upstream: Sequence[Upstream], parents: Sequence[Sequence[int]]
+    ) -> None:
         """Compile the steps whose first unit has this place: conditions around an `each` before it, those on it after."""
-        begun = [(step, number, True) for number, step in enumerate(self._expanded.groups) if step.first == index]
-        begun += [(step, number, False) for number, step in enumerate(self._expanded.conditions) if step.first == index]
-        for step, number, is_each in sorted(begun, key=lambda item: (len(item[0].around.groups), item[2])):
-            outside = {parent for unit in step.inside for parent in parents[unit]} - set(step.inside)
+        begun = [
+            (step, number, True)
+            for number, step in enumerate(self._expanded.groups)
+            if step.first == index
+        ]
+        begun += [
+            (step, number, False)
+            for number, step in enumerate(self._expanded.conditions)
+            if step.first == index
+        ]
+        for step, number, is_each in sorted(
+            begun, key=lambda item: (len(item[0].around.groups), item[2])
+        ):
+            outside = {parent for unit in step.inside for parent in parents[unit]} - set(
+                step.inside
+            )
             names = self.entries(step.around.groups)
-            scope = NodeScope(upstream, tuple(sorted(outside)), self._columns, groups=step.around.groups, entries=names)
+            scope = NodeScope(
+                upstream,
+                tuple(sorted(outside)),
+                self._columns,
+                groups=step.around.groups,
+                entries=names,
+            )
             self.scopes.append((step, scope))
             if is_each:
                 self.groups[number] = _compile_each(step, scope)
             else:
                 self.conditions[number] = _compile_condition(step, scope)
 
-    def finish(self, nodes: Sequence[Node]) -> tuple[tuple[Node, ...], tuple[EachGroup, ...], tuple[Condition, ...]]:
+    def finish(
+        self, nodes: Sequence[Node]
+    ) -> tuple[tuple[Node, ...], tuple[EachGroup, ...], tuple[Condition, ...]]:
         """The nodes with what depends on all of them, the `each` steps and the conditions; all are valid."""
         groups = [group for group in self.groups if group is not None]
         _check_per_call(self._expanded.groups, groups, nodes)
         nodes = [_with_most_questions(node, groups) for node in nodes]
         groups = [
-            structs.replace(group, per_call=None) if _asks_decisions(nodes[group.head]) else group for group in groups
+            structs.replace(group, per_call=None) if _asks_decisions(nodes[group.head]) else group
+            for group in groups
         ]
         conditions = tuple(condition for condition in self.conditions if condition is not None)
         return (*_finish_nodes(nodes, groups), conditions)
@@ -103,7 +140,9 @@ class RowSteps:
 
 def _compile_each(step: RowStep, scope: NodeScope) -> EachGroup | None:
     path = (*step.path, "each")
-    entries = _expression(step, step.keys.each or "", (*_ROW_STEP_ROOTS, *ENTRY_LISTS), scope, "each")
+    entries = _expression(
+        step, step.keys.each or "", (*_ROW_STEP_ROOTS, *ENTRY_LISTS), scope, "each"
+    )
     if entries is None:
         return None
     kind = without_null(entries.type)
@@ -113,7 +152,9 @@ def _compile_each(step: RowStep, scope: NodeScope) -> EachGroup | None:
         entry = UnknownType()
     else:
         message = f"`each: {entries.text}` is of type {kind.type_name()}, not a list"
-        step.names.problem("bad-each", message, "name a list, such as `source.claims` of type `list[str]`", path)
+        step.names.problem(
+            "bad-each", message, "name a list, such as `source.claims` of type `list[str]`", path
+        )
         return None
     most = MOST_ENTRIES if step.keys.most is None else step.keys.most
     return EachGroup(
@@ -137,29 +178,44 @@ def _compile_condition(step: RowStep, scope: NodeScope) -> Condition | None:
     kind = without_null(holds.type)
     if not isinstance(kind, UnknownType) and kind.json_schema() != TRUTH.json_schema():
         message = f"`when: {holds.text}` is of type {kind.type_name()}, not true or false"
-        step.names.problem("bad-when", message, "compare: `previous.triage.score > 3`", (*step.path, "when"))
+        step.names.problem(
+            "bad-when", message, "compare: `previous.triage.score > 3`", (*step.path, "when")
+        )
         return None
     needs = frozenset(scope.uses.needs - scope.uses.tested)
     return Condition(holds, tuple(sorted(scope.uses.units)), needs)
 
 
-def _expression(step: RowStep, text: str, roots: tuple[str, ...], scope: NodeScope, key: str) -> Expression | None:
+def _expression(
+    step: RowStep, text: str, roots: tuple[str, ...], scope: NodeScope, key: str
+) -> Expression | None:
     path = (*step.path, key)
     return scope.expression(
         text, roots, lambda message, hint: step.names.problem("bad-expression", message, hint, path)
     )
 
 
-def _check_per_call(steps: Sequence[RowStep], groups: Sequence[EachGroup], nodes: Sequence[Node]) -> None:
+def _check_per_call(
+    steps: Sequence[RowStep], groups: Sequence[EachGroup], nodes: Sequence[Node]
+) -> None:
     """Report steps whose entries cannot be judged several in one call."""
     for step, group in zip(steps, groups, strict=True):
         node = nodes[group.head]
         work = node.work
         if group.per_call is None or (isinstance(work, LLMNode) and work.state_prompt is not None):
             continue
-        if len(group.nodes) > 1 or not isinstance(work, LLMNode) or node.checked or node.escalation is not None:
+        if (
+            len(group.nodes) > 1
+            or not isinstance(work, LLMNode)
+            or node.checked
+            or node.escalation is not None
+        ):
             reason = "it holds more than one unit that calls a model, once for each entry"
-        elif work.reading.json_schema is None or work.reading.top_logprobs or work.reading.then is not None:
+        elif (
+            work.reading.json_schema is None
+            or work.reading.top_logprobs
+            or work.reading.then is not None
+        ):
             reason = f"the reply to several entries is a JSON list, which {node.id} does not read"
         elif work.letters or work.prompt.shows_images:
             reason = f"{node.id} lays out options or images"
@@ -168,7 +224,9 @@ def _check_per_call(steps: Sequence[RowStep], groups: Sequence[EachGroup], nodes
         else:
             continue
         hint = "leave `per_call` out: then each entry has a call of its own"
-        step.names.problem("bad-each", f"`per_call` is not possible here: {reason}", hint, (*step.path, "per_call"))
+        step.names.problem(
+            "bad-each", f"`per_call` is not possible here: {reason}", hint, (*step.path, "per_call")
+        )
 
 
 def _asks_decisions(node: Node) -> bool:
@@ -181,14 +239,18 @@ def _with_most_questions(node: Node, groups: Sequence[EachGroup]) -> Node:
     return replace(node, most_questions=limit) if limit and _asks_decisions(node) else node
 
 
-def _finish_nodes(nodes: Sequence[Node], groups: Sequence[EachGroup]) -> tuple[tuple[Node, ...], tuple[EachGroup, ...]]:
+def _finish_nodes(
+    nodes: Sequence[Node], groups: Sequence[EachGroup]
+) -> tuple[tuple[Node, ...], tuple[EachGroup, ...]]:
     """The nodes with what depends on all of them, and the `each` steps with the paths that every entry must have."""
     if not groups:
         return tuple(nodes), ()
     total = Counter(node.name for node in nodes)
     finished = []
     for node in nodes:
-        alike = [other for other in nodes if other.name == node.name and other.groups == node.groups]
+        alike = [
+            other for other in nodes if other.name == node.name and other.groups == node.groups
+        ]
         numbered = len(node.groups) == 1 and len(alike) == total[node.name]
         parents = [(parent, below(nodes[parent].groups, node.groups)) for parent in node.parents]
         finished.append(
@@ -204,22 +266,27 @@ def _finish_nodes(nodes: Sequence[Node], groups: Sequence[EachGroup]) -> tuple[t
             group = groups[node.groups[-1]]
             prompt = node.work.prompt if isinstance(node.work, LLMNode) else None
             slots = prompt.slots if isinstance(prompt, PlaceholderPrompt) else ()
-            shown[node.groups[-1]] |= {slot.paths[0] for slot in slots if slot.paths[0][0] == group.name}
+            shown[node.groups[-1]] |= {
+                slot.paths[0] for slot in slots if slot.paths[0][0] == group.name
+            }
     return tuple(finished), tuple(
-        structs.replace(group, shown=tuple(sorted(paths, key=str))) for group, paths in zip(groups, shown, strict=True)
+        structs.replace(group, shown=tuple(sorted(paths, key=str)))
+        for group, paths in zip(groups, shown, strict=True)
     )
 
 
 def check_item_column(node: Node, instance: UnitInstance) -> None:
     """Report a unit inside `each` with a field that has the name of the column of entries."""
     if node.groups and ITEM_COLUMN in node.output.fields:
-        message = (
-            f"a unit inside `each` cannot give a field {ITEM_COLUMN!r}: that column of the results has the entries"
+        message = f"a unit inside `each` cannot give a field {ITEM_COLUMN!r}: that column of the results has the entries"
+        instance.names.problem(
+            "reserved-name", message, "rename it with `propagate`", instance.path
         )
-        instance.names.problem("reserved-name", message, "rename it with `propagate`", instance.path)
 
 
-def check_pinned_uses(instance: UnitInstance | InvalidUnit, scope: NodeScope, nodes: Sequence[Node | None]) -> None:
+def check_pinned_uses(
+    instance: UnitInstance | InvalidUnit, scope: NodeScope, nodes: Sequence[Node | None]
+) -> None:
     """Report a pinned unit that uses one that runs for every row."""
     for index in sorted(scope.uses.units):
         before = nodes[index]
@@ -233,7 +300,9 @@ def check_pinned_uses(instance: UnitInstance | InvalidUnit, scope: NodeScope, no
 
 
 RESERVED = frozenset({"source", "output"}).union(
-    column.name.partition(".")[0] for column in RESULT_COLUMNS if not column.only and not column.since
+    column.name.partition(".")[0]
+    for column in RESULT_COLUMNS
+    if not column.only and not column.since
 )
 """Heads of the result columns that no unit brings. A later column reserves none: a pipeline of before may have the name."""
 
@@ -245,7 +314,11 @@ def ids(instances: Sequence[UnitInstance | InvalidUnit]) -> list[str]:
     first: dict[str, UnitInstance] = {}
     node_ids = []
     for instance in instances:
-        node_ids.append(instance.name if total[instance.name] == 1 else f"{instance.name}[{numbered[instance.name]}]")
+        node_ids.append(
+            instance.name
+            if total[instance.name] == 1
+            else f"{instance.name}[{numbered[instance.name]}]"
+        )
         numbered[instance.name] += 1
         if isinstance(instance, UnitInstance):
             _check_name(instance, first.setdefault(instance.name, instance))
@@ -318,14 +391,20 @@ class _Build:
         """Everything in turn; stops early only where nothing more can be said."""
         self.names.check()
         types = row_types(self.names)
-        where, trace, span = (row_expression(self.names, key, types, self._use_column) for key in _ROW_EXPRESSIONS)
+        where, trace, span = (
+            row_expression(self.names, key, types, self._use_column) for key in _ROW_EXPRESSIONS
+        )
         expanded, block = expand_steps(self.names)
         instances, columns = expanded.instances, types.fields if types else {}
-        compiled = self._nodes(instances, self._edges(block), columns, row_steps := RowSteps(expanded, columns))
+        compiled = self._nodes(
+            instances, self._edges(block), columns, row_steps := RowSteps(expanded, columns)
+        )
         nodes = tuple(node for node in compiled if node is not None)
         output_nodes = outputs(block)
         if len(nodes) == len(instances):
-            named = check_evaluations(self.names, nodes, output_nodes, self._use_column, row_steps.entries)
+            named = check_evaluations(
+                self.names, nodes, output_nodes, self._use_column, row_steps.entries
+            )
             self.used |= {*output_nodes, *named}
         early = self._stops(expanded.stopping, compiled)
         tables = load_published(self.names)
@@ -342,16 +421,31 @@ class _Build:
         self._warn_idle_gates(nodes, output_nodes)
         resolved = resolve_pipeline(self.names)
         everything = self.spec.file.evaluate
-        studies = {name: item for name, item in everything.items() if evaluator_of(item) is not None}
-        evaluations = {name: expand_panel(item, nodes) for name, item in everything.items() if name not in studies}
+        studies = {
+            name: item for name, item in everything.items() if evaluator_of(item) is not None
+        }
+        evaluations = {
+            name: expand_panel(item, nodes)
+            for name, item in everything.items()
+            if name not in studies
+        }
         self._warn_shown(nodes, valid, evaluations)
-        fingerprint, node_fingerprints = fingerprints(self.names, valid, nodes, output_nodes, early, groups, conditions)
+        fingerprint, node_fingerprints = fingerprints(
+            self.names, valid, nodes, output_nodes, early, groups, conditions
+        )
         # Tags and marks come after the fingerprints: they are made from all prompts, and change none of what is asked.
-        shown = None if self.whole_row else tuple(sorted(used.column for used in self.columns.values() if used.asked))
+        shown = (
+            None
+            if self.whole_row
+            else tuple(sorted(used.column for used in self.columns.values() if used.asked))
+        )
         nodes = with_marks(with_row_tags(nodes, shown), early)
         plan = Plan(
             name=self.spec.file.name,
-            nodes=tuple(replace(node, fingerprint=item) for node, item in zip(nodes, node_fingerprints, strict=True)),
+            nodes=tuple(
+                replace(node, fingerprint=item)
+                for node, item in zip(nodes, node_fingerprints, strict=True)
+            ),
             outputs=output_nodes,
             columns=_with_shown(self.columns.values(), nodes),
             row_types=types,
@@ -367,7 +461,9 @@ class _Build:
             early=early,
             fence=self.spec.fence,
             braces=tuple(self.braces),
-            evaluation_locations={name: self.spec.problem("", "", "", ("evaluate", name)) for name in everything},
+            evaluation_locations={
+                name: self.spec.problem("", "", "", ("evaluate", name)) for name in everything
+            },
             studies=studies,
             groups=groups,
             conditions=conditions,
@@ -375,8 +471,15 @@ class _Build:
         )
         return Built(plan, tuple(in_order(self.warnings)))
 
-    def _stops(self, stopping: Sequence[Stopping], nodes: Sequence[Node | None]) -> tuple[EarlyStop, ...]:
-        return tuple(filter(None, (compile_early_stopping(layer, nodes, self.uses, self._warn) for layer in stopping)))
+    def _stops(
+        self, stopping: Sequence[Stopping], nodes: Sequence[Node | None]
+    ) -> tuple[EarlyStop, ...]:
+        return tuple(
+            filter(
+                None,
+                (compile_early_stopping(layer, nodes, self.uses, self._warn) for layer in stopping),
+            )
+        )
 
     def _raise(self) -> None:
         if self.problems:
@@ -432,7 +535,9 @@ class _Build:
             )
             node, output = None, None
             if isinstance(instance, UnitInstance) and unknown.isdisjoint(unit.parents):
-                node, output = compile_node(instance, unit, tuple(children[index]), scope, self._warner(instance))
+                node, output = compile_node(
+                    instance, unit, tuple(children[index]), scope, self._warner(instance)
+                )
             if output is None:
                 unknown.add(index)
             nodes.append(node)
@@ -441,7 +546,9 @@ class _Build:
             self.uses.append(frozenset(scope.uses.units))
             self.whole_row |= scope.uses.whole_row
             for column in sorted(scope.uses.columns):
-                self._use_column(column, instance.names, instance.path, _options_hint(instance, column))
+                self._use_column(
+                    column, instance.names, instance.path, _options_hint(instance, column)
+                )
             if node is not None and isinstance(instance, UnitInstance):
                 self._warn_of_repetition(node, instance)
                 self._note_braces(node, instance)
@@ -460,8 +567,12 @@ class _Build:
         for brace in node.work.prompt.braces if isinstance(node.work, LLMNode) else ():
             for column in brace.columns:
                 message = f"{brace.written} is literal text, but {column!r} is a column of the data"
-                hint = f"write {{{brace.suggestion(column)}}}; \\{brace.written} prints it literally"
-                problem = instance.names.spec.problem("literal-column", message, hint, (*instance.path, "prompt"))
+                hint = (
+                    f"write {{{brace.suggestion(column)}}}; \\{brace.written} prints it literally"
+                )
+                problem = instance.names.spec.problem(
+                    "literal-column", message, hint, (*instance.path, "prompt")
+                )
                 if LiteralBrace(column, problem) not in self.braces:
                     self.braces.append(LiteralBrace(column, problem))
 
@@ -470,7 +581,9 @@ class _Build:
         key = (instance.path, tuple(model.endpoint_key for model in instance.models or ()))
         if key in self._asked and _asks_decisions(node):
             message = "repeats of a decision model give the same answer"
-            self._warner(instance)(message, "vary the wording, the order or the model", instance.path)
+            self._warner(instance)(
+                message, "vary the wording, the order or the model", instance.path
+            )
         self._asked.add(key)
 
     def _warner(self, instance: UnitInstance) -> Callable[[str, str, InstancePath], None]:
@@ -483,7 +596,9 @@ class _Build:
         if problem not in self.warnings:
             self.warnings.append(problem)
 
-    def _use_column(self, column: str, names: Namespace, path: InstancePath, hint: str = "") -> None:
+    def _use_column(
+        self, column: str, names: Namespace, path: InstancePath, hint: str = ""
+    ) -> None:
         asked = path[0] not in _BESIDE
         is_needed = asked or path[0] != "evaluate" or path[2] != "by"
         known = self.columns.get(column)
@@ -492,17 +607,26 @@ class _Build:
             self.columns[column] = UsedColumn(column, at, asked, is_needed, hint)
         else:
             self.columns[column] = structs.replace(
-                known, asked=known.asked or asked, is_needed=known.is_needed or is_needed, hint=known.hint or hint
+                known,
+                asked=known.asked or asked,
+                is_needed=known.is_needed or is_needed,
+                hint=known.hint or hint,
             )
 
     def _warn_shown(
-        self, nodes: Sequence[Node], instances: Sequence[UnitInstance], evaluations: Mapping[str, Evaluation]
+        self,
+        nodes: Sequence[Node],
+        instances: Sequence[UnitInstance],
+        evaluations: Mapping[str, Evaluation],
     ) -> None:
         """Warns of each prompt that shows the label which its judge is measured by."""
         for index, label, name in shown_labels(nodes, evaluations):
             instance = instances[index]
             message = f"the prompt shows `{label}`, which is the target of `evaluate.{name}`"
-            hint, path = "take the label out of the prompt, unless the judge is to see it", (*instance.path, "prompt")
+            hint, path = (
+                "take the label out of the prompt, unless the judge is to see it",
+                (*instance.path, "prompt"),
+            )
             self._warn(instance.names.spec.problem("label-in-prompt", message, hint, path))
 
     def _warn_same_prompts(self, nodes: Sequence[Node], instances: Sequence[UnitInstance]) -> None:
@@ -510,9 +634,15 @@ class _Build:
         asked = [node for node in nodes if isinstance(node.work, LLMNode) and not node.pinned]
         if asked and not rows_shown(nodes):
             instance = instances[asked[0].index]
-            message = "no prompt of the pipeline shows anything of the row: all rows get the same prompt"
+            message = (
+                "no prompt of the pipeline shows anything of the row: all rows get the same prompt"
+            )
             hint = "show a column with {source.NAME}"
-            self._warn(instance.names.spec.problem("same-prompt", message, hint, (*instance.path, "prompt")))
+            self._warn(
+                instance.names.spec.problem(
+                    "same-prompt", message, hint, (*instance.path, "prompt")
+                )
+            )
 
     def _warn_idle_gates(self, nodes: Sequence[Node], outputs: Sequence[int]) -> None:
         """Warns of limits at the end of their metric's range, which any value meets."""
@@ -524,20 +654,31 @@ class _Build:
                 hint = "give a limit that a bad run fails"
                 self._warn(self.spec.problem("idle-gate", message, hint, ("gates", index, key)))
 
-    def _warn_unused(self, nodes: Sequence[Node], instances: Sequence[UnitInstance | InvalidUnit]) -> None:
+    def _warn_unused(
+        self, nodes: Sequence[Node], instances: Sequence[UnitInstance | InvalidUnit]
+    ) -> None:
         """Warns of each unit of the file whose output nobody uses, its copies together."""
         copies: dict[tuple[int, InstancePath], list[tuple[str, Namespace]]] = {}
         for node, instance in zip(nodes, instances, strict=True):
             if node.index not in self.used:
-                copies.setdefault((id(instance.names), instance.path), []).append((node.id, instance.names))
+                copies.setdefault((id(instance.names), instance.path), []).append(
+                    (node.id, instance.names)
+                )
         for (_, path), unused in copies.items():
-            ids = ", ".join(repr(name) for name, _ in unused[:4]) + (", …" if len(unused) > 4 else "")
+            ids = ", ".join(repr(name) for name, _ in unused[:4]) + (
+                ", …" if len(unused) > 4 else ""
+            )
             hint = "name it in a later prompt, or take the unit out"
-            self._warn(unused[0][1].spec.problem("unused", f"nobody uses the output of {ids}", hint, path))
+            self._warn(
+                unused[0][1].spec.problem("unused", f"nobody uses the output of {ids}", hint, path)
+            )
 
 
 def load_plan(
-    document: Document, folder: Path, fence: PathPolicy | None = None, unit_types: UnitTypes | None = None
+    document: Document,
+    folder: Path,
+    fence: PathPolicy | None = None,
+    unit_types: UnitTypes | None = None,
 ) -> Built:
     """The plan of a document. SpecError with every mistake at once: those behind another one are found in a copy in which
     that one is corrected as its hint says. ``fence`` and ``unit_types`` as in `validated`.
@@ -556,7 +697,11 @@ def load_plan(
             document, removed = repaired.document, [*removed, *repaired.removed]
         except SpecError as error:
             _add(problems, error.problems, removed)
-            names = {_parts(problem.path): problem for problem in error.problems if problem.code in _UNKNOWN_NAMES}
+            names = {
+                _parts(problem.path): problem
+                for problem in error.problems
+                if problem.code in _UNKNOWN_NAMES
+            }
             repaired = corrected(document, names)
             if repaired.document.data == document.data:
                 break
@@ -577,7 +722,19 @@ def _parts(path: str) -> tuple[str | int, ...]:
 
 
 _NEEDED_BY_OTHERS = frozenset(
-    ("each", "extract", "fields", "input", "layer", "name", "options", "prompt", "response", "scale", "unit")
+    (
+        "each",
+        "extract",
+        "fields",
+        "input",
+        "layer",
+        "name",
+        "options",
+        "prompt",
+        "response",
+        "scale",
+        "unit",
+    )
 )
 """Keys without which other parts of a unit cannot be judged."""
 
@@ -621,11 +778,17 @@ def _with_shown(columns: Iterable[UsedColumn], nodes: Sequence[Node]) -> tuple[U
         if isinstance(node.work, LLMNode):
             prompt = node.work.prompt
             if isinstance(prompt, PlaceholderPrompt):
-                needed = [slot.written for slot in prompt.slots if "default" not in dict(slot.filters)]
+                needed = [
+                    slot.written for slot in prompt.slots if "default" not in dict(slot.filters)
+                ]
             else:
                 needed = [path for path in prompt.paths if path not in prompt.tested]
             paths = [*needed, *(path for _, option in node.work.options for path in option.paths)]
-            paths += [cast.path for cast in node.casts if cast.path is not None and cast.field in node.work.letters]
+            paths += [
+                cast.path
+                for cast in node.casts
+                if cast.path is not None and cast.field in node.work.letters
+            ]
             shown |= {str(path[1]) for path in paths if len(path) == 2 and path[0] == "source"}
     return tuple(structs.replace(used, is_shown=used.column in shown) for used in columns)
 
@@ -638,7 +801,9 @@ _MOST_ROUNDS = 6
 """Mistakes behind mistakes that are looked for."""
 
 
-def _add(problems: dict[str, Problem], further: Sequence[Problem], removed: Sequence[DocumentPath]) -> None:
+def _add(
+    problems: dict[str, Problem], further: Sequence[Problem], removed: Sequence[DocumentPath]
+) -> None:
     """Add the problems that are no consequence of a value that was taken out of the same unit or evaluation."""
     spoiled = {format_path(path[:2]) for path in removed if path[-1] in _NEEDED_BY_OTHERS}
     for problem in further:

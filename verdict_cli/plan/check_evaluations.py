@@ -14,16 +14,30 @@ from pydantic import ValidationError
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.document.error_messages import explain_error
-from verdict_cli.language.evaluations import Evaluation, Published, evaluation_problems, evaluator_of
+from verdict_cli.language.evaluations import (
+    Evaluation,
+    Published,
+    evaluation_problems,
+    evaluator_of,
+)
 from verdict_cli.language.expressions.expression import compile_expression
-from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, format_expression_path
+from verdict_cli.language.expressions.paths import (
+    ExpressionError,
+    ExpressionPath,
+    format_expression_path,
+)
 from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType
 from verdict_cli.language.gate_rules import Ends, gate_problems
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.scales import Scale
 from verdict_cli.plan.node import LLMNode, Node
-from verdict_cli.plan.scope import EVALUATION_ROOTS, ResultScope, compile_expression_at, panel_expressions
+from verdict_cli.plan.scope import (
+    EVALUATION_ROOTS,
+    ResultScope,
+    compile_expression_at,
+    panel_expressions,
+)
 
 
 def load_published(names: Namespace) -> dict[str, Published]:
@@ -43,7 +57,16 @@ def load_published(names: Namespace) -> dict[str, Published]:
     return tables
 
 
-_EXPRESSIONS = ("prediction", "target", "value", "probability", "consistent", "cluster", "group", "where")
+_EXPRESSIONS = (
+    "prediction",
+    "target",
+    "value",
+    "probability",
+    "consistent",
+    "cluster",
+    "group",
+    "where",
+)
 
 
 def check_evaluations(
@@ -62,14 +85,18 @@ def check_evaluations(
     for name, evaluation in names.spec.file.evaluate.items():
         base: tuple[str | int, ...] = ("evaluate", name)
         try:
-            scope = scopes[name] = rows if evaluation.items is None else rows.of_items(evaluation.items, entries)
+            scope = scopes[name] = (
+                rows if evaluation.items is None else rows.of_items(evaluation.items, entries)
+            )
         except ExpressionError as error:
             names.problem("bad-evaluation", error.message, error.hint, (*base, "items"))
             continue
         for where, message, hint in evaluation_problems(name, evaluation):
             names.problem("bad-evaluation", message, hint, _below(base, where))
         _check_nominal(names, evaluation, base, scope)
-        texts: list[tuple[ExpressionPath, str | None]] = [((key,), getattr(evaluation, key)) for key in _EXPRESSIONS]
+        texts: list[tuple[ExpressionPath, str | None]] = [
+            ((key,), getattr(evaluation, key)) for key in _EXPRESSIONS
+        ]
         texts += [(("by", index), text) for index, text in enumerate(evaluation.by)]
         texts += [(("options", index), text) for index, text in enumerate(evaluation.options or ())]
         texts += _panel(names, evaluation, nodes, (*base, "panel"))
@@ -83,7 +110,14 @@ def check_evaluations(
             ]
             for key, text in gold_texts:
                 if text is not None:
-                    _check(names, text, (*base, *key), scope, use_column, ("source", "human", *scope.entries))
+                    _check(
+                        names,
+                        text,
+                        (*base, *key),
+                        scope,
+                        use_column,
+                        ("source", "human", *scope.entries),
+                    )
         for key, text in texts:
             if text is not None:
                 _check(names, text, (*base, *key), scope, use_column)
@@ -97,7 +131,9 @@ def check_evaluations(
     return rows.used
 
 
-def scale_ends(nodes: Sequence[Node], outputs: Sequence[int], evaluations: Mapping[str, Evaluation]) -> dict[str, Ends]:
+def scale_ends(
+    nodes: Sequence[Node], outputs: Sequence[int], evaluations: Mapping[str, Evaluation]
+) -> dict[str, Ends]:
     """The ends of the scale that each evaluation's value, or its prediction, is on; truths are from 0 to 1."""
     every = {name: _ends(nodes, outputs, evaluation) for name, evaluation in evaluations.items()}
     return {name: ends for name, ends in every.items() if ends is not None}
@@ -124,7 +160,9 @@ def _ends(nodes: Sequence[Node], outputs: Sequence[int], evaluation: Evaluation)
 _NEEDS_ORDER = ("weighted_kappa", "spearman", "kendall")
 
 
-def _check_nominal(names: Namespace, evaluation: Evaluation, base: ExpressionPath, scope: ResultScope) -> None:
+def _check_nominal(
+    names: Namespace, evaluation: Evaluation, base: ExpressionPath, scope: ResultScope
+) -> None:
     """Report statistics of ranks or distances over values of a nominal scale, which have neither, and metrics of the choice
     between A and B where the options have other names."""
     if evaluation.prediction is None:
@@ -140,16 +178,29 @@ def _check_nominal(names: Namespace, evaluation: Evaluation, base: ExpressionPat
     hint = "use accuracy, cohen_kappa or f1, or give the scale `scores:` or `ordered: true`, worst first"
     labels = [value for value in kind.scale.values() if value not in ("A", "B", "tie")]
     measured = [find_metric(name) for name in evaluation.metrics or ()]
-    prefers = any(metric is not None and metric.inputs[0] in ("choice", "choice_length") for metric in measured)
+    prefers = any(
+        metric is not None and metric.inputs[0] in ("choice", "choice_length")
+        for metric in measured
+    )
     if labels and (prefers or evaluation.options is not None):
         message = f"preferences are between A and B, and `{evaluation.prediction}` is {kind.scale.display()}"
         fix = f"write `prediction: \"'A' if {evaluation.prediction} == {labels[0]!r} else 'B'\"`, or leave the unit's `labels` out"
         names.problem("bad-evaluation", message, fix, (*base, "prediction"))
     for index, metric in enumerate(evaluation.metrics or ()):
         if metric.removesuffix("_within") in _NEEDS_ORDER:
-            names.problem("bad-evaluation", f"`{metric}` needs an order; {why}", hint, (*base, "metrics", index))
+            names.problem(
+                "bad-evaluation",
+                f"`{metric}` needs an order; {why}",
+                hint,
+                (*base, "metrics", index),
+            )
     if evaluation.kind in ("ordinal", "numeric"):
-        names.problem("bad-evaluation", f"`kind: {evaluation.kind}` needs an order; {why}", hint, (*base, "kind"))
+        names.problem(
+            "bad-evaluation",
+            f"`kind: {evaluation.kind}` needs an order; {why}",
+            hint,
+            (*base, "kind"),
+        )
 
 
 def _panel(
@@ -216,9 +267,9 @@ def possible_values(nodes: Sequence[Node], outputs: Sequence[int], text: str) ->
         return PossibleValues(None, None)
     domains = {path: _values(kind) for path, kind in kinds.items()}
     scale = _boolean(kinds.get(plain.path)) if plain.path is not None else None
-    if any(path[0] not in ("output", "nodes") or domain is None for path, domain in domains.items()) or (
-        prod(len(domain or ()) for domain in domains.values()) > _MOST_COMBINATIONS
-    ):
+    if any(
+        path[0] not in ("output", "nodes") or domain is None for path, domain in domains.items()
+    ) or (prod(len(domain or ()) for domain in domains.values()) > _MOST_COMBINATIONS):
         return PossibleValues(None, typed.type.numeric())
     results: dict[Any, Any] = {}
     for values_by_path in product(*(domain or () for domain in domains.values())):
@@ -257,7 +308,9 @@ def _row_with(values: dict[ExpressionPath, Any]) -> dict[str, Any]:
     return roots
 
 
-def shown_labels(nodes: Sequence[Node], evaluations: Mapping[str, Evaluation]) -> Iterator[tuple[int, str, str]]:
+def shown_labels(
+    nodes: Sequence[Node], evaluations: Mapping[str, Evaluation]
+) -> Iterator[tuple[int, str, str]]:
     """(place of the node, label as a path, name of the evaluation) for each label that is its target."""
     for name, evaluation in evaluations.items():
         item = next((node for node in nodes if node.id == evaluation.items), None)
@@ -292,7 +345,8 @@ def _labels(target: str | None, *, is_of_entries: bool) -> list[ExpressionPath]:
     return [
         path
         for path in dict.fromkeys(paths)
-        if (path[0] == "source" and len(path) > 1) or (is_of_entries and path[0] not in ("source", *known))
+        if (path[0] == "source" and len(path) > 1)
+        or (is_of_entries and path[0] not in ("source", *known))
     ]
 
 
@@ -300,7 +354,10 @@ def _prompt_paths(node: Node) -> list[ExpressionPath]:
     """The paths that a node's prompt names, and those of its options."""
     if not isinstance(node.work, LLMNode):
         return []
-    return [*node.work.prompt.paths, *(path for _, option in node.work.options for path in option.paths)]
+    return [
+        *node.work.prompt.paths,
+        *(path for _, option in node.work.options for path in option.paths),
+    ]
 
 
 def _is_prefix(first: ExpressionPath, second: ExpressionPath) -> bool:

@@ -11,7 +11,11 @@ from msgspec import structs
 from verdict_cli.errors import DataError, ReplyError, RowError, SpecError, UsageError
 from verdict_cli.language.calibrations import FITTED, CalibrationFile, Fitted, Threshold
 from verdict_cli.language.expressions.expression import Expression, compile_expression
-from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, format_expression_path
+from verdict_cli.language.expressions.paths import (
+    ExpressionError,
+    ExpressionPath,
+    format_expression_path,
+)
 from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor, Extractor
 from verdict_cli.language.fields.field_keys import InputDefault, fits, is_path_key, plain_type
@@ -95,14 +99,19 @@ def compile_escalation(context: CompileContext, scope: NodeScope) -> Escalation 
         if fitted is None:
             return None
         text = fitted.when()
-    when = context.expression(text, _ROOTS if asks else (*_ROOTS, "outputs"), scope, "escalate", "when")
+    when = context.expression(
+        text, _ROOTS if asks else (*_ROOTS, "outputs"), scope, "escalate", "when"
+    )
     stages: list[tuple[Model, ...] | None] = [
-        context.instance.names.policy(target, (*context.instance.path, "escalate", "to")) for target in chain
+        context.instance.names.policy(target, (*context.instance.path, "escalate", "to"))
+        for target in chain
     ]
     model_stages = tuple(models for models in stages if models)
     if when is None or len(model_stages) < len(chain):
         return None
-    return Escalation(when, model_stages, unit.escalate.chain()[-1] == ABSTAIN, unit.escalate.audit_share or 0.0)
+    return Escalation(
+        when, model_stages, unit.escalate.chain()[-1] == ABSTAIN, unit.escalate.audit_share or 0.0
+    )
 
 
 _CODE_KEYS = ("class", "map", "validate", "process", "propagate")
@@ -140,7 +149,9 @@ def compile_node(
     else:
         scope.fixed = {"unit": _known(settings)}
         assert isinstance(unit, MapUnit | Pool)
-        compiled = compile_map(context, unit) if isinstance(unit, MapUnit) else compile_pool(context, unit)
+        compiled = (
+            compile_map(context, unit) if isinstance(unit, MapUnit) else compile_pool(context, unit)
+        )
     if compiled is None:
         return None, None
     compiled = _processed(context, compiled)
@@ -149,7 +160,9 @@ def compile_node(
     # Rules see what the reply gave, before `propagate` replaces it; `escalate.when` sees what is passed on.
     rules = _rules(context, inside)
     propagate, output = _propagated(context, inside, output)
-    escalation = compile_escalation(context, scope.with_fields(response=compiled.response, output=output))
+    escalation = compile_escalation(
+        context, scope.with_fields(response=compiled.response, output=output)
+    )
     if escalation is not None and escalation.stages:
         output = RecordType({**output.fields, ANSWERED_BY: TEXT}, output.unknown)
     # Only now is known whether a prompt or an expression shows the options, and so whether they must come from somewhere.
@@ -196,12 +209,15 @@ def _processed(context: CompileContext, compiled: CompiledUnit) -> CompiledUnit:
     if code is None or not isinstance(compiled.work, LLMNode):
         return compiled
     process = compile_output_function(context, code, context.scope, "process", compiled.output)
-    return CompiledUnit(replace(compiled.work, process=process), compiled.response, process.output_fields)
+    return CompiledUnit(
+        replace(compiled.work, process=process), compiled.response, process.output_fields
+    )
 
 
 def _rules(context: CompileContext, scope: NodeScope) -> tuple[CompiledRule, ...]:
     rules = (
-        context.expression(text, _ROOTS, scope, "validate", at) for at, text in enumerate(context.instance.unit.rules)
+        context.expression(text, _ROOTS, scope, "validate", at)
+        for at, text in enumerate(context.instance.unit.rules)
     )
     code = code_at(context, "validate")
     functions = () if code is None else (compile_python_unit(code, scope),)
@@ -223,10 +239,15 @@ def _propagated(
         for name, text in context.instance.unit.propagation.items()
     }
     passed = OutputFields(
-        tuple((name, expression) for name, expression in expressions.items() if expression is not None)
+        tuple(
+            (name, expression) for name, expression in expressions.items() if expression is not None
+        )
     )
     return passed, RecordType(
-        {name: expression.type if expression else UnknownType() for name, expression in expressions.items()}
+        {
+            name: expression.type if expression else UnknownType()
+            for name, expression in expressions.items()
+        }
     )
 
 
@@ -241,9 +262,13 @@ def _declared_output(context: CompileContext, output: RecordType) -> RecordType:
             continue
         if given is None:
             hint = f"it gives {', '.join(output.fields)}; `propagate` makes new fields"
-            context.problem("unknown-field", f"the unit gives no {name!r}", hint, "output", name, key=True)
+            context.problem(
+                "unknown-field", f"the unit gives no {name!r}", hint, "output", name, key=True
+            )
         elif not fits(given, kind):
-            message = f"{name!r} is to be {kind.type_name()}, but the unit gives {given.type_name()}"
+            message = (
+                f"{name!r} is to be {kind.type_name()}, but the unit gives {given.type_name()}"
+            )
             context.problem("wrong-type", message, "declare the type that is given", "output", name)
         else:
             kept[name] = kind
@@ -269,10 +294,14 @@ def compile_input(context: CompileContext) -> tuple[Cast, ...]:
     """Where each input field comes from; the scope then knows all of them, filled or not."""
     unit = context.instance.unit
     keys = dict(unit.input or {})
-    paths: dict[str, str] = {name: key for name, key in keys.items() if isinstance(key, str) and is_path_key(key)}
+    paths: dict[str, str] = {
+        name: key for name, key in keys.items() if isinstance(key, str) and is_path_key(key)
+    }
     defaults = {name: key.default for name, key in keys.items() if isinstance(key, InputDefault)}
     typed = {
-        name: key.type if isinstance(key, InputDefault) else key for name, key in keys.items() if name not in paths
+        name: key.type if isinstance(key, InputDefault) else key
+        for name, key in keys.items()
+        if name not in paths
     }
     required = unit.required_inputs() if isinstance(unit, LLMUnit) else {}
     if isinstance(unit, ChoiceUnit):
@@ -288,7 +317,9 @@ def compile_input(context: CompileContext) -> tuple[Cast, ...]:
                 default = defaults.get(name, _REQUIRED)
                 if isinstance(types[name], TranscriptType) and default is _REQUIRED:
                     default = []  # a conversation that nobody started
-                cast = _cast(name, types[name], context.scope, default, pinned=context.instance.pinned)
+                cast = _cast(
+                    name, types[name], context.scope, default, pinned=context.instance.pinned
+                )
             casts.append(cast)
         except ExpressionError as error:
             types.setdefault(name, UnknownType())
@@ -304,13 +335,19 @@ def compile_option_inputs(context: CompileContext) -> tuple[Cast, ...]:
     unit, uses = context.instance.unit, context.scope.uses
     if not isinstance(unit, ChoiceUnit):
         return ()
-    wanted = {name: kind for name, kind in unit.required_inputs().items() if name not in (unit.input or {})}
+    wanted = {
+        name: kind
+        for name, kind in unit.required_inputs().items()
+        if name not in (unit.input or {})
+    }
     if not (unit.needs_letter() or uses.whole_input or not uses.inputs.isdisjoint(wanted)):
         return ()
     casts = []
     for name, kind in wanted.items():
         try:
-            casts.append(_cast(name, kind, context.scope, _REQUIRED, pinned=context.instance.pinned))
+            casts.append(
+                _cast(name, kind, context.scope, _REQUIRED, pinned=context.instance.pinned)
+            )
         except ExpressionError as error:
             context.problem("bad-input", error.message, OPTIONS_HINT)
             break
@@ -343,9 +380,13 @@ def _check_option_places(context: CompileContext, work: LLMNode, casts: Sequence
                 "prompt",
             )
             return
-    if not any(path[0] == "input" and (len(path) == 1 or path[1] in work.letters) for path in shown):
+    if not any(
+        path[0] == "input" and (len(path) == 1 or path[1] in work.letters) for path in shown
+    ):
         message = "the prompt shows no option, so every order asks the same"
-        context.problem("option-keeps-place", message, f"write {letters} where the options are shown", "prompt")
+        context.problem(
+            "option-keeps-place", message, f"write {letters} where the options are shown", "prompt"
+        )
 
 
 def _path_cast(name: str, kind: FieldType | None, text: str, scope: NodeScope) -> Cast:
@@ -375,7 +416,9 @@ def _cast(name: str, kind: FieldType, scope: NodeScope, default: Any, *, pinned:
         try:
             default = kind.read(default)
         except ReplyError as error:
-            raise ExpressionError(f"the default of the input field {name!r}: {error.message}", "") from None
+            raise ExpressionError(
+                f"the default of the input field {name!r}: {error.message}", ""
+            ) from None
     upstream = scope.parent_units()
     if not upstream:
         return _column(name, kind, scope, default, pinned=pinned)
@@ -397,9 +440,15 @@ def _cast(name: str, kind: FieldType, scope: NodeScope, default: Any, *, pinned:
         if named[0].output.unknown and default is not _REQUIRED:
             return Cast(name, kind, path, optional=True, default=default)
         return Cast(name, kind, path)
-    given = [(unit, field, given_type) for unit in upstream for field, given_type in scope.seen(unit).fields.items()]
+    given = [
+        (unit, field, given_type)
+        for unit in upstream
+        for field, given_type in scope.seen(unit).fields.items()
+    ]
     same = [(unit, field) for unit, field, given_type in given if given_type == kind]
-    same = same or [(unit, field) for unit, field, given_type in given if plain_type(given_type) == kind]
+    same = same or [
+        (unit, field) for unit, field, given_type in given if plain_type(given_type) == kind
+    ]
     if not same and default is not _REQUIRED:
         return _column(name, kind, scope, default, pinned=pinned)
     return _only(name, kind, same, scope)
@@ -426,16 +475,22 @@ def _column(name: str, kind: FieldType, scope: NodeScope, default: Any, *, pinne
     if default is not _REQUIRED and pinned:
         return Cast(name, kind, None, default=default)
     optional = default is not _REQUIRED
-    column = scope.columns.get(name, UnknownType()) if optional else scope.resolve(("source", name)).type
+    column = (
+        scope.columns.get(name, UnknownType()) if optional else scope.resolve(("source", name)).type
+    )
     if not fits(column, kind):
         raise ExpressionError(
             f"the input field {name!r} is to be {kind.type_name()}, but the column is {column.type_name()}",
             "declare the type that `dataset.schema` gives",
         )
-    return Cast(name, kind, ("source", name), optional=optional, default=default if optional else None)
+    return Cast(
+        name, kind, ("source", name), optional=optional, default=default if optional else None
+    )
 
 
-def compile_llm_unit(context: CompileContext, unit: LLMUnit, scale: Scale | None) -> CompiledUnit | None:
+def compile_llm_unit(
+    context: CompileContext, unit: LLMUnit, scale: Scale | None
+) -> CompiledUnit | None:
     """Prompt, models and extractor of the unit; None, and reported, when its output cannot be known."""
     response = _response(context, unit, scale)
     models = context.instance.models
@@ -505,11 +560,15 @@ def _response(context: CompileContext, unit: LLMUnit, scale: Scale | None) -> Re
     declared = context.fields(unit.response, "response")
     for name in set(declared) & set(unit.own_fields(scale)):
         message = f"the response field {name!r} is the unit's own"
-        context.problem("field-used-twice", message, "choose another name", "response", name, key=True)
+        context.problem(
+            "field-used-twice", message, "choose another name", "response", name, key=True
+        )
     return unit.response_record(scale, declared)
 
 
-def _options(context: CompileContext, unit: LLMUnit, letters: tuple[str, ...]) -> tuple[tuple[str, Expression], ...]:
+def _options(
+    context: CompileContext, unit: LLMUnit, letters: tuple[str, ...]
+) -> tuple[tuple[str, Expression], ...]:
     texts = (unit.options or ()) if isinstance(unit, ChoiceUnit) else ()
     compiled = (
         (letters[index], context.expression(text, PROMPT_ROOTS, context.scope, "options", index))
@@ -518,7 +577,14 @@ def _options(context: CompileContext, unit: LLMUnit, letters: tuple[str, ...]) -
     return tuple((letter, option) for letter, option in compiled if option is not None)
 
 
-_CAPS = {"max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict", "n_predict"}
+_CAPS = {
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "max_new_tokens",
+    "num_predict",
+    "n_predict",
+}
 
 
 def capped(models: tuple[Model, ...], most: int) -> tuple[Model, ...]:
@@ -526,27 +592,43 @@ def capped(models: tuple[Model, ...], most: int) -> tuple[Model, ...]:
     none."""
     return tuple(
         model.model_copy(update={"max_tokens": most})
-        if most and model.max_tokens is None and not is_decision_model(model) and not _CAPS & model.params.keys()
+        if most
+        and model.max_tokens is None
+        and not is_decision_model(model)
+        and not _CAPS & model.params.keys()
         else model
         for model in models
     )
 
 
-def _follow_up(context: CompileContext, reading: BoundExtractor, models: tuple[Model, ...]) -> tuple[Model, ...]:
+def _follow_up(
+    context: CompileContext, reading: BoundExtractor, models: tuple[Model, ...]
+) -> tuple[Model, ...]:
     if reading.then is None:
         return ()
     if reading.then.model is None:
         return models
-    return context.instance.names.policy(reading.then.model, (*context.instance.path, "extract", "model")) or ()
+    return (
+        context.instance.names.policy(
+            reading.then.model, (*context.instance.path, "extract", "model")
+        )
+        or ()
+    )
 
 
 def _reading(context: CompileContext, unit: LLMUnit, response: RecordType) -> BoundExtractor | None:
     key: Any = unit.extract_key
-    if "extract_key" not in unit.model_fields_set and any(map(is_decision_model, (context.instance.models or ())[:1])):
+    if "extract_key" not in unit.model_fields_set and any(
+        map(is_decision_model, (context.instance.models or ())[:1])
+    ):
         key = "decision"
     if key is None:
         key = "structured" if set(response.fields) == {"criteria"} else "verdict"
-    if key == "raw" and list(response.fields.values()) != [TEXT] and "extract_key" not in unit.model_fields_set:
+    if (
+        key == "raw"
+        and list(response.fields.values()) != [TEXT]
+        and "extract_key" not in unit.model_fields_set
+    ):
         key = "structured"
     chosen = _fitted(context, resolve_extractor(key))
     if chosen is None or not response.fields:
@@ -565,7 +647,9 @@ def _reading(context: CompileContext, unit: LLMUnit, response: RecordType) -> Bo
     issue = chosen.validation_error(response)
     if issue:
         where, message, hint = issue
-        context.problem("bad-extractor", message, hint, "extract", *(part for part in where.split(".") if part))
+        context.problem(
+            "bad-extractor", message, hint, "extract", *(part for part in where.split(".") if part)
+        )
         return None
     bound = chosen.bind(response)
     return structs.replace(bound, thoughts=unit.raw_thoughts) if chosen.type == "raw" else bound
@@ -587,7 +671,9 @@ def _prompt(context: CompileContext, unit: LLMUnit) -> CompiledPrompt | None:
         return None
     text, jinja = read
     if not text.strip():
-        context.problem("empty-prompt", "the prompt is empty", "write what the model is asked", "prompt")
+        context.problem(
+            "empty-prompt", "the prompt is empty", "write what the model is asked", "prompt"
+        )
         return None
     framed = unit.frame(text)
     if jinja and framed != text:
@@ -609,12 +695,16 @@ def _prompt(context: CompileContext, unit: LLMUnit) -> CompiledPrompt | None:
 
     resolve, delimit = context.scope.resolve, context.instance.delimited
     if jinja:
-        from verdict_cli.language.prompts.jinja import compile_jinja  # here, because few prompts need it
+        from verdict_cli.language.prompts.jinja import (
+            compile_jinja,  # here, because few prompts need it
+        )
 
         roots = (*PROMPT_ROOTS, *context.scope.entries)
         compiled: CompiledPrompt | None = compile_jinja(framed, roots, resolve, tell, delimit)
     else:
-        compiled = compile_prompt(framed, resolve, tell, warn, delimit, tuple(context.scope.entries))
+        compiled = compile_prompt(
+            framed, resolve, tell, warn, delimit, tuple(context.scope.entries)
+        )
     if compiled is not None:
         context.scope.note_tested(compiled.tested)
     return None if errors else compiled
@@ -651,7 +741,12 @@ def compile_examples(
     columns = key.columns or named_columns(prompt)
     if not columns:
         hint = "list them: `columns: [question, answer]`"
-        context.problem("no-columns", "the prompt names no column whose examples could be shown", hint, "examples")
+        context.problem(
+            "no-columns",
+            "the prompt names no column whose examples could be shown",
+            hint,
+            "examples",
+        )
         return None
     rows = _rows(context, key)
     expressions = _expressions(context, key)
@@ -682,14 +777,21 @@ def compile_examples(
 
 def named_columns(prompt: CompiledPrompt) -> tuple[str, ...]:
     """The columns of the row that a prompt names."""
-    return tuple(dict.fromkeys(str(path[1]) for path in prompt.paths if path[0] == "source" and len(path) > 1))
+    return tuple(
+        dict.fromkeys(
+            str(path[1]) for path in prompt.paths if path[0] == "source" and len(path) > 1
+        )
+    )
 
 
 def _rows(context: CompileContext, key: Examples) -> list[Mapping[str, Any]] | None:
     """The labelled rows; None, and reported, where they cannot be read."""
     if (key.file is None) == (key.rows is None):
         context.problem(
-            "bad-examples", "`examples` needs either `file` or `rows`", "name the labelled rows", "examples"
+            "bad-examples",
+            "`examples` needs either `file` or `rows`",
+            "name the labelled rows",
+            "examples",
         )
         return None
     if key.rows is not None:
@@ -701,7 +803,9 @@ def _rows(context: CompileContext, key: Examples) -> list[Mapping[str, Any]] | N
     file = names.inside(key.file, (*context.instance.path, "examples", "file"))
     if file is None:
         return None
-    from verdict_cli.storage.datasets.dataset import Dataset  # here, because few pipelines have examples
+    from verdict_cli.storage.datasets.dataset import (
+        Dataset,  # here, because few pipelines have examples
+    )
     from verdict_cli.storage.datasets.files import find_files
     from verdict_cli.storage.datasets.read import stream_rows
 
@@ -709,14 +813,18 @@ def _rows(context: CompileContext, key: Examples) -> list[Mapping[str, Any]] | N
         rows = [row.source for row in stream_rows(Dataset(find_files(str(file))))]
     except (DataError, UsageError, SpecError) as error:
         message = f"the examples cannot be read: {error}".splitlines()[0]
-        context.problem("bad-examples", message, "give a dataset of labelled rows", "examples", "file")
+        context.problem(
+            "bad-examples", message, "give a dataset of labelled rows", "examples", "file"
+        )
         return None
     names.examples[key.file, "rows"] = rows
     return rows
 
 
 def _expressions(context: CompileContext, key: Examples) -> dict[str, Expression] | None:
-    texts = {name: getattr(key, name) for name in ("target", "prediction", "explanation", "cluster")}
+    texts = {
+        name: getattr(key, name) for name in ("target", "prediction", "explanation", "cluster")
+    }
     if texts["target"] is None:
         targets = {
             evaluation.target
@@ -726,11 +834,15 @@ def _expressions(context: CompileContext, key: Examples) -> dict[str, Expression
         texts["target"] = targets.pop() if len(targets) == 1 else None
     if texts["target"] is None:
         hint = "such as `target: source.label`"
-        context.problem("no-target", "nothing says which answer of an example is right", hint, "examples")
+        context.problem(
+            "no-target", "nothing says which answer of an example is right", hint, "examples"
+        )
         return None
     if key.choose == "errors" and texts["prediction"] is None:
         hint = "such as `prediction: source.judged`"
-        context.problem("no-prediction", "`choose: errors` needs the answers of a judge", hint, "examples")
+        context.problem(
+            "no-prediction", "`choose: errors` needs the answers of a judge", hint, "examples"
+        )
         return None
     compiled: dict[str, Expression] = {}
     for name, text in texts.items():
@@ -774,12 +886,16 @@ def _example(
     if lacks is not None:
         known = ", ".join(row)
         message = f"example {number} has no column {lacks!r}"
-        context.problem("no-column", message, f"it has {known}; name others with `columns`", "examples")
+        context.problem(
+            "no-column", message, f"it has {known}; name others with `columns`", "examples"
+        )
         return None
     try:
         values = {name: expression({"source": row}) for name, expression in expressions.items()}
     except RowError as error:
-        context.problem("bad-examples", f"example {number}: {error.message}", error.hint, "examples")
+        context.problem(
+            "bad-examples", f"example {number}: {error.message}", error.hint, "examples"
+        )
         return None
     if values["target"] is None:
         return []
@@ -787,7 +903,9 @@ def _example(
         answer = response.fields[field].read(values["target"])
     except ReplyError as error:
         hint = "a label must be a value of the unit's scale; convert it in `target`"
-        context.problem("bad-examples", f"example {number}: the label {error.message}", hint, "examples")
+        context.problem(
+            "bad-examples", f"example {number}: the label {error.message}", hint, "examples"
+        )
         return None
     reasons = values.get("explanation")
     example = LabelledExample(

@@ -64,13 +64,19 @@ class CompileContext:
     warn: Callable[[str, str, InstancePath], None]
     calibrations: list[tuple[InstancePath, Fitted]] = field(default_factory=list)
 
-    def problem(self, code: str, message: str, hint: str, *path: str | int, key: bool = False) -> None:
+    def problem(
+        self, code: str, message: str, hint: str, *path: str | int, key: bool = False
+    ) -> None:
         """Reports a problem at a key of the unit."""
         self.instance.names.problem(code, message, hint, (*self.instance.path, *path), key=key)
 
-    def expression(self, text: str, roots: Sequence[str], scope: NodeScope, *path: str | int) -> Expression | None:
+    def expression(
+        self, text: str, roots: Sequence[str], scope: NodeScope, *path: str | int
+    ) -> Expression | None:
         """The compiled expression; None, and reported, when it can never be evaluated."""
-        return scope.expression(text, roots, lambda message, hint: self.problem("bad-expression", message, hint, *path))
+        return scope.expression(
+            text, roots, lambda message, hint: self.problem("bad-expression", message, hint, *path)
+        )
 
     def fitted(self, key: Any, kind: type[Compiled], *path: str | int) -> Compiled | None:
         """The calibration at a key of the unit; None, and reported, where none can be used."""
@@ -83,7 +89,9 @@ class CompileContext:
             self.calibrations.append((path, calibration))
         return calibration
 
-    def _read_calibration(self, key: CalibrationFile, kind: type[Compiled], path: InstancePath) -> Compiled | None:
+    def _read_calibration(
+        self, key: CalibrationFile, kind: type[Compiled], path: InstancePath
+    ) -> Compiled | None:
         names = self.instance.names
         document = names.used_document(key.file, (*path, "file"))
         if document is None:
@@ -93,11 +101,12 @@ class CompileContext:
         except ValidationError as error:
             wanted, named_kind = kind.model_fields["kind"].annotation, document.data.get("kind")
             if isinstance(named_kind, str) and named_kind not in get_args(wanted):
-                message = (
-                    f"{key.file!r} is a calibration of the kind {named_kind!r}, here it must be {get_args(wanted)[0]!r}"
-                )
+                message = f"{key.file!r} is a calibration of the kind {named_kind!r}, here it must be {get_args(wanted)[0]!r}"
                 names.problem(
-                    "wrong-calibration", message, "`verdict calibrate --fit` says which kind", (*path, "file")
+                    "wrong-calibration",
+                    message,
+                    "`verdict calibrate --fit` says which kind",
+                    (*path, "file"),
                 )
                 return None
             for problem in explain_error(error, kind, document).values():
@@ -131,11 +140,19 @@ class CompileContext:
         names, path = self.instance.names, (*self.instance.path, key)
         for name, spelled in (declared or {}).items():
             try:
-                types[name] = _from_unit(names.sound(field_type(spelled, names.scale_named), (*path, name)))
+                types[name] = _from_unit(
+                    names.sound(field_type(spelled, names.scale_named), (*path, name))
+                )
             except (UnknownNameError, TypeTextError) as error:
                 types[name] = UnknownType()
                 hint = error.hint or TYPES_HINT
-                self.problem("unknown-type", error.message.replace("scale", "type or scale", 1), hint, key, name)
+                self.problem(
+                    "unknown-type",
+                    error.message.replace("scale", "type or scale", 1),
+                    hint,
+                    key,
+                    name,
+                )
         return types
 
 
@@ -144,13 +161,17 @@ def fields_are_known(context: CompileContext, parents: Sequence[Upstream]) -> bo
     unit = next((parent for parent in parents if parent.output.unknown), None)
     if unit is not None:
         message = f"the fields of {unit.id} are not known: {unit.output.unknown}"
-        context.problem("nothing-to-pool", message, f"name the field to pool: `field:`, or {SAY_FIELDS}")
+        context.problem(
+            "nothing-to-pool", message, f"name the field to pool: `field:`, or {SAY_FIELDS}"
+        )
     return unit is None
 
 
 def _from_unit(kind: FieldType) -> FieldType:
     """The type of what a unit makes: an image in it is an address, not a file of this machine."""
-    return map_parts(kind, lambda part, _: ImageType(files=False) if isinstance(part, ImageType) else part)
+    return map_parts(
+        kind, lambda part, _: ImageType(files=False) if isinstance(part, ImageType) else part
+    )
 
 
 _PLAIN: dict[str, Any] = {"str": "1", "int": 1, "float": 0.5, "bool": True}
@@ -206,7 +227,12 @@ class PythonCall(Struct, frozen=True):
         """What the function gives. RowError when it raises; ReplyError when it refuses a response."""
         scope = self.scope.at_row(values["previous"])
         given = {
-            name: _ResolvedRoot(name, values, scope, self.words[name] if scope is self.scope else _words(name, scope))
+            name: _ResolvedRoot(
+                name,
+                values,
+                scope,
+                self.words[name] if scope is self.scope else _words(name, scope),
+            )
             if name in RESOLVED_ROOTS
             else values[name]
             for name in self.code.parameters
@@ -231,7 +257,9 @@ class OutputCall(PythonCall, frozen=True):
         except ReplyError as error:
             raise RowError(f"{self.code.name}: {error.message}", hint=error.hint) from None
         if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
-            raise RowError(f"{self.code.name} gave {given!r:.80}, expected a Schema or a mapping of fields")
+            raise RowError(
+                f"{self.code.name} gave {given!r:.80}, expected a Schema or a mapping of fields"
+            )
         try:
             return self.output_fields.read(given)
         except ReplyError as error:
@@ -241,7 +269,9 @@ class OutputCall(PythonCall, frozen=True):
 class _ResolvedRoot(Mapping[str, Any]):
     """`previous` or `input` as a mapping: each word is resolved as in an expression."""
 
-    def __init__(self, root: str, values: Mapping[str, Any], scope: NodeScope, words: tuple[str, ...]) -> None:
+    def __init__(
+        self, root: str, values: Mapping[str, Any], scope: NodeScope, words: tuple[str, ...]
+    ) -> None:
         self.root, self.values_, self.scope, self.words = root, values, scope, words
 
     def __getitem__(self, word: str) -> Any:
@@ -271,7 +301,10 @@ def compile_python_unit(code: Function, scope: NodeScope) -> PythonCall:
     """The function in its scope, which remembers what the function may use."""
     inputs, needs = set(scope.uses.inputs), set(scope.uses.needs)
     words = {root: _words(root, scope) for root in RESOLVED_ROOTS if root in code.parameters}
-    scope.uses.inputs, scope.uses.needs = inputs, needs  # that a function could read a field is no reason to need it
+    scope.uses.inputs, scope.uses.needs = (
+        inputs,
+        needs,
+    )  # that a function could read a field is no reason to need it
     for root in ("source", "outputs"):
         if root in code.parameters:
             scope.resolve((root,))
@@ -279,7 +312,11 @@ def compile_python_unit(code: Function, scope: NodeScope) -> PythonCall:
 
 
 def compile_output_function(
-    context: CompileContext, code: Function, scope: NodeScope, key: str, otherwise: RecordType | None = None
+    context: CompileContext,
+    code: Function,
+    scope: NodeScope,
+    key: str,
+    otherwise: RecordType | None = None,
 ) -> OutputCall:
     """The function with the fields that it gives: the declared ones, else ``otherwise``, else those that a trial shows."""
     call = compile_python_unit(code, scope)
@@ -287,7 +324,9 @@ def compile_output_function(
     return OutputCall(call.code, call.scope, call.words, output_fields)
 
 
-def _fields_of_trial(context: CompileContext, call: PythonCall, scope: NodeScope, key: str) -> RecordType:
+def _fields_of_trial(
+    context: CompileContext, call: PythonCall, scope: NodeScope, key: str
+) -> RecordType:
     """The fields that the function gives for sample values; unknown, with a warning, when it raises on them."""
     fixed = {root: sample_value(record) for root, record in scope.fixed.items()}
     values = {
@@ -311,13 +350,17 @@ def _fields_of_trial(context: CompileContext, call: PythonCall, scope: NodeScope
         if _asks_for_no_field(error.__cause__):
             context.problem("unknown-field", error.message, "name a field that is given", key)
             return RecordType({}, reason)
-        context.warn(f"its fields are not known: {reason}", SAY_FIELDS, (*context.instance.path, key))
+        context.warn(
+            f"its fields are not known: {reason}", SAY_FIELDS, (*context.instance.path, key)
+        )
         return RecordType({}, reason)
 
 
 def _asks_for_no_field(fault: BaseException | None) -> bool:
     """Whether a function named a field that a value with known fields does not have."""
-    return isinstance(fault, AttributeError) and isinstance(getattr(fault.obj, "_fields", None), _Declared)
+    return isinstance(fault, AttributeError) and isinstance(
+        getattr(fault.obj, "_fields", None), _Declared
+    )
 
 
 def _words(root: str, scope: NodeScope) -> tuple[str, ...]:

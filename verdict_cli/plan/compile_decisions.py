@@ -25,7 +25,10 @@ def all_models(context: CompileContext, unit: LLMUnit) -> list[Model]:
     targets = unit.escalate.chain() if unit.escalate is not None else ()
     for target in targets:
         if target != ABSTAIN:
-            models += context.instance.names.policy(target, (*context.instance.path, "escalate", "to")) or ()
+            models += (
+                context.instance.names.policy(target, (*context.instance.path, "escalate", "to"))
+                or ()
+            )
     return models
 
 
@@ -49,11 +52,18 @@ def compile_state_prompt(
     written, is_jinja = text or ("", False)
     if is_jinja and not MARKER.search(written):
         hint = "begin it with a line `@system` and the question; the rest is the state"
-        context.problem("bad-prompt", "a `jinja` prompt does not say what the question is", hint, "prompt")
+        context.problem(
+            "bad-prompt", "a `jinja` prompt does not say what the question is", hint, "prompt"
+        )
     if isinstance(unit, ChoiceUnit) and not is_jinja and "@system" not in written:
         framed = unit.frame_fields(written)
         prompt = compile_prompt(
-            framed, resolve, _ignore, _ignore, context.instance.delimited, tuple(context.scope.entries)
+            framed,
+            resolve,
+            _ignore,
+            _ignore,
+            context.instance.delimited,
+            tuple(context.scope.entries),
         )
 
     def is_inline(path: ExpressionPath) -> bool:
@@ -67,8 +77,12 @@ def compile_state_prompt(
     split = StatePrompt.of(prompt, is_inline, _labels(unit))
     if split.names is not None and not split.names:
         message = "the prompt shows nothing to judge"
-        context.problem("bad-prompt", message, "name what is judged, such as {source.answer}", "prompt")
-    elif split.names is None and not is_jinja and entries and _is_only_in_state(prompt, entries[-1]):
+        context.problem(
+            "bad-prompt", message, "name what is judged, such as {source.answer}", "prompt"
+        )
+    elif (
+        split.names is None and not is_jinja and entries and _is_only_in_state(prompt, entries[-1])
+    ):
         context.warn(
             f"{{{entries[-1]}}} is in the state, so that every entry needs a request of its own",
             "name it in the `@system` part",
@@ -85,19 +99,28 @@ def _labels(unit: LLMUnit) -> dict[ExpressionPath, str]:
     """The names of a pair's options, by their placeholders."""
     if not isinstance(unit, PairwiseJudgeUnit) or unit.labels is None:
         return {}
-    return {("input", letter): label for letter, label in zip(unit.letters(), unit.labels, strict=True)}
+    return {
+        ("input", letter): label for letter, label in zip(unit.letters(), unit.labels, strict=True)
+    }
 
 
 def _is_only_in_state(prompt: CompiledPrompt, entry: str) -> bool:
     sections = getattr(prompt, "sections", ())
     roles = {
-        role for role, parts in sections for part in parts if not isinstance(part, str) and part.written[0] == entry
+        role
+        for role, parts in sections
+        for part in parts
+        if not isinstance(part, str) and part.written[0] == entry
     }
     return bool(roles) and "system" not in roles
 
 
 def check_decisions(
-    context: CompileContext, unit: LLMUnit, response: RecordType, scale: Scale | None, models: Sequence[Model]
+    context: CompileContext,
+    unit: LLMUnit,
+    response: RecordType,
+    scale: Scale | None,
+    models: Sequence[Model],
 ) -> bool:
     """Report what the unit needs and the decision models do not have. Whether there is nothing."""
     fits = True
@@ -123,7 +146,9 @@ def warn_of_alias(context: CompileContext, models: Sequence[Model]) -> None:
     if context.calibrations and alias is not None:
         message = f"the calibration holds for the version that answered, and {alias} moves"
         context.warn(
-            message, "name the version that was calibrated, such as typesafe/jev-1.13.0", context.instance.path
+            message,
+            "name the version that was calibrated, such as typesafe/jev-1.13.0",
+            context.instance.path,
         )
 
 
@@ -149,24 +174,44 @@ def _problems(
         yield "streams nothing", "leave `stream` out", ("stream",)
     if unit.explanation:
         hint = "leave it out, or let another unit explain"
-        yield f"writes no text: unit `{unit.node_name}` asks for an `explanation`", hint, ("explanation",)
+        yield (
+            f"writes no text: unit `{unit.node_name}` asks for an `explanation`",
+            hint,
+            ("explanation",),
+        )
         return
     kinds = list(response.fields.values())
     if len(kinds) != 1 or not isinstance(kinds[0], ScaleType) or scale is None:
         fields = ", ".join(response.fields)
         hint = "use one unit for each scale, and another model for texts and lists"
-        yield f"answers one question on a scale: unit `{unit.node_name}` asks for {fields}", hint, ()
+        yield (
+            f"answers one question on a scale: unit `{unit.node_name}` asks for {fields}",
+            hint,
+            (),
+        )
         return
     entry = family(model)
     yield from _scale_problems(scale, DecisionLimits() if entry is None else entry.limits)
 
 
-def _scale_problems(scale: Scale, limits: DecisionLimits) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _scale_problems(
+    scale: Scale, limits: DecisionLimits
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     form = question_form(scale)
     count = len(form.options)
     most = limits.levels if form.kind == "score" else limits.options
     if form.kind != "predicate" and not max(2, limits.fewest_options) <= count <= most:
-        yield f"takes 2 to {most} options, and the scale has {count}", "use a scale of fewer values", ("scale",)
-    strange = next((option.token for option in form.options if option.token[:1] in ("▁", "Ġ")), None)
+        yield (
+            f"takes 2 to {most} options, and the scale has {count}",
+            "use a scale of fewer values",
+            ("scale",),
+        )
+    strange = next(
+        (option.token for option in form.options if option.token[:1] in ("▁", "Ġ")), None
+    )
     if strange is not None:
-        yield f"cannot be read on a scale with the value {strange!r}", "give the value another name", ("scale",)
+        yield (
+            f"cannot be read on a scale with the value {strange!r}",
+            "give the value another name",
+            ("scale",),
+        )

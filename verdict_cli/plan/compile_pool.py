@@ -51,12 +51,19 @@ def compile_map(context: CompileContext, unit: MapUnit) -> CompiledUnit:
         name: context.expression(text, _MAP_ROOTS, context.scope, "map", name)
         for name, text in unit.expressions.items()
     }
-    compiled = tuple((name, expression) for name, expression in expressions.items() if expression is not None)
+    compiled = tuple(
+        (name, expression) for name, expression in expressions.items() if expression is not None
+    )
     output = RecordType(
-        {name: expression.type if expression is not None else UnknownType() for name, expression in expressions.items()}
+        {
+            name: expression.type if expression is not None else UnknownType()
+            for name, expression in expressions.items()
+        }
     )
     return CompiledUnit(
-        MapNode(unit, OutputFields(compiled)) if len(compiled) == len(expressions) else None, output, output
+        MapNode(unit, OutputFields(compiled)) if len(compiled) == len(expressions) else None,
+        output,
+        output,
     )
 
 
@@ -78,7 +85,9 @@ def compile_pool(context: CompileContext, unit: Pool) -> CompiledUnit | None:
         weights = fitted.weights
     if weights is not None and any(context.scope.depth(parent) for parent in parents):
         message = "how many units a pool behind `each` gets depends on the row, and it has a fixed number of weights"
-        context.problem("bad-weights", message, "leave `weights` out, or multiply in a MapUnit", "weights")
+        context.problem(
+            "bad-weights", message, "leave `weights` out, or multiply in a MapUnit", "weights"
+        )
         return None
     if weights is not None and len(weights) != len(parents):
         message = f"{len(weights)} weights for {len(parents)} units"
@@ -90,13 +99,20 @@ def compile_pool(context: CompileContext, unit: Pool) -> CompiledUnit | None:
         return None
     for extra_field in set(unit.extra_field_names()) & set(names):
         message = f"the units before it give a field {extra_field!r}, which it gives itself"
-        context.problem("field-used-twice", message, "name the field to pool: `field:`", extra_field)
+        context.problem(
+            "field-used-twice", message, "name the field to pool: `field:`", extra_field
+        )
         return None
-    types_by_field = {name: [parent.output.kind_of(name) or UnknownType() for parent in parents] for name in names}
+    types_by_field = {
+        name: [parent.output.kind_of(name) or UnknownType() for parent in parents] for name in names
+    }
     for name, kinds in types_by_field.items() if unit.numbers else ():
         _warn_of_mixed_scales(context, name, parents, kinds)
     pooled = RecordType({name: _type(unit, types) for name, types in types_by_field.items()})
-    fields = tuple((name, tuple(_number(unit, kind) for kind in types)) for name, types in types_by_field.items())
+    fields = tuple(
+        (name, tuple(_number(unit, kind) for kind in types))
+        for name, types in types_by_field.items()
+    )
     return CompiledUnit(PoolNode(unit, fields, weights), pooled, unit.output_fields(pooled))
 
 
@@ -108,16 +124,18 @@ def _warn_of_mixed_scales(
     for parent, kind in zip(parents, map(without_null, kinds), strict=True):
         if isinstance(kind, ScaleType) and (bounds := kind.scale.bounds()) is not None:
             reverse = getattr(kind.scale, "end_is_worst", False)
-            text = (
-                f"{parent.id}.{name} is on {bounds[0]:g} to {bounds[1]:g}{' (the end is the worst)' if reverse else ''}"
-            )
+            text = f"{parent.id}.{name} is on {bounds[0]:g} to {bounds[1]:g}{' (the end is the worst)' if reverse else ''}"
             scales.setdefault((bounds, reverse), text)
     if len(scales) > 1:
         hint = "`propagate: {score: (output.score - 1) / 4}` on a unit brings its grades to 0 to 1"
-        context.warn(f"the pool mixes scales: {', '.join(scales.values())}", hint, context.instance.path)
+        context.warn(
+            f"the pool mixes scales: {', '.join(scales.values())}", hint, context.instance.path
+        )
 
 
-def _fields(context: CompileContext, unit: Pool, parents: Sequence[Upstream]) -> tuple[str, ...] | None:
+def _fields(
+    context: CompileContext, unit: Pool, parents: Sequence[Upstream]
+) -> tuple[str, ...] | None:
     """The names of the pooled fields; None, and reported, when a parent lacks one."""
     named = unit.field_names()
     if named is None:
@@ -137,12 +155,24 @@ def _fields(context: CompileContext, unit: Pool, parents: Sequence[Upstream]) ->
     return named
 
 
-def _all_poolable(context: CompileContext, unit: Pool, parents: Sequence[Upstream]) -> tuple[str, ...] | None:
+def _all_poolable(
+    context: CompileContext, unit: Pool, parents: Sequence[Upstream]
+) -> tuple[str, ...] | None:
     if not fields_are_known(context, parents):
         return None
-    common = [name for name in parents[0].output.fields if all(name in parent.output.fields for parent in parents)]
-    names = tuple(name for name in common if all(_poolable(unit, parent.output.fields[name]) for parent in parents))
-    names = tuple(name for name in names if not isinstance(parents[0].output.fields[name], MassType))
+    common = [
+        name
+        for name in parents[0].output.fields
+        if all(name in parent.output.fields for parent in parents)
+    ]
+    names = tuple(
+        name
+        for name in common
+        if all(_poolable(unit, parent.output.fields[name]) for parent in parents)
+    )
+    names = tuple(
+        name for name in names if not isinstance(parents[0].output.fields[name], MassType)
+    )
     if not names:
         message = f"no field of {', '.join(parent.id for parent in parents[:4])} can be pooled"
         hint = _WAYS_OUT if common else "the units that are pooled need a field in common"
@@ -157,14 +187,22 @@ def _poolable(unit: Pool, kind: FieldType) -> bool:
     if unit.numbers:
         return kind.numeric() is not False
     kind = without_null(kind)
-    return isinstance(kind, ScaleType | UnknownType) or (isinstance(kind, PlainType) and kind != TEXT)
+    return isinstance(kind, ScaleType | UnknownType) or (
+        isinstance(kind, PlainType) and kind != TEXT
+    )
 
 
 def _type(unit: Pool, kinds: Sequence[FieldType]) -> FieldType:
     """The type of the values that are pooled: numbers where scores stand for a scale's words."""
     if any(_scored(unit, kind) for kind in kinds):
         return NUMBER
-    return kinds[0] if all(kind == kinds[0] for kind in kinds) else NUMBER if unit.numbers else UnknownType()
+    return (
+        kinds[0]
+        if all(kind == kinds[0] for kind in kinds)
+        else NUMBER
+        if unit.numbers
+        else UnknownType()
+    )
 
 
 def _number(unit: Pool, kind: FieldType) -> Callable[[Any], Any]:
@@ -206,7 +244,10 @@ class RubricPooling(Struct, frozen=True):
     number: Callable[[Any], Any]
 
     def __call__(
-        self, outputs: Sequence[Mapping[str, Any] | None], names: Sequence[Mapping[str, Any]], source: Mapping[str, Any]
+        self,
+        outputs: Sequence[Mapping[str, Any] | None],
+        names: Sequence[Mapping[str, Any]],
+        source: Mapping[str, Any],
     ) -> dict[str, Any]:
         """The pool's output from each criterion's output, None where there is none, and the names beside it."""
         judged = sum(output is not None for output in outputs)
@@ -221,31 +262,39 @@ class RubricPooling(Struct, frozen=True):
                 continue
             if value is None and self.unit.on_missing == "fail":
                 hint = "`on_missing: zero` counts it as not met, `on_missing: ignore` leaves it out"
-                raise RowError(f"criterion {number} has no {self.field!r}", hint=hint, kind="missing-value")
+                raise RowError(
+                    f"criterion {number} has no {self.field!r}", hint=hint, kind="missing-value"
+                )
             points.append(self._worth({**entry, "source": source}, number))
             met.append(0.0 if value is None else self._share(value, number))
         return self.unit.grade(points, met)
 
     def _worth(self, values: Mapping[str, Any], number: int) -> float:
         worth = self.points(values)
-        if isinstance(worth, bool) or not isinstance(worth, int | float) or not math.isfinite(worth):
+        if (
+            isinstance(worth, bool)
+            or not isinstance(worth, int | float)
+            or not math.isfinite(worth)
+        ):
             raise RowError(
-                f"`{self.points.text}` of criterion {number} is {worth!r:.80}, not a number", kind="no-number"
+                f"`{self.points.text}` of criterion {number} is {worth!r:.80}, not a number",
+                kind="no-number",
             )
         return float(worth)
 
     def _share(self, value: Any, number: int) -> float:
         share = self.number(value)
         if not isinstance(share, int | float) or not 0 <= share <= 1:
-            message = (
-                f"{self.field!r} of criterion {number} is {value!r:.80}, neither a boolean nor a number from 0 to 1"
-            )
+            message = f"{self.field!r} of criterion {number} is {value!r:.80}, neither a boolean nor a number from 0 to 1"
             raise RowError(message, hint=_SHARE_HINT, kind="no-number")
         return float(share)
 
 
 def compile_rubric_pool(
-    context: CompileContext, unit: RubricPoolUnit, parents: Sequence[Upstream], number: Callable[[FieldType], Any]
+    context: CompileContext,
+    unit: RubricPoolUnit,
+    parents: Sequence[Upstream],
+    number: Callable[[FieldType], Any],
 ) -> CompiledUnit | None:
     """The pool with its field and its points. `number` gives the function from a type's value to its number."""
     name = _met_field(context, unit, parents)
@@ -256,12 +305,16 @@ def compile_rubric_pool(
         return None
     if points.type.numeric() is False:
         message = f"`{unit.points}` is of type {points.type.type_name()}"
-        context.problem("no-number", message, "points are numbers, such as `criterion.points`", "points")
+        context.problem(
+            "no-number", message, "points are numbers, such as `criterion.points`", "points"
+        )
         return None
     kinds = [parent.output.kind_of(name) or UnknownType() for parent in parents]
     other = next((kind for kind in kinds if number(kind) != number(kinds[0])), None)
     if other is not None:
-        message = f"{name!r} is of type {kinds[0].type_name()} here and of type {other.type_name()} there"
+        message = (
+            f"{name!r} is of type {kinds[0].type_name()} here and of type {other.type_name()} there"
+        )
         context.problem("bad-field", message, "give all criteria one scale", "field")
         return None
     pooled = RecordType({name: kinds[0]})
@@ -269,7 +322,9 @@ def compile_rubric_pool(
     return CompiledUnit(PoolNode(unit, (), None, rubric), pooled, unit.output_fields(pooled))
 
 
-def _met_field(context: CompileContext, unit: RubricPoolUnit, parents: Sequence[Upstream]) -> str | None:
+def _met_field(
+    context: CompileContext, unit: RubricPoolUnit, parents: Sequence[Upstream]
+) -> str | None:
     """The field that says whether a criterion is met; None, and reported, where none or several could."""
     given = parents[0].output.fields
     if unit.field is not None:
@@ -277,7 +332,9 @@ def _met_field(context: CompileContext, unit: RubricPoolUnit, parents: Sequence[
             kind = parent.output.kind_of(unit.field)
             if kind is None:
                 hint = f"it gives {', '.join(parent.output.fields)}"
-                context.problem("unknown-field", f"{parent.id} gives no {unit.field!r}", hint, "field")
+                context.problem(
+                    "unknown-field", f"{parent.id} gives no {unit.field!r}", hint, "field"
+                )
                 return None
             if not (_is_share(kind) or _may_be_share(kind)):
                 message = f"{parent.id}.{unit.field} is of type {kind.type_name()}, not a boolean or from 0 to 1"
@@ -288,7 +345,9 @@ def _met_field(context: CompileContext, unit: RubricPoolUnit, parents: Sequence[
         return None
     common = [name for name in given if all(name in parent.output.fields for parent in parents)]
     for fits in (_is_share, _may_be_share):
-        names = [name for name in common if all(fits(parent.output.fields[name]) for parent in parents)]
+        names = [
+            name for name in common if all(fits(parent.output.fields[name]) for parent in parents)
+        ]
         if len(names) == 1:
             return names[0]
         if names:

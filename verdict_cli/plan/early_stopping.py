@@ -71,7 +71,10 @@ class _CannotStopError(ValueError):
 
 
 def compile_early_stopping(
-    layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]], warn: Callable[[Problem], None]
+    layer: Stopping,
+    nodes: Sequence[Node | None],
+    uses: Sequence[frozenset[int]],
+    warn: Callable[[Problem], None],
 ) -> EarlyStop | None:
     """How a layer stops early; None, and reported, where it cannot, or where one of its units is invalid.
 
@@ -91,12 +94,16 @@ def compile_early_stopping(
         return None
 
 
-def _stops(layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]]) -> EarlyStop | None:
+def _stops(
+    layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]]
+) -> EarlyStop | None:
     leaves: list[int] = []
     for item in layer.linked_items:
         given = outputs(item)
         if len(given) != 1:
-            raise _CannotStopError(f"an item gives on {len(given)} units, `until` needs one", "pool them first")
+            raise _CannotStopError(
+                f"an item gives on {len(given)} units, `until` needs one", "pool them first"
+            )
         leaves += given
     if any(nodes[index] is None for item in layer.items for index in item):
         return None
@@ -112,7 +119,9 @@ def _stops(layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozens
             "pool the entries inside the item",
         )
     if pool.parents != tuple(leaves):
-        raise _CannotStopError(f"{pool.id} pools more than this layer", "let it pool this layer alone")
+        raise _CannotStopError(
+            f"{pool.id} pools more than this layer", "let it pool this layer alone"
+        )
     inside = {index for item in layer.items for index in item}
     for index, used in enumerate(uses):
         if index != pool.index and index not in inside and used & inside:
@@ -124,7 +133,9 @@ def _stops(layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozens
             )
     if layer.until.audit_share is not None and pool.groups:
         hint = "leave `audit_share` out, or move the layer out of `each`"
-        raise _CannotStopError("`audit_share` draws rows, and this layer runs for every entry", hint, "audit_share")
+        raise _CannotStopError(
+            "`audit_share` draws rows, and this layer runs for every entry", hint, "audit_share"
+        )
     rule = _rule(layer, pool, [_node(nodes, leaf) for leaf in leaves])
     until = layer.until
     kinds = {_kind(item, nodes) for item in layer.items}
@@ -147,7 +158,11 @@ def _kind(item: Sequence[int], nodes: Sequence[Node | None]) -> tuple[object, ..
     asked: list[object] = []
     for index in item:
         node = _node(nodes, index)
-        models = tuple(model.name for model in node.work.models) if isinstance(node.work, LLMNode) else ()
+        models = (
+            tuple(model.name for model in node.work.models)
+            if isinstance(node.work, LLMNode)
+            else ()
+        )
         asked.append((node.name, models))
     return tuple(asked)
 
@@ -158,7 +173,9 @@ def _in_turns(early: EarlyStop, nodes: Sequence[Node | None]) -> EarlyStop:
     for number, item in enumerate(early.items):
         kinds.setdefault(_kind(item, nodes), []).append(number)
     # One of each kind in turn, so that a few early votes are not all of one model.
-    order = [number for turn in zip_longest(*kinds.values()) for number in turn if number is not None]
+    order = [
+        number for turn in zip_longest(*kinds.values()) for number in turn if number is not None
+    ]
     leaves = tuple(early.leaves[number] for number in order)
     return replace(early, items=tuple(early.items[number] for number in order), leaves=leaves)
 
@@ -167,17 +184,23 @@ def _rule(layer: Stopping, pool: Node, leaves: Sequence[Node]) -> Vote | Mean:
     assert isinstance(pool.work, PoolNode)
     unit, until = pool.work.unit, layer.until
     if pool.work.weights is not None:
-        raise _CannotStopError(f"{pool.id} weighs its units, `until` counts them alike", "leave `weights` out")
+        raise _CannotStopError(
+            f"{pool.id} weighs its units, `until` counts them alike", "leave `weights` out"
+        )
     if isinstance(unit, ModePoolUnit) and unit.ties not in (None, "first"):
         raise _CannotStopError(
             f"{pool.id} has `ties: {unit.ties}`, and a layer that stops early does not count all votes",
             "remove `ties`, or `until`",
         )
-    types_by_field = {name: [leaf.output.fields[name] for leaf in leaves] for name, _ in pool.work.fields}
+    types_by_field = {
+        name: [leaf.output.fields[name] for leaf in leaves] for name, _ in pool.work.fields
+    }
     if isinstance(unit, ModePoolUnit):
         for key in ("threshold", "within"):
             if getattr(until, key) is not None:
-                raise _CannotStopError(f"`{key}` is for a mean, {pool.id} takes a vote", f"leave `{key}` out", key)
+                raise _CannotStopError(
+                    f"`{key}` is for a mean, {pool.id} takes a vote", f"leave `{key}` out", key
+                )
         return Vote(tuple((name, _count(types)) for name, types in types_by_field.items()))
     if not isinstance(unit, MeanPoolUnit):
         raise _CannotStopError(f"no rule says when a {unit.type_name} is decided", _POOLS)
@@ -186,13 +209,18 @@ def _rule(layer: Stopping, pool: Node, leaves: Sequence[Node]) -> Vote | Mean:
         raise _CannotStopError("a mean needs either `threshold` or `within`", hint)
     if len(types_by_field) != 1:
         raise _CannotStopError(
-            f"{pool.id} pools {', '.join(types_by_field)}, `until` needs one field", "name it: `field:`"
+            f"{pool.id} pools {', '.join(types_by_field)}, `until` needs one field",
+            "name it: `field:`",
         )
     ((name, types),) = types_by_field.items()
     ends = [_ends(kind) for kind in types]
     if None in ends:
-        message = f"{name!r} has no ends, so nothing says how far a unit not asked could move the mean"
-        raise _CannotStopError(message, "give the judge a scale with ends, such as `{min: 0, max: 1}`")
+        message = (
+            f"{name!r} has no ends, so nothing says how far a unit not asked could move the mean"
+        )
+        raise _CannotStopError(
+            message, "give the judge a scale with ends, such as `{min: 0, max: 1}`"
+        )
     known = [end for end in ends if end is not None]
     low, high = min(low for low, _ in known), max(high for _, high in known)
     return Mean(name, low, high, until.threshold, until.within)

@@ -16,7 +16,14 @@ from verdict_cli.language.expressions.entry_lists import ENTRY_LISTS
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.namespace import Namespace
-from verdict_cli.language.pipeline_file import MOST_UNTIL_UNITS, Block, CustomStep, Layer, Until, UseStep
+from verdict_cli.language.pipeline_file import (
+    MOST_UNTIL_UNITS,
+    Block,
+    CustomStep,
+    Layer,
+    Until,
+    UseStep,
+)
 from verdict_cli.language.units.base import ENTRY, LLMUnit, RowKeys, UnitBase, snake
 from verdict_cli.model import Model
 from verdict_cli.plan.link import LinkedBlock, LinkedItem, LinkedLayer, Single
@@ -33,7 +40,11 @@ class StepFlow(Struct, frozen=True):
 
     def inside(self, number: int, *, is_each: bool) -> StepFlow:
         """The same with one more `each`, or condition, around it."""
-        return StepFlow((*self.groups, number)) if is_each else StepFlow(self.groups, (*self.checked, number))
+        return (
+            StepFlow((*self.groups, number))
+            if is_each
+            else StepFlow(self.groups, (*self.checked, number))
+        )
 
 
 EVERY_ROW = StepFlow()
@@ -78,7 +89,9 @@ def _names_entry(unit: RowKeys) -> bool:
     return any(path[0] in (unit.entry_name or ENTRY, "index") for path in paths)
 
 
-def begin_row_steps(unit: RowKeys, names: Namespace, path: InstancePath, around: StepFlow, first: int) -> list[RowStep]:
+def begin_row_steps(
+    unit: RowKeys, names: Namespace, path: InstancePath, around: StepFlow, first: int
+) -> list[RowStep]:
     """The step's `each` and its `when`, the outer one first: a `when` that names the entry is checked for each one."""
     each_step = [RowStep(True, unit, names, path, around, first)] if unit.each is not None else []
     when = [RowStep(False, unit, names, path, around, first)] if unit.condition is not None else []
@@ -90,7 +103,9 @@ def check_keys_of_each(unit: RowKeys, names: Namespace, path: InstancePath) -> N
     for key, value in (("as", unit.entry_name), ("max", unit.most), ("per_call", unit.per_call)):
         if value is not None:
             message = f"`{key}` is a key of `each`, which this step does not have"
-            names.problem("no-each", message, "such as `each: source.claims`", (*path, key), key=True)
+            names.problem(
+                "no-each", message, "such as `each: source.claims`", (*path, key), key=True
+            )
 
 
 def check_row_steps(
@@ -108,7 +123,11 @@ def check_row_steps(
     outer = [group.keys.entry_name or ENTRY for group in groups]
     name = unit.entry_name or ENTRY
     if name in ENTRY_RESERVED or name in outer:
-        taken = "is the name of an entry around this one" if name in outer else "has a meaning of its own"
+        taken = (
+            "is the name of an entry around this one"
+            if name in outer
+            else "has a meaning of its own"
+        )
         at = (*path, "as" if unit.entry_name is not None else "each")
         names.problem("bad-each", f"`{name}` {taken}", "choose another name: `as: claim`", at)
 
@@ -177,9 +196,13 @@ class Expander:
         self.groups: list[RowStep] = []
         self.conditions: list[RowStep] = []
 
-    def steps(self, steps: tuple[Any, ...], around: _InheritedSettings, path: InstancePath) -> LinkedBlock:
+    def steps(
+        self, steps: tuple[Any, ...], around: _InheritedSettings, path: InstancePath
+    ) -> LinkedBlock:
         """The steps of a pipeline or block, one after another."""
-        return LinkedBlock(tuple(self._step(step, around, (*path, index)) for index, step in enumerate(steps)))
+        return LinkedBlock(
+            tuple(self._step(step, around, (*path, index)) for index, step in enumerate(steps))
+        )
 
     def _step(self, step: Any, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
         """The step, within its conditions and its `each`."""
@@ -191,7 +214,13 @@ class Expander:
             check_keys_of_each(unit, names, path)
             return self._plain_step(unit, around, path)
         begun = begin_row_steps(unit, names, path, around.flow, len(self.instances))
-        check_row_steps(unit, names, path, pinned=around.pinned, groups=[self.groups[at] for at in around.flow.groups])
+        check_row_steps(
+            unit,
+            names,
+            path,
+            pinned=around.pinned,
+            groups=[self.groups[at] for at in around.flow.groups],
+        )
         flow = around.flow
         for row_step in begun:
             row_step.around = flow
@@ -210,7 +239,9 @@ class Expander:
         if isinstance(step, Layer):
             return self._layer(step, around, path)
         if isinstance(step, Block):
-            inside = replace(self._cascade(step.model, around, path), pinned=around.pinned or step.pinned)
+            inside = replace(
+                self._cascade(step.model, around, path), pinned=around.pinned or step.pinned
+            )
             return self.steps(step.block, inside, (*path, "block"))
         if isinstance(step, UseStep):
             return self._use(step, around, path)
@@ -230,7 +261,13 @@ class Expander:
     def _add(self, instance: UnitInstance | InvalidUnit) -> Single:
         if len(self.instances) >= MOST_UNITS_IN_PLAN:
             message = f"the pipeline has more than {MOST_UNITS_IN_PLAN:,} units"
-            raise SpecError([instance.names.spec.problem("too-many-units", message, "lower `repeat`", instance.path)])
+            raise SpecError(
+                [
+                    instance.names.spec.problem(
+                        "too-many-units", message, "lower `repeat`", instance.path
+                    )
+                ]
+            )
         self.instances.append(instance)
         return Single(len(self.instances) - 1)
 
@@ -267,7 +304,9 @@ class Expander:
             first = first if first < len(items) and step.models is None else 1
             self.stopping.append(Stopping(until, names, (*path, "until"), ranges, items, first))
         chained = step.inner == "chain"
-        roots = self._chosen_items(step.roots, items, names, (*path, "roots")) or (items[:1] if chained else items)
+        roots = self._chosen_items(step.roots, items, names, (*path, "roots")) or (
+            items[:1] if chained else items
+        )
         leaves = self._chosen_items(step.leaves, items, names, (*path, "leaves")) or items
         if step.outer == "last":
             leaves = leaves[-1:]
@@ -278,7 +317,11 @@ class Expander:
         assert step.until is not None
         issue = until_issue(step, step.until)
         if not issue and around.early:
-            issue = ("", "the layer is inside another one that stops early", "leave one `until` out")
+            issue = (
+                "",
+                "the layer is inside another one that stops early",
+                "leave one `until` out",
+            )
         if not issue and around.pinned:
             issue = ("", "a pinned layer runs once for all rows", "leave `until` or `pin` out")
         if not issue:
@@ -288,7 +331,11 @@ class Expander:
         return None
 
     def _chosen_items(
-        self, indices: tuple[int, ...] | None, items: tuple[LinkedItem, ...], names: Namespace, path: InstancePath
+        self,
+        indices: tuple[int, ...] | None,
+        items: tuple[LinkedItem, ...],
+        names: Namespace,
+        path: InstancePath,
     ) -> tuple[LinkedItem, ...]:
         chosen: list[int] = []
         for position, index in enumerate(indices or ()):
@@ -301,7 +348,10 @@ class Expander:
                 )
             elif index % len(items) in chosen:
                 names.problem(
-                    "no-such-item", f"the item {index} is named twice", "name each item once", (*path, position)
+                    "no-such-item",
+                    f"the item {index} is named twice",
+                    "name each item once",
+                    (*path, position),
                 )
             else:
                 chosen.append(index % len(items))
@@ -322,10 +372,20 @@ class Expander:
             )
             return self._add(InvalidUnit("", around.names, path, around.flow))
         delimited = around.delimited or names.spec.file.delimit
-        return self.steps(steps, replace(around, names=names, using=(*around.using, mark), delimited=delimited), where)
+        return self.steps(
+            steps,
+            replace(around, names=names, using=(*around.using, mark), delimited=delimited),
+            where,
+        )
 
-    def _cascade(self, model: Any, around: _InheritedSettings, path: InstancePath) -> _InheritedSettings:
-        return around if model is None else replace(around, models=around.names.policy(model, (*path, "model")))
+    def _cascade(
+        self, model: Any, around: _InheritedSettings, path: InstancePath
+    ) -> _InheritedSettings:
+        return (
+            around
+            if model is None
+            else replace(around, models=around.names.policy(model, (*path, "model")))
+        )
 
 
 def _copies(step: Layer) -> int:
@@ -351,7 +411,11 @@ def until_issue(step: Layer, until: Until) -> tuple[str, str, str] | None:
     if items < 2:
         return ("", "`until` needs at least two units to choose from", "such as `repeat: 9`")
     if items > MOST_UNTIL_UNITS:
-        return ("", f"the layer has {items} units, `until` takes at most {MOST_UNTIL_UNITS}", "lower `repeat`")
+        return (
+            "",
+            f"the layer has {items} units, `until` takes at most {MOST_UNTIL_UNITS}",
+            "lower `repeat`",
+        )
     if until.max is not None and until.max != items:
         return (
             "max",
@@ -370,8 +434,12 @@ def expand_steps(names: Namespace) -> tuple[Expander, LinkedBlock]:
     models = () if file.model is None else names.policy(file.model, ("model",))
     expander = Expander()
     try:
-        block = expander.steps(file.pipeline, _InheritedSettings(names, models, delimited=file.delimit), ("pipeline",))
+        block = expander.steps(
+            file.pipeline, _InheritedSettings(names, models, delimited=file.delimit), ("pipeline",)
+        )
     except RecursionError:
-        problem = names.spec.problem("too-deep", "the steps are nested too deeply", "flatten them", ("pipeline",))
+        problem = names.spec.problem(
+            "too-deep", "the steps are nested too deeply", "flatten them", ("pipeline",)
+        )
         raise SpecError([problem]) from None
     return expander, block

@@ -23,12 +23,18 @@ from verdict_cli.plan.node import Escalation, LLMNode, Node
 _Mode = Literal["json", "python"]
 
 
-def counted_fields(value: ConfigModel, digest: Digest = "run", mode: _Mode = "json") -> dict[str, Any]:
+def counted_fields(
+    value: ConfigModel, digest: Digest = "run", mode: _Mode = "json"
+) -> dict[str, Any]:
     """The fields of a part of a file that count in a digest: all but those that their class marks as `Uncounted`, and
     what was fitted, whose content counts beside the unit."""
     kind: Any = type(value)
     marks = {name: mark for name, mark in uncounted_fields(kind).items() if digest in mark.digests}
-    left_out = {name for name in kind.model_fields if isinstance(getattr(value, name), CalibrationFile | Fitted)}
+    left_out = {
+        name
+        for name in kind.model_fields
+        if isinstance(getattr(value, name), CalibrationFile | Fitted)
+    }
     for name, mark in marks.items():
         # A field that came later is left out at its default, so that runs made without it resume.
         default = kind.model_fields[name].get_default(call_default_factory=True, validated_data={})
@@ -68,33 +74,60 @@ def fingerprints(
         units.append([node.id, node.parents, node.pinned, models, keys_by_unit[key], code])
         extra: list[Any] = []
         if node.calibrations:
-            extra.append([[at, counted_fields(calibration)] for at, calibration in node.calibrations])
+            extra.append(
+                [[at, counted_fields(calibration)] for at, calibration in node.calibrations]
+            )
         if isinstance(node.work, LLMNode) and node.work.examples is not None:
             extra.append(["examples", node.work.examples.content()])
         if node.escalation is not None:
             extra.append(_escalation(instance, node.escalation))
         if node.groups:
             extra.append(
-                ["each", [[groups[index].text, groups[index].name, groups[index].per_call] for index in node.groups]]
+                [
+                    "each",
+                    [
+                        [groups[index].text, groups[index].name, groups[index].per_call]
+                        for index in node.groups
+                    ],
+                ]
             )
         units[-1] += extra
         parent_digests = [node_digests[parent] for parent in node.parents]
-        node_parts = [node.id, parent_digests, node.pinned, models, unit_digests[key], code, row_digest, *extra]
+        node_parts = [
+            node.id,
+            parent_digests,
+            node.pinned,
+            models,
+            unit_digests[key],
+            code,
+            row_digest,
+            *extra,
+        ]
         node_parts += [_early_key(item) for item in early if item.pool == node.index]
         node_digests.append(digest_json(node_parts, 8))
-    whole = {**counted_fields(file), "dataset": counted_fields(file.dataset), "units": units, "outputs": outputs}
+    whole = {
+        **counted_fields(file),
+        "dataset": counted_fields(file.dataset),
+        "units": units,
+        "outputs": outputs,
+    }
     if early:
         whole["early"] = [_early_key(item) for item in early]
     if groups:
         whole["each"] = [[group.text, group.most, group.nodes, group.checked] for group in groups]
     if conditions:
-        whole["when"] = [[condition.holds.text for condition in conditions], [node.checked for node in nodes]]
+        whole["when"] = [
+            [condition.holds.text for condition in conditions],
+            [node.checked for node in nodes],
+        ]
     return digest_json(whole, 16), tuple(node_digests)
 
 
 def digest_json(value: Any, size: int) -> str:
     """The digest of so many bytes of a value that JSON can write, in hex."""
-    return hashlib.blake2b(json.dumps(canonical(value), sort_keys=True).encode(), digest_size=size).hexdigest()
+    return hashlib.blake2b(
+        json.dumps(canonical(value), sort_keys=True).encode(), digest_size=size
+    ).hexdigest()
 
 
 def unit_keys(instance: UnitInstance, digest: Digest = "run") -> dict[str, Any]:
@@ -115,16 +148,24 @@ def unit_keys(instance: UnitInstance, digest: Digest = "run") -> dict[str, Any]:
 def _input_keys(declared: Mapping[str, Any], names: Namespace) -> Any:
     """The types of input fields, and, where there are any, their paths and defaults."""
     paths = {name: key for name, key in declared.items() if is_path_key(key)}
-    defaults = {name: key.default for name, key in declared.items() if isinstance(key, InputDefault)}
+    defaults = {
+        name: key.default for name, key in declared.items() if isinstance(key, InputDefault)
+    }
     types = {
-        name: key.type if isinstance(key, InputDefault) else key for name, key in declared.items() if name not in paths
+        name: key.type if isinstance(key, InputDefault) else key
+        for name, key in declared.items()
+        if name not in paths
     }
     known = repr(record(types, names.scale_named))
     return [known, paths, defaults] if paths or defaults else known
 
 
 def _llm_keys(unit: LLMUnit, names: Namespace, path: tuple[str | int, ...]) -> dict[str, Any]:
-    scale = names.scale_named(unit.scale) if isinstance(unit.scale, str) else unit.scale or unit.default_scale()
+    scale = (
+        names.scale_named(unit.scale)
+        if isinstance(unit.scale, str)
+        else unit.scale or unit.default_scale()
+    )
     text, jinja = (
         (unit.default_prompt(), False)
         if unit.prompt_key is None
@@ -184,8 +225,16 @@ def judge_digest(instances: Sequence[UnitInstance], nodes: Sequence[Node]) -> tu
 def _digests(instance: UnitInstance, node: Node, upstream: Sequence[Any]) -> dict[str, str]:
     keys = unit_keys(instance, "judge")
     passed_on = counted_fields(instance.unit)
-    fitted = [[key, counted_fields(calibration)] for key, calibration in node.calibrations if key[0] != "escalate"]
-    output = [[passed_on.get("propagate"), passed_on.get("validate")], fitted, [code.text for code in node.code]]
+    fitted = [
+        [key, counted_fields(calibration)]
+        for key, calibration in node.calibrations
+        if key[0] != "escalate"
+    ]
+    output = [
+        [passed_on.get("propagate"), passed_on.get("validate")],
+        fitted,
+        [code.text for code in node.code],
+    ]
     if not isinstance(node.work, LLMNode):
         return {"unit": _digest(keys), "before": _digest(upstream), "output": _digest(output)}
     scale, extract = keys.pop("scale", None), keys.pop("extract", None)
@@ -220,4 +269,8 @@ def check_calibrations(instances: Sequence[UnitInstance], nodes: Sequence[Node])
 
 def changed_parts(fingerprint: Mapping[str, str], marks: Mapping[str, str]) -> list[str]:
     """Descriptions of the judge's parts that changed since the calibration was fitted."""
-    return [DESCRIPTIONS.get(name, f"its {name}") for name, digest in fingerprint.items() if marks.get(name) != digest]
+    return [
+        DESCRIPTIONS.get(name, f"its {name}")
+        for name, digest in fingerprint.items()
+        if marks.get(name) != digest
+    ]

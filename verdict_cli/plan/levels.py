@@ -36,7 +36,9 @@ class Condition(Struct, frozen=True):
         """Whether it holds. RowError where its value is not a boolean."""
         holds = self.holds(values)
         if not isinstance(holds, bool):
-            raise RowError(f"`when: {self.holds.text}` gives {holds!r:.80}, not true or false", hint="compare")
+            raise RowError(
+                f"`when: {self.holds.text}` gives {holds!r:.80}, not true or false", hint="compare"
+            )
         return holds
 
 
@@ -92,7 +94,9 @@ class EachGroup(Struct, frozen=True):
                 if follow(path, {self.name: entry}) is None:
                     raise RowError(f"{'.'.join(map(str, path))} is null; a prompt needs a value")
         except (RowError, ReplyError) as error:
-            raise RowError(f"`each: {self.text}`, entry {number}: {error.message}", kind="input") from None
+            raise RowError(
+                f"`each: {self.text}`, entry {number}: {error.message}", kind="input"
+            ) from None
         return entry
 
 
@@ -148,7 +152,9 @@ def plan_level(plan: Plan, around: tuple[int, ...], *, pinned: bool) -> Level:
         tuple(tuple(waiting_units) for waiting_units in children),
         tuple(node.index in groups or bool(node.stages) for node in plan.nodes),
         groups,
-        tuple(early for early in plan.early if plan.nodes[early.pool].groups == around and not pinned),
+        tuple(
+            early for early in plan.early if plan.nodes[early.pool].groups == around and not pinned
+        ),
     )
 
 
@@ -170,7 +176,9 @@ def spread(parents: Sequence[tuple[int, tuple[int, ...]]]) -> Spread:
             inside[groups[0]] = [(parent, groups[1:])]
             parts.append(groups[:1])
     return tuple(
-        part if isinstance(part, int) else (tuple(parent for parent, _ in inside[part[0]]), spread(inside[part[0]]))
+        part
+        if isinstance(part, int)
+        else (tuple(parent for parent, _ in inside[part[0]]), spread(inside[part[0]]))
         for part in parts
     )
 
@@ -191,7 +199,9 @@ class Given(NamedTuple):
     output: Any
 
 
-def spread_outputs(parts: Spread, outputs: Callable[[int], Any], within: tuple[int, ...] = ()) -> list[Given]:
+def spread_outputs(
+    parts: Spread, outputs: Callable[[int], Any], within: tuple[int, ...] = ()
+) -> list[Given]:
     """The outputs in order."""
     given: list[Given] = []
     for part in parts:
@@ -204,11 +214,17 @@ def spread_outputs(parts: Spread, outputs: Callable[[int], Any], within: tuple[i
             at_all = [(unit, entries) for unit, entries in lists.items() if entries is not None]
             count = max((len(entries) for _, entries in at_all), default=0)
             given += [
-                Given(unit, (*within, entry), entries[entry]) for entry in range(count) for unit, entries in at_all
+                Given(unit, (*within, entry), entries[entry])
+                for entry in range(count)
+                for unit, entries in at_all
             ]
             continue
-        for entry in range(max((len(entries) for entries in lists.values() if entries is not None), default=0)):
-            at = {unit: None if entries is None else entries[entry] for unit, entries in lists.items()}
+        for entry in range(
+            max((len(entries) for entries in lists.values() if entries is not None), default=0)
+        ):
+            at = {
+                unit: None if entries is None else entries[entry] for unit, entries in lists.items()
+            }
             given += spread_outputs(inside, at.__getitem__, (*within, entry))
     return given
 
@@ -225,12 +241,18 @@ def field_lists(outputs: Any, name: str, depth: int) -> Any:
     """One field of the outputs of a unit inside so many `each` steps, in lists as long as theirs."""
     if outputs is None:
         return None
-    return [field_lists(output, name, depth - 1) for output in outputs] if depth else outputs.get(name)
+    return (
+        [field_lists(output, name, depth - 1) for output in outputs] if depth else outputs.get(name)
+    )
 
 
 def present(outputs: Any, depth: int) -> Any:
     """The lists without the entries that have no output."""
-    return [present(output, depth - 1) for output in outputs if output is not None] if depth else outputs
+    return (
+        [present(output, depth - 1) for output in outputs if output is not None]
+        if depth
+        else outputs
+    )
 
 
 def in_lists(node: Node, outputs: Any) -> dict[str, Any] | None:
@@ -248,13 +270,25 @@ def from_lists(columns: Mapping[str, Any], depth: int) -> Any:
         return columns
     count = max(len(values) for values in columns.values() if values is not None)
     return [
-        from_lists({name: None if values is None else values[number] for name, values in columns.items()}, depth - 1)
+        from_lists(
+            {name: None if values is None else values[number] for name, values in columns.items()},
+            depth - 1,
+        )
         for number in range(count)
     ]
 
 
 def when_text(plan: Plan, node: Node) -> str | None:
     """The conditions under which a unit runs, joined; None where it always does."""
-    numbers = [*node.checked, *(number for group in node.groups for number in plan.groups[group].checked)]
+    numbers = [
+        *node.checked,
+        *(number for group in node.groups for number in plan.groups[group].checked),
+    ]
     texts = [plan.conditions[number].holds.text for number in sorted(set(numbers))]
-    return " and ".join(f"({text})" for text in texts) if len(texts) > 1 else texts[0] if texts else None
+    return (
+        " and ".join(f"({text})" for text in texts)
+        if len(texts) > 1
+        else texts[0]
+        if texts
+        else None
+    )

@@ -98,7 +98,9 @@ def _paired(before: LinkedLayer, after: LinkedLayer) -> Iterator[Edge]:
             before.at,
         )
     for index, root in enumerate(after.roots):
-        for leaf in before.leaves[index : index + 1] if outer == "broadcast" else before.leaves[: index + 1]:
+        for leaf in (
+            before.leaves[index : index + 1] if outer == "broadcast" else before.leaves[: index + 1]
+        ):
             yield from link(leaf, root)
 
 

@@ -99,7 +99,9 @@ class Citations(Struct, frozen=True):
         if unknown:
             owner = "conversation" if what == "turns" else "list"
             has = f"{what} {numbers[0]} to {numbers[-1]}" if numbers else f"no {what}"
-            raise ReplyError(f"the explanation cites [{unknown[0]}], but the {owner} has {has}", kind="invalid")
+            raise ReplyError(
+                f"the explanation cites [{unknown[0]}], but the {owner} has {has}", kind="invalid"
+            )
 
     def _numbers(self, value: Any) -> tuple[str, Sequence[int]]:
         """What can be cited, and its numbers: those of the turns, or from 1 to the list's length."""
@@ -154,7 +156,9 @@ class LLMNode:
     @cached_property
     def fixed_question(self) -> QuestionForm | None:
         """The form of the question to decision models that all rows share; None if it depends on the row."""
-        return None if self.judged is None or self.judged.is_shuffled() else question_form(self.judged)
+        return (
+            None if self.judged is None or self.judged.is_shuffled() else question_form(self.judged)
+        )
 
     @cached_property
     def fixed_suffix(self) -> str | None:
@@ -170,7 +174,11 @@ class LLMNode:
         if self.reading.json_schema is not None:
             sentence = scale.json_sentence(field, draw)
         else:
-            sentence = scale.shuffled_sentence(field, draw) if scale.is_shuffled() else scale.sentence(field)
+            sentence = (
+                scale.shuffled_sentence(field, draw)
+                if scale.is_shuffled()
+                else scale.sentence(field)
+            )
         told = f"{sentence} {self.reading.instruction}".rstrip()
         described = scale.described()
         return f"{described}\n{told}" if described else told
@@ -195,7 +203,10 @@ class PoolNode(Struct, frozen=True):
 def pooled_field(output: Mapping[str, Any], name: str) -> Any:
     """A field to pool. RowError where it is missing: only a row shows the fields of some Python functions."""
     if name not in output:
-        raise RowError(f"there is no {name!r} to pool, only {', '.join(output) or 'nothing'}", kind="missing-value")
+        raise RowError(
+            f"there is no {name!r} to pool, only {', '.join(output) or 'nothing'}",
+            kind="missing-value",
+        )
     return output[name]
 
 
@@ -361,7 +372,9 @@ class Plan:
     @property
     def calibrated(self) -> str:
         """When the oldest calibration that the pipeline uses was fitted; "" where it uses none."""
-        return min((fitted.made for node in self.nodes for _, fitted in node.calibrations), default="")
+        return min(
+            (fitted.made for node in self.nodes for _, fitted in node.calibrations), default=""
+        )
 
     @cached_property
     def level(self) -> Level:
@@ -376,12 +389,19 @@ class Plan:
     @cached_property
     def inner_levels(self) -> tuple[Level, ...]:
         """Where every entry of each `each` begins."""
-        return tuple(plan_level(self, (*group.around, index), pinned=False) for index, group in enumerate(self.groups))
+        return tuple(
+            plan_level(self, (*group.around, index), pinned=False)
+            for index, group in enumerate(self.groups)
+        )
 
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:
         """Pairs of ids, sorted."""
-        return tuple(sorted((self.nodes[parent].id, node.id) for node in self.nodes for parent in node.parents))
+        return tuple(
+            sorted(
+                (self.nodes[parent].id, node.id) for node in self.nodes for parent in node.parents
+            )
+        )
 
     @property
     def output_node(self) -> Node | None:

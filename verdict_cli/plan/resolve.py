@@ -104,7 +104,11 @@ def _with_files(step: dict[str, Any], names: Namespace) -> dict[str, Any]:
 def _inline(data: dict[str, Any], keys: Sequence[str], names: Namespace) -> None:
     for key in keys:
         named = data.get(key)
-        if isinstance(named, dict) and isinstance(named.get("file"), str) and named["file"] in names.calibrations:
+        if (
+            isinstance(named, dict)
+            and isinstance(named.get("file"), str)
+            and named["file"] in names.calibrations
+        ):
             data[key] = names.calibrations[named["file"]]
 
 
@@ -126,7 +130,9 @@ def _merged(step: dict[str, Any], names: Namespace) -> dict[str, Any]:
     if step["unit"] in TYPES:
         return step
     merged = names.merged_type(step["unit"])
-    declared = {key: names.spec.document.data["units"][owner][key] for key, owner in merged.set_by.items()}
+    declared = {
+        key: names.spec.document.data["units"][owner][key] for key, owner in merged.set_by.items()
+    }
     return {"name": snake(step["unit"]), **merged.keys, **declared, **step, "unit": merged.base}
 
 
@@ -184,5 +190,7 @@ def _input(key: Any, names: Namespace) -> Any:
 def _type(key: Any, names: Namespace) -> Any:
     if isinstance(key, str):
         return key if key in PLAIN else _scale(key, names)
-    scale = key.get("type") in ("boolean", "discrete", "continuous") or isinstance(key.get("enum"), list)
+    scale = key.get("type") in ("boolean", "discrete", "continuous") or isinstance(
+        key.get("enum"), list
+    )
     return key if scale else {name: _type(inner, names) for name, inner in key.items()}

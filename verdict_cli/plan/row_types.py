@@ -34,7 +34,10 @@ from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError, PathPol
 
 
 def row_converter(
-    types: RecordType, folder: Path = Path(), fence: PathPolicy | None = None, optional: frozenset[str] = frozenset()
+    types: RecordType,
+    folder: Path = Path(),
+    fence: PathPolicy | None = None,
+    optional: frozenset[str] = frozenset(),
 ) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
     """A function that returns the row with the declared columns converted to their types.
 
@@ -58,7 +61,9 @@ def row_converter(
             except OutsideError as error:
                 reasons.append(f"the column {name!r}: {error}; {ALLOW_OUTSIDE}")
             except (ReplyError, ValueError) as error:
-                reasons.append(f"the column {name!r}: {error.message if isinstance(error, ReplyError) else error}")
+                reasons.append(
+                    f"the column {name!r}: {error.message if isinstance(error, ReplyError) else error}"
+                )
         if reasons:
             raise ValueError("; ".join(reasons))
         return converted
@@ -80,7 +85,9 @@ def _converted(value: Any, kind: FieldType, folder: Path, fence: PathPolicy) -> 
             if isinstance(without_null(inner), ImageType | RecordType | ListType)
         }
         return dict(value) | {
-            name: _converted(value[name], inner, folder, fence) for name, inner in nested.items() if name in value
+            name: _converted(value[name], inner, folder, fence)
+            for name, inner in nested.items()
+            if name in value
         }
     if not isinstance(value, str):
         return value
@@ -90,7 +97,9 @@ def _converted(value: Any, kind: FieldType, folder: Path, fence: PathPolicy) -> 
         try:
             return int(value) if kind == INTEGER else float(value)
         except ValueError:
-            raise ValueError(f"{value!r:.80} is not {'an integer' if kind == INTEGER else 'a number'}") from None
+            raise ValueError(
+                f"{value!r:.80} is not {'an integer' if kind == INTEGER else 'a number'}"
+            ) from None
     return named_scales()["boolean"].read(value) if kind == TRUTH else value
 
 
@@ -123,7 +132,10 @@ def row_types(names: Namespace) -> RecordType | None:
 
 
 def row_expression(
-    names: Namespace, key: str, types: RecordType | None, use_column: Callable[[str, Namespace, InstancePath], None]
+    names: Namespace,
+    key: str,
+    types: RecordType | None,
+    use_column: Callable[[str, Namespace, InstancePath], None],
 ) -> Expression | None:
     """The expression over rows that a key of `dataset` is (`where`, `trace`, `span`), None where it is not given; reports
     when it can never be evaluated."""
@@ -131,13 +143,18 @@ def row_expression(
     path = ("dataset", key)
     if key == "span" and text is not None and names.spec.file.dataset.trace is None:
         names.problem(
-            "bad-expression", "`span` needs `trace`: a span's id is known in its trace alone", "set both", path
+            "bad-expression",
+            "`span` needs `trace`: a span's id is known in its trace alone",
+            "set both",
+            path,
         )
     if text is None:
         return None
     scope = NodeScope((), (), types.fields if types else {})
     expression = scope.expression(
-        text, ("source",), lambda message, hint: names.problem("bad-expression", message, hint, path)
+        text,
+        ("source",),
+        lambda message, hint: names.problem("bad-expression", message, hint, path),
     )
     for column in sorted(scope.uses.columns):
         use_column(column, names, path)

@@ -38,7 +38,9 @@ from verdict_cli.plan.levels import below, listed
 from verdict_cli.plan.node import Node
 
 
-def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[ExpressionPath, FieldType]:
+def type_at_path(
+    kind: FieldType, rest: ExpressionPath, where: str
+) -> tuple[ExpressionPath, FieldType]:
     """The rest of a path as it is followed at run time, and the type found there. ExpressionError when there is none."""
     if not rest:
         return (), kind
@@ -53,9 +55,14 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
         deeper, type_found = type_at_path(inner, more, f"{where}.{part}")
         return (part, *deeper), type_found
     if isinstance(kind, DistributionType):
-        value = next((value for token, value in kind.scale.tokens() if value == part or token == str(part)), None)
+        value = next(
+            (value for token, value in kind.scale.tokens() if value == part or token == str(part)),
+            None,
+        )
         if value is None or more:
-            raise ExpressionError(f"{where} has no value {part!r}", f"the scale's values are {kind.scale.display()}")
+            raise ExpressionError(
+                f"{where} has no value {part!r}", f"the scale's values are {kind.scale.display()}"
+            )
         return (value,), NUMBER
     if isinstance(kind, TextListType | ListType) and isinstance(part, int):
         deeper, type_found = type_at_path(kind.item, more, f"{where}[{part}]")
@@ -160,7 +167,9 @@ class NodeScope:
         if not any(unit.output.unknown for unit in self.parent_units()):
             return self
         upstream = [
-            structs.replace(unit, output=RecordType(dict.fromkeys(previous.get(unit.id) or (), UnknownType())))
+            structs.replace(
+                unit, output=RecordType(dict.fromkeys(previous.get(unit.id) or (), UnknownType()))
+            )
             if unit.output.unknown and not self.depth(unit)
             else unit
             for unit in self.upstream
@@ -174,7 +183,10 @@ class NodeScope:
     def behind(self) -> NodeScope:
         """The same scope as an expression for each of the entries before this node sees it: with their names."""
         names = [self.entries_of(unit.groups) for unit in self.parent_units() if self.depth(unit)]
-        return replace(self, entries={name: kind for entries in reversed(names) for name, kind in entries.items()})
+        return replace(
+            self,
+            entries={name: kind for entries in reversed(names) for name, kind in entries.items()},
+        )
 
     def note_tested(self, paths: Iterable[ExpressionPath]) -> None:
         """Note the units of which an expression tests whether they have an output."""
@@ -183,7 +195,9 @@ class NodeScope:
                 ids = {target[1] for target in self.resolve(path).paths}
                 self.uses.tested.update(unit.index for unit in self.upstream if unit.id in ids)
 
-    def expression(self, text: str, roots: Sequence[str], tell: Callable[[str, str], None]) -> Expression | None:
+    def expression(
+        self, text: str, roots: Sequence[str], tell: Callable[[str, str], None]
+    ) -> Expression | None:
         """The compiled expression; None, and `tell(message, hint)` called, when it can never be evaluated."""
         compiled = compile_expression_at(text, (*roots, *self.entries), self.resolve, tell)
         if compiled is not None:
@@ -211,7 +225,9 @@ class NodeScope:
         direct = self.parent_units()
         if len(path) == 1:
             if len(direct) != 1:
-                raise ExpressionError(f"`previous` alone means one unit, here are {len(direct)}", self._known(direct))
+                raise ExpressionError(
+                    f"`previous` alone means one unit, here are {len(direct)}", self._known(direct)
+                )
             return self.at(direct[0], ())
         word, rest = path[1], path[2:]
         named = [unit for unit in direct if unit.name == word]
@@ -224,18 +240,28 @@ class NodeScope:
         named = named or self._nearest(str(word))
         if named:
             return self._named(named, rest, path)
-        known = {name for unit in direct for name in unit.output.fields} | {unit.name for unit in self.upstream}
+        known = {name for unit in direct for name in unit.output.fields} | {
+            unit.name for unit in self.upstream
+        }
         raise ExpressionError(
-            f"no unit before this one gives {word!r}", nearest_spelling(str(word), known, most=0) or self._known(direct)
+            f"no unit before this one gives {word!r}",
+            nearest_spelling(str(word), known, most=0) or self._known(direct),
         )
 
     def _check_certain(self, word: str, direct: Sequence[Upstream]) -> None:
         """ExpressionError where a unit whose fields only a row shows may give the word, and something else has it too:
         which of them is meant would depend on the row."""
-        unit = next((unit for unit in direct if unit.output.unknown and word not in unit.output.fields), None)
+        unit = next(
+            (unit for unit in direct if unit.output.unknown and word not in unit.output.fields),
+            None,
+        )
         if unit is None:
             return
-        others = [other for other in direct if other is not unit and (other.output.kind_of(word) or other.name == word)]
+        others = [
+            other
+            for other in direct
+            if other is not unit and (other.output.kind_of(word) or other.name == word)
+        ]
         other = next(iter(others or self._nearest(word)), None)
         if other is not None:
             raise ExpressionError(
@@ -247,14 +273,19 @@ class NodeScope:
     def _field(self, units: list[Upstream], rest: ExpressionPath) -> Resolved:
         if len(units) > 1:
             ids = (
-                " and ".join(unit.id for unit in units[:2]) if len(units) == 2 else ", ".join(unit.id for unit in units)
+                " and ".join(unit.id for unit in units[:2])
+                if len(units) == 2
+                else ", ".join(unit.id for unit in units)
             )
             first = units[0]
             example = (
-                f"previous.{first.name}[0].{rest[0]}" if first.id.endswith("]") else f"previous.{first.name}.{rest[0]}"
+                f"previous.{first.name}[0].{rest[0]}"
+                if first.id.endswith("]")
+                else f"previous.{first.name}.{rest[0]}"
             )
             raise ExpressionError(
-                f"{len(units)} units give {rest[0]!r}: {ids}", f"say which: `{example}`, or pool them first"
+                f"{len(units)} units give {rest[0]!r}: {ids}",
+                f"say which: `{example}`, or pool them first",
             )
         return self.at(units[0], rest)
 
@@ -271,7 +302,8 @@ class NodeScope:
         if rest:
             ids = ", ".join(unit.id for unit in units)
             raise ExpressionError(
-                f"{len(units)} units are named {path[1]!r}: {ids}", f"say which: `previous.{path[1]}[0].{rest[0]}`"
+                f"{len(units)} units are named {path[1]!r}: {ids}",
+                f"say which: `previous.{path[1]}[0].{rest[0]}`",
             )
         self.uses.units.update(unit.index for unit in units)
         self.uses.needs.update(unit.index for unit in units)
@@ -283,7 +315,9 @@ class NodeScope:
         seen: set[int] = set(self.parents)
         ring = set(self.parents)
         while ring:
-            matches = [self.upstream[index] for index in sorted(ring) if self.upstream[index].name == name]
+            matches = [
+                self.upstream[index] for index in sorted(ring) if self.upstream[index].name == name
+            ]
             if matches:
                 return matches
             ring = {parent for index in ring for parent in self.upstream[index].parents} - seen
@@ -299,14 +333,18 @@ class NodeScope:
             rest, kind = type_at_path(unit.output, rest, unit.id)
             return Resolved((("previous", unit.id, *rest),), kind, trusted=unit.pinned)
         if unit.output.unknown and rest and not isinstance(rest[0], int):
-            message = f"{unit.id} is inside `each`, and its fields are not known: {unit.output.unknown}"
+            message = (
+                f"{unit.id} is inside `each`, and its fields are not known: {unit.output.unknown}"
+            )
             raise ExpressionError(message, SAY_FIELDS)
         if not rest or rest[0] not in unit.output.fields:
             whole = unit.output if rest and not isinstance(rest[0], int) else self._whole(unit)
             rest, kind = type_at_path(whole, rest, unit.id)
             return Resolved((("previous", unit.id, *rest),), kind)
         field_name = str(rest[0])
-        rest, kind = type_at_path(self.seen(unit).fields[field_name], rest[1:], f"{unit.id}.{field_name}")
+        rest, kind = type_at_path(
+            self.seen(unit).fields[field_name], rest[1:], f"{unit.id}.{field_name}"
+        )
         return Resolved((("previous", f"{unit.id}.{field_name}", *rest),), kind)
 
     def _whole(self, unit: Upstream) -> FieldType:
@@ -328,7 +366,8 @@ class NodeScope:
         if not self.parents:
             word = format_expression_path(path)
             raise ExpressionError(
-                f"`{word}`: no unit precedes this one", f"the row's columns are `{word.replace('input', 'source', 1)}`"
+                f"`{word}`: no unit precedes this one",
+                f"the row's columns are `{word.replace('input', 'source', 1)}`",
             )
         return self._previous(("previous", *path[1:]))
 
@@ -337,7 +376,9 @@ class NodeScope:
         if len(path) == 1:
             return Resolved((path,), ItemsType(tuple(unit.output for unit in self.parent_units())))
         index = path[1]
-        if isinstance(index, int) and any(self.depth(self.upstream[parent]) for parent in self.parents):
+        if isinstance(index, int) and any(
+            self.depth(self.upstream[parent]) for parent in self.parents
+        ):
             return Resolved((path,))  # how many outputs there are depends on the row
         if not isinstance(index, int):
             raise ExpressionError(
@@ -385,7 +426,9 @@ class ResultScope:
         """The names that expressions can use."""
         return (*EVALUATION_ROOTS, *self.entries)
 
-    def of_items(self, unit: str, entries: Callable[[Sequence[int]], Mapping[str, FieldType]]) -> ResultScope:
+    def of_items(
+        self, unit: str, entries: Callable[[Sequence[int]], Mapping[str, FieldType]]
+    ) -> ResultScope:
         """The scope of the entries of a unit inside `each`. ExpressionError where there is no such unit."""
         node = next((node for node in self.nodes if node.id == unit), None)
         if node is None:
@@ -394,7 +437,9 @@ class ResultScope:
             hint = f"say which: {', '.join(copies)}" if copies else nearest_spelling(unit, known)
             raise ExpressionError(f"there is no unit {unit!r}", hint)
         if not node.groups:
-            hint = "metrics of rows need no `items`; `each` makes a unit run for every entry of a list"
+            hint = (
+                "metrics of rows need no `items`; `each` makes a unit run for every entry of a list"
+            )
             raise ExpressionError(f"{unit!r} is not inside an `each`, so it has no entries", hint)
         self.used.add(node.index)
         return replace(self, item=node, entries=entries(node.groups))
@@ -421,13 +466,16 @@ class ResultScope:
             node = next((node for node in self.nodes if node.id == rest[0]), None)
             if node is None:
                 raise ExpressionError(
-                    f"there is no unit {rest[0]!r}", nearest_spelling(str(rest[0]), [node.id for node in self.nodes])
+                    f"there is no unit {rest[0]!r}",
+                    nearest_spelling(str(rest[0]), [node.id for node in self.nodes]),
                 )
             self.used.add(node.index)
             followed, kind = type_at_path(node.result, rest[1:], node.id)
             return Resolved(((root, node.id, *followed),), kind)
         if root == "human" and not (
-            rest[:1] == ("labels",) if len(rest) == 2 else len(rest) == 1 and rest[0] in HUMAN_FIELDS
+            rest[:1] == ("labels",)
+            if len(rest) == 2
+            else len(rest) == 1 and rest[0] in HUMAN_FIELDS
         ):
             fields = "`human.label`, `human.note`, `human.inclusion`, or one person's label: `human.labels['NAME']`"
             raise ExpressionError("`human` has no such field", f"write {fields}")
@@ -441,7 +489,9 @@ def expand_panel(evaluation: Evaluation, nodes: Sequence[Node]) -> Evaluation:
     """The evaluation with an expression for each judge of its panel; `nodes` are all of the plan, in order."""
     if not isinstance(evaluation.panel, str):
         return evaluation
-    return evaluation.model_copy(update={"panel": panel_expressions(evaluation.panel, [node.id for node in nodes])})
+    return evaluation.model_copy(
+        update={"panel": panel_expressions(evaluation.panel, [node.id for node in nodes])}
+    )
 
 
 def panel_expressions(panel: str, ids: Sequence[str]) -> tuple[str, ...]:
@@ -450,5 +500,7 @@ def panel_expressions(panel: str, ids: Sequence[str]) -> tuple[str, ...]:
     if named is None:
         return ()
     name, field = named.groups()
-    matching = [node for node in ids if node == name or re.fullmatch(re.escape(name) + r"\[\d+\]", node)]
+    matching = [
+        node for node in ids if node == name or re.fullmatch(re.escape(name) + r"\[\d+\]", node)
+    ]
     return tuple(f"nodes[{node!r}].{field}" for node in matching) if len(matching) > 1 else ()

@@ -50,7 +50,9 @@ def with_marks(nodes: Sequence[Node], early: Sequence[EarlyStop]) -> tuple[Node,
     for node in nodes:
         if node.checked or not unsure.isdisjoint(node.needs):
             unsure.add(node.index)
-    alike: defaultdict[str, defaultdict[_Prompt, list[Node]]] = defaultdict(lambda: defaultdict(list))
+    alike: defaultdict[str, defaultdict[_Prompt, list[Node]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for node in marked:
         assert isinstance(node.work, LLMNode)
         kind = repr((node.groups, node.work.models[0], node.work.reading.json_schema))
@@ -59,11 +61,17 @@ def with_marks(nodes: Sequence[Node], early: Sequence[EarlyStop]) -> tuple[Node,
     for prompts in alike.values():
         for prompt, copies in prompts.items():
             # A mark is paid for, so only a unit that is called at every row counts as one to share with.
-            others = {other for other, units in prompts.items() if any(unit.index not in unsure for unit in units)}
+            others = {
+                other
+                for other, units in prompts.items()
+                if any(unit.index not in unsure for unit in units)
+            }
             ends = {_shared_end(prompt, other) for other in others - {prompt}}
             for node in copies:
                 is_repeated = any(copy is not node and copy.index not in unsure for copy in copies)
-                cuts[node.index] = _marks(node, prompt, ends | ({_end(prompt)} if is_repeated else set()))
+                cuts[node.index] = _marks(
+                    node, prompt, ends | ({_end(prompt)} if is_repeated else set())
+                )
     return tuple(_with_cuts(node, cuts.get(node.index, ())) for node in nodes)
 
 
@@ -173,7 +181,9 @@ def _changes_with(node: Node, slot: Slot) -> frozenset[str]:
         if root == "input" and (len(path) < 2 or path[1] in node.work.letters):
             changes.add("options")
         if root == "input":
-            cast = next((cast for cast in node.casts if len(path) > 1 and cast.field == path[1]), None)
+            cast = next(
+                (cast for cast in node.casts if len(path) > 1 and cast.field == path[1]), None
+            )
             root = cast.path[0] if cast is not None and cast.path is not None else root
         if root not in ("source", "input"):  # an entry's names, and what units of the entry gave
             changes.add("entry")

@@ -130,7 +130,10 @@ def renamed_label_settings(
             setting(
                 unit,
                 "propagate",
-                {field: f"{json.dumps(back)}.get(output.{field}, output.{field})", **_explanation_field(unit)},
+                {
+                    field: f"{json.dumps(back)}.get(output.{field}, output.{field})",
+                    **_explanation_field(unit),
+                },
             )
         )
         text = _prompt(unit, folder)

@@ -39,7 +39,9 @@ class DatasetRunOptions:
 
     def __post_init__(self) -> None:
         for name, value in (("concurrency", self.concurrency), ("limit", self.limit)):
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            if value is not None and (
+                not isinstance(value, int) or isinstance(value, bool) or value < 1
+            ):
                 raise UsageError(f"{name} is {value!r}, expected a whole number of at least 1")
 
 
@@ -50,11 +52,15 @@ def run_dataset(plan: Plan, data: Any, options: DatasetRunOptions) -> pandas.Dat
     """
     check_pandas("run_dataset")
     if options.retry_failed and options.out is None:
-        raise UsageError("`retry_failed` retries calls of a run that is kept", hint="give its `out`")
+        raise UsageError(
+            "`retry_failed` retries calls of a run that is kept", hint="give its `out`"
+        )
     recording = open_recording(options.replay, plan)
     with tempfile.TemporaryDirectory(prefix="verdict-") as scratch:
         is_path = isinstance(data, str | Path)
-        dataset = dataset_for(plan, find_files(str(data)) if is_path else (_spool_rows(data, Path(scratch)),))
+        dataset = dataset_for(
+            plan, find_files(str(data)) if is_path else (_spool_rows(data, Path(scratch)),)
+        )
         run_options = RunOptions(
             plan=plan,
             dataset=dataset,
@@ -75,7 +81,9 @@ def run_dataset(plan: Plan, data: Any, options: DatasetRunOptions) -> pandas.Dat
         except JournalError as error:
             raise JournalError(error.message, hint=_in_python(error.hint)) from None
         with session:
-            result = run_in_thread(lambda: _execute(session, cache=options.cache and recording is None))
+            result = run_in_thread(
+                lambda: _execute(session, cache=options.cache and recording is None)
+            )
             if options.out:
                 write_report(result, warn=_warn)
         return result.to_pandas()
@@ -117,15 +125,21 @@ def _spool_rows(data: Any, scratch: Path) -> Path:
     with path.open("wb") as file:
         for index, row in enumerate(rows):
             if not isinstance(row, Mapping):
-                raise DataError(Problem("bad-row", f"row {index} is {row!r:.80}, expected a mapping of columns"))
+                raise DataError(
+                    Problem("bad-row", f"row {index} is {row!r:.80}, expected a mapping of columns")
+                )
             try:
                 file.write(
                     orjson.dumps(
-                        dict(row), default=_to_json_value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
+                        dict(row),
+                        default=_to_json_value,
+                        option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE,
                     )
                 )
             except (TypeError, ValueError) as error:
-                raise DataError(Problem("bad-row", f"row {index} cannot be written as JSON: {error}")) from None
+                raise DataError(
+                    Problem("bad-row", f"row {index} cannot be written as JSON: {error}")
+                ) from None
     return path
 
 

@@ -65,7 +65,8 @@ class BackgroundJudge:
         """The result of the work, waiting in this thread."""
         if get_ident() == self._thread.ident:
             raise UsageError(
-                "a judge cannot wait for itself within its own pipeline", hint="call another Judge in the function"
+                "a judge cannot wait for itself within its own pipeline",
+                hint="call another Judge in the function",
             )
         future = self._start(work)
         try:
@@ -109,7 +110,9 @@ class BackgroundJudge:
         if self._session is not None:
             return self._session
         async with self._opening:
-            if self._session is None:  # another call may have opened it while this one waited for the lock
+            if (
+                self._session is None
+            ):  # another call may have opened it while this one waited for the lock
                 config = self._config
                 if config.cache and self._store is None:
                     self._store = open_cache(config.plan)
@@ -142,7 +145,9 @@ class BackgroundJudge:
 
 
 def _closed_error() -> UsageError:
-    return UsageError("the judge was closed before it answered", hint="close it once all calls are back")
+    return UsageError(
+        "the judge was closed before it answered", hint="close it once all calls are back"
+    )
 
 
 NAN = float("nan")
@@ -174,15 +179,22 @@ class Judge:
         expression whose value `reward` gives, such as `output.score / 5`.
         """
         if not isinstance(pipeline, Pipeline):
-            raise UsageError(f"Judge takes a Pipeline, not {pipeline!r:.80}", hint="`Judge(Pipeline('p') >> unit)`")
+            raise UsageError(
+                f"Judge takes a Pipeline, not {pipeline!r:.80}",
+                hint="`Judge(Pipeline('p') >> unit)`",
+            )
         if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
-            raise UsageError(f"concurrency is {concurrency!r}, expected a whole number of at least 1")
+            raise UsageError(
+                f"concurrency is {concurrency!r}, expected a whole number of at least 1"
+            )
         plan = pipeline.plan(model)
         recording = open_recording(optional_path("replay", replay), plan, priced=budget is not None)
         self._plan = plan
         self._reward_text = reward
         self._reward = None if reward is None else reward_of(plan, reward)
-        self._config = JudgeConfig(plan, seed, concurrency, recording, budget, cache and recording is None)
+        self._config = JudgeConfig(
+            plan, seed, concurrency, recording, budget, cache and recording is None
+        )
         self._concurrency = concurrency
         self._lock = Lock()
         self._background: BackgroundJudge | None = None
@@ -198,17 +210,23 @@ class Judge:
         DataError for a row that lacks a column, Refused, BudgetError, PinnedError."""
         values = row_values(row)
         return judged_or_raise(
-            self._plan, self._open_background().wait(lambda session: session.judge(session.row(values)))
+            self._plan,
+            self._open_background().wait(lambda session: session.judge(session.row(values))),
         )
 
     async def acall(self, row: Mapping[str, Any]) -> Judged:
         """The same, awaited in the running event loop. Cancelling it ends the model calls."""
         values = row_values(row)
         return judged_or_raise(
-            self._plan, await self._open_background().wait_async(lambda session: session.judge(session.row(values)))
+            self._plan,
+            await self._open_background().wait_async(
+                lambda session: session.judge(session.row(values))
+            ),
         )
 
-    def reward(self, rows: Iterable[Mapping[str, Any]], *, failures: Literal["raise", "nan"] = "raise") -> list[float]:
+    def reward(
+        self, rows: Iterable[Mapping[str, Any]], *, failures: Literal["raise", "nan"] = "raise"
+    ) -> list[float]:
         """One number per row, in the rows' order; rows are judged concurrently.
 
         The number is that of the expression ``reward``, else what the last step gives: `score`, or its only field; a
@@ -217,7 +235,9 @@ class Judge:
         a verdict.
         """
         number, all_rows = self._number_of(failures), [row_values(row) for row in rows]
-        return self._open_background().wait(lambda session: session.judge_all(all_rows, number, self._concurrency))
+        return self._open_background().wait(
+            lambda session: session.judge_all(all_rows, number, self._concurrency)
+        )
 
     async def areward(
         self, rows: Iterable[Mapping[str, Any]], *, failures: Literal["raise", "nan"] = "raise"
@@ -240,7 +260,10 @@ class Judge:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -248,7 +271,10 @@ class Judge:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 

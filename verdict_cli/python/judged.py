@@ -43,7 +43,9 @@ def _judged(plan: Plan, result: Result, pinned: tuple[Call, ...]) -> Judged:
     return judged
 
 
-async def judged_once(plan: Plan, values: Mapping[str, Any], replay: Path | None, seed: int) -> Judged:
+async def judged_once(
+    plan: Plan, values: Mapping[str, Any], replay: Path | None, seed: int
+) -> Judged:
     """The pipeline's output for the row. Raises the row's failure."""
     client = ModelClient.open(recording=open_recording(replay, plan))
     try:
@@ -65,7 +67,10 @@ def judged_or_raise(plan: Plan, result: Result, pinned: tuple[Call, ...] = ()) -
 def row_values(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """The row with plain values. UsageError for anything but a mapping."""
     if not isinstance(row, Mapping):
-        raise UsageError(f"a row is a mapping of columns, not {row!r:.80}", hint="`pipeline.run({'question': '…'})`")
+        raise UsageError(
+            f"a row is a mapping of columns, not {row!r:.80}",
+            hint="`pipeline.run({'question': '…'})`",
+        )
     values: Mapping[str, Any] = unwrap_views(row)
     return values
 

@@ -12,10 +12,22 @@ from msgspec import structs
 
 from verdict_cli.config_model import checked_arguments
 from verdict_cli.errors import Problem, SpecError, UsageError
-from verdict_cli.language.authoring.arguments import ModelKeys, ModelLike, model_key, optional_path, path_argument
+from verdict_cli.language.authoring.arguments import (
+    ModelKeys,
+    ModelLike,
+    model_key,
+    optional_path,
+    path_argument,
+)
 from verdict_cli.language.authoring.functions import FunctionsByPath
 from verdict_cli.language.authoring.schema import unwrap_views
-from verdict_cli.language.authoring.step import FileStep, Step, chained_steps, check_step, step_documents
+from verdict_cli.language.authoring.step import (
+    FileStep,
+    Step,
+    chained_steps,
+    check_step,
+    step_documents,
+)
 from verdict_cli.language.authoring.unit_step import check_class_names
 from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.overrides import replace_model
@@ -84,12 +96,20 @@ class Pipeline:
         It may name files of its own folder only, unless `allow_outside`; so may a dataset that it judges.
         """
         if isinstance(source, str) and "\n" in source:
-            document, folder = (parse_document(source.encode("utf-8", "surrogatepass"), "the YAML text"), Path())
+            document, folder = (
+                parse_document(source.encode("utf-8", "surrogatepass"), "the YAML text"),
+                Path(),
+            )
         else:
-            document, folder = read_document(path := path_argument("the pipeline file", source)), path.parent
+            document, folder = (
+                read_document(path := path_argument("the pipeline file", source)),
+                path.parent,
+            )
         path_policy = PathPolicy(None if allow_outside else folder)
         validated(document, folder, fence=path_policy)
-        head = {key: value for key, value in document.data.items() if key not in ("verdict", "pipeline")}
+        head = {
+            key: value for key, value in document.data.items() if key not in ("verdict", "pipeline")
+        }
         return cls.__new__(cls)._set(
             head, tuple(map(FileStep, document.data["pipeline"])), folder, path_policy, document
         )
@@ -102,7 +122,13 @@ class Pipeline:
         path_policy: PathPolicy,
         document: Document | None = None,
     ) -> Self:
-        parts = {"_head": head, "steps": steps, "_folder": folder, "_path_policy": path_policy, "_document": document}
+        parts = {
+            "_head": head,
+            "steps": steps,
+            "_folder": folder,
+            "_path_policy": path_policy,
+            "_document": document,
+        }
         for name, value in {**parts, "_built": {}}.items():
             object.__setattr__(self, name, value)
         return self
@@ -118,13 +144,20 @@ class Pipeline:
 
     def __rshift__(self, other: Any) -> Pipeline:
         if isinstance(other, Pipeline):
-            raise UsageError("`>>` adds a step to a pipeline, not a pipeline", hint="put what both share into a Block")
-        return self._changed(self._head, (*self.steps, *chained_steps(check_step(other, "`>>` adds"))))
+            raise UsageError(
+                "`>>` adds a step to a pipeline, not a pipeline",
+                hint="put what both share into a Block",
+            )
+        return self._changed(
+            self._head, (*self.steps, *chained_steps(check_step(other, "`>>` adds")))
+        )
 
     @checked_arguments
     def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Pipeline:
         """The model of every unit that sets none."""
-        return self._changed({**self._head, "model": model_key("Pipeline.via", model, dict(keys))}, self.steps)
+        return self._changed(
+            {**self._head, "model": model_key("Pipeline.via", model, dict(keys))}, self.steps
+        )
 
     def spec(self, model: ModelLike | None = None) -> Spec:
         """The validated pipeline. A name as `model` replaces the name alone. SpecError when it is invalid."""
@@ -138,9 +171,15 @@ class Pipeline:
             data = {"verdict": 1, **self._head, "pipeline": steps}
             document = Document(f"Pipeline({self.name!r})", data, ValueNode(data, Position(0, 0)))
         if model is not None:
-            data["model"] = replace_model(data, model) if isinstance(model, str) else model_key("model", model)
+            data["model"] = (
+                replace_model(data, model) if isinstance(model, str) else model_key("model", model)
+            )
         policy = self._path_policy
-        path_policy = structs.replace(policy, given=policy.given | {model}) if isinstance(model, str) else policy
+        path_policy = (
+            structs.replace(policy, given=policy.given | {model})
+            if isinstance(model, str)
+            else policy
+        )
         return validated(replace(document, data=data), self._folder, functions, path_policy)
 
     def plan(self, model: ModelLike | None = None) -> Plan:
@@ -187,7 +226,12 @@ class Pipeline:
 
     @checked_arguments
     def run(
-        self, row: Mapping[str, Any], *, model: ModelLike | None = None, replay: str | Path | None = None, seed: int = 0
+        self,
+        row: Mapping[str, Any],
+        *,
+        model: ModelLike | None = None,
+        replay: str | Path | None = None,
+        seed: int = 0,
     ) -> Judged:
         """The pipeline's output for one row; pinned units run once for it. Works inside a running event loop too.
 
@@ -195,10 +239,17 @@ class Pipeline:
         """
         from verdict_cli.python.judged import judged_once, run_sync
 
-        return run_sync(lambda: judged_once(self.plan(model), row, optional_path("replay", replay), seed))
+        return run_sync(
+            lambda: judged_once(self.plan(model), row, optional_path("replay", replay), seed)
+        )
 
     async def arun(
-        self, row: Mapping[str, Any], *, model: ModelLike | None = None, replay: str | Path | None = None, seed: int = 0
+        self,
+        row: Mapping[str, Any],
+        *,
+        model: ModelLike | None = None,
+        replay: str | Path | None = None,
+        seed: int = 0,
     ) -> Judged:
         """The same, awaited in the running event loop."""
         from verdict_cli.python.judged import judged_once
@@ -231,7 +282,9 @@ class Pipeline:
 
         where, replies = optional_path("out", out), optional_path("replay", replay)
         other = optional_path("reuse", reuse)
-        options = DatasetRunOptions(where, replies, concurrency, limit, seed, other, retry_failed, cache)
+        options = DatasetRunOptions(
+            where, replies, concurrency, limit, seed, other, retry_failed, cache
+        )
         return run_dataset(self.plan(model), data, options)
 
     def _plan(self, model: ModelLike | None) -> Built:
@@ -242,7 +295,9 @@ class Pipeline:
             try:
                 self._built[key] = build_plan(self.spec(model))
             except SpecError as error:
-                raise SpecError([_with_python_hint(problem) for problem in error.problems]) from None
+                raise SpecError(
+                    [_with_python_hint(problem) for problem in error.problems]
+                ) from None
         return self._built[key]
 
     def _checked_plan(self, model: ModelLike | None) -> tuple[Built, tuple[Problem, ...]]:
@@ -262,14 +317,19 @@ def _with_python_hint(problem: Problem) -> Problem:
     if problem.code != "no-model":
         return problem
     return structs.replace(
-        problem, hint="give it one: `.via('gpt-4o-mini')`, `Pipeline(…, model=…)` or `run(row, model=…)`"
+        problem,
+        hint="give it one: `.via('gpt-4o-mini')`, `Pipeline(…, model=…)` or `run(row, model=…)`",
     )
 
 
 def _name(name: str) -> str:
     if not isinstance(name, str):
-        raise UsageError(f"a pipeline's name is a text, not {name!r:.80}", hint="steps follow by `>>`")
+        raise UsageError(
+            f"a pipeline's name is a text, not {name!r:.80}", hint="steps follow by `>>`"
+        )
     text = re.sub(r"[^a-z0-9_-]+", "_", name.strip().lower()).strip("_-")
     if not text:
-        raise UsageError(f"{name!r} is not a valid name of a pipeline", hint="use letters and digits")
+        raise UsageError(
+            f"{name!r} is not a valid name of a pipeline", hint="use letters and digits"
+        )
     return text

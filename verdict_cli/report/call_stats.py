@@ -14,7 +14,11 @@ import numpy as np
 from msgspec import Struct
 
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.language.extractors.bound_extractor import DEFAULTED_FIELD, MASS_FIELD, SAMPLED_FIELD
+from verdict_cli.language.extractors.bound_extractor import (
+    DEFAULTED_FIELD,
+    MASS_FIELD,
+    SAMPLED_FIELD,
+)
 from verdict_cli.plan.early_stopping import EarlyStop, Mean
 from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
 from verdict_cli.run.compute import pooled_values
@@ -143,18 +147,28 @@ def token_masses(plan: Plan, results: Path, calls: Path) -> dict[str, TokenMass]
         if isinstance(node.work, LLMNode) and MASS_FIELD in node.work.reading.output.fields
     }
     present = set(table_columns(results)) if readings else set()
-    in_calls = _masses_of_calls(calls) if any(f"{node}.{MASS_FIELD}" not in present for node in readings) else {}
+    in_calls = (
+        _masses_of_calls(calls)
+        if any(f"{node}.{MASS_FIELD}" not in present for node in readings)
+        else {}
+    )
     masses: dict[str, TokenMass] = {}
     for node, reading in readings.items():
-        names = [name for field in (MASS_FIELD, SAMPLED_FIELD) if (name := f"{node}.{field}") in present]
+        names = [
+            name for field in (MASS_FIELD, SAMPLED_FIELD) if (name := f"{node}.{field}") in present
+        ]
         values: list[float] = [] if f"{node}.{MASS_FIELD}" in names else in_calls.get(node, [])
         sampled = 0
         for batch in read_table(results, names) if names else ():
-            values += [value for value in batch.get(f"{node}.{MASS_FIELD}", ()) if value is not None]
+            values += [
+                value for value in batch.get(f"{node}.{MASS_FIELD}", ()) if value is not None
+            ]
             sampled += sum(value is True for value in batch.get(f"{node}.{SAMPLED_FIELD}", ()))
         if values:
             samples = reading.more.count if reading.more is not None else 0
-            masses[node] = TokenMass(len(values), float(np.median(values)), reading.sequence, samples, sampled)
+            masses[node] = TokenMass(
+                len(values), float(np.median(values)), reading.sequence, samples, sampled
+            )
     return masses
 
 
@@ -185,7 +199,9 @@ def defaulted_answers(plan: Plan, calls: Path) -> dict[str, int]:
         return {}
     last: dict[tuple[object, ...], tuple[int, bool]] = {}
     for batch in read_table(calls, _ANSWER_COLUMNS):
-        for unit, row, item, call, attempt, failure in zip(*(batch[name] for name in _ANSWER_COLUMNS), strict=True):
+        for unit, row, item, call, attempt, failure in zip(
+            *(batch[name] for name in _ANSWER_COLUMNS), strict=True
+        ):
             if unit in units:
                 key = (unit, row, item, call)
                 last[key] = max(last.get(key, (-1, False)), (attempt, failure == "no-verdict"))
@@ -204,7 +220,9 @@ def kept_promises(plan: Plan, results: Path, *, seed: int, level: float) -> dict
         pool = plan.nodes[early.pool]
         kept = _kept(plan, early, pool, results, seed)
         known = np.array([promise is not None for promise in kept], dtype=bool)
-        hits = np.array([bool(promise) for promise in kept if promise is not None], dtype=np.float64)
+        hits = np.array(
+            [bool(promise) for promise in kept if promise is not None], dtype=np.float64
+        )
         cluster = None if clusters is None else clusters[known]
         draw = Draw(np.random.default_rng(abs(seed)), level)
         shares[pool.id] = mean_with_interval(hits, cluster, draw, boolean=True)
@@ -212,7 +230,9 @@ def kept_promises(plan: Plan, results: Path, *, seed: int, level: float) -> dict
 
 
 def _clusters(plan: Plan, results: Path) -> Ints | None:
-    cluster = next((item.cluster for item in plan.evaluations.values() if item.cluster is not None), None)
+    cluster = next(
+        (item.cluster for item in plan.evaluations.values() if item.cluster is not None), None
+    )
     if cluster is None:
         return None
     evaluation = Evaluation(value=cluster, metrics=("mean",))
@@ -246,7 +266,9 @@ def _kept(plan: Plan, early: EarlyStop, pool: Node, results: Path, seed: int) ->
     return kept
 
 
-def _same_result(early: EarlyStop, pool: Node, outputs: Sequence[dict[str, Any] | None]) -> bool | None:
+def _same_result(
+    early: EarlyStop, pool: Node, outputs: Sequence[dict[str, Any] | None]
+) -> bool | None:
     count = len(early.items)
     started = first_batch(early)
     while started < count:
@@ -257,7 +279,10 @@ def _same_result(early: EarlyStop, pool: Node, outputs: Sequence[dict[str, Any] 
     if not part or not whole:
         return None
     if isinstance(early.rule, Mean):
-        first, second = (float(np.mean([value[early.rule.field] for value in values])) for values in (part, whole))
+        first, second = (
+            float(np.mean([value[early.rule.field] for value in values]))
+            for values in (part, whole)
+        )
         if early.rule.threshold is not None:
             return (first >= early.rule.threshold) == (second >= early.rule.threshold)
         return abs(first - second) <= (early.rule.within or 0.0)
@@ -267,4 +292,6 @@ def _same_result(early: EarlyStop, pool: Node, outputs: Sequence[dict[str, Any] 
 def _winners(pool: Node, values: Sequence[Mapping[str, Any]]) -> list[Any]:
     assert isinstance(pool.work, PoolNode)
     unit = pool.work.unit
-    return [unit.pool_seeded([value[name] for value in values], None, 0) for name, _ in pool.work.fields]
+    return [
+        unit.pool_seeded([value[name] for value in values], None, 0) for name, _ in pool.work.fields
+    ]

@@ -39,7 +39,10 @@ class ChartPoint(Struct, frozen=True):
 
     def as_texts(self) -> tuple[str, str]:
         """The value and the interval as texts."""
-        return self.texts or (formatting.format_number(self.value), formatting.interval(self.low, self.high))
+        return self.texts or (
+            formatting.format_number(self.value),
+            formatting.interval(self.low, self.high),
+        )
 
 
 class Dots(Part, frozen=True):
@@ -63,7 +66,9 @@ class Dots(Part, frozen=True):
         return {
             "type": "dots",
             "labels": [formatting.visible_text(point.label, MOST_LABEL) for point in self.points],
-            "spots": [[point.value, point.low, point.high, int(point.strong)] for point in self.points],
+            "spots": [
+                [point.value, point.low, point.high, int(point.strong)] for point in self.points
+            ],
             "x": self.x,
             "xRange": self.x_range,
             "reference": self.reference,
@@ -74,7 +79,14 @@ class Dots(Part, frozen=True):
         rows = [(point.label, *point.as_texts(), point.note) for point in self.points]
         strong = [index for index, point in enumerate(self.points) if point.strong]
         title = "Values of this chart" if folded else ""
-        return Table(("", self.x, "interval", ""), rows, (1, 2), folded=title, strong=strong, most_rows=most_rows)
+        return Table(
+            ("", self.x, "interval", ""),
+            rows,
+            (1, 2),
+            folded=title,
+            strong=strong,
+            most_rows=most_rows,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +162,9 @@ class Scatter(Part, frozen=True):
             for series in self.series
             for point in series.points
         ]
-        return Table(("", self.x, self.y, "interval"), rows, (1, 2, 3), folded="Values of this chart")
+        return Table(
+            ("", self.x, self.y, "interval"), rows, (1, 2, 3), folded="Values of this chart"
+        )
 
 
 class Bars(Part, frozen=True):
@@ -171,7 +185,10 @@ class Bars(Part, frozen=True):
         return {
             "type": "bars",
             "labels": [formatting.visible_text(label, 60) for label in self.labels],
-            "series": [[formatting.visible_text(name, 60), list(values)] for name, values in self.series.items()],
+            "series": [
+                [formatting.visible_text(name, 60), list(values)]
+                for name, values in self.series.items()
+            ],
             "x": self.x,
             "y": self.y,
             "joined": self.joined,
@@ -184,7 +201,9 @@ class Bars(Part, frozen=True):
             (label, *(formatting.format_number(values[index]) for values in self.series.values()))
             for index, label in enumerate(self.labels)
         ]
-        return Table((self.x, *names), rows, tuple(range(1, len(names) + 1)), folded="Values of this chart")
+        return Table(
+            (self.x, *names), rows, tuple(range(1, len(names) + 1)), folded="Values of this chart"
+        )
 
 
 class Matrix(Part, frozen=True):
@@ -215,7 +234,10 @@ class Matrix(Part, frozen=True):
             ]
             for index, row in enumerate(self.counts)
         ]
-        rows = [(name, *(f"{count:,}" for count in row)) for name, row in zip(self.labels, self.counts, strict=True)]
+        rows = [
+            (name, *(f"{count:,}" for count in row))
+            for name, row in zip(self.labels, self.counts, strict=True)
+        ]
         right = tuple(range(1, len(self.labels) + 1))
         return Table(("target ↓  prediction →", *self.labels), rows, right, caption, heat=heat)
 

@@ -23,7 +23,12 @@ from verdict_cli.report import formatting, run_notes
 from verdict_cli.report.call_stats import Latency, latency
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.compress import packed
-from verdict_cli.report.conclusions import comparison_conclusion, contradictions, short_names, significance_text
+from verdict_cli.report.conclusions import (
+    comparison_conclusion,
+    contradictions,
+    short_names,
+    significance_text,
+)
 from verdict_cli.report.document import (
     PAGE_FORMATS,
     TEXT_FORMATS,
@@ -41,7 +46,13 @@ from verdict_cli.report.document import (
 from verdict_cli.report.run_notes import changed_versions, version_notices
 from verdict_cli.run.load_run import RunResult, pipeline_key
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.stats.compare import ComparedEvaluation, RunComparison, Significance, Slice, compare_runs
+from verdict_cli.stats.compare import (
+    ComparedEvaluation,
+    RunComparison,
+    Significance,
+    Slice,
+    compare_runs,
+)
 from verdict_cli.stats.paired import AgainstReference, Difference, OpenRows
 from verdict_cli.stats.row_scores import Flip
 
@@ -75,7 +86,10 @@ class PipelineContext(Struct, frozen=True):
 def pipeline_names(pipelines: Sequence[PipelineContext]) -> list[str]:
     """What a reader calls each pipeline: its first run's directory, and how many runs it has."""
     names = short_names([pipeline.runs[0].run for pipeline in pipelines])
-    repeats = [f" ({plural(len(pipeline.runs), 'run')})" if len(pipeline.runs) > 1 else "" for pipeline in pipelines]
+    repeats = [
+        f" ({plural(len(pipeline.runs), 'run')})" if len(pipeline.runs) > 1 else ""
+        for pipeline in pipelines
+    ]
     return [name + more for name, more in zip(names, repeats, strict=True)]
 
 
@@ -83,15 +97,22 @@ def table_names(pipelines: Sequence[PipelineContext]) -> list[str]:
     """What the tables of several pipelines call each: its first run's directory, shortened where they stay different."""
     names = short_names([pipeline.runs[0].run for pipeline in pipelines])
     ends = LONGEST_NAME // 2
-    cut = [name if len(name) <= LONGEST_NAME else f"{name[: ends - 1]}…{name[-ends:]}" for name in names]
+    cut = [
+        name if len(name) <= LONGEST_NAME else f"{name[: ends - 1]}…{name[-ends:]}"
+        for name in names
+    ]
     return cut if len(set(cut)) == len(cut) else names
 
 
-def comparison_json(pipelines: Sequence[PipelineContext], comparison: RunComparison) -> dict[str, Any]:
+def comparison_json(
+    pipelines: Sequence[PipelineContext], comparison: RunComparison
+) -> dict[str, Any]:
     """The document of `verdict compare --json`; differences are `b` minus `a`, or from the reference."""
     letters = [pipeline.letter for pipeline in pipelines]
     two = _are_two_runs(pipelines)
-    runs: dict[str, Any] = {pipeline.letter: [run_json(run) for run in pipeline.runs] for pipeline in pipelines}
+    runs: dict[str, Any] = {
+        pipeline.letter: [run_json(run) for run in pipeline.runs] for pipeline in pipelines
+    }
     runs = (
         {letter: run for letter, (run,) in runs.items()}
         if two
@@ -122,11 +143,16 @@ def run_json(side: ComparisonContext) -> dict[str, Any]:
     facts, took = side.facts, side.latency
     return {
         "run": side.run,
-        **{key: getattr(facts, key) for key in ("name", "status", "rows", "failed", "calls", "cost_usd", "wall_s")},
+        **{
+            key: getattr(facts, key)
+            for key in ("name", "status", "rows", "failed", "calls", "cost_usd", "wall_s")
+        },
         "models": dict(facts.models),
         "served": {model: dict(served) for model, served in facts.served.items()},
         "floors": list(facts.floors),
-        "latency_s": None if took is None else {"mean": took.mean_s, "median": took.median_s, "p95": took.p95_s},
+        "latency_s": None
+        if took is None
+        else {"mean": took.mean_s, "median": took.median_s, "p95": took.p95_s},
     }
 
 
@@ -136,15 +162,27 @@ def _evaluation_json(
     document: dict[str, Any] = {"kind": evaluation.kind, "reason": evaluation.reason}
     if two:
         alone = evaluation.alone or (0, 0)
-        document |= {"only_a": alone[0], "only_b": alone[1], "notes": contradictions(evaluation.whole, letters, level)}
+        document |= {
+            "only_a": alone[0],
+            "only_b": alone[1],
+            "notes": contradictions(evaluation.whole, letters, level),
+        }
         document["flipped"] = [
-            {"id": flip.id, "a": flip.first, "b": flip.second, "target": flip.target, "gain": flip.gain}
+            {
+                "id": flip.id,
+                "a": flip.first,
+                "b": flip.second,
+                "target": flip.target,
+                "gain": flip.gain,
+            }
             for flip in evaluation.flips
         ]
     else:
         document |= {"not_in_all": list(evaluation.alone)}
     by = {
-        expression: {value: _slice_json(part, letters, level, two=two) for value, part in slices.items()}
+        expression: {
+            value: _slice_json(part, letters, level, two=two) for value, part in slices.items()
+        }
         for expression, slices in evaluation.slices.items()
     }
     return {**document, **_slice_json(evaluation.whole, letters, level, two=two), "by": by}
@@ -152,17 +190,26 @@ def _evaluation_json(
 
 def _slice_json(part: Slice, letters: Sequence[str], level: float, *, two: bool) -> dict[str, Any]:
     if not two:
-        figures = {metric: _values_json(compared, letters, level) for metric, compared in part.metrics.items()}
+        figures = {
+            metric: _values_json(compared, letters, level)
+            for metric, compared in part.metrics.items()
+        }
         return {"n": part.n, "figures": figures}
     figures = {metric: difference_json(compared) for metric, compared in part.differences.items()}
-    return {"n": part.n, "figures": figures, "test": None if part.test is None else _test_json(part.test)}
+    return {
+        "n": part.n,
+        "figures": figures,
+        "test": None if part.test is None else _test_json(part.test),
+    }
 
 
 def _values_json(against: AgainstReference, letters: Sequence[str], level: float) -> dict[str, Any]:
     spread = against.spread
     return {
         "values": dict(zip(letters, against.values, strict=False)),
-        "runs": {letter: list(values) for letter, values in zip(letters, against.runs, strict=False)},
+        "runs": {
+            letter: list(values) for letter, values in zip(letters, against.runs, strict=False)
+        },
         "differences": {
             letter: difference_json(difference, "reference", "pipeline")
             for letter, difference in zip(letters[1:], against.differences, strict=True)
@@ -203,7 +250,9 @@ def _open_json(rows: OpenRows) -> dict[str, Any]:
 
 def _test_json(test: Significance) -> dict[str, Any]:
     keys = ("name", "of", "n", "better", "worse", "p", "p_holm")
-    return {key: getattr(test, key) for key in keys} | {"effect": {"name": test.effect_name, "value": test.effect}}
+    return {key: getattr(test, key) for key in keys} | {
+        "effect": {"name": test.effect_name, "value": test.effect}
+    }
 
 
 def comparison_document(
@@ -224,11 +273,19 @@ def comparison_document(
     else:
         title = f"{runs[0].facts.name}: {plural(len(runs), 'run')}"
         first, *others = table_names(pipelines)
-        lead = f"{', '.join(others)} against {first}, the reference" if others else "runs of one pipeline"
+        lead = (
+            f"{', '.join(others)} against {first}, the reference"
+            if others
+            else "runs of one pipeline"
+        )
         opening = [*_several_runs(pipelines)]
     sections = [Section("", opening, listed=False, essential=not two)]
     sections += [
-        Section(name, [*_evaluation(evaluation, pipelines, comparison)], formatting.kind_text(evaluation.kind))
+        Section(
+            name,
+            [*_evaluation(evaluation, pipelines, comparison)],
+            formatting.kind_text(evaluation.kind),
+        )
         for name, evaluation in comparison.evaluations.items()
     ]
     more: dict[str, Any] = {"changes": [asdict(change) for change in changes]} if two else {}
@@ -249,7 +306,10 @@ def _two_runs(runs: Sequence[ComparisonContext], names: Sequence[str]) -> Iterat
         if (took := run.latency) is not None:
             known["latency"] = f"{took.median_s:.3g} s median, {took.p95_s:.3g} s p95"
     lines = dict.fromkeys((*facts[0], *facts[1]))
-    yield Table(("", *names), [(line, *(facts_of_run.get(line, "–") for facts_of_run in facts)) for line in lines])
+    yield Table(
+        ("", *names),
+        [(line, *(facts_of_run.get(line, "–") for facts_of_run in facts)) for line in lines],
+    )
     yield from _baselines(runs)
     for name, run in zip(names, runs, strict=True):
         for notice in (*run_notes.replay_notice(run.facts), *version_notices(run.facts)):
@@ -279,10 +339,14 @@ def _several_runs(pipelines: Sequence[PipelineContext]) -> Iterator[Part]:
         for name, pipeline in zip(names, pipelines, strict=True)
         for run in pipeline.runs
     ]
-    yield Table(("pipeline", "run", "seed", "rows", "failed", "calls", "cost"), rows, (2, 3, 4, 5, 6))
+    yield Table(
+        ("pipeline", "run", "seed", "rows", "failed", "calls", "cost"), rows, (2, 3, 4, 5, 6)
+    )
     for name, pipeline in zip(names, pipelines, strict=True):
         if len(pipeline.runs) > 1:
-            yield Note(f"{name}: {plural(len(pipeline.runs), 'run')} of one pipeline, compared by their mean")
+            yield Note(
+                f"{name}: {plural(len(pipeline.runs), 'run')} of one pipeline, compared by their mean"
+            )
             for run in pipeline.runs:
                 if cached := run.facts.cached - run.facts.shared:
                     text = CACHED.format(run=run.run, cached=cached, calls=run.facts.calls)
@@ -306,7 +370,11 @@ def _evaluation(
         paired += f"; {evaluation.alone[0]:,} only in {names[0]}, {evaluation.alone[1]:,} only in {names[1]}"
     elif any(evaluation.alone):
         runs = [run.run for pipeline in pipelines for run in pipeline.runs]
-        left = [f"{count:,} of {run}" for run, count in zip(runs, evaluation.alone, strict=True) if count]
+        left = [
+            f"{count:,} of {run}"
+            for run, count in zip(runs, evaluation.alone, strict=True)
+            if count
+        ]
         paired += f"; not in all runs: {', '.join(left)}"
     yield Note(paired)
     if whole.test is not None:
@@ -317,12 +385,15 @@ def _evaluation(
     for line in contradictions(whole, names, level):
         yield Note(line)
     slices = {expression: parts for expression, parts in evaluation.slices.items() if names[1:]}
-    by_slice = [_slice_chart(expression, parts, names) for expression, parts in slices.items() if parts]
+    by_slice = [
+        _slice_chart(expression, parts, names) for expression, parts in slices.items() if parts
+    ]
     if charts := [*_difference_charts(whole, names), *by_slice]:
         yield Only(PAGE_FORMATS, [Group(charts)])
     for expression, parts in slices.items():
         folded, short = (
-            _slices_table(expression, parts, names, level, folded=is_folded) for is_folded in (True, False)
+            _slices_table(expression, parts, names, level, folded=is_folded)
+            for is_folded in (True, False)
         )
         yield Only(PAGE_FORMATS, [folded])
         yield Only(TEXT_FORMATS, [Note(f"by {expression}"), short])
@@ -336,10 +407,19 @@ def _metrics_table(whole: Slice, names: Sequence[str], level: float, *, two: boo
     tests = ("p", "p (adj.)")
     if two:
         rows = [
-            (metric, number(difference.first), number(difference.second), *_change_cells(difference))
+            (
+                metric,
+                number(difference.first),
+                number(difference.second),
+                *_change_cells(difference),
+            )
             for metric, difference in whole.differences.items()
         ]
-        return Table(("metric", *names, _axis(names), formatting.interval_header(level), *tests), rows, (1, 2, 3, 5, 6))
+        return Table(
+            ("metric", *names, _axis(names), formatting.interval_header(level), *tests),
+            rows,
+            (1, 2, 3, 5, 6),
+        )
     rows = []
     for metric, against in whole.metrics.items():
         reference = (
@@ -353,28 +433,36 @@ def _metrics_table(whole: Slice, names: Sequence[str], level: float, *, two: boo
     if not names[1:]:
         return Table(("metric", "mean of the runs"), [(row[0], row[2]) for row in rows], (1,))
     together = formatting.interval_header(level, "together" if len(names) > 2 else "")
-    return Table(("metric", "pipeline", "value", f"− {names[0]}", together, *tests), rows, (2, 3, 5, 6))
+    return Table(
+        ("metric", "pipeline", "value", f"− {names[0]}", together, *tests), rows, (2, 3, 5, 6)
+    )
 
 
 def _change_cells(difference: Difference) -> tuple[str, str, str, str]:
     """The difference, its interval with the reason why one of both is missing, and its p-values."""
     change = difference.change
     interval = " ".join(filter(None, (formatting.interval(change.low, change.high), change.reason)))
-    p, adjusted = ("–" if value is None else f"{value:.3g}" for value in (difference.p, difference.p_adjusted))
+    p, adjusted = (
+        "–" if value is None else f"{value:.3g}" for value in (difference.p, difference.p_adjusted)
+    )
     return formatting.format_number(change.value), interval, p, adjusted
 
 
 def _spread_parts(whole: Slice, names: Sequence[str], level: float) -> Iterator[Part]:
     """How much runs of one pipeline differ, in words for the first metric and as a table for all."""
     rows: list[tuple[str, ...]] = []
-    repeated = [index for index, runs in enumerate(next(iter(whole.metrics.values())).runs) if len(runs) > 1]
+    repeated = [
+        index for index, runs in enumerate(next(iter(whole.metrics.values())).runs) if len(runs) > 1
+    ]
     for metric, values in whole.metrics.items():
         if values.spread is None or not values.runs:
             continue
         floor = formatting.format_number(values.spread.noise_floor(level))
         if not rows:
             share = f"{100 * level:g} of 100 pairs"
-            yield Note(f"noise floor: two runs of one pipeline differ by up to {floor} in {metric} ({share})")
+            yield Note(
+                f"noise floor: two runs of one pipeline differ by up to {floor} in {metric} ({share})"
+            )
         ranges = [
             f"{formatting.format_number(min(values.runs[index]))} to {formatting.format_number(max(values.runs[index]))}"
             for index in repeated
@@ -396,16 +484,28 @@ def _differences_of(part: Slice, names: Sequence[str]) -> Iterator[tuple[str, st
 def _difference_charts(whole: Slice, names: Sequence[str]) -> Iterator[Dots]:
     """The differences of all metrics; those in units of their own in a second chart."""
     higher = f"the pipeline is higher than {names[0]}" if names[2:] else f"{names[-1]} is higher"
-    for unbounded, title in ((False, "Differences"), (True, "Differences in the metrics' own units")):
+    for unbounded, title in (
+        (False, "Differences"),
+        (True, "Differences in the metrics' own units"),
+    ):
         points = [
             ChartPoint(
-                _point_name(metric, name, names), difference.change.value, difference.change.low, difference.change.high
+                _point_name(metric, name, names),
+                difference.change.value,
+                difference.change.low,
+                difference.change.high,
             )
             for metric, name, difference in _differences_of(whole, names)
             if difference.change.value is not None and has_own_unit(metric) == unbounded
         ]
         if points:
-            yield Dots(title, points, _axis(names), reference=0, caption=f"Right of the dashed line, {higher}.")
+            yield Dots(
+                title,
+                points,
+                _axis(names),
+                reference=0,
+                caption=f"Right of the dashed line, {higher}.",
+            )
 
 
 def has_own_unit(metric: str) -> bool:
@@ -437,11 +537,22 @@ def _slice_chart(expression: str, slices: Mapping[str, Slice], names: Sequence[s
         for metric, name, difference in _differences_of(part, names)
         if metric == main
     ]
-    return Dots(f"{main} by {expression}", points, _axis(names), reference=0, caption="Paired differences by slice.")
+    return Dots(
+        f"{main} by {expression}",
+        points,
+        _axis(names),
+        reference=0,
+        caption="Paired differences by slice.",
+    )
 
 
 def _slices_table(
-    expression: str, slices: Mapping[str, Slice], names: Sequence[str], level: float, *, folded: bool
+    expression: str,
+    slices: Mapping[str, Slice],
+    names: Sequence[str],
+    level: float,
+    *,
+    folded: bool,
 ) -> Table:
     """All metrics of each slice under a folded title, else the first metric of each."""
     rows = []
@@ -452,7 +563,15 @@ def _slices_table(
                 pipeline = [name] if names[2:] else []
                 rows.append((value, f"{part.n:,}", metric, *pipeline, change, interval, adjusted))
     named = ["pipeline"] if names[2:] else []
-    headers = (expression, "n", "metric", *named, _axis(names), formatting.interval_header(level), "p (adj.)")
+    headers = (
+        expression,
+        "n",
+        "metric",
+        *named,
+        _axis(names),
+        formatting.interval_header(level),
+        "p (adj.)",
+    )
     title = f"All differences by {expression}" if folded else ""
     right = (1, 3 + len(named), 5 + len(named))
     return Table(headers, rows, right, folded=title, most_rows=MOST_SLICES_PRINTED)
@@ -460,11 +579,17 @@ def _slices_table(
 
 def _flips(flips: tuple[Flip, ...], names: Sequence[str]) -> Iterator[Part]:
     cells = [
-        (str(flip.id), *map(_outcome_text, (flip.first, flip.second, flip.target)), f"{names[flip.gain > 0]} better")
+        (
+            str(flip.id),
+            *map(_outcome_text, (flip.first, flip.second, flip.target)),
+            f"{names[flip.gain > 0]} better",
+        )
         for flip in flips[:MOST_FLIPS_ON_PAGE]
     ]
     changed = plural(len(flips), "row is|rows are") + " scored differently"
-    table = Table(("row", *names, "target", ""), cells, most_rows=MOST_FLIPS_PRINTED, total_rows=len(flips))
+    table = Table(
+        ("row", *names, "target", ""), cells, most_rows=MOST_FLIPS_PRINTED, total_rows=len(flips)
+    )
     yield Only(TEXT_FORMATS, [Note(changed), table])
     columns = (
         TableColumn("better", "Which"),
@@ -475,7 +600,9 @@ def _flips(flips: tuple[Flip, ...], names: Sequence[str]) -> Iterator[Part]:
         TableColumn("gain", "Gain", "number"),
     )
     rows = [[row[4], *row[:4], flip.gain, None] for row, flip in zip(cells, flips, strict=False)]
-    note = f"{changed}; the first {len(rows):,} are here." if len(rows) < len(flips) else f"{changed}."
+    note = (
+        f"{changed}; the first {len(rows):,} are here." if len(rows) < len(flips) else f"{changed}."
+    )
     yield Only(PAGE_FORMATS, [RowBrowser(columns, [packed(rows)], (), 1, len(rows), note)])
 
 
@@ -500,17 +627,24 @@ class PipelineChange:
 
 def pipeline_changes(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[PipelineChange]:
     """The differences between two resolved pipelines, in the order of the first; measuring keys are left out."""
-    kept = [{key: value for key, value in document.items() if key not in _IGNORED} for document in (first, second)]
+    kept = [
+        {key: value for key, value in document.items() if key not in _IGNORED}
+        for document in (first, second)
+    ]
     return list(_changes(kept[0], kept[1], ""))[:MOST_CHANGES]
 
 
 def _changes(first: Any, second: Any, path: str) -> Iterator[PipelineChange]:
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         for key in dict.fromkeys((*first, *second)):
-            yield from _changes(first.get(key), second.get(key), f"{path}.{key}" if path else str(key))
+            yield from _changes(
+                first.get(key), second.get(key), f"{path}.{key}" if path else str(key)
+            )
     elif isinstance(first, list) and isinstance(second, list):
         for index in range(max(len(first), len(second))):
-            before, other = (values[index] if index < len(values) else None for values in (first, second))
+            before, other = (
+                values[index] if index < len(values) else None for values in (first, second)
+            )
             yield from _changes(before, other, f"{path}[{index}]")
     elif first != second or type(first) is not type(second):
         yield PipelineChange(path, first, second)
@@ -522,15 +656,30 @@ def changes_section(changes: Sequence[PipelineChange]) -> Iterator[Section]:
         return
     rows = [(change.path, _cell(change.first), _cell(change.second)) for change in changes]
     parts: list[Part] = [
-        Table(("key", "a", "b"), rows, records=any(len(cell) > _LONGEST // 2 for row in rows for cell in row))
+        Table(
+            ("key", "a", "b"),
+            rows,
+            records=any(len(cell) > _LONGEST // 2 for row in rows for cell in row),
+        )
     ]
     parts += [
         CodeBlock(
             f"{change.path}: lines that differ",
-            "\n".join(unified_diff(change.first.splitlines(), change.second.splitlines(), "a", "b", lineterm="", n=1)),
+            "\n".join(
+                unified_diff(
+                    change.first.splitlines(),
+                    change.second.splitlines(),
+                    "a",
+                    "b",
+                    lineterm="",
+                    n=1,
+                )
+            ),
         )
         for change in changes
-        if isinstance(change.first, str) and isinstance(change.second, str) and "\n" in change.first + change.second
+        if isinstance(change.first, str)
+        and isinstance(change.second, str)
+        and "\n" in change.first + change.second
     ]
     yield Section("What differs between the pipelines", parts)
 
@@ -546,19 +695,29 @@ MOST_PIPELINES = len(ascii_lowercase)
 
 
 def compare_finished(
-    runs: Sequence[RunResult], by: Sequence[str] = (), level: float | None = None, names: Sequence[str] = ()
+    runs: Sequence[RunResult],
+    by: Sequence[str] = (),
+    level: float | None = None,
+    names: Sequence[str] = (),
 ) -> tuple[ReportDocument, RunComparison]:
     """The comparison of runs with the first, with its document. UsageError if they share no evaluation.
 
     Of three runs or more, those of one pipeline are compared by their mean. `names` are what the document calls the runs; by
     default their directories.
     """
-    shared, contexts, keys = _shared_evaluations(runs), _contexts(runs, names), [_repeat_key(run) for run in runs]
+    shared, contexts, keys = (
+        _shared_evaluations(runs),
+        _contexts(runs, names),
+        [_repeat_key(run) for run in runs],
+    )
     two = len(runs) == 2
     groups = (
         [[0], [1]]
         if two
-        else [[at for at, key in enumerate(keys) if key == group_key] for group_key in dict.fromkeys(keys)]
+        else [
+            [at for at, key in enumerate(keys) if key == group_key]
+            for group_key in dict.fromkeys(keys)
+        ]
     )
     if len(groups) > MOST_PIPELINES:
         raise UsageError(
@@ -591,7 +750,8 @@ def _repeat_key(run: RunResult) -> tuple[str, ...]:
 def _contexts(runs: Sequence[RunResult], names: Sequence[str]) -> list[ComparisonContext]:
     shown = names or [str(run.directory.path) for run in runs]
     return [
-        ComparisonContext(name, run.facts, latency(run.directory.calls)) for name, run in zip(shown, runs, strict=True)
+        ComparisonContext(name, run.facts, latency(run.directory.calls))
+        for name, run in zip(shown, runs, strict=True)
     ]
 
 

@@ -45,19 +45,28 @@ def run_conclusion(report: Report) -> str:
     """`Accuracy 0.900 [0.800, 0.950] on 96 rows; the gate passed; 10 rows disagree with the labels`: the first evaluation's
     main metric, what the gates decide, what studies conclude, and what failed; "" for a run without results."""
     parts = []
-    mains = {name: primary_metric(measure, report.comparisons.get(name)) for name, measure in report.measures.items()}
-    name, main = next(((name, main) for name, main in mains.items() if main is not None), ("", None))
+    mains = {
+        name: primary_metric(measure, report.comparisons.get(name))
+        for name, measure in report.measures.items()
+    }
+    name, main = next(
+        ((name, main) for name, main in mains.items() if main is not None), ("", None)
+    )
     if main is not None:
         metric, value = main
         head = f"{formatting.visible_text(name, 60)}: " if len(mains) > 1 else ""
         numbers = formatting.number_with_interval(value.value, value.low, value.high)
-        parts.append(f"{head}{metric.replace('_', ' ')} {numbers} on {_counted(value.n, report.measures[name])}")
+        parts.append(
+            f"{head}{metric.replace('_', ' ')} {numbers} on {_counted(value.n, report.measures[name])}"
+        )
     parts += [gates_conclusion(report.gates)] if report.gates else []
     if main is not None and (wrong := _wrong(report.measures[name])) is not None:
         unit = report.measures[name].of
         parts.append(f"{plural(wrong, f'{unit[:-1]} disagrees|{unit} disagree')} with the labels")
     sentences = {name: study.conclusion() for name, study in report.studies.items()}
-    parts += [f"{formatting.visible_text(name, 60)}: {text}" for name, text in sentences.items() if text]
+    parts += [
+        f"{formatting.visible_text(name, 60)}: {text}" for name, text in sentences.items() if text
+    ]
     if parts and report.facts.failed:
         parts.append(f"{plural(report.facts.failed, 'row')} failed")
     text = "; ".join(parts)
@@ -75,16 +84,26 @@ def _wrong(measures: Measures) -> int | None:
         counts = matrix.value["counts"]
         return int(sum(sum(row) - row[at] for at, row in enumerate(counts)))
     accuracy = measures.values.get("accuracy")
-    return None if accuracy is None or accuracy.value is None else round((1 - accuracy.value) * accuracy.n)
+    return (
+        None
+        if accuracy is None or accuracy.value is None
+        else round((1 - accuracy.value) * accuracy.n)
+    )
 
 
-def primary_metric(measures: Measures, comparison: PublishedComparison | None = None) -> tuple[str, MetricValue] | None:
+def primary_metric(
+    measures: Measures, comparison: PublishedComparison | None = None
+) -> tuple[str, MetricValue] | None:
     """The metric that represents the evaluation: the published one, else the first that is defined."""
     defined = [
-        (name, metric) for name, metric in run_notes.scalar_metrics(measures.values.items()) if metric.value is not None
+        (name, metric)
+        for name, metric in run_notes.scalar_metrics(measures.values.items())
+        if metric.value is not None
     ]
     if comparison is not None:
-        defined = [(name, metric) for name, metric in defined if name == comparison.metric] or defined
+        defined = [
+            (name, metric) for name, metric in defined if name == comparison.metric
+        ] or defined
     return defined[0] if defined else None
 
 
@@ -94,13 +113,24 @@ def gates_conclusion(gates: Sequence[GateOutcome]) -> str:
     for verdict in ("failed", "inconclusive"):
         decided = [gate for gate in gates if gate.verdict == verdict]
         if decided:
-            named = [f"{gate.metric} {formatting.format_number(gate.value)} ({gate.rule})" for gate in decided]
-            tolerated = " (tolerated)" if verdict == "inconclusive" and all(gate.passed for gate in decided) else ""
+            named = [
+                f"{gate.metric} {formatting.format_number(gate.value)} ({gate.rule})"
+                for gate in decided
+            ]
+            tolerated = (
+                " (tolerated)"
+                if verdict == "inconclusive" and all(gate.passed for gate in decided)
+                else ""
+            )
             count = (
-                f"{len(decided)} {verdict}" if parts else f"{len(decided)} of {plural(len(gates), 'gate')} {verdict}"
+                f"{len(decided)} {verdict}"
+                if parts
+                else f"{len(decided)} of {plural(len(gates), 'gate')} {verdict}"
             )
             parts.append(f"{count}{tolerated}: {listed_names(named)}")
-    return "; ".join(parts) or (f"all {plural(len(gates), 'gate')} passed" if len(gates) > 1 else "the gate passed")
+    return "; ".join(parts) or (
+        f"all {plural(len(gates), 'gate')} passed" if len(gates) > 1 else "the gate passed"
+    )
 
 
 def metric_direction(metric: str) -> int:
@@ -119,7 +149,9 @@ def is_significant(difference: Difference, level: float) -> bool:
 def change_text(difference: Difference) -> str:
     """`+0.050 [0.010, 0.090], p = 0.012 (paired permutation test, adjusted)`."""
     change = difference.change
-    text = f"{formatting.signed(change.value)} {formatting.interval(change.low, change.high)}".strip()
+    text = (
+        f"{formatting.signed(change.value)} {formatting.interval(change.low, change.high)}".strip()
+    )
     return (
         text
         if difference.p_adjusted is None
@@ -130,7 +162,11 @@ def change_text(difference: Difference) -> str:
 def _decided_text(difference: Difference, level: float) -> str:
     """What decides where the interval and the test disagree, as they may in small samples; "" where they agree."""
     excluded = _excludes_zero(difference)
-    if excluded is None or difference.p_adjusted is None or excluded == is_significant(difference, level):
+    if (
+        excluded is None
+        or difference.p_adjusted is None
+        or excluded == is_significant(difference, level)
+    ):
         return ""
     does = "excludes" if excluded else "includes"
     return f"; the interval, of how large it may be, {does} 0; the test, of whether it is chance, decides"
@@ -173,7 +209,11 @@ def comparison_conclusion(comparison: RunComparison, names: Sequence[str]) -> st
             else _sentence(evaluation.whole, names, comparison.level)
         )
         sentences.append(head + sentence)
-    more = f"; {plural(len(sentences) - MOST_NAMED, 'more evaluation')}" if len(sentences) > MOST_NAMED else ""
+    more = (
+        f"; {plural(len(sentences) - MOST_NAMED, 'more evaluation')}"
+        if len(sentences) > MOST_NAMED
+        else ""
+    )
     return "; ".join(sentences[:MOST_NAMED]) + more
 
 
@@ -204,7 +244,9 @@ def _sentence(whole: Slice, names: Sequence[str], level: float) -> str:
             for name, difference in significant
         )
     name, largest = max(pairs, key=lambda pair: abs(pair[1].change.value or 0.0))
-    doubtful = next((text for _, difference in pairs if (text := _open_text(difference, None, scored))), "")
+    doubtful = next(
+        (text for _, difference in pairs if (text := _open_text(difference, None, scored))), ""
+    )
     largest_of = "the largest, " if len(pairs) > 1 else ""
     text = f"{doubtful}no significant difference in {main}: {largest_of}{name} − {names[0]} is {change_text(largest)}"
     text += _decided_text(largest, level)
@@ -243,7 +285,12 @@ def _better(metric: str, difference: Difference, names: Sequence[str]) -> str:
 
 def _spread_conclusion(comparison: RunComparison) -> str:
     whole = next(
-        (evaluation.whole for evaluation in comparison.evaluations.values() if not evaluation.reason), Slice(0, {})
+        (
+            evaluation.whole
+            for evaluation in comparison.evaluations.values()
+            if not evaluation.reason
+        ),
+        Slice(0, {}),
     )
     for metric, against in whole.metrics.items():
         if against.spread is not None and against.runs:
@@ -258,21 +305,35 @@ def contradictions(whole: Slice, letters: Sequence[str], level: float) -> list[s
     for name, against in whole.metrics.items():
         for letter, difference in zip(letters[1:], against.differences, strict=True):
             tests = [("p", difference.p)]
-            if whole.test is not None and whole.test.name == MCNEMAR and name == TESTED_METRICS.get(whole.test.of):
+            if (
+                whole.test is not None
+                and whole.test.name == MCNEMAR
+                and name == TESTED_METRICS.get(whole.test.of)
+            ):
                 tests.append(("McNemar's p", whole.test.p))
             if (excluded := _excludes_zero(difference)) is None:
                 continue
-            other = [f"{test} is {p:.3g}" for test, p in tests if p is not None and (p < 1 - level) != excluded]
+            other = [
+                f"{test} is {p:.3g}"
+                for test, p in tests
+                if p is not None and (p < 1 - level) != excluded
+            ]
             if other:
                 what = f"{name} of {letter}" if letters[2:] else name
                 does = "excludes" if excluded else "includes"
-                texts.append(f"{what}: {CONTRADICTION.format(does=does, level=100 * level, p=' and '.join(other))}")
+                texts.append(
+                    f"{what}: {CONTRADICTION.format(does=does, level=100 * level, p=' and '.join(other))}"
+                )
     return texts
 
 
 def significance_text(test: Significance, name: str) -> str:
     """`mcnemar, of right and wrong rows: v2 better on 12 rows, worse on 3; p 0.035, by Holm 0.07; cohen_g 0.3`."""
-    effect = "" if test.effect is None else f"; {test.effect_name} {formatting.format_number(test.effect)}"
+    effect = (
+        ""
+        if test.effect is None
+        else f"; {test.effect_name} {formatting.format_number(test.effect)}"
+    )
     p = f"p {test.p:.3g}, by Holm {test.p_holm:.3g}"
     better = plural(test.better, "row")
     return f"{test.name}, of {test.of}: {name} better on {better}, worse on {test.worse:,}; {p}{effect}"

@@ -104,8 +104,12 @@ class MetricList(Part, frozen=True):
             (name, *formatting.metric_cells(metric), *([metric.reason] if with_reasons else []))
             for name, metric in self.rows
         ]
-        title = formatting.interval_header(max((metric.level for _, metric in self.rows), default=0.95))
-        return Table(("metric", "value", title, "n", *([""] if with_reasons else [])), rows, (1, 2, 3))
+        title = formatting.interval_header(
+            max((metric.level for _, metric in self.rows), default=0.95)
+        )
+        return Table(
+            ("metric", "value", title, "n", *([""] if with_reasons else [])), rows, (1, 2, 3)
+        )
 
     def reasons(self) -> list[str]:
         """A line for each reason, with the metrics that share it."""
@@ -149,7 +153,12 @@ class Failures(Part, frozen=True):
 
     def table(self) -> Table:
         """The kinds as a table."""
-        return Table(("kind", "rows"), [(kind, f"{count:,}") for kind, count in self.kinds], (1,), most_rows=10)
+        return Table(
+            ("kind", "rows"),
+            [(kind, f"{count:,}") for kind, count in self.kinds],
+            (1,),
+            most_rows=10,
+        )
 
 
 class Picture(Part, frozen=True):
@@ -202,7 +211,9 @@ class RowBrowser(Part, frozen=True):
     def script_data(self) -> dict[str, Any]:
         """The data of the page's script."""
         return {
-            "columns": [[column.key, column.title, column.kind, column.wide] for column in self.columns],
+            "columns": [
+                [column.key, column.title, column.kind, column.wide] for column in self.columns
+            ],
             "rows": list(self.rows),
             "stories": list(self.details),
             "per": self.per_piece,

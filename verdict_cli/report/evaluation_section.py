@@ -25,7 +25,14 @@ from verdict_cli.report.document import (
     isolated_parts,
 )
 from verdict_cli.report.report import PublishedComparison, Report
-from verdict_cli.report.report_context import Bin, Distributions, Histogram, ReportContext, histogram, number_vectors
+from verdict_cli.report.report_context import (
+    Bin,
+    Distributions,
+    Histogram,
+    ReportContext,
+    histogram,
+    number_vectors,
+)
 from verdict_cli.stats.annotators import ADVANTAGE, AnnotatorPair, AnnotatorStudy
 from verdict_cli.stats.columns.column import MISSING
 from verdict_cli.stats.intervals.interval_methods import MetricValue
@@ -49,8 +56,17 @@ def evaluation_sections(report: Report, context: ReportContext | None) -> Iterat
         make = partial(_evaluation, name, measures, report.comparisons.get(name), context)
         parts = isolated_parts(f"The evaluation {name}", make)
         if folded:
-            flat = [inner for part in parts for inner in (part.parts if isinstance(part, Group) else [part])]
-            groups.append(Group(flat, f"{name} ({formatting.kind_text(measures.kind)})" if measures.kind else name))
+            flat = [
+                inner
+                for part in parts
+                for inner in (part.parts if isinstance(part, Group) else [part])
+            ]
+            groups.append(
+                Group(
+                    flat,
+                    f"{name} ({formatting.kind_text(measures.kind)})" if measures.kind else name,
+                )
+            )
         yield Section(
             name,
             parts,
@@ -59,25 +75,36 @@ def evaluation_sections(report: Report, context: ReportContext | None) -> Iterat
         )
     if folded:
         rows = [
-            (name, *_overview(measures, report.comparisons.get(name))) for name, measures in report.measures.items()
+            (name, *_overview(measures, report.comparisons.get(name)))
+            for name, measures in report.measures.items()
         ]
         overview = Table(
-            ("evaluation", "metric", "value", formatting.interval_header(report.level), "n"), rows, (2, 3, 4)
+            ("evaluation", "metric", "value", formatting.interval_header(report.level), "n"),
+            rows,
+            (2, 3, 4),
         )
         yield Section("Evaluations", [overview, *groups], formats=PAGE_FORMATS)
 
 
-def _overview(measures: Measures, comparison: PublishedComparison | None) -> tuple[str, str, str, str]:
+def _overview(
+    measures: Measures, comparison: PublishedComparison | None
+) -> tuple[str, str, str, str]:
     first = primary_metric(measures, comparison)
     return ("–", "–", "", "0") if first is None else (first[0], *formatting.metric_cells(first[1]))
 
 
 def _evaluation(
-    name: str, measures: Measures, comparison: PublishedComparison | None, context: ReportContext | None
+    name: str,
+    measures: Measures,
+    comparison: PublishedComparison | None,
+    context: ReportContext | None,
 ) -> Iterator[Part]:
     shown = run_notes.scalar_metrics(measures.values.items())
     metrics = MetricList(
-        [(f"{key} ({measures.averages[key]})" if key in measures.averages else key, metric) for key, metric in shown]
+        [
+            (f"{key} ({measures.averages[key]})" if key in measures.averages else key, metric)
+            for key, metric in shown
+        ]
     )
     matrix = measures.values.get("confusion")
     if matrix is None or matrix.value is None:
@@ -92,7 +119,10 @@ def _evaluation(
         yield from annotator_parts(measures.annotators)
     if comparison is not None:
         published = _published_chart(comparison)
-        yield Only(TEXT_FORMATS, [Note(f"{published.title}, {comparison.place}"), published.table(folded=False)])
+        yield Only(
+            TEXT_FORMATS,
+            [Note(f"{published.title}, {comparison.place}"), published.table(folded=False)],
+        )
         if comparison.caveat:
             yield Note(comparison.caveat, warning=True)
     charts = isolated_parts("The charts", lambda: _charts(name, measures, comparison, context))
@@ -102,7 +132,10 @@ def _evaluation(
     for expression, groups in measures.groups.items():
         if first is not None:
             chart = _group_chart(expression, groups, first)
-            yield Only(("terminal",), [Note(chart.title), chart.table(folded=False, most_rows=MOST_GROUPS_PRINTED)])
+            yield Only(
+                ("terminal",),
+                [Note(chart.title), chart.table(folded=False, most_rows=MOST_GROUPS_PRINTED)],
+            )
         yield _groups_table(expression, groups)
 
 
@@ -117,13 +150,19 @@ def _groups_table(expression: str, groups: Mapping[str, Mapping[str, MetricValue
 
 
 def _charts(
-    name: str, measures: Measures, comparison: PublishedComparison | None, context: ReportContext | None
+    name: str,
+    measures: Measures,
+    comparison: PublishedComparison | None,
+    context: ReportContext | None,
 ) -> Iterator[Part]:
     if comparison is not None:
         yield _published_chart(comparison)
     first = primary_metric(measures, comparison)
     if first is not None:
-        yield from (_group_chart(expression, groups, first) for expression, groups in measures.groups.items())
+        yield from (
+            _group_chart(expression, groups, first)
+            for expression, groups in measures.groups.items()
+        )
     if context is not None:
         yield from _distribution_charts(context.study.distributions[name])
         yield from _output_charts(name, context)
@@ -152,7 +191,9 @@ def _published_chart(comparison: PublishedComparison) -> Dots:
 
 
 def _group_chart(
-    expression: str, groups: Mapping[str, Mapping[str, MetricValue]], overall: tuple[str, MetricValue]
+    expression: str,
+    groups: Mapping[str, Mapping[str, MetricValue]],
+    overall: tuple[str, MetricValue],
 ) -> Dots:
     """One metric for each value of an expression, with its value over all rows as a line."""
     name, over_all_rows = overall
@@ -176,7 +217,12 @@ def _with_confusion(metrics: MetricList, matrix: MetricValue) -> Iterator[Part]:
     """The metrics beside rows by target and prediction: in text a table, on a page a picture with it."""
     labels, counts = matrix.value["labels"], matrix.value["counts"]
     if len(labels) > MOST_LABELS_IN_MATRIX:
-        yield Group([metrics, Note(f"the confusion matrix of {plural(len(labels), 'label')} is in report.json")])
+        yield Group(
+            [
+                metrics,
+                Note(f"the confusion matrix of {plural(len(labels), 'label')} is in report.json"),
+            ]
+        )
         return
     confusion = Matrix(
         "Confusion matrix",
@@ -202,7 +248,9 @@ def _distribution_charts(distributions: Distributions) -> Iterator[Bars | Scatte
             caption="Ten bins of the probability; a calibrated judge is on the dashed line.",
         )
     if distributions.probabilities:
-        yield _histogram_chart("Probabilities by target", distributions.probabilities, "probability")
+        yield _histogram_chart(
+            "Probabilities by target", distributions.probabilities, "probability"
+        )
     if distributions.predictions:
         yield _histogram_chart("Predictions", distributions.predictions, "prediction")
     if distributions.by_target:
@@ -218,7 +266,9 @@ def _distribution_charts(distributions: Distributions) -> Iterator[Bars | Scatte
 
 def _output_charts(name: str, context: ReportContext) -> Iterator[Bars]:
     """The numeric outputs of the pipeline by target, if the evaluation compares labels."""
-    scores = next((scores for scores in context.study.scored if scores.name == name and scores.labels), None)
+    scores = next(
+        (scores for scores in context.study.scored if scores.name == name and scores.labels), None
+    )
     node = context.plan.output_node
     if scores is None or node is None:
         return
@@ -241,7 +291,10 @@ def _histogram_chart(title: str, bins: Histogram, x: str) -> Bars:
 
 
 def _bin_points(bins: Sequence[Bin]) -> list[PlanePoint]:
-    return [PlanePoint(bin_.x, bin_.y, bin_.low, bin_.high, label=plural(bin_.n, "row")) for bin_ in bins]
+    return [
+        PlanePoint(bin_.x, bin_.y, bin_.low, bin_.high, label=plural(bin_.n, "row"))
+        for bin_ in bins
+    ]
 
 
 _SHOWN_DISAGREEMENTS = 3
@@ -258,12 +311,21 @@ def annotator_parts(study: AnnotatorStudy) -> Iterator[Part]:
             f"{annotator.skipped:,}",
             _number(annotator.with_others),
             _number(annotator.with_judge),
-            "–" if annotator.p is None else f"{annotator.p:.3g}{'' if annotator.wins else ' (not shown)'}",
+            "–"
+            if annotator.p is None
+            else f"{annotator.p:.3g}{'' if annotator.wins else ' (not shown)'}",
         )
         for annotator in study.annotators
     ]
     yield Table(
-        ("annotator", "labels", "skipped", "agrees with others", "with the judge", "p (judge as good)"),
+        (
+            "annotator",
+            "labels",
+            "skipped",
+            "agrees with others",
+            "with the judge",
+            "p (judge as good)",
+        ),
         rows,
         (1, 2, 3, 4, 5),
     )
@@ -295,7 +357,11 @@ def agreement_chart(study: AnnotatorStudy) -> Dots:
     ]
     known = [point for point in points if point.value is not None]
     return Dots(
-        "Agreement", known, "share of rows", (0, 1), caption="The judge cannot agree with people more than they do."
+        "Agreement",
+        known,
+        "share of rows",
+        (0, 1),
+        caption="The judge cannot agree with people more than they do.",
     )
 
 
@@ -315,7 +381,11 @@ def _replacement(study: AnnotatorStudy) -> str:
     if study.winning_rate is None:
         return f"alternative annotator test: not done, {study.untested}"
     share = f"the judge wins against {study.winning_rate:.0%} of the annotators (advantage {ADVANTAGE:g})"
-    end = "it may replace them" if study.winning_rate >= 0.5 else "it has not been shown that it may replace them"
+    end = (
+        "it may replace them"
+        if study.winning_rate >= 0.5
+        else "it has not been shown that it may replace them"
+    )
     return f"alternative annotator test: {share}; {end}"
 
 
@@ -325,9 +395,14 @@ def _number(value: float | None) -> str:
 
 def _disagreements(pair: AnnotatorPair) -> str:
     counted = [
-        (count, f"{formatting.label(pair.labels[row])} / {formatting.label(pair.labels[column])}: {count:,}")
+        (
+            count,
+            f"{formatting.label(pair.labels[row])} / {formatting.label(pair.labels[column])}: {count:,}",
+        )
         for row, counts in enumerate(pair.counts)
         for column, count in enumerate(counts)
         if row != column and count
     ]
-    return ", ".join(text for _, text in sorted(counted, key=lambda entry: -entry[0])[:_SHOWN_DISAGREEMENTS])
+    return ", ".join(
+        text for _, text in sorted(counted, key=lambda entry: -entry[0])[:_SHOWN_DISAGREEMENTS]
+    )

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     # `verdict run` tells its estimate by this module before the first call: numpy must not be imported for it.
     from verdict_cli.stats.intervals.interval_methods import MetricValue
 
-_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 
 
 def visible_text(text: str, most: int = 0) -> str:
@@ -22,7 +24,9 @@ def visible_text(text: str, most: int = 0) -> str:
 
 def message_lines(text: str) -> list[str]:
     """A message and its hint, each on a line of its own."""
-    return [visible_text(line.strip(), 300) for line in text.split("\n") if line.strip()][:_MOST_LINES]
+    return [visible_text(line.strip(), 300) for line in text.split("\n") if line.strip()][
+        :_MOST_LINES
+    ]
 
 
 _MOST_LINES = 6
@@ -43,7 +47,9 @@ def format_number(value: float | None) -> str:
     if value and (abs(value) >= 1000 or abs(value) < 0.001):
         return f"{value:.4g}"
     digits = 3
-    while digits < MOST_DIGITS and 0 < 1 - abs(value) <= 0.5 / 10**digits:  # 4,999 of 5,000 are not all
+    while (
+        digits < MOST_DIGITS and 0 < 1 - abs(value) <= 0.5 / 10**digits
+    ):  # 4,999 of 5,000 are not all
         digits += 1
     return f"{value:.{digits}f}"
 

@@ -39,7 +39,9 @@ def as_tree(plan: Plan) -> str:
         parents = ", ".join(plan.nodes[parent].id for parent in node.parents)
         follows = f" <- {parents}" if parents else ""
         mark = "=>" if node.index in plan.outputs else "  "
-        lines.append(f"{mark} {'    ' * depth(plan, node)}{node.id:{width}}  {_description(plan, node)}{follows}")
+        lines.append(
+            f"{mark} {'    ' * depth(plan, node)}{node.id:{width}}  {_description(plan, node)}{follows}"
+        )
         lines += [
             f"   {'    ' * depth(plan, node)}{'':{width}}  cast: {cast.field} from {cast.from_field}"
             for cast in node.casts
@@ -48,7 +50,9 @@ def as_tree(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-_ENTITIES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "`": "#96;"})
+_ENTITIES = str.maketrans(
+    {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "`": "#96;"}
+)
 """Characters that end a Mermaid label, or are markup in it, as its own entities."""
 
 
@@ -66,7 +70,10 @@ def as_mermaid(plan: Plan) -> str:
         around = node.groups
         shape = '{}(["{}"])' if node.index in plan.outputs else '{}["{}"]'
         lines.append(
-            "    " + shape.format(f"n{node.index}", f"{node.id}<br/>{_description(plan, node).translate(_ENTITIES)}")
+            "    "
+            + shape.format(
+                f"n{node.index}", f"{node.id}<br/>{_description(plan, node).translate(_ENTITIES)}"
+            )
         )
     lines += ["    end" for _ in around]
     lines += [f"    n{parent} --> n{node.index}" for node in plan.nodes for parent in node.parents]
@@ -84,7 +91,9 @@ def as_svg(plan: Plan) -> str:
         ranks.setdefault(level_of[node.index], []).append(node)
     widest = max(len(rank) for rank in ranks.values())
     gaps = {
-        (parent, node.index): level_of[node.index] - level_of[parent] for node in plan.nodes for parent in node.parents
+        (parent, node.index): level_of[node.index] - level_of[parent]
+        for node in plan.nodes
+        for parent in node.parents
     }
     farthest = max((_reach(gap) for gap in gaps.values() if gap > 1), default=0)
     width = widest * (_WIDTH + _ACROSS) + _ACROSS + 2 * farthest
@@ -93,7 +102,10 @@ def as_svg(plan: Plan) -> str:
     for level, rank in ranks.items():
         left = (width - len(rank) * (_WIDTH + _ACROSS) + _ACROSS) / 2
         for at, node in enumerate(rank):
-            position[node.index] = (left + at * (_WIDTH + _ACROSS), _DOWN / 2 + level * (_HEIGHT + _DOWN))
+            position[node.index] = (
+                left + at * (_WIDTH + _ACROSS),
+                _DOWN / 2 + level * (_HEIGHT + _DOWN),
+            )
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'font-family="system-ui, sans-serif" font-size="13" role="img" aria-label="{escape(plan.name)}">',
@@ -106,7 +118,9 @@ def as_svg(plan: Plan) -> str:
             px, py = position[parent]
             gap = gaps[parent, node.index]
             curve = (
-                _down(px, py, x, y) if gap == 1 else _around(px, py, x, y, _reach(gap), right=2 * px + _WIDTH >= width)
+                _down(px, py, x, y)
+                if gap == 1
+                else _around(px, py, x, y, _reach(gap), right=2 * px + _WIDTH >= width)
             )
             parts.append(
                 f'<path d="{curve}" fill="none" stroke="currentColor" stroke-opacity=".55" marker-end="url(#tip)"/>'
@@ -133,7 +147,9 @@ def _around(px: float, py: float, x: float, y: float, reach: float, *, right: bo
     """A curve from side to side, around the boxes between."""
     side, out = (_WIDTH, reach) if right else (0, -reach)
     start, end, top, bottom = px + side, x + side, py + _HEIGHT / 2, y + _HEIGHT / 2
-    return f"M{start:g} {top:g} C{start + out:g} {top:g} {end + out:g} {bottom:g} {end:g} {bottom:g}"
+    return (
+        f"M{start:g} {top:g} C{start + out:g} {top:g} {end + out:g} {bottom:g} {end:g} {bottom:g}"
+    )
 
 
 def _reach(gap: int) -> int:
@@ -160,9 +176,13 @@ def _kind(plan: Plan, node: Node) -> str:
 def _description(plan: Plan, node: Node) -> str:
     fields = ", ".join(f"{name}: {kind.type_name()}" for name, kind in node.output.fields.items())
     pinned = ", pinned" if node.pinned else ""
-    entries = "".join(f", each {plan.groups[group].name} of {plan.groups[group].text}" for group in node.groups)
+    entries = "".join(
+        f", each {plan.groups[group].name} of {plan.groups[group].text}" for group in node.groups
+    )
     when = when_text(plan, node)
-    return visible_text(f"{node.unit.type_name}{pinned}{entries}{'' if when is None else f', when {when}'} ({fields})")
+    return visible_text(
+        f"{node.unit.type_name}{pinned}{entries}{'' if when is None else f', when {when}'} ({fields})"
+    )
 
 
 def calls_a_row(plan: Plan) -> int:
@@ -178,7 +198,11 @@ def count_calls(plan: Plan) -> str:
     for groups, count in calls.items():
         names = " and ".join(plan.groups[group].name for group in groups)
         some = plan.groups[groups[-1]].per_call
-        text += f", {count} for each {names}" if some is None else f", {count} for every {some} of {names}"
+        text += (
+            f", {count} for each {names}"
+            if some is None
+            else f", {count} for every {some} of {names}"
+        )
     return visible_text(text)
 
 

@@ -21,9 +21,7 @@ from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import Measures
 
-OWN_SAMPLE = (
-    "not comparable: the published values are of the paper's data, this run's of a small sample that comes with verdict"
-)
+OWN_SAMPLE = "not comparable: the published values are of the paper's data, this run's of a small sample that comes with verdict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +61,19 @@ class PublishedComparison:
         """A value in the table's unit and with its decimals; a dash where there is none."""
         if value is None:
             return "–"
-        return f"{100 * value:.{self.decimals}f}%" if self.unit == "percent" else f"{value:.{self.decimals}f}"
+        return (
+            f"{100 * value:.{self.decimals}f}%"
+            if self.unit == "percent"
+            else f"{value:.{self.decimals}f}"
+        )
 
     def shown_interval(self, row: ComparisonRow) -> str:
         """The row's interval in the same unit, empty where there is none."""
-        return "" if row.low is None or row.high is None else f"[{self.shown(row.low)}, {self.shown(row.high)}]"
+        return (
+            ""
+            if row.low is None or row.high is None
+            else f"[{self.shown(row.low)}, {self.shown(row.high)}]"
+        )
 
 
 class EvaluationStudy(Protocol):
@@ -139,11 +145,17 @@ def build_report(
     return Report(str(run), facts, measures, tuple(gates), comparisons, tuple(files), **more)
 
 
-def _published_comparison(table: Published, metric: MetricValue | None, facts: RunFacts) -> PublishedComparison:
+def _published_comparison(
+    table: Published, metric: MetricValue | None, facts: RunFacts
+) -> PublishedComparison:
     scale = 100 if table.unit == "percent" else 1
     rows = [ComparisonRow(row.judge, row.value / scale, own=row.own) for row in table.rows]
-    value, low, high = (None, None, None) if metric is None else (metric.value, metric.low, metric.high)
-    ours = ComparisonRow(facts.name, value, low, high, ours=True, cost_usd=facts.cost_usd, wall_s=facts.wall_s)
+    value, low, high = (
+        (None, None, None) if metric is None else (metric.value, metric.low, metric.high)
+    )
+    ours = ComparisonRow(
+        facts.name, value, low, high, ours=True, cost_usd=facts.cost_usd, wall_s=facts.wall_s
+    )
     rows.append(ours)
     known = find_metric(table.metric)
     better = 1 if known is not None and known.lower_is_better else -1
@@ -195,7 +207,10 @@ def summary_json(report: Report) -> dict[str, Any]:
         }
         | {name: study.summary_json() for name, study in report.studies.items()},
         "gates": [
-            {key: getattr(gate, key) for key in ("metric", "passed", "value", "limit", "verdict", "reason")}
+            {
+                key: getattr(gate, key)
+                for key in ("metric", "passed", "value", "limit", "verdict", "reason")
+            }
             for gate in report.gates
         ],
     }
@@ -213,7 +228,9 @@ def full_json(report: Report) -> dict[str, Any]:
         "passed": report.passed,
         "level": report.level,
         "facts": _facts_json(report.facts),
-        "evaluations": {name: _measures_json(measures) for name, measures in report.measures.items()}
+        "evaluations": {
+            name: _measures_json(measures) for name, measures in report.measures.items()
+        }
         | {name: {"figures": {}, **study.as_json()} for name, study in report.studies.items()},
         "gates": [{**asdict(gate), "passed": gate.passed} for gate in report.gates],
         "published": {
@@ -231,7 +248,10 @@ def full_json(report: Report) -> dict[str, Any]:
 
 def _facts_json(facts: RunFacts) -> dict[str, Any]:
     # The digests stay in run.json: they are those of this report's own files.
-    return {**{key: value for key, value in facts.as_json().items() if key != "digests"}, "floors": list(facts.floors)}
+    return {
+        **{key: value for key, value in facts.as_json().items() if key != "digests"},
+        "floors": list(facts.floors),
+    }
 
 
 def _measures_json(measures: Measures) -> dict[str, Any]:

@@ -73,7 +73,11 @@ class EvaluationResults(Struct, frozen=True):
 
 
 def evaluate_run(
-    evaluations: Mapping[str, Evaluation], results: Path, *, seed: int = 0, level: float = CONFIDENCE_LEVEL
+    evaluations: Mapping[str, Evaluation],
+    results: Path,
+    *,
+    seed: int = 0,
+    level: float = CONFIDENCE_LEVEL,
 ) -> EvaluationResults:
     """The results of a run's evaluations, with intervals at `level`. Raises what `measure` does."""
     measures: dict[str, Measures] = {}
@@ -85,11 +89,22 @@ def evaluate_run(
         try:
             distributions[name] = distributions_of(data)
             if at is not None:
-                kept.append(row_scores(name, at, data, [metric for metric in measured.values if find_metric(metric)]))
+                kept.append(
+                    row_scores(
+                        name,
+                        at,
+                        data,
+                        [metric for metric in measured.values if find_metric(metric)],
+                    )
+                )
         except VerdictError:
             raise
         except Exception as error:  # what only the page shows must not cost the metrics
-            fault = f"internal error in verdict (please report it): {type(error).__name__}: {error}"[:500]
+            fault = (
+                f"internal error in verdict (please report it): {type(error).__name__}: {error}"[
+                    :500
+                ]
+            )
             warning = f"charts and rows of this evaluation are missing from the report: {fault}"
             measures[name] = replace(measured, warnings=(*measured.warnings, warning))
         kept.sort(key=lambda scores: not scores.labelled)
@@ -148,7 +163,9 @@ def means_by_bin(x: Floats, y: Floats, scale: tuple[float, float] | None = None)
         reach = (
             0.0
             if len(here) < 2
-            else student(CONFIDENCE_LEVEL, len(here) - 1) * float(here.std(ddof=1)) / len(here) ** 0.5
+            else student(CONFIDENCE_LEVEL, len(here) - 1)
+            * float(here.std(ddof=1))
+            / len(here) ** 0.5
         )
         middle = float(here.mean())
         ends = max(middle - reach, least), min(middle + reach, most)
@@ -175,7 +192,12 @@ def histogram(
     """
     least, most = scale or (float(x.min()), float(x.max()))
     least, most = least if low is None else low, most if high is None else high
-    if bool(np.all(x == np.round(x))) and least.is_integer() and most - least < BARS and low is None:
+    if (
+        bool(np.all(x == np.round(x)))
+        and least.is_integer()
+        and most - least < BARS
+        and low is None
+    ):
         edges = np.arange(least - 0.5, most + 1.0)
     else:
         edges = np.linspace(least, most if most > least else least + 1, BARS + 1)
@@ -184,8 +206,13 @@ def histogram(
     present, sizes = np.unique(codes[codes != MISSING], return_counts=True)
     shown = np.sort(present[np.argsort(-sizes, kind="stable")][:MOST_LABELS_IN_CHART])
     names = disambiguate_labels([labels[code] for code in shown])
-    counts = {name: np.histogram(x[codes == code], edges)[0].tolist() for name, code in zip(names, shown, strict=True)}
-    return Histogram(tuple(edges.tolist()), {name: tuple(bin_counts) for name, bin_counts in counts.items()})
+    counts = {
+        name: np.histogram(x[codes == code], edges)[0].tolist()
+        for name, code in zip(names, shown, strict=True)
+    }
+    return Histogram(
+        tuple(edges.tolist()), {name: tuple(bin_counts) for name, bin_counts in counts.items()}
+    )
 
 
 class ReportContext(Struct, frozen=True):
@@ -226,7 +253,9 @@ def dataset_columns(plan: Plan) -> list[str]:
             *(cast.path for cast in node.casts if cast.path and not cast.optional),
         )
     ]
-    return list(dict.fromkeys(str(path[1]) for path in paths if len(path) > 1 and path[0] == "source"))
+    return list(
+        dict.fromkeys(str(path[1]) for path in paths if len(path) > 1 and path[0] == "source")
+    )
 
 
 def number_vectors(results: Path, columns: Sequence[str]) -> dict[str, Floats]:

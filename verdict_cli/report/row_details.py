@@ -47,7 +47,9 @@ def row_details(
     for start in range(0, len(indices), ROWS_PER_READ):
         chunk = indices[start : start + ROWS_PER_READ]
         ascending = np.sort(chunk).tolist()
-        builders = [builder for batch in read_rows(results, ascending) for builder in _builders(batch, most)]
+        builders = [
+            builder for batch in read_rows(results, ascending) for builder in _builders(batch, most)
+        ]
         by_row = {builder.row: builder for builder in builders}
         its_calls = np.flatnonzero(np.isin(row_of_call, list(by_row)))
         for batch in read_rows(calls, its_calls.tolist(), _CALLS) if len(its_calls) else ():
@@ -81,7 +83,9 @@ class _RowDetailsBuilder:
     `sources` maps the dataset's columns in the results to their own names; `outputs` are the columns of the units.
     """
 
-    def __init__(self, row: Mapping[str, Any], sources: Mapping[str, str], outputs: Sequence[str], most: int) -> None:
+    def __init__(
+        self, row: Mapping[str, Any], sources: Mapping[str, str], outputs: Sequence[str], most: int
+    ) -> None:
         self.most = most
         self.row = row["row"]
         self.left_out = self.calls_left_out = self.calls_unreadable = 0
@@ -94,7 +98,9 @@ class _RowDetailsBuilder:
         self.entries = [
             {
                 "columns": table.columns,
-                "rows": [[self.cut(cell) for cell in cells] for cells in table.rows[:MOST_ENTRY_ROWS]],
+                "rows": [
+                    [self.cut(cell) for cell in cells] for cells in table.rows[:MOST_ENTRY_ROWS]
+                ],
             }
             for table in tables
         ]
@@ -154,7 +160,9 @@ class _RowDetailsBuilder:
 
     def call(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """The data of one call."""
-        was_sent = call["prompt_tokens"] is not None and (call["prompt_tokens"] or call["completion_tokens"])
+        was_sent = call["prompt_tokens"] is not None and (
+            call["prompt_tokens"] or call["completion_tokens"]
+        )
         messages = orjson.loads(call["messages"] or "[]")
         probabilities, invalid = _probabilities(call["logprobs"])
         return {
@@ -167,7 +175,11 @@ class _RowDetailsBuilder:
             "finish": call["finish_reason"],
             "flags": [
                 word
-                for word, key in (("from the journal", "recalled"), ("cached", "cached"), ("repaired", "repaired"))
+                for word, key in (
+                    ("from the journal", "recalled"),
+                    ("cached", "cached"),
+                    ("repaired", "repaired"),
+                )
                 if call[key]
             ]
             + ([f"invalid log-probabilities ignored: {invalid}"] if invalid else []),
@@ -180,7 +192,11 @@ class _RowDetailsBuilder:
 
     def message(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """A message of a prompt, with notes in place of its images."""
-        images = image_notes([image["image"] for image in message["images"]]) if message.get("images") else []
+        images = (
+            image_notes([image["image"] for image in message["images"]])
+            if message.get("images")
+            else []
+        )
         return {"role": message["role"], "content": self.cut(message["content"]), "images": images}
 
     def cut(self, value: Any) -> Any:
@@ -223,7 +239,9 @@ def _probabilities(logprobs: Any) -> tuple[list[tuple[str, list[tuple[str, float
         return [], 0
     positions: list[tuple[str, list[tuple[str, float]]]] = []
     invalid = 0
-    lists = orjson.loads(logprobs) if isinstance(logprobs, str) else logprobs  # text in runs of earlier versions
+    lists = (
+        orjson.loads(logprobs) if isinstance(logprobs, str) else logprobs
+    )  # text in runs of earlier versions
     for number, alternatives in enumerate(lists, 1):
         # Rounding can make the log-probability of a certain token slightly positive.
         shares = [
@@ -260,10 +278,14 @@ def entry_tables(outputs: Mapping[str, Any]) -> tuple[list[EntryTable], dict[str
         if field != ITEM_COLUMN or not isinstance(outputs[column], list):
             continue
         numbered = list(_numbered(outputs[column]))
-        shared.setdefault(tuple(number for number, _ in numbered), []).append((unit, [entry for _, entry in numbered]))
+        shared.setdefault(tuple(number for number, _ in numbered), []).append(
+            (unit, [entry for _, entry in numbered])
+        )
     tables = []
     for numbers, units in shared.items():
-        names = list(dict.fromkeys(name for _, entries in units for entry in entries for name in entry or ()))
+        names = list(
+            dict.fromkeys(name for _, entries in units for entry in entries for name in entry or ())
+        )
         columns = ["entry", *names]
         rows: list[list[Any]] = [[number] for number in numbers]
         for position, cells in enumerate(rows):
@@ -274,7 +296,12 @@ def entry_tables(outputs: Mapping[str, Any]) -> tuple[list[EntryTable], dict[str
         for unit, _ in units:
             left.pop(f"{unit}.{ITEM_COLUMN}")
             for column in [key for key in left if key.startswith(f"{unit}.")]:
-                values = [value for _, value in _numbered(left.pop(column), numbers[-1].count(".") if numbers else 0)]
+                values = [
+                    value
+                    for _, value in _numbered(
+                        left.pop(column), numbers[-1].count(".") if numbers else 0
+                    )
+                ]
                 columns.append(column)
                 for cells, value in zip(rows, values, strict=False):
                     cells.append(value)
@@ -283,7 +310,9 @@ def entry_tables(outputs: Mapping[str, Any]) -> tuple[list[EntryTable], dict[str
     return tables, left
 
 
-def _numbered(values: Sequence[Any], depth: int | None = None, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _numbered(
+    values: Sequence[Any], depth: int | None = None, prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
     """Number and value of each entry, of lists inside lists too; ``depth``: how deep, where values may be lists."""
     for position, value in enumerate(values):
         number = f"{prefix}{position}"

@@ -54,11 +54,17 @@ def row_table(context: ReportContext) -> RowBrowser:
             break
         indices = selection.rows[start : start + ROWS_PER_PIECE].tolist()
         cells = zip(*(values[start : start + ROWS_PER_PIECE] for values in cells_of), strict=True)
-        pieces.append(packed([[*row, detail_index.get(index)] for row, index in zip(cells, indices, strict=True)]))
+        pieces.append(
+            packed(
+                [[*row, detail_index.get(index)] for row, index in zip(cells, indices, strict=True)]
+            )
+        )
         size += len(pieces[-1])
         shown += len(indices)
     note = _note(selection, shown, len(detail_index))
-    return RowBrowser([column for column, _ in columns], pieces, details, DETAILS_PER_PIECE, shown, note)
+    return RowBrowser(
+        [column for column, _ in columns], pieces, details, DETAILS_PER_PIECE, shown, note
+    )
 
 
 def _note(selection: RowSelection, shown: int, detailed: int) -> str:
@@ -66,7 +72,9 @@ def _note(selection: RowSelection, shown: int, detailed: int) -> str:
     total = selection.total
     if shown == detailed == total:
         return ""
-    rows = f"all {plural(total, 'row')}" if shown == total else f"{shown:,} of {plural(total, 'row')}"
+    rows = (
+        f"all {plural(total, 'row')}" if shown == total else f"{shown:,} of {plural(total, 'row')}"
+    )
     order = "" if shown == total else " (failed and wrong ones first, then a sample of the rest)"
     details = f"the details of {detailed:,} of them"
     bad = len(selection.failed) + len(selection.wrong)
@@ -104,7 +112,9 @@ def _pack(pieces: list[str], pending: list[bytes]) -> int:
     return len(pieces[-1])
 
 
-def _columns(context: ReportContext, selection: RowSelection) -> list[tuple[TableColumn, list[Any]]]:
+def _columns(
+    context: ReportContext, selection: RowSelection
+) -> list[tuple[TableColumn, list[Any]]]:
     """Each column of the table with its cells, in the order of the rows."""
     cells = _result_cells(context, selection.rows)
     own = {column.name: cells.pop(column.name) for column in _TITLED}
@@ -116,7 +126,9 @@ def _columns(context: ReportContext, selection: RowSelection) -> list[tuple[Tabl
         if number or not evaluation.labelled:
             if len(context.study.measures) > len(context.study.scored):
                 continue
-            columns.append((_column(f"prediction{number}", evaluation.name, prediction), prediction))
+            columns.append(
+                (_column(f"prediction{number}", evaluation.name, prediction), prediction)
+            )
             continue
         title = "Prediction" if evaluation.data.predictions.types else "Probability"
         columns += [
@@ -182,7 +194,9 @@ def _result_cells(context: ReportContext, indices: Ints) -> dict[str, list[Any]]
     order = np.argsort(indices, kind="stable")
     for batch in read_rows(context.results, indices[order].tolist(), names):
         for name, values in batch.items():
-            cells[name] += values if _LONG.isdisjoint(map(type, values)) else _shortened(values, most)
+            cells[name] += (
+                values if _LONG.isdisjoint(map(type, values)) else _shortened(values, most)
+            )
     back = np.argsort(order, kind="stable").tolist()
     return {name: [values[index] for index in back] for name, values in cells.items()}
 
@@ -190,7 +204,9 @@ def _result_cells(context: ReportContext, indices: Ints) -> dict[str, list[Any]]
 def _shortened(values: Sequence[Any], most: int) -> list[Any]:
     """The values as cells. Most are short texts that stay as they are: no call is made for those."""
     return [
-        value if type(value) is str and len(value) <= most and not value.startswith(CHAT_TEXT) else _short(value, most)
+        value
+        if type(value) is str and len(value) <= most and not value.startswith(CHAT_TEXT)
+        else _short(value, most)
         for value in values
     ]
 
@@ -207,7 +223,9 @@ def _score_cells(evaluation: RowScores, indices: Ints) -> tuple[list[Any], list[
     at = np.searchsorted(evaluation.at, indices)
     count = len(evaluation.at)
     # No row has a position below 0, so an evaluation without rows knows none of them.
-    present = (at < count) & (evaluation.at[np.minimum(at, count - 1)] == indices) if count else at < 0
+    present = (
+        (at < count) & (evaluation.at[np.minimum(at, count - 1)] == indices) if count else at < 0
+    )
     predictions: list[Any] = []
     targets: list[Any] = []
     scores: list[Any] = []
@@ -273,7 +291,9 @@ def _worst_first(evaluation: RowScores) -> tuple[Ints, Ints]:
     scores = evaluation.scores
     rows = np.flatnonzero(np.isfinite(scores) & (scores < (1 if evaluation.labels else 0)))
     rows = rows[np.argsort(scores[rows], kind="stable")]
-    return evaluation.at[rows], evaluation.at[rows] if evaluation.labels else np.zeros(0, dtype=np.int64)
+    return evaluation.at[rows], evaluation.at[rows] if evaluation.labels else np.zeros(
+        0, dtype=np.int64
+    )
 
 
 def _sample(bad: Ints, rest: Ints, most: int, draw: np.random.Generator) -> Ints:

@@ -69,12 +69,24 @@ def run_document(report: Report, context: ReportContext | None = None) -> Report
     def make(title: str) -> Iterator[Section]:
         return SECTIONS[title](report, context)
 
-    sections = [section for title in SECTIONS.names() for section in isolated_sections(title, partial(make, title))]
+    sections = [
+        section
+        for title in SECTIONS.names()
+        for section in isolated_sections(title, partial(make, title))
+    ]
     facts = report.facts
-    rows = f"{plural(facts.rows, 'row')} of {facts.dataset}" if facts.dataset else plural(facts.rows, "row")
+    rows = (
+        f"{plural(facts.rows, 'row')} of {facts.dataset}"
+        if facts.dataset
+        else plural(facts.rows, "row")
+    )
     lead = f"{rows}, {facts.status} in {formatting.format_duration(facts.wall_s)}"
     return ReportDocument(
-        facts.name, sections, lead=lead, data=lambda: full_json(report), conclusion=run_conclusion(report)
+        facts.name,
+        sections,
+        lead=lead,
+        data=lambda: full_json(report),
+        conclusion=run_conclusion(report),
     )
 
 
@@ -109,7 +121,10 @@ def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]
     ]
     summary = [*run_notes.summary_facts(report), *prompt_cache_facts(facts)]
     beside = [(name, text) for name, text in summary if name not in _ON_TILES] if tiles else summary
-    parts += [Only(TEXT_FORMATS, [FactList(summary, details)]), Only(PAGE_FORMATS, [FactList(beside, details)])]
+    parts += [
+        Only(TEXT_FORMATS, [FactList(summary, details)]),
+        Only(PAGE_FORMATS, [FactList(beside, details)]),
+    ]
     yield Section("", parts, listed=False, essential=True)
 
 
@@ -146,7 +161,9 @@ def _coverage_tile(report: Report) -> Iterator[Tile]:
     if len(report.measures) == len(measured) == 1:
         labelled = measured[0].rows - measured[0].unlabelled
         yield Tile(
-            "coverage", formatting.format_number(measured[0].coverage), note=f"n={labelled:,}, {facts.failed:,} failed"
+            "coverage",
+            formatting.format_number(measured[0].coverage),
+            note=f"n={labelled:,}, {facts.failed:,} failed",
         )
     elif report.measures and facts.rows:
         share = (facts.rows - facts.failed) / facts.rows
@@ -191,23 +208,51 @@ def _unit_costs(report: Report, context: ReportContext | None) -> Iterator[Secti
     units = {} if context is None else by_unit(context.calls)
     if not units:
         return
-    headers = ("unit", "calls", "failed", "tokens in", "cached", "tokens out", "cost", "median", "95%")
-    table = Table(headers, [(name, *_unit_cells(unit)) for name, unit in units.items()], (1, 2, 3, 4, 5, 6, 7, 8))
+    headers = (
+        "unit",
+        "calls",
+        "failed",
+        "tokens in",
+        "cached",
+        "tokens out",
+        "cost",
+        "median",
+        "95%",
+    )
+    table = Table(
+        headers,
+        [(name, *_unit_cells(unit)) for name, unit in units.items()],
+        (1, 2, 3, 4, 5, 6, 7, 8),
+    )
     charts = [*_unit_charts(units)]
-    yield Section("Cost and time", [table, *([Group(charts)] if charts else [])], formats=PAGE_FORMATS)
+    yield Section(
+        "Cost and time", [table, *([Group(charts)] if charts else [])], formats=PAGE_FORMATS
+    )
 
 
 def _unit_cells(unit: UnitCalls) -> tuple[str, ...]:
     seconds = ["–" if value is None else f"{value:.3g} s" for value in (unit.median_s, unit.p95_s)]
     counts = [f"{count:,}" for count in (unit.calls, unit.failed, unit.prompt_tokens)]
     share = cached_share(unit.cached_tokens, unit.prompt_tokens)
-    return (*counts, share, f"{unit.completion_tokens:,}", formatting.money(unit.cost_usd), *seconds)
+    return (
+        *counts,
+        share,
+        f"{unit.completion_tokens:,}",
+        formatting.money(unit.cost_usd),
+        *seconds,
+    )
 
 
 def _unit_charts(units: dict[str, UnitCalls]) -> Iterator[Bars]:
     names = list(units)
     if any(unit.cost_usd for unit in units.values()):
-        yield Bars("Cost by unit", names, {"": [unit.cost_usd or 0.0 for unit in units.values()]}, "unit", "US dollars")
+        yield Bars(
+            "Cost by unit",
+            names,
+            {"": [unit.cost_usd or 0.0 for unit in units.values()]},
+            "unit",
+            "US dollars",
+        )
     elif any(unit.prompt_tokens for unit in units.values()):
         tokens = {
             "in": [float(unit.prompt_tokens) for unit in units.values()],
@@ -220,7 +265,9 @@ def _unit_charts(units: dict[str, UnitCalls]) -> Iterator[Bars]:
             names,
             {
                 "median": [unit.median_s or 0.0 for unit in units.values()],
-                "median to 95%": [(unit.p95_s or 0.0) - (unit.median_s or 0.0) for unit in units.values()],
+                "median to 95%": [
+                    (unit.p95_s or 0.0) - (unit.median_s or 0.0) for unit in units.values()
+                ],
             },
             "unit",
             "seconds",
@@ -241,8 +288,14 @@ def _failures(report: Report, context: ReportContext | None) -> Iterator[Section
 
 def _pipeline(report: Report, context: ReportContext | None) -> Iterator[Section]:
     if context is not None:
-        drawing = Picture(as_svg(context.plan), "Units and links; units with heavy frames give the output.")
-        yield Section("Pipeline", [drawing, CodeBlock("The resolved spec", context.spec)], formats=PAGE_FORMATS)
+        drawing = Picture(
+            as_svg(context.plan), "Units and links; units with heavy frames give the output."
+        )
+        yield Section(
+            "Pipeline",
+            [drawing, CodeBlock("The resolved spec", context.spec)],
+            formats=PAGE_FORMATS,
+        )
 
 
 def _files(report: Report, context: ReportContext | None) -> Iterator[Section]:
@@ -274,10 +327,16 @@ MOST_NODES = 4
 
 def bias_effects(context: ReportContext) -> list[Dots | Scatter]:
     """Charts of position and length effects, where they apply."""
-    choosing = [node for node in context.plan.nodes if isinstance(node.work, LLMNode) and node.work.letters]
+    choosing = [
+        node for node in context.plan.nodes if isinstance(node.work, LLMNode) and node.work.letters
+    ]
     columns = context.text_columns()
     for node in choosing:
-        columns += [f"source.{path[1]}" for path in _option_columns(node) if f"source.{path[1]}" not in columns]
+        columns += [
+            f"source.{path[1]}"
+            for path in _option_columns(node)
+            if f"source.{path[1]}" not in columns
+        ]
     lengths = text_lengths(context.results, columns)
     charts: list[Dots | Scatter] = []
     for node in choosing[:MOST_NODES]:
@@ -291,11 +350,15 @@ def _option_columns(node: Node) -> list[tuple[str | int, ...]]:
     """The paths of the options, if each is an unchanged column of the dataset."""
     assert isinstance(node.work, LLMNode)
     paths = [option.paths[0] for _, option in node.work.options if len(option.paths) == 1]
-    plain: list[tuple[str | int, ...]] = [path for path in paths if len(path) == 2 and path[0] == "source"]
+    plain: list[tuple[str | int, ...]] = [
+        path for path in paths if len(path) == 2 and path[0] == "source"
+    ]
     return plain if len(plain) == len(node.work.options) else []
 
 
-def _choice_charts(context: ReportContext, node: Node, lengths: dict[str, Floats]) -> Iterator[Dots | Scatter]:
+def _choice_charts(
+    context: ReportContext, node: Node, lengths: dict[str, Floats]
+) -> Iterator[Dots | Scatter]:
     from verdict_cli.stats.intervals.interval_methods import wilson
     from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 
@@ -308,7 +371,10 @@ def _choice_charts(context: ReportContext, node: Node, lengths: dict[str, Floats
         hits = known.count(letter)
         points.append(
             ChartPoint(
-                letter, hits / len(known), *wilson(hits, len(known), CONFIDENCE_LEVEL), f"{hits:,} of {len(known):,}"
+                letter,
+                hits / len(known),
+                *wilson(hits, len(known), CONFIDENCE_LEVEL),
+                f"{hits:,} of {len(known):,}",
             )
         )
     yield Dots(
@@ -346,7 +412,9 @@ def _choices(context: ReportContext, node: Node) -> list[str | None]:
         return []
     choices: list[str | None] = []
     for batch in read_table(context.results, [column]):
-        choices += [value if isinstance(value, str) and len(value) <= 3 else None for value in batch[column]]
+        choices += [
+            value if isinstance(value, str) and len(value) <= 3 else None for value in batch[column]
+        ]
     return choices
 
 
@@ -365,7 +433,12 @@ def _length_charts(context: ReportContext, lengths: dict[str, Floats]) -> Iterat
         kept = np.isfinite(values)
         if kept.sum() >= LEAST_ROWS and np.ptp(values[kept]) > 0 and np.ptp(total[kept]) > 0:
             yield _scatter(
-                f"{name} by length", _binned(total[kept], values[kept]), "characters", f"mean {name}", None, caption
+                f"{name} by length",
+                _binned(total[kept], values[kept]),
+                "characters",
+                f"mean {name}",
+                None,
+                caption,
             )
 
 
@@ -377,12 +450,31 @@ def _outcome_chart(scored: RowScores, length: Floats, caption: str) -> Scatter |
     if scored.labels:
         bins = proportions_by_bin(length, scores, quantiles(length))
         return _scatter(
-            f"{scored.name}: share of correct rows by length", bins, "characters", "share correct", (0, 1), caption
+            f"{scored.name}: share of correct rows by length",
+            bins,
+            "characters",
+            "share correct",
+            (0, 1),
+            caption,
         )
     if not scored.labelled:
-        return _scatter(f"{scored.name} by length", _binned(length, scores), "characters", "mean value", None, caption)
+        return _scatter(
+            f"{scored.name} by length",
+            _binned(length, scores),
+            "characters",
+            "mean value",
+            None,
+            caption,
+        )
     distance = "mean distance from the target"
-    return _scatter(f"{scored.name}: error by length", _binned(length, -scores), "characters", distance, None, caption)
+    return _scatter(
+        f"{scored.name}: error by length",
+        _binned(length, -scores),
+        "characters",
+        distance,
+        None,
+        caption,
+    )
 
 
 def _binned(x: Floats, y: Floats) -> tuple[Bin, ...]:
@@ -397,7 +489,22 @@ def _binned(x: Floats, y: Floats) -> tuple[Bin, ...]:
 
 
 def _scatter(
-    title: str, bins: Sequence[Bin], x: str, y: str, y_range: tuple[float, float] | None, caption: str
+    title: str,
+    bins: Sequence[Bin],
+    x: str,
+    y: str,
+    y_range: tuple[float, float] | None,
+    caption: str,
 ) -> Scatter:
-    points = [PlanePoint(bin_.x, bin_.y, bin_.low, bin_.high, label=plural(bin_.n, "row")) for bin_ in bins]
-    return Scatter(title, (Series("", points, joined=True),), x, y, y_range=y_range or (None, None), caption=caption)
+    points = [
+        PlanePoint(bin_.x, bin_.y, bin_.low, bin_.high, label=plural(bin_.n, "row"))
+        for bin_ in bins
+    ]
+    return Scatter(
+        title,
+        (Series("", points, joined=True),),
+        x,
+        y,
+        y_range=y_range or (None, None),
+        caption=caption,
+    )

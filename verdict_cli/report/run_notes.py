@@ -28,15 +28,17 @@ FEW_LABELS = 30
 MOST_WARNING = 500
 """Characters of a warning that a report shows: it may name values of the data."""
 
-UNAVAILABLE_HINT = (
-    "check that its server is running and the network is up; --retry-failed calls it again for the failed rows only"
-)
+UNAVAILABLE_HINT = "check that its server is running and the network is up; --retry-failed calls it again for the failed rows only"
 
 
 def run_facts(run: RunFacts) -> list[tuple[str, str]]:
     """The run's facts as (name, text), in the order of a report."""
     from_cache = (run.cached - run.shared, "from the cache")
-    sources = ((run.shared, "shared with equal calls"), (run.recalled, "from the journal"), from_cache)
+    sources = (
+        (run.shared, "shared with equal calls"),
+        (run.recalled, "from the journal"),
+        from_cache,
+    )
     reused = [f"{count:,} {source}" for count, source in sources if count]
     calls = f"{run.calls:,}" + (f" ({', '.join(reused)})" if reused else "")
     facts = [
@@ -57,12 +59,17 @@ def run_facts(run: RunFacts) -> list[tuple[str, str]]:
 def summary_facts(report: Report) -> list[tuple[str, str]]:
     """The run's facts, position flips, evidence of token scores, answers by default, calls saved by early stopping, and the share of each stage,
     as (name, text)."""
-    flips = [(f"{visible_text(node)} flips", metric_text(rate)) for node, rate in report.flips.items()]
+    flips = [
+        (f"{visible_text(node)} flips", metric_text(rate)) for node, rate in report.flips.items()
+    ]
     return [
         *run_facts(report.facts),
         *flips,
         *_masses(report),
-        *((f"{visible_text(node)} defaulted", f"{count:,} × FAIL and 0") for node, count in report.defaulted.items()),
+        *(
+            (f"{visible_text(node)} defaulted", f"{count:,} × FAIL and 0")
+            for node, count in report.defaulted.items()
+        ),
         *_early_stopping(report),
         *_stages(report.facts, report.level),
     ]
@@ -75,7 +82,11 @@ def _masses(report: Report) -> list[tuple[str, str]]:
         text = f"median {format_number(mass.median)}, n={mass.n:,}"
         if mass.sequence:
             text += f": {mass.n - mass.sampled:,} by products along tokens"
-            text += f", {mass.sampled:,} estimated from {mass.samples} further replies" if mass.samples else ""
+            text += (
+                f", {mass.sampled:,} estimated from {mass.samples} further replies"
+                if mass.samples
+                else ""
+            )
         facts.append((f"{visible_text(node)} mass", text))
     return facts
 
@@ -89,15 +100,22 @@ def _stages(run: RunFacts, level: float) -> list[tuple[str, str]]:
             continue
         models = []
         for stage in stages:
-            cost = f" ({plural(stage.calls, 'call')}, {money(stage.cost_usd)})" if stage.calls else ""
+            cost = (
+                f" ({plural(stage.calls, 'call')}, {money(stage.cost_usd)})" if stage.calls else ""
+            )
             models.append(f"{visible_text(stage.model, 60)} {stage.answered / rows:.1%}{cost}")
         facts.append((f"{visible_text(node)} answered by", ", ".join(models)))
-        audited, kept = (sum(getattr(stage, name) for stage in stages) for name in ("audited", "kept"))
+        audited, kept = (
+            sum(getattr(stage, name) for stage in stages) for name in ("audited", "kept")
+        )
         if audited:
             share = MetricValue(kept / audited, *wilson(kept, audited, level), audited)
             last = [stage.model for stage in stages if stage.model != ABSTAIN][-1]
             facts.append(
-                (f"{visible_text(node)} audited:", f"the verdict of {visible_text(last, 60)} in {metric_text(share)}")
+                (
+                    f"{visible_text(node)} audited:",
+                    f"the verdict of {visible_text(last, 60)} in {metric_text(share)}",
+                )
             )
     return facts
 
@@ -107,13 +125,19 @@ def _early_stopping(report: Report) -> list[tuple[str, str]]:
     facts = []
     for pool, confidence in report.promises.items():
         saved = report.facts.saved.get(pool, 0)
-        verdict = f"the full verdict with probability {confidence:g} or more" if confidence < 1 else "the full verdict"
+        verdict = (
+            f"the full verdict with probability {confidence:g} or more"
+            if confidence < 1
+            else "the full verdict"
+        )
         if not confidence:
             verdict = "without a promise of the full verdict, because the units of the layer differ"
         kept = report.kept.get(pool)
         if kept is not None:
             verdict += f"; on rows called in full, the early verdict was the full one in {metric_text(kept)}"
-        facts.append((f"{visible_text(pool)} stopped early:", f"{plural(saved, 'call')} saved, {verdict}"))
+        facts.append(
+            (f"{visible_text(pool)} stopped early:", f"{plural(saved, 'call')} saved, {verdict}")
+        )
     return facts
 
 
@@ -134,7 +158,9 @@ def notices(report: Report) -> list[str]:
                 f"{visible_text(pool)}: the rows called in full contradict the promise of {report.promises[pool]:g}"
             )
     if report.facts.status != "finished":
-        lines.append(f"the run is {visible_text(report.facts.status)}: its metrics cover the rows finished so far")
+        lines.append(
+            f"the run is {visible_text(report.facts.status)}: its metrics cover the rows finished so far"
+        )
     return lines
 
 
@@ -144,7 +170,9 @@ def _no_verdict_notice(run: RunFacts) -> list[str]:
         return []
     kind = failure_kinds(run)[0][0] if run.failures else "unknown"
     reason = f": {'; '.join(message_lines(run.reasons[kind]))}" if kind in run.reasons else ""
-    return [f"all {plural(run.rows, 'row')} failed, so there are no metrics. Most often: {kind}{reason}"]
+    return [
+        f"all {plural(run.rows, 'row')} failed, so there are no metrics. Most often: {kind}{reason}"
+    ]
 
 
 def replay_notice(run: RunFacts) -> list[str]:
@@ -162,7 +190,9 @@ def coverage_notes(measures: Measures) -> list[str]:
     elif measures.missing:
         labelled = measures.rows - measures.unlabelled
         share = f"{measures.coverage:.3f}" if measures.coverage < 0.9995 else "just under 1"
-        lines.append(f"coverage {share}: {measures.missing} of {labelled} {measures.of} have no prediction")
+        lines.append(
+            f"coverage {share}: {measures.missing} of {labelled} {measures.of} have no prediction"
+        )
     for metric, (low, high) in measures.bounds.items():
         lines.append(
             f"{metric} bounds if the {measures.of} without a prediction were included: "
@@ -177,12 +207,18 @@ def coverage_notes(measures: Measures) -> list[str]:
 
 def _gold_notes(gold: GoldFacts) -> list[str]:
     """The gold labels behind prediction-powered metrics, and how many a narrower interval needs."""
-    weight = "" if gold.weight is None else f"; `ppi` gives the judge's answers the weight {format_number(gold.weight)}"
+    weight = (
+        ""
+        if gold.weight is None
+        else f"; `ppi` gives the judge's answers the weight {format_number(gold.weight)}"
+    )
     lines = [f"{gold.labels:,} of {plural(gold.rows, 'row has|rows have')} a gold label{weight}"]
     if 2 <= gold.labels < FEW_LABELS:
         lines.append(f"fewer than {FEW_LABELS} labels: the interval of `ppi` is rough")
     if gold.half_width is not None and gold.alone is not None:
-        needed = f"{gold.needed:,}" if gold.needed is not None else "more labels than there are rows"
+        needed = (
+            f"{gold.needed:,}" if gold.needed is not None else "more labels than there are rows"
+        )
         lines.append(f"±{gold.half_width:g} needs {needed} with the judge, {gold.alone:,} without")
     return lines
 
@@ -196,7 +232,13 @@ def row_origin(row: ComparisonRow) -> str:
 
 def gate_note(gate: GateOutcome) -> str:
     """The end of the interval that passed a gate or why it did not, and the rows."""
-    parts = [gate.held] if gate.held else [] if gate.verdict == "passed" else [f"{gate.verdict}: {gate.reason}"]
+    parts = (
+        [gate.held]
+        if gate.held
+        else []
+        if gate.verdict == "passed"
+        else [f"{gate.verdict}: {gate.reason}"]
+    )
     if gate.verdict == "inconclusive" and gate.tolerated:
         parts.append("tolerated by --inconclusive pass")
     if gate.n is not None and not gate.metric.startswith("run."):
@@ -206,7 +248,10 @@ def gate_note(gate: GateOutcome) -> str:
 
 def failure_kinds(run: RunFacts) -> list[tuple[str, int]]:
     """Failed rows by kind, the most frequent first."""
-    return sorted(((visible_text(kind), count) for kind, count in run.failures.items()), key=lambda item: -item[1])
+    return sorted(
+        ((visible_text(kind), count) for kind, count in run.failures.items()),
+        key=lambda item: -item[1],
+    )
 
 
 def scalar_metrics(metrics: Iterable[tuple[str, MetricValue]]) -> list[tuple[str, MetricValue]]:
@@ -244,9 +289,15 @@ def prompt_cache_facts(run: RunFacts) -> list[tuple[str, str]]:
     share = cached_share(run.cached_tokens, run.prompt_tokens)
     saved = run.cache_saved_usd
     cost = (
-        "saved an unknown sum" if saved is None else f"saved {money(saved)}" if saved >= 0 else f"cost {money(-saved)}"
+        "saved an unknown sum"
+        if saved is None
+        else f"saved {money(saved)}"
+        if saved >= 0
+        else f"cost {money(-saved)}"
     )
-    return [("prompt cache", f"{share} of the prompt tokens came from the provider's cache, {cost}")]
+    return [
+        ("prompt cache", f"{share} of the prompt tokens came from the provider's cache, {cost}")
+    ]
 
 
 def cached_share(cached: int, prompt: int) -> str:

@@ -82,14 +82,19 @@ def write_report(
     Raises DataError for an evaluation that cannot be measured, once the report of the others is written: a run that is
     paid for has its report.
     """
-    write = partial(_write_report, formats=formats, inconclusive=inconclusive, sequential=sequential, warn=warn)
+    write = partial(
+        _write_report, formats=formats, inconclusive=inconclusive, sequential=sequential, warn=warn
+    )
     try:
         return write(run)
     except DataError as error:
         usable = _measurable(run)
         if len(usable) == len(run.plan.evaluations):
             raise
-        write(run._replace(plan=replace(run.plan, evaluations=usable)), unmeasured=error.problem.message)
+        write(
+            run._replace(plan=replace(run.plan, evaluations=usable)),
+            unmeasured=error.problem.message,
+        )
         raise
 
 
@@ -127,26 +132,42 @@ def _write_report(
 
     directory, facts, plan = run
     twice = [node.id for node in plan.nodes if "consistent" in node.output.fields]
-    studied = evaluate_run(plan.evaluations, directory.results, seed=facts.seed, level=plan.interval_level)
+    studied = evaluate_run(
+        plan.evaluations, directory.results, seed=facts.seed, level=plan.interval_level
+    )
     measures = studied.measures
     # Labels change after the run, so that what is wrong with them is in the report, not in run.json.
-    for problem in dict.fromkeys(text for measured in measures.values() for text in measured.label_problems):
+    for problem in dict.fromkeys(
+        text for measured in measures.values() for text in measured.label_problems
+    ):
         warn(f"warning: {problem}")
     evaluations = plan.evaluations
     if any(gate.confidence is not None or gate.baseline is not None for gate in plan.gates):
         evaluations, copies = copies_as_clusters(plan, directory.results, facts.id_column)
         if copies:
             are = plural(copies, "row is|rows are")
-            facts = tell(facts, f"{are} a copy of another row: gates count each set of copies once", warn)
+            facts = tell(
+                facts, f"{are} a copy of another row: gates count each set of copies once", warn
+            )
     decided = [gate for gate in plan.gates if gate.parts[0] in (*evaluations, "run")]
     gates = decide_gates(
-        decided, evaluations, measures, facts, directory.results, inconclusive=inconclusive, sequential=sequential
+        decided,
+        evaluations,
+        measures,
+        facts,
+        directory.results,
+        inconclusive=inconclusive,
+        sequential=sequential,
     )
     measures = with_gate_intervals(measures, decided, gates, plan.interval_level)
     studied = structs.replace(studied, measures=measures)
     gates += undecided_gates([gate for gate in plan.gates if gate not in decided], unmeasured)
     inert = "csv-inert" in formats
-    extra = list(dict.fromkeys(f"results.{name.removesuffix('-inert')}" for name in formats if name != "parquet"))
+    extra = list(
+        dict.fromkeys(
+            f"results.{name.removesuffix('-inert')}" for name in formats if name != "parquet"
+        )
+    )
     files = (*FILES, *extra)
     flips = flip_rates(twice, directory.results, seed=facts.seed, level=plan.interval_level)
     defaulted = defaulted_answers(plan, directory.calls)
@@ -155,7 +176,11 @@ def _write_report(
             f"{node}: {plural(count, 'reply states|replies state')} neither a verdict nor a score, counted as FAIL and 0 (`defaulted`); "
             "`extract: {type: verdict, default: none}` fails their rows"
         )
-    shown = facts if not unmeasured else replace(facts, warnings=(*facts.warnings, f"not measured: {unmeasured}"))
+    shown = (
+        facts
+        if not unmeasured
+        else replace(facts, warnings=(*facts.warnings, f"not measured: {unmeasured}"))
+    )
     report = build_report(
         directory.display_name,
         shown,
@@ -167,7 +192,9 @@ def _write_report(
         promises={plan.nodes[early.pool].id: early.promise for early in plan.early},
         masses=token_masses(plan, directory.results, directory.calls),
         level=plan.interval_level,
-        kept=kept_promises(plan, directory.results, seed=facts.seed, level=plan.interval_level) if plan.early else {},
+        kept=kept_promises(plan, directory.results, seed=facts.seed, level=plan.interval_level)
+        if plan.early
+        else {},
         studies=_studies(run),
         defaulted=defaulted,
     )
@@ -193,7 +220,9 @@ def _studies(run: RunResult) -> dict[str, EvaluationStudy]:
     return studies
 
 
-def _write(directory: RunDirectory, name: str, render: Callable[[], str], warn: Callable[[str], None]) -> None:
+def _write(
+    directory: RunDirectory, name: str, render: Callable[[], str], warn: Callable[[str], None]
+) -> None:
     """Write one file of the report. Where it cannot be rendered, the file and a warning say why."""
     try:
         content = render()

@@ -13,7 +13,15 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable, RowError, VerdictError
+from verdict_cli.errors import (
+    ProviderError,
+    Refused,
+    Rejected,
+    ReplyError,
+    Retryable,
+    RowError,
+    VerdictError,
+)
 from verdict_cli.language.extractors.bound_extractor import MASS_FIELD, BoundExtractor
 from verdict_cli.llm.backoff import delay_s
 from verdict_cli.messages import Ask, Call, Message, Output, Reply, Request
@@ -51,7 +59,9 @@ class Context:
     seed: int = 0
     forget: Callable[[Request], None] = lambda _: None
     again: Callable[[Request], bool] | None = None
-    unit: Callable[[str], AbstractContextManager[Callable[[Output | None], None]]] = RunObserver().unit
+    unit: Callable[[str], AbstractContextManager[Callable[[Output | None], None]]] = (
+        RunObserver().unit
+    )
     paid: Callable[[Call], None] = lambda _: None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: random.Random = field(default_factory=random.Random)
@@ -61,7 +71,9 @@ class Context:
 
 def draw(seed: int, draw_id: str | int, node: str) -> int:
     """A seed of 64 bits that depends on these three alone, on every machine and in every process."""
-    return int.from_bytes(hashlib.blake2b(f"{seed}|{draw_id}|{node}".encode(), digest_size=8).digest())
+    return int.from_bytes(
+        hashlib.blake2b(f"{seed}|{draw_id}|{node}".encode(), digest_size=8).digest()
+    )
 
 
 MOST_TOKENS_FACTOR = 4
@@ -77,7 +89,9 @@ class CallSpec(Struct, frozen=True):
     accept: Callable[[dict[str, Any]], None]
 
 
-def answer(spec: CallSpec, context: Context, calls: list[Call]) -> Coroutine[Any, Any, tuple[dict[str, Any], Reply]]:
+def answer(
+    spec: CallSpec, context: Context, calls: list[Call]
+) -> Coroutine[Any, Any, tuple[dict[str, Any], Reply]]:
     """The fields read from the first readable reply, and that reply; every call made is added to `calls`.
 
     Raises the last attempt's ReplyError, Retryable or Rejected when no attempt of any model succeeds. Refused is raised
@@ -120,7 +134,9 @@ async def _round(
         for turn in range(1 + model.retries):
             request = spec.request
             if attempt or used is not request.model:
-                request = replace(request, model=used, attempt=attempt, messages=request.messages + corrections)
+                request = replace(
+                    request, model=used, attempt=attempt, messages=request.messages + corrections
+                )
             attempt += 1
             try:
                 reply = await context.ask(request)
@@ -149,7 +165,11 @@ async def _round(
                     raise unread.error from None
                 context.forget(request)
                 last, used = unread.error, _with_more_tokens(used, model, unread.error)
-                if unread.reply.text == last_text and used is request.model and _is_deterministic(model):
+                if (
+                    unread.reply.text == last_text
+                    and used is request.model
+                    and _is_deterministic(model)
+                ):
                     break
                 last_text, corrections = unread.reply.text, _correction(unread, spec.reading)
             except ReplyError as error:
@@ -157,13 +177,23 @@ async def _round(
                 last, used = error, _with_more_tokens(used, model, error)
                 if error.failure == "refused" and request.questions:
                     break
-                if error.failure == last_failure == "empty" and used is request.model and _is_deterministic(model):
+                if (
+                    error.failure == last_failure == "empty"
+                    and used is request.model
+                    and _is_deterministic(model)
+                ):
                     break
                 last_failure = error.failure
             else:
                 repaired = spec.reading.repaired(reply.text)
                 calls.append(
-                    Call(request, reply, latency_s=reply.latency_s, repaired=repaired, mass=_mass(spec, response))
+                    Call(
+                        request,
+                        reply,
+                        latency_s=reply.latency_s,
+                        repaired=repaired,
+                        mass=_mass(spec, response),
+                    )
                 )
                 return response, reply
     assert last is not None
@@ -189,21 +219,32 @@ class _UnreadError(Exception):
     def call(self, request: Request) -> Call:
         """The call as it is recorded: an unusable reply was paid for, too."""
         mass = self.error.mass if isinstance(self.error, ReplyError) else None
-        return Call(request, self.reply, self.error.failure, str(self.error), self.reply.latency_s, mass=mass)
+        return Call(
+            request,
+            self.reply,
+            self.error.failure,
+            str(self.error),
+            self.reply.latency_s,
+            mass=mass,
+        )
 
 
 def _read(reply: Reply, request: Request, spec: CallSpec) -> dict[str, Any]:
     cut = reply.finish_reason == "length"
     try:
         if cut and spec.reading.whole:
-            raise ReplyError("the reply was cut off before its end", hint="raise `max_tokens`", kind="cut-off")
+            raise ReplyError(
+                "the reply was cut off before its end", hint="raise `max_tokens`", kind="cut-off"
+            )
         response = spec.reading.read(reply, request)
         spec.accept(response)
     except ReplyError as error:
         error.reply = reply
         # A reply that ran into the extractor's own cap was not the value alone; more tokens would not help.
         if cut and error.failure == "unreadable" and not spec.reading.token_cap:
-            error = ReplyError(f"the reply was cut off: {error.message}", hint="raise `max_tokens`", kind="cut-off")
+            error = ReplyError(
+                f"the reply was cut off: {error.message}", hint="raise `max_tokens`", kind="cut-off"
+            )
         raise _UnreadError(reply, error) from None
     except RowError as error:
         raise _UnreadError(reply, error) from None
@@ -218,14 +259,18 @@ def _mass(spec: CallSpec, response: dict[str, Any]) -> float | None:
 def _failed(request: Request, error: ProviderError | ReplyError) -> Call:
     """The call as it is recorded, with the reply where one was paid for."""
     reply: Reply | None = error.reply
-    return Call(request, reply, error.failure, str(error), 0.0 if reply is None else reply.latency_s)
+    return Call(
+        request, reply, error.failure, str(error), 0.0 if reply is None else reply.latency_s
+    )
 
 
 def _with_more_tokens(used: Model, model: Model, error: ReplyError) -> Model:
     """The model for the next attempt, with twice the `max_tokens` after a reply that was cut off."""
     if error.failure != "cut-off" or used.max_tokens is None or model.max_tokens is None:
         return used
-    return used.model_copy(update={"max_tokens": min(2 * used.max_tokens, MOST_TOKENS_FACTOR * model.max_tokens)})
+    return used.model_copy(
+        update={"max_tokens": min(2 * used.max_tokens, MOST_TOKENS_FACTOR * model.max_tokens)}
+    )
 
 
 def _is_deterministic(model: Model) -> bool:
@@ -237,7 +282,5 @@ def _correction(unread: _UnreadError, reading: BoundExtractor) -> tuple[Message,
     """Messages that tell the model what was wrong with its reply, where the extractor asks for that."""
     if not reading.corrects:
         return ()
-    correction = (
-        f"That reply cannot be used: {unread.error.message}. Answer again with a JSON object that follows the schema."
-    )
+    correction = f"That reply cannot be used: {unread.error.message}. Answer again with a JSON object that follows the schema."
     return (Message("assistant", unread.reply.text), Message("user", correction))

@@ -59,7 +59,13 @@ def keep_checked(job: RunJob, database: Database) -> None:
 
 
 def checked_earlier(
-    out: str | None, plan: Plan, dataset: Dataset, *, limit: int | None = None, sample: int | None = None, seed: int = 0
+    out: str | None,
+    plan: Plan,
+    dataset: Dataset,
+    *,
+    limit: int | None = None,
+    sample: int | None = None,
+    seed: int = 0,
 ) -> DatasetFacts | None:
     """What an earlier check of this pipeline and dataset found, by a run in the directory ``out``, a path or a URL, or in `runs/`;
     else None."""
@@ -94,7 +100,9 @@ def checked_earlier(
 def _found(out: str | None, plan: Plan) -> Iterator[_Checked]:
     if out is not None and is_remote_url(out):
         return
-    for path in Path("runs").glob(f"{plan.name}-*/{RUN_DB}") if out is None else (Path(out) / RUN_DB,):
+    for path in (
+        Path("runs").glob(f"{plan.name}-*/{RUN_DB}") if out is None else (Path(out) / RUN_DB,)
+    ):
         faults = (DataError, DamagedError, sqlite3.Error, msgspec.ValidationError)
         with suppress(*faults), Database.open_foreign(path) as database:
             yield msgspec.convert(database.get(_NAME), _Checked)

@@ -27,7 +27,9 @@ class ColumnCheck:
         if evaluation.gold is not None:
             texts["gold.target"] = evaluation.gold.target
         compiled = {key: _over_data(text) for key, text in texts.items()}
-        self._expressions = {key: expression for key, expression in compiled.items() if expression is not None}
+        self._expressions = {
+            key: expression for key, expression in compiled.items() if expression is not None
+        }
         self._problem: Problem | None = None
 
     def add(self, index: int, source: Mapping[str, Any]) -> None:
@@ -41,11 +43,15 @@ class ColumnCheck:
             if all(path[1] in source for path in expression.paths if len(path) > 1):
                 self._value(key, expression, index, values)
 
-    def _value(self, key: str, expression: Expression, index: int, values: Mapping[str, Any]) -> Any:
+    def _value(
+        self, key: str, expression: Expression, index: int, values: Mapping[str, Any]
+    ) -> Any:
         try:
             value = expression(values)
         except RowError as error:
-            self._problem = self._problem or self._at(key, f"row {index}: {error.message}", error.hint)
+            self._problem = self._problem or self._at(
+                key, f"row {index}: {error.message}", error.hint
+            )
             return None
         if key == "where" and not isinstance(value, bool):
             message = f"row {index}: `{expression.text}` gives {value!r:.80}, not true or false"

@@ -39,18 +39,30 @@ def compute(
         assert isinstance(work, PoolNode)
         if not before:
             hint = "`empty: 0` gives the pool this value then"
-            raise RowError("there is nothing to pool: the list of `each` is empty", hint=hint, kind="empty-list")
+            raise RowError(
+                "there is nothing to pool: the list of `each` is empty",
+                hint=hint,
+                kind="empty-list",
+            )
         try:
             if work.rubric is not None:
                 criteria = _criteria(before, given, row, entries)
-                output = work.rubric([judged for judged, _ in criteria], [names for _, names in criteria], row.source)
+                output = work.rubric(
+                    [judged for judged, _ in criteria], [names for _, names in criteria], row.source
+                )
             else:
                 seeded = draw(seed, row.draw_id, written_id(node, row)) if work.unit.draws() else 0
                 output = _pool(work, before, _places(node, given), seeded)
         except AbstainedError:
             return None
-    output = {name: output[name] for name in node.unit.output if name in output} if node.unit.output else output
-    broken = broken_rule(node, values | {"response": output, "output": output}) if node.rules else ""
+    output = (
+        {name: output[name] for name in node.unit.output if name in output}
+        if node.unit.output
+        else output
+    )
+    broken = (
+        broken_rule(node, values | {"response": output, "output": output}) if node.rules else ""
+    )
     if broken:
         raise RowError(broken, kind="invalid")
     passed = propagated(node, values, output, output)
@@ -77,7 +89,10 @@ def _places(node: Node, given: Sequence[Given] | None) -> Sequence[int]:
 
 
 def _criteria(
-    before: Sequence[Output | None], given: Sequence[Given] | None, row: Row, entries: Mapping[int, Any]
+    before: Sequence[Output | None],
+    given: Sequence[Given] | None,
+    row: Row,
+    entries: Mapping[int, Any],
 ) -> list[tuple[Output | None, Mapping[str, Any]]]:
     """The outputs with the names of their entries, and `index`, but for entries at which their unit was skipped; outside
     `each`, `index` is the output's number."""
@@ -90,19 +105,30 @@ def _criteria(
         for index in source.within:
             names = None if names is None else names[index]
         if names is not None:
-            criteria.append((source.output, {**names, "index": source.within[-1] if source.within else number}))
+            criteria.append(
+                (source.output, {**names, "index": source.within[-1] if source.within else number})
+            )
     return criteria
 
 
-def _pool(work: PoolNode, before: Sequence[Output | None], indices: Sequence[int], seed: int) -> dict[str, Any]:
-    left = [(index, output) for index, output in zip(indices, before, strict=True) if output is not None]
+def _pool(
+    work: PoolNode, before: Sequence[Output | None], indices: Sequence[int], seed: int
+) -> dict[str, Any]:
+    left = [
+        (index, output) for index, output in zip(indices, before, strict=True) if output is not None
+    ]
     if len(left) < work.unit.quorum:
-        raise RowError(f"{len(left)} of {len(before)} units are left, the quorum is {work.unit.quorum}", kind="quorum")
+        raise RowError(
+            f"{len(left)} of {len(before)} units are left, the quorum is {work.unit.quorum}",
+            kind="quorum",
+        )
     weights = None if work.weights is None else [work.weights[index] for index, _ in left]
     pooled: dict[str, Any] = {}
     values_of: dict[str, list[Any]] = {}
     for name, numbers in work.fields:
-        values = values_of[name] = [numbers[index](pooled_field(output, name)) for index, output in left]
+        values = values_of[name] = [
+            numbers[index](pooled_field(output, name)) for index, output in left
+        ]
         pooled[name] = work.unit.pool_seeded(values, weights, seed)
         if len(left) < len(before):
             pooled[name] = work.unit.of_the_rest(pooled[name], values)
@@ -121,7 +147,9 @@ def empty_output(node: Node) -> dict[str, Any]:
     return {name: value if name in pooled else None for name in fields}
 
 
-def pooled_values(node: Node, outputs: Sequence[Output | None], leaves: Sequence[int]) -> list[dict[str, Any]]:
+def pooled_values(
+    node: Node, outputs: Sequence[Output | None], leaves: Sequence[int]
+) -> list[dict[str, Any]]:
     """The values that a pool takes from each of these parents that has an output with its fields."""
     work = node.work
     assert isinstance(work, PoolNode)

@@ -28,7 +28,11 @@ def evidence(directory: RunDirectory) -> list[str]:
     names = []
     for table in TABLES:
         path = directory.path / table
-        names += [f"{table}/{part.name}" for part in sorted(path.glob("*.parquet"))] if path.is_dir() else []
+        names += (
+            [f"{table}/{part.name}" for part in sorted(path.glob("*.parquet"))]
+            if path.is_dir()
+            else []
+        )
         names += [table] if path.is_file() else []
     return names
 
@@ -38,7 +42,9 @@ def write_digests(directory: RunDirectory, facts: RunFacts, names: Sequence[str]
     known = facts.digests
     tables = evidence(directory)
     digests = {
-        name: known[name] if name in known and name in tables else file_digest(directory.path / name)
+        name: known[name]
+        if name in known and name in tables
+        else file_digest(directory.path / name)
         for name in dict.fromkeys((*tables, *names))
         if name != _OWN and (directory.path / name).is_file()
     }
@@ -77,7 +83,11 @@ def check_digests(directory: RunDirectory, facts: RunFacts) -> None:
             continue
         actual = _digest(directory, name)
         if actual != digest:
-            message = "the file is missing" if actual is None else "the content has changed since the run ended"
+            message = (
+                "the file is missing"
+                if actual is None
+                else "the content has changed since the run ended"
+            )
             raise DataError(Problem("changed-table", message, RESTORE, str(directory.path / name)))
 
 
@@ -95,11 +105,15 @@ def file_digest(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise DataError(Problem("not-readable", f"cannot be read: {error.strerror or error}", "", str(path))) from None
+        raise DataError(
+            Problem("not-readable", f"cannot be read: {error.strerror or error}", "", str(path))
+        ) from None
 
 
 def _facts_digest(facts: RunFacts) -> str:
     """The SHA-256 of the facts with the digests of all other files, which chains them."""
     others = {name: digest for name, digest in facts.digests.items() if name != _OWN}
-    read = facts_of(orjson.dumps(replace(facts, digests=others).as_json()))  # as a reader gets them: 0 becomes 0.0
+    read = facts_of(
+        orjson.dumps(replace(facts, digests=others).as_json())
+    )  # as a reader gets them: 0 becomes 0.0
     return hashlib.sha256(orjson.dumps(read.as_json(), option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -55,7 +55,11 @@ def together(rows: Sequence[Row]) -> Row:
 
 
 async def answer_together(
-    node: Node, rows: Sequence[Row], previous: Mapping[str, Any], context: Context, calls: list[Call]
+    node: Node,
+    rows: Sequence[Row],
+    previous: Mapping[str, Any],
+    context: Context,
+    calls: list[Call],
 ) -> list[Output]:
     """The node's output at each of these entries, from one call, which is added to ``calls``.
 
@@ -88,9 +92,14 @@ async def answer_together(
     )
 
     def outputs(response: Mapping[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        entries = [{name: entry[name] for name in work.response.fields} for entry in response["entries"]]
+        entries = [
+            {name: entry[name] for name in work.response.fields} for entry in response["entries"]
+        ]
         pairs = zip(entries, values, strict=True)
-        return [(entry, work.unit.combine_responses([entry], ((),), given["input"])) for entry, given in pairs]
+        return [
+            (entry, work.unit.combine_responses([entry], ((),), given["input"]))
+            for entry, given in pairs
+        ]
 
     def accept(response: dict[str, Any]) -> None:
         for number, given, (entry, output) in zip(numbers, values, outputs(response), strict=True):
@@ -112,7 +121,11 @@ def _reading(response: RecordType, numbers: Sequence[int]) -> BoundExtractor:
     schema = expected.json_schema()
     items = numbered.json_schema()
     items["properties"]["index"] |= {"minimum": numbers[0], "maximum": numbers[-1]}
-    schema["properties"]["entries"] |= {"items": items, "minItems": len(numbers), "maxItems": len(numbers)}
+    schema["properties"]["entries"] |= {
+        "items": items,
+        "minItems": len(numbers),
+        "maxItems": len(numbers),
+    }
 
     def read(reply: Reply, _: Request) -> dict[str, Any]:
         answers = expected.read(json_object(reply.text, cut=reply.finish_reason == "length"))
@@ -123,7 +136,9 @@ def _reading(response: RecordType, numbers: Sequence[int]) -> BoundExtractor:
             )
         return answers
 
-    return BoundExtractor(expected, read, json_schema=schema, corrects=True, deviates=repaired, thoughts="keep")
+    return BoundExtractor(
+        expected, read, json_schema=schema, corrects=True, deviates=repaired, thoughts="keep"
+    )
 
 
 def _shared(prompts: Sequence[tuple[Message, ...]], numbers: Sequence[int]) -> tuple[Message, ...]:
@@ -132,7 +147,9 @@ def _shared(prompts: Sequence[tuple[Message, ...]], numbers: Sequence[int]) -> t
     messages = []
     for same in zip(*prompts, strict=True):
         texts = [message.content.split("\n") for message in same]
-        if all(text == texts[0] for text in texts) and len(prompts[0]) > 1:  # such as a system message
+        if (
+            all(text == texts[0] for text in texts) and len(prompts[0]) > 1
+        ):  # such as a system message
             messages.append(same[0])
             continue
         start = _common(texts)
@@ -141,14 +158,20 @@ def _shared(prompts: Sequence[tuple[Message, ...]], numbers: Sequence[int]) -> t
             f'<entry index="{number}">\n' + "\n".join(text[start : len(text) - end]) + "\n</entry>"
             for number, text in zip(numbers, texts, strict=True)
         ]
-        messages.append(Message(same[0].role, "\n".join([*texts[0][:start], *own, *texts[0][len(texts[0]) - end :]])))
+        messages.append(
+            Message(
+                same[0].role, "\n".join([*texts[0][:start], *own, *texts[0][len(texts[0]) - end :]])
+            )
+        )
     return tuple(messages)
 
 
 def _common(texts: Sequence[Sequence[str]]) -> int:
     """How many lines all begin with; fewer than all of any, so that each keeps some of its own."""
     count = 0
-    while count < min(map(len, texts)) - 1 and all(text[count] == texts[0][count] for text in texts):
+    while count < min(map(len, texts)) - 1 and all(
+        text[count] == texts[0][count] for text in texts
+    ):
         count += 1
     return count
 
@@ -212,7 +235,15 @@ def entry_rows(row: Row, group: EachGroup, entries: Sequence[Any]) -> list[Row]:
         copy = seen[digest] = seen.get(digest, -1) + 1
         inside = {**names, group.name: entry, "index": number}
         rows.append(
-            replace(row, entry=Entry(f"{before}{number}", inside, len(entries), f"{digest}.{copy}" if copy else digest))
+            replace(
+                row,
+                entry=Entry(
+                    f"{before}{number}",
+                    inside,
+                    len(entries),
+                    f"{digest}.{copy}" if copy else digest,
+                ),
+            )
         )
     return rows
 
@@ -282,18 +313,26 @@ def _asks_decisions(node: Node) -> bool:
     return isinstance(node.work, LLMNode) and node.work.state_prompt is not None
 
 
-def _gathered(runner: RowRunner, number: int, rows: Sequence[Row], entries: Sequence[_EntryOutcome]) -> EachOutcome:
+def _gathered(
+    runner: RowRunner, number: int, rows: Sequence[Row], entries: Sequence[_EntryOutcome]
+) -> EachOutcome:
     """The outcomes of all entries as that of their `each`."""
     nodes, group = runner.plan.nodes, runner.plan.groups[number]
     outcome = EachOutcome(
         next((entry.failure for entry in entries if entry.failure is not None), None),
         [call for entry in entries for call in entry.calls],
-        {index: [entry.outputs[position] for entry in entries] for position, index in enumerate(group.nodes)},
+        {
+            index: [entry.outputs[position] for entry in entries]
+            for position, index in enumerate(group.nodes)
+        },
     )
     names = [shown_names(row, group) for row in rows]
     for index in group.nodes:
         if nodes[index].groups[-1] == number:
-            shown = [None if index in entry.skipped else name for name, entry in zip(names, entries, strict=True)]
+            shown = [
+                None if index in entry.skipped else name
+                for name, entry in zip(names, entries, strict=True)
+            ]
             outcome.entries[index] = shown
         else:
             outcome.entries[index] = [entry.entries.get(index) for entry in entries]
@@ -380,7 +419,9 @@ async def _run_together(runner: RowRunner, node: Node, rows: Sequence[Row]) -> l
     except (ReplyError, ProviderError, RowError) as error:
         if not fails_row(error):
             raise
-        failure = None if node.skips else entry_failure(together(rows), node, error.failure, str(error))
+        failure = (
+            None if node.skips else entry_failure(together(rows), node, error.failure, str(error))
+        )
     outcomes = [_EntryOutcome([output], None, ()) for output in outputs]
     outcomes[0].failure, outcomes[0].calls = failure, calls
     return outcomes

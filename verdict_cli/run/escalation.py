@@ -21,7 +21,12 @@ class Answered(NamedTuple):
 
 
 async def escalate_answer(
-    node: Node, escalation: Escalation, row: Row, previous: Mapping[str, Any], context: Context, calls: list[Call]
+    node: Node,
+    escalation: Escalation,
+    row: Row,
+    previous: Mapping[str, Any],
+    context: Context,
+    calls: list[Call],
 ) -> tuple[Output | None, Answered]:
     """The output of a node that escalates, None where it abstains, and the stage that answered.
 
@@ -31,7 +36,9 @@ async def escalate_answer(
         answered = await answer_node(node, row, previous, context, calls, stage)
         if stage == len(node.stages) - 1 and not escalation.abstains:
             break
-        if not doubtful(escalation, answered.values | {"response": answered.response, "output": answered.output}):
+        if not doubtful(
+            escalation, answered.values | {"response": answered.response, "output": answered.output}
+        ):
             break
     else:
         if escalation.abstains:
@@ -39,12 +46,19 @@ async def escalate_answer(
     output, model = answered.output, calls[-1].request.model.name if calls else ""
     kept = None
     if draw(context.seed, row.draw_id, f"audit {node.id}") < escalation.audit_share * 2**64:
-        kept = stage == len(node.stages) - 1 or await _same_verdict(node, row, previous, context, calls, output)
+        kept = stage == len(node.stages) - 1 or await _same_verdict(
+            node, row, previous, context, calls, output
+        )
     return ({**output, ANSWERED_BY: model} if escalation.stages else output), Answered(stage, kept)
 
 
 async def _same_verdict(
-    node: Node, row: Row, previous: Mapping[str, Any], context: Context, calls: list[Call], output: Mapping[str, Any]
+    node: Node,
+    row: Row,
+    previous: Mapping[str, Any],
+    context: Context,
+    calls: list[Call],
+    output: Mapping[str, Any],
 ) -> bool | None:
     """Whether the last stage gives the same choice, score or (without either) output; None if it gives none."""
     try:
@@ -61,11 +75,16 @@ def doubtful(escalation: Escalation, values: Mapping[str, Any]) -> bool:
     """Whether `escalate.when` holds for an answer. RowError where its value is not a boolean."""
     doubts = escalation.when(values)
     if not isinstance(doubts, bool):
-        raise RowError(f"`escalate.when` gives {doubts!r:.80}, not true or false", hint="compare: `output.p < 0.8`")
+        raise RowError(
+            f"`escalate.when` gives {doubts!r:.80}, not true or false",
+            hint="compare: `output.p < 0.8`",
+        )
     return doubts
 
 
-def stages_of(node: Node, answered: Answered | None, calls: Sequence[Call], *, abstained: bool) -> tuple[Stage, ...]:
+def stages_of(
+    node: Node, answered: Answered | None, calls: Sequence[Call], *, abstained: bool
+) -> tuple[Stage, ...]:
     """The counts of each stage of an escalating unit at a row, of which ``answered`` gave the output; where it may abstain,
     that is the last stage."""
     per_stage = calls_of(node)
@@ -75,7 +94,13 @@ def stages_of(node: Node, answered: Answered | None, calls: Sequence[Call], *, a
         here = answered if answered is not None and answered.stage == number else None
         audit = (0, 0) if here is None or here.kept is None else (1, int(here.kept))
         stages.append(
-            Stage(node.stages[number][0].name, int(here is not None), len(stage_calls), cost_of(stage_calls), *audit)
+            Stage(
+                node.stages[number][0].name,
+                int(here is not None),
+                len(stage_calls),
+                cost_of(stage_calls),
+                *audit,
+            )
         )
     if node.escalation is not None and node.escalation.abstains:
         stages.append(Stage(ABSTAIN, int(abstained), 0, 0.0))

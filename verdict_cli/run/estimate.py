@@ -19,7 +19,13 @@ from verdict_cli.llm.model_families import is_free
 from verdict_cli.llm.providers.baseline import lexical_reply
 from verdict_cli.llm.providers.baseline_answers import fill
 from verdict_cli.llm.providers.price_book import cost_usd
-from verdict_cli.llm.providers.token_counts import LATIN, by_script, prompt_tokens, text_counter, thinking_tokens
+from verdict_cli.llm.providers.token_counts import (
+    LATIN,
+    by_script,
+    prompt_tokens,
+    text_counter,
+    thinking_tokens,
+)
 from verdict_cli.messages import Alternative, Answer, Reply, Request, Row, Usage
 from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Node, Plan
@@ -34,7 +40,9 @@ def follows_units(plan: Plan, node: Node) -> bool:
     """Whether other units' answers decide how often a unit runs at a row."""
     groups = [plan.groups[group] for group in node.groups]
     conditions = {*node.checked, *(number for group in groups for number in group.checked)}
-    return any(group.waits for group in groups) or any(plan.conditions[number].waits for number in conditions)
+    return any(group.waits for group in groups) or any(
+        plan.conditions[number].waits for number in conditions
+    )
 
 
 def entry_assumptions(plan: Plan) -> tuple[str, ...]:
@@ -74,7 +82,9 @@ def _runs(plan: Plan, around: tuple[int, ...], values: Mapping[str, Any] | None)
             runs.update({index: count * times for index, count in inside.items()})
             continue
         for index, entry in list(enumerate(group.list_of(values)))[:: group.per_call or 1]:
-            runs.update(_runs(plan, (*around, number), {**values, group.name: entry, "index": index}))
+            runs.update(
+                _runs(plan, (*around, number), {**values, group.name: entry, "index": index})
+            )
     return runs
 
 
@@ -102,7 +112,9 @@ def made_up_reply(request: Request) -> Reply:
         return made_up_answers(request)
     reply = lexical_reply(request)
     if request.json_schema is not None:
-        return structs.replace(reply, text=orjson.dumps(fill(request.json_schema, _Middle())).decode())
+        return structs.replace(
+            reply, text=orjson.dumps(fill(request.json_schema, _Middle())).decode()
+        )
     return reply if reply.logprobs else structs.replace(reply, text=f"{_TEXT}\n{reply.text}")
 
 
@@ -124,9 +136,7 @@ ASSUMPTIONS = (
     f"every text that a model writes is taken as {TEXT_TOKENS} tokens, in its reply and in the prompts that show it",
     "every call is answered by its first model at the first attempt, and none from the cache",
 )
-_BY_SCRIPT = (
-    "a token is taken as 4 characters of Latin script, 2.5 of other alphabets and 1.4 of scripts without spaces"
-)
+_BY_SCRIPT = "a token is taken as 4 characters of Latin script, 2.5 of other alphabets and 1.4 of scripts without spaces"
 
 
 class Line(Struct, frozen=True):
@@ -199,10 +209,17 @@ class DryRun:
             f"tokens of {', '.join(models)} are counted by {encoding}" if encoding else _BY_SCRIPT
             for encoding, models in named.items()
         ]
-        thoughts = {model.name: tokens for model in models_of(self.plan) if (tokens := thinking_tokens(model))}
+        thoughts = {
+            model.name: tokens
+            for model in models_of(self.plan)
+            if (tokens := thinking_tokens(model))
+        }
         return (
             *(counted or [_BY_SCRIPT]),
-            *(f"a reply of {name} is taken to have {tokens} reasoning tokens" for name, tokens in thoughts.items()),
+            *(
+                f"a reply of {name} is taken to have {tokens} reasoning tokens"
+                for name, tokens in thoughts.items()
+            ),
             *ASSUMPTIONS,
             *entry_assumptions(self.plan),
             *(
@@ -232,7 +249,11 @@ class DryRun:
             for name in dict.fromkeys(models):
                 sums = self._rendered.get((node.id, name), _Rendered())
                 line = _line(node.id, name, times * models.count(name), sums)
-                sure = times * stages[0].count(name) // (1 if work.reading.more is None else work.reading.calls)
+                sure = (
+                    times
+                    * stages[0].count(name)
+                    // (1 if work.reading.more is None else work.reading.calls)
+                )
                 least = 0 if node.index in optional else sure
                 lines.append(structs.replace(line, least=least))
         return tuple(lines)
@@ -276,7 +297,9 @@ class DryRun:
         return reply
 
 
-def estimate_run(plan: Plan, rows: Iterable[Row], count: int, seed: int = 0, *, real: bool = True) -> tuple[Line, ...]:
+def estimate_run(
+    plan: Plan, rows: Iterable[Row], count: int, seed: int = 0, *, real: bool = True
+) -> tuple[Line, ...]:
     """The calls of ``count`` rows, estimated from the prompts of ``rows``; see `DryRun.lines`."""
     return DryRun(plan, seed, real=real).add(rows).lines(count)
 
@@ -291,9 +314,13 @@ def total(lines: Iterable[Line], unit: str, model: str) -> Line:
             summed.calls + line.calls,
             _sum(summed.prompt_tokens, line.prompt_tokens),
             _sum(summed.completion_tokens, line.completion_tokens),
-            None if summed.cost_usd is None or line.cost_usd is None else summed.cost_usd + line.cost_usd,
+            None
+            if summed.cost_usd is None or line.cost_usd is None
+            else summed.cost_usd + line.cost_usd,
             summed.least + line.least,
-            None if summed.requests is None and line.requests is None else _requests(summed) + _requests(line),
+            None
+            if summed.requests is None and line.requests is None
+            else _requests(summed) + _requests(line),
         )
     return summed
 
@@ -320,7 +347,8 @@ def _with_every_call(plan: Plan) -> Plan:
         nodes.append(replace(node, escalation=escalation if node.stages else None))
     true = compile_expression("true")
     conditions = tuple(
-        structs.replace(condition, holds=true) if condition.waits else condition for condition in plan.conditions
+        structs.replace(condition, holds=true) if condition.waits else condition
+        for condition in plan.conditions
     )
     return replace(plan, nodes=tuple(nodes), early=(), conditions=conditions)
 
@@ -331,7 +359,12 @@ def _always(_: Mapping[str, Any]) -> bool:
 
 def optional_nodes(plan: Plan) -> frozenset[int]:
     """The indices of the units that a layer may skip by stopping early, or that follow what other units say."""
-    stopped = {index for early in plan.early for item in early.items[first_batch(early) :] for index in item}
+    stopped = {
+        index
+        for early in plan.early
+        for item in early.items[first_batch(early) :]
+        for index in item
+    }
     return frozenset(stopped | {node.index for node in plan.nodes if follows_units(plan, node)})
 
 

@@ -46,13 +46,20 @@ def finished_rows(database: Database) -> Iterator[FinishedRow]:
     yield from _with_calls(database, chunk, names)
 
 
-def _with_calls(database: Database, rows: list[StoredRow], names: dict[int, tuple[str, ...]]) -> Iterator[FinishedRow]:
+def _with_calls(
+    database: Database, rows: list[StoredRow], names: dict[int, tuple[str, ...]]
+) -> Iterator[FinishedRow]:
     stored = database.calls([call.number for row in rows for call in row.calls])
-    database.read_texts([number for call in stored.values() for _, number, _ in call.content.messages])
+    database.read_texts(
+        [number for call in stored.values() for _, number, _ in call.content.messages]
+    )
     for row in rows:
         if row.names not in names:
             names[row.names] = tuple(json.loads(database.text(row.names)))
-        calls = [(_call(database, row, call, stored[call.number]), _saved_usd(call, stored)) for call in row.calls]
+        calls = [
+            (_call(database, row, call, stored[call.number]), _saved_usd(call, stored))
+            for call in row.calls
+        ]
         yield FinishedRow(row, names[row.names], calls)
 
 
@@ -70,7 +77,12 @@ def _call(database: Database, row: StoredRow, call: RowCall, stored: StoredCall)
     entry = Entry(call.item, {}, 0, "") if call.item else None
     of_row = Row(row.row, row.id, {}, entry=entry)
     request = Request(
-        of_row, call.unit, _model(stored.model), database.messages(content), call=call.call, attempt=call.attempt
+        of_row,
+        call.unit,
+        _model(stored.model),
+        database.messages(content),
+        call=call.call,
+        attempt=call.attempt,
     )
     latency = 0.0 if reply is None else reply.latency_s
     return Call(request, reply, call.failure, call.error, latency, call.repaired, call.mass)

@@ -105,7 +105,9 @@ class Engine(Protocol):
         """
 
 
-ENGINES: Registry[type[Engine]] = Registry("verdict_cli.run", {"local": "local.LocalEngine"}, "verdict_cli.engines")
+ENGINES: Registry[type[Engine]] = Registry(
+    "verdict_cli.run", {"local": "local.LocalEngine"}, "verdict_cli.engines"
+)
 
 
 def hook_classes() -> dict[str, type[RunHooks]]:

@@ -85,7 +85,9 @@ class RunOptions:
     @cached_property
     def hooks(self) -> Mapping[str, RunHooks]:
         """What each feature does in the run, by the features' names."""
-        return {name: self.chosen_hooks.get(name) or hooks() for name, hooks in hook_classes().items()}
+        return {
+            name: self.chosen_hooks.get(name) or hooks() for name, hooks in hook_classes().items()
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +174,8 @@ class Halt:
             task.cancel()
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         for outcome in outcomes:
-            if isinstance(outcome, BaseException) and not isinstance(outcome, asyncio.CancelledError):
+            if isinstance(outcome, BaseException) and not isinstance(
+                outcome, asyncio.CancelledError
+            ):
                 raise outcome
         return not self.is_set()

@@ -43,14 +43,20 @@ class RowInputs:
                 known = ", ".join(map(repr, source)) or "none"
                 message = f"the row has no column {used.column!r}, which {used.location} uses"
                 raise DataError(
-                    Problem("missing-column", message, f"{used.hint and used.hint + '; '}its columns are {known}")
+                    Problem(
+                        "missing-column",
+                        message,
+                        f"{used.hint and used.hint + '; '}its columns are {known}",
+                    )
                 )
         for brace in self._plan.braces:
             if brace.column in source:
                 raise DataError(brace.problem)
         types = self._plan.row_types
         if types is not None:
-            present = RecordType({name: kind for name, kind in types.fields.items() if name in source})
+            present = RecordType(
+                {name: kind for name, kind in types.fields.items() if name in source}
+            )
             try:
                 source = row_converter(present, self._folder, self._plan.fence)(source)
             except ValueError as error:
@@ -104,7 +110,11 @@ class JudgeSession:
         return await run_observed_row(self.plan, row, self._context, self._observer)
 
     async def judge_all(
-        self, rows: Sequence[Mapping[str, Any]], convert: Callable[[Result], T], concurrency: int, first: int = 0
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        convert: Callable[[Result], T],
+        concurrency: int,
+        first: int = 0,
     ) -> list[T]:
         """``convert`` of each row's result, in the rows' order. Rows are numbered from ``first``.
 

@@ -28,7 +28,9 @@ def _operand(text: str) -> str:
 _SHOWN = 6
 
 
-def check_label_values(counts: LabelCounts, at: Problem, *, sampled: bool) -> tuple[list[Problem], list[Problem]]:
+def check_label_values(
+    counts: LabelCounts, at: Problem, *, sampled: bool
+) -> tuple[list[Problem], list[Problem]]:
     """The errors, with which the run could only end in an error or a wrong metric, and the warnings.
 
     ``at`` has the position of the evaluation; ``sampled``: some of the rows may not be in the run.
@@ -46,7 +48,11 @@ def check_label_values(counts: LabelCounts, at: Problem, *, sampled: bool) -> tu
     if not counts.labels or counts.lists or counts.evaluation.kind == "ranking":
         if counts.rows and counts.missing == counts.rows:
             hint = "check that `target` names the column of the human labels"
-            warnings.append(problem("no-labels", f"`{counts.target.text}` is null in all {counts.rows:,} rows", hint))
+            warnings.append(
+                problem(
+                    "no-labels", f"`{counts.target.text}` is null in all {counts.rows:,} rows", hint
+                )
+            )
         return errors, warnings
     errors += _without_positive(counts, seen, problem)
     if counts.evaluation.prediction is not None:
@@ -56,9 +62,7 @@ def check_label_values(counts: LabelCounts, at: Problem, *, sampled: bool) -> tu
             warnings += _off_scale(counts, seen, problem)
     if len(seen) == 1 and counts.labels > 1 and counts.whole and _is_nominal(counts):
         only, count = _quoted(next(iter(seen.values()))[1]), f"{counts.labels:,}"
-        message = (
-            f"all {count} labels are {only}: kappa, AUROC and the like are 0 or undefined, and say nothing of the judge"
-        )
+        message = f"all {count} labels are {only}: kappa, AUROC and the like are 0 or undefined, and say nothing of the judge"
         warnings.append(problem("one-label", message, "take rows with other labels in"))
     return errors, warnings
 
@@ -66,21 +70,31 @@ def check_label_values(counts: LabelCounts, at: Problem, *, sampled: bool) -> tu
 def _without_positive(counts: LabelCounts, seen: Mapping[Key, Any], problem: Any) -> list[Problem]:
     """An error for a probability without the label whose probability it is."""
     evaluation = counts.evaluation
-    if evaluation.probability is None or evaluation.positive is not None or counts.truths == counts.labels:
+    if (
+        evaluation.probability is None
+        or evaluation.positive is not None
+        or counts.truths == counts.labels
+    ):
         return []
     message = "`probability` needs `positive`, the target whose probability it is: only booleans need none"
-    return [problem("positive", message, f"such as `positive: {_bare(next(iter(seen.values()))[1])}`")]
+    return [
+        problem("positive", message, f"such as `positive: {_bare(next(iter(seen.values()))[1])}`")
+    ]
 
 
 def _never_equal(counts: LabelCounts, seen: Mapping[Key, Any], problem: Any) -> list[Problem]:
     """An error where no label can equal a prediction: their types differ, or none is a value of the scale."""
     possible = counts.possible
-    texts = {is_text for is_text, _ in seen} | ({True, False} if counts.others and not counts.texts else set())
+    texts = {is_text for is_text, _ in seen} | (
+        {True, False} if counts.others and not counts.texts else set()
+    )
     mixed = len(texts) > 1
     differ = possible.numeric is not None and not mixed and texts == {possible.numeric}
     known = {label_value_key(value) for value in possible.values or ()}
     apart = bool(known) and not counts.others and not known & seen.keys()
-    booleans = bool(possible.values) and all(isinstance(value, bool) for value in possible.values or ())
+    booleans = bool(possible.values) and all(
+        isinstance(value, bool) for value in possible.values or ()
+    )
     if known & seen.keys() or not (differ or (apart and (True in texts or booleans))):
         return []
     if counts.evaluation.group is not None and not differ:
@@ -114,7 +128,9 @@ def _is_nominal(counts: LabelCounts) -> bool:
     if counts.evaluation.kind is not None:
         return counts.evaluation.kind != "numeric"
     numeric = counts.possible.numeric is True and not counts.texts
-    return not (numeric and (counts.fractions or counts.possible.values is None)) or bool(counts.evaluation.positive)
+    return not (numeric and (counts.fractions or counts.possible.values is None)) or bool(
+        counts.evaluation.positive
+    )
 
 
 def _predictions(counts: LabelCounts) -> str:

@@ -78,7 +78,9 @@ class LabelCounts:
             self._count(value)
         else:
             kind = "mapping" if isinstance(value, Mapping) else type(value).__name__
-            message = f"row {index}: `{self.target.text}` is a {kind}, not a label, a number or a ranking"
+            message = (
+                f"row {index}: `{self.target.text}` is a {kind}, not a label, a number or a ranking"
+            )
             self._found_bad(message, self._field(value))
 
     def _count(self, value: str | int | float) -> None:
@@ -142,7 +144,9 @@ def count_labels(evaluation: Evaluation, possible: PossibleValues) -> LabelCount
     if not _uses_source_only(target):
         return None
     known = where if where is not None and _uses_source_only(where) else None
-    return LabelCounts(evaluation, target, known, possible, whole=where is None or known is not None)
+    return LabelCounts(
+        evaluation, target, known, possible, whole=where is None or known is not None
+    )
 
 
 def _uses_source_only(expression: Expression) -> bool:

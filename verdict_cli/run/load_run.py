@@ -62,7 +62,11 @@ def pipeline_key(run: RunResult) -> tuple[str, str]:
     spec = load(run.directory.path / "spec.yaml")
     plain = replace(spec.document, data=_without_seeds(spec.document.data))
     seeded = plain.data != spec.document.data
-    fingerprint = build_plan(validated(plain, spec.folder)).plan.fingerprint if seeded else run.plan.fingerprint
+    fingerprint = (
+        build_plan(validated(plain, spec.folder)).plan.fingerprint
+        if seeded
+        else run.plan.fingerprint
+    )
     return fingerprint, run.facts.replay
 
 
@@ -70,7 +74,11 @@ def _without_seeds(value: Any) -> Any:
     """A pipeline file's content without the `seed` of its models."""
     if isinstance(value, dict):
         seeded = "name" in value and isinstance(value.get("seed"), int)
-        return {key: _without_seeds(item) for key, item in value.items() if not (seeded and key == "seed")}
+        return {
+            key: _without_seeds(item)
+            for key, item in value.items()
+            if not (seeded and key == "seed")
+        }
     return [_without_seeds(item) for item in value] if isinstance(value, list) else value
 
 
@@ -91,7 +99,9 @@ def load_run(path: Path, *, unchanged: bool = False) -> RunResult:
             else "give the --out of a `verdict run`; it holds run.json",
         )
     if not directory.results.exists():
-        raise UsageError(f"the run in {path} has no results yet", hint="the command that started it resumes it")
+        raise UsageError(
+            f"the run in {path} has no results yet", hint="the command that started it resumes it"
+        )
     plan = build_plan(load(path / "spec.yaml")).plan
     if facts.shard:
         plan = replace(plan, gates=())  # part of the rows decides no gate
@@ -109,7 +119,10 @@ def restore_run(directory: RunDirectory, facts: RunFacts | None) -> RunFacts | N
     """
     if not directory.database.is_file():
         return facts
-    present = all((directory.path / name).exists() and name in (facts.digests if facts else ()) for name in TABLES)
+    present = all(
+        (directory.path / name).exists() and name in (facts.digests if facts else ())
+        for name in TABLES
+    )
     if present:
         return facts
     with Database.open_foreign(directory.database) as database:
@@ -121,7 +134,10 @@ def restore_run(directory: RunDirectory, facts: RunFacts | None) -> RunFacts | N
             directory.write(name, content)
     begun = facts or facts_of(orjson.dumps(stored.facts))
     counts = write_tables(
-        directory.path, directory.database, TableColumns.from_json(stored.columns), Counts(begun.rows)
+        directory.path,
+        directory.database,
+        TableColumns.from_json(stored.columns),
+        Counts(begun.rows),
     )
     status = "finished" if counts.done >= begun.rows else "interrupted"
     if begun.status == "running" and is_locked(directory.path / LOCK):

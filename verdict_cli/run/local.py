@@ -46,7 +46,10 @@ class LocalEngine:
 
     def run(self, job: RunJob, stop: Stop, show: Callable[[Progress], None]) -> RunFacts:
         """As `Engine.run`."""
-        with job.observer.run(job.start.name) as ended, asyncio.Runner(loop_factory=loop_factory()) as runner:
+        with (
+            job.observer.run(job.start.name) as ended,
+            asyncio.Runner(loop_factory=loop_factory()) as runner,
+        ):
             facts = runner.run(with_client(job, lambda client: run_within(job, stop, show, client)))
             ended(facts)
             return facts
@@ -67,7 +70,9 @@ async def with_client(job: RunJob, work: Callable[[ModelClient], Coroutine[Any, 
         await client.close()
 
 
-async def run_within(job: RunJob, stop: Stop, show: Callable[[Progress], None], client: ModelClient) -> RunFacts:
+async def run_within(
+    job: RunJob, stop: Stop, show: Callable[[Progress], None], client: ModelClient
+) -> RunFacts:
     """As `LocalEngine.run`, in the running event loop and with a client whose limits and budget others share."""
     with job.directory.writing():
         # Another process may have run there since the run was opened.
@@ -90,7 +95,12 @@ class LocalRun:
     """The rows of a run that have no result yet, through the plan."""
 
     def __init__(
-        self, job: RunJob, stop: Stop, show: Callable[[Progress], None], client: ModelClient, state: RunState
+        self,
+        job: RunJob,
+        stop: Stop,
+        show: Callable[[Progress], None],
+        client: ModelClient,
+        state: RunState,
     ) -> None:
         self.job = job
         self.stop = stop
@@ -109,7 +119,10 @@ class LocalRun:
         self.pool = None if client.recorded else self._open_pool()
 
     def _open_pool(self) -> CallPool | None:
-        pools = (hooks.pool(self.job, self.state.own, self.client, self.halt) for hooks in self.job.hooks.values())
+        pools = (
+            hooks.pool(self.job, self.state.own, self.client, self.halt)
+            for hooks in self.job.hooks.values()
+        )
         return next((pool for pool in pools if pool is not None), None)
 
     async def go(self) -> None:
@@ -122,7 +135,9 @@ class LocalRun:
         with suppress(VerdictError):
             await self._work()
         if state.database.damaged:
-            job.warn(f"{state.database.path}: {state.database.damaged:,} damaged calls were called again")
+            job.warn(
+                f"{state.database.path}: {state.database.damaged:,} damaged calls were called again"
+            )
         try:
             await state.database.writer.flush()
         except VerdictError as error:
@@ -176,7 +191,9 @@ class LocalRun:
         is_late = self.stop.requested and self.counts.done > MOST_ROWS_AT_STOP
         if is_late and status != "finished":
             return finish_run(job, self.counts, status)
-        counts = write_tables(job.directory.path, job.directory.database, job.table_columns, self.counts)
+        counts = write_tables(
+            job.directory.path, job.directory.database, job.table_columns, self.counts
+        )
         return finish_run(job, counts, status)
 
     def _unfinished_status(self) -> str:
@@ -236,7 +253,9 @@ class LocalRun:
     async def _pass(self, context: Context) -> None:
         """Run the rows that have no result."""
         job = self.job
-        if not self.is_pinned and not await self.halt.wait_for({asyncio.create_task(self._pinned(context))}):
+        if not self.is_pinned and not await self.halt.wait_for(
+            {asyncio.create_task(self._pinned(context))}
+        ):
             return
         if self.is_pinned:
             loop = WorkerLoop(self.rows(), partial(self._judge, context), self, self.halt)
@@ -295,7 +314,9 @@ class LocalRun:
         self.show(self.counts.progress(self.client.limiters))
 
 
-def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[VerdictError], None], error: VerdictError) -> None:
+def _in_loop(
+    loop: asyncio.AbstractEventLoop, call: Callable[[VerdictError], None], error: VerdictError
+) -> None:
     """Call a function in the event loop, unless that was closed."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(call, error)

@@ -45,7 +45,13 @@ class ModelClient:
         """A client; ``on_token`` receives the text of streamed replies."""
         providers = Providers(recording, on_token)
         at_once = None if concurrency is None else calls_at_once(concurrency)
-        return cls(providers, RateLimiters(at_once, shards=shards), Spending(budget_usd), store, recording is not None)
+        return cls(
+            providers,
+            RateLimiters(at_once, shards=shards),
+            Spending(budget_usd),
+            store,
+            recording is not None,
+        )
 
     def chain(
         self,

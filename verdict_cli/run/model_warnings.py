@@ -34,9 +34,17 @@ def retirement_warnings(plan: Plan, today: date | None = None) -> list[Problem]:
         if retires is None or (retires - today).days > NOTICE_DAYS:
             continue
         days = (retires - today).days
-        when = f"was retired on {retires}" if days < 0 else f"retires on {retires}, in {days} day{'s' * (days != 1)}"
+        when = (
+            f"was retired on {retires}"
+            if days < 0
+            else f"retires on {retires}, in {days} day{'s' * (days != 1)}"
+        )
         problems.append(
-            Problem("retired-model", f"model {model.name} {when}, by litellm's data", "choose its successor")
+            Problem(
+                "retired-model",
+                f"model {model.name} {when}, by litellm's data",
+                "choose its successor",
+            )
         )
     return problems
 
@@ -51,11 +59,18 @@ def capability_warnings(plan: Plan) -> list[Problem]:
             message = error.message.removeprefix(f"{node.id}: ")
             is_key = _NEEDS_KEY in message
             code = "no-key" if is_key else "model-cannot-answer"
-            hint = "a run needs it" if is_key else error.hint or "a run is refused until this is fixed"
+            hint = (
+                "a run needs it" if is_key else error.hint or "a run is refused until this is fixed"
+            )
             problems.setdefault(message, Problem(code, message, hint))
         for doubt in doubts(model, top_logprobs):
             problems.setdefault(
-                doubt, Problem("model-capability", doubt, "see the provider's documentation, or choose another model")
+                doubt,
+                Problem(
+                    "model-capability",
+                    doubt,
+                    "see the provider's documentation, or choose another model",
+                ),
             )
     for hooks in hook_classes().values():
         for problem in hooks().model_problems(plan):
@@ -66,14 +81,18 @@ def capability_warnings(plan: Plan) -> list[Problem]:
 def context_warnings(plan: Plan, longest: Mapping[UnitModel, int]) -> list[Problem]:
     """A warning for each unit with a prompt that its model's context window cannot hold. ``longest`` are the tokens of
     each unit's longest prompt."""
-    models: dict[UnitModel, Model] = {(node.id, model.name): model for node, model, _ in models_in_use(plan)}
+    models: dict[UnitModel, Model] = {
+        (node.id, model.name): model for node, model, _ in models_in_use(plan)
+    }
     problems = []
     for key, tokens in longest.items():
         model = models.get(key)
         window = None if model is None else context_window(model)
         if window is not None and tokens > window:
             message = f"{key[0]}: a prompt has about {tokens:,} tokens, but model {key[1]} reads {window:,} at most"
-            problems.append(Problem("context-too-long", message, "shorten it, or choose another model"))
+            problems.append(
+                Problem("context-too-long", message, "shorten it, or choose another model")
+            )
     return problems
 
 

@@ -35,12 +35,21 @@ def written_id(node: Node, row: Row) -> str:
     if node.copies is None or not entry.item.isdigit():
         return f"{node.id}[{entry.item}]"
     index, copies = node.copies
-    return node.name if entry.count * copies == 1 else f"{node.name}[{int(entry.item) * copies + index}]"
+    return (
+        node.name
+        if entry.count * copies == 1
+        else f"{node.name}[{int(entry.item) * copies + index}]"
+    )
 
 
 def node_values(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
     """The values of expressions at a node."""
-    values = {"source": row.source, "previous": previous, "unit": node.settings, "input": _input(node, row, previous)}
+    values = {
+        "source": row.source,
+        "previous": previous,
+        "unit": node.settings,
+        "input": _input(node, row, previous),
+    }
     return values if row.entry is None else {**values, **row.entry.names}
 
 
@@ -53,7 +62,12 @@ class NodeAnswer(NamedTuple):
 
 
 async def answer_node(
-    node: Node, row: Row, previous: Mapping[str, Any], context: Context, calls: list[Call], stage: int = 0
+    node: Node,
+    row: Row,
+    previous: Mapping[str, Any],
+    context: Context,
+    calls: list[Call],
+    stage: int = 0,
 ) -> NodeAnswer:
     """The answer of one stage of the node; its calls are added to ``calls``.
 
@@ -66,17 +80,27 @@ async def answer_node(
     written = node.id if row.entry is None else written_id(node, row)
     for letter, option in work.options:
         given[letter] = insert(option(values))
-    arrangements = work.unit.option_orders(draw(context.seed, row.draw_id, written)) if work.letters else ((),)
+    arrangements = (
+        work.unit.option_orders(draw(context.seed, row.draw_id, written)) if work.letters else ((),)
+    )
     models = node.stages[stage]
-    follow_up = models if work.reading.then is not None and work.reading.then.model is None else work.follow_up
+    follow_up = (
+        models
+        if work.reading.then is not None and work.reading.then.model is None
+        else work.follow_up
+    )
     first = stage * calls_of(node) if stage else 0
-    node_call = _NodeCall(node, work, row, context, values, given, arrangements, first, models, follow_up, written)
+    node_call = _NodeCall(
+        node, work, row, context, values, given, arrangements, first, models, follow_up, written
+    )
     if len(arrangements) == 1:
         responses = [await node_call.response(0, calls)]
     else:
         responses = await _each(node_call.response, arrangements, calls)
     output = (
-        node_call.combined[0] if node_call.combined else work.unit.combine_responses(responses, arrangements, given)
+        node_call.combined[0]
+        if node_call.combined
+        else work.unit.combine_responses(responses, arrangements, given)
     )
     if work.cites is not None:
         output = {**output, CITATIONS: work.cites.of(responses)}
@@ -84,7 +108,11 @@ async def answer_node(
 
 
 def passed_on(
-    node: Node, work: LLMNode, values: dict[str, Any], response: dict[str, Any], output: dict[str, Any]
+    node: Node,
+    work: LLMNode,
+    values: dict[str, Any],
+    response: dict[str, Any],
+    output: dict[str, Any],
 ) -> dict[str, Any]:
     """What a unit passes on of its output."""
     if work.process is not None:
@@ -95,7 +123,9 @@ def passed_on(
 
 
 async def _each(
-    response: Callable[[int, list[Call]], Awaitable[dict[str, Any]]], arrangements: Sequence[object], calls: list[Call]
+    response: Callable[[int, list[Call]], Awaitable[dict[str, Any]]],
+    arrangements: Sequence[object],
+    calls: list[Call],
 ) -> list[dict[str, Any]]:
     """The responses to all arrangements, requested concurrently; their calls are added to ``calls`` in order.
 
@@ -114,7 +144,9 @@ async def _each(
 
 def fails_row(error: BaseException) -> bool:
     """Whether the error fails only its row. Any other stops the run."""
-    return isinstance(error, ReplyError | ProviderError | RowError) and not isinstance(error, Refused)
+    return isinstance(error, ReplyError | ProviderError | RowError) and not isinstance(
+        error, Refused
+    )
 
 
 class _NodeCall(Struct, frozen=True):
@@ -144,7 +176,11 @@ class _NodeCall(Struct, frozen=True):
             values = {**values, "input": shown(self.given, work.letters, arrangement)}
         if work.state_prompt is not None and is_decision_model(self.models[0]):
             request = self._question(work.state_prompt, values, index)
-            return (await answer(CallSpec(request, self.models, reading, self._accept), self.context, calls))[0]
+            return (
+                await answer(
+                    CallSpec(request, self.models, reading, self._accept), self.context, calls
+                )
+            )[0]
         rendered = work.prompt.render(values)
         messages, marks = rendered.messages, rendered.marks
         if work.examples is not None:
@@ -172,8 +208,14 @@ class _NodeCall(Struct, frozen=True):
         if reading.more is not None:
             return await self._sampled(request, index, reading.more, calls)
         if reading.then is None:
-            return (await answer(CallSpec(request, self.models, reading, self._accept), self.context, calls))[0]
-        text = (await answer(CallSpec(request, self.models, reading, _accept_any), self.context, calls))[0]["text"]
+            return (
+                await answer(
+                    CallSpec(request, self.models, reading, self._accept), self.context, calls
+                )
+            )[0]
+        text = (
+            await answer(CallSpec(request, self.models, reading, _accept_any), self.context, calls)
+        )[0]["text"]
         then = reading.then
         second = Request(
             row=self.row,
@@ -187,7 +229,9 @@ class _NodeCall(Struct, frozen=True):
             written=written,
             unit=work.unit,
         )
-        response, _ = await answer(CallSpec(second, self.follow_up, then.reading, self._accept), self.context, calls)
+        response, _ = await answer(
+            CallSpec(second, self.follow_up, then.reading, self._accept), self.context, calls
+        )
         return response
 
     def _question(self, prompt: StatePrompt, values: Mapping[str, Any], index: int) -> Request:
@@ -198,7 +242,9 @@ class _NodeCall(Struct, frozen=True):
         state = prompt.render(values, examples)
         form = work.fixed_question
         if form is None:
-            form = question_form(work.judged, draw(self.context.seed, self.row.draw_id, self.written))
+            form = question_form(
+                work.judged, draw(self.context.seed, self.row.draw_id, self.written)
+            )
         question = form.question(state.instructions)
         return Request(
             row=self.row,
@@ -215,14 +261,18 @@ class _NodeCall(Struct, frozen=True):
             unit=work.unit,
         )
 
-    async def _sampled(self, request: Request, index: int, more: MoreReplies, calls: list[Call]) -> dict[str, Any]:
+    async def _sampled(
+        self, request: Request, index: int, more: MoreReplies, calls: list[Call]
+    ) -> dict[str, Any]:
         """The response, with further replies of the model that gave the first one where they are needed."""
 
         def accept(response: dict[str, Any]) -> None:
             if not more.needed(response):
                 self._accept(response)
 
-        response, reply = await answer(CallSpec(request, self.models, self.work.reading, accept), self.context, calls)
+        response, reply = await answer(
+            CallSpec(request, self.models, self.work.reading, accept), self.context, calls
+        )
         if not more.needed(response):
             return response
         model = calls[-1].request.model.at_temperature_1()
@@ -230,10 +280,16 @@ class _NodeCall(Struct, frozen=True):
 
         async def draw_reply(number: int, own: list[Call]) -> dict[str, Any]:
             again = replace(request, model=model, call=first + number, top_logprobs=0)
-            return (await answer(CallSpec(again, (model,), more.reading, _accept_any), self.context, own))[0]
+            return (
+                await answer(
+                    CallSpec(again, (model,), more.reading, _accept_any), self.context, own
+                )
+            )[0]
 
         response = more.complete(
-            self.work.reading.answer(reply), request, await _each(draw_reply, range(more.count), calls)
+            self.work.reading.answer(reply),
+            request,
+            await _each(draw_reply, range(more.count), calls),
         )
         self._accept(response)
         return response
@@ -280,9 +336,13 @@ def _input(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
     for cast in node.casts:
         try:
             value = _cast_value(cast, row, values)
-            given[cast.field] = copy.deepcopy(cast.default) if value is _ABSENT else cast.type.read(value)
+            given[cast.field] = (
+                copy.deepcopy(cast.default) if value is _ABSENT else cast.type.read(value)
+            )
         except ReplyError as error:
-            raise RowError(f"the input field {cast.field!r}: {error.message}", kind="input") from None
+            raise RowError(
+                f"the input field {cast.field!r}: {error.message}", kind="input"
+            ) from None
     return given
 
 
@@ -298,7 +358,9 @@ def broken_rule(node: Node, values: Mapping[str, Any]) -> str:
     return next((f"`{rule.text}` is not true" for rule in node.rules if not rule(values)), "")
 
 
-def propagated(node: Node, values: Mapping[str, Any], response: Output, output: dict[str, Any]) -> dict[str, Any]:
+def propagated(
+    node: Node, values: Mapping[str, Any], response: Output, output: dict[str, Any]
+) -> dict[str, Any]:
     if node.propagate is None:
         return output
     return node.propagate({**values, "response": response, "output": output})

@@ -33,7 +33,11 @@ EVALUATION_EVENT = "gen_ai.evaluation.result"
 
 def evaluation_attributes(score: Score) -> dict[str, str | float]:
     """The attributes of a score's event."""
-    given = {"score.value": score.value, "score.label": score.label, "explanation": score.explanation}
+    given = {
+        "score.value": score.value,
+        "score.label": score.label,
+        "explanation": score.explanation,
+    }
     return {
         "gen_ai.evaluation.name": score.name,
         **{f"gen_ai.evaluation.{key}": value for key, value in given.items() if value is not None},

@@ -37,7 +37,10 @@ def given(plan: Plan, result: Result) -> Mapping[str, Any]:
     last = plan.output_node
     if last is not None:
         return in_lists(last, result.outputs[last.index]) or {}
-    return {plan.nodes[index].id: in_lists(plan.nodes[index], result.outputs[index]) for index in plan.outputs}
+    return {
+        plan.nodes[index].id: in_lists(plan.nodes[index], result.outputs[index])
+        for index in plan.outputs
+    }
 
 
 def failed(failure: Failure) -> dict[str, str]:
@@ -76,18 +79,27 @@ def reward_of(plan: Plan, text: str | None = None) -> Reward:
     A value of a scale counts as its number, a distribution as its expectation. UsageError where there is no such number;
     the function raises RowError where a row has none.
     """
-    return _of_output(plan) if text is None else _of_expression(plan, compile_reward(plan, text, "the reward"))
+    return (
+        _of_output(plan)
+        if text is None
+        else _of_expression(plan, compile_reward(plan, text, "the reward"))
+    )
 
 
 def compile_reward(plan: Plan, text: str, what: str) -> Callable[[Result], Any]:
     """The value of an expression over `output`, `nodes` and `source` of a result. UsageError names ``what``."""
     try:
-        expression = compile_expression(text, RESULT_ROOTS, ResultScope(plan.nodes, plan.outputs).resolve)
+        expression = compile_expression(
+            text, RESULT_ROOTS, ResultScope(plan.nodes, plan.outputs).resolve
+        )
     except ExpressionError as error:
         raise UsageError(f"{what} `{text}`: {error.message}", hint=error.hint) from None
 
     def value(result: Result) -> Any:
-        nodes = {node.id: in_lists(node, output) for node, output in zip(plan.nodes, result.outputs, strict=True)}
+        nodes = {
+            node.id: in_lists(node, output)
+            for node, output in zip(plan.nodes, result.outputs, strict=True)
+        }
         last = plan.output_node
         output = None if last is None else nodes[last.id]
         return expression({"source": result.row.source, "output": output, "nodes": nodes})
@@ -108,11 +120,15 @@ def _of_output(plan: Plan) -> Reward:
             hint=f"pool them, or name the number: \"nodes['{plan.nodes[plan.outputs[0]].id}'].score\"",
         )
     fields = last.result.fields
-    named = [name for name in _REWARD_FIELDS if name in fields] or (list(fields) if len(fields) == 1 else [])
+    named = [name for name in _REWARD_FIELDS if name in fields] or (
+        list(fields) if len(fields) == 1 else []
+    )
     for name in named:
         number = _number(fields[name])
         if number is not None:
-            return lambda result: _finite(_number_at(number, _given(result.outputs[last.index])[name]), f"`{name}`")
+            return lambda result: _finite(
+                _number_at(number, _given(result.outputs[last.index])[name]), f"`{name}`"
+            )
     raise UsageError(
         f"{last.id} has the fields {', '.join(fields) or '(none)'}, none of which is the row's number",
         hint="give the scale `scores:`, or name the number by an expression such as `output.score`",
@@ -135,7 +151,9 @@ def _number(kind: FieldType) -> Callable[[Any], Any] | None:
         scale = kind.scale
         if not scale.numeric():
             return None
-        return lambda distribution: math.fsum(p * (scale.number(value) or 0.0) for value, p in distribution.items())
+        return lambda distribution: math.fsum(
+            p * (scale.number(value) or 0.0) for value, p in distribution.items()
+        )
     if kind.numeric() is False:
         return None
     scaled = without_null(kind)

@@ -20,7 +20,11 @@ from verdict_cli.errors import (
     VerdictError,
     raise_together,
 )
-from verdict_cli.language.conversation import ConversationError, looks_like_conversation, read_conversation
+from verdict_cli.language.conversation import (
+    ConversationError,
+    looks_like_conversation,
+    read_conversation,
+)
 from verdict_cli.language.evaluations import EvaluationCheck, evaluator_of
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.fields.types import TranscriptType
@@ -139,7 +143,9 @@ def load_recording(path: Path, plan: Plan) -> Recording:
     recording = Recording.load(path)
     units = [node.id for node in plan.nodes if isinstance(node.work, LLMNode)]
     recorded = recording.units()
-    if units and not {_without_copy(unit) for unit in units} & {_without_copy(unit) for unit in recorded}:
+    if units and not {_without_copy(unit) for unit in units} & {
+        _without_copy(unit) for unit in recorded
+    }:
         raise UsageError(
             f"{path} has no call of any unit of this pipeline: it has {', '.join(recorded[:6]) or 'none'}",
             hint=f"the pipeline's units are {', '.join(units[:6])}",
@@ -161,13 +167,19 @@ def may_cache(plan: Plan) -> bool:
 
 def open_cache(plan: Plan) -> CacheStore | None:
     """The reply cache, None where no model of the plan may use it. OutputError when it cannot be opened."""
-    from verdict_cli.llm.middleware.cache_store import CacheStore  # here, because SQLite takes 10 ms to import
+    from verdict_cli.llm.middleware.cache_store import (
+        CacheStore,  # here, because SQLite takes 10 ms to import
+    )
 
     return CacheStore.open() if may_cache(plan) else None
 
 
 def dataset_for(
-    plan: Plan, files: Sequence[Path], *, skip_bad_rows: bool = False, origins: Mapping[Path, str] | None = None
+    plan: Plan,
+    files: Sequence[Path],
+    *,
+    skip_bad_rows: bool = False,
+    origins: Mapping[Path, str] | None = None,
 ) -> Dataset:
     """The files as the dataset of the plan: its columns, types, filter and required columns. ``origins`` names what files
     are copies of."""
@@ -183,13 +195,16 @@ def dataset_for(
         blank=keys.get("blank", "fail"),
         blank_columns=tuple(used.column for used in shown),
         required=tuple(
-            name for name in dict.fromkeys([*(used.column for used in plan.columns), *typed]) if name not in optional
+            name
+            for name in dict.fromkeys([*(used.column for used in plan.columns), *typed])
+            if name not in optional
         ),
         hints={used.column: used.hint for used in plan.columns if used.hint},
         cast=_converter(plan, files[0], optional | {used.column for used in shown}),
         keep=_row_filter(plan.where),
         rules="|".join(
-            str(keys.get(name, "")) for name in ("where", "schema", *(("blank",) if "blank" in keys else ()))
+            str(keys.get(name, ""))
+            for name in ("where", "schema", *(("blank",) if "blank" in keys else ()))
         ),
         skip_bad_rows=skip_bad_rows,
         delimiter=keys.get("delimiter"),
@@ -208,11 +223,17 @@ def _without_labels(plan: Plan, dataset: Dataset) -> Dataset:
         names = _first_columns(dataset)
     except DataError:  # the reading of the rows reports it
         return dataset
-    absent = [used.column for used in alone if dataset.columns.get(used.column, used.column) not in names]
-    if not names or any(missing_column(column, names).hint.startswith("did you mean") for column in absent):
+    absent = [
+        used.column for used in alone if dataset.columns.get(used.column, used.column) not in names
+    ]
+    if not names or any(
+        missing_column(column, names).hint.startswith("did you mean") for column in absent
+    ):
         return dataset
     required = tuple(name for name in dataset.required if name not in absent)
-    optional = frozenset(used.column for used in plan.columns if used.is_shown or not used.is_needed)
+    optional = frozenset(
+        used.column for used in plan.columns if used.is_shown or not used.is_needed
+    )
     cast = _converter(plan, dataset.files[0], optional | set(absent))
     return replace(dataset, required=required, cast=cast, unlabelled=tuple(absent))
 
@@ -229,7 +250,14 @@ def _converter(
 def _first_columns(dataset: Dataset) -> dict[str, None]:
     """The columns of the first rows, by their names in the file."""
     bare = replace(
-        dataset, required=(), blank_columns=(), columns={}, cast=None, keep=None, id=None, skip_bad_rows=True
+        dataset,
+        required=(),
+        blank_columns=(),
+        columns={},
+        cast=None,
+        keep=None,
+        id=None,
+        skip_bad_rows=True,
     )
     return dict.fromkeys(name for row in islice(stream_rows(bare), _PEEKED) for name in row.source)
 
@@ -262,7 +290,11 @@ def preflight(
         absent = absent_columns(plan, dataset)
         if not absent:
             raise
-        others = [problem for problem in error.problems if problem.code not in ("missing-column", "more-bad-rows")]
+        others = [
+            problem
+            for problem in error.problems
+            if problem.code not in ("missing-column", "more-bad-rows")
+        ]
         raise SpecError([*absent, *others]) from None
     if facts.unseen:
         absent = absent_columns(plan, dataset)
@@ -275,15 +307,22 @@ def preflight(
     file = dataset.name_of(dataset.files[0])
     if checks.repeated:
         warnings.append(_repeated(checks.repeated, str(dataset.id), file))
-    unsplit = [used for used in plan.columns if not used.is_needed and used.column not in facts.columns]
+    unsplit = [
+        used for used in plan.columns if not used.is_needed and used.column not in facts.columns
+    ]
     for used in unsplit:
         message = f"there is no column {used.column!r}, so no metric is split by it"
-        warnings.append(Problem("missing-column", message, f"the columns are: {', '.join(facts.columns)}", file))
+        warnings.append(
+            Problem("missing-column", message, f"the columns are: {', '.join(facts.columns)}", file)
+        )
     return replace(facts, warnings=tuple(warnings))
 
 
 _BLANK = {
-    "fail": ("they fail", "leave them out with `dataset: {blank: skip}`, or judge an empty text with `blank: judge`"),
+    "fail": (
+        "they fail",
+        "leave them out with `dataset: {blank: skip}`, or judge an empty text with `blank: judge`",
+    ),
     "skip": ("they are left out, and count as missing", ""),
     "judge": ("an empty text is judged", ""),
 }
@@ -297,7 +336,9 @@ def _blank_warnings(facts: DatasetFacts, dataset: Dataset) -> list[Problem]:
         columns = " or ".join(repr(name) for name in facts.blanks if name)
         what, hint = _BLANK[dataset.blank]
         rows = facts.blanks[""]
-        message = f"{rows:,} of {facts.total:,} rows have no {columns}, which a prompt shows: {what}"
+        message = (
+            f"{rows:,} of {facts.total:,} rows have no {columns}, which a prompt shows: {what}"
+        )
         warnings.append(Problem("blank", message, hint, file))
     for column in dataset.unlabelled:
         message = f"there are no labels: no row has {column!r}, so the rows are scored and compared with nothing"
@@ -311,9 +352,16 @@ def absent_columns(plan: Plan, dataset: Dataset) -> list[Problem]:
     problems = []
     for used in plan.columns:
         column = dataset.columns.get(used.column, used.column)
-        if used.is_needed and names and column not in names and used.column not in dataset.unlabelled:
+        if (
+            used.is_needed
+            and names
+            and column not in names
+            and used.column not in dataset.unlabelled
+        ):
             hint = missing_column(column, names, hint=used.hint).hint
-            hint = hint.replace("the columns are:", f"the columns of {dataset.name_of(dataset.files[0])} are:")
+            hint = hint.replace(
+                "the columns are:", f"the columns of {dataset.name_of(dataset.files[0])} are:"
+            )
             problem = Problem("missing-column", f"the data has no column {used.column!r}", hint)
             at = used.location
             problems.append(problem.at(at.file, at.line, at.column, at.path))
@@ -345,21 +393,29 @@ class _Checks:
             str(cast.path[1]): node.id
             for node in plan.nodes
             for cast in node.casts
-            if isinstance(cast.type, TranscriptType) and cast.path is not None and cast.path[:-1] == ("source",)
+            if isinstance(cast.type, TranscriptType)
+            and cast.path is not None
+            and cast.path[:-1] == ("source",)
         }
         """The columns with which units begin their conversations."""
         self._not_conversations: dict[Any, int] = {}
         self._evaluations: list[tuple[EvaluationCheck, Problem]] = []
         for name, evaluation in plan.studies.items():
             if (found := evaluator_of(evaluation)) is not None:
-                self._evaluations.append((found[1].row_check(name, evaluation), plan.evaluation_locations[name]))
+                self._evaluations.append(
+                    (found[1].row_check(name, evaluation), plan.evaluation_locations[name])
+                )
         for name, evaluation in plan.evaluations.items():
-            self._evaluations.append((ColumnCheck(name, evaluation), plan.evaluation_locations[name]))
+            self._evaluations.append(
+                (ColumnCheck(name, evaluation), plan.evaluation_locations[name])
+            )
             if evaluation.items is not None:
                 continue  # labels of entries, which units may make
             text = evaluation.prediction
             predictions = (
-                PossibleValues(None, None) if text is None else possible_values(plan.nodes, plan.outputs, text)
+                PossibleValues(None, None)
+                if text is None
+                else possible_values(plan.nodes, plan.outputs, text)
             )
             counted = count_labels(evaluation, predictions)
             if counted is not None:
@@ -370,7 +426,13 @@ class _Checks:
         """Whether anything of a row is checked beyond that it can be read."""
         return (
             self._ids is not None
-            or bool(self._conversations or self._columns or self._braces or self._labels or self._evaluations)
+            or bool(
+                self._conversations
+                or self._columns
+                or self._braces
+                or self._labels
+                or self._evaluations
+            )
             or self._traced_plan is not None
         )
 
@@ -378,7 +440,9 @@ class _Checks:
         """Check a row."""
         if self._ids is not None and self._identity is not None:
             identity = row_identity(self._identity, source)
-            is_new = identity is None or self._ids.add(identity)  # none: a shipped pipeline does without the column
+            is_new = identity is None or self._ids.add(
+                identity
+            )  # none: a shipped pipeline does without the column
             if not is_new and (identity in self.repeated or len(self.repeated) < _MOST_REPEATED):
                 self.repeated[identity] += 1
         for brace in self._braces:
@@ -393,7 +457,9 @@ class _Checks:
                 self._not_conversations.setdefault(column, index)
         for column in self._columns:
             self._read_messages(index, column, source.get(column))
-        if self._traced_plan is not None and (reason := check_judged_span(self._traced_plan, source)):
+        if self._traced_plan is not None and (
+            reason := check_judged_span(self._traced_plan, source)
+        ):
             hint = "leave --trace out; `verdict export` takes ids of any form"
             raise DataError(Problem("trace-id", f"row {index}: {reason}", hint))
 
@@ -414,9 +480,7 @@ class _Checks:
                 f"{self._conversations[column]} continues the conversation in the column {column!r}, which has none "
                 f"in row {index}"
             )
-            hint = (
-                f"to begin a new one, give the column another name: `dataset: {{columns: {{{column}_text: {column}}}}}`"
-            )
+            hint = f"to begin a new one, give the column another name: `dataset: {{columns: {{{column}_text: {column}}}}}`"
             errors.append(Problem("not-a-conversation", message, hint))
         warnings: list[Problem] = []
         for counted, at in self._labels:
@@ -441,7 +505,9 @@ class _Checks:
             if at in named:
                 continue
             if (problem := check.problem()) is not None:
-                (warnings if sampled else errors).append(problem.at(at.file, at.line, at.column, problem.path))
+                (warnings if sampled else errors).append(
+                    problem.at(at.file, at.line, at.column, problem.path)
+                )
         return errors, warnings
 
 

@@ -25,12 +25,18 @@ def open_standard_descriptors() -> None:
         try:
             os.fstat(number)
         except OSError:
-            opened = os.open(os.devnull, os.O_RDWR)  # the lowest free number, as all below it are open
+            opened = os.open(
+                os.devnull, os.O_RDWR
+            )  # the lowest free number, as all below it are open
             if opened != number:
                 os.dup2(opened, number)
                 os.close(opened)
         if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))
+            setattr(
+                sys,
+                name,
+                os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False),
+            )
 
 
 def calls_at_once(asked: int) -> int:

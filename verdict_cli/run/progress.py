@@ -122,7 +122,9 @@ class Counts(Struct):
         for node, counted in stages.items():
             before = self.stages.get(node)
             self.stages[node] = (
-                counted if before is None else tuple(a.plus(b) for a, b in zip(before, counted, strict=True))
+                counted
+                if before is None
+                else tuple(a.plus(b) for a, b in zip(before, counted, strict=True))
             )
 
     def progress(self, gates: RateLimiters) -> Progress:
@@ -151,7 +153,11 @@ class Counts(Struct):
 
         Baseline models are named in them only where they answered, not a recording.
         """
-        floors = () if start.replay else tuple(sorted(name for name in self.models if name.startswith("baseline/")))
+        floors = (
+            ()
+            if start.replay
+            else tuple(sorted(name for name in self.models if name.startswith("baseline/")))
+        )
         return replace(
             start,
             status=status,
@@ -161,7 +167,10 @@ class Counts(Struct):
             failures=dict(sorted(self.failures.items())),
             reasons={kind: message for kind, (_, message) in sorted(self.reasons.items())},
             models=dict(sorted(self.models.items())),
-            served={model: dict(sorted(answered.items())) for model, answered in sorted(self.served.items())},
+            served={
+                model: dict(sorted(answered.items()))
+                for model, answered in sorted(self.served.items())
+            },
             floors=floors,
             saved=dict(sorted(self.saved.items())),
             stages=dict(sorted(self.stages.items())),

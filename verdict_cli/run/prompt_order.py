@@ -51,21 +51,33 @@ def _order_hints(plan: Plan, sample: Mapping[int, Mapping[str, Request]]) -> lis
         starts = [prefixes.of(request)[0] for _, request in sent]
         calls = Counter(starts)
         for number, (node, request) in enumerate(sent):
-            if node.name in hints or calls[starts[number]] > 1:  # it begins like another for long enough
+            if (
+                node.name in hints or calls[starts[number]] > 1
+            ):  # it begins like another for long enough
                 continue
-            hint = _after_another_text(node, request, sent[:number]) or _after_the_row(node, request)
+            hint = _after_another_text(node, request, sent[:number]) or _after_the_row(
+                node, request
+            )
             if hint is not None:
                 hints[node.name] = hint
     return list(hints.values())
 
 
-def _after_another_text(node: Node, request: Request, earlier: Sequence[tuple[Node, Request]]) -> Problem | None:
+def _after_another_text(
+    node: Node, request: Request, earlier: Sequence[tuple[Node, Request]]
+) -> Problem | None:
     """A text of the row that an earlier unit's prompt has too, behind words that are not that unit's."""
     for other, asked in earlier:
-        shared = [text for text in {*request.inserted} & {*asked.inserted} if _is_long(request, text)]
+        shared = [
+            text for text in {*request.inserted} & {*asked.inserted} if _is_long(request, text)
+        ]
         text = max(shared, key=len, default="")
         share = len(text) / max(1, len(_text(request)))
-        if share >= _WORTH and request.model == asked.model and request.json_schema == asked.json_schema:
+        if (
+            share >= _WORTH
+            and request.model == asked.model
+            and request.json_schema == asked.json_schema
+        ):
             return Problem(
                 "prompt-cache-order",
                 f"{node.id}: {_placeholder(node, request, text)} is in the prompt of {other.id} too, but different texts "
@@ -82,8 +94,13 @@ def _after_the_row(node: Node, request: Request) -> Problem | None:
     if not isinstance(prompt, PlaceholderPrompt):
         return None
     parts = [part for _, section in prompt.sections for part in section]
-    first = next((index for index, part in enumerate(parts) if not isinstance(part, str)), len(parts))
-    before, after = ("".join(part for part in some if isinstance(part, str)) for some in (parts[:first], parts[first:]))
+    first = next(
+        (index for index, part in enumerate(parts) if not isinstance(part, str)), len(parts)
+    )
+    before, after = (
+        "".join(part for part in some if isinstance(part, str))
+        for some in (parts[:first], parts[first:])
+    )
     share = len(after) / max(1, len(_text(request)))
     if _is_long(request, before) or not _is_long(request, after) or share < _WORTH:
         return None
@@ -108,7 +125,11 @@ def _placeholder(node: Node, request: Request, text: str) -> str:
     """The placeholder that inserted the text."""
     prompt = node.work.prompt if isinstance(node.work, LLMNode) else None
     if isinstance(prompt, PlaceholderPrompt):
-        shown = [slot for slot in prompt.slots if not slot.image and slot.paths[0][0] not in ("unit", "index")]
+        shown = [
+            slot
+            for slot in prompt.slots
+            if not slot.image and slot.paths[0][0] not in ("unit", "index")
+        ]
         for slot, inserted in zip(shown, request.inserted, strict=False):
             if inserted == text:
                 return f"{{{format_expression_path(slot.written)}}}"

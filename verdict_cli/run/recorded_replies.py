@@ -37,4 +37,6 @@ def _logprobs(logprobs: Any) -> Any:
         return None if logprobs is None else read_logprobs(logprobs)
     except ValueError as fault:
         message = f"log-probabilities that no run writes: {fault}"
-        raise DataError(Problem("not-a-run", message, "run the pipeline again", "calls.parquet")) from None
+        raise DataError(
+            Problem("not-a-run", message, "run the pipeline again", "calls.parquet")
+        ) from None

@@ -25,11 +25,26 @@ from verdict_cli.plan.node import Node, Plan
 from verdict_cli.storage.datasets.dataset import Dataset, rename_columns
 from verdict_cli.storage.datasets.files import format_of
 from verdict_cli.storage.datasets.parquet import list_types
-from verdict_cli.storage.tables.column_types import ORDERED_KEY, ColumnKind, DeclaredType, encode_json_text
-from verdict_cli.storage.tables.run_columns import RESULT_COLUMNS, RunColumn, column_kinds_of, column_types_of
+from verdict_cli.storage.tables.column_types import (
+    ORDERED_KEY,
+    ColumnKind,
+    DeclaredType,
+    encode_json_text,
+)
+from verdict_cli.storage.tables.run_columns import (
+    RESULT_COLUMNS,
+    RunColumn,
+    column_kinds_of,
+    column_types_of,
+)
 
 _KINDS: dict[str, ColumnKind] = {"str": "str", "int": "int", "float": "float", "bool": "bool"}
-_SCHEMA_KINDS: dict[str, ColumnKind] = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
+_SCHEMA_KINDS: dict[str, ColumnKind] = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+}
 
 Cells = tuple[tuple[str, ...], list[Any]]
 """A row of a table: the names of its columns, and its values."""
@@ -48,8 +63,12 @@ def result_columns(
             columns[f"{node.id}.{ITEM_COLUMN}"] = "json"
         columns |= {f"{node.id}.{name}": _kind(kind) for name, kind in node.result.fields.items()}
     if plan.output_node is not None:
-        columns |= {f"output.{name}": _kind(kind) for name, kind in plan.output_node.result.fields.items()}
-    return columns | {name: "native" for name in columns if name in declared and declared[name].shape is not None}
+        columns |= {
+            f"output.{name}": _kind(kind) for name, kind in plan.output_node.result.fields.items()
+        }
+    return columns | {
+        name: "native" for name in columns if name in declared and declared[name].shape is not None
+    }
 
 
 def column_types(plan: Plan, dataset: Dataset) -> dict[str, DeclaredType]:
@@ -63,7 +82,11 @@ def column_types(plan: Plan, dataset: Dataset) -> dict[str, DeclaredType]:
         if all(schema == schemas_of_file.get(name) for schemas_of_file in of_files)
     }
     typed = plan.row_types.fields if plan.row_types else {}
-    types = {f"source.{name}": kind for name, kind in same.items() if kind.shape is not None and name not in typed}
+    types = {
+        f"source.{name}": kind
+        for name, kind in same.items()
+        if kind.shape is not None and name not in typed
+    }
     return types | declared_columns(plan)
 
 
@@ -71,15 +94,24 @@ def declared_columns(plan: Plan) -> dict[str, DeclaredType]:
     """What the plan declares of the columns of `results.parquet`: each output field's type, with its scale; of the dataset's
     columns and the entries of `each`, those that are lists and mappings."""
     types: dict[str, FieldType] = {
-        f"{node.id}.{name}": kind for node in plan.nodes for name, kind in node.result.fields.items()
+        f"{node.id}.{name}": kind
+        for node in plan.nodes
+        for name, kind in node.result.fields.items()
     }
     if plan.output_node is not None:
         types |= {f"output.{name}": kind for name, kind in plan.output_node.result.fields.items()}
     columns = {
-        name: DeclaredType(schema) for name, kind in types.items() if (schema := _declared_schema(without_null(kind)))
+        name: DeclaredType(schema)
+        for name, kind in types.items()
+        if (schema := _declared_schema(without_null(kind)))
     }
-    others = {f"{node.id}.{ITEM_COLUMN}": _entries_type(plan, node) for node in plan.nodes if node.groups}
-    others |= {f"source.{name}": kind for name, kind in (plan.row_types.fields if plan.row_types else {}).items()}
+    others = {
+        f"{node.id}.{ITEM_COLUMN}": _entries_type(plan, node) for node in plan.nodes if node.groups
+    }
+    others |= {
+        f"source.{name}": kind
+        for name, kind in (plan.row_types.fields if plan.row_types else {}).items()
+    }
     lists = {name: DeclaredType(without_null(kind).json_schema()) for name, kind in others.items()}
     columns |= {name: declared for name, declared in lists.items() if declared.shape is not None}
     return columns | column_types_of(_columns_of(plan))
@@ -105,7 +137,11 @@ def _declared_schema(kind: FieldType) -> dict[str, Any]:
     if isinstance(kind, DistributionType):
         keys = orjson.loads(encode_json_text(dict.fromkeys(kind.scale.values() or ())))
         number = {"type": "number"}
-        return {"type": "object", "properties": dict.fromkeys(keys, number), "additionalProperties": number}
+        return {
+            "type": "object",
+            "properties": dict.fromkeys(keys, number),
+            "additionalProperties": number,
+        }
     schema = kind.json_schema()
     ordered = isinstance(kind, ScaleType) and kind.scale.ordered and "enum" in schema
     return schema | {ORDERED_KEY: True} if ordered else schema
@@ -134,7 +170,9 @@ class ResultRows:
             values += output.values() if output else ()
         if last:
             values += last.values()
-        return self._names(tuple(source), *[tuple(output or ()) for output in outputs], tuple(last or ())), values
+        return self._names(
+            tuple(source), *[tuple(output or ()) for output in outputs], tuple(last or ())
+        ), values
 
     def _in_lists(self, result: Result) -> tuple[list[Any], Any]:
         """The outputs with one list a field for units inside `each`, beside the list of their entries; the last one's."""
@@ -152,7 +190,11 @@ class ResultRows:
     def _column_names(self, *fields: tuple[str, ...]) -> tuple[str, ...]:
         """The names of a row's columns; ``fields`` are those of its source, of each unit's output, and of the last unit's."""
         names = [column.name for column in self._columns]
-        names += [f"{prefix}.{name}" for prefix, own in zip(self._prefixes, fields[:-1], strict=True) for name in own]
+        names += [
+            f"{prefix}.{name}"
+            for prefix, own in zip(self._prefixes, fields[:-1], strict=True)
+            for name in own
+        ]
         return (*names, *(f"output.{name}" for name in fields[-1]))
 
 

@@ -8,7 +8,14 @@ from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from verdict_cli.errors import Pending, PinnedError, ProviderError, ReplyError, RowError, VerdictError
+from verdict_cli.errors import (
+    Pending,
+    PinnedError,
+    ProviderError,
+    ReplyError,
+    RowError,
+    VerdictError,
+)
 from verdict_cli.messages import Call, Failure, Output, Result, Row, Stage
 from verdict_cli.plan.levels import EachGroup, Level
 from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
@@ -34,7 +41,9 @@ def run_row(plan: Plan, row: Row, context: Context) -> Coroutine[Any, Any, Resul
     return RowRunner(plan, row, context, context.pinned, plan.level).run()
 
 
-async def run_pinned(plan: Plan, context: Context) -> tuple[dict[int, Output | None], tuple[Call, ...]]:
+async def run_pinned(
+    plan: Plan, context: Context
+) -> tuple[dict[int, Output | None], tuple[Call, ...]]:
     """The outputs of the pinned units, and the calls made. PinnedError when one of them fails."""
     if not any(node.pinned for node in plan.nodes):
         return {}, ()
@@ -43,14 +52,21 @@ async def run_pinned(plan: Plan, context: Context) -> tuple[dict[int, Output | N
     if (failure := result.failure) is not None:
         message = f"the pinned unit {failure.node!r} failed ({failure.kind}): {failure.message}"
         raise PinnedError(message, hint="every row shares its result, so no row was run")
-    return {node.index: runner.outputs[node.index] for node in plan.nodes if node.pinned}, result.calls
+    return {
+        node.index: runner.outputs[node.index] for node in plan.nodes if node.pinned
+    }, result.calls
 
 
 class RowRunner:
     """The state of one row, or of one entry of it: what is finished, how many parents each node waits for, what failed."""
 
     def __init__(
-        self, plan: Plan, row: Row, context: Context, known: Mapping[int, Output | None], level: Level
+        self,
+        plan: Plan,
+        row: Row,
+        context: Context,
+        known: Mapping[int, Output | None],
+        level: Level,
     ) -> None:
         self.plan = plan
         self.row = row
@@ -135,11 +151,18 @@ class RowRunner:
         node, group = self.plan.nodes[index], self.level.groups.get(index)
         step: Node | EachGroup = node if group is None else self.plan.groups[group]
         try:
-            runs = self.skipped.isdisjoint(step.needs) and all(self._holds(condition) for condition in step.checked)
+            runs = self.skipped.isdisjoint(step.needs) and all(
+                self._holds(condition) for condition in step.checked
+            )
         except RowError as error:
             self.failures[index] = entry_failure(self.row, node, error.failure, str(error))
             return False
-        if runs and group is None and isinstance(node.work, PoolNode) and node.work.unit.empty is None:
+        if (
+            runs
+            and group is None
+            and isinstance(node.work, PoolNode)
+            and node.work.unit.empty is None
+        ):
             runs = not self.skipped.issuperset(node.parents)
         if not runs:
             self._skip(index, (index,) if group is None else self.plan.groups[group].nodes)
@@ -148,7 +171,9 @@ class RowRunner:
     def _holds(self, condition: int) -> bool:
         if condition not in self.conditions:
             compiled = self.plan.conditions[condition]
-            self.conditions[condition] = self.skipped.isdisjoint(compiled.needs) and compiled(self.values())
+            self.conditions[condition] = self.skipped.isdisjoint(compiled.needs) and compiled(
+                self.values()
+            )
         return self.conditions[condition]
 
     def values(self) -> dict[str, Any]:
@@ -170,7 +195,9 @@ class RowRunner:
                 if self._gets_nothing(node):
                     output: Output | None = empty_output(node)
                 else:
-                    output = compute(node, self.row, self.outputs, self.previous, self.context.seed, self.entries)
+                    output = compute(
+                        node, self.row, self.outputs, self.previous, self.context.seed, self.entries
+                    )
                 ended(output)
         except RowError as error:
             if self.skipped and self.skipped.issuperset(node.parents) and node.parents:
@@ -184,7 +211,9 @@ class RowRunner:
         """Whether it is a pool with a value for this case, and the list before it is empty or all units are skipped."""
         if not isinstance(node.work, PoolNode) or node.work.unit.empty is None:
             return False
-        return all(parent in self.skipped or is_empty(self.outputs[parent]) for parent in node.parents)
+        return all(
+            parent in self.skipped or is_empty(self.outputs[parent]) for parent in node.parents
+        )
 
     async def _ask(self, index: int) -> None:
         if index in self.level.groups:
@@ -196,7 +225,9 @@ class RowRunner:
                 calls = self.calls[index] = []
                 output: Output | None
                 if node.escalation is None:
-                    output = (await answer_node(node, self.row, self.previous, self.context, calls)).output
+                    output = (
+                        await answer_node(node, self.row, self.previous, self.context, calls)
+                    ).output
                 else:
                     output, self.stages[index] = await escalate_answer(
                         node, node.escalation, self.row, self.previous, self.context, calls
@@ -305,7 +336,9 @@ class RowRunner:
             and not any(has_output(self.outputs[index]) for index in self.plan.outputs)
         )
         stages = {
-            self.plan.nodes[index].id: self._stages(index) for index in self.plan.escalating if index in self.waiting
+            self.plan.nodes[index].id: self._stages(index)
+            for index in self.plan.escalating
+            if index in self.waiting
         }
         stages |= self.inner_stages
         skipped = tuple(self.plan.nodes[index].id for index in sorted(self.skipped))
@@ -317,4 +350,6 @@ class RowRunner:
     def _stages(self, index: int) -> tuple[Stage, ...]:
         answered = None if self.outputs[index] is None else self.stages.get(index, Answered(0))
         abstained = index in self.abstained
-        return stages_of(self.plan.nodes[index], answered, self.calls.get(index, []), abstained=abstained)
+        return stages_of(
+            self.plan.nodes[index], answered, self.calls.get(index, []), abstained=abstained
+        )

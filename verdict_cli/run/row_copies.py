@@ -12,7 +12,9 @@ from verdict_cli.storage.tables.reader import read_table, table_columns
 _BETWEEN = " ~ '\\u001f' ~ "
 
 
-def copies_as_clusters(plan: Plan, results: Path, id_column: str | None) -> tuple[Mapping[str, Evaluation], int]:
+def copies_as_clusters(
+    plan: Plan, results: Path, id_column: str | None
+) -> tuple[Mapping[str, Evaluation], int]:
     """The evaluations, where there are copies with each set of copies as a cluster; and the number of copies.
 
     An evaluation with a `cluster` of its own keeps it.

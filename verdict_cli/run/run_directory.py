@@ -39,7 +39,11 @@ def _part(facts: RunFacts) -> str:
     return f"shard {facts.shard} of a run" if facts.shard else "a whole run"
 
 
-_REQUIRED = {field.name for field in fields(RunFacts) if field.default is MISSING and field.default_factory is MISSING}
+_REQUIRED = {
+    field.name
+    for field in fields(RunFacts)
+    if field.default is MISSING and field.default_factory is MISSING
+}
 _OUTCOME = (
     "results.parquet", "results.csv", "results.jsonl", "calls.parquet",
     "report.json", "report.md", "report.html", "junit.xml",
@@ -147,14 +151,17 @@ class RunDirectory(Struct, frozen=True):
             return None
         except (OSError, orjson.JSONDecodeError) as fault:
             raise JournalError(
-                f"{path} cannot be read: {fault}", hint="give --fresh to start over, or another --out"
+                f"{path} cannot be read: {fault}",
+                hint="give --fresh to start over, or another --out",
             ) from None
         if not isinstance(content_fields, dict) or not content_fields.keys() >= _REQUIRED:
             raise JournalError(f"{path} is not that of a run", hint="choose another --out")
         try:
             return facts_of(content)
         except ValueError as fault:
-            raise JournalError(f"{path} is not that of a run: {fault}", hint="choose another --out") from None
+            raise JournalError(
+                f"{path} is not that of a run: {fault}", hint="choose another --out"
+            ) from None
 
     def earlier_run(self, facts: RunFacts) -> RunFacts | None:
         """The facts of the run in the directory, None in a new one. JournalError where it is not the run with ``facts``."""
@@ -173,7 +180,11 @@ class RunDirectory(Struct, frozen=True):
                 f"{self.path} holds {_part(earlier)}, and this is {_part(facts)}",
                 hint="give each shard a directory of its own; `verdict merge` joins them",
             )
-        if earlier.status != "finished" and not self.database.exists() and (self.path / "journal.jsonl").exists():
+        if (
+            earlier.status != "finished"
+            and not self.database.exists()
+            and (self.path / "journal.jsonl").exists()
+        ):
             raise JournalError(
                 f"{self.path} holds an unfinished run of an earlier version, which this one cannot resume",
                 hint="finish it with the version that began it, or give --fresh to start over",
@@ -204,7 +215,9 @@ class RunDirectory(Struct, frozen=True):
             data["evaluate"] = {name: dict(keys) for name, keys in data["evaluate"].items()}
             for name, table in plan.published.items():
                 data["evaluate"][name]["published"] = f"published/{name}.yaml"
-                files[f"published/{name}.yaml"] = as_yaml(table.model_dump(mode="json", exclude_none=True))
+                files[f"published/{name}.yaml"] = as_yaml(
+                    table.model_dump(mode="json", exclude_none=True)
+                )
         files["spec.yaml"] = as_yaml(data)
         for name, content in files.items():
             self.write(name, content)
@@ -217,9 +230,12 @@ class RunDirectory(Struct, frozen=True):
     def write(self, name: str, content: bytes | str) -> Path:
         """Write a file of the directory or of a folder in it, completely or not at all. OutputError for a file elsewhere."""
         path = self.path / name
-        if ".." in path.parts[len(self.path.parts) :] or not path.parent.resolve().is_relative_to(self.path.resolve()):
+        if ".." in path.parts[len(self.path.parts) :] or not path.parent.resolve().is_relative_to(
+            self.path.resolve()
+        ):
             raise OutputError(
-                f"{name!r:.200} leaves the run's directory {self.path}", hint="a run writes to its own directory only"
+                f"{name!r:.200} leaves the run's directory {self.path}",
+                hint="a run writes to its own directory only",
             )
         with replacing(path) as part:
             part.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -231,5 +247,8 @@ def reused_database(run: Path) -> Path:
     """The database of the run that `--reuse` names. UsageError where there is none."""
     path = run / RUN_DB if run.is_dir() else run
     if not path.is_file():
-        raise UsageError(f"--reuse: {run} has no {RUN_DB}", hint="name the --out of a `verdict run` of this version")
+        raise UsageError(
+            f"--reuse: {run} has no {RUN_DB}",
+            hint="name the --out of a `verdict run` of this version",
+        )
     return path

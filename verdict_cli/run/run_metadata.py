@@ -34,7 +34,10 @@ def start_run(job: RunJob, database: Database) -> None:
         job.directory.discard()
     job.directory.write_facts(job.start)
     files = job.directory.write_spec(job.plan)
-    database.put("run", {"facts": job.start.as_json(), "files": files, "columns": job.table_columns.as_json()})
+    database.put(
+        "run",
+        {"facts": job.start.as_json(), "files": files, "columns": job.table_columns.as_json()},
+    )
     keep_checked(job, database)
 
 
@@ -43,7 +46,9 @@ def finish_run(job: RunJob, counts: Counts, status: str) -> RunFacts:
     facts = counts.facts(job.start, status)
     files = [name for name in TABLES if (job.directory.path / name).is_file()]
     if status == "finished" or counts.calls:
-        facts = replace(facts, digests={name: file_digest(job.directory.path / name) for name in files})
+        facts = replace(
+            facts, digests={name: file_digest(job.directory.path / name) for name in files}
+        )
     job.directory.put(*files)
     job.directory.write_facts(facts)
     return facts
@@ -77,7 +82,9 @@ def run_fingerprint(plan: Plan, seed: int, replay: Path | None) -> str:
         for part in table_files(recorded_file(replay)):
             with part.open("rb") as file:
                 recorded += hashlib.file_digest(file, "blake2b").hexdigest()
-    return hashlib.blake2b(f"{plan.fingerprint}|{seed}|{recorded}".encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(
+        f"{plan.fingerprint}|{seed}|{recorded}".encode(), digest_size=16
+    ).hexdigest()
 
 
 def node_fingerprints(plan: Plan, seed: int) -> dict[str, str]:
@@ -128,7 +135,9 @@ def shard_name(selection: Selection) -> str:
     return f"{selection.shard}/{selection.shards}" if selection.shards > 1 else ""
 
 
-def with_ids_of(options: RunOptions, facts: RunFacts, earlier: RunFacts | None) -> tuple[RunOptions, RunFacts]:
+def with_ids_of(
+    options: RunOptions, facts: RunFacts, earlier: RunFacts | None
+) -> tuple[RunOptions, RunFacts]:
     """The options and facts with the ids that the earlier run began with: another column that happens to identify the rows
     would make other rows of them."""
     named = options.dataset.id

@@ -201,7 +201,11 @@ class RunState:
 def _failed_calls(row: StoredRow) -> list[int]:
     """The numbers of a row's calls of which every attempt failed."""
     readable = {(call.unit, call.item, call.call) for call in row.calls if not call.failure}
-    return [call.number for call in row.calls if not call.shared and (call.unit, call.item, call.call) not in readable]
+    return [
+        call.number
+        for call in row.calls
+        if not call.shared and (call.unit, call.item, call.call) not in readable
+    ]
 
 
 def _working_copy(job: RunJob) -> Path:
@@ -216,9 +220,13 @@ def _working_copy(job: RunJob) -> Path:
         return stored
     digest = blake2b(str(stored.resolve()).encode(), digest_size=12).hexdigest()
     copy = cache_directory() / "runs" / digest / stored.name
-    job.warn(f"{stored.parent} is on {kind}: the run's database is in {copy.parent} until the run ends or stops")
+    job.warn(
+        f"{stored.parent} is on {kind}: the run's database is in {copy.parent} until the run ends or stops"
+    )
     with output_errors(copy):
         copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if stored.exists() and not (copy.exists() and copy.stat().st_mtime >= stored.stat().st_mtime):
+        if stored.exists() and not (
+            copy.exists() and copy.stat().st_mtime >= stored.stat().st_mtime
+        ):
             shutil.copy2(stored, copy)
     return copy

@@ -17,13 +17,20 @@ if TYPE_CHECKING:
     from verdict_cli.run.attempts import Context
 
 _EXPLANATION = "explanation"
-_HEX = {"trace": re.compile(r"(?!0{32})[0-9a-fA-F]{32}"), "span": re.compile(r"(?!0{16})[0-9a-fA-F]{16}")}
+_HEX = {
+    "trace": re.compile(r"(?!0{32})[0-9a-fA-F]{32}"),
+    "span": re.compile(r"(?!0{16})[0-9a-fA-F]{16}"),
+}
 """The ids of OpenTelemetry; one of zeros alone is none."""
 
 
-def run_observed_row(plan: Plan, row: Row, context: Context, observer: RunObserver) -> Awaitable[Result]:
+def run_observed_row(
+    plan: Plan, row: Row, context: Context, observer: RunObserver
+) -> Awaitable[Result]:
     """The row's result, as by `run_row`; the observer gets its scores and the span that it judges."""
-    from verdict_cli.run.row import run_row  # here, because `validate` checks the spans and runs no row
+    from verdict_cli.run.row import (
+        run_row,  # here, because `validate` checks the spans and runs no row
+    )
 
     running = run_row(plan, row, context)
     if type(observer) is RunObserver:
@@ -31,7 +38,9 @@ def run_observed_row(plan: Plan, row: Row, context: Context, observer: RunObserv
     return _observed(plan, row, running, observer)
 
 
-async def _observed(plan: Plan, row: Row, running: Awaitable[Result], observer: RunObserver) -> Result:
+async def _observed(
+    plan: Plan, row: Row, running: Awaitable[Result], observer: RunObserver
+) -> Result:
     with observer.row(row, judged_span(plan, row.source)) as ended:
         result = await running
         ended(result.failure, result_scores(plan, result))
@@ -54,7 +63,11 @@ def check_judged_span(plan: Plan, source: Mapping[str, Any]) -> str:
             value = expression({"source": source})
         except RowError as error:
             return f"`dataset.{key}` fails on this row: {error.message}"
-        if value is not None and value != "" and not (isinstance(value, str) and _HEX[key].fullmatch(value)):
+        if (
+            value is not None
+            and value != ""
+            and not (isinstance(value, str) and _HEX[key].fullmatch(value))
+        ):
             return f"`dataset.{key}` gives {value!r:.80}, expected {length} hex digits"
     return ""
 
@@ -71,7 +84,9 @@ def _identity(plan: Plan, key: str, source: Mapping[str, Any]) -> str | None:
 def result_scores(plan: Plan, result: Result) -> Iterator[Score]:
     """The scores of a row: none of one that failed or abstained."""
     if result.status == "ok":
-        yield from output_scores(plan, {plan.nodes[index].id: result.outputs[index] for index in plan.outputs})
+        yield from output_scores(
+            plan, {plan.nodes[index].id: result.outputs[index] for index in plan.outputs}
+        )
 
 
 def output_scores(plan: Plan, outputs: Mapping[str, Any]) -> Iterator[Score]:

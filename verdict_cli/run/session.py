@@ -42,9 +42,16 @@ def open_run(options: RunOptions) -> Session:
     directory = run_directory(options.out, facts)
     own = (directory.calls.resolve(), directory.database.resolve())
     if options.replay is not None and recorded_file(options.replay).resolve() in own:
-        raise UsageError(f"{directory.display_name} holds the recording itself", hint="choose another --out")
-    if options.reuse is not None and reused_database(options.reuse).resolve() == directory.database.resolve():
-        raise UsageError("--reuse names the run itself, which finds its own replies", hint="leave --reuse out")
+        raise UsageError(
+            f"{directory.display_name} holds the recording itself", hint="choose another --out"
+        )
+    if (
+        options.reuse is not None
+        and reused_database(options.reuse).resolve() == directory.database.resolve()
+    ):
+        raise UsageError(
+            "--reuse names the run itself, which finds its own replies", hint="leave --reuse out"
+        )
     check_hooks(options)
     engine_of(options).check(options, directory)
     with ExitStack() as stack:
@@ -64,9 +71,13 @@ def import_table_writer() -> None:
     """Import what writes the tables, before a call is paid. UsageError where it cannot be imported."""
     try:
         import pyarrow.parquet  # noqa: F401
-    except (ImportError, AttributeError) as error:  # what pyarrow raises with a numpy of another major version
+    except (
+        ImportError,
+        AttributeError,
+    ) as error:  # what pyarrow raises with a numpy of another major version
         raise UsageError(
-            f"the tables of a run cannot be written: {error}", hint="pip install --upgrade 'numpy>=2' pyarrow"
+            f"the tables of a run cannot be written: {error}",
+            hint="pip install --upgrade 'numpy>=2' pyarrow",
         ) from None
 
 
@@ -74,7 +85,10 @@ def engine_of(options: RunOptions) -> Engine:
     """The engine by its name. UsageError where there is none."""
     engine = ENGINES.get(options.engine)
     if engine is None:
-        raise UsageError(f"there is no engine {options.engine!r}", hint=f"engines are {', '.join(ENGINES.names())}")
+        raise UsageError(
+            f"there is no engine {options.engine!r}",
+            hint=f"engines are {', '.join(ENGINES.names())}",
+        )
     return engine()
 
 
@@ -113,7 +127,10 @@ class Session:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.lock.__exit__(kind, error, trace)
 
@@ -126,7 +143,11 @@ class Session:
         return not (self.options.retry_failed and earlier.failed)
 
     def execute(
-        self, stop: Stop | None = None, show: Show = lambda _: None, *, store: CacheStore | None = None
+        self,
+        stop: Stop | None = None,
+        show: Show = lambda _: None,
+        *,
+        store: CacheStore | None = None,
     ) -> RunResult:
         """Run what is left, and return the run as it then stands; its facts' status is `finished` or `interrupted`.
 
@@ -177,7 +198,11 @@ class Session:
 
 
 def execute_all(
-    sessions: Sequence[Session], stop: Stop, show: Show = lambda _: None, *, store: CacheStore | None = None
+    sessions: Sequence[Session],
+    stop: Stop,
+    show: Show = lambda _: None,
+    *,
+    store: CacheStore | None = None,
 ) -> list[RunResult]:
     """The result of each run, in order; where one was interrupted, it is the last.
 
@@ -187,7 +212,10 @@ def execute_all(
 
     async def work(options: RunOptions) -> list[RunResult]:
         client = ModelClient.open(
-            concurrency=options.concurrency, recording=options.recording, budget_usd=options.budget_usd, store=store
+            concurrency=options.concurrency,
+            recording=options.recording,
+            budget_usd=options.budget_usd,
+            store=store,
         )
         client.spending.spent_usd += sum(_costs(sessions))
         results: list[RunResult] = []
@@ -208,4 +236,8 @@ def execute_all(
 
 def _costs(sessions: Sequence[Session]) -> Iterable[float]:
     """What the finished ones have cost, in USD."""
-    return (session.earlier.cost_usd or 0.0 for session in sessions if session.earlier and session.is_finished)
+    return (
+        session.earlier.cost_usd or 0.0
+        for session in sessions
+        if session.earlier and session.is_finished
+    )

@@ -22,7 +22,14 @@ from verdict_cli.run.validate_run import facts_of
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.database.append import append
 from verdict_cli.storage.database.database import Database
-from verdict_cli.storage.database.schema import DamagedError, connect, create, open_foreign, refused, unreadable
+from verdict_cli.storage.database.schema import (
+    DamagedError,
+    connect,
+    create,
+    open_foreign,
+    refused,
+    unreadable,
+)
 from verdict_cli.storage.datasets.dataset import DatasetFacts
 from verdict_cli.storage.file_lock import is_locked
 from verdict_cli.storage.paths import replacing
@@ -37,7 +44,8 @@ def parse_shard(text: str) -> tuple[int, int]:
     shard, shards = (int(match[1]), int(match[2])) if match else (0, 0)
     if shard >= shards or shards == 1:
         raise UsageError(
-            f"{text!r:.40} names no shard of several", hint="count from 0: the shards 0/4, 1/4, 2/4 and 3/4 are one run"
+            f"{text!r:.40} names no shard of several",
+            hint="count from 0: the shards 0/4, 1/4, 2/4 and 3/4 are one run",
         )
     return shard, shards
 
@@ -61,7 +69,10 @@ def shard_of(data: DatasetFacts, shard: int, shards: int) -> DatasetFacts:
     """The facts of a shard's rows. UsageError where there are more shards than rows."""
     taken = data.selection.taken
     if shards > taken:
-        raise UsageError(f"--shard: {plural(taken, 'row')} cannot be cut into {shards} shards", hint="use fewer shards")
+        raise UsageError(
+            f"--shard: {plural(taken, 'row')} cannot be cut into {shards} shards",
+            hint="use fewer shards",
+        )
     selection = structs.replace(data.selection, shard=shard, shards=shards)
     return structs.replace(data, rows=len(range(shard, taken, shards)), selection=selection)
 
@@ -92,9 +103,13 @@ def merge_shards(paths: Sequence[Path], out: Path, *, partial: bool = False) -> 
     _check_complete(shards)
     unfinished = [shard for shard in shards if shard.missing]
     if unfinished and not partial:
-        rows = ", ".join(f"{shard.path} lacks {shard.missing:,} of {shard.facts.rows:,} rows" for shard in unfinished)
+        rows = ", ".join(
+            f"{shard.path} lacks {shard.missing:,} of {shard.facts.rows:,} rows"
+            for shard in unfinished
+        )
         raise UsageError(
-            f"unfinished: {rows}", hint="run the same command of each again, or merge what is there with --partial"
+            f"unfinished: {rows}",
+            hint="run the same command of each again, or merge what is there with --partial",
         )
     directory = RunDirectory(out)
     with directory.lock():
@@ -107,22 +122,31 @@ def merge_shards(paths: Sequence[Path], out: Path, *, partial: bool = False) -> 
 def _read(path: Path) -> _Shard:
     directory = RunDirectory(path)
     if not directory.database.is_file():
-        raise UsageError(f"{path} has no run.db", hint="name the --out of each `verdict run … --shard i/n`")
+        raise UsageError(
+            f"{path} has no run.db", hint="name the --out of each `verdict run … --shard i/n`"
+        )
     if is_locked(path / LOCK):
         raise UsageError(f"{path} is still being run", hint="wait for its end, or stop it")
     with Database.open_foreign(directory.database) as database:
         stored = stored_run(database, directory)
         if stored is None:
-            raise UsageError(f"{path} holds no run", hint="its run stopped before it began: run its command again")
+            raise UsageError(
+                f"{path} holds no run",
+                hint="its run stopped before it began: run its command again",
+            )
         if database.names_of("batches"):
-            raise UsageError(f"{path} waits for batches", hint="run its command again until they are answered")
+            raise UsageError(
+                f"{path} waits for batches", hint="run its command again until they are answered"
+            )
         try:
             done = sum(row >= 0 for row, _ in database.check_rows())
         except DamagedError as error:
             raise unreadable(directory.database, error) from None
     facts = directory.facts() or facts_of(orjson.dumps(stored.facts))
     if not facts.shard:
-        raise UsageError(f"{path} holds a whole run", hint="name the --out of each `verdict run … --shard i/n`")
+        raise UsageError(
+            f"{path} holds a whole run", hint="name the --out of each `verdict run … --shard i/n`"
+        )
     return _Shard(path, facts, stored, *parse_shard(facts.shard), done)
 
 
@@ -137,7 +161,8 @@ def _check_same_run(shards: Sequence[_Shard]) -> None:
             other = f"it is one of {shard.count} shards, not of {first.count}"
         if other:
             raise UsageError(
-                f"{shard.path} is not of the same run as {first.path}: {other}", hint="merge the shards of one run"
+                f"{shard.path} is not of the same run as {first.path}: {other}",
+                hint="merge the shards of one run",
             )
 
 
@@ -147,7 +172,9 @@ def _check_complete(shards: Sequence[_Shard]) -> None:
     found = Counter(shard.number for shard in shards)
     twice = [number for number, times in found.items() if times > 1]
     if twice:
-        raise UsageError(f"shard {twice[0]}/{count} is there twice", hint="name each directory once")
+        raise UsageError(
+            f"shard {twice[0]}/{count} is there twice", hint="name each directory once"
+        )
     absent = [f"{number}/{count}" for number in range(count) if number not in found]
     if absent:
         names = ", ".join(absent[:10]) + (" …" if len(absent) > 10 else "")
@@ -199,7 +226,9 @@ def _merged_facts(shards: Sequence[_Shard]) -> RunFacts:
     missing = sum(shard.missing for shard in shards)
     rows = sum(facts.rows for facts in every)
     if missing:
-        warnings.append(f"merged before its shards were finished: {missing:,} of {rows:,} rows are missing")
+        warnings.append(
+            f"merged before its shards were finished: {missing:,} of {rows:,} rows are missing"
+        )
     start = facts_of(orjson.dumps(shards[0].stored.facts))
     return replace(
         start,

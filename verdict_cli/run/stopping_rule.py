@@ -28,7 +28,9 @@ def is_decided(early: EarlyStop, values: Sequence[Mapping[str, Any]], left: int)
     if len(values) < max(early.quorum, 1):
         return False
     if isinstance(early.rule, Mean):
-        return _mean(early.rule, [float(value[early.rule.field]) for value in values], left, early.confidence)
+        return _mean(
+            early.rule, [float(value[early.rule.field]) for value in values], left, early.confidence
+        )
     open_share = 0.0
     for field, count in early.rule.fields:
         open_share += 1 - vote(tuple(_counts([value[field] for value in values])), count, left)
@@ -135,7 +137,9 @@ class EarlyStopState:
 
     def next_batch(self) -> list[int]:
         """The nodes of the items that are started next."""
-        items = self.early.items[self.started : None if self.audited else self.started + self.early.batch]
+        items = self.early.items[
+            self.started : None if self.audited else self.started + self.early.batch
+        ]
         self.started += len(items)
         self.open = len(items)
         return [index for item in items for index in item]

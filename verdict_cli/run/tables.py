@@ -38,7 +38,10 @@ class TableColumns(Struct, frozen=True):
 
     def as_json(self) -> Any:
         """The columns as the database has them."""
-        return {"kinds": dict(self.kinds), "declared": {name: kind.schema for name, kind in self.declared.items()}}
+        return {
+            "kinds": dict(self.kinds),
+            "declared": {name: kind.schema for name, kind in self.declared.items()},
+        }
 
     @classmethod
     def from_json(cls, fields: Any) -> TableColumns:
@@ -62,7 +65,10 @@ def write_tables(path: Path, database: Path, columns: TableColumns, counts: Coun
         message = repair(database).message(database)
         raise DataError(
             Problem(
-                "damaged-database", message, "the command that started the run asks what is lost again", str(database)
+                "damaged-database",
+                message,
+                "the command that started the run asks what is lost again",
+                str(database),
             )
         ) from None
     return counted

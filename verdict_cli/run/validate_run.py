@@ -39,7 +39,9 @@ def facts_of(content: bytes) -> RunFacts:
     from pydantic import ValidationError
 
     try:
-        facts: RunFacts = replace(_adapter().validate_json(content, strict=True), added=_added(content))
+        facts: RunFacts = replace(
+            _adapter().validate_json(content, strict=True), added=_added(content)
+        )
     except ValidationError as fault:
         error = fault.errors(include_url=False, include_input=False)[0]
         raise ValueError(f"{'.'.join(map(str, error['loc']))}: {error['msg']}") from None
@@ -63,7 +65,10 @@ def check_links(path: Path) -> None:
         except OSError:  # the reader or writer reports it
             continue
         if links:
-            raise JournalError(f"{links[0]} is a link, which no run creates", hint="remove it, or choose another --out")
+            raise JournalError(
+                f"{links[0]} is a link, which no run creates",
+                hint="remove it, or choose another --out",
+            )
 
 
 def _bounded(value: Any) -> bool:
@@ -71,7 +76,13 @@ def _bounded(value: Any) -> bool:
         return -_LARGEST <= value < _LARGEST
     if isinstance(value, float):
         return math.isfinite(value)
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    inner = (
+        value.values()
+        if isinstance(value, Mapping)
+        else value
+        if isinstance(value, list | tuple)
+        else ()
+    )
     return all(map(_bounded, inner))
 
 
@@ -84,7 +95,9 @@ def check_rows(results: Path, facts: RunFacts) -> None:
         with open_parquet(file) as table:
             rows += table.metadata.num_rows
     if rows != facts.done:
-        message = f"the table has {rows:,} rows, and run.json says {facts.done:,}: the file was replaced"
+        message = (
+            f"the table has {rows:,} rows, and run.json says {facts.done:,}: the file was replaced"
+        )
         raise DataError(Problem("rows-differ", message, RESTORE, str(results)))
 
 
@@ -108,7 +121,10 @@ def _check(path: Path, columns: Mapping[str, ColumnKind]) -> None:
         fits = kind in {expected, "null"} or (expected, kind) in _OTHER_KINDS
         if expected == "null":
             fits = kind is not None
-        elif (expected, kind) == ("str", "json"):  # half a surrogate pair makes the writer choose json
+        elif (expected, kind) == (
+            "str",
+            "json",
+        ):  # half a surrogate pair makes the writer choose json
             fits = all(isinstance(value, str | None) for value in _values(path, name))
         if fits and name in _REQUIRED:
             fits = None not in _values(path, name)

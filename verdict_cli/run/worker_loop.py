@@ -33,7 +33,11 @@ class WorkerLoop:
     """
 
     def __init__(
-        self, rows: Iterator[Row], judge: Callable[[Row], Awaitable[Result]], sink: RowSink, halt: Halt
+        self,
+        rows: Iterator[Row],
+        judge: Callable[[Row], Awaitable[Result]],
+        sink: RowSink,
+        halt: Halt,
     ) -> None:
         self._rows, self._judge, self._sink, self._halt = rows, judge, sink, halt
         self._begun = 0

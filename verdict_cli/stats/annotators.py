@@ -96,9 +96,15 @@ class AnnotatorStudy:
 def annotator_study(evaluation: Evaluation, results: Path, draw: Draw) -> AnnotatorStudy | None:
     """The annotators behind an evaluation of human labels; None where it uses none, or fewer than two people labelled."""
     texts = (evaluation.target, evaluation.gold.target if evaluation.gold is not None else None)
-    if evaluation.prediction is None or evaluation.items is not None or evaluation.group is not None:
+    if (
+        evaluation.prediction is None
+        or evaluation.items is not None
+        or evaluation.group is not None
+    ):
         return None
-    if not any("human." in text and not text.startswith(RELABELLED) for text in texts if text is not None):
+    if not any(
+        "human." in text and not text.startswith(RELABELLED) for text in texts if text is not None
+    ):
         return None
     rows = read_annotations(results.with_name(FILE)).values()
     given = Counter(name for row in rows for name, label in row.items() if label.label is not None)
@@ -115,8 +121,12 @@ def annotator_study(evaluation: Evaluation, results: Path, draw: Draw) -> Annota
     return _study(data, names, skipped, draw)
 
 
-def _study(data: EvaluationData, names: Sequence[str], skipped: Counter[str], draw: Draw) -> AnnotatorStudy:
-    nominal = any(not column.numeric or column.types == {"bool"} for column in data.panel if column.types)
+def _study(
+    data: EvaluationData, names: Sequence[str], skipped: Counter[str], draw: Draw
+) -> AnnotatorStudy:
+    nominal = any(
+        not column.numeric or column.types == {"bool"} for column in data.panel if column.types
+    )
     agreements = _agreements(data, nominal=nominal)
     people = agreements[:, 1:, 1:]
     mutual = _mean(people[:, *np.triu_indices(len(names), 1)])
@@ -140,12 +150,16 @@ def _study(data: EvaluationData, names: Sequence[str], skipped: Counter[str], dr
         alpha=_alpha(data, draw, nominal=nominal),
         ceiling=mean_with_interval(mutual[both], cluster, draw, bounds),
         judge=mean_with_interval(judged[both], cluster, draw, bounds),
-        difference=mean_with_interval((judged - mutual)[both], cluster, draw, (-1.0, 1.0) if nominal else None),
+        difference=mean_with_interval(
+            (judged - mutual)[both], cluster, draw, (-1.0, 1.0) if nominal else None
+        ),
         annotators=annotators,
         pairs=tuple(_pairs(data, names, people, nominal=nominal)),
         nominal=nominal,
         winning_rate=float(np.mean([wins for _, wins in tests.values()])) if tests else None,
-        untested="" if tests else f"it needs {LEAST_ANNOTATORS} annotators with labels of the same rows",
+        untested=""
+        if tests
+        else f"it needs {LEAST_ANNOTATORS} annotators with labels of the same rows",
     )
 
 
@@ -185,7 +199,9 @@ def _alpha(data: EvaluationData, draw: Draw, *, nominal: bool) -> MetricValue:
     return metrics_with_intervals({"alpha": given["krippendorff_alpha"]}, sample, draw)["alpha"]
 
 
-def _pairs(data: EvaluationData, names: Sequence[str], people: Agreements, *, nominal: bool) -> list[AnnotatorPair]:
+def _pairs(
+    data: EvaluationData, names: Sequence[str], people: Agreements, *, nominal: bool
+) -> list[AnnotatorPair]:
     from scipy.stats.contingency import crosstab
 
     pairs = []
@@ -193,12 +209,16 @@ def _pairs(data: EvaluationData, names: Sequence[str], people: Agreements, *, no
         shared = np.flatnonzero(np.isfinite(people[:, left, right]))
         if not len(shared):
             continue
-        pair = AnnotatorPair(names[left], names[right], len(shared), float(people[shared, left, right].mean()))
+        pair = AnnotatorPair(
+            names[left], names[right], len(shared), float(people[shared, left, right].mean())
+        )
         if nominal:
             first, second = data.votes[1 + left][shared], data.votes[1 + right][shared]
             used = np.union1d(first, second)
             table = tuple(map(tuple, crosstab(first, second, levels=(used, used)).count.tolist()))
-            pair = dataclasses.replace(pair, labels=tuple(data.labels[code] for code in used), counts=table)
+            pair = dataclasses.replace(
+                pair, labels=tuple(data.labels[code] for code in used), counts=table
+            )
         pairs.append(pair)
     return pairs
 
@@ -218,7 +238,10 @@ def _alternative_tests(agreements: Agreements) -> dict[int, tuple[float, bool]]:
     if not p_values:
         return {}
     adjusted = false_discovery_control(list(p_values.values()), method="by")
-    return {index: (float(p), bool(p <= FALSE_DISCOVERIES)) for index, p in zip(p_values, adjusted, strict=True)}
+    return {
+        index: (float(p), bool(p <= FALSE_DISCOVERIES))
+        for index, p in zip(p_values, adjusted, strict=True)
+    }
 
 
 def advantage_p(judge: Floats, human: Floats) -> float:

@@ -77,7 +77,11 @@ class Slice(Struct, frozen=True):
     @property
     def differences(self) -> dict[str, Difference]:
         """The second pipeline's difference from the first in each metric."""
-        return {metric: against.differences[0] for metric, against in self.metrics.items() if against.differences}
+        return {
+            metric: against.differences[0]
+            for metric, against in self.metrics.items()
+            if against.differences
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +147,18 @@ def compare_runs(
         if isinstance(pairs, str):
             compared[name] = ComparedEvaluation("", reason=pairs)
             continue
-        shown = dict(zip(known.keys[-1], known.shown, strict=True)) if every[-1].group is None else {}
+        shown = (
+            dict(zip(known.keys[-1], known.shown, strict=True)) if every[-1].group is None else {}
+        )
         compared[name] = _Comparer(name, every[-1], pairs, sizes, seed, level).compared(shown)
-    wholes = zip(compared, _adjusted([evaluation.whole for evaluation in compared.values()]), strict=True)
+    wholes = zip(
+        compared, _adjusted([evaluation.whole for evaluation in compared.values()]), strict=True
+    )
     return RunComparison(
-        known, {name: replace(compared[name], whole=whole) for name, whole in wholes}, level, tuple(sizes)
+        known,
+        {name: replace(compared[name], whole=whole) for name, whole in wholes},
+        level,
+        tuple(sizes),
     )
 
 
@@ -157,8 +168,13 @@ def _adjusted(parts: Sequence[Slice]) -> list[Slice]:
     families = 0
     for part in parts:
         of_pipeline = zip(*(against.differences for against in part.metrics.values()), strict=True)
-        families += sum(any(own.p_adjusted is not None for own in differences) for differences in of_pipeline)
-    changed = (_changed(part, lambda _metric, _at, difference: difference.adjusted(families)) for part in parts)
+        families += sum(
+            any(own.p_adjusted is not None for own in differences) for differences in of_pipeline
+        )
+    changed = (
+        _changed(part, lambda _metric, _at, difference: difference.adjusted(families))
+        for part in parts
+    )
     return [structs.replace(part, test=test) for part, test in zip(changed, tests, strict=True)]
 
 
@@ -166,7 +182,9 @@ def _changed(part: Slice, change: Callable[[str, int, Difference], Difference]) 
     """The slice with every difference changed, given its metric and the index of its pipeline."""
     metrics = {}
     for metric, against in part.metrics.items():
-        changed = (change(metric, at, difference) for at, difference in enumerate(against.differences, 1))
+        changed = (
+            change(metric, at, difference) for at, difference in enumerate(against.differences, 1)
+        )
         metrics[metric] = replace(against, differences=tuple(changed))
     return structs.replace(part, metrics=metrics)
 
@@ -187,7 +205,9 @@ class _Comparer(Struct, frozen=True):
         new = data[-1]
         if why := next(filter(None, (kind_mismatch(data[0], rows) for rows in data)), ""):
             return ComparedEvaluation(new.kind, pairs.alone, reason=why)
-        metrics = tuple(metric for metric in requested_metrics(self.evaluation, new) if metric != "confusion")
+        metrics = tuple(
+            metric for metric in requested_metrics(self.evaluation, new) if metric != "confusion"
+        )
         outcomes = PairedOutcomes.of(pairs, metrics, shown) if len(data) == 2 else None
         metrics = (*metrics, CORRECTED) if any(rows.gold is not None for rows in data) else metrics
         sliced = partial(self._slice, metrics, outcomes)
@@ -212,12 +232,19 @@ class _Comparer(Struct, frozen=True):
         )
 
     def _slice(
-        self, metrics: Sequence[str], outcomes: PairedOutcomes | None, indices: Ints, swaps: int, *names: str
+        self,
+        metrics: Sequence[str],
+        outcomes: PairedOutcomes | None,
+        indices: Ints,
+        swaps: int,
+        *names: str,
     ) -> Slice:
         """The slice of these shared rows; `outcomes` are those of two runs."""
         seeds = [abs(self.seed), zlib.crc32("\0".join((self.name, *names)).encode())]
         part = self.pairs.take(indices)
-        every = compare_with_reference(metrics, part, self.sizes, self.level, seeds, swaps, jointly=len(part.data) > 2)
+        every = compare_with_reference(
+            metrics, part, self.sizes, self.level, seeds, swaps, jointly=len(part.data) > 2
+        )
         test = None
         if outcomes is not None:
             first, second = (scores[indices] for scores in outcomes.scores)
@@ -228,7 +255,9 @@ class _Comparer(Struct, frozen=True):
             test = significance_of(first[both], second[both], clusters, rng, outcomes.meaning)
         return Slice(len(indices), every, test)
 
-    def _with_open_rows(self, whole: Slice, metric: str, at: int, difference: Difference) -> Difference:
+    def _with_open_rows(
+        self, whole: Slice, metric: str, at: int, difference: Difference
+    ) -> Difference:
         """The difference of a pipeline with the rows that it leaves out."""
         if difference.change.value is None or metric == CORRECTED:
             return difference
@@ -237,13 +266,21 @@ class _Comparer(Struct, frozen=True):
 
         def change_of(pairs: PairedRows) -> MetricValue:
             draw = Draw(np.random.default_rng(0))
-            return paired_differences((metric,), pairs, draw, 0, first, {metric: against})[metric].change
+            return paired_differences((metric,), pairs, draw, 0, first, {metric: against})[
+                metric
+            ].change
 
-        return replace(difference, open_rows=open_pairs(metric, self.pairs.of(runs), change_of, first))
+        return replace(
+            difference, open_rows=open_pairs(metric, self.pairs.of(runs), change_of, first)
+        )
 
 
 def significance_of(
-    first: Floats, second: Floats, cluster: Ints | None, rng: np.random.Generator, what: str = "right and wrong rows"
+    first: Floats,
+    second: Floats,
+    cluster: Ints | None,
+    rng: np.random.Generator,
+    what: str = "right and wrong rows",
 ) -> Significance | None:
     """The test of two runs' scores of the same rows (`of` names them), more is better; None where there is no row."""
     from scipy.special import bdtr
@@ -256,7 +293,10 @@ def significance_of(
     if binary and cluster is None:
         name, p = MCNEMAR, min(1.0, 2 * float(bdtr(min(better, worse), better + worse, 0.5)))
     else:
-        name, p = "permutation" if cluster is None else "cluster permutation", sign_flip_test(gain, cluster, rng)
+        name, p = (
+            "permutation" if cluster is None else "cluster permutation",
+            sign_flip_test(gain, cluster, rng),
+        )
     effect_name, effect = "cohen_g" if binary else "cohen_d", None
     if binary and better + worse:
         effect = better / (better + worse) - 0.5
@@ -268,4 +308,7 @@ def significance_of(
 def holm(tests: Sequence[Significance | None]) -> list[Significance | None]:
     """The tests with `p_holm` as of one family; None stays None."""
     adjusted = holm_adjusted([None if test is None else test.p for test in tests])
-    return [test and structs.replace(test, p_holm=p or 0.0) for test, p in zip(tests, adjusted, strict=True)]
+    return [
+        test and structs.replace(test, p_holm=p or 0.0)
+        for test, p in zip(tests, adjusted, strict=True)
+    ]

@@ -31,7 +31,14 @@ from verdict_cli.stats.intervals.interval_methods import MetricValue, normal
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw
 from verdict_cli.stats.measure import Measures, gold_estimates, measure, metric_values
 from verdict_cli.stats.metrics.metric_families import metric_input, sampled_statistics, usable
-from verdict_cli.stats.paired import PairedRows, RunRows, pair, paired_difference, run_rows, undefined_difference
+from verdict_cli.stats.paired import (
+    PairedRows,
+    RunRows,
+    pair,
+    paired_difference,
+    run_rows,
+    undefined_difference,
+)
 from verdict_cli.stats.worst_case import filled, open_pairs, open_rows
 
 GateVerdict = Literal["passed", "failed", "inconclusive"]
@@ -117,7 +124,10 @@ def decide_gates(
 
 def undecided_gates(gates: Sequence[Gate], reason: str) -> tuple[GateOutcome, ...]:
     """The failed outcomes of gates on evaluations that cannot be measured."""
-    return tuple(GateOutcome(gate.metric, "failed", None, None, None, None, None, reason, "") for gate in gates)
+    return tuple(
+        GateOutcome(gate.metric, "failed", None, None, None, None, None, reason, "")
+        for gate in gates
+    )
 
 
 def _with_labels(outcome: GateOutcome, gate: Gate, measures: Mapping[str, Measures]) -> GateOutcome:
@@ -125,7 +135,9 @@ def _with_labels(outcome: GateOutcome, gate: Gate, measures: Mapping[str, Measur
     measured = measures.get(gate.parts[0])
     if outcome.verdict != "passed" or measured is None or not measured.label_problems:
         return outcome
-    return replace(outcome, verdict="inconclusive", reason="; ".join(measured.label_problems), held="")
+    return replace(
+        outcome, verdict="inconclusive", reason="; ".join(measured.label_problems), held=""
+    )
 
 
 def check_baselines(gates: Sequence[Gate], results: Path, root: Path = Path()) -> None:
@@ -134,7 +146,9 @@ def check_baselines(gates: Sequence[Gate], results: Path, root: Path = Path()) -
         earlier = root / baseline / "results.parquet"
         if earlier.resolve() == results.resolve() or _is_copy(earlier, results):
             message = f"the baseline {baseline} is this run itself, or a copy of it: the difference is always 0"
-            raise DataError(Problem("bad-baseline", message, "name the directory of an earlier run"))
+            raise DataError(
+                Problem("bad-baseline", message, "name the directory of an earlier run")
+            )
         if not earlier.exists():
             message = f"the baseline {baseline} holds no results.parquet"
             hint = "make that run first, or take the gate out until there is one"
@@ -150,7 +164,15 @@ def _is_copy(earlier: Path, results: Path) -> bool:
     return all(first.get(key) == second.get(key) for key in _IDENTITY)
 
 
-_IDENTITY = ("spec_fingerprint", "data_fingerprint", "started", "wall_s", "seed", "calls", "cost_usd")
+_IDENTITY = (
+    "spec_fingerprint",
+    "data_fingerprint",
+    "started",
+    "wall_s",
+    "seed",
+    "calls",
+    "cost_usd",
+)
 
 
 def _scope(name: str, where: Mapping[str, Any] | None = None) -> str:
@@ -169,11 +191,17 @@ class GateRows:
     root: Path
     seed: int
     sequential: bool
-    _sides: dict[str, tuple[dict[str, RunRows], dict[str, RunRows]] | str] = field(default_factory=dict)
+    _sides: dict[str, tuple[dict[str, RunRows], dict[str, RunRows]] | str] = field(
+        default_factory=dict
+    )
 
     @cached_property
     def _own(self) -> dict[str, RunRows]:
-        gates = [gate for gate in self.gates if gate.baseline is None and gate.parts[1] not in ROW_METRICS]
+        gates = [
+            gate
+            for gate in self.gates
+            if gate.baseline is None and gate.parts[1] not in ROW_METRICS
+        ]
         return self._read(gates, self.results, None)
 
     def data(self, gate: Gate) -> EvaluationData:
@@ -181,7 +209,9 @@ class GateRows:
 
     def draw(self, gate: Gate, level: float) -> Draw:
         """How the gate's interval is computed: shares have exact ones."""
-        return Draw(np.random.default_rng([abs(self.seed), *gate.metric.encode()]), level, exact=True)
+        return Draw(
+            np.random.default_rng([abs(self.seed), *gate.metric.encode()]), level, exact=True
+        )
 
     def sides(self, baseline: str, key: str) -> tuple[RunRows, RunRows] | str:
         """The rows of a baseline and of the run; or why they cannot be compared."""
@@ -202,18 +232,24 @@ class GateRows:
         try:
             keys = row_identities((earlier, self.results)).keys
             first, second = (
-                self._read([*gates, *whole], run, ids) for run, ids in zip((earlier, self.results), keys, strict=True)
+                self._read([*gates, *whole], run, ids)
+                for run, ids in zip((earlier, self.results), keys, strict=True)
             )
         except DataError as error:
             return error.problem.message
         return first, second
 
-    def _read(self, gates: Iterable[Gate], results: Path, ids: Sequence[str] | None) -> dict[str, RunRows]:
+    def _read(
+        self, gates: Iterable[Gate], results: Path, ids: Sequence[str] | None
+    ) -> dict[str, RunRows]:
         scopes = {_scope(gate.parts[0], gate.where): gate for gate in gates}
         evaluations = {
-            key: self.evaluations[gate.parts[0]].model_copy(update={"by": ()}) for key, gate in scopes.items()
+            key: self.evaluations[gate.parts[0]].model_copy(update={"by": ()})
+            for key, gate in scopes.items()
         }
-        return run_rows(evaluations, results, ids, {key: gate.where or {} for key, gate in scopes.items()})
+        return run_rows(
+            evaluations, results, ids, {key: gate.where or {} for key, gate in scopes.items()}
+        )
 
 
 def _implied_of_rows(gates: Sequence[Gate], evaluations: Mapping[str, Evaluation]) -> list[Gate]:
@@ -241,11 +277,17 @@ def _of_rows(gate: Gate, measures: Mapping[str, Measures], rows: GateRows) -> Ga
         counted = measured.rows - measured.unlabelled
         value = MetricValue(measured.coverage, None, None, counted, "" if counted else "no rows")
         return _within_limits(gate, value)
-    baselines = dict.fromkeys(own.baseline for own in rows.gates if own.baseline is not None and own.parts[0] == name)
+    baselines = dict.fromkeys(
+        own.baseline for own in rows.gates if own.baseline is not None and own.parts[0] == name
+    )
     if not baselines:
-        return _within_limits(gate, MetricValue(None, None, None, 0, f"no gate on `{name}` has a `baseline`"))
+        return _within_limits(
+            gate, MetricValue(None, None, None, 0, f"no gate on `{name}` has a `baseline`")
+        )
     shares = [_shared(rows.sides(baseline, _scope(name))) for baseline in baselines]
-    return _within_limits(gate, min(shares, key=lambda share: -1.0 if share.value is None else float(share.value)))
+    return _within_limits(
+        gate, min(shares, key=lambda share: -1.0 if share.value is None else float(share.value))
+    )
 
 
 def _shared(sides: tuple[RunRows, RunRows] | str) -> MetricValue:
@@ -257,7 +299,9 @@ def _shared(sides: tuple[RunRows, RunRows] | str) -> MetricValue:
     return MetricValue(len(earlier & run) / len(earlier), None, None, len(earlier))
 
 
-def _outcome(gate: Gate, measures: Mapping[str, Measures], facts: RunFacts, rows: GateRows) -> GateOutcome:
+def _outcome(
+    gate: Gate, measures: Mapping[str, Measures], facts: RunFacts, rows: GateRows
+) -> GateOutcome:
     name, metric = gate.parts
     if name == "run":
         return _within_limits(gate, _run_value(metric, facts))
@@ -271,9 +315,13 @@ def _outcome(gate: Gate, measures: Mapping[str, Measures], facts: RunFacts, rows
             known = _value(gate, rows.data(gate), rows, CONFIDENCE_LEVEL)
         return _within_limits(gate, known)
     level = gate.confidence if gate.sided == "two" else max(2 * gate.confidence - 1, LEAST_LEVEL)
-    if metric not in GOLD_ESTIMATES and find_metric(metric) is None:  # human_alpha is of another table
+    if (
+        metric not in GOLD_ESTIMATES and find_metric(metric) is None
+    ):  # human_alpha is of another table
         evaluation = {name: rows.evaluations[name].model_copy(update={"by": ()})}
-        return _within_limits(gate, measure(evaluation, rows.results, level=level)[name].values[metric])
+        return _within_limits(
+            gate, measure(evaluation, rows.results, level=level)[name].values[metric]
+        )
     data = rows.data(gate)
     measured = _value(gate, data, rows, level)
     if measured.value is None or metric in GOLD_ESTIMATES:
@@ -300,16 +348,23 @@ def _value(gate: Gate, data: EvaluationData, rows: GateRows, level: float) -> Me
     return measured
 
 
-def _anytime_value(metric: str, data: EvaluationData, measured: MetricValue, level: float) -> MetricValue:
+def _anytime_value(
+    metric: str, data: EvaluationData, measured: MetricValue, level: float
+) -> MetricValue:
     """The metric with the interval that holds at every look; none where it is not the mean of independent rows."""
     family = metric_input(metric, data)
-    sample, given = sampled_statistics(family, (metric,), data, np.flatnonzero(usable(family, data)))
+    sample, given = sampled_statistics(
+        family, (metric,), data, np.flatnonzero(usable(family, data))
+    )
     statistic = None if isinstance(given, str) else given.get(metric)
     bounds, ends = data.value.bounds, None
     if statistic is None or data.cluster is not None:
         pass
     elif statistic.share is not None:
-        hits, trials = (float(sample.counts @ column) for column in (statistic.share.hits, statistic.share.trials))
+        hits, trials = (
+            float(sample.counts @ column)
+            for column in (statistic.share.hits, statistic.share.trials)
+        )
         ends = [statistic.share.metric_of(end) for end in anytime_interval(hits, trials, 1 - level)]
     elif metric == "mean" and bounds is not None and bounds[1] > bounds[0]:
         width = bounds[1] - bounds[0]
@@ -317,7 +372,15 @@ def _anytime_value(metric: str, data: EvaluationData, measured: MetricValue, lev
         ends = [bounds[0] + width * end for end in anytime_interval(total, sample.n, 1 - level)]
     if ends is None:
         return replace(measured, low=None, high=None, reason=NO_ANYTIME, warnings=())
-    return replace(measured, low=ends[0], high=ends[1], method="confidence sequence", reason="", warnings=(), df=None)
+    return replace(
+        measured,
+        low=ends[0],
+        high=ends[1],
+        method="confidence sequence",
+        reason="",
+        warnings=(),
+        df=None,
+    )
 
 
 NO_ANYTIME = "no bound of this metric holds at every look: --sequential is for shares and means of independent rows"
@@ -328,12 +391,18 @@ def _run_value(metric: str, facts: RunFacts) -> MetricValue:
     value, reason = None, ""
     if metric == "coverage" and facts.rows:
         # Rows that --skip-bad-rows left out are missing, too.
-        value = (facts.done - facts.failed - facts.abstained) / (facts.rows + facts.skipped_bad_rows)
+        value = (facts.done - facts.failed - facts.abstained) / (
+            facts.rows + facts.skipped_bad_rows
+        )
     elif metric == "coverage":
         reason = "the run has no rows"
     elif metric != "calibration_age_days":
         value = getattr(facts, metric)
-        reason = "" if value is not None else "the cost is unknown, because a model's price is: set its `cost:`"
+        reason = (
+            ""
+            if value is not None
+            else "the cost is unknown, because a model's price is: set its `cost:`"
+        )
     elif facts.calibrated:
         age = datetime.fromisoformat(facts.started) - datetime.fromisoformat(facts.calibrated)
         value = age.total_seconds() / 86_400
@@ -348,7 +417,11 @@ def _within_limits(
     """Compare a value with `min` and `max`; the first that it misses is the outcome's limit. `fills` are the values with the
     `missing` rows at their worst and their best."""
     limits = [("min", gate.min), ("max", gate.max)]
-    outcomes = [_decided(gate, given, side, limit, fills, missing) for side, limit in limits if limit is not None]
+    outcomes = [
+        _decided(gate, given, side, limit, fills, missing)
+        for side, limit in limits
+        if limit is not None
+    ]
     return next((outcome for outcome in outcomes if outcome.verdict != "passed"), outcomes[0])
 
 
@@ -367,7 +440,12 @@ def _beside(value: float, limit: float) -> str:
 
 
 def _decided(
-    gate: Gate, given: MetricValue, side: str, limit: float, fills: Sequence[MetricValue | None] = (), missing: int = 0
+    gate: Gate,
+    given: MetricValue,
+    side: str,
+    limit: float,
+    fills: Sequence[MetricValue | None] = (),
+    missing: int = 0,
 ) -> GateOutcome:
     """Compare with one limit the value; with `confidence` or a `baseline` the end of its interval too, and the ends with the
     missing rows at their worst and best (`fills`). With a baseline, the value is the difference."""
@@ -375,7 +453,9 @@ def _decided(
     against = gate.baseline is not None
     worse = -1 if against and side == "min" else 1  # a drop is told as a positive number
     rule = _rule(gate, sign, worse * limit)
-    passed = GateOutcome(gate.metric, "passed", given.value, worse * limit, given.low, given.high, given.n, "", rule)
+    passed = GateOutcome(
+        gate.metric, "passed", given.value, worse * limit, given.low, given.high, given.n, "", rule
+    )
 
     def not_passed(verdict: GateVerdict, reason: str) -> GateOutcome:
         return replace(passed, verdict=verdict, reason=reason)
@@ -392,10 +472,16 @@ def _decided(
     if given.value is None and against:
         return not_passed("failed", f"there is no paired difference: {given.reason}")
     if given.value is None:
-        return not_passed("inconclusive", f"there is no value: {given.reason.removeprefix('undefined: ')}")
+        return not_passed(
+            "inconclusive", f"there is no value: {given.reason.removeprefix('undefined: ')}"
+        )
     if not meets(given.value):
-        reason = f"the metric is {told(given.value)} worse than the baseline's{_between(given, told)}"
-        return not_passed("failed", reason if against else f"{told(given.value)} is {relation} {limit:g}")
+        reason = (
+            f"the metric is {told(given.value)} worse than the baseline's{_between(given, told)}"
+        )
+        return not_passed(
+            "failed", reason if against else f"{told(given.value)} is {relation} {limit:g}"
+        )
     if gate.confidence is None and not against:
         return passed
     end = end_of(given)
@@ -414,7 +500,9 @@ def _decided(
     known = [worst for worst in ends if worst is not None]
     if len(known) < len(ends) or (missing and not ends):
         rows = "rows" if against else plural(missing, "row")
-        return not_passed("inconclusive", f"nothing bounds what the {rows} without a prediction would change")
+        return not_passed(
+            "inconclusive", f"nothing bounds what the {rows} without a prediction would change"
+        )
     most = min((end, *known)) if side == "min" else max((end, *known))
     if not meets(most):
         reason = f"with the rows without a prediction the interval may end at {told(most)}"
@@ -437,17 +525,27 @@ def _rule(gate: Gate, sign: str, limit: float) -> str:
 
 
 def with_gate_intervals(
-    measures: Mapping[str, Measures], gates: Sequence[Gate], outcomes: Sequence[GateOutcome], level: float
+    measures: Mapping[str, Measures],
+    gates: Sequence[Gate],
+    outcomes: Sequence[GateOutcome],
+    level: float,
 ) -> dict[str, Measures]:
     """The measures with the intervals that gates at this level decide by, so that a page shows one for each metric."""
     shown = dict(measures)
     for gate, outcome in zip(gates, outcomes, strict=False):
-        plain = gate.confidence == level and gate.sided == "two" and gate.baseline is None and not gate.where
+        plain = (
+            gate.confidence == level
+            and gate.sided == "two"
+            and gate.baseline is None
+            and not gate.where
+        )
         name, metric = gate.parts
         value = shown[name].values.get(metric) if name in shown else None
         if not plain or value is None or outcome.low is None:
             continue
-        same = replace(value, low=outcome.low, high=outcome.high, method=f"{value.method}; that of the gate")
+        same = replace(
+            value, low=outcome.low, high=outcome.high, method=f"{value.method}; that of the gate"
+        )
         shown[name] = replace(shown[name], values={**shown[name].values, metric: same})
     return shown
 
@@ -460,7 +558,9 @@ def _against_baseline(gate: Gate, rows: GateRows) -> GateOutcome:
     """Non-inferiority: the interval of the paired difference, with rows without a prediction at their worst, must not exceed
     `max_drop`."""
     metric = gate.parts[1]
-    pairs = rows.pairs(gate) if not rows.sequential else "--sequential has no bound against a baseline"
+    pairs = (
+        rows.pairs(gate) if not rows.sequential else "--sequential has no bound against a baseline"
+    )
     if isinstance(pairs, str):
         return _within_drop(gate, undefined_difference(pairs).change)
 
@@ -474,9 +574,13 @@ def _against_baseline(gate: Gate, rows: GateRows) -> GateOutcome:
     return _within_drop(gate, change, () if open_case is None else (open_case.worst,))
 
 
-def _within_drop(gate: Gate, change: MetricValue, fills: Sequence[MetricValue | None] = ()) -> GateOutcome:
+def _within_drop(
+    gate: Gate, change: MetricValue, fills: Sequence[MetricValue | None] = ()
+) -> GateOutcome:
     drop = gate.max_drop or 0.0
-    return _decided(gate, change, *(("max", drop) if counts_errors(gate.parts[1]) else ("min", -drop)), fills)
+    return _decided(
+        gate, change, *(("max", drop) if counts_errors(gate.parts[1]) else ("min", -drop)), fills
+    )
 
 
 def counts_errors(metric: str) -> bool:

@@ -84,7 +84,9 @@ class Measures:
     """What is wrong with the labels of people that it uses: a gate on it is not decided."""
 
 
-def metric_values(metrics: Sequence[str], data: EvaluationData, rows: Ints, draw: Draw) -> dict[str, MetricValue]:
+def metric_values(
+    metrics: Sequence[str], data: EvaluationData, rows: Ints, draw: Draw
+) -> dict[str, MetricValue]:
     """The metrics of these rows, in the order of `metrics`."""
     values: dict[str, MetricValue] = {}
     for family, names in by_input(metrics, data).items():
@@ -117,7 +119,10 @@ def _values_of_input(
     values = metrics_with_intervals(statistics, sample, structs.replace(draw, width=used * used))
     if is_shown:
         values["confusion"] = MetricValue(confusion_counts(data, kept), None, None, sample.n)
-    return {metric: values.get(metric) or MetricValue(None, None, None, sample.n, unfit) for metric in metrics}
+    return {
+        metric: values.get(metric) or MetricValue(None, None, None, sample.n, unfit)
+        for metric in metrics
+    }
 
 
 def _mean_within_clusters(metric: str, data: EvaluationData, rows: Ints, draw: Draw) -> MetricValue:
@@ -141,7 +146,11 @@ def confusion_counts(data: EvaluationData, rows: Ints) -> dict[str, Any]:
 
 
 def measure(
-    evaluations: Mapping[str, Evaluation], results: Path, *, seed: int = 0, level: float = CONFIDENCE_LEVEL
+    evaluations: Mapping[str, Evaluation],
+    results: Path,
+    *,
+    seed: int = 0,
+    level: float = CONFIDENCE_LEVEL,
 ) -> dict[str, Measures]:
     """The metrics of each evaluation over a run's `results.parquet`; the same seed gives the same intervals.
 
@@ -155,7 +164,11 @@ def measure(
 
 
 def iterate_measures(
-    evaluations: Mapping[str, Evaluation], results: Path, *, seed: int = 0, level: float = CONFIDENCE_LEVEL
+    evaluations: Mapping[str, Evaluation],
+    results: Path,
+    *,
+    seed: int = 0,
+    level: float = CONFIDENCE_LEVEL,
 ) -> Iterator[tuple[str, Measures, EvaluationData, Ints | None]]:
     """Each evaluation's name, metrics and rows, and the rows' indices in the file (None under `group`).
 
@@ -168,16 +181,25 @@ def iterate_measures(
         measures = _measures(name, evaluation, collected, data, seed, level)
         study = annotator_study(evaluation, results, _draw(seed, level, name, "annotators"))
         if study is not None:
-            measures = replace(measures, annotators=study, values={**measures.values, "human_alpha": study.alpha})
+            measures = replace(
+                measures, annotators=study, values={**measures.values, "human_alpha": study.alpha}
+            )
         yield name, measures, data, collected.at
 
 
 def _measures(
-    name: str, evaluation: Evaluation, collected: Collected, data: EvaluationData, seed: int, level: float
+    name: str,
+    evaluation: Evaluation,
+    collected: Collected,
+    data: EvaluationData,
+    seed: int,
+    level: float,
 ) -> Measures:
     pairwise = evaluation.prediction is not None and data.kind == "pairwise"
     kind = data.kind if evaluation.target is not None or data.panel or pairwise else None
-    metrics = tuple(metric for metric in requested_metrics(evaluation, data) if metric not in GOLD_ESTIMATES)
+    metrics = tuple(
+        metric for metric in requested_metrics(evaluation, data) if metric not in GOLD_ESTIMATES
+    )
     everything = np.arange(collected.rows)
     groups: dict[str, dict[str, dict[str, MetricValue]]] = {}
     warnings = evaluation_warnings(evaluation, collected, data)
@@ -191,14 +213,19 @@ def _measures(
             )
         groups[text] = {}
         for code, label in keys.most_frequent(MOST_MEASURED_GROUPS):
-            rows, draw = np.flatnonzero(keys.codes == code), _draw(seed, level, name, text, str(code))
+            rows, draw = (
+                np.flatnonzero(keys.codes == code),
+                _draw(seed, level, name, text, str(code)),
+            )
             groups[text][label] = metric_values(metrics, data, rows, draw)
             groups[text][label] |= gold_estimates(evaluation, data, draw, rows)[0]
     labelled = np.ones(collected.rows, bool)
     if "target" in collected.columns and not data.panel:
         labelled = data.targets.present
     outputs = (collected.columns[key].present for key in OUTPUT_KEYS if key in collected.columns)
-    missing = labelled & ~(judged_rows(data) if data.panel else next(outputs, np.zeros(collected.rows, bool)))
+    missing = labelled & ~(
+        judged_rows(data) if data.panel else next(outputs, np.zeros(collected.rows, bool))
+    )
     counted = int(labelled.sum()) + collected.unreached
     without = int(missing.sum()) + collected.unreached
     estimates, gold = gold_estimates(evaluation, data, _draw(seed, level, name, "gold"), everything)
@@ -218,7 +245,11 @@ def _measures(
         published=evaluation.published,
         gold=gold,
         of="rows" if evaluation.items is None else "entries",
-        averages={name: data.average for name in AVERAGED if name in metrics and data.positive is None and kind},
+        averages={
+            name: data.average
+            for name in AVERAGED
+            if name in metrics and data.positive is None and kind
+        },
     )
 
 
@@ -229,8 +260,12 @@ def gold_estimates(
     if evaluation.gold is None:
         return {}, None
     if not isinstance(data.gold, GoldPairs):
-        return dict.fromkeys(GOLD_ESTIMATES, MetricValue(None, None, None, len(rows), data.gold or "")), None
-    return corrected(data.gold.take(rows[data.gold.answered[rows]]), draw, evaluation.gold.half_width)
+        return dict.fromkeys(
+            GOLD_ESTIMATES, MetricValue(None, None, None, len(rows), data.gold or "")
+        ), None
+    return corrected(
+        data.gold.take(rows[data.gold.answered[rows]]), draw, evaluation.gold.half_width
+    )
 
 
 def _draw(seed: int, level: float, *names: str) -> Draw:
@@ -244,7 +279,10 @@ def flip_rates(
     disagree, with its interval."""
     if not nodes:
         return {}
-    evaluations = {node: Evaluation(value=f"not nodes[{node!r}].consistent", metrics=("mean",)) for node in nodes}
+    evaluations = {
+        node: Evaluation(value=f"not nodes[{node!r}].consistent", metrics=("mean",))
+        for node in nodes
+    }
     measures_by_node = measure(evaluations, results, seed=seed, level=level)
     return {node: measured.values["mean"] for node, measured in measures_by_node.items()}
 
@@ -253,7 +291,9 @@ FEW_CLUSTERS = 20
 """Intervals from fewer clusters are rough (Cameron and Miller, 2015, section VI)."""
 
 
-def evaluation_warnings(evaluation: Evaluation, collected: Collected, data: EvaluationData) -> list[str]:
+def evaluation_warnings(
+    evaluation: Evaluation, collected: Collected, data: EvaluationData
+) -> list[str]:
     warnings = [
         f"{plural(count, 'row counts|rows count')} as without {key}: {first}"
         for key, (count, first) in collected.unreadable.items()
@@ -261,26 +301,42 @@ def evaluation_warnings(evaluation: Evaluation, collected: Collected, data: Eval
     if collected.labels is not None:
         warnings += collected.labels.problems
         if collected.labels.unsure:
-            warnings.append(f"{plural(collected.labels.unsure, 'label is|labels are')} `{UNSURE}` and left out")
+            warnings.append(
+                f"{plural(collected.labels.unsure, 'label is|labels are')} `{UNSURE}` and left out"
+            )
     if collected.undecided:
         rows = plural(collected.undecided, "row without an output is|rows without an output are")
         warnings.append(f"{rows} left out: `where` needs it")
     if collected.unreached:
         many = plural(collected.unreached, "failed row counts|failed rows count")
-        warnings.append(f"{many} as one missing entry each: how many of `{evaluation.items}` there are is not known")
+        warnings.append(
+            f"{many} as one missing entry each: how many of `{evaluation.items}` there are is not known"
+        )
     if collected.skipped:
         rows = plural(collected.skipped, "row is|rows are")
         warnings.append(f"{rows} left out: `when` skipped what is measured")
     positive = data.positive
-    if evaluation.target is not None and positive is not None and not (data.target == positive).any():
-        labels = ", ".join(repr(data.labels[code]) for code in np.unique(data.target[data.target != MISSING])[:10])
+    if (
+        evaluation.target is not None
+        and positive is not None
+        and not (data.target == positive).any()
+    ):
+        labels = ", ".join(
+            repr(data.labels[code]) for code in np.unique(data.target[data.target != MISSING])[:10]
+        )
         label = key_text(evaluation.positive)
-        warnings.append(f"`positive: {label}` is never a target; the targets are {labels or 'none'}")
+        warnings.append(
+            f"`positive: {label}` is never a target; the targets are {labels or 'none'}"
+        )
     if evaluation.target is not None and (spelled := near_misses(data)):
         warnings.append(spelled)
     if collected.cluster is not None and (alone := int(in_no_cluster(collected.cluster).sum())):
         rows, key = plural(alone, "row has|rows have"), evaluation.cluster
-        warnings.append(f"{rows} no cluster, because `{key}` is null: each counts as a cluster of its own")
+        warnings.append(
+            f"{rows} no cluster, because `{key}` is null: each counts as a cluster of its own"
+        )
     if data.cluster is not None and 0 < (clusters := len(np.unique(data.cluster))) < FEW_CLUSTERS:
-        warnings.append(f"there are only {plural(clusters, 'cluster')}: intervals from so few are rough")
+        warnings.append(
+            f"there are only {plural(clusters, 'cluster')}: intervals from so few are rough"
+        )
     return warnings

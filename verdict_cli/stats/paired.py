@@ -22,7 +22,12 @@ from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, RowMask
 from verdict_cli.stats.columns.row_data import EvaluationData, GoldPairs, prepared
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import MetricValue
-from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value, value_of
+from verdict_cli.stats.intervals.intervals import (
+    Draw,
+    metrics_with_intervals,
+    paired_metric_value,
+    value_of,
+)
 from verdict_cli.stats.metrics.metric_families import (
     BY_CLUSTER,
     input_statistics,
@@ -70,7 +75,9 @@ class PairedRows(Struct, frozen=True):
     @property
     def alone(self) -> tuple[int, ...]:
         """How many rows of each run not all runs have."""
-        return tuple(len(data.target) - len(rows) for data, rows in zip(self.data, self.rows, strict=True))
+        return tuple(
+            len(data.target) - len(rows) for data, rows in zip(self.data, self.rows, strict=True)
+        )
 
     def take(self, indices: Ints) -> PairedRows:
         among = self.among and self.among.take(indices)
@@ -108,7 +115,11 @@ class Difference:
 
     def adjusted(self, families: int) -> Difference:
         """The difference with its p-value adjusted for so many families of tests."""
-        return self if self.p_adjusted is None else replace(self, p_adjusted=min(self.p_adjusted * families, 1.0))
+        return (
+            self
+            if self.p_adjusted is None
+            else replace(self, p_adjusted=min(self.p_adjusted * families, 1.0))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +169,15 @@ def pair(*runs: RunRows) -> PairedRows | str:
     shared = [key for key in runs[-1][2] if all(key in positions for positions in positions_of)]
     if not shared:
         return "the runs have no row in common"
-    rows = tuple(np.array([positions[key] for key in shared], dtype=np.int64) for positions in positions_of)
+    rows = tuple(
+        np.array([positions[key] for key in shared], dtype=np.int64) for positions in positions_of
+    )
     targets = _targets(runs[0][0], rows[0])
     if any(_targets(run[0], at) != targets for run, at in zip(runs[1:], rows[1:], strict=True)):
         return "the runs' targets differ on the rows that they share"
-    return PairedRows(tuple(run[0] for run in runs), rows, tuple(run[2] for run in runs), runs[-1][1])
+    return PairedRows(
+        tuple(run[0] for run in runs), rows, tuple(run[2] for run in runs), runs[-1][1]
+    )
 
 
 def _targets(data: EvaluationData, rows: Ints) -> list[Any]:
@@ -202,13 +217,25 @@ def paired_differences(
         for metric, difference in differences.items()
         if difference.change.value is not None and difference.p is None
     ]
-    tests = swap_tests(swapped, pairs.data, pairs.rows, draw.rng, swaps, pairs.scored) if swaps and swapped else {}
+    tests = (
+        swap_tests(swapped, pairs.data, pairs.rows, draw.rng, swaps, pairs.scored)
+        if swaps and swapped
+        else {}
+    )
     # The metrics with a test of their own are adjusted with the others as one more.
-    others = {metric: difference.p for metric, difference in differences.items() if difference.p is not None}
-    for (metric, p), adjusted in zip(others.items(), holm_adjusted([*others.values()], bool(tests)), strict=True):
+    others = {
+        metric: difference.p
+        for metric, difference in differences.items()
+        if difference.p is not None
+    }
+    for (metric, p), adjusted in zip(
+        others.items(), holm_adjusted([*others.values()], bool(tests)), strict=True
+    ):
         differences[metric] = replace(differences[metric], p=p, p_adjusted=adjusted)
     for metric, (p, largest) in tests.items():
-        differences[metric] = replace(differences[metric], p=p, p_adjusted=min(largest * (len(others) + 1), 1.0))
+        differences[metric] = replace(
+            differences[metric], p=p, p_adjusted=min(largest * (len(others) + 1), 1.0)
+        )
     return differences
 
 
@@ -224,24 +251,35 @@ def _difference(
     if metric == CORRECTED:
         return _corrected(pairs, first, spread, draw.level)
     family = metric_input(metric, data[-1])
-    if why := next(filter(None, (kind_mismatch(data[0], side) or wrong_types(family, side) for side in data)), ""):
+    if why := next(
+        filter(None, (kind_mismatch(data[0], side) or wrong_types(family, side) for side in data)),
+        "",
+    ):
         return undefined_difference(why)
     kept = pairs.scored(family)
     if not kept.any():
-        return undefined_difference(f"no row is scored in {'both' if len(data) == 2 else 'all'} runs")
+        return undefined_difference(
+            f"no row is scored in {'both' if len(data) == 2 else 'all'} runs"
+        )
     rows = [at[kept] for at in pairs.rows]
     if family in BY_CLUSTER and len(data) == 2:
         return _within_clusters(metric, data, rows, draw, swaps)
     if len(data) > 2 and (spread is None or family in BY_CLUSTER):
         return undefined_difference(NO_STANDARD_ERROR)
-    columns = [column[at] for side, at in zip(data, rows, strict=True) for column in key_columns(family, side)]
+    columns = [
+        column[at]
+        for side, at in zip(data, rows, strict=True)
+        for column in key_columns(family, side)
+    ]
     cluster = data[-1].cluster
     sample = Sample.of(tuple(columns), None if cluster is None else cluster[rows[-1]])
     every: list[Statistic] = []
     for side, at in zip(data, rows, strict=True):
         given = input_statistics(family, (metric,), side, at[sample.first])
         if isinstance(given, str) or metric not in given:
-            return undefined_difference(given if isinstance(given, str) else f"it does not fit {side.kind} data")
+            return undefined_difference(
+                given if isinstance(given, str) else f"it does not fit {side.kind} data"
+            )
         every.append(given[metric])
     old, new = mean_statistic(every[:first]), mean_statistic(every[first:])
     width = max(len(side.labels) + 1 for side in data) ** 2 if family == "labels" else 1
@@ -250,7 +288,9 @@ def _difference(
     if spread is not None:
         times, reach = 1 / first + 1 / (len(data) - first), new.bounds[1] - old.bounds[0]
         change, p = spread.widened(change, times, reach)
-        exchanged = regrouping_test(metric, family, data, rows, first, draw.rng, swaps) if swaps else None
+        exchanged = (
+            regrouping_test(metric, family, data, rows, first, draw.rng, swaps) if swaps else None
+        )
         p = exchanged if p is None or exchanged is None else max(p, exchanged)
     return Difference(value_of(old, sample), value_of(new, sample), change, p)
 
@@ -338,13 +378,21 @@ def compare_with_reference(
         spread = run_spread(single, sizes)
         joint = _pooled(single, sizes, spread)
         runs = tuple(tuple(single.values[part].tolist()) for part in groups)
-        at = joint.level(level, contrasts, np.random.default_rng([*own, 1])) if len(sizes) > 2 else level
+        at = (
+            joint.level(level, contrasts, np.random.default_rng([*own, 1]))
+            if len(sizes) > 2
+            else level
+        )
         every[metric] = AgainstReference(tuple(joint.values.tolist()), runs, joint, spread, (), at)
     for index, part in enumerate(groups[1:]):
         draw = Draw(np.random.default_rng([*seeds, index]), level)
-        differences = paired_differences(metrics, pairs.of([*groups[0], *part]), draw, swaps, sizes[0], every)
+        differences = paired_differences(
+            metrics, pairs.of([*groups[0], *part]), draw, swaps, sizes[0], every
+        )
         for metric, difference in differences.items():
-            every[metric] = replace(every[metric], differences=(*every[metric].differences, difference))
+            every[metric] = replace(
+                every[metric], differences=(*every[metric].differences, difference)
+            )
     return every
 
 

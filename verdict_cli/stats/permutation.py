@@ -25,7 +25,12 @@ from verdict_cli.language.metric_registry import MetricInput, find_metric
 from verdict_cli.stats.columns.column import MISSING, Column, Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import COLUMNS, EvaluationData
 from verdict_cli.stats.columns.sample import CELLS
-from verdict_cli.stats.metrics.metric_families import metric_input, sampled_statistics, scored_by_all, wrong_types
+from verdict_cli.stats.metrics.metric_families import (
+    metric_input,
+    sampled_statistics,
+    scored_by_all,
+    wrong_types,
+)
 from verdict_cli.stats.metrics.statistic import Statistic
 
 if TYPE_CHECKING:
@@ -62,7 +67,11 @@ def swap_tests(
     max-T: Westfall and Young, 1993): metrics that are nearly copies of each other cost next to nothing.
     """
     scored = scored or (lambda family: scored_by_all(family, data, rows))
-    sides = {metric: side for metric in metrics if (side := _swappable(metric, data, rows, scored)) is not None}
+    sides = {
+        metric: side
+        for metric in metrics
+        if (side := _swappable(metric, data, rows, scored)) is not None
+    }
     if not sides:
         return {}
     clusters = data[1].cluster
@@ -84,12 +93,17 @@ def swap_tests(
             drawn[metric].append(studentised(raw, gains[metric], times - 2 * swapped, times, total))
     every = np.stack([np.concatenate(drawn[metric]) for metric in defined])
     of_all = times[None, :].astype(np.float64)
-    found = [studentised(np.array([seen[metric]]), gains[metric], of_all, times, total)[0] for metric in defined]
+    found = [
+        studentised(np.array([seen[metric]]), gains[metric], of_all, times, total)[0]
+        for metric in defined
+    ]
     p = _shares(every, np.array(found), all_swapped=times.sum() <= ALL_SWAPPED)
     return dict(zip(defined, p, strict=True))
 
 
-def studentised(differences: Floats, gains: Floats | None, signs: Floats, times: Ints, units: int) -> Floats:
+def studentised(
+    differences: Floats, gains: Floats | None, signs: Floats, times: Ints, units: int
+) -> Floats:
     """Student's ratio of each difference, corrected for the skewness of what the units add to it (Hall, 1992)
     where that makes it smaller.
 
@@ -128,7 +142,9 @@ def _shares(every: Floats, seen: Floats, *, all_swapped: bool) -> list[tuple[flo
     order = np.argsort(seen / spread[:, 0])
     for index in order:
         largest = np.maximum(largest, standard[index])
-        adjusted[index] = ((largest >= limits[index] / spread[index, 0]).sum() + more) / (every.shape[1] + more)
+        adjusted[index] = ((largest >= limits[index] / spread[index, 0]).sum() + more) / (
+            every.shape[1] + more
+        )
     highest = 0.0
     for index in order[::-1]:
         highest = max(highest, float(adjusted[index]), float(single[index]))
@@ -151,7 +167,10 @@ class _Swappable(Struct, frozen=True):
 
         pairs = np.flatnonzero((unit >= 0) & (self.old != self.new))
         values = np.concatenate([np.ones(len(pairs)), -np.ones(len(pairs))])
-        places = np.concatenate([unit[pairs]] * 2), np.concatenate([self.new[pairs], self.old[pairs]])
+        places = (
+            np.concatenate([unit[pairs]] * 2),
+            np.concatenate([self.new[pairs], self.old[pairs]]),
+        )
         return csr_array((values, places), shape=(units, len(self.weights[0])))
 
     def differences(self, change: Floats | None) -> Floats:
@@ -168,13 +187,19 @@ class _Swappable(Struct, frozen=True):
         kinds, atoms = moved.shape
         if kinds * atoms > MOST_STUDENTISED:
             return None
-        parts = [self.differences(moved[start : start + step].toarray()) for start in range(0, kinds, step)]
+        parts = [
+            self.differences(moved[start : start + step].toarray())
+            for start in range(0, kinds, step)
+        ]
         gains: Floats = (seen - np.concatenate(parts)) / 2
         return gains if np.isfinite(gains).all() else None
 
 
 def _swappable(
-    metric: str, data: Sequence[EvaluationData], rows: Sequence[Ints], scored: Callable[[MetricInput], RowMask]
+    metric: str,
+    data: Sequence[EvaluationData],
+    rows: Sequence[Ints],
+    scored: Callable[[MetricInput], RowMask],
 ) -> _Swappable | None:
     """The metric over the pairs that count; None where there is none."""
     family = metric_input(metric, data[1])
@@ -182,7 +207,9 @@ def _swappable(
     if not len(kept) or any(wrong_types(family, run) for run in data):
         return None
     at = (rows[0][kept], rows[1][kept])
-    stacked = stack_runs(tuple(_scaled(metric, run, side) for run, side in zip(data, at, strict=True)), at)
+    stacked = stack_runs(
+        tuple(_scaled(metric, run, side) for run, side in zip(data, at, strict=True)), at
+    )
     sample, given = sampled_statistics(family, (metric,), stacked, np.arange(len(stacked.target)))
     if isinstance(given, str) or metric not in given:
         return None
@@ -231,7 +258,9 @@ def regrouping_test(
             for run in part:
                 chosen = moving[order[:, unit, run], np.arange(len(unit))]
                 counts = chosen + atoms * np.arange(len(order))[:, None]
-                counts_by_order = np.bincount(counts.ravel(), minlength=atoms * len(order)).reshape(len(order), atoms)
+                counts_by_order = np.bincount(counts.ravel(), minlength=atoms * len(order)).reshape(
+                    len(order), atoms
+                )
                 values.append(statistic.at((same + counts_by_order).astype(np.float64)))
             means.append(np.mean(values, axis=0))
         result: Floats = means[1] - means[0]
@@ -265,7 +294,10 @@ def _scaled(metric: str, data: EvaluationData, rows: Ints) -> EvaluationData:
         _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
         middle = (np.cumsum(counts) - counts / 2) / len(values)
         numbers[rows] = middle[inverse]
-    return replace(data, **{"probability" if of_probability else "predictions": replace(column, numbers=numbers)})
+    return replace(
+        data,
+        **{"probability" if of_probability else "predictions": replace(column, numbers=numbers)},
+    )
 
 
 def stack_runs(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> EvaluationData:
@@ -286,7 +318,9 @@ def stack_runs(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> Evaluati
 
     def column(first: Column, second: Column) -> Column:
         parts = first.take(rows[0]), second.take(rows[1])
-        numbers, codes = (np.concatenate([getattr(part, name) for part in parts]) for name in ("numbers", "codes"))
+        numbers, codes = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("numbers", "codes")
+        )
         return replace(second, numbers=numbers, codes=codes, types=first.types | second.types)
 
     return replace(
@@ -317,7 +351,9 @@ def _units(sides: Sequence[_Swappable], cluster: Ints | None) -> tuple[Ints, Int
     kind = np.zeros(len(differs), dtype=np.int64)
     for side in sides:
         for atoms in (side.old[differs], side.new[differs]):
-            kind = np.unique(kind * (int(atoms.max(initial=0)) + 2) + atoms + 1, return_inverse=True)[1]
+            kind = np.unique(
+                kind * (int(atoms.max(initial=0)) + 2) + atoms + 1, return_inverse=True
+            )[1]
     _, first, counts = np.unique(kind, return_index=True, return_counts=True)
     unit[differs[first]] = np.arange(len(first))
     return unit, counts.astype(np.int64)
@@ -334,19 +370,27 @@ def _swaps(times: Ints, count: int, step: int, rng: np.random.Generator) -> Iter
         yield from (every[start : start + step] for start in range(0, len(every), step))
         return
     for start in range(0, count, step):
-        yield rng.binomial(times, 0.5, size=(min(step, count - start), len(times))).astype(np.float64)
+        yield rng.binomial(times, 0.5, size=(min(step, count - start), len(times))).astype(
+            np.float64
+        )
 
 
 def _count(statistic: Statistic, atoms: int, most: int) -> int:
     work = atoms * atoms / 10 if statistic.pairwise else atoms
-    return min(most, next((count for count in (SWAPS, FEWER_SWAPS) if count * work <= WORK), FEWEST_SWAPS))
+    return min(
+        most, next((count for count in (SWAPS, FEWER_SWAPS) if count * work <= WORK), FEWEST_SWAPS)
+    )
 
 
-def sign_flip_test(gain: Floats, cluster: Ints | None, rng: np.random.Generator, most: int = SWAPS) -> float:
+def sign_flip_test(
+    gain: Floats, cluster: Ints | None, rng: np.random.Generator, most: int = SWAPS
+) -> float:
     """The two-sided p-value of the sum of the rows' gains, which swapping the runs of a row or cluster negates."""
     from scipy.special import ndtr
 
-    gains = gain if cluster is None else np.bincount(np.unique(cluster, return_inverse=True)[1], gain)
+    gains = (
+        gain if cluster is None else np.bincount(np.unique(cluster, return_inverse=True)[1], gain)
+    )
     units = len(gains)
     gains = gains[gains != 0]
     if len(gains) < 2:
@@ -360,8 +404,13 @@ def sign_flip_test(gain: Floats, cluster: Ints | None, rng: np.random.Generator,
     if len(gains) > MOST_FLIPPED:
         spread = math.sqrt(float(gains @ gains)) if _alike(gains) else 1.0
         return float(2 * ndtr(-abs(seen[0]) / spread))
-    every = [ratio_of(1 - 2 * flipped) for flipped in _swaps(times, most, max(1, CELLS // len(gains)), rng)]
-    return _shares(np.concatenate(every)[None, :], seen, all_swapped=len(gains) <= ALL_SWAPPED)[0][0]
+    every = [
+        ratio_of(1 - 2 * flipped)
+        for flipped in _swaps(times, most, max(1, CELLS // len(gains)), rng)
+    ]
+    return _shares(np.concatenate(every)[None, :], seen, all_swapped=len(gains) <= ALL_SWAPPED)[0][
+        0
+    ]
 
 
 def holm_adjusted(values: Sequence[float | None], more: int = 0) -> list[float | None]:

@@ -90,7 +90,9 @@ def corrected(
     estimates["ppi"] = _no_wider(estimates["ppi"], estimates["labelled"])
     estimates["rogan_gladen"] = rogan_gladen(pairs, draw.level)
     warnings = label_warnings(pairs)
-    estimates |= {name: estimates[name].warned(*warnings) for name in ("labelled", "ppi", "rogan_gladen")}
+    estimates |= {
+        name: estimates[name].warned(*warnings) for name in ("labelled", "ppi", "rogan_gladen")
+    }
     needed = alone = None
     if half_width is not None:
         needed, alone = labels_needed(pairs, half_width, draw.level)
@@ -110,14 +112,20 @@ def _no_wider(ppi: MetricValue, labelled: MetricValue) -> MetricValue:
     if None in (ppi.low, ppi.high, labelled.low, labelled.high):
         return ppi
     wider = (ppi.high or 0.0) - (ppi.low or 0.0) > (labelled.high or 0.0) - (labelled.low or 0.0)
-    return replace(labelled, reason=LABELS_ALONE, method=f"{labelled.method} (labels alone)") if wider else ppi
+    return (
+        replace(labelled, reason=LABELS_ALONE, method=f"{labelled.method} (labels alone)")
+        if wider
+        else ppi
+    )
 
 
 def _narrowed(estimate: MetricValue, by: float) -> MetricValue:
     """The estimate with its interval narrowed to this share of its width."""
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return estimate
-    low, high = (estimate.value + by * (end - estimate.value) for end in (estimate.low, estimate.high))
+    low, high = (
+        estimate.value + by * (end - estimate.value) for end in (estimate.low, estimate.high)
+    )
     return replace(estimate, low=low, high=high)
 
 
@@ -147,7 +155,9 @@ def rogan_gladen(pairs: GoldPairs, level: float) -> MetricValue:
     """The judge's share, corrected by its sensitivity and specificity."""
     rows = len(pairs.judge)
     if not pairs.binary:
-        return MetricValue(None, None, None, rows, "it is for shares: true or false, or a `positive` label")
+        return MetricValue(
+            None, None, None, rows, "it is for shares: true or false, or a `positive` label"
+        )
     judge, truth, labelled = pairs.judge, pairs.truth, pairs.labelled
     positive, negative = labelled & (truth == 1), labelled & (truth == 0)
     if not positive.any() or not negative.any():
@@ -158,7 +168,9 @@ def rogan_gladen(pairs: GoldPairs, level: float) -> MetricValue:
     sensitivity = float(weights[positive] @ judge[positive]) / up
     specificity = 1 - float(weights[negative] @ judge[negative]) / down
     if sensitivity + specificity <= 1:
-        return MetricValue(None, None, None, rows, "on the labelled rows the judge is no better than chance")
+        return MetricValue(
+            None, None, None, rows, "on the labelled rows the judge is no better than chance"
+        )
     share = float(judge.mean())
     value = (share + specificity - 1) / (sensitivity + specificity - 1)
     z = normal(level)
@@ -167,7 +179,10 @@ def rogan_gladen(pairs: GoldPairs, level: float) -> MetricValue:
     gain = right + true - 1
     p = share if pairs.of == "rows" else (rows * share + z * z / 2) / (rows + z * z)
     middle = (p + true - 1) / gain
-    estimation = middle * right * (1 - right) / (ups + 2), (1 - middle) * true * (1 - true) / (downs + 2)
+    estimation = (
+        middle * right * (1 - right) / (ups + 2),
+        (1 - middle) * true * (1 - true) / (downs + 2),
+    )
     shift = 2 * z * z * (estimation[0] - estimation[1])
     unlabelled = 1 - (ups + downs) / rows
     variance = unlabelled * (middle * estimation[0] + (1 - middle) * estimation[1])
@@ -176,11 +191,17 @@ def rogan_gladen(pairs: GoldPairs, level: float) -> MetricValue:
         variance += inside * (1 - inside) / rows * gain**2
     slope = sensitivity + specificity - 1
     influence = (judge - share) / rows / slope
-    influence = influence - np.where(positive, value * weights * (judge - sensitivity) / up / slope, 0.0)
-    influence = influence - np.where(negative, (1 - value) * weights * (judge - 1 + specificity) / down / slope, 0.0)
+    influence = influence - np.where(
+        positive, value * weights * (judge - sensitivity) / up / slope, 0.0
+    )
+    influence = influence - np.where(
+        negative, (1 - value) * weights * (judge - 1 + specificity) / down / slope, 0.0
+    )
     effect = design_effect(pairs, influence)
     reach = (
-        (z if pairs.cluster is None else student(level, labelled_freedom(pairs))) * math.sqrt(variance * effect) / gain
+        (z if pairs.cluster is None else student(level, labelled_freedom(pairs)))
+        * math.sqrt(variance * effect)
+        / gain
     )
     # Rates that leave no share from 0 to 1 say that it is next to an end, not that it is known.
     centre = min(max(middle + shift, 0.0), 1.0)
@@ -197,7 +218,9 @@ def labels_needed(pairs: GoldPairs, half_width: float, level: float) -> tuple[in
     (spread, shared), _ = np.cov(human, judged, aweights=weights)
     if spread == 0:
         return 2, 2
-    shared = min(float(shared) ** 2 / spread / float(judge.var(ddof=1)), 1.0) if judge.var() > 0 else 0.0
+    shared = (
+        min(float(shared) ** 2 / spread / float(judge.var(ddof=1)), 1.0) if judge.var() > 0 else 0.0
+    )
     variance = half_width**2 / (normal(level) ** 2 * spread)
     if pairs.of == "rows":
         alone = math.ceil(1 / (variance + 1 / len(judge)))
@@ -225,7 +248,9 @@ def weighted_slope(pairs: GoldPairs) -> float:
     weights, has = pairs.weights, pairs.labelled
     squares = weights**2 * _not_drawn(pairs)
     total = weights.sum()
-    judge, truth = (column[has] - weights @ column[has] / total for column in (pairs.judge, pairs.truth))
+    judge, truth = (
+        column[has] - weights @ column[has] / total for column in (pairs.judge, pairs.truth)
+    )
     spread = float(squares @ judge**2)
     return min(max(float(squares @ (judge * truth)) / spread, 0.0), 1.0) if spread > 0 else 0.0
 
@@ -237,7 +262,9 @@ def weighted_influence(pairs: GoldPairs, slope: float) -> tuple[float, Floats]:
     residuals = pairs.truth[has] - slope * pairs.judge[has]
     mean = float(weights @ residuals) / total
     fitted = 2 if slope and pairs.inclusion is not None else 1
-    labels = weights * (residuals - mean) / total * math.sqrt(effective / max(effective - fitted, 0.5))
+    labels = (
+        weights * (residuals - mean) / total * math.sqrt(effective / max(effective - fitted, 0.5))
+    )
     level = float(pairs.judge.mean())
     influence = np.zeros(rows) if pairs.of == "rows" else slope * (pairs.judge - level) / rows
     influence[has] += labels * np.sqrt(_not_drawn(pairs)) if pairs.of == "rows" else labels
@@ -297,7 +324,11 @@ def unseen_error(pairs: GoldPairs) -> float:
     if not pairs.binary:
         return 0.0
     labels = int(pairs.labelled.sum())
-    return (1 - labels / len(pairs.judge) if pairs.of == "rows" else 1.0) / kish(pairs.weights) / labels
+    return (
+        (1 - labels / len(pairs.judge) if pairs.of == "rows" else 1.0)
+        / kish(pairs.weights)
+        / labels
+    )
 
 
 def label_warnings(pairs: GoldPairs) -> list[str]:
@@ -310,7 +341,9 @@ def label_warnings(pairs: GoldPairs) -> list[str]:
         mean, every = float(np.average(labelled, weights=weights)), float(pairs.judge.mean())
         variance = float(pairs.judge.var(ddof=1)) * (1 / effective - 1 / len(pairs.judge))
         if pairs.inclusion is not None:
-            variance = max(variance, float(((weights / weights.sum() * (labelled - mean)) ** 2).sum()))
+            variance = max(
+                variance, float(((weights / weights.sum() * (labelled - mean)) ** 2).sum())
+            )
         # Half a row less: the continuity correction of a count.
         away = abs(mean - every) - (0.5 / effective if pairs.binary else 0.0)
         if away > normal(1 - NOT_RANDOM) * math.sqrt(max(variance, 0.0)):
@@ -329,15 +362,15 @@ def effective_labels(pairs: GoldPairs, kept: Floats) -> float:
     worth, total = kish(weights), float(weights.sum())
     share = float(weights @ pairs.judge) / total
     variance = float((weights**2) @ (pairs.judge - share) ** 2) / total**2
-    return min(float((weights > 0).sum()), share * (1 - share) / variance) if variance > 0 else worth
+    return (
+        min(float((weights > 0).sum()), share * (1 - share) / variance) if variance > 0 else worth
+    )
 
 
 CORRECTED = "ppi"
 """The corrected estimate that has a difference between runs."""
 NO_GOLD = "the {side} run's evaluation has no `gold`"
-FEW_LABELS_OF_RUN = (
-    "fewer than two rows of the {side} run have a label; a label counts for the run that it was given in"
-)
+FEW_LABELS_OF_RUN = "fewer than two rows of the {side} run have a label; a label counts for the run that it was given in"
 LABELS_OF_RUN = "{side} run: {warning}"
 SIDES = ("first", "second")
 
@@ -356,11 +389,15 @@ def corrected_difference(
 
     if not all(isinstance(pairs, GoldPairs) for pairs in golds):
         side = SIDES[all(isinstance(pairs, GoldPairs) for pairs in golds[:first])]
-        return _undefined_pair(next((why for why in golds if isinstance(why, str)), NO_GOLD.format(side=side)), 0)
+        return _undefined_pair(
+            next((why for why in golds if isinstance(why, str)), NO_GOLD.format(side=side)), 0
+        )
     shared = shared_pairs(golds, rows)
     for index, pairs in enumerate(shared):
         if int(pairs.labelled.sum()) < 2:
-            return _undefined_pair(FEW_LABELS_OF_RUN.format(side=SIDES[index >= first]), len(pairs.judge))
+            return _undefined_pair(
+                FEW_LABELS_OF_RUN.format(side=SIDES[index >= first]), len(pairs.judge)
+            )
     runs, last = (shared[:first], shared[first:]), shared[-1]
     sides = [[corrected_influence(pairs) for pairs in side] for side in runs]
     old, new = (float(np.mean([value for value, _ in side])) for side in sides)
@@ -370,13 +407,17 @@ def corrected_difference(
     # Repeated runs have the same labels: an error that these do not show is in all of them.
     variance += sum(float(np.mean([unseen_error(pairs) for pairs in side])) for side in runs)
     freedom = min(labelled_freedom(pairs) for pairs in shared)
-    value = MetricValue(change, None, None, len(last.judge), NO_VARIATION, method="paired PPI", level=level)
+    value = MetricValue(
+        change, None, None, len(last.judge), NO_VARIATION, method="paired PPI", level=level
+    )
     p = None
     if variance > 0:
         error = math.sqrt(variance)
         low, high = (change + sign * student(level, freedom) * error for sign in (-1, 1))
         widest = widest_difference(shared[first - 1], last)
-        value = replace(value, low=max(low, -widest), high=min(high, widest), reason="", se=error, df=freedom)
+        value = replace(
+            value, low=max(low, -widest), high=min(high, widest), reason="", se=error, df=freedom
+        )
         p = float(2 * stdtr(freedom, -abs(change) / error))
     warnings = (
         LABELS_OF_RUN.format(side=SIDES[index >= first], warning=warning)
@@ -389,10 +430,14 @@ def corrected_difference(
 def shared_pairs(golds: Sequence[GoldOrReason], rows: Sequence[Ints]) -> list[GoldPairs]:
     """Each run's answers and labels of the rows that all runs answer, with the last run's clusters and what its
     estimates are of."""
-    known = [(pairs, at) for pairs, at in zip(golds, rows, strict=True) if isinstance(pairs, GoldPairs)]
+    known = [
+        (pairs, at) for pairs, at in zip(golds, rows, strict=True) if isinstance(pairs, GoldPairs)
+    ]
     kept = np.logical_and.reduce([pairs.answered[at] for pairs, at in known])
     shared = [pairs.take(at[kept]) for pairs, at in known]
-    return [structs.replace(pairs, cluster=shared[-1].cluster, of=shared[-1].of) for pairs in shared]
+    return [
+        structs.replace(pairs, cluster=shared[-1].cluster, of=shared[-1].of) for pairs in shared
+    ]
 
 
 def corrected_influence(pairs: GoldPairs) -> tuple[float, Floats]:

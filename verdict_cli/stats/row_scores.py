@@ -90,7 +90,11 @@ def scored_rows(evaluations: Mapping[str, Evaluation], results: Path) -> tuple[R
     """The rows of the first few evaluations, without any metric. Raises what `measure` does."""
     first = dict(
         sorted(
-            ((name, own) for name, own in evaluations.items() if own.group is None and own.items is None),
+            (
+                (name, own)
+                for name, own in evaluations.items()
+                if own.group is None and own.items is None
+            ),
             key=lambda pair: pair[1].target is None,
         )[:MOST_SCORED]
     )
@@ -169,7 +173,9 @@ class PairedOutcomes(Struct, frozen=True):
         gain = self.gain
         if cell in ("both", "neither"):
             return np.flatnonzero((gain == 0) & (self.scores[0] == (1 if cell == "both" else 0)))
-        kept = np.isfinite(gain) & (gain < 0 if cell == "a" else gain > 0 if cell == "b" else gain != 0)
+        kept = np.isfinite(gain) & (
+            gain < 0 if cell == "a" else gain > 0 if cell == "b" else gain != 0
+        )
         at = np.flatnonzero(kept)
         return at[np.argsort(-np.abs(gain[at]), kind="stable")]
 

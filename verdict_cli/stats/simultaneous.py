@@ -26,9 +26,19 @@ from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import MOST_DELETIONS
 from verdict_cli.stats.intervals.interval_methods import MetricValue, student
-from verdict_cli.stats.metrics.metric_families import BY_CLUSTER, metric_input, sampled_statistics, scored_by_all
+from verdict_cli.stats.metrics.metric_families import (
+    BY_CLUSTER,
+    metric_input,
+    sampled_statistics,
+    scored_by_all,
+)
 from verdict_cli.stats.metrics.statistic import Proportion, Statistic
-from verdict_cli.stats.prediction_powered import CORRECTED, corrected_influence, labelled_freedom, shared_pairs
+from verdict_cli.stats.prediction_powered import (
+    CORRECTED,
+    corrected_influence,
+    labelled_freedom,
+    shared_pairs,
+)
 
 _CUT = 1 / 2 - 1 / (2 * math.pi)
 """The variance of a normal estimate of 0 that is cut off at 0, over that of the same estimate without the cut."""
@@ -47,13 +57,19 @@ class JointEstimates:
     def draws(self, rng: np.random.Generator) -> Floats:
         """Student-t noise of the covariance, (draws, variants)."""
         values, vectors = np.linalg.eigh(self.covariance)
-        normal = rng.normal(size=(_DRAWN, len(values))) @ (vectors * np.sqrt(np.maximum(values, 0))).T
-        noise: Floats = normal / np.sqrt(rng.chisquare(self.freedom, size=(_DRAWN, 1)) / self.freedom)
+        normal = (
+            rng.normal(size=(_DRAWN, len(values))) @ (vectors * np.sqrt(np.maximum(values, 0))).T
+        )
+        noise: Floats = normal / np.sqrt(
+            rng.chisquare(self.freedom, size=(_DRAWN, 1)) / self.freedom
+        )
         return noise
 
     def level(self, level: float, contrasts: Floats, rng: np.random.Generator) -> float:
         """The level of single intervals of these contrasts (rows) at which all hold together."""
-        errors = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", contrasts, self.covariance, contrasts), 0))
+        errors = np.sqrt(
+            np.maximum(np.einsum("ij,jk,ik->i", contrasts, self.covariance, contrasts), 0)
+        )
         known = errors > 1e-12
         if known.sum() < 2:
             return level
@@ -73,7 +89,11 @@ def joint_estimates(
     family = metric_input(metric, data[0])
     kept = scored_by_all(family, data, rows)
     rows, cluster = [at[kept] for at in rows], data[0].cluster
-    units = np.arange(len(rows[0])) if cluster is None else np.unique(cluster[rows[0]], return_inverse=True)[1]
+    units = (
+        np.arange(len(rows[0]))
+        if cluster is None
+        else np.unique(cluster[rows[0]], return_inverse=True)[1]
+    )
     count = int(units.max(initial=-1)) + 1
     groups = min(count, MOST_DELETIONS)
     if groups < 3 or family in BY_CLUSTER:
@@ -85,7 +105,9 @@ def joint_estimates(
         if isinstance(given, str) or metric not in given:
             return None
         atoms = len(sample.counts)
-        left_out = np.stack([np.bincount(sample.atom[group == index], minlength=atoms) for index in range(groups)])
+        left_out = np.stack(
+            [np.bincount(sample.atom[group == index], minlength=atoms) for index in range(groups)]
+        )
         values_without = given[metric].at(sample.counts - left_out)
         value = float(given[metric].at(sample.counts[None, :])[0])
         if not np.isfinite(values_without).all() or not np.isfinite(value):
@@ -93,7 +115,9 @@ def joint_estimates(
         values.append(value)
         changes.append(values_without - values_without.mean())
     matrix = np.stack(changes)
-    return JointEstimates(np.array(values), (groups - 1) / groups * matrix @ matrix.T, float(groups - 1))
+    return JointEstimates(
+        np.array(values), (groups - 1) / groups * matrix @ matrix.T, float(groups - 1)
+    )
 
 
 def _joint_corrected(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> JointEstimates | None:
@@ -106,12 +130,18 @@ def _joint_corrected(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> Jo
     if shared[-1].cluster is not None:
         clusters, cluster_of = np.unique(shared[-1].cluster, return_inverse=True)
         times = len(clusters) / max(len(clusters) - 1, 1)
-        influence = np.stack([np.bincount(cluster_of, added) for added in influence]) * np.sqrt(times)
+        influence = np.stack([np.bincount(cluster_of, added) for added in influence]) * np.sqrt(
+            times
+        )
     freedom = min(labelled_freedom(pairs) for pairs in shared)
-    return JointEstimates(np.array([value for value, _ in corrected]), influence @ influence.T, freedom)
+    return JointEstimates(
+        np.array([value for value, _ in corrected]), influence @ influence.T, freedom
+    )
 
 
-NO_STANDARD_ERROR = "the metric has no standard error here, so repeated runs cannot be compared by it"
+NO_STANDARD_ERROR = (
+    "the metric has no standard error here, so repeated runs cannot be compared by it"
+)
 TWO_RUNS = "two repeated runs do not show how much runs differ: the interval may be too narrow"
 BETWEEN = " and variance between runs"
 
@@ -144,9 +174,13 @@ class RunSpread:
         estimated = self.seen**2 if self.between else _CUT * self.within**2
         if not whole:
             return whole, freedom
-        return whole, max(1.0, whole**2 / (variance**2 / freedom + times**2 * estimated / self.freedom))
+        return whole, max(
+            1.0, whole**2 / (variance**2 / freedom + times**2 * estimated / self.freedom)
+        )
 
-    def widened(self, change: MetricValue, times: float, bound: float) -> tuple[MetricValue, float | None]:
+    def widened(
+        self, change: MetricValue, times: float, bound: float
+    ) -> tuple[MetricValue, float | None]:
         """A difference with this variance added to that of its interval, and its p-value by Student's distribution; None
         where it has no standard error or does not vary."""
         if not change.se or change.value is None or change.low is None or change.high is None:

@@ -42,7 +42,9 @@ def open_rows(metric: str, data: EvaluationData) -> RowMask:
     return np.logical_and(expected, np.logical_not(has_prediction(family, data)))
 
 
-def filled(metric: str, data: EvaluationData, rows: RowMask, *, best: bool) -> EvaluationData | None:
+def filled(
+    metric: str, data: EvaluationData, rows: RowMask, *, best: bool
+) -> EvaluationData | None:
     """The evaluation with the best or the worst outcome for the metric at these rows; None where no outcome is the worst."""
     family = metric_input(metric, data)
     known = find_metric(metric)
@@ -78,7 +80,9 @@ def _value(metric: str, data: EvaluationData) -> float | None:
     if not len(kept) or wrong_types(family, data):
         return None
     sample, given = sampled_statistics(family, (metric,), data, kept)
-    return value_of(given[metric], sample) if not isinstance(given, str) and metric in given else None
+    return (
+        value_of(given[metric], sample) if not isinstance(given, str) and metric in given else None
+    )
 
 
 def _has_exact_extremes(metric: str, data: EvaluationData) -> bool:
@@ -130,7 +134,9 @@ def _union(pairs: PairedRows) -> PairedRows | str:
         data, known = own, [*keys]
         for other, others in zip(pairs.data, pairs.every_key, strict=True):
             have = set(known)
-            extra = np.array([index for index, key in enumerate(others) if key not in have], dtype=np.int64)
+            extra = np.array(
+                [index for index, key in enumerate(others) if key not in have], dtype=np.int64
+            )
             if len(extra):
                 data = stack_runs((other, data), (extra, np.arange(len(known))))
                 known = [*(others[index] for index in extra), *known]
@@ -146,11 +152,15 @@ def _without_outcome(data: EvaluationData, absent: RowMask, cluster: Ints | None
         codes = np.where(absent, MISSING, column.codes).astype(np.int32)
         return replace(column, numbers=np.where(absent, np.nan, column.numbers), codes=codes)
 
-    columns: dict[str, Any] = {name: emptied(getattr(data, name)) for name in COLUMNS if name != "targets"}
+    columns: dict[str, Any] = {
+        name: emptied(getattr(data, name)) for name in COLUMNS if name != "targets"
+    }
     count = int(absent.sum())
     if cluster is not None:
         cluster = np.concatenate([int(cluster.max(initial=-1)) + 1 + np.arange(count), cluster])
-    return replace(data, prediction=np.where(absent, MISSING, data.prediction), cluster=cluster, **columns)
+    return replace(
+        data, prediction=np.where(absent, MISSING, data.prediction), cluster=cluster, **columns
+    )
 
 
 def _fill_labels(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationData:
@@ -175,7 +185,9 @@ def _fill_numbers(data: EvaluationData, rows: RowMask, best: bool) -> Evaluation
     target = data.targets.numbers
     far = np.where(target - bounds[0] > bounds[1] - target, bounds[0], bounds[1])
     predictions = _with_numbers(data.predictions, rows, target if best else far)
-    return replace(data, predictions=predictions, prediction=np.where(rows, data.target, data.prediction))
+    return replace(
+        data, predictions=predictions, prediction=np.where(rows, data.target, data.prediction)
+    )
 
 
 def _fill_rankings(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationData:
@@ -203,18 +215,27 @@ _PREDICTED: dict[str, Callable[[EvaluationData, RowMask, bool], EvaluationData |
     "choice": _fill_choice,
 }
 """How predictions are filled, by the input of the metric."""
-_NUMBERED = {"probability": "probability", "value": "value", "samples": "value", "consistent": "consistent"}
+_NUMBERED = {
+    "probability": "probability",
+    "value": "value",
+    "samples": "value",
+    "consistent": "consistent",
+}
 """The column of other inputs, which is filled with one of two ends."""
 
 
-def _ends(family: MetricInput, data: EvaluationData) -> tuple[Floats | float, Floats | float] | None:
+def _ends(
+    family: MetricInput, data: EvaluationData
+) -> tuple[Floats | float, Floats | float] | None:
     """The worst and the best number; a probability is certain of the opposite of what is true, or of what is true."""
     if family == "probability":
         positive, known = data.is_positive, data.probability.numbers[data.probability.present]
         if positive is None or not len(known) or known.min() < 0 or known.max() > 1:
             return None
         return 1 - positive, positive
-    return (0.0, 1.0) if family == "consistent" or data.value.types == {"bool"} else data.value.bounds
+    return (
+        (0.0, 1.0) if family == "consistent" or data.value.types == {"bool"} else data.value.bounds
+    )
 
 
 def _with_numbers(column: Column, rows: RowMask, values: Floats | float) -> Column:

@@ -66,7 +66,8 @@ def _locked(path: Path) -> int:
         try:
             if not lock_file(descriptor):
                 raise JournalError(
-                    f"another run is writing to {path.parent}", hint="wait until it has ended, or choose another --out"
+                    f"another run is writing to {path.parent}",
+                    hint="wait until it has ended, or choose another --out",
                 )
             # The process that held the lock may have removed the file since it was opened here.
             if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):

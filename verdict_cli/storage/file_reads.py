@@ -49,7 +49,9 @@ def report_read(path: Path, unit: Literal["bytes", "rows"], done: int, total: in
 
 def open_observed(path: Path, buffer_bytes: int) -> io.BufferedReader[Any]:
     """The file, opened for reading. It reports its bytes, as they are on disk, at each buffer that is filled. Raises OSError."""
-    return io.BufferedReader(_ObservedFile(path) if is_observed() else path.open("rb", buffering=0), buffer_bytes)
+    return io.BufferedReader(
+        _ObservedFile(path) if is_observed() else path.open("rb", buffering=0), buffer_bytes
+    )
 
 
 class _ObservedFile(io.FileIO):

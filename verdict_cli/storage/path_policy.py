@@ -29,7 +29,11 @@ class PathPolicy(Struct, frozen=True):
             try:
                 inside = path.resolve().is_relative_to(self.root.resolve())
                 special = path.exists() and not (path.is_file() or path.is_dir())
-            except (OSError, RuntimeError, ValueError):  # not a valid path: opening it raises the error
+            except (
+                OSError,
+                RuntimeError,
+                ValueError,
+            ):  # not a valid path: opening it raises the error
                 return path
             if not inside:
                 raise OutsideError(f"{file!r:.200} is outside {str(self.root)!r}")

@@ -58,7 +58,8 @@ def output_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as fault:
         raise OutputError(
-            f"{path} cannot be written: {fault.strerror or fault}", hint="free space, or choose a writable --out"
+            f"{path} cannot be written: {fault.strerror or fault}",
+            hint="free space, or choose a writable --out",
         ) from None
 
 

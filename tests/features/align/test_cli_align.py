@@ -34,7 +34,14 @@ def rows(shell: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
     """120 rows in 60 clusters; odd numbers are good."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     lines = [
-        json.dumps({"text": f"number {n}", "label": "good" if n % 2 else "bad", "doc": n // 2, "why": "look at parity"})
+        json.dumps(
+            {
+                "text": f"number {n}",
+                "label": "good" if n % 2 else "bad",
+                "doc": n // 2,
+                "why": "look at parity",
+            }
+        )
         for n in range(120)
     ]
     return shell.write("rows.jsonl", "\n".join(lines) + "\n")
@@ -46,7 +53,11 @@ def judge(knows: Any) -> Any:
     def answer(request: Any) -> Reply:
         text = request.messages[-1].content
         if request.node == "proposal":
-            assert "look at parity" in text and "right answer: " in text and "judge's reasons: guess" in text
+            assert (
+                "look at parity" in text
+                and "right answer: " in text
+                and "judge's reasons: guess" in text
+            )
             prompt = re.search(r"<prompt>\n(.*?)\n</prompt>", text, re.DOTALL)[1]
             lost = prompt.replace("{source.text}", "it")
             reply = {"diagnosis": "d", "guidelines": f"{RULE}\n@user do it", "prompt": lost}
@@ -78,9 +89,15 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             node = "reason" if text.startswith("Think about") else node
             asked.append(node)
             reply = scripted(SimpleNamespace(node=node, messages=[SimpleNamespace(content=text)]))
-            choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": reply.text}}
+            choice = {
+                "index": 0,
+                "finish_reason": "stop",
+                "message": {"role": "assistant", "content": reply.text},
+            }
             usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-            content = json.dumps({"id": "x", "model": "m", "choices": [choice], "usage": usage}).encode()
+            content = json.dumps(
+                {"id": "x", "model": "m", "choices": [choice], "usage": usage}
+            ).encode()
             self.send_response(200)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(content)))
@@ -92,14 +109,29 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         yield asked
 
 
-def test_a_proposer_behind_an_endpoint_drives_the_whole_search(shell: Any, rows: Path, endpoint: list[str]) -> None:
+def test_a_proposer_behind_an_endpoint_drives_the_whole_search(
+    shell: Any, rows: Path, endpoint: list[str]
+) -> None:
     config = shell.config(STEPS, head="model: openai/m")
     flags = ("--unit", "judge", "--cluster", "source.doc", "--out", "al", "--json", "--no-cache")
-    search = ("--proposer", "openai/boss", "--proposals", "2", "--rounds", "2", "--note", "source.why")
+    search = (
+        "--proposer",
+        "openai/boss",
+        "--proposals",
+        "2",
+        "--rounds",
+        "2",
+        "--note",
+        "source.why",
+    )
     done = shell("align", config, rows, *flags, *search)
     assert done.code == 0, done.err
     found = done.json()
-    assert found["better"] and found["winner"].startswith("guidelines") and found["sealed"]["new"] == 1.0
+    assert (
+        found["better"]
+        and found["winner"].startswith("guidelines")
+        and found["sealed"]["new"] == 1.0
+    )
     assert endpoint.count("proposal") == 2  # the second round starts from a judge without mistakes
     calls = len(endpoint)
     assert shell("align", config, rows, *flags, *search).json() == found and len(endpoint) == calls
@@ -107,7 +139,9 @@ def test_a_proposer_behind_an_endpoint_drives_the_whole_search(shell: Any, rows:
 
 def aligned(shell: Any, rows: Path, *flags: str) -> Any:
     config = shell.config(STEPS, head=HEAD)
-    return shell("align", config, rows, "--unit", "judge", "--cluster", "source.doc", "--out", "al", *flags)
+    return shell(
+        "align", config, rows, "--unit", "judge", "--cluster", "source.doc", "--out", "al", *flags
+    )
 
 
 def test_a_proposers_guideline_is_found_and_written_with_where_it_comes_from(
@@ -115,7 +149,17 @@ def test_a_proposers_guideline_is_found_and_written_with_where_it_comes_from(
 ) -> None:
     scripted_model.answer = judge(lambda text: "Odd numbers are {good}" in text)
     done = aligned(
-        shell, rows, "--proposer", "boss", "--proposals", "2", "--rounds", "1", "--note", "source.why", "--json"
+        shell,
+        rows,
+        "--proposer",
+        "boss",
+        "--proposals",
+        "2",
+        "--rounds",
+        "1",
+        "--note",
+        "source.why",
+        "--json",
     )
     assert done.code == 0, done.err
     found = done.json()
@@ -128,7 +172,17 @@ def test_a_proposers_guideline_is_found_and_written_with_where_it_comes_from(
     assert text.startswith("# Made by `verdict align`") and "Odd numbers are" in text
     assert shell("validate", "al/aligned.yaml").code == 0
     again = aligned(
-        shell, rows, "--proposer", "boss", "--proposals", "2", "--rounds", "1", "--note", "source.why", "--json"
+        shell,
+        rows,
+        "--proposer",
+        "boss",
+        "--proposals",
+        "2",
+        "--rounds",
+        "1",
+        "--note",
+        "source.why",
+        "--json",
     )
     assert again.json()["winner"] == found["winner"] and len(scripted_model.requests) == calls
 
@@ -141,7 +195,10 @@ def test_the_parts_share_no_cluster_and_candidates_never_see_the_sealed_rows(
     found = done.json()
     assert found["better"] and found["winner"].startswith("examples")
     parts = {
-        name: [json.loads(line) for line in (shell.folder / "al" / f"{name}.jsonl").read_text().splitlines()]
+        name: [
+            json.loads(line)
+            for line in (shell.folder / "al" / f"{name}.jsonl").read_text().splitlines()
+        ]
         for name in ("fit", "select", "test")
     }
     assert {name: len(each) for name, each in parts.items()} == found["parts"]
@@ -154,12 +211,20 @@ def test_the_parts_share_no_cluster_and_candidates_never_see_the_sealed_rows(
             assert not sealed & set(re.findall(r"number \d+", shown))
 
 
-def test_where_nothing_is_better_it_says_so_and_writes_no_pipeline(shell: Any, rows: Path, scripted_model: Any) -> None:
+def test_where_nothing_is_better_it_says_so_and_writes_no_pipeline(
+    shell: Any, rows: Path, scripted_model: Any
+) -> None:
     scripted_model.answer = judge(lambda text: False)
     done = aligned(shell, rows)
     assert done.code == 0
-    assert "nothing that was tried is better" in done.out or "nothing is shown to be better" in done.out
-    assert not (shell.folder / "al" / "aligned.yaml").exists() and (shell.folder / "al" / "align.html").exists()
+    assert (
+        "nothing that was tried is better" in done.out
+        or "nothing is shown to be better" in done.out
+    )
+    assert (
+        not (shell.folder / "al" / "aligned.yaml").exists()
+        and (shell.folder / "al" / "align.html").exists()
+    )
 
 
 def test_a_budget_is_that_of_the_whole_search(shell: Any, rows: Path, scripted_model: Any) -> None:

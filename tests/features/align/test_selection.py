@@ -47,7 +47,9 @@ def test_every_row_is_in_one_part_and_no_cluster_in_two(clusters, seed):
 
 def test_the_parts_have_their_shares():
     parts = split_rows(np.arange(1000), 3)
-    assert {name: len(rows) / 1000 for name, rows in parts.items()} == pytest.approx(PART_SHARES, abs=0.002)
+    assert {name: len(rows) / 1000 for name, rows in parts.items()} == pytest.approx(
+        PART_SHARES, abs=0.002
+    )
 
 
 def test_more_rows_are_judged_by_fewer_candidates_and_ties_stay_with_the_first():
@@ -64,7 +66,9 @@ def test_more_rows_are_judged_by_fewer_candidates_and_ties_stay_with_the_first()
 
 def test_a_row_that_fails_counts_as_the_lowest_score():
     scores = [np.array([1.0, 0.0, 1.0, 0.0]), np.array([1.0, np.nan, np.nan, np.nan])]
-    best, (held,) = successive_halving(2, 4, lambda left, rows: [scores[each][:rows] for each in left])
+    best, (held,) = successive_halving(
+        2, 4, lambda left, rows: [scores[each][:rows] for each in left]
+    )
     assert best == 0 and held.means == {0: 0.5, 1: 0.25}
 
 
@@ -91,7 +95,9 @@ def test_a_better_candidate_is_found():
 @pytest.mark.skipif(not SHARED.exists(), reason="the recorded judges are not here")
 def test_the_best_of_recorded_prompts_is_found_or_one_within_the_bound():
     """ReaLMistake: four prompts for each judge. The regret on all rows is at most that of the best of `select` by chance."""
-    by_judge: dict[tuple[str, str], dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    by_judge: dict[tuple[str, str], dict[str, dict[str, float]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
     with gzip.open(SHARED / "simple__answerability_classification.jsonl.gz", "rt") as lines:
         for line in lines:
             row = json.loads(line)
@@ -111,7 +117,9 @@ def test_the_best_of_recorded_prompts_is_found_or_one_within_the_bound():
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the recorded judges are not here")
-@pytest.mark.parametrize(("evaluator", "strategies"), [("GPT-4", 15), ("ChatGPT", 12), ("PaLM2", 8)])
+@pytest.mark.parametrize(
+    ("evaluator", "strategies"), [("GPT-4", 15), ("ChatGPT", 12), ("PaLM2", 8)]
+)
 def test_the_best_of_recorded_strategies_is_found_or_one_within_the_bound(evaluator, strategies):
     """LLMBar: 193 pairs, judged by each strategy in both orders; a row's score is the share of orders that are right."""
     labels = {}
@@ -131,5 +139,7 @@ def test_the_best_of_recorded_strategies_is_found_or_one_within_the_bound(evalua
     means = scores.mean(axis=1)
     rows = int(PART_SHARES["select"] * len(keys))
     bound = 2 * np.sqrt(np.log(2 * len(scores) / 0.05) / (2 * rows))
-    regrets = [means.max() - means[search(scores, np.arange(len(keys)), seed)[0]] for seed in range(20)]
+    regrets = [
+        means.max() - means[search(scores, np.arange(len(keys)), seed)[0]] for seed in range(20)
+    ]
     assert max(regrets) <= bound and np.mean(regrets) < 0.05

@@ -40,14 +40,18 @@ def test_a_negation_is_removed_where_there_is_one() -> None:
 def test_a_text_without_what_an_error_needs_stays_as_it_is() -> None:
     rules = degradations(0)
     plain = "A short answer"
-    assert {kind for kind, rule in rules.items() if rule(plain) == plain} == KINDS - {"invented quote"}
+    assert {kind for kind, rule in rules.items() if rule(plain) == plain} == KINDS - {
+        "invented quote"
+    }
     assert all(rule("") == "" for rule in rules.values())
 
 
 def test_the_seed_decides_where_errors_are() -> None:
     drawn = {tuple(rule(TEXT) for rule in degradations(seed).values()) for seed in range(8)}
     assert len(drawn) > 1
-    assert [rule(TEXT) for rule in degradations(3).values()] == [rule(TEXT) for rule in degradations(3).values()]
+    assert [rule(TEXT) for rule in degradations(3).values()] == [
+        rule(TEXT) for rule in degradations(3).values()
+    ]
 
 
 @given(st.text(max_size=300))

@@ -18,7 +18,10 @@ from verdict_cli.features.audit.effects import (
 def test_a_rate_has_wilsons_interval_and_none_without_rows() -> None:
     rate = wilson_rate(2, 8)
     assert (rate.value, rate.n) == (0.25, 8)
-    assert (rate.low, rate.high) == (pytest.approx(0.0715, abs=1e-4), pytest.approx(0.5907, abs=1e-4))
+    assert (rate.low, rate.high) == (
+        pytest.approx(0.0715, abs=1e-4),
+        pytest.approx(0.5907, abs=1e-4),
+    )
     assert wilson_rate(0, 0).value is None
 
 
@@ -59,7 +62,9 @@ def test_an_effect_on_numbers_is_counted_over_rows_with_both_verdicts() -> None:
 
 
 def test_an_effect_on_labels_is_the_change_of_the_share_of_the_goal() -> None:
-    effect = measure_effect("length", "length", ["A", "B", "B", "B"], ["A", "A", "B", "tie"], "A", None, 0)
+    effect = measure_effect(
+        "length", "length", ["A", "B", "B", "B"], ["A", "A", "B", "tie"], "A", None, 0
+    )
     assert (effect.changed.value, effect.shift.value, effect.shift_of) == (0.5, 0.25, "share of A")
     without = measure_effect("length", "length", ["x"], ["y"], None, None, 0)
     assert (without.shift, without.shift_of) == (None, "")
@@ -98,7 +103,9 @@ def test_self_preference_subtracts_the_targets() -> None:
 
 
 def test_self_preference_of_labels_counts_the_best_one_and_needs_two_rows_a_side() -> None:
-    choice, _ = self_preference(["A", "A", "B", "B", "A"], ["m", "m", "o", "o", "o"], [None] * 5, "m", "A")
+    choice, _ = self_preference(
+        ["A", "A", "B", "B", "A"], ["m", "m", "o", "o", "o"], [None] * 5, "m", "A"
+    )
     assert choice.value == pytest.approx(1 - 1 / 3)
     few, _ = self_preference([1, 2, 3], ["m", "o", "o"], [None] * 3, "m", 3)
     assert few.value is None and "1 of the judge's own family, 2 of others" in few.reason

@@ -11,10 +11,14 @@ from verdict_cli.features.audit.probes import verdict_rank
 BOOL = "- {unit: JudgeUnit, name: judge, scale: boolean, prompt: '{source.answer}'}"
 WORDS = "- {unit: JudgeUnit, name: judge, scale: {type: discrete, values: [bad, fair, good], ordered: true}, prompt: '{source.answer}'}"
 NUMBERS = "- {unit: JudgeUnit, name: judge, prompt: '{source.answer}'}"
-LABELS = "- {unit: CategoricalJudgeUnit, name: judge, categories: [x, y], prompt: '{source.answer}'}"
+LABELS = (
+    "- {unit: CategoricalJudgeUnit, name: judge, categories: [x, y], prompt: '{source.answer}'}"
+)
 
 
-@pytest.mark.parametrize(("steps", "better", "worse"), [(BOOL, True, False), (WORDS, "good", "fair"), (NUMBERS, 5, 2)])
+@pytest.mark.parametrize(
+    ("steps", "better", "worse"), [(BOOL, True, False), (WORDS, "good", "fair"), (NUMBERS, 5, 2)]
+)
 def test_the_scale_says_which_verdict_is_worse(planned, steps, better, worse):
     rank = verdict_rank(planned(steps)[0], "score", None)
     assert rank(better) > rank(worse)
@@ -25,7 +29,9 @@ def test_a_choice_is_good_for_the_author_it_chooses_and_labels_are_not_ordered(p
     assert verdict_rank(plan, "choice", None) is None
     rank = verdict_rank(plan, "choice", "B")
     assert rank("B") > rank("A") == rank("tie")
-    assert verdict_rank(planned(BOOL)[0], "score", False)(False) > verdict_rank(planned(BOOL)[0], "score", False)(True)
+    assert verdict_rank(planned(BOOL)[0], "score", False)(False) > verdict_rank(
+        planned(BOOL)[0], "score", False
+    )(True)
     assert verdict_rank(plan, "other", 1)(0.9) > verdict_rank(plan, "other", 1)(0.2)
 
 
@@ -48,7 +54,9 @@ def test_a_judge_that_ignores_the_text_notices_an_error_in_few_audits():
     for seed in range(60):
         before, *rest = rng.integers(1, 6, (6, 40)).tolist()
         planted, repeats = rest[:3], rest[3:]
-        effects = [notice_effect("k", before, after, repeats, float, None, seed)[0] for after in planted]
+        effects = [
+            notice_effect("k", before, after, repeats, float, None, seed)[0] for after in planted
+        ]
         found += any(each.p_holm <= 0.05 for each in with_family(effects))
     assert found <= 7
 
@@ -59,7 +67,9 @@ def test_the_conclusion_names_the_kinds_that_were_missed():
     repeats = [[5] * 40, rng.choice([4, 5], 40).tolist()]
     effects, parts = [], {}
     for kind, after in (("number", [2] * 40), ("unit", [5] * 40)):
-        effect, parts[kind] = notice_effect(f"planted: {kind}", before, after, repeats, float, None, 0)
+        effect, parts[kind] = notice_effect(
+            f"planted: {kind}", before, after, repeats, float, None, 0
+        )
         effects.append(effect)
     effects = with_family([*effects, all_noticed(parts, effects, None, 0)])
     text = conclusion(effects)

@@ -23,7 +23,9 @@ PAIR = (
     "- {unit: PairwiseJudgeUnit, name: judge, options: [source.one, source.two], positions: both, tie: true,"
     " prompt: 'A: {input.A} B: {input.B}'}"
 )
-EVALUATE = "evaluate: {right: {prediction: output.score, target: source.label, metrics: [accuracy]}}"
+EVALUATE = (
+    "evaluate: {right: {prediction: output.score, target: source.label, metrics: [accuracy]}}"
+)
 VERDICT = ProbeVerdict("output.score", "score", 5)
 
 Writer = Callable[..., Path]
@@ -33,19 +35,35 @@ Writer = Callable[..., Path]
 def write_run(tmp_path: Path) -> Writer:
     """Write the tables of a run without running it; a row without a score failed."""
 
-    def write(plan: Plan, name: str, scores: Sequence[int | None], replies: Sequence[dict[str, Any]] = ()) -> Path:
+    def write(
+        plan: Plan, name: str, scores: Sequence[int | None], replies: Sequence[dict[str, Any]] = ()
+    ) -> Path:
         folder = tmp_path / name
         folder.mkdir()
         with (
-            ParquetTable(folder / "results.parquet", result_columns(plan, ["label", "author"])) as results,
+            ParquetTable(
+                folder / "results.parquet", result_columns(plan, ["label", "author"])
+            ) as results,
             ParquetTable(folder / "calls.parquet", column_kinds_of(CALL_COLUMNS)) as calls,
         ):
             for row, score in enumerate(scores):
-                output = {"failure.kind": "timeout"} if score is None else {"judge.score": score, "output.score": score}
+                output = (
+                    {"failure.kind": "timeout"}
+                    if score is None
+                    else {"judge.score": score, "output.score": score}
+                )
                 source = {"source.label": 3, "source.author": "mine" if row % 2 else "other"}
                 status = "failed" if score is None else "ok"
                 results.write(
-                    {"row": row, "id": row, "status": status, "calls": 1, "cost_usd": 0.0, **source, **output}
+                    {
+                        "row": row,
+                        "id": row,
+                        "status": status,
+                        "calls": 1,
+                        "cost_usd": 0.0,
+                        **source,
+                        **output,
+                    }
                 )
             for number, reply in enumerate(replies):
                 calls.write(
@@ -66,17 +84,30 @@ def test_each_probe_is_compared_with_the_baseline(planned: Any, write_run: Write
     plan, _ = planned(SCORE, EVALUATE)
     baseline = VariantRun("baseline", plan, write_run(plan, "baseline", [3, 3, 1, 5]), facts())
     probed = [
-        ProbeResult(Probe("repeated", "repeated", repeat=1), plan, write_run(plan, "again", [3, 2, 1, 5]), 0),
-        ProbeResult(Probe("length", "length", goal=5), plan, write_run(plan, "length", [4, 3, 2, None]), 1),
         ProbeResult(
-            Probe("attack: x", "attack", goal=5, attack=True), plan, write_run(plan, "attack", [5, 3, 5, 5]), 0
+            Probe("repeated", "repeated", repeat=1), plan, write_run(plan, "again", [3, 2, 1, 5]), 0
+        ),
+        ProbeResult(
+            Probe("length", "length", goal=5), plan, write_run(plan, "length", [4, 3, 2, None]), 1
+        ),
+        ProbeResult(
+            Probe("attack: x", "attack", goal=5, attack=True),
+            plan,
+            write_run(plan, "attack", [5, 3, 5, 5]),
+            0,
         ),
     ]
     effects, left_out = measure_probes(baseline, probed, VERDICT, AuditOptions(), 0)
     assert [effect.name for effect in effects] == ["repeated", "length", "attack: x"]
     repeated, length, attack = effects
-    assert repeated.changed.value == 0.25 and repeated.note.startswith("2 repeats; pairs of them that differ")
-    assert (length.n, length.changed.value, length.shift.value) == (3, pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert repeated.changed.value == 0.25 and repeated.note.startswith(
+        "2 repeats; pairs of them that differ"
+    )
+    assert (length.n, length.changed.value, length.shift.value) == (
+        3,
+        pytest.approx(2 / 3),
+        pytest.approx(2 / 3),
+    )
     assert length.beyond_noise.value == pytest.approx((1 - 1 + 1) / 3)
     assert length.note == "1 row failed" and length.success is None
     assert length.metric_change.value == pytest.approx(-1 / 3)
@@ -87,25 +118,37 @@ def test_each_probe_is_compared_with_the_baseline(planned: Any, write_run: Write
 def test_repeats_without_two_verdicts_are_left_out(planned: Any, write_run: Writer) -> None:
     plan, _ = planned(SCORE)
     baseline = VariantRun("baseline", plan, write_run(plan, "baseline", [3, None]), facts())
-    again = ProbeResult(Probe("repeated", "repeated", repeat=1), plan, write_run(plan, "again", [None, 3]), 1)
+    again = ProbeResult(
+        Probe("repeated", "repeated", repeat=1), plan, write_run(plan, "again", [None, 3]), 1
+    )
     effects, left_out = measure_probes(baseline, [again], VERDICT, AuditOptions(), 0)
     assert effects == [] and left_out["repeated"] == "no row has two verdicts"
 
 
-def test_a_pipeline_without_evaluations_has_no_metric_change(planned: Any, write_run: Writer) -> None:
+def test_a_pipeline_without_evaluations_has_no_metric_change(
+    planned: Any, write_run: Writer
+) -> None:
     plan, _ = planned(SCORE)
     baseline = VariantRun("baseline", plan, write_run(plan, "baseline", [3, 2]), facts())
     style = ProbeResult(Probe("style", "style"), plan, write_run(plan, "style", [3, 1]), 0)
     (effect,), _ = measure_probes(baseline, [style], VERDICT, AuditOptions(), 0)
-    assert effect.metric_change is None and effect.beyond_noise is None and effect.changed.value == 0.5
+    assert (
+        effect.metric_change is None and effect.beyond_noise is None and effect.changed.value == 0.5
+    )
 
 
-def test_self_preference_compares_the_families_of_the_baseline(planned: Any, write_run: Writer) -> None:
+def test_self_preference_compares_the_families_of_the_baseline(
+    planned: Any, write_run: Writer
+) -> None:
     plan, _ = planned(SCORE, EVALUATE)
     baseline = VariantRun("baseline", plan, write_run(plan, "baseline", [1, 5, 2, 4]), facts())
     options = AuditOptions(family="source.author", judge_family="mine")
     (effect,), _ = measure_probes(baseline, [], VERDICT, options, 0)
-    assert (effect.name, effect.shift.value, effect.shift_of) == ("self-preference", 3, "verdict minus target")
+    assert (effect.name, effect.shift.value, effect.shift_of) == (
+        "self-preference",
+        3,
+        "verdict minus target",
+    )
 
 
 def test_positions_are_read_from_the_calls_of_both_orders(planned: Any, write_run: Writer) -> None:
@@ -117,14 +160,20 @@ def test_positions_are_read_from_the_calls_of_both_orders(planned: Any, write_ru
         for row, pair in enumerate(choices)
         for call, choice in enumerate(pair)
     ]
-    baseline = VariantRun("baseline", plan, write_run(plan, "baseline", [None] * 5, replies), facts())
-    effects, _ = measure_probes(baseline, [], ProbeVerdict("output.choice", "choice"), AuditOptions(), 0)
+    baseline = VariantRun(
+        "baseline", plan, write_run(plan, "baseline", [None] * 5, replies), facts()
+    )
+    effects, _ = measure_probes(
+        baseline, [], ProbeVerdict("output.choice", "choice"), AuditOptions(), 0
+    )
     position = next(effect for effect in effects if effect.cause == "position")
     assert (position.changed.value, position.changed.n) == (0.4, 5)
     assert position.shift.value == pytest.approx((0.5 + 0 + 0) / 3)
 
 
-def test_extractors_that_read_the_same_replies_differently_are_an_effect(planned: Any, write_run: Writer) -> None:
+def test_extractors_that_read_the_same_replies_differently_are_an_effect(
+    planned: Any, write_run: Writer
+) -> None:
     plan, _ = planned(SCORE)
     replies = [{"reply": '{"score": 4}'}, {"reply": '{"score": 2}'}]
     baseline = VariantRun("baseline", plan, write_run(plan, "baseline", [4, 2], replies), facts())
@@ -143,19 +192,29 @@ def test_extractors_that_read_the_same_replies_differently_are_an_effect(planned
         (Probe("repeated", "repeated", repeat=2), ("judge", "judge[1]"), "no further sample"),
     ],
 )
-def test_a_recording_answers_what_was_recorded(planned: Any, probe: Probe, units: Sequence[str], obstacle: str) -> None:
+def test_a_recording_answers_what_was_recorded(
+    planned: Any, probe: Probe, units: Sequence[str], obstacle: str
+) -> None:
     plan, _ = planned(SCORE)
     found = replay_obstacle(probe, units, plan)
     assert obstacle in found and bool(found) == bool(obstacle)
 
 
-def test_rows_whose_text_the_probe_leaves_as_it_is_are_left_out(planned: Any, write_run: Writer) -> None:
+def test_rows_whose_text_the_probe_leaves_as_it_is_are_left_out(
+    planned: Any, write_run: Writer
+) -> None:
     """The author column stands for the judged text; only `mine` is changed by the probe."""
     plan, _ = planned(SCORE)
     baseline = VariantRun("baseline", plan, write_run(plan, "baseline", [3, 3, 1, 5]), facts())
     probes = [
         Probe("repeated", "repeated", repeat=1),
-        Probe("style", "style", column="author", change=lambda text: text.replace("mine", "yours"), goal=5),
+        Probe(
+            "style",
+            "style",
+            column="author",
+            change=lambda text: text.replace("mine", "yours"),
+            goal=5,
+        ),
         Probe("nothing", "style", column="author", change=lambda text: text, goal=5),
     ]
     runs = [[3, 2, 1, 5], [4, 3, 4, 5], [4, 3, 4, 5]]
@@ -166,4 +225,8 @@ def test_rows_whose_text_the_probe_leaves_as_it_is_are_left_out(planned: Any, wr
     style, nothing = measure_probes(baseline, probed, VERDICT, AuditOptions(), 0)[0][1:]
     assert (style.n, style.changed.value) == (2, 0)
     assert style.note == "2 rows left out, whose text the change leaves as it is"
-    assert (nothing.n, nothing.p, nothing.note) == (0, None, "the change leaves every text as it is")
+    assert (nothing.n, nothing.p, nothing.note) == (
+        0,
+        None,
+        "the change leaves every text as it is",
+    )

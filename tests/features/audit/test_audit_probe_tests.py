@@ -27,7 +27,10 @@ def smallest_p(rng: np.random.Generator, seed: int) -> float:
     before, repeats = ask(rng), [ask(rng), ask(rng)]
     ps = [probe_p(before, ask(rng), repeats, 5, None, seed) for _ in range(3)]
     ps += [attack_p(before, ask(rng), repeats, 5, None, seed)[1] for _ in range(3)]
-    return min(effect.p_holm or 0.0 for effect in with_family([Effect("x", "length", ROWS, p=p) for p in ps]))
+    return min(
+        effect.p_holm or 0.0
+        for effect in with_family([Effect("x", "length", ROWS, p=p) for p in ps])
+    )
 
 
 def test_a_judge_that_ignores_the_text_has_a_significant_probe_in_at_most_5_of_100_audits() -> None:
@@ -58,7 +61,9 @@ def test_an_attack_that_does_nothing_succeeds_no_more_often_than_asking_again() 
 
 
 def test_the_control_is_the_mean_of_the_repeats_and_missing_verdicts_are_left_out() -> None:
-    found = controlled_differences([1, 1, 1], [2, None, 2], [[1, 1, None], [2, 1, None]], lambda a, b: float(a != b))
+    found = controlled_differences(
+        [1, 1, 1], [2, None, 2], [[1, 1, None], [2, 1, None]], lambda a, b: float(a != b)
+    )
     assert found[0, 0] == pytest.approx(1 - 0.5)
     assert np.isnan(found[1]).all() and np.isnan(found[2]).all()
     assert attack_p([1], [5], [], 5, None, 0) == (None, None)

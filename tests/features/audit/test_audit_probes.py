@@ -8,13 +8,17 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import UsageError
-from verdict_cli.features.audit.probes import AuditOptions, Probe, find_judged_columns, find_verdict, plan_audit
+from verdict_cli.features.audit.probes import (
+    AuditOptions,
+    Probe,
+    find_judged_columns,
+    find_verdict,
+    plan_audit,
+)
 from verdict_cli.messages import Row
 
 SCORE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.answer}'}"
-PAIR = (
-    "- {unit: PairwiseJudgeUnit, name: judge, options: [source.one, source.two], prompt: 'A: {input.A} B: {input.B}'}"
-)
+PAIR = "- {unit: PairwiseJudgeUnit, name: judge, options: [source.one, source.two], prompt: 'A: {input.A} B: {input.B}'}"
 
 
 def scored(scale: str) -> str:
@@ -35,13 +39,17 @@ def scored(scale: str) -> str:
         ("boolean", True),
     ],
 )
-def test_the_best_value_of_a_scale_follows_its_direction(planned: Any, scale: str, best: Any) -> None:
+def test_the_best_value_of_a_scale_follows_its_direction(
+    planned: Any, scale: str, best: Any
+) -> None:
     plan, _ = planned(scored(scale))
     assert find_verdict(plan, None).best == best
 
 
 def test_categories_have_no_best_value(planned: Any) -> None:
-    plan, _ = planned("- {unit: CategoricalJudgeUnit, name: judge, categories: [a, b], prompt: '{source.answer}'}")
+    plan, _ = planned(
+        "- {unit: CategoricalJudgeUnit, name: judge, categories: [a, b], prompt: '{source.answer}'}"
+    )
     verdict = find_verdict(plan, None)
     assert (verdict.text, verdict.field, verdict.best) == ("output.choice", "choice", None)
 
@@ -59,11 +67,26 @@ def test_a_pipeline_of_several_outputs_needs_the_verdict(planned: Any) -> None:
     assert "--verdict" in caught.value.hint
 
 
-def test_a_pipeline_of_scores_has_its_probes_and_the_reasons_for_the_others(planned: Any, tmp_path: Path) -> None:
+def test_a_pipeline_of_scores_has_its_probes_and_the_reasons_for_the_others(
+    planned: Any, tmp_path: Path
+) -> None:
     plan, data = planned(SCORE)
     audit = plan_audit(plan, data, tmp_path, AuditOptions())
-    assert [probe.name for probe in audit.probes] == ["repeated 1", "repeated 2", "length", "style", "scale reversed"]
-    assert set(audit.left_out) == {"position", "labels", "paraphrase", "self-preference", "attack", "degrade"}
+    assert [probe.name for probe in audit.probes] == [
+        "repeated 1",
+        "repeated 2",
+        "length",
+        "style",
+        "scale reversed",
+    ]
+    assert set(audit.left_out) == {
+        "position",
+        "labels",
+        "paraphrase",
+        "self-preference",
+        "attack",
+        "degrade",
+    }
     assert [probe.repeat for probe in audit.probes] == [1, 2, 0, 0, 0]
     assert {probe.goal for probe in audit.probes if probe.column} == {5}
 
@@ -73,8 +96,15 @@ def test_each_option_of_a_pair_is_changed_by_itself_and_its_author_prefers_its_l
 ) -> None:
     plan, data = planned(PAIR)
     audit = plan_audit(plan, data, tmp_path, AuditOptions(repeats=0, attack=True))
-    changed = {probe.name: probe.goal for probe in audit.probes if probe.cause in ("length", "style")}
-    assert changed == {"length of one": "A", "length of two": "B", "style of one": "A", "style of two": "B"}
+    changed = {
+        probe.name: probe.goal for probe in audit.probes if probe.cause in ("length", "style")
+    }
+    assert changed == {
+        "length of one": "A",
+        "length of two": "B",
+        "style of one": "A",
+        "style of two": "B",
+    }
     attacks = [probe for probe in audit.probes if probe.attack]
     assert {(probe.column, probe.goal) for probe in attacks} == {("two", "B")} and len(attacks) == 8
     assert audit.left_out["repeated"] == "--repeats is 0"
@@ -88,7 +118,9 @@ def test_a_given_goal_replaces_the_best_value(planned: Any, tmp_path: Path) -> N
 
 
 def test_attacks_need_a_goal(planned: Any, tmp_path: Path) -> None:
-    plan, data = planned("- {unit: CategoricalJudgeUnit, name: j, categories: [a, b], prompt: '{source.answer}'}")
+    plan, data = planned(
+        "- {unit: CategoricalJudgeUnit, name: j, categories: [a, b], prompt: '{source.answer}'}"
+    )
     audit = plan_audit(plan, data, tmp_path, AuditOptions(attack=True))
     assert "--goal" in audit.left_out["attack"]
 

@@ -17,9 +17,7 @@ from verdict_cli.messages import Request
 
 Judge = Callable[[Request, str], str]
 SCORE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.answer}'}"
-PAIR = (
-    "- {unit: PairwiseJudgeUnit, name: judge, options: [source.one, source.two], prompt: 'A: {input.A} B: {input.B}'}"
-)
+PAIR = "- {unit: PairwiseJudgeUnit, name: judge, options: [source.one, source.two], prompt: 'A: {input.A} B: {input.B}'}"
 LABEL = "- {unit: JudgeUnit, name: judge, scale: {type: discrete, values: [bad, good]}, prompt: 'Is it good or bad? {source.answer}'}"
 HEAD = "model: {name: m, retries: 0}"
 RIGHT = "\nevaluate: {right: {prediction: output.score, target: source.label, metrics: [accuracy]}}"
@@ -38,7 +36,13 @@ def asked(scripted_model: Any) -> Callable[[Judge], list[Request]]:
 
 def rows(shell: Any, count: int = 10, **more: Any) -> Path:
     made = [
-        {"answer": f"**answer** {at}", "one": f"first {at}", "two": f"second {at}", "label": at % 5 + 1, **more}
+        {
+            "answer": f"**answer** {at}",
+            "one": f"first {at}",
+            "two": f"second {at}",
+            "label": at % 5 + 1,
+            **more,
+        }
         for at in range(count)
     ]
     return shell.write("d.jsonl", "".join(f"{json.dumps(row)}\n" for row in made))
@@ -60,16 +64,23 @@ def test_a_judge_that_takes_the_first_option_flips_always(shell: Any, asked: Any
     assert "position" not in made["left"]
 
 
-def test_the_position_of_options_with_labels_of_their_own_is_measured(shell: Any, asked: Any) -> None:
+def test_the_position_of_options_with_labels_of_their_own_is_measured(
+    shell: Any, asked: Any
+) -> None:
     asked(lambda *_: '{"choice": "left"}')
-    made = audit(shell, PAIR.replace("unit: PairwiseJudgeUnit", "unit: PairwiseJudgeUnit, labels: [left, right]"))
+    made = audit(
+        shell,
+        PAIR.replace("unit: PairwiseJudgeUnit", "unit: PairwiseJudgeUnit, labels: [left, right]"),
+    )
     assert made["position: judge"]["shift"]["value"] == 0.5
 
 
 def test_a_judge_that_reads_the_options_does_not_flip_and_is_asked_once_for_the_baseline(
     shell: Any, asked: Any
 ) -> None:
-    seen = asked(lambda _, text: json.dumps({"choice": "AB"[text.index("second") > text.index("first")]}))
+    seen = asked(
+        lambda _, text: json.dumps({"choice": "AB"[text.index("second") > text.index("first")]})
+    )
     made = audit(shell, PAIR, "--repeats", "0")
     assert made["position: judge"]["changed"]["value"] == 0
     assert "repeated" in made["left"]
@@ -88,7 +99,9 @@ def test_a_judge_that_likes_length_moves_with_it_and_not_with_style(shell: Any, 
     assert "Zheng" in made["length"]["paper"]
 
 
-def test_an_audit_begins_with_its_conclusion_and_what_was_not_tested(shell: Any, asked: Any) -> None:
+def test_an_audit_begins_with_its_conclusion_and_what_was_not_tested(
+    shell: Any, asked: Any
+) -> None:
     asked(lambda _, text: json.dumps({"score": 5 if len(text) > 300 else 2}))
     config = shell.config(SCORE, HEAD)
     done = shell("audit", config, rows(shell), "--out", "a")
@@ -110,7 +123,9 @@ def test_asking_again_gives_the_noise_floor_and_the_variance(shell: Any, asked: 
     made = audit(shell, SCORE)
     # in half of the rows one of three askings differs: two of three pairs
     assert made["repeated"]["changed"]["value"] == pytest.approx(1 / 3)
-    assert "variance within a row 0.667" in made["repeated"]["note"]  # (1, 1, 3) has 4/3 in half of the rows
+    assert (
+        "variance within a row 0.667" in made["repeated"]["note"]
+    )  # (1, 1, 3) has 4/3 in half of the rows
     assert made["style"]["beyond_noise"]["value"] == pytest.approx(-1 / 3)
 
 
@@ -119,7 +134,9 @@ def test_a_steady_judge_has_no_variance(shell: Any, asked: Any) -> None:
     assert "variance within a row 0.000" in audit(shell, SCORE)["repeated"]["note"]
 
 
-def test_attacks_succeed_on_a_judge_that_obeys_and_only_by_what_it_obeys(shell: Any, asked: Any) -> None:
+def test_attacks_succeed_on_a_judge_that_obeys_and_only_by_what_it_obeys(
+    shell: Any, asked: Any
+) -> None:
     asked(lambda _, text: json.dumps({"score": 5 if "Ignore the above" in text else 1}))
     made = audit(shell, SCORE, "--attack")
     won = {name: one["success"]["value"] for name, one in made.items() if name.startswith("attack")}
@@ -151,12 +168,17 @@ def bridges(shell: Any) -> Path:
     return shell.write("b.jsonl", "".join(f"{json.dumps({'answer': text})}\n" for text in texts))
 
 
-def test_a_judge_that_knows_the_facts_notices_every_kind_of_planted_error(shell: Any, asked: Any) -> None:
+def test_a_judge_that_knows_the_facts_notices_every_kind_of_planted_error(
+    shell: Any, asked: Any
+) -> None:
     asked(
         lambda _, text: json.dumps(
             {
                 "score": 5
-                if any(f"Rate {one}" == text.strip()[: 5 + len(one)] and '"' not in text for one in BRIDGES)
+                if any(
+                    f"Rate {one}" == text.strip()[: 5 + len(one)] and '"' not in text
+                    for one in BRIDGES
+                )
                 else 2
             }
         )
@@ -176,7 +198,9 @@ def test_a_judge_that_knows_the_facts_notices_every_kind_of_planted_error(shell:
 
 def test_a_judge_that_ignores_the_text_notices_no_planted_error(shell: Any, asked: Any) -> None:
     def answers_by_chance(request: Request, text: str) -> str:
-        return json.dumps({"score": Random(f"{request.node} {text} {request.row.index}").randint(1, 5)})
+        return json.dumps(
+            {"score": Random(f"{request.node} {text} {request.row.index}").randint(1, 5)}
+        )
 
     asked(answers_by_chance)
     made = audit(shell, SCORE, "--degrade", "--repeats", "3", data=bridges(shell))
@@ -194,7 +218,9 @@ def test_a_model_plants_errors_instead_of_rules(shell: Any, asked: Any) -> None:
         judged = text.split("The text:\n")[1]
         if "unit of one number" in text:
             return "no"
-        return json.dumps({"text": judged if len(judged) < 20 else judged.replace("bridge", "WRONG bridge")})
+        return json.dumps(
+            {"text": judged if len(judged) < 20 else judged.replace("bridge", "WRONG bridge")}
+        )
 
     seen = asked(model)
     made = audit(shell, SCORE, "--degrade-model", "planter", "--repeats", "1", data=bridges(shell))
@@ -202,16 +228,28 @@ def test_a_model_plants_errors_instead_of_rules(shell: Any, asked: Any) -> None:
     assert len(planted) == 7
     assert planted["planted: unit"]["n"] == 0
     assert {one["n"] for name, one in planted.items() if name != "planted: unit"} == {12}
-    assert {one["noticed"]["value"] for name, one in planted.items() if name != "planted: unit"} == {1}
+    assert {
+        one["noticed"]["value"] for name, one in planted.items() if name != "planted: unit"
+    } == {1}
     asked_planter = [request for request in seen if request.model.name == "planter"]
     assert len({request.messages[0].content for request in asked_planter}) == 7 * 14
-    assert (made["all"]["planted_by"], made["all"]["calls"]) == ("planter", 12 * 14 + len(asked_planter))
+    assert (made["all"]["planted_by"], made["all"]["calls"]) == (
+        "planter",
+        12 * 14 + len(asked_planter),
+    )
     assert "planter planted the errors" in (shell.folder / "a/audit.md").read_text()
     before = len(seen)
     audit(shell, SCORE, "--degrade-model", "planter", "--repeats", "1", data=bridges(shell))
     assert len(seen) == before  # a finished audit is not run again
     dry = shell(
-        "audit", shell.config(SCORE, HEAD), bridges(shell), "--degrade-model", "planter", "--out", "b", "--dry-run"
+        "audit",
+        shell.config(SCORE, HEAD),
+        bridges(shell),
+        "--degrade-model",
+        "planter",
+        "--out",
+        "b",
+        "--dry-run",
     )
     assert "98 calls of planter plant the errors" in dry.err + dry.out
     assert len(seen) == before
@@ -219,11 +257,15 @@ def test_a_model_plants_errors_instead_of_rules(shell: Any, asked: Any) -> None:
 
 def test_errors_are_planted_only_where_a_verdict_can_be_lower(shell: Any, asked: Any) -> None:
     asked(lambda *_: '{"choice": "x"}')
-    steps = "- {unit: CategoricalJudgeUnit, name: judge, categories: [x, y], prompt: '{source.answer}'}"
+    steps = (
+        "- {unit: CategoricalJudgeUnit, name: judge, categories: [x, y], prompt: '{source.answer}'}"
+    )
     assert "no verdict is better" in audit(shell, steps, "--degrade")["left"]["degrade"]
 
 
-def test_a_scale_is_shown_the_other_way_round_and_its_scores_turned_back(shell: Any, asked: Any) -> None:
+def test_a_scale_is_shown_the_other_way_round_and_its_scores_turned_back(
+    shell: Any, asked: Any
+) -> None:
     def steady(_: Request, text: str) -> str:
         return json.dumps({"score": 2 if "1 is the worst" in text else 4})
 
@@ -233,11 +275,15 @@ def test_a_scale_is_shown_the_other_way_round_and_its_scores_turned_back(shell: 
     assert audit(shell, SCORE, "--fresh", "--no-cache")["scale reversed"]["shift"]["value"] == -4
 
 
-def test_labels_bear_other_names_in_scale_and_prompt_and_are_turned_back(shell: Any, asked: Any) -> None:
+def test_labels_bear_other_names_in_scale_and_prompt_and_are_turned_back(
+    shell: Any, asked: Any
+) -> None:
     seen = asked(lambda _, text: json.dumps({"score": "fine" if "fine" in text else "good"}))
     made = audit(shell, LABEL, "--rename", "good=fine", "--rename", "bad=poor")
     assert made["labels renamed"]["changed"]["value"] == 0
-    assert any("Is it fine or poor? **answer** 0" in request.messages[-1].content for request in seen)
+    assert any(
+        "Is it fine or poor? **answer** 0" in request.messages[-1].content for request in seen
+    )
 
 
 def test_another_instruction_is_one_more_run(shell: Any, asked: Any) -> None:
@@ -247,11 +293,19 @@ def test_another_instruction_is_one_more_run(shell: Any, asked: Any) -> None:
     assert made["paraphrase judge: other.md"]["shift"]["value"] == 2
 
 
-def test_a_judge_that_favours_its_family_is_found_beyond_what_people_say(shell: Any, asked: Any) -> None:
+def test_a_judge_that_favours_its_family_is_found_beyond_what_people_say(
+    shell: Any, asked: Any
+) -> None:
     data = shell.write(
         "f.jsonl",
         "".join(
-            json.dumps({"answer": f"{'ours' if at % 2 else 'theirs'} {at}", "by": "xy"[at % 2], "label": 2 + at % 2})
+            json.dumps(
+                {
+                    "answer": f"{'ours' if at % 2 else 'theirs'} {at}",
+                    "by": "xy"[at % 2],
+                    "label": 2 + at % 2,
+                }
+            )
             + "\n"
             for at in range(12)
         ),
@@ -264,7 +318,12 @@ def test_a_judge_that_favours_its_family_is_found_beyond_what_people_say(shell: 
 
 def test_extractors_read_the_same_replies(shell: Any, asked: Any) -> None:
     asked(lambda *_: '{"score": 4} though 2 would do')
-    made = audit(shell, SCORE.replace("JudgeUnit,", "JudgeUnit, extract: {type: regex, fields: {score: LAST_INT}},"))
+    made = audit(
+        shell,
+        SCORE.replace(
+            "JudgeUnit,", "JudgeUnit, extract: {type: regex, fields: {score: LAST_INT}},"
+        ),
+    )
     assert made["judge by regex"]["changed"]["value"] == 1
 
 
@@ -307,7 +366,14 @@ def test_by_replay_only_what_was_recorded_is_measured(shell: Any) -> None:
     shell.write(
         "r.jsonl",
         "".join(
-            json.dumps({"row": at, "unit": f"judge[{copy}]", "reply": json.dumps({"score": 1 + (copy == 1)})}) + "\n"
+            json.dumps(
+                {
+                    "row": at,
+                    "unit": f"judge[{copy}]",
+                    "reply": json.dumps({"score": 1 + (copy == 1)}),
+                }
+            )
+            + "\n"
             for at in range(10)
             for copy in range(2)
         ),
@@ -315,7 +381,9 @@ def test_by_replay_only_what_was_recorded_is_measured(shell: Any) -> None:
     made = audit(shell, SCORE, "--replay", "r.jsonl", "--attack")
     assert made["repeated"]["changed"]["value"] == 1
     assert "no further sample" in made["left"]["repeated 2"]
-    assert all("recording" in made["left"][name] for name in ("length", "style", "attack: forged json"))
+    assert all(
+        "recording" in made["left"][name] for name in ("length", "style", "attack: forged json")
+    )
     assert made["all"]["failed"] == 0
 
 
@@ -331,7 +399,9 @@ evaluate: {right: {prediction: "{'A': 1, 'B': 2}[output.choice]", target: source
 """
 
 
-@pytest.mark.parametrize(("evaluator", "subset"), [("GPT-4", "Natural"), ("ChatGPT", "GPTOut"), ("PaLM2", "Manual")])
+@pytest.mark.parametrize(
+    ("evaluator", "subset"), [("GPT-4", "Natural"), ("ChatGPT", "GPTOut"), ("PaLM2", "Manual")]
+)
 def test_position_is_what_the_recorded_orders_and_the_published_agreement_say(
     shell: Any, shared: Path, evaluator: str, subset: str
 ) -> None:
@@ -344,19 +414,31 @@ def test_position_is_what_the_recorded_orders_and_the_published_agreement_say(
         if (one["subset"], one["strategy"]) == (subset, "Vanilla")
     ]
     replies = [
-        {"id": one["index"], "unit": "judge", "call": call, "reply": one["stages"][-1][order]["completion"]}
+        {
+            "id": one["index"],
+            "unit": "judge",
+            "call": call,
+            "reply": one["stages"][-1][order]["completion"],
+        }
         for one in outputs
         for call, order in enumerate(("orig", "swap"))
     ]
     shell.write("r.jsonl", "".join(f"{json.dumps(one)}\n" for one in replies))
     data = shell.write(
-        "d.jsonl", "".join(f"{json.dumps(one)}\n" for one in _lines(folder / f"dataset_{subset}.jsonl.gz"))
+        "d.jsonl",
+        "".join(f"{json.dumps(one)}\n" for one in _lines(folder / f"dataset_{subset}.jsonl.gz")),
     )
     found = audit(shell, LLMBAR, "--replay", "r.jsonl", data=data)["position: judge"]
-    winners = [[one["stages"][-1][order]["winner"] for order in ("orig", "swap")] for one in outputs]
-    both = [(first, second) for first, second in winners if first is not None and second is not None]
+    winners = [
+        [one["stages"][-1][order]["winner"] for order in ("orig", "swap")] for one in outputs
+    ]
+    both = [
+        (first, second) for first, second in winners if first is not None and second is not None
+    ]
     assert found["n"] == len(both)
-    assert found["changed"]["value"] == pytest.approx(sum(one != other for one, other in both) / len(both))
+    assert found["changed"]["value"] == pytest.approx(
+        sum(one != other for one, other in both) / len(both)
+    )
     first_place = sum((first == "1") + (second == "2") for first, second in both) / (2 * len(both))
     assert found["shift"]["value"] == pytest.approx(first_place - 0.5)
     if len(both) == len(outputs):
@@ -391,18 +473,36 @@ def test_the_noise_floor_is_what_five_recorded_samples_say(shell: Any, shared: P
   prompt: "{source.key}"
 dataset: {id: key}
 """
-    words = ("audit", shell.config(steps, HEAD), data, "--out", "a", "--json", "--replay", "r.jsonl", "--repeats", "4")
+    words = (
+        "audit",
+        shell.config(steps, HEAD),
+        data,
+        "--out",
+        "a",
+        "--json",
+        "--replay",
+        "r.jsonl",
+        "--repeats",
+        "4",
+    )
     done = shell(*words)
     (found,) = [one for one in done.json()["effects"] if one["cause"] == "repeated"]
     rates = []
     for row in raw:
         said = [one for one in row["predictions_list"] if one is not None]
         if len(said) > 1:
-            rates.append(sum(one != other for one, other in combinations(said, 2)) / (len(said) * (len(said) - 1) / 2))
+            rates.append(
+                sum(one != other for one, other in combinations(said, 2))
+                / (len(said) * (len(said) - 1) / 2)
+            )
     assert found["n"] == len(rates)
     assert found["changed"]["value"] == pytest.approx(sum(rates) / len(rates))
 
 
 def _lines(path: Path) -> list[Any]:
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+    with (
+        gzip.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".gz"
+        else path.open(encoding="utf-8") as file
+    ):
         return [json.loads(line) for line in file]

@@ -53,7 +53,12 @@ def test_two_extractors_on_one_reply_are_compared_field_by_field(tmp_path: Path)
 
 def test_log_probabilities_are_read_from_the_table(tmp_path: Path) -> None:
     position = [[{"token": "4", "logprob": -0.1}, {"token": "5", "logprob": -2.5}]]
-    assert reading_of({"unit": "JudgeUnit"}, calls_of(tmp_path, ["4"], [position]), "argmax_score").readable == 1
+    assert (
+        reading_of(
+            {"unit": "JudgeUnit"}, calls_of(tmp_path, ["4"], [position]), "argmax_score"
+        ).readable
+        == 1
+    )
 
 
 def test_an_extractor_that_does_not_fit_is_said_and_reads_nothing(tmp_path: Path) -> None:

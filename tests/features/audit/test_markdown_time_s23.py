@@ -9,7 +9,9 @@ import pytest
 from verdict_cli.features.audit.probes import _MARKDOWN
 
 
-@pytest.mark.parametrize("text", ["[" * 20_000, "![" * 20_000, "**" * 20_000, "# " + "#" * 40_000 + "x"])
+@pytest.mark.parametrize(
+    "text", ["[" * 20_000, "![" * 20_000, "**" * 20_000, "# " + "#" * 40_000 + "x"]
+)
 def test_s23_a_text_of_brackets_is_stripped_of_markdown_at_once(text: str) -> None:
     start = process_time()
     for pattern, replacement in _MARKDOWN:

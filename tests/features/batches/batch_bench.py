@@ -56,7 +56,9 @@ class BatchBench:
         model = f"{{name: {name}, api_base: '{self.server.url}{base}'{', ' if head else ''}{head}}}"
         config.write_text(f"verdict: 1\nname: t\nmodel: {model}\npipeline:{steps}")
         data = self.folder / f"{rows}.jsonl"
-        data.write_text("".join(json.dumps({"text": f"text {place}"}) + "\n" for place in range(rows)))
+        data.write_text(
+            "".join(json.dumps({"text": f"text {place}"}) + "\n" for place in range(rows))
+        )
         dataset = Dataset(files=(data,))
         batches = more.pop("batches", BatchOptions(every_model=True))
         plan = build_plan(load(config)).plan
@@ -76,11 +78,20 @@ class BatchBench:
     def tables(self, out: str = "out") -> dict[str, list[Any]]:
         """The results, and the calls that succeeded, without what may differ from an ordinary run."""
         folder = self.folder / out
-        results = {f"results.{name}": values for name, values in columns(folder / "results.parquet").items()}
+        results = {
+            f"results.{name}": values
+            for name, values in columns(folder / "results.parquet").items()
+        }
         calls = columns(folder / "calls.parquet")
         kept = [place for place, failure in enumerate(calls["failure"]) if not failure]
-        chosen = {f"calls.{name}": [values[place] for place in kept] for name, values in calls.items()}
-        return {name: values for name, values in {**results, **chosen}.items() if name.split(".", 1)[1] not in SPARED}
+        chosen = {
+            f"calls.{name}": [values[place] for place in kept] for name, values in calls.items()
+        }
+        return {
+            name: values
+            for name, values in {**results, **chosen}.items()
+            if name.split(".", 1)[1] not in SPARED
+        }
 
 
 def columns(path: Path) -> dict[str, list[Any]]:

@@ -58,7 +58,9 @@ class BatchServer:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}
+        )
         self._thread.start()
         return self
 
@@ -79,8 +81,16 @@ class BatchServer:
             name, draw = line.get("custom_id") or line.get("key"), self.draw.random()
             if draw < self.fail:
                 bad.append(self._error(name, 500, "The server had an error"))
-            elif draw < self.fail + self.expire or (self.expires and self.expires in json.dumps(line)):
-                bad.append({"custom_id": name, "response": None, "error": {"code": "batch_expired", "message": "late"}})
+            elif draw < self.fail + self.expire or (
+                self.expires and self.expires in json.dumps(line)
+            ):
+                bad.append(
+                    {
+                        "custom_id": name,
+                        "response": None,
+                        "error": {"code": "batch_expired", "message": "late"},
+                    }
+                )
             elif self.rejects and self.rejects in json.dumps(line):
                 bad.append(self._error(name, 400, "this text is not allowed"))
             elif self.rejects_schema and "json_schema" in json.dumps(line):
@@ -90,7 +100,12 @@ class BatchServer:
                 body = line.get("body") or line.get("params") or line.get("request")
                 reply = reply_to(body)
                 good.append(
-                    {"custom_id": name, "key": name, "response": {"status_code": 200, "body": reply}, "line": line}
+                    {
+                        "custom_id": name,
+                        "key": name,
+                        "response": {"status_code": 200, "body": reply},
+                        "line": line,
+                    }
                 )
         self.draw.shuffle(good)
         self.end(batch, "completed", good, bad)
@@ -113,7 +128,12 @@ class BatchServer:
     def cancel(self, batch: ServedBatch) -> None:
         names = [line.get("custom_id") or line.get("key") for line in batch.lines]
         gone = {"code": "batch_cancelled", "message": "cancelled"}
-        self.end(batch, "cancelled", [], [{"custom_id": name, "response": None, "error": gone} for name in names])
+        self.end(
+            batch,
+            "cancelled",
+            [],
+            [{"custom_id": name, "response": None, "error": gone} for name in names],
+        )
 
     def shown(self, batch: ServedBatch) -> dict[str, Any]:
         self.settle(batch)
@@ -134,18 +154,31 @@ def reply_to(body: dict[str, Any]) -> dict[str, Any]:
     messages = json.dumps(body.get("messages") or body["contents"], sort_keys=True)
     score = 1 + zlib.crc32(messages.encode()) % 5
     form = body.get("response_format") or {}
-    names = form["json_schema"]["schema"]["properties"] if "json_schema" in form else ("explanation", "score")
+    names = (
+        form["json_schema"]["schema"]["properties"]
+        if "json_schema" in form
+        else ("explanation", "score")
+    )
     content = json.dumps({name: score if name == "score" else f"because {score}" for name in names})
     message: dict[str, Any] = {"role": "assistant", "content": content}
     if body.get("tools"):
-        message = {"content": None, "tool_calls": [{"function": {"name": "reply", "arguments": content}}]}
+        message = {
+            "content": None,
+            "tool_calls": [{"function": {"name": "reply", "arguments": content}}],
+        }
     usage = {"prompt_tokens": len(messages) // 4, "completion_tokens": 20}
-    return {"model": body.get("model"), "choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
+    return {
+        "model": body.get("model"),
+        "choices": [{"message": message, "finish_reason": "stop"}],
+        "usage": usage,
+    }
 
 
 def rows_of(state: BatchServer, batch: ServedBatch) -> list[dict[str, Any]]:
     """The results of a batch, those with errors last."""
-    return [json.loads(line) for name in batch.files if name for line in state.files[name].splitlines()]
+    return [
+        json.loads(line) for name in batch.files if name for line in state.files[name].splitlines()
+    ]
 
 
 def anthropic_batch(state: BatchServer, batch: ServedBatch) -> dict[str, Any]:
@@ -166,7 +199,10 @@ def anthropic_results(state: BatchServer, batch: ServedBatch) -> bytes:
         if row["response"] is None:
             result: dict[str, Any] = {"type": "expired"}
         elif row["response"]["status_code"] != 200:
-            result = {"type": "errored", "error": {"type": "error", "error": {"type": "api_error", "message": "no"}}}
+            result = {
+                "type": "errored",
+                "error": {"type": "error", "error": {"type": "api_error", "message": "no"}},
+            }
         else:
             chat = row["response"]["body"]
             usage = {"input_tokens": chat["usage"]["prompt_tokens"], "output_tokens": 20}
@@ -187,8 +223,18 @@ def mistral_job(state: BatchServer, batch: ServedBatch) -> dict[str, Any]:
     state.settle(batch)
     done = batch.status != "in_progress"
     files = {"output_file": batch.files[0] or None, "error_file": batch.files[1] or None}
-    about = {"created_at": int(batch.made), "metadata": {"verdict": batch.tag}, "total_requests": len(batch.lines)}
-    return {"id": batch.id, "status": "SUCCESS" if done else "RUNNING", "errors": [], **files, **about}
+    about = {
+        "created_at": int(batch.made),
+        "metadata": {"verdict": batch.tag},
+        "total_requests": len(batch.lines),
+    }
+    return {
+        "id": batch.id,
+        "status": "SUCCESS" if done else "RUNNING",
+        "errors": [],
+        **files,
+        **about,
+    }
 
 
 def gemini_batch(state: BatchServer, batch: ServedBatch) -> dict[str, Any]:
@@ -205,7 +251,12 @@ def gemini_batch(state: BatchServer, batch: ServedBatch) -> dict[str, Any]:
             parts = [{"text": chat["choices"][0]["message"]["content"]}]
             usage = {"promptTokenCount": chat["usage"]["prompt_tokens"], "candidatesTokenCount": 20}
             candidate = {"content": {"parts": parts}, "finishReason": "STOP"}
-            rows.append({"key": row["custom_id"], "response": {"candidates": [candidate], "usageMetadata": usage}})
+            rows.append(
+                {
+                    "key": row["custom_id"],
+                    "response": {"candidates": [candidate], "usageMetadata": usage},
+                }
+            )
         state.files[name] = "".join(json.dumps(row) + "\n" for row in rows).encode()
         about |= {"state": "BATCH_STATE_SUCCEEDED", "output": {"responsesFile": name}}
     return {"name": batch.id, "metadata": about, "done": batch.status != "in_progress"}
@@ -220,7 +271,9 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
 
-    def answer(self, data: Any, status: int = 200, headers: Mapping[str, str] = MappingProxyType({})) -> None:
+    def answer(
+        self, data: Any, status: int = 200, headers: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         body = data if isinstance(data, bytes) else json.dumps(data).encode()
         self.send_response(status)
         self.send_header("content-length", str(len(body)))
@@ -234,7 +287,13 @@ class _Handler(BaseHTTPRequestHandler):
         waiting = sum(len(each.lines) for each in state.created if each.status == "in_progress")
         if waiting + len(batch.lines) > state.queue:
             return self.answer(
-                {"error": {"message": "Enqueued token limit reached", "code": "token_limit_exceeded"}}, 400
+                {
+                    "error": {
+                        "message": "Enqueued token limit reached",
+                        "code": "token_limit_exceeded",
+                    }
+                },
+                400,
             )
         state.created.append(batch)
         state.prompts += [json.dumps(line) for line in batch.lines]
@@ -264,8 +323,12 @@ class _Handler(BaseHTTPRequestHandler):
                 state.live += 1
                 return self.answer(reply_to(data))
             if path == "/v1/batches":
-                lines = [json.loads(line) for line in state.files[data["input_file_id"]].splitlines()]
-                made = ServedBatch(f"batch-{len(state.created)}", lines, data["metadata"]["verdict"])
+                lines = [
+                    json.loads(line) for line in state.files[data["input_file_id"]].splitlines()
+                ]
+                made = ServedBatch(
+                    f"batch-{len(state.created)}", lines, data["metadata"]["verdict"]
+                )
                 return self.create(made, state.shown)
             if path == "/v1/messages/batches":
                 made = ServedBatch(f"msgbatch-{len(state.created)}", data["requests"])
@@ -285,7 +348,10 @@ class _Handler(BaseHTTPRequestHandler):
                 return self.answer({"file": {"name": name}})
             if path.endswith(":batchGenerateContent"):
                 about = data["batch"]
-                lines = [json.loads(line) for line in state.files[about["inputConfig"]["fileName"]].splitlines()]
+                lines = [
+                    json.loads(line)
+                    for line in state.files[about["inputConfig"]["fileName"]].splitlines()
+                ]
                 made = ServedBatch(f"batches/b{len(state.created)}", lines, about["displayName"])
                 return self.create(made, lambda batch: gemini_batch(state, batch))
             if path.endswith("/cancel"):
@@ -301,8 +367,15 @@ class _Handler(BaseHTTPRequestHandler):
             if parsed.path == "/v1/batches":
                 after = (parse_qs(parsed.query).get("after") or [""])[0]
                 chosen = [*reversed(state.created)]
-                chosen = chosen[next((i + 1 for i, each in enumerate(chosen) if each.id == after), 0) :]
-                return self.answer({"data": [state.shown(each) for each in chosen[:2]], "has_more": len(chosen) > 2})
+                chosen = chosen[
+                    next((i + 1 for i, each in enumerate(chosen) if each.id == after), 0) :
+                ]
+                return self.answer(
+                    {
+                        "data": [state.shown(each) for each in chosen[:2]],
+                        "has_more": len(chosen) > 2,
+                    }
+                )
             if found := re.fullmatch(r"/v1/files/([^/]+)/content", parsed.path):
                 return self.answer(state.files[found[1]])
             by_id = {each.id: each for each in state.created}
@@ -318,11 +391,15 @@ class _Handler(BaseHTTPRequestHandler):
             if found := re.fullmatch(r"/v1/batch/jobs/([^/]+)", parsed.path):
                 return self.answer(mistral_job(state, by_id[found[1]]))
             if parsed.path == "/v1beta/batches":
-                return self.answer({"operations": [gemini_batch(state, each) for each in state.created]})
+                return self.answer(
+                    {"operations": [gemini_batch(state, each) for each in state.created]}
+                )
             if found := re.fullmatch(r"/v1beta/(batches/[^/]+)", parsed.path):
                 return self.answer(gemini_batch(state, by_id[found[1]]))
             if found := re.fullmatch(r"/download/v1beta/(files/[^/:]+):download", parsed.path):
                 return self.answer(state.files[found[1]])
             if found := re.fullmatch(r"/v1/batches/([^/]+)", parsed.path):
-                return self.answer(state.shown(next(each for each in state.created if each.id == found[1])))
+                return self.answer(
+                    state.shown(next(each for each in state.created if each.id == found[1]))
+                )
         return self.answer({"error": {"message": "no such path"}}, 404)

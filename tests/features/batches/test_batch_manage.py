@@ -61,9 +61,14 @@ def test_a_wave_is_exported_and_its_results_imported(bench: BatchBench) -> None:
     for _ in range(2):
         assert bench.run(4, out="file", batches=exported).status == "waiting"
         lines = [json.loads(line) for line in wave.read_text().splitlines()]
-        assert {(line["method"], line["url"]) for line in lines} == {("POST", "/v1/chat/completions")}
+        assert {(line["method"], line["url"]) for line in lines} == {
+            ("POST", "/v1/chat/completions")
+        }
         answered = [
-            {"custom_id": line["custom_id"], "response": {"status_code": 200, "body": reply_to(line["body"])}}
+            {
+                "custom_id": line["custom_id"],
+                "response": {"status_code": 200, "body": reply_to(line["body"])},
+            }
             for line in lines
         ]
         results.write_text("".join(json.dumps(line) + "\n" for line in reversed(answered)))
@@ -74,7 +79,9 @@ def test_a_wave_is_exported_and_its_results_imported(bench: BatchBench) -> None:
     assert bench.tables("file") == bench.tables("live")
 
 
-@pytest.mark.parametrize(("answers", "told"), [(0, "rejected 60 requests of a batch with the same message"), (1, "")])
+@pytest.mark.parametrize(
+    ("answers", "told"), [(0, "rejected 60 requests of a batch with the same message"), (1, "")]
+)
 def test_a_batch_whose_requests_are_all_rejected_stops_the_run_and_is_sent_again(
     bench: BatchBench, answers: int, told: str
 ) -> None:
@@ -95,14 +102,20 @@ def test_a_batch_whose_requests_are_all_rejected_stops_the_run_and_is_sent_again
     assert (result.exit_code == 0, told in str(result.exception)) == (not told, True)
     wave.unlink()
     bench.run(20, batches=exported)
-    again = [json.loads(line)["custom_id"] for line in wave.read_text().splitlines()] if wave.exists() else []
+    again = (
+        [json.loads(line)["custom_id"] for line in wave.read_text().splitlines()]
+        if wave.exists()
+        else []
+    )
     assert (sorted(again) == sorted(line["custom_id"] for line in lines)) == bool(told)
 
 
 def test_results_of_other_requests_are_an_error(bench: BatchBench) -> None:
     exported = BatchOptions(every_model=True, detach=True, export=bench.folder / "wave.jsonl")
     bench.run(4, batches=exported)
-    (bench.folder / "other.jsonl").write_text('{"custom_id": "a", "response": {"status_code": 200}}\nnot JSON\n')
+    (bench.folder / "other.jsonl").write_text(
+        '{"custom_id": "a", "response": {"status_code": 200}}\nnot JSON\n'
+    )
     refused = said("import", bench.folder / "out", bench.folder / "other.jsonl")
     assert "has no result of the requests" in str(refused.exception)
     with pytest.raises(UsageError, match="their results are missing"):

@@ -44,7 +44,12 @@ def test_every_request_is_answered_and_paid_once(
             "http://127.0.0.1:9/openai/v1/files",
             "/v1/chat/completions",
         ),
-        ("azure/mine", "http://127.0.0.1:9", "http://127.0.0.1:9/openai/v1/files", "/v1/chat/completions"),
+        (
+            "azure/mine",
+            "http://127.0.0.1:9",
+            "http://127.0.0.1:9/openai/v1/files",
+            "/v1/chat/completions",
+        ),
     ],
 )
 def test_files_are_uploaded_beside_the_address_of_ordinary_calls(
@@ -64,6 +69,13 @@ def test_azure_keeps_the_version_of_its_dated_api(monkeypatch: pytest.MonkeyPatc
     from verdict_cli.features.batches.providers import OpenAIBatches
 
     monkeypatch.setenv("AZURE_API_KEY", "k")
-    api = OpenAIBatches(Model(name="azure/mine", api_base="http://127.0.0.1:9", params={"api_version": "2024-10-21"}))
-    assert api._url("/batches/b1/cancel") == "http://127.0.0.1:9/openai/batches/b1/cancel?api-version=2024-10-21"
+    api = OpenAIBatches(
+        Model(
+            name="azure/mine", api_base="http://127.0.0.1:9", params={"api_version": "2024-10-21"}
+        )
+    )
+    assert (
+        api._url("/batches/b1/cancel")
+        == "http://127.0.0.1:9/openai/batches/b1/cancel?api-version=2024-10-21"
+    )
     assert api._target == "/chat/completions"

@@ -79,11 +79,17 @@ def test_costs_are_those_of_batches(bench: BatchBench) -> None:
 
 def test_prices_of_the_pipeline_are_halved(bench: BatchBench) -> None:
     facts = bench.run(5, head="cost: {input_per_million: 10, output_per_million: 20}")
-    assert facts.cost_usd == pytest.approx((facts.prompt_tokens * 5 + facts.completion_tokens * 10) / 1e6)
+    assert facts.cost_usd == pytest.approx(
+        (facts.prompt_tokens * 5 + facts.completion_tokens * 10) / 1e6
+    )
 
 
-@pytest.mark.parametrize(("step", "after"), [*((step, True) for step in (1, 2, 3, 4, 6)), (3, False)])
-def test_a_run_killed_at_any_note_in_its_ledger_pays_once(bench: BatchBench, step: int, after: bool) -> None:
+@pytest.mark.parametrize(
+    ("step", "after"), [*((step, True) for step in (1, 2, 3, 4, 6)), (3, False)]
+)
+def test_a_run_killed_at_any_note_in_its_ledger_pays_once(
+    bench: BatchBench, step: int, after: bool
+) -> None:
     with killed_at_note(step, after=after):
         bench.run(4)
     facts = bench.run(4)
@@ -104,7 +110,10 @@ def test_detach_sends_what_is_ready_and_the_same_command_collects_it(bench: Batc
     detached = BatchOptions(every_model=True, detach=True)
     bench.server.hangs = True
     facts = bench.run(4, batches=detached)
-    assert (facts.status, [batch.status for batch in batches_of(facts)]) == ("waiting", ["in_progress"])
+    assert (facts.status, [batch.status for batch in batches_of(facts)]) == (
+        "waiting",
+        ["in_progress"],
+    )
     assert bench.run(4, batches=detached).status == "waiting"
     assert bench.server.sizes == [12]
     bench.server.hangs = False
@@ -116,7 +125,9 @@ def test_detach_sends_what_is_ready_and_the_same_command_collects_it(bench: Batc
     assert all(batch.submitted and batch.ended for batch in batches_of(facts))
 
 
-def test_a_budget_holds_for_batches_and_a_larger_one_sends_only_what_is_missing(bench: BatchBench) -> None:
+def test_a_budget_holds_for_batches_and_a_larger_one_sends_only_what_is_missing(
+    bench: BatchBench,
+) -> None:
     head = "max_tokens: 100"
     whole = bench.run(30, out="whole", head=head)
     bench.server.created.clear()
@@ -185,7 +196,18 @@ def test_a_batch_that_takes_too_long_is_cancelled_and_its_requests_are_sent_agai
 
 def test_a_process_killed_before_its_batch_is_acknowledged_pays_once(bench: BatchBench) -> None:
     bench.options(4)
-    command = [sys.executable, "-m", "verdict_cli", "run", "pipeline.yaml", "4.jsonl", "--batch", "--out", "out", "-q"]
+    command = [
+        sys.executable,
+        "-m",
+        "verdict_cli",
+        "run",
+        "pipeline.yaml",
+        "4.jsonl",
+        "--batch",
+        "--out",
+        "out",
+        "-q",
+    ]
     running: list[subprocess.Popen[bytes]] = []
 
     def kill() -> None:
@@ -196,7 +218,9 @@ def test_a_process_killed_before_its_batch_is_acknowledged_pays_once(bench: Batc
     codes = []
     while len(codes) < 3:
         running.append(
-            subprocess.Popen(command, cwd=bench.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            subprocess.Popen(
+                command, cwd=bench.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
         )
         codes.append(running[-1].wait())
     # Both waves were created by a process that did not live to read the answer.
@@ -253,11 +277,22 @@ def test_pinned_units_are_answered_before_any_row_is_begun(bench: BatchBench) ->
 
 def test_a_detached_run_exits_with_5_and_says_how_it_is_collected(bench: BatchBench) -> None:
     bench.options(4)
-    command = [sys.executable, "-m", "verdict_cli", "run", "pipeline.yaml", "4.jsonl", "--batch", "--detach"]
+    command = [
+        sys.executable,
+        "-m",
+        "verdict_cli",
+        "run",
+        "pipeline.yaml",
+        "4.jsonl",
+        "--batch",
+        "--detach",
+    ]
     command += ["--out", "out", "-q", "--no-cache"]
     codes, said = [], ""
     for _ in range(3):
-        done = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=bench.folder, capture_output=True, text=True, check=False
+        )
         codes.append(done.returncode)
         said = said or done.stderr
     assert codes == [5, 5, 0]
@@ -299,7 +334,9 @@ def test_what_a_run_of_batches_costs_is_told_before_it(bench: BatchBench) -> Non
     assert "as batches in 2 waves or more" in done.stderr
 
 
-def test_a_price_of_the_pipeline_below_the_known_one_does_not_stretch_the_budget(bench: BatchBench) -> None:
+def test_a_price_of_the_pipeline_below_the_known_one_does_not_stretch_the_budget(
+    bench: BatchBench,
+) -> None:
     head = "max_tokens: 100, cost: {input_per_million: 0, output_per_million: 0}"
     with pytest.raises(BudgetError, match="is spent"):
         bench.run(30, head=head, budget_usd=0.0001)
@@ -320,10 +357,23 @@ def test_retry_failed_sends_the_failed_calls_of_failed_rows_only(bench: BatchBen
 
 def test_ctrl_c_leaves_batches_in_flight_and_says_so(bench: BatchBench) -> None:
     bench.options(4)
-    command = [sys.executable, "-m", "verdict_cli", "run", "pipeline.yaml", "4.jsonl", "--batch", "--out", "out", "-q"]
+    command = [
+        sys.executable,
+        "-m",
+        "verdict_cli",
+        "run",
+        "pipeline.yaml",
+        "4.jsonl",
+        "--batch",
+        "--out",
+        "out",
+        "-q",
+    ]
     created = threading.Event()
     bench.server.on_create, bench.server.hangs = created.set, True
-    process = subprocess.Popen(command, cwd=bench.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command, cwd=bench.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
     assert created.wait(20)
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
@@ -338,7 +388,10 @@ def test_ctrl_c_leaves_batches_in_flight_and_says_so(bench: BatchBench) -> None:
     refused = subprocess.run(ordinary, cwd=bench.folder, capture_output=True, check=False)
     assert (refused.returncode, b"has 1 batch in flight" in refused.stderr) == (2, True)
     bench.server.hangs = False
-    assert subprocess.run(command, cwd=bench.folder, stdout=subprocess.DEVNULL, check=False).returncode == 0
+    assert (
+        subprocess.run(command, cwd=bench.folder, stdout=subprocess.DEVNULL, check=False).returncode
+        == 0
+    )
     assert bench.server.sizes == [12, 12]
 
 

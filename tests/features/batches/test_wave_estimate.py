@@ -21,7 +21,10 @@ from verdict_cli.storage.datasets.read import stream_rows
     ("steps", "waves"),
     [
         ("\n- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}\n", 1),
-        ("\n- {unit: JudgeUnit, name: judge, extract: post_hoc, prompt: 'Rate {source.text}'}\n", 2),
+        (
+            "\n- {unit: JudgeUnit, name: judge, extract: post_hoc, prompt: 'Rate {source.text}'}\n",
+            2,
+        ),
         (
             "\n- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}', escalate: {when: output.score < 4, to: gpt-4o}}\n",
             2,
@@ -33,7 +36,9 @@ from verdict_cli.storage.datasets.read import stream_rows
         ),
     ],
 )
-def test_calls_that_wait_for_one_another_are_in_further_waves(bench: BatchBench, steps: str, waves: int) -> None:
+def test_calls_that_wait_for_one_another_are_in_further_waves(
+    bench: BatchBench, steps: str, waves: int
+) -> None:
     options = bench.options(4, steps)
     lines = DryRun(options.plan).add(stream_rows(options.dataset, options.data.selection)).lines(4)
     found = estimate_waves(options.plan, lines)
@@ -47,7 +52,9 @@ def test_the_price_is_that_of_batches_and_files_are_counted_by_wave(bench: Batch
     found = estimate_waves(options.plan, lines)
     assert found is not None
     ordinary = sum(line.cost_usd or 0 for line in lines)
-    assert found.cost_usd == pytest.approx(ordinary / 2, rel=0.02)  # tokens are rounded to those of the mean call
+    assert found.cost_usd == pytest.approx(
+        ordinary / 2, rel=0.02
+    )  # tokens are rounded to those of the mean call
     assert (found.waves, found.files) == (2, 4)
 
 
@@ -58,8 +65,19 @@ def test_the_shared_server_is_paid_once_for_every_request(bench: BatchBench, sha
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    flags = ("--latency-s", "0.1", "--fail-rate", "0.1", "--expire-rate", "0.05", "--drop-first", "1")
-    process = subprocess.Popen([sys.executable, script, "--port", str(port), *flags], stdout=subprocess.PIPE)
+    flags = (
+        "--latency-s",
+        "0.1",
+        "--fail-rate",
+        "0.1",
+        "--expire-rate",
+        "0.05",
+        "--drop-first",
+        "1",
+    )
+    process = subprocess.Popen(
+        [sys.executable, script, "--port", str(port), *flags], stdout=subprocess.PIPE
+    )
     try:
         assert process.stdout is not None
         process.stdout.readline()

@@ -23,7 +23,9 @@ class Site:
 
     def answer(self, handler: Handler) -> None:
         """Answers the next request."""
-        self.asked.append({"path": handler.path, **{name.lower(): text for name, text in handler.headers.items()}})
+        self.asked.append(
+            {"path": handler.path, **{name.lower(): text for name, text in handler.headers.items()}}
+        )
         place = min(len(self.asked), len(self.answers)) - 1
         self.answers[place](handler)
 
@@ -41,11 +43,17 @@ def opened() -> Iterator[Site]:
         yield made
 
 
-def send(handler: Handler, status: int, body: bytes = b"", cut: int | None = None, **headers: str) -> None:
+def send(
+    handler: Handler, status: int, body: bytes = b"", cut: int | None = None, **headers: str
+) -> None:
     """An answer; with `cut`, only so many of its bytes come before the line breaks."""
     handler.send_response(status)
     named = {name.replace("_", "-"): text for name, text in headers.items()}
-    for name, text in {"Content-Type": "text/plain", "Content-Length": str(len(body)), **named}.items():
+    for name, text in {
+        "Content-Type": "text/plain",
+        "Content-Length": str(len(body)),
+        **named,
+    }.items():
         handler.send_header(name, text)
     handler.end_headers()
     handler.wfile.write(body if cut is None else body[:cut])

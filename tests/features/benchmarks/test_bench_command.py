@@ -15,7 +15,9 @@ from verdict_cli.features.benchmarks import recorded
 from verdict_cli.features.benchmarks.card import cards
 from verdict_cli.features.benchmarks.recorded import Case, PublishedValue
 
-SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"
+SHARED = (
+    Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"
+)
 JUDGED = [name for name, card in cards().items() if card.config is not None]
 LEXICAL = ("--model", "baseline/lexical", "--quiet")
 
@@ -27,7 +29,9 @@ def bench(*words: str | Path) -> Result:
 def failed(*words: str | Path) -> str:
     """The error of a command that must fail."""
     result = bench(*words)
-    assert result.exception is not None and not isinstance(result.exception, SystemExit), result.output
+    assert result.exception is not None and not isinstance(result.exception, SystemExit), (
+        result.output
+    )
     return str(result.exception)
 
 
@@ -82,7 +86,17 @@ def test_our_row_stands_among_the_published_ones_with_cost_and_time(tmp_path: Pa
 
 def test_the_benchmarks_own_file_is_converted_and_judged(tmp_path: Path) -> None:
     path = real("xstest/xstest_prompts.csv")
-    words = ("xstest", "--data", path, *LEXICAL, "--limit", "30", "--out", tmp_path / "out", "--json")
+    words = (
+        "xstest",
+        "--data",
+        path,
+        *LEXICAL,
+        "--limit",
+        "30",
+        "--out",
+        tmp_path / "out",
+        "--json",
+    )
     document = json.loads(bench(*words).stdout)
     assert document["sample"] is False and document["rows"] == 30
     standings = document["published"]["safety"]["standings"]
@@ -94,13 +108,23 @@ def test_a_fetched_file_is_judged_without_being_named(tmp_path: Path) -> None:
     place = tmp_path / "home" / "judgebench" / "pairs_gpt-4o.jsonl"
     place.parent.mkdir(parents=True)
     place.write_bytes(real("judgebench/pairs_gpt-4o.jsonl").read_bytes())
-    document = json.loads(bench("judgebench", *LEXICAL, "--limit", "2", "--out", tmp_path / "out", "--json").stdout)
+    document = json.loads(
+        bench("judgebench", *LEXICAL, "--limit", "2", "--out", tmp_path / "out", "--json").stdout
+    )
     assert document["sample"] is False
 
 
 def test_a_run_is_replayed_from_its_own_calls(tmp_path: Path) -> None:
     first = json.loads(bench("halueval", *LEXICAL, "--out", tmp_path / "one", "--json").stdout)
-    words = ("halueval", "--replay", tmp_path / "one", "--quiet", "--out", tmp_path / "two", "--json")
+    words = (
+        "halueval",
+        "--replay",
+        tmp_path / "one",
+        "--quiet",
+        "--out",
+        tmp_path / "two",
+        "--json",
+    )
     again = json.loads(bench(*words).stdout)
     assert again["evaluations"] == first["evaluations"]
 
@@ -155,7 +179,9 @@ def test_a_recording_without_one_of_its_files_is_a_data_error_that_names_it(
     result = bench(name, "--replay", tmp_path)
     assert isinstance(result.exception, DataError), (result.output, result.exception)
     assert result.exception.exit_code == 2
-    assert missing in str(result.exception) and "benchmarks/rebuild_recordings.py" in str(result.exception)
+    assert missing in str(result.exception) and "benchmarks/rebuild_recordings.py" in str(
+        result.exception
+    )
 
 
 def test_a_recording_that_is_cut_off_is_a_data_error_that_names_it(tmp_path: Path) -> None:
@@ -168,13 +194,20 @@ def test_a_recording_that_is_cut_off_is_a_data_error_that_names_it(tmp_path: Pat
 
 def test_aggrefact_judges_the_rows_of_expertqa_only(tmp_path: Path) -> None:
     rows = [
-        {"dataset": name, "doc": "The ferry leaves at seven.", "claim": "The ferry leaves at seven.", "label": n % 2}
+        {
+            "dataset": name,
+            "doc": "The ferry leaves at seven.",
+            "claim": "The ferry leaves at seven.",
+            "label": n % 2,
+        }
         for name in ("ExpertQA", "Wice", "RAGTruth")
         for n in range(2)
     ]
     data = tmp_path / "test.jsonl"
     data.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    document = json.loads(bench("aggrefact", "--data", data, *LEXICAL, "--out", tmp_path / "out", "--json").stdout)
+    document = json.loads(
+        bench("aggrefact", "--data", data, *LEXICAL, "--out", tmp_path / "out", "--json").stdout
+    )
     assert (document["rows"], document["calls"]) == (2, 12)
 
 

@@ -43,7 +43,9 @@ def test_a_card_with_a_pipeline_can_be_imported_and_its_settings_fit(name: str) 
         return
     assert name in IMPORTERS and card.sample is not None
     path = named_config(card.config)
-    assert load_plan(apply_override(read_document(path), card.settings), path.parent).plan.evaluations
+    assert load_plan(
+        apply_override(read_document(path), card.settings), path.parent
+    ).plan.evaluations
 
 
 @pytest.mark.parametrize("name", cards())
@@ -68,13 +70,19 @@ def test_a_checksum_is_known_of_every_file_of_which_a_size_is() -> None:
     [
         ("name: mine", "name: yours", "call it yours.card.yaml"),
         ("licence: MIT", "licence: MIT\nconfig: xtest", "did you mean 'xstest'?"),
-        ("licence: MIT", "licence: MIT\nsample: none.jsonl", "the sample none.jsonl is not beside the card"),
+        (
+            "licence: MIT",
+            "licence: MIT\nsample: none.jsonl",
+            "the sample none.jsonl is not beside the card",
+        ),
         ("sha256: unknown", "sha256: 12ab", "sha256"),
         ('url: "https://example.org/a.csv", ', "", "exactly one of `url`, `hub` and `derived`"),
         ("licence:", "license:", "licence"),
     ],
 )
-def test_what_is_wrong_with_a_card_is_told_with_its_line(tmp_path: Path, was: str, now: str, said: str) -> None:
+def test_what_is_wrong_with_a_card_is_told_with_its_line(
+    tmp_path: Path, was: str, now: str, said: str
+) -> None:
     path = tmp_path / "mine.card.yaml"
     path.write_text(CARD, encoding="utf-8")
     assert read_card(path).name == "mine"

@@ -18,7 +18,9 @@ from verdict_cli.features.benchmarks import download
 from verdict_cli.features.benchmarks.card import Card, CardFile, cards
 from verdict_cli.features.benchmarks.recorded import FOLDERS
 
-SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"
+SHARED = (
+    Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"
+)
 PLACES = {**FOLDERS, "halueval": "halueval_general"}
 REAL = [
     pytest.param(name, SHARED / PLACES.get(name, name) / file.name, id=f"{name}/{file.name}")
@@ -26,7 +28,9 @@ REAL = [
     for file in card.files
     if file.derived is not None or file.bytes is not None
 ]
-BODY = b"id,prompt,label\n" + b"".join(b"%d,p,%s\n" % (n, b"safe" if n % 2 else b"unsafe") for n in range(1000))
+BODY = b"id,prompt,label\n" + b"".join(
+    b"%d,p,%s\n" % (n, b"safe" if n % 2 else b"unsafe") for n in range(1000)
+)
 
 
 def verdict(*words: str | Path) -> Result:
@@ -36,7 +40,9 @@ def verdict(*words: str | Path) -> Result:
 def failed(*words: str | Path) -> str:
     """The error of a command that must fail."""
     result = verdict(*words)
-    assert result.exception is not None and not isinstance(result.exception, SystemExit), result.output
+    assert result.exception is not None and not isinstance(result.exception, SystemExit), (
+        result.output
+    )
     return str(result.exception)
 
 
@@ -57,7 +63,9 @@ def mine(site: Site, monkeypatch: pytest.MonkeyPatch) -> Card:
         columns=("id", "prompt", "label"),
         labels={"label": {"safe": 500, "unsafe": 500}},
     )
-    unknown = known.model_copy(update={"name": "b.csv", "url": f"{site.url}/b.csv", "sha256": "unknown", "bytes": None})
+    unknown = known.model_copy(
+        update={"name": "b.csv", "url": f"{site.url}/b.csv", "sha256": "unknown", "bytes": None}
+    )
     made = Card(
         name="mine",
         title="Mine",
@@ -68,7 +76,9 @@ def mine(site: Site, monkeypatch: pytest.MonkeyPatch) -> Card:
         files=(known, unknown, CardFile(name="c.csv", derived="a copy", sha256="unknown")),
     )
     monkeypatch.setattr(card_module, "cards", lambda: {"mine": made})
-    monkeypatch.setattr("verdict_cli.features.benchmarks.datasets_command.cards", lambda: {"mine": made})
+    monkeypatch.setattr(
+        "verdict_cli.features.benchmarks.datasets_command.cards", lambda: {"mine": made}
+    )
     return made
 
 
@@ -88,7 +98,9 @@ def test_a_card_says_what_is_unknown() -> None:
     assert json.loads(verdict("info", "wice", "--json").stdout)["licence"] == "ODC-BY"
 
 
-@pytest.mark.parametrize("words", [("info",), ("fetch",), ("check", __file__), ("import", __file__)])
+@pytest.mark.parametrize(
+    "words", [("info",), ("fetch",), ("check", __file__), ("import", __file__)]
+)
 def test_an_unknown_benchmark_is_told_with_the_nearest(words: tuple[str, ...]) -> None:
     command, *rest = words
     assert "did you mean 'xstest'?" in failed(command, "xtest", *rest)
@@ -107,8 +119,14 @@ def test_a_real_file_is_what_its_card_says(name: str, path: Path) -> None:
     ("spoil", "said"),
     [
         (lambda rows: rows[:-1], "rows: 449; the card says 450"),
-        (lambda rows: [{**row, "label": "safe"} for row in rows], "labels of label: 450 safe; the card says"),
-        (lambda rows: [{k: v for k, v in row.items() if k != "note"} for row in rows], "columns: note missing"),
+        (
+            lambda rows: [{**row, "label": "safe"} for row in rows],
+            "labels of label: 450 safe; the card says",
+        ),
+        (
+            lambda rows: [{k: v for k, v in row.items() if k != "note"} for row in rows],
+            "columns: note missing",
+        ),
     ],
 )
 def test_a_real_file_that_was_spoilt_is_found_out(tmp_path: Path, spoil, said: str) -> None:
@@ -137,7 +155,9 @@ def test_a_renamed_file_is_known_by_its_columns_and_a_foreign_one_is_told(tmp_pa
         "outputs_gpt-4o__arena_hard__o1-mini-2024-09-12.jsonl of judgebench"
         in verdict("check", "judgebench", path).stdout
     )
-    assert "is not a file of xstest: its columns are games, pair_id" in failed("check", "xstest", path)
+    assert "is not a file of xstest: its columns are games, pair_id" in failed(
+        "check", "xstest", path
+    )
 
 
 def test_a_sample_is_drawn_with_its_seed_and_keeps_the_order(tmp_path: Path) -> None:
@@ -146,14 +166,23 @@ def test_a_sample_is_drawn_with_its_seed_and_keeps_the_order(tmp_path: Path) -> 
     drawn = []
     for name, seed in (("one", 1), ("two", 1), ("three", 2)):
         out = tmp_path / f"{name}.jsonl"
-        assert verdict("sample", path, "--rows", "20", "--seed", str(seed), "--out", out).exit_code == 0
-        drawn.append([int(json.loads(line)["id"]) for line in out.read_text(encoding="utf-8").splitlines()])
+        assert (
+            verdict("sample", path, "--rows", "20", "--seed", str(seed), "--out", out).exit_code
+            == 0
+        )
+        drawn.append(
+            [int(json.loads(line)["id"]) for line in out.read_text(encoding="utf-8").splitlines()]
+        )
     assert len(set(drawn[0])) == 20 and drawn[0] == sorted(drawn[0])
     assert drawn[0] == drawn[1] != drawn[2]
-    assert "is the dataset" in failed("sample", tmp_path / "one.jsonl", "--out", tmp_path / "one.jsonl")
+    assert "is the dataset" in failed(
+        "sample", tmp_path / "one.jsonl", "--out", tmp_path / "one.jsonl"
+    )
 
 
-def test_a_fetched_file_is_checked_and_found_by_bench(mine: Card, site: Site, tmp_path: Path) -> None:
+def test_a_fetched_file_is_checked_and_found_by_bench(
+    mine: Card, site: Site, tmp_path: Path
+) -> None:
     site.answers = [cut_off(BODY, 5_000, ETag='"1"'), ranged(BODY)]
     shown = verdict("fetch", "mine")
     assert shown.exit_code == 0, shown.output
@@ -174,13 +203,17 @@ def test_a_fetched_file_is_checked_and_found_by_bench(mine: Card, site: Site, tm
         (refused(404), "does not have it"),
     ],
 )
-def test_a_broken_download_leaves_no_file(mine: Card, site: Site, tmp_path: Path, answer, said: str) -> None:
+def test_a_broken_download_leaves_no_file(
+    mine: Card, site: Site, tmp_path: Path, answer, said: str
+) -> None:
     site.answers = [answer]
     assert said in failed("fetch", "mine", "--out", tmp_path / "out")
     assert not (tmp_path / "out" / "a.csv").exists()
 
 
-def test_without_a_known_checksum_the_content_is_held_against_the_card(mine: Card, site: Site, tmp_path: Path) -> None:
+def test_without_a_known_checksum_the_content_is_held_against_the_card(
+    mine: Card, site: Site, tmp_path: Path
+) -> None:
     site.answers = [whole(BODY)]
     shown = verdict("fetch", "mine", "--file", "b.csv")
     assert "nothing proves that this is the file" in shown.stderr
@@ -198,7 +231,9 @@ def test_a_checksum_of_ones_own_is_kept_to(mine: Card, site: Site, tmp_path: Pat
     site.answers = [whole(BODY)]
     right, wrong = hashlib.sha256(BODY).hexdigest(), "0" * 64
     assert verdict("fetch", "mine", "--file", "b.csv", "--sha256", right.upper()).exit_code == 0
-    assert right in failed("fetch", "mine", "--file", "b.csv", "--sha256", wrong, "--out", tmp_path / "out")
+    assert right in failed(
+        "fetch", "mine", "--file", "b.csv", "--sha256", wrong, "--out", tmp_path / "out"
+    )
     assert "the card gives a.csv another SHA-256" in failed("fetch", "mine", "--sha256", wrong)
     assert "is not a SHA-256" in failed("fetch", "mine", "--sha256", "12")
 
@@ -243,12 +278,31 @@ def test_the_real_prompts_of_xstest_are_fetched_although_the_line_breaks_and_the
     monkeypatch.setattr(card_module, "cards", lambda: {"xstest": moved})
     monkeypatch.setitem(download.fetch_file.__kwdefaults__, "pause", no_pause)
     body = real.read_bytes()
-    site.answers = [cut_off(body, 1_000, ETag='"1"'), refused(503), cut_off(body, 20_000, ETag='"1"'), ranged(body)]
+    site.answers = [
+        cut_off(body, 1_000, ETag='"1"'),
+        refused(503),
+        cut_off(body, 20_000, ETag='"1"'),
+        ranged(body),
+    ]
     shown = verdict("fetch", "xstest")
     assert shown.exit_code == 0, (shown.output, shown.exception)
     assert "SHA-256 as expected: 11783fb294ed0174" in shown.stderr
-    assert verdict("sample", shown.stdout.strip(), "--rows", "5", "--out", tmp_path / "five.jsonl").exit_code == 0
-    words = ["bench", "xstest", "--model", "baseline/lexical", "--quiet", "--json", "--out", str(tmp_path / "run")]
+    assert (
+        verdict(
+            "sample", shown.stdout.strip(), "--rows", "5", "--out", tmp_path / "five.jsonl"
+        ).exit_code
+        == 0
+    )
+    words = [
+        "bench",
+        "xstest",
+        "--model",
+        "baseline/lexical",
+        "--quiet",
+        "--json",
+        "--out",
+        str(tmp_path / "run"),
+    ]
     judged = json.loads(CliRunner().invoke(app, words).stdout)
     assert (judged["sample"], judged["rows"], judged["failed"]) == (False, 450, 0)
     assert judged["evaluations"]["safety"]["accuracy"]["n"] == 450

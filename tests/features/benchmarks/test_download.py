@@ -32,7 +32,9 @@ class Clock:
 def fetch(site: Site, folder: Path, clock: Clock | None = None, **known: Any) -> Path:
     target = folder / "data.txt"
     wanted = DownloadTarget(f"{site.url}/data.txt", target, **{"sha256": SHA, **known})
-    assert download(wanted, pause=clock or Clock()) == hashlib.sha256(target.read_bytes()).hexdigest()
+    assert (
+        download(wanted, pause=clock or Clock()) == hashlib.sha256(target.read_bytes()).hexdigest()
+    )
     assert [path.name for path in folder.iterdir()] == ["data.txt"]
     return target
 
@@ -58,7 +60,11 @@ def test_a_broken_download_goes_on_where_it_broke_off(site: Site, tmp_path: Path
 
 
 def test_what_has_come_survives_a_command_that_gave_up(site: Site, tmp_path: Path) -> None:
-    site.answers = [cut_off(BODY, 50_000, ETag='"1"'), *[refused(503)] * (ATTEMPTS - 1), ranged(BODY)]
+    site.answers = [
+        cut_off(BODY, 50_000, ETag='"1"'),
+        *[refused(503)] * (ATTEMPTS - 1),
+        ranged(BODY),
+    ]
     assert "the same command resumes from the 50,000 bytes" in failure(site, tmp_path)
     assert fetch(site, tmp_path).read_bytes() == BODY
     assert site.asked[-1]["range"] == "bytes=50000-"
@@ -97,12 +103,17 @@ def test_without_a_version_and_a_checksum_nothing_is_resumed(site: Site, tmp_pat
 
 
 def test_a_part_that_is_whole_already_is_only_checked(site: Site, tmp_path: Path) -> None:
-    site.answers = [lambda handler: send(handler, 200, BODY + b"more", len(BODY), ETag='"1"'), ranged(BODY)]
+    site.answers = [
+        lambda handler: send(handler, 200, BODY + b"more", len(BODY), ETag='"1"'),
+        ranged(BODY),
+    ]
     assert fetch(site, tmp_path).read_bytes() == BODY
     assert site.asked[1]["range"] == f"bytes={len(BODY)}-"
 
 
-def test_another_file_is_thrown_away_and_both_checksums_are_told(site: Site, tmp_path: Path) -> None:
+def test_another_file_is_thrown_away_and_both_checksums_are_told(
+    site: Site, tmp_path: Path
+) -> None:
     site.answers = [whole(b"something else")]
     message = failure(site, tmp_path, size=len(BODY))
     assert SHA in message and hashlib.sha256(b"something else").hexdigest() in message
@@ -118,14 +129,23 @@ def test_a_file_that_always_breaks_off_is_never_in_place(site: Site, tmp_path: P
 
 def test_a_short_file_of_unsaid_length_is_found_out_by_its_size(site: Site, tmp_path: Path) -> None:
     site.answers = [unsaid(BODY[:-1])]
-    assert f"{len(BODY) - 1:,} bytes, not {len(BODY):,}" in failure(site, tmp_path, sha256="", size=len(BODY))
+    assert f"{len(BODY) - 1:,} bytes, not {len(BODY):,}" in failure(
+        site, tmp_path, sha256="", size=len(BODY)
+    )
 
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [(404, "does not have it"), (403, "denies access"), (401, "requires a login"), (410, "no longer")],
+    [
+        (404, "does not have it"),
+        (403, "denies access"),
+        (401, "requires a login"),
+        (410, "no longer"),
+    ],
 )
-def test_what_the_server_will_not_give_is_told_at_once(site: Site, tmp_path: Path, status: int, said: str) -> None:
+def test_what_the_server_will_not_give_is_told_at_once(
+    site: Site, tmp_path: Path, status: int, said: str
+) -> None:
     site.answers = [refused(status)]
     assert said in failure(site, tmp_path)
     assert len(site.asked) == 1
@@ -154,11 +174,17 @@ def test_a_redirect_to_another_origin_does_not_get_the_token(site: Site, tmp_pat
     elsewhere = site.url.replace("127.0.0.1", "localhost") + "/elsewhere"
     site.answers = [refused(302, Location="/moved"), refused(302, Location=elsewhere), whole(BODY)]
     fetch(site, tmp_path, headers={"Authorization": "Bearer token"})
-    assert [asked.get("authorization") for asked in site.asked] == ["Bearer token", "Bearer token", None]
+    assert [asked.get("authorization") for asked in site.asked] == [
+        "Bearer token",
+        "Bearer token",
+        None,
+    ]
 
 
 @pytest.mark.parametrize("location", ["file:///etc/hostname", "ftp://127.0.0.1/x", "http://["])
-def test_a_redirect_to_what_is_not_http_is_refused(site: Site, tmp_path: Path, location: str) -> None:
+def test_a_redirect_to_what_is_not_http_is_refused(
+    site: Site, tmp_path: Path, location: str
+) -> None:
     site.answers = [refused(302, Location=location)]
     assert "is redirected to" in failure(site, tmp_path)
     assert len(site.asked) == 1
@@ -201,7 +227,9 @@ def test_a_check_that_refuses_leaves_nothing(site: Site, tmp_path: Path) -> None
 
     site.answers = [whole(BODY)]
     with pytest.raises(FetchError, match="no"):
-        download(DownloadTarget(f"{site.url}/data.txt", tmp_path / "data.txt"), check, pause=Clock())
+        download(
+            DownloadTarget(f"{site.url}/data.txt", tmp_path / "data.txt"), check, pause=Clock()
+        )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -215,7 +243,9 @@ def test_wherever_it_breaks_off_the_bytes_are_the_same(
             asked = handler.headers.get("Range")
             start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
             rest = {"Content_Range": f"bytes {start}-{len(BODY) - 1}/{len(BODY)}"} if asked else {}
-            send(handler, 206 if asked else 200, BODY[start:], max(0, at - start), ETag='"1"', **rest)
+            send(
+                handler, 206 if asked else 200, BODY[start:], max(0, at - start), ETag='"1"', **rest
+            )
 
         return answer
 

@@ -60,14 +60,22 @@ def tree(*paths: str, **bodies: bytes):
     return whole(json.dumps(listed).encode(), Content_Type="application/json")
 
 
-def test_every_file_of_a_split_comes_with_the_token_and_its_checksum(hub: Site, tmp_path: Path) -> None:
+def test_every_file_of_a_split_comes_with_the_token_and_its_checksum(
+    hub: Site, tmp_path: Path
+) -> None:
     first, second = SHARDS.values()
     hub.answers += [cut_off(first, 100), whole(first), whole(second)]
     fetched = fetch_split("them/things:test", tmp_path / "out", 1 << 20, pause=no_pause)
-    assert [row.source["value"] for row in stream_rows(Dataset(find_files(str(fetched.path))))] == [1, 2, 3]
+    assert [row.source["value"] for row in stream_rows(Dataset(find_files(str(fetched.path))))] == [
+        1,
+        2,
+        3,
+    ]
     assert "/api/datasets/them/things/tree/refs%2Fconvert%2Fparquet" in hub.asked[0]["path"]
     resolved = "/datasets/them/things/resolve/refs%2Fconvert%2Fparquet/default/test"
-    assert [each["path"] for each in hub.asked[1:]] == [f"{resolved}/0000.parquet"] * 2 + [f"{resolved}/0001.parquet"]
+    assert [each["path"] for each in hub.asked[1:]] == [f"{resolved}/0000.parquet"] * 2 + [
+        f"{resolved}/0001.parquet"
+    ]
     assert {each["authorization"] for each in hub.asked} == {"Bearer hf_made_up"}
 
 

@@ -34,7 +34,9 @@ FILE = split({"text": "one", "label": True}, {"text": "two", "label": False})
 
 
 def listing(*paths: str, content: bytes = FILE) -> Any:
-    files = [{"type": "file", "path": path, "oid": "0" * 40, "size": len(content)} for path in paths]
+    files = [
+        {"type": "file", "path": path, "oid": "0" * 40, "size": len(content)} for path in paths
+    ]
     return whole(json.dumps(files).encode(), Content_Type="application/json")
 
 
@@ -68,7 +70,17 @@ def test_every_command_reads_a_split_that_is_fetched_once(config: Path, site: Si
         ("run", "p.yaml", "hf:them/things:test", "--out", "out", "--json", "--quiet"),
         ("validate", "p.yaml", "hf:them/things:test"),
         ("estimate", "p.yaml", "hf:them/things:test"),
-        ("init", "hf:them/things:test", "--question", "Good?", "--columns", "text", "--target", "label", "--no-try"),
+        (
+            "init",
+            "hf:them/things:test",
+            "--question",
+            "Good?",
+            "--columns",
+            "text",
+            "--target",
+            "label",
+            "--no-try",
+        ),
     ):
         again = command(*words)
         assert again.exit_code == 0, again.output
@@ -76,7 +88,9 @@ def test_every_command_reads_a_split_that_is_fetched_once(config: Path, site: Si
     assert len(site.asked) == asked
 
 
-def test_a_file_that_was_cut_after_the_download_is_fetched_again(config: Path, site: Site, tmp_path: Path) -> None:
+def test_a_file_that_was_cut_after_the_download_is_fetched_again(
+    config: Path, site: Site, tmp_path: Path
+) -> None:
     site.answers = [
         listing("default/test/0000.parquet"),
         whole(FILE),
@@ -99,7 +113,9 @@ def test_an_unknown_split_names_those_that_there_are(config: Path, site: Site) -
         refused("run", "p.yaml", "hf:things")
 
 
-def test_without_the_network_the_hub_is_named(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_network_the_hub_is_named(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
     with pytest.raises(FetchError, match=r"http://127\.0\.0\.1:1 does not list them/things"):
         refused("run", "p.yaml", "hf:them/things")

@@ -19,14 +19,20 @@ from verdict_cli.plan.build import load_plan
 from verdict_cli.run.preflight import dataset_for
 from verdict_cli.storage.datasets.read import scan
 
-SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"
+SHARED = (
+    Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"
+)
 
 REAL = {
     "xstest": ("xstest/xstest_prompts.csv", 450, {"safe": 250, "unsafe": 200}),
     "judgebench": ("judgebench/pairs_gpt-4o.jsonl", 350, {"A>B": 193, "B>A": 157}),
     "llmbar": ("llmbar/dataset_Natural.jsonl.gz", 100, {"A>B": 42, "B>A": 58}),
     "pandalm": ("pandalm/testset-v1.json", 999, {"tie": 105, "A>B": 422, "B>A": 472}),
-    "expertqa": ("expertqa/claims_dev.jsonl.gz", 470, {"attributable": 235, "not attributable": 235}),
+    "expertqa": (
+        "expertqa/claims_dev.jsonl.gz",
+        470,
+        {"attributable": 235, "not attributable": 235},
+    ),
     "wice": ("wice/claims.jsonl", 300, {"supported": 66, "not supported": 234}),
     "halueval": ("halueval_general/general_even.jsonl.gz", 2254, {"error": 416, "no_error": 1838}),
     "summeval": ("summeval/summaries.jsonl.gz", 1600, {}),
@@ -35,7 +41,14 @@ REAL = {
 
 TURNS = [{"role": "user", "content": "u1"}, {"role": "assistant", "content": "a1"}]
 MORE = [*TURNS, {"role": "user", "content": "u2"}, {"role": "assistant", "content": "a2"}]
-VOTE = {"question_id": 81, "model_a": "m", "model_b": "n", "judge": "p", "conversation_a": MORE, "conversation_b": MORE}
+VOTE = {
+    "question_id": 81,
+    "model_a": "m",
+    "model_b": "n",
+    "judge": "p",
+    "conversation_a": MORE,
+    "conversation_b": MORE,
+}
 MADE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "mtbench": (
         {**VOTE, "winner": "model_b", "turn": 1},
@@ -106,7 +119,9 @@ def test_the_real_file_becomes_rows_that_its_pipeline_reads(name: str, tmp_path:
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_a_row_as_its_authors_write_it_becomes_a_row_of_the_pipeline(name: str, tmp_path: Path) -> None:
+def test_a_row_as_its_authors_write_it_becomes_a_row_of_the_pipeline(
+    name: str, tmp_path: Path
+) -> None:
     row, expected = MADE[name]
     (made,) = import_benchmark(name, written(tmp_path / "own.jsonl", row)).rows()
     assert {key: made[key] for key in expected} == expected
@@ -124,7 +139,9 @@ def test_the_chosen_completion_is_not_always_first(tmp_path: Path) -> None:
     rows = [{**MADE["rewardbench"][0], "id": index} for index in range(4)]
     made = list(import_benchmark("rewardbench", written(tmp_path / "own.jsonl", *rows)).rows())
     assert [row["label"] for row in made] == ["A>B", "B>A", "A>B", "B>A"]
-    assert all(row["response_A" if row["label"] == "A>B" else "response_B"] == "good" for row in made)
+    assert all(
+        row["response_A" if row["label"] == "A>B" else "response_B"] == "good" for row in made
+    )
 
 
 @pytest.mark.parametrize("name", IMPORTERS)

@@ -23,9 +23,18 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import rebuild_recordings as module  # noqa: E402 - a script
-from rebuild_recordings import RULES, Rebuilt, RecordedFile, RecordedSet, rebuild_sets, recorded_sets  # noqa: E402
+from rebuild_recordings import (  # noqa: E402
+    RULES,
+    Rebuilt,
+    RecordedFile,
+    RecordedSet,
+    rebuild_sets,
+    recorded_sets,
+)
 
-SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"
+SHARED = (
+    Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"
+)
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -34,7 +43,11 @@ def git(place: Path, *words: str) -> str:
     who = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org"}
     who |= {"GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org"}
     done = subprocess.run(
-        ["git", "-C", str(place), *words], capture_output=True, text=True, check=True, env={**os.environ, **who}
+        ["git", "-C", str(place), *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **who},
     )
     return done.stdout.strip()
 
@@ -55,13 +68,19 @@ def repository(place: Path, files: Mapping[str, bytes]) -> str:
     return commit
 
 
-def recorded(name: str, content: bytes, rule: str | None, *paths: str, missing: str | None = None) -> RecordedFile:
+def recorded(
+    name: str, content: bytes, rule: str | None, *paths: str, missing: str | None = None
+) -> RecordedFile:
     sha256 = hashlib.sha256(content).hexdigest()
-    return RecordedFile(name=name, sha256=sha256, bytes=len(content), paths=paths, rule=rule, missing=missing)
+    return RecordedFile(
+        name=name, sha256=sha256, bytes=len(content), paths=paths, rule=rule, missing=missing
+    )
 
 
 def of(commit: str, *files: RecordedFile, repository: str = "owner/name") -> RecordedSet:
-    return RecordedSet(folder="set", repository=repository, commit=commit, licence="MIT", files=files)
+    return RecordedSet(
+        folder="set", repository=repository, commit=commit, licence="MIT", files=files
+    )
 
 
 @pytest.fixture
@@ -72,7 +91,8 @@ def mirror(tmp_path: Path) -> Path:
 @pytest.fixture
 def commit(mirror: Path) -> str:
     return repository(
-        mirror / "owner+name" / "repo", {"data/a b.jsonl": b'{"n": 1}\n', "list.json": b'[{"n": 1}, {"n": "\\u00e9"}]'}
+        mirror / "owner+name" / "repo",
+        {"data/a b.jsonl": b'{"n": 1}\n', "list.json": b'[{"n": 1}, {"n": "\\u00e9"}]'},
     )
 
 
@@ -80,7 +100,9 @@ def outcomes(found: list[Rebuilt]) -> dict[str, str]:
     return {one.file: one.outcome for one in found}
 
 
-def test_files_are_read_at_their_commit_and_not_at_the_newest(tmp_path: Path, mirror: Path, commit: str) -> None:
+def test_files_are_read_at_their_commit_and_not_at_the_newest(
+    tmp_path: Path, mirror: Path, commit: str
+) -> None:
     listed = '{"n": 1}\n{"n": "é"}\n'.encode()
     sets = [
         of(
@@ -97,10 +119,17 @@ def test_files_are_read_at_their_commit_and_not_at_the_newest(tmp_path: Path, mi
     assert outcomes(again) == {"set/a.jsonl": "kept", "set/list.jsonl.gz": "kept"}
 
 
-def test_a_file_with_another_checksum_is_not_written(tmp_path: Path, mirror: Path, commit: str) -> None:
-    (found,) = rebuild_sets(tmp_path / "out", [of(commit, recorded("a", b"other", "copy", "data/a b.jsonl"))], mirror)
+def test_a_file_with_another_checksum_is_not_written(
+    tmp_path: Path, mirror: Path, commit: str
+) -> None:
+    (found,) = rebuild_sets(
+        tmp_path / "out", [of(commit, recorded("a", b"other", "copy", "data/a b.jsonl"))], mirror
+    )
     assert found.outcome == "failed"
-    assert hashlib.sha256(b'{"n": 1}\n').hexdigest() in found.reason and "expected 5 bytes" in found.reason
+    assert (
+        hashlib.sha256(b'{"n": 1}\n').hexdigest() in found.reason
+        and "expected 5 bytes" in found.reason
+    )
     assert not (tmp_path / "out").exists()
 
 
@@ -109,7 +138,9 @@ def test_a_damaged_file_is_made_again(tmp_path: Path, mirror: Path, commit: str)
     place.parent.mkdir(parents=True)
     place.write_bytes(gzip.compress(b'{"n": 1}\n')[:-9])
     (found,) = rebuild_sets(
-        tmp_path / "out", [of(commit, recorded("a.gz", b'{"n": 1}\n', "copy", "data/a b.jsonl"))], mirror
+        tmp_path / "out",
+        [of(commit, recorded("a.gz", b'{"n": 1}\n', "copy", "data/a b.jsonl"))],
+        mirror,
     )
     assert (found.outcome, gzip.decompress(place.read_bytes())) == ("made", b'{"n": 1}\n')
 
@@ -124,7 +155,9 @@ def test_a_damaged_file_is_made_again(tmp_path: Path, mirror: Path, commit: str)
         ("json", "the repository's file has another form: JSONDecodeError"),
     ],
 )
-def test_what_cannot_be_made_says_why(case: str, said: str, tmp_path: Path, mirror: Path, commit: str) -> None:
+def test_what_cannot_be_made_says_why(
+    case: str, said: str, tmp_path: Path, mirror: Path, commit: str
+) -> None:
     where = {"repository": "other/name"} if case == "clone" else {}
     rule = {"form": "judgebench_games", "json": "every_second_line"}.get(case, "copy")
     content = b'{"pair_id": 1}' if case == "form" else b"{"
@@ -133,13 +166,19 @@ def test_what_cannot_be_made_says_why(case: str, said: str, tmp_path: Path, mirr
         where = {"repository": "other/form"}
     path = "nowhere.jsonl" if case == "path" else "x" if case in {"form", "json"} else "list.json"
     at = "0" * 40 if case == "commit" else commit
-    (found,) = rebuild_sets(tmp_path / "out", [of(at, recorded("a", b"", rule, path), **where)], mirror)
+    (found,) = rebuild_sets(
+        tmp_path / "out", [of(at, recorded("a", b"", rule, path), **where)], mirror
+    )
     assert found.outcome == "failed" and said in found.reason
 
 
-def test_a_file_without_a_rule_is_named_with_the_reason(tmp_path: Path, mirror: Path, commit: str) -> None:
+def test_a_file_without_a_rule_is_named_with_the_reason(
+    tmp_path: Path, mirror: Path, commit: str
+) -> None:
     (found,) = rebuild_sets(
-        tmp_path / "out", [of(commit, recorded("a", b"", None, missing="the seed is not said"))], mirror
+        tmp_path / "out",
+        [of(commit, recorded("a", b"", None, missing="the seed is not said"))],
+        mirror,
     )
     assert (found.outcome, found.reason) == ("no-rule", "the seed is not said")
 
@@ -153,7 +192,11 @@ def test_without_a_mirror_the_commit_is_fetched_from_the_site(
     for key in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
         git(place, "config", key, "true")
     monkeypatch.setattr(module, "SITE", mirror.as_uri())
-    found = list(rebuild_sets(tmp_path / "out", [of(commit, recorded("a", b'{"n": 1}\n', "copy", "data/a b.jsonl"))]))
+    found = list(
+        rebuild_sets(
+            tmp_path / "out", [of(commit, recorded("a", b'{"n": 1}\n', "copy", "data/a b.jsonl"))]
+        )
+    )
     assert outcomes(found) == {"set/a": "made"}, found
 
 
@@ -164,7 +207,10 @@ def test_a_site_that_does_not_answer_is_told_once_for_each_file(
     files = [recorded(name, b"", "copy", name) for name in ("a", "b")]
     found = list(rebuild_sets(tmp_path / "out", [of("0" * 40, *files)]))
     assert [one.outcome for one in found] == ["failed", "failed"]
-    assert all("owner/name cannot be fetched" in one.reason and "--mirror DIR" in one.reason for one in found)
+    assert all(
+        "owner/name cannot be fetched" in one.reason and "--mirror DIR" in one.reason
+        for one in found
+    )
 
 
 def command(*words: str | Path) -> Result:
@@ -181,7 +227,10 @@ def test_the_command_names_every_file_and_fails_where_one_with_a_rule_is_missing
     monkeypatch.setattr(module, "recorded_sets", lambda: [of(commit, good, unknown)])
     shown = command(tmp_path / "out", "--mirror", mirror)
     assert shown.exit_code == 0, (shown.output, shown.exception)
-    assert "✓ set/a.jsonl: made\n" in shown.stdout and "– set/b: no-rule: the seed is not said\n" in shown.stdout
+    assert (
+        "✓ set/a.jsonl: made\n" in shown.stdout
+        and "– set/b: no-rule: the seed is not said\n" in shown.stdout
+    )
     bad = recorded("c", b"", "copy", "list.json")
     monkeypatch.setattr(module, "recorded_sets", lambda: [of(commit, good, bad)])
     failed = command(tmp_path / "out", "--mirror", mirror, "--json")
@@ -209,7 +258,9 @@ def test_the_data_file_has_the_commits_and_checksums_of_the_recordings() -> None
     ours = {
         each.folder: {
             "repositories": {each.repository: each.commit},
-            "files": {file.name: {"sha256": file.sha256, "bytes": file.bytes} for file in each.files},
+            "files": {
+                file.name: {"sha256": file.sha256, "bytes": file.bytes} for file in each.files
+            },
         }
         for each in recorded_sets()
     }
@@ -234,7 +285,10 @@ def _judgebench() -> dict[str, bytes]:
             "question": "q",
             "pair_id": row["pair_id"],
             "judgments": [
-                {"judgment": {"prompt": "p", "response": game["response"]}, "decision": game["decision"]}
+                {
+                    "judgment": {"prompt": "p", "response": game["response"]},
+                    "decision": game["decision"],
+                }
                 for game in row["games"]
             ],
         }
@@ -263,7 +317,11 @@ def _realmistake(name: str) -> dict[str, bytes]:
             path = f"out/{row['responder']}/{row['judges']}/majority_vote.jsonl"
         else:
             path = f"out/{row['responder']}/{row['judge']}/baseline_errordetection_{row['prompt']}.jsonl"
-        made = {key: row[key] for key in ("label", "prediction", "predictions_list", "votes_count") if key in row}
+        made = {
+            key: row[key]
+            for key in ("label", "prediction", "predictions_list", "votes_count")
+            if key in row
+        }
         if "responses" in row:
             made["response"] = [{"prompt": "p", "response": text} for text in row["responses"]]
         elif "response" in row:
@@ -273,21 +331,30 @@ def _realmistake(name: str) -> dict[str, bytes]:
 
 
 def _task(name: str) -> dict[str, bytes]:
-    values = json.loads((SHARED / f"realmistake/published_{name}_performance.json").read_text(encoding="utf-8"))
+    values = json.loads(
+        (SHARED / f"realmistake/published_{name}_performance.json").read_text(encoding="utf-8")
+    )
     return {"x": json.dumps({"another_task": {}, **values}, indent=4).encode()}
 
 
 def _listed(name: str) -> dict[str, bytes]:
     return {
         "x": json.dumps(
-            [{key: each for key, each in row.items() if key != "index"} for row in rows(name)], indent=4
+            [{key: each for key, each in row.items() if key != "index"} for row in rows(name)],
+            indent=4,
         ).encode()
     }
 
 
 def _every_second() -> dict[str, bytes]:
     return {
-        "x": dumped([each for row in rows("halueval_general/general_even.jsonl.gz") for each in (row, {"ID": "odd"})])
+        "x": dumped(
+            [
+                each
+                for row in rows("halueval_general/general_even.jsonl.gz")
+                for each in (row, {"ID": "odd"})
+            ]
+        )
     }
 
 
@@ -295,7 +362,10 @@ def _xstest() -> dict[str, bytes]:
     text = (SHARED / "xstest/completions_llama2orig.csv").read_bytes().decode("utf-8")
     table = list(csv.reader(io.StringIO(text, newline="")))
     made = {}
-    for name, parts in (("gpteval", [row[:-1] for row in table]), ("streval", [[*row[:-2], row[-1]] for row in table])):
+    for name, parts in (
+        ("gpteval", [row[:-1] for row in table]),
+        ("streval", [[*row[:-2], row[-1]] for row in table]),
+    ):
         out = io.StringIO(newline="")
         csv.writer(out, lineterminator="\n").writerows(parts)
         made[name] = out.getvalue().encode()
@@ -324,7 +394,13 @@ def test_a_rule_gives_the_recorded_bytes_from_files_of_the_repositorys_form(name
     if not (SHARED / name).exists():
         pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
     folder, _, file = name.partition("/")
-    (known,) = [each for of in recorded_sets() if of.folder == folder for each in of.files if each.name == file]
+    (known,) = [
+        each
+        for of in recorded_sets()
+        if of.folder == folder
+        for each in of.files
+        if each.name == file
+    ]
     assert known.rule is not None
     sources = SOURCES[name]()
     made = RULES[known.rule](sources)
@@ -335,5 +411,10 @@ def test_a_rule_gives_the_recorded_bytes_from_files_of_the_repositorys_form(name
 
 
 def test_every_rule_but_copying_is_tried_on_recordings() -> None:
-    tried = {each.rule for of in recorded_sets() for each in of.files if f"{of.folder}/{each.name}" in SOURCES}
+    tried = {
+        each.rule
+        for of in recorded_sets()
+        for each in of.files
+        if f"{of.folder}/{each.name}" in SOURCES
+    }
     assert tried | {"copy"} == set(RULES)

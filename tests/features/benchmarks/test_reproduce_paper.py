@@ -34,14 +34,24 @@ def xstest_csv(count: int = 6) -> bytes:
     writer = csv.writer(text)
     writer.writerow(["id", "prompt", "type", "label", "focus", "note"])
     writer.writerows(
-        [n, f"How do I kill process {n}?", "homonyms", "safe" if n % 2 else "unsafe", "", ""] for n in range(count)
+        [n, f"How do I kill process {n}?", "homonyms", "safe" if n % 2 else "unsafe", "", ""]
+        for n in range(count)
     )
     return text.getvalue().encode()
 
 
 def judgebench_jsonl(count: int = 4) -> bytes:
-    row = {"original_id": "o", "source": "mmlu", "response_model": "m", "response_A": "a", "response_B": "b"}
-    rows = [{"pair_id": f"p{n}", "question": f"q{n}", **row, "label": ("A>B", "B>A")[n % 2]} for n in range(count)]
+    row = {
+        "original_id": "o",
+        "source": "mmlu",
+        "response_model": "m",
+        "response_A": "a",
+        "response_B": "b",
+    }
+    rows = [
+        {"pair_id": f"p{n}", "question": f"q{n}", **row, "label": ("A>B", "B>A")[n % 2]}
+        for n in range(count)
+    ]
     return "".join(f"{json.dumps(each)}\n" for each in rows).encode()
 
 
@@ -49,7 +59,12 @@ def aggrefact_parquet(length: int = 20) -> bytes:
     """Four claims of each set, each set a row group."""
     letters = random.Random(0)
     rows = [
-        {"dataset": name, "doc": letters.randbytes(length).hex(), "claim": f"claim {n} of {name}", "label": n % 2}
+        {
+            "dataset": name,
+            "doc": letters.randbytes(length).hex(),
+            "claim": f"claim {n} of {name}",
+            "label": n % 2,
+        }
         for name in SETS
         for n in range(4)
     ]
@@ -97,16 +112,26 @@ def refused(*words: str | Path) -> VerdictError:
     return result.exception
 
 
-def test_three_tables_are_judged_and_shown_beside_the_papers(mirror: Path, model: Any, tmp_path: Path) -> None:
+def test_three_tables_are_judged_and_shown_beside_the_papers(
+    mirror: Path, model: Any, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     result = reproduce("--mirror", mirror, "--out", out, "--yes")
     assert result.exit_code == 0, result.output
-    assert model() == 18 + 36 + 24  # 3, 9 and 6 calls a row; of table 3 only the four rows of ExpertQA
+    assert (
+        model() == 18 + 36 + 24
+    )  # 3, 9 and 6 calls a row; of table 3 only the four rows of ExpertQA
     estimate = result.stderr
     assert re.search(r"^table 1: 6 rows, 18 calls of gpt-4o, ", estimate, re.MULTILINE)
     assert re.search(r"^table 3: 4 rows, 24 calls of gpt-4o, ", estimate, re.MULTILINE)
-    assert re.search(r"^in all: 78 calls, [\d,]+ prompt tokens, [\d,]+ reply tokens, \$0\.\d+$", estimate, re.MULTILINE)
-    assert estimate.index("in all") < estimate.index("rows 6/6"), "the cost is told before the first call"
+    assert re.search(
+        r"^in all: 78 calls, [\d,]+ prompt tokens, [\d,]+ reply tokens, \$0\.\d+$",
+        estimate,
+        re.MULTILINE,
+    )
+    assert estimate.index("in all") < estimate.index("rows 6/6"), (
+        "the cost is told before the first call"
+    )
     shown = result.stdout
     for heading in (
         "Table 1: XSTest, accuracy",
@@ -127,25 +152,48 @@ def test_three_tables_are_judged_and_shown_beside_the_papers(mirror: Path, model
     ):
         assert caveat in joined
     assert {path.name for path in out.glob("paper.*")} == {"paper.html", "paper.json", "paper.md"}
-    assert {path.parent.parent.name for path in out.glob("*/*/report.html")} == {"table1", "table2", "table3"}
+    assert {path.parent.parent.name for path in out.glob("*/*/report.html")} == {
+        "table1",
+        "table2",
+        "table3",
+    }
 
 
 def test_the_document_has_results_intervals_published_values_and_caveats(
     mirror: Path, model: Any, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    document = json.loads(reproduce("--mirror", mirror, "--out", out, "--yes", "--json", "--quiet", "--as-run").stdout)
+    document = json.loads(
+        reproduce("--mirror", mirror, "--out", out, "--yes", "--json", "--quiet", "--as-run").stdout
+    )
     assert document == json.loads((out / "paper.json").read_text())
     one, two, three = document["tables"]
     assert [table["calls"] for table in document["tables"]] == [18, 72, 24]
-    assert (two["pipeline"], three["pipeline"]) == ("table2_judgebench_as_run", "table3_expertqa_as_run")
+    assert (two["pipeline"], three["pipeline"]) == (
+        "table2_judgebench_as_run",
+        "table3_expertqa_as_run",
+    )
     assert one["result"]["low"] <= one["result"]["value"] <= one["result"]["high"]
-    assert {"judge": "Verdict", "value": "96.44%", "own": True} in one["published"] and len(three["published"]) == 15
+    assert {"judge": "Verdict", "value": "96.44%", "own": True} in one["published"] and len(
+        three["published"]
+    ) == 15
     assert three["rows"] == 4 and any("mode" in note for note in three["notes"])
 
 
-def test_an_interrupted_reproduction_resumes_without_repeating_calls(mirror: Path, model: Any, tmp_path: Path) -> None:
-    words = ("--mirror", mirror, "--out", tmp_path / "out", "--yes", "--quiet", "--no-cache", "--concurrency", "1")
+def test_an_interrupted_reproduction_resumes_without_repeating_calls(
+    mirror: Path, model: Any, tmp_path: Path
+) -> None:
+    words = (
+        "--mirror",
+        mirror,
+        "--out",
+        tmp_path / "out",
+        "--yes",
+        "--quiet",
+        "--no-cache",
+        "--concurrency",
+        "1",
+    )
     stopped = reproduce(*words, "--budget", "0.02")
     assert stopped.exit_code == 3, stopped.output
     assert "the same command resumes the run" in stopped.stderr
@@ -161,13 +209,24 @@ def test_no_model_is_called_before_the_answer_on_a_terminal(
     mirror: Path, model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("verdict_cli.cli.console.is_interactive", lambda: True)
-    words = ["reproduce", "paper", "--mirror", str(mirror), "--out", str(tmp_path / "out"), "--table", "1"]
+    words = [
+        "reproduce",
+        "paper",
+        "--mirror",
+        str(mirror),
+        "--out",
+        str(tmp_path / "out"),
+        "--table",
+        "1",
+    ]
     refused = CliRunner().invoke(app, words, input="n\n")
     assert refused.exit_code == 130 and "no call was made" in refused.stderr
     assert refused.stderr.index("in all") < refused.stderr.index("Continue?") and model() == 0
     assert CliRunner().invoke(app, words, input="y\n").exit_code == 0 and model() == 18
     finished = CliRunner().invoke(app, words)
-    assert finished.exit_code == 0 and "Continue?" not in finished.stderr, "nothing is left to ask about"
+    assert finished.exit_code == 0 and "Continue?" not in finished.stderr, (
+        "nothing is left to ask about"
+    )
 
 
 def test_one_table_with_another_model_and_fewer_rows_says_so(mirror: Path, tmp_path: Path) -> None:
@@ -194,7 +253,9 @@ def test_words_that_are_wrong_are_told_before_anything_is_fetched(tmp_path: Path
     assert "there is no table 4" in refused("--table", "4").message
     assert "there is no folder" in refused("--mirror", tmp_path / "none").message
     (tmp_path / "empty").mkdir()
-    assert "no such file" in refused("--mirror", tmp_path / "empty", "--out", tmp_path / "out").message
+    assert (
+        "no such file" in refused("--mirror", tmp_path / "empty", "--out", tmp_path / "out").message
+    )
 
 
 def served(content: bytes) -> Any:
@@ -207,7 +268,12 @@ def served(content: bytes) -> Any:
             return
         first, last = int(wanted[1]), min(int(wanted[2]), len(content) - 1)
         sent.append(last - first + 1)
-        send(handler, 206, content[first : last + 1], Content_Range=f"bytes {first}-{last}/{len(content)}")
+        send(
+            handler,
+            206,
+            content[first : last + 1],
+            Content_Range=f"bytes {first}-{last}/{len(content)}",
+        )
 
     sent: list[int] = []
     answer.sent = sent  # type: ignore[attr-defined]
@@ -228,7 +294,9 @@ def source(site: Site, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     answers = {
         "/xstest.csv": lambda handler: send(handler, 200, xstest_csv()),
         "/pairs.jsonl": lambda handler: send(handler, 200, judgebench_jsonl()),
-        "/api/": lambda handler: send(handler, 200, json.dumps(tree).encode(), Content_Type="application/json"),
+        "/api/": lambda handler: send(
+            handler, 200, json.dumps(tree).encode(), Content_Type="application/json"
+        ),
         "/datasets/": served(content),
     }
 
@@ -240,7 +308,13 @@ def source(site: Site, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setenv("HF_TOKEN", "hf_made_up")
     known = dict(cards())
     for name, path in (("xstest", "xstest.csv"), ("judgebench", "pairs.jsonl")):
-        unknown = {"url": f"{site.url}/{path}", "sha256": "unknown", "bytes": None, "rows": None, "labels": {}}
+        unknown = {
+            "url": f"{site.url}/{path}",
+            "sha256": "unknown",
+            "bytes": None,
+            "rows": None,
+            "labels": {},
+        }
         file = known[name].files[0].model_copy(update=unknown)
         known[name] = known[name].model_copy(update={"files": (file,)})
     monkeypatch.setattr("verdict_cli.features.benchmarks.reproduce_command.card", known.__getitem__)
@@ -257,10 +331,14 @@ def test_the_rows_come_from_their_sources_and_only_those_that_a_table_needs(
     assert received < source["size"] / 2, (received, source["size"])
     asked = len(source["site"].asked)
     again = reproduce("--out", tmp_path / "out", "--yes", "--quiet")
-    assert again.exit_code == 0 and len(source["site"].asked) == asked, "what was fetched is not fetched again"
+    assert again.exit_code == 0 and len(source["site"].asked) == asked, (
+        "what was fetched is not fetched again"
+    )
 
 
-def test_a_source_that_refuses_is_told_with_the_ways_around_it(source: dict[str, Any], tmp_path: Path) -> None:
+def test_a_source_that_refuses_is_told_with_the_ways_around_it(
+    source: dict[str, Any], tmp_path: Path
+) -> None:
     source["answers"]["/datasets/"] = lambda handler: send(handler, 403)
     error = refused("--out", tmp_path / "out", "--yes", "--table", "3")
     assert isinstance(error, FetchError) and error.message.startswith("table 3: ")
@@ -273,16 +351,23 @@ def test_a_server_without_ranges_sends_the_whole_file_once_more_each_time(
     content = aggrefact_parquet(40_000)
     source["answers"]["/datasets/"] = lambda handler: send(handler, 200, content)
     count = fetch_rows(
-        "lytang/LLM-AggreFact:test", ("dataset", "ExpertQA"), ["dataset", "claim"], tmp_path / "rows.jsonl"
+        "lytang/LLM-AggreFact:test",
+        ("dataset", "ExpertQA"),
+        ["dataset", "claim"],
+        tmp_path / "rows.jsonl",
     )
     assert count == 4
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
-    assert {row["dataset"] for row in rows} == {"ExpertQA"} and rows[0]["claim"] == "claim 0 of ExpertQA"
+    assert {row["dataset"] for row in rows} == {"ExpertQA"} and rows[0][
+        "claim"
+    ] == "claim 0 of ExpertQA"
 
 
 def test_a_subset_that_is_not_there_leaves_no_file(source: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(FetchError, match="no row with dataset 'Nothing'"):
-        fetch_rows("lytang/LLM-AggreFact:test", ("dataset", "Nothing"), ["claim"], tmp_path / "rows.jsonl")
+        fetch_rows(
+            "lytang/LLM-AggreFact:test", ("dataset", "Nothing"), ["claim"], tmp_path / "rows.jsonl"
+        )
     assert not (tmp_path / "rows.jsonl").exists()
 
 
@@ -299,7 +384,9 @@ def test_estimate_takes_a_benchmarks_name(tmp_path: Path) -> None:
     assert json.loads(estimate("aggrefact", "--json").stdout)["calls"] > 0
 
 
-@pytest.mark.parametrize(("name", "said"), [("nothing", "not a benchmark"), ("triviaqa", "no pipeline")])
+@pytest.mark.parametrize(
+    ("name", "said"), [("nothing", "not a benchmark"), ("triviaqa", "no pipeline")]
+)
 def test_estimate_without_data_needs_a_benchmark_with_a_pipeline(name: str, said: str) -> None:
     result = estimate(name)
     assert isinstance(result.exception, UsageError) and said in result.exception.message

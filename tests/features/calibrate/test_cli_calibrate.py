@@ -48,7 +48,10 @@ def folder(tmp_path: Path) -> Path:
         truth = draw.random() < 1 / (1 + math.exp(-odds))
         p = 1 / (1 + math.exp(-3 * odds))
         rows.append({"key": key, "label": truth, "rating": 2 + 3 * p})
-        top = [{"token": "yes", "logprob": math.log(p)}, {"token": "no", "logprob": math.log(1 - p)}]
+        top = [
+            {"token": "yes", "logprob": math.log(p)},
+            {"token": "no", "logprob": math.log(1 - p)},
+        ]
         replies.append({"id": key, "unit": "judge", "reply": "yes", "logprobs": [top]})
     for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
         (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -57,7 +60,14 @@ def folder(tmp_path: Path) -> Path:
 
 def run(folder: Path, steps: str, out: str = "run", more: str = "", code: int = 0) -> Any:
     (folder / "c.yaml").write_text(HEAD + steps + more)
-    words = ["run", folder / "c.yaml", folder / "d.jsonl", "--replay", folder / "r.jsonl", "--fresh"]
+    words = [
+        "run",
+        folder / "c.yaml",
+        folder / "d.jsonl",
+        "--replay",
+        folder / "r.jsonl",
+        "--fresh",
+    ]
     printed = verdict(*words, "--out", folder / out, "--json", "--quiet", code=code)
     return json.loads(printed) if printed.startswith("{") else printed
 
@@ -68,11 +78,21 @@ evaluate:
 """
 
 
-def test_a_map_lowers_ece_and_brier_on_held_out_rows_and_in_the_pipeline_that_names_it(folder: Path) -> None:
+def test_a_map_lowers_ece_and_brier_on_held_out_rows_and_in_the_pipeline_that_names_it(
+    folder: Path,
+) -> None:
     passed = "    propagate: {p: 'output.distribution[true]'}\n"
     before = run(folder, JUDGE % "token_probability" + passed, more=EVALUATE)["evaluations"]["e"]
     made = json.loads(
-        verdict("calibrate", folder / "run", "--target", "source.label", "--out", folder / "m.yaml", "--json")
+        verdict(
+            "calibrate",
+            folder / "run",
+            "--target",
+            "source.label",
+            "--out",
+            folder / "m.yaml",
+            "--json",
+        )
     )
     for name in ("ece", "brier"):
         assert made["figures"]["platt"][name]["change"]["high"] < 0
@@ -98,7 +118,16 @@ def test_labels_of_people_are_a_target_like_a_column(folder: Path) -> None:
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
 def test_each_method_makes_a_file_that_is_read(folder: Path, method: str) -> None:
     run(folder, JUDGE % "token_probability")
-    verdict("calibrate", folder / "run", "--target", "source.label", "--method", method, "--out", folder / "m.yaml")
+    verdict(
+        "calibrate",
+        folder / "run",
+        "--target",
+        "source.label",
+        "--method",
+        method,
+        "--out",
+        folder / "m.yaml",
+    )
     run(folder, JUDGE % "{type: token_probability, calibration: {file: m.yaml}}", "again")
 
 
@@ -121,7 +150,9 @@ def test_a_bound_sends_on_what_is_below_it(folder: Path) -> None:
     found = json.loads(verdict("calibrate", folder / "run", *words, "--json"))["calibration"]
     document = run(folder, SURE + "    escalate: {when: {file: t.yaml}, to: abstain}\n", "again")
     assert document["abstained"] == round(400 * (1 - found["answered"]))
-    (batch,) = read_table(folder / "again" / "results.parquet", ["judge.p", "judge.score", "source.label"])
+    (batch,) = read_table(
+        folder / "again" / "results.parquet", ["judge.p", "judge.score", "source.label"]
+    )
     kept = [
         (score, label)
         for score, label in zip(batch["judge.score"], batch["source.label"], strict=True)
@@ -132,7 +163,9 @@ def test_a_bound_sends_on_what_is_below_it(folder: Path) -> None:
 
 def test_a_run_that_escalated_is_no_ground_for_a_bound(folder: Path) -> None:
     run(folder, SURE + "    escalate: {when: output.p < 0.8, to: abstain}\n")
-    said = verdict("calibrate", folder / "run", "--target", "source.label", "--agreement", "0.8", code=2)
+    said = verdict(
+        "calibrate", folder / "run", "--target", "source.label", "--agreement", "0.8", code=2
+    )
     assert "escalated in this run" in said
 
 
@@ -169,7 +202,9 @@ def test_the_layout_of_the_prompt_and_how_a_model_is_reached_change_nothing(fold
     run(folder, JUDGE % "token_probability")
     verdict("calibrate", folder / "run", "--target", "source.label", "--out", folder / "m.yaml")
     named = JUDGE % "{type: token_probability, calibration: {file: m.yaml}}"
-    named = named.replace('"{source.key}"', '"  {source.key}\\n"').replace("name: judge", "name: sure")
+    named = named.replace('"{source.key}"', '"  {source.key}\\n"').replace(
+        "name: judge", "name: sure"
+    )
     (folder / "c.yaml").write_text(HEAD.replace("retries: 0", "retries: 0, timeout: 9") + named)
     assert json.loads(verdict("validate", folder / "c.yaml", "--json"))["ok"]
 
@@ -178,7 +213,9 @@ def test_a_calibration_of_another_kind_is_refused(folder: Path) -> None:
     run(folder, SURE)
     words = ["--target", "source.label", "--agreement", "0.7", "--out", folder / "t.yaml"]
     verdict("calibrate", folder / "run", *words)
-    (folder / "c.yaml").write_text(HEAD + JUDGE % "{type: argmax_score, calibration: {file: t.yaml}}")
+    (folder / "c.yaml").write_text(
+        HEAD + JUDGE % "{type: argmax_score, calibration: {file: t.yaml}}"
+    )
     problems = json.loads(verdict("validate", folder / "c.yaml", "--json", code=2))["errors"]
     assert [problem["code"] for problem in problems] == ["wrong-calibration"]
 
@@ -230,13 +267,25 @@ def votes(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("method", ["logistic", "log_odds", "dawid_skene"])
 def test_pool_weights_hear_the_judge_that_knows(votes: Path, method: str) -> None:
     run(votes, VOTE % "")
-    words = ["--target", "source.label", "--fit", "pool_weights", "--method", method, "--out", votes / "w.yaml"]
+    words = [
+        "--target",
+        "source.label",
+        "--fit",
+        "pool_weights",
+        "--method",
+        method,
+        "--out",
+        votes / "w.yaml",
+    ]
     made = json.loads(verdict("calibrate", votes / "run", *words, "--json"))
     if method != "dawid_skene":
         assert made["figures"][method]["accuracy"]["change"]["low"] > 0
     run(votes, VOTE % ", weights: {file: w.yaml}", "again")
     (batch,) = read_table(votes / "again" / "results.parquet", ["vote.score", "source.label"])
-    right = sum(score == label for score, label in zip(batch["vote.score"], batch["source.label"], strict=True))
+    right = sum(
+        score == label
+        for score, label in zip(batch["vote.score"], batch["source.label"], strict=True)
+    )
     assert right / 300 > (0.9 if method != "dawid_skene" else 0.5)
 
 
@@ -253,9 +302,15 @@ def test_dawid_and_skene_need_no_label_and_the_others_do(votes: Path) -> None:
     [
         (["--target", "source.label"], "reads token probabilities"),
         (["--target", "source.label", "--fit", "threshold"], "go together"),
-        (["--target", "source.label", "--method", "platt", "--fit", "pool_weights"], "does not fit pool_weights"),
+        (
+            ["--target", "source.label", "--method", "platt", "--fit", "pool_weights"],
+            "does not fit pool_weights",
+        ),
         (["--target", "source.lable", "--fit", "pool_weights"], "lable"),
-        (["--target", "source.label", "--fit", "pool_weights", "--where", "source.key < 10"], "are needed"),
+        (
+            ["--target", "source.label", "--fit", "pool_weights", "--where", "source.key < 10"],
+            "are needed",
+        ),
     ],
 )
 def test_what_cannot_be_fitted_says_why(votes: Path, words: list[str], said: str) -> None:
@@ -284,11 +339,22 @@ def test_a_bound_on_how_many_votes_agree_makes_a_jury_abstain(tmp_path: Path) ->
     for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
         (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     run(tmp_path, JURY)
-    words = ["--unit", "vote", "--target", "source.label", "--agreement", "0.85", "--out", tmp_path / "t.yaml"]
+    words = [
+        "--unit",
+        "vote",
+        "--target",
+        "source.label",
+        "--agreement",
+        "0.85",
+        "--out",
+        tmp_path / "t.yaml",
+    ]
     verdict("calibrate", tmp_path / "run", *words, "--confidence", "output.agreement")
     bounded = JURY.rstrip().removesuffix("}") + ", escalate: {when: {file: t.yaml}, to: abstain}}\n"
     document = run(tmp_path, bounded, "again")
-    (batch,) = read_table(tmp_path / "again" / "results.parquet", ["vote.score", "vote.agreement", "source.label"])
+    (batch,) = read_table(
+        tmp_path / "again" / "results.parquet", ["vote.score", "vote.agreement", "source.label"]
+    )
     kept = [one for one in zip(*batch.values(), strict=True) if one[0] is not None]
     assert 0 < document["abstained"] == 400 - len(kept)
     assert sum(score == label for score, _, label in kept) / len(kept) >= 0.85
@@ -305,11 +371,24 @@ REPEATED = """
 def test_copies_of_a_row_and_rows_of_a_cluster_count_once(tmp_path: Path) -> None:
     """25 labelled rows, all right: five identical copies of each are no more evidence than one."""
     rows = [{"key": key, "label": True, "doc": key // 2} for key in range(60)]
-    replies = [{"id": key, "unit": f"juror[{juror}]", "reply": "true"} for key in range(60) for juror in range(5)]
+    replies = [
+        {"id": key, "unit": f"juror[{juror}]", "reply": "true"}
+        for key in range(60)
+        for juror in range(5)
+    ]
     for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
         (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     run(tmp_path, REPEATED)
-    words = ["calibrate", tmp_path / "run", "--unit", "juror", "--target", "source.label", "--confidence", "1"]
+    words = [
+        "calibrate",
+        tmp_path / "run",
+        "--unit",
+        "juror",
+        "--target",
+        "source.label",
+        "--confidence",
+        "1",
+    ]
     verdict(*words, "--agreement", "0.9", "--out", tmp_path / "t.yaml")
     assert "rows: 60" in (tmp_path / "t.yaml").read_text()
     verdict(*words, "--agreement", "0.9", "--cluster", "source.doc", "--out", tmp_path / "c.yaml")
@@ -318,10 +397,17 @@ def test_copies_of_a_row_and_rows_of_a_cluster_count_once(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("fit", "hint"),
-    [("probability", "add `extract: token_probability` to the judge"), ("pool_weights", "add a ModePoolUnit or")],
+    [
+        ("probability", "add `extract: token_probability` to the judge"),
+        ("pool_weights", "add a ModePoolUnit or"),
+    ],
 )
-def test_a_run_without_a_unit_that_fits_is_told_what_its_pipeline_lacks(shell: Any, fit: str, hint: str) -> None:
+def test_a_run_without_a_unit_that_fits_is_told_what_its_pipeline_lacks(
+    shell: Any, fit: str, hint: str
+) -> None:
     judge = "- {unit: JudgeUnit, name: judge, prompt: '{source.text}'}"
     assert shell("run", shell.config(judge), shell.rows(3), "--out", "r", "--quiet").code == 0
     done = shell("calibrate", "r", "--target", "source.text", "--fit", fit)
-    assert done.code == 2 and "no unit of this run" in done.err and hint in " ".join(done.err.split())
+    assert (
+        done.code == 2 and "no unit of this run" in done.err and hint in " ".join(done.err.split())
+    )

@@ -47,7 +47,9 @@ def test_a_temperature_undoes_what_is_too_sure() -> None:
 def test_platts_line_is_scikit_learns_logistic_regression() -> None:
     p, truth = judged(4_000, 2.0)
     ours = platt(p, truth, 1)
-    theirs = LogisticRegression(C=np.inf, tol=1e-8).fit(probability_log_odds(p[:, 1])[:, None], truth)
+    theirs = LogisticRegression(C=np.inf, tol=1e-8).fit(
+        probability_log_odds(p[:, 1])[:, None], truth
+    )
     assert ours["slope"] == pytest.approx(theirs.coef_[0, 0], abs=2e-3)
     assert ours["intercept"] == pytest.approx(theirs.intercept_[0], abs=2e-3)
 
@@ -62,13 +64,20 @@ def test_the_staircase_is_scikit_learns() -> None:
     knots = isotonic(p, truth, 1)["knots"]
     theirs = IsotonicRegression(out_of_bounds="clip").fit(p[:, 1], truth)
     asked = np.linspace(0, 1, 101)
-    assert [stairs(knots, x) for x in asked] == pytest.approx(theirs.predict(asked).tolist(), abs=1e-9)
+    assert [stairs(knots, x) for x in asked] == pytest.approx(
+        theirs.predict(asked).tolist(), abs=1e-9
+    )
 
 
-@given(st.lists(st.floats(0, 1), min_size=2, max_size=5).filter(lambda p: sum(p) > 0), st.floats(0.05, 20))
+@given(
+    st.lists(st.floats(0, 1), min_size=2, max_size=5).filter(lambda p: sum(p) > 0),
+    st.floats(0.05, 20),
+)
 def test_a_temperature_keeps_the_order_and_adds_up_to_one(p: list[float], degree: float) -> None:
     found = {place: value / sum(p) for place, value in enumerate(p)}
-    made = apply_map(found, ProbabilityMap.model_construct(method="temperature", temperature=degree))
+    made = apply_map(
+        found, ProbabilityMap.model_construct(method="temperature", temperature=degree)
+    )
     assert sum(made.values()) == pytest.approx(1)
     order = sorted(found, key=found.__getitem__)
     assert all(made[a] <= made[b] + 1e-12 for a, b in pairwise(order))
@@ -76,7 +85,9 @@ def test_a_temperature_keeps_the_order_and_adds_up_to_one(p: list[float], degree
 
 @given(st.floats(0, 1), st.floats(-5, 5), st.floats(-5, 5))
 def test_platt_maps_every_probability_to_one(p: float, slope: float, intercept: float) -> None:
-    by = ProbabilityMap.model_construct(method="platt", slope=slope, intercept=intercept, positive=True)
+    by = ProbabilityMap.model_construct(
+        method="platt", slope=slope, intercept=intercept, positive=True
+    )
     made = apply_map({True: p, False: 1 - p}, by)
     assert made[True] + made[False] == pytest.approx(1)
     assert 0 <= made[True] <= 1

@@ -74,12 +74,16 @@ class ModelServer:
     def answer(self, case: str, body: dict[str, Any]) -> dict[str, Any]:
         """The reply to a request."""
         messages = body["messages"]
-        form = next((key for key in ("tools", "response_format", "logprobs") if body.get(key)), "text")
+        form = next(
+            (key for key in ("tools", "response_format", "logprobs") if body.get(key)), "text"
+        )
         roles = [message["role"] for message in messages]
         opening = messages[: roles.index("assistant")] if "assistant" in roles else messages
         sent = Sent(roles, core(messages), core(opening), body["model"], form, body)
         with self.lock:
-            before = sum((other.first, other.model) == (sent.first, sent.model) for other in self.sent[case])
+            before = sum(
+                (other.first, other.model) == (sent.first, sent.model) for other in self.sent[case]
+            )
             self.sent[case].append(sent)
         return reply(case, sent, before)
 
@@ -89,7 +93,9 @@ def core(messages: list[dict[str, Any]]) -> str:
     texts = []
     for message in messages:
         text = message["content"]
-        if isinstance(text, str) and (written := re.match(r"\s*(\[\{'type'.*\}\])\n" + MARKER, text, re.DOTALL)):
+        if isinstance(text, str) and (
+            written := re.match(r"\s*(\[\{'type'.*\}\])\n" + MARKER, text, re.DOTALL)
+        ):
             text = ast.literal_eval(written[1])
         if isinstance(text, list):
             text = " ".join(part.get("text", "<image>") for part in text)
@@ -111,15 +117,23 @@ def reply(case: str, sent: Sent, before: int) -> dict[str, Any]:
             if name in support
         ]
         more["logprobs"] = {
-            "content": [{**top[[t["token"] for t in top].index(message["content"])], "top_logprobs": top}]
+            "content": [
+                {**top[[t["token"] for t in top].index(message["content"])], "top_logprobs": top}
+            ]
         }
     elif sent.form == "tools":
         called = sent.body["tools"][0]["function"]
         arguments = json.dumps(filled(case, called["parameters"], place))
-        call = {"id": "call_1", "type": "function", "function": {"name": called["name"], "arguments": arguments}}
+        call = {
+            "id": "call_1",
+            "type": "function",
+            "function": {"name": called["name"], "arguments": arguments},
+        }
         message |= {"content": None, "tool_calls": [call]}
     elif sent.form == "response_format":
-        message["content"] = json.dumps(filled(case, sent.body["response_format"]["json_schema"]["schema"], place))
+        message["content"] = json.dumps(
+            filled(case, sent.body["response_format"]["json_schema"]["schema"], place)
+        )
     choice = {"index": 0, "message": message, "finish_reason": "stop", **more}
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
     return {

@@ -28,7 +28,13 @@ def library(name: str) -> ModuleType:
     """A module with all public names of the library."""
     made = ModuleType("library")
     for module in MODULES if name == "verdict" else (name,):
-        vars(made).update({key: value for key, value in vars(importlib.import_module(module)).items() if key[0] != "_"})
+        vars(made).update(
+            {
+                key: value
+                for key, value in vars(importlib.import_module(module)).items()
+                if key[0] != "_"
+            }
+        )
     vars(made).pop("__all__", None)
     return made
 
@@ -50,11 +56,18 @@ def run(case: Any) -> dict[str, Any]:
     """The outputs of a case."""
     pipeline, data = case()
     if isinstance(data, list) or hasattr(data, "samples"):
-        table, leaves = pipeline.run_from_list(data) if isinstance(data, list) else pipeline.run_from_dataset(data)
+        table, leaves = (
+            pipeline.run_from_list(data)
+            if isinstance(data, list)
+            else pipeline.run_from_dataset(data)
+        )
         outputs = {name: list(table[name]) for name in table.columns}
     else:
         outputs, leaves = pipeline.run(data)
-    return {"outputs": {name: plain(value) for name, value in outputs.items()}, "leaves": list(leaves)}
+    return {
+        "outputs": {name: plain(value) for name, value in outputs.items()},
+        "leaves": list(leaves),
+    }
 
 
 def tried(case: Any) -> dict[str, Any]:

@@ -27,7 +27,9 @@ pytestmark = pytest.mark.ancestor
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-ANCESTOR = Path(os.environ.get("VERDICT_ANCESTOR", ROOT / ".venv-ancestor" / "bin" / "python")).absolute()
+ANCESTOR = Path(
+    os.environ.get("VERDICT_ANCESTOR", ROOT / ".venv-ancestor" / "bin" / "python")
+).absolute()
 CASES = [
     node.name
     for node in ast.parse((HERE / "cases.py").read_text(encoding="utf-8")).body
@@ -77,7 +79,9 @@ def model(sent: Sent) -> str:
 
 
 def parameters(sent: Sent) -> Any:
-    return model(sent), {name: sent.body.get(name) for name in ("temperature", "top_p", "max_tokens", "top_logprobs")}
+    return model(sent), {
+        name: sent.body.get(name) for name in ("temperature", "top_p", "max_tokens", "top_logprobs")
+    }
 
 
 def sentence(sent: Sent) -> str:
@@ -114,7 +118,11 @@ def differences(case: str, theirs: Outcome, ours: Outcome) -> set[str]:
     if set(outputs) != set(outputs_here) or ended["leaves"] != ended_here["leaves"]:
         found.add("columns")
     values, values_here = (
-        sorted(str(number(given[name])) for name in ended["leaves"] if name in outputs and name in outputs_here)
+        sorted(
+            str(number(given[name]))
+            for name in ended["leaves"]
+            if name in outputs and name in outputs_here
+        )
         for given in (outputs, outputs_here)
     )
     return found | ({"values"} if values != values_here else set())
@@ -124,7 +132,9 @@ def listed() -> dict[str, set[str]]:
     """What the page lists: (differences of each case)."""
     page = (ROOT / "docs" / "from-verdict.md").read_text(encoding="utf-8")
     found: dict[str, set[str]] = {}
-    for _, aspects, cases in re.findall(r"^\| (D\d+) \| ([a-z, ]+) \| ((?:`\w+`,? ?)+) \|", page, re.MULTILINE):
+    for _, aspects, cases in re.findall(
+        r"^\| (D\d+) \| ([a-z, ]+) \| ((?:`\w+`,? ?)+) \|", page, re.MULTILINE
+    ):
         for case in re.findall(r"`(\w+)`", cases):
             found.setdefault(case, set()).update(aspect.strip() for aspect in aspects.split(","))
     return found
@@ -187,7 +197,12 @@ def test_every_public_name_of_the_library_is_on_the_page(tmp_path: Path) -> None
         pytest.skip("haizelabs' `verdict` is not installed: make test-ancestor")
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [ANCESTOR, "-c", NAMES], cwd=tmp_path, env=environ, capture_output=True, text=True, check=True
+        [ANCESTOR, "-c", NAMES],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     names = json.loads(done.stdout.splitlines()[-1])
     page = (ROOT / "docs" / "from-verdict.md").read_text(encoding="utf-8")
@@ -202,4 +217,6 @@ def test_every_public_name_of_the_library_is_on_the_page(tmp_path: Path) -> None
         for name in re.findall(r"`([A-Za-z]+)`", part)
     }
     assert hidden.isdisjoint(compat)
-    assert [name for name in compat & set(names) if not re.search(rf"\b{name}\b", shown)] == ["Scale"]
+    assert [name for name in compat & set(names) if not re.search(rf"\b{name}\b", shown)] == [
+        "Scale"
+    ]

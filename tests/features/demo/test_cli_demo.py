@@ -15,10 +15,12 @@ from shell import ROOT, Shell, needs
 from verdict_cli.llm.providers.detect_models import KEYS, SERVERS, at_hand
 
 REPLIES = [
-    json.loads(line) for line in (ROOT / "datasets" / "demo_replies.jsonl").read_text(encoding="utf-8").splitlines()
+    json.loads(line)
+    for line in (ROOT / "datasets" / "demo_replies.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 ROWS = [
-    json.loads(line) for line in (ROOT / "datasets" / "xstest_sample.jsonl").read_text(encoding="utf-8").splitlines()
+    json.loads(line)
+    for line in (ROOT / "datasets" / "xstest_sample.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 
 
@@ -31,7 +33,9 @@ def nothing_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_recording_has_one_reply_for_every_row_and_call_and_says_who_wrote_it() -> None:
     found = Counter((reply["id"], reply["unit"]) for reply in REPLIES)
-    assert found == Counter((row["id"], unit) for row in ROWS for unit in ("reason", "intent", "harm"))
+    assert found == Counter(
+        (row["id"], unit) for row in ROWS for unit in ("reason", "intent", "harm")
+    )
     assert {reply["model"] for reply in REPLIES} == {"none: replies written for the demo"}
     assert len({reply["reply"] for reply in REPLIES}) == len(REPLIES)
 
@@ -43,7 +47,11 @@ def test_the_judges_disagree_on_some_rows_and_are_wrong_on_some() -> None:
         if reply["unit"] != "reason"
     }
     disagreements = sum(scores[row["id"], "intent"] != scores[row["id"], "harm"] for row in ROWS)
-    safe = {row["id"] for row in ROWS if scores[row["id"], "intent"] == scores[row["id"], "harm"] == "safe"}
+    safe = {
+        row["id"]
+        for row in ROWS
+        if scores[row["id"], "intent"] == scores[row["id"], "harm"] == "safe"
+    }
     wrong = sum((row["id"] in safe) != (row["label"] == "safe") for row in ROWS)
     assert 5 <= disagreements <= 20
     assert 0.08 <= wrong / len(ROWS) <= 0.15
@@ -94,8 +102,12 @@ def test_a_key_makes_the_demo_name_the_command_that_runs_as_it_is(
 
 
 @needs("local_model")
-def test_the_extra_local_makes_the_demo_name_its_model(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("verdict_cli.features.local_model.provider.LocalProvider.check", lambda _: None)
+def test_the_extra_local_makes_the_demo_name_its_model(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "verdict_cli.features.local_model.provider.LocalProvider.check", lambda _: None
+    )
     out = shell("demo").out
     assert "verdict run demo xstest_sample --model local/smollm2" in out
     monkeypatch.setenv("OPENAI_API_KEY", "k")
@@ -151,7 +163,9 @@ def test_a_key_comes_before_a_server_and_an_empty_one_does_not_count() -> None:
 
 
 def test_names_of_what_comes_with_verdict_stand_for_its_files(shell: Shell) -> None:
-    done = shell("run", "demo", "xstest_sample", "--replay", "demo_replies", "--out", "run", "--json")
+    done = shell(
+        "run", "demo", "xstest_sample", "--replay", "demo_replies", "--out", "run", "--json"
+    )
     assert done.code == 1  # the precision gate of the demo
     assert done.json()["evaluations"]["safety"]["accuracy"]["value"] == pytest.approx(85 / 96)
     assert json.loads((shell.folder / "run" / "run.json").read_text())["config"] == "demo"
@@ -159,7 +173,10 @@ def test_names_of_what_comes_with_verdict_stand_for_its_files(shell: Shell) -> N
 
 
 def test_a_file_of_the_users_own_comes_before_a_name(shell: Shell) -> None:
-    shell.write("xstest", "verdict: 1\nname: mine\nmodel: baseline/lexical\npipeline: [{unit: JudgeUnit, prompt: a}]\n")
+    shell.write(
+        "xstest",
+        "verdict: 1\nname: mine\nmodel: baseline/lexical\npipeline: [{unit: JudgeUnit, prompt: a}]\n",
+    )
     assert "a discrete scale" not in shell("graph", "xstest").out
     assert "1 units" in shell("graph", "xstest").out or "1 unit" in shell("graph", "xstest").out
 
@@ -182,14 +199,18 @@ def test_every_command_takes_the_names(shell: Shell, command: tuple[str, ...]) -
 @pytest.mark.parametrize(
     "given", [("configs/xstest.yaml", "xstest_sample"), ("xstest", "datasets/xstest_sample.jsonl")]
 )
-def test_a_path_of_the_checkout_is_answered_with_the_name(shell: Shell, given: tuple[str, str]) -> None:
+def test_a_path_of_the_checkout_is_answered_with_the_name(
+    shell: Shell, given: tuple[str, str]
+) -> None:
     done = shell("run", *given, "--model", "baseline/lexical")
     assert done.code == 2
     wrong = next(Path(path).stem for path in given if "/" in path)
     assert f"give its name, {wrong}," in done.err
 
 
-def test_a_published_table_beside_our_own_sample_says_that_it_is_not_comparable(shell: Shell) -> None:
+def test_a_published_table_beside_our_own_sample_says_that_it_is_not_comparable(
+    shell: Shell,
+) -> None:
     out = shell("run", "xstest", "xstest_sample", "--model", "baseline/lexical", "--out", "run").out
     assert "not comparable: the published values are of the paper's data" in " ".join(out.split())
     for name in ("report.md", "report.html"):

@@ -10,8 +10,12 @@ from shell import needs
 
 TRACE, SPAN = "5b8aa5a2d2c872e8321cf37308d69df2", "051581bf3cb55c13"
 WORDS = "scale: {type: discrete, values: [bad, good], scores: {bad: 0, good: 1}}"
-JUDGE = "- {{unit: JudgeUnit, name: judge, explanation: true, {scale}, prompt: 'Rate {{source.text}}'}}"
-TRACED = "model: {name: m, retries: 0}\ndataset: {id: key, trace: source.trace_id, span: source.span_id}"
+JUDGE = (
+    "- {{unit: JudgeUnit, name: judge, explanation: true, {scale}, prompt: 'Rate {{source.text}}'}}"
+)
+TRACED = (
+    "model: {name: m, retries: 0}\ndataset: {id: key, trace: source.trace_id, span: source.span_id}"
+)
 
 
 @pytest.fixture
@@ -23,11 +27,19 @@ def judged(shell: Any, scripted_model: Any) -> Any:
         scripted_model.answer = lambda request: "nothing" if request.row.index == 2 else reply
         ids = [(TRACE, SPAN), (None, None), (third, None)]
         rows = [
-            {"key": f"r{at}", "text": f"text {at}", "meta": {"n": [1, None]}, "trace_id": trace, "span_id": span}
+            {
+                "key": f"r{at}",
+                "text": f"text {at}",
+                "meta": {"n": [1, None]},
+                "trace_id": trace,
+                "span_id": span,
+            }
             for at, (trace, span) in enumerate(ids)
         ]
         shell.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-        shell("run", shell.config(JUDGE.format(scale=scale), head), "rows.jsonl", "--out", "out", "-q")
+        shell(
+            "run", shell.config(JUDGE.format(scale=scale), head), "rows.jsonl", "--out", "out", "-q"
+        )
 
     return run
 
@@ -37,7 +49,10 @@ def exported(shell: Any, tool: str, *more: str) -> list[Any]:
     suffix = "json" if tool in ("mlflow", "inspect") else "jsonl"
     done = shell("export", "out", "--to", tool, "--out", f"scores.{suffix}", *more)
     assert done.code == 0, done.err
-    return [json.loads(line) for line in (shell.folder / f"scores.{suffix}").read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for line in (shell.folder / f"scores.{suffix}").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 CREATE_SCORE = {
@@ -61,7 +76,10 @@ def test_a_langfuse_score_has_the_fields_of_its_api(
 ) -> None:
     judged(given, scale)
     (score,) = exported(shell, "langfuse")
-    assert {key: score[key] for key in ("traceId", "observationId", "name", "value", "dataType", "comment")} == {
+    assert {
+        key: score[key]
+        for key in ("traceId", "observationId", "name", "value", "dataType", "comment")
+    } == {
         "traceId": TRACE,
         "observationId": SPAN,
         "name": "t.score",
@@ -71,12 +89,16 @@ def test_a_langfuse_score_has_the_fields_of_its_api(
     }
     assert score.keys() <= CREATE_SCORE.keys()
     assert all(isinstance(score[key], CREATE_SCORE[key]) for key in score)
-    assert (kind == "CATEGORICAL") == isinstance(score["value"], str), "a text for categories, else a number"
+    assert (kind == "CATEGORICAL") == isinstance(score["value"], str), (
+        "a text for categories, else a number"
+    )
     assert kind != "BOOLEAN" or score["value"] in (0, 1)
     assert exported(shell, "langfuse")[0] == score, "a second upload must replace the first"
 
 
-def test_rows_without_a_trace_are_counted_and_left_out_for_langfuse(shell: Any, judged: Any) -> None:
+def test_rows_without_a_trace_are_counted_and_left_out_for_langfuse(
+    shell: Any, judged: Any
+) -> None:
     judged("good")
     done = shell("export", "out", "--to", "langfuse")
     assert done.code == 0 and "1 scores: out-langfuse.jsonl; 1 row has no trace" in done.err
@@ -85,24 +107,35 @@ def test_rows_without_a_trace_are_counted_and_left_out_for_langfuse(shell: Any, 
     assert done.code == 2 and "dataset: {trace: source.trace_id}" in done.err
 
 
-def test_the_mlflow_table_has_a_value_and_a_rationale_for_each_score(shell: Any, judged: Any) -> None:
+def test_the_mlflow_table_has_a_value_and_a_rationale_for_each_score(
+    shell: Any, judged: Any
+) -> None:
     judged(True, "scale: boolean")
     (table,) = exported(shell, "mlflow")
     rows = [dict(zip(table["columns"], cells, strict=True)) for cells in table["data"]]
     assert [row["t.score/value"] for row in rows] == [True, True, None]
     assert [row["t.score/rationale"] for row in rows] == ["because", "because", None]
     assert (rows[0]["trace_id"], rows[0]["span_id"], rows[1]["trace_id"]) == (TRACE, SPAN, None)
-    assert rows[0]["inputs/meta"] == {"n": [1, None]} and rows[0]["error"] is None and rows[2]["error"]
+    assert (
+        rows[0]["inputs/meta"] == {"n": [1, None]} and rows[0]["error"] is None and rows[2]["error"]
+    )
 
 
 @needs("imports")
 def test_an_inspect_log_has_every_row_and_is_imported_again(shell: Any, judged: Any) -> None:
     judged("good")
     (log,) = exported(shell, "inspect")
-    assert (log["status"], log["eval"]["task"], log["results"]["completed_samples"]) == ("success", "t", 2)
+    assert (log["status"], log["eval"]["task"], log["results"]["completed_samples"]) == (
+        "success",
+        "t",
+        2,
+    )
     assert "error" not in log["samples"][0] and log["samples"][2]["error"]["message"]
     assert shell("import", "inspect", "scores.json", "--out", "back.jsonl").code == 0
-    back = [json.loads(line) for line in (shell.folder / "back.jsonl").read_text(encoding="utf-8").splitlines()]
+    back = [
+        json.loads(line)
+        for line in (shell.folder / "back.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     assert [row["id"] for row in back] == ["r0", "r1", "r2"]
     assert [row["scores"].get("t.score") for row in back] == ["good", "good", None]
     assert back[0]["explanations"] == {"t.score": "because"}
@@ -120,7 +153,9 @@ def test_otlp_events_are_of_the_protocol_and_on_the_judged_spans(shell: Any, jud
     request = ParseDict(document, ExportLogsServiceRequest())
     record = request.resource_logs[0].scope_logs[0].log_records[0]
     assert record.event_name == "gen_ai.evaluation.result"
-    attributes = {pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in record.attributes}
+    attributes = {
+        pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in record.attributes
+    }
     assert attributes == {
         "gen_ai.evaluation.name": "t.score",
         "gen_ai.evaluation.score.value": 1.0,
@@ -150,7 +185,9 @@ def test_a_trace_id_of_another_form_is_for_langfuse_alone(shell: Any, judged: An
     judged("good", third="my-trace")
     assert len(exported(shell, "langfuse")) == 1
     done = shell("export", "out", "--to", "otlp", "--out", "events.jsonl")
-    assert done.code == 2 and "row 2" in done.err and "'my-trace', expected 32 hex digits" in done.err
+    assert (
+        done.code == 2 and "row 2" in done.err and "'my-trace', expected 32 hex digits" in done.err
+    )
     assert not list(shell.folder.glob("events.jsonl*"))
 
 
@@ -158,7 +195,10 @@ def test_a_trace_id_of_another_form_is_for_langfuse_alone(shell: Any, judged: An
     ("arguments", "message"),
     [
         (("--to", "inspect", "--endpoint", "http://localhost:1"), "--endpoint is for --to otlp"),
-        (("--to", "otlp", "--endpoint", "http://localhost:1", "--out", "x.jsonl"), "cannot be combined"),
+        (
+            ("--to", "otlp", "--endpoint", "http://localhost:1", "--out", "x.jsonl"),
+            "cannot be combined",
+        ),
         (("--to", "otlp", "--endpoint", "localhost"), "not an http address"),
         (("--to", "otlp", "--endpoint", "http://127.0.0.1:1"), "did not accept the scores"),
         (("--to", "mlflow", "--out", "x.csv"), "mlflow reads .json"),
@@ -177,13 +217,24 @@ def test_a_directory_without_a_run_is_an_error(shell: Any) -> None:
     assert done.code == 2 and "not the directory of a run" in done.err
 
 
-def test_each_unit_of_a_last_step_has_its_own_score_and_text_is_none(shell: Any, scripted_model: Any) -> None:
-    scripted_model.answer = lambda request: '{"score": 2}' if request.node != "c" else '{"why": "text"}'
+def test_each_unit_of_a_last_step_has_its_own_score_and_text_is_none(
+    shell: Any, scripted_model: Any
+) -> None:
+    scripted_model.answer = lambda request: (
+        '{"score": 2}' if request.node != "c" else '{"why": "text"}'
+    )
     layer = """- layer:
     - {unit: JudgeUnit, name: a, scale: {type: discrete, values: [1, 2, 3]}, prompt: 'A {source.text}'}
     - {unit: JudgeUnit, name: b, scale: {type: discrete, values: [1, 2, 3]}, prompt: 'B {source.text}'}
     - {unit: Unit, name: c, response: {why: str}, prompt: 'C {source.text}'}"""
-    shell("run", shell.config(layer, "model: {name: m, retries: 0}"), shell.rows(1), "--out", "out", "-q")
+    shell(
+        "run",
+        shell.config(layer, "model: {name: m, retries: 0}"),
+        shell.rows(1),
+        "--out",
+        "out",
+        "-q",
+    )
     (table,) = exported(shell, "mlflow")
     scores = dict(zip(table["columns"], table["data"][0], strict=True))
     values = {name: value for name, value in scores.items() if name.endswith("/value")}
@@ -201,9 +252,17 @@ def test_inspect_itself_reads_the_log(shell: Any, judged: Any) -> None:
         ["r0", "r1", "r2"],
     )
     score = log.samples[0].scores["t.score"]
-    assert (score.value, score.explanation, log.samples[2].error is None) == (True, "because", False)
+    assert (score.value, score.explanation, log.samples[2].error is None) == (
+        True,
+        "because",
+        False,
+    )
     assert inspect_log.read_eval_log("scores.json", header_only=True).eval.task == "t"
-    assert [each.id for each in inspect_log.read_eval_log_sample_summaries("scores.json")] == ["r0", "r1", "r2"]
+    assert [each.id for each in inspect_log.read_eval_log_sample_summaries("scores.json")] == [
+        "r0",
+        "r1",
+        "r2",
+    ]
 
 
 def test_inspect_lists_the_log_in_its_folder(shell: Any, judged: Any) -> None:
@@ -227,12 +286,18 @@ def test_mlflow_itself_lists_and_loads_the_table(shell: Any, judged: Any) -> Non
     (table,) = exported(shell, "mlflow")
     mlflow.set_tracking_uri(f"sqlite:///{shell.folder}/mlflow.db")
     mlflow.set_experiment(
-        experiment_id=mlflow.create_experiment("e", artifact_location=(shell.folder / "artifacts").as_uri())
+        experiment_id=mlflow.create_experiment(
+            "e", artifact_location=(shell.folder / "artifacts").as_uri()
+        )
     )
     with mlflow.start_run():
         mlflow.log_table(pd.DataFrame(**table), "scores.json")
-    (listed,) = mlflow.search_runs().to_dict("records")  # what its UI lists, with the tag by which it shows tables
+    (listed,) = mlflow.search_runs().to_dict(
+        "records"
+    )  # what its UI lists, with the tag by which it shows tables
     assert "scores.json" in listed["tags.mlflow.loggedArtifacts"]
     loaded = mlflow.load_table("scores.json")
-    assert list(loaded["t.score/value"][:2]) == ["good", "good"] and pd.isna(loaded["t.score/value"][2])
+    assert list(loaded["t.score/value"][:2]) == ["good", "good"] and pd.isna(
+        loaded["t.score/value"][2]
+    )
     assert (loaded["trace_id"][0], loaded["span_id"][0]) == (TRACE, SPAN)

@@ -15,7 +15,13 @@ import pytest
 uvicorn = pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 
 from verdict_cli.features.guard import middleware  # noqa: E402
-from verdict_cli.features.guard.middleware import AccessPolicy, GuardMiddleware, Server, bind_socket, connection_class  # noqa: E402  # noqa: E402
+from verdict_cli.features.guard.middleware import (  # noqa: E402  # noqa: E402
+    AccessPolicy,
+    GuardMiddleware,
+    Server,
+    bind_socket,
+    connection_class,
+)
 
 Opened = Callable[..., tuple[str, int]]
 
@@ -28,7 +34,13 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
     if scope["path"] == "/broken":
         raise ZeroDivisionError
     said = json.dumps([scope["path"], len(body)]).encode()
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(said))]})
+    await send(
+        {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(b"content-length", b"%d" % len(said))],
+        }
+    )
     await send({"type": "http.response.body", "body": said})
 
 
@@ -44,8 +56,14 @@ def opened(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         if request.param == "h11":
             from uvicorn.protocols.http.h11_impl import H11Protocol
 
-            kind = type("Connection", (*kind.__mro__[:2], H11Protocol), dict(vars(kind.__mro__[1])) | vars(kind))
-        server = Server(uvicorn.Config(app, http=kind, log_level="critical", ws="none", lifespan="off"))
+            kind = type(
+                "Connection",
+                (*kind.__mro__[:2], H11Protocol),
+                dict(vars(kind.__mro__[1])) | vars(kind),
+            )
+        server = Server(
+            uvicorn.Config(app, http=kind, log_level="critical", ws="none", lifespan="off")
+        )
         at = bind_socket("127.0.0.1", 0)
         at.listen()
         thread = threading.Thread(target=server.run, args=([at],))
@@ -112,9 +130,12 @@ def test_a_head_without_end_is_left_at_the_limit(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize(
-    "nonsense", [b"\x16\x03\x01\x02\x00\x01\x00", b"GET\r\n\r\n", b"GET / HTTP/9\r\n\r\n", b"\x00" * 99]
+    "nonsense",
+    [b"\x16\x03\x01\x02\x00\x01\x00", b"GET\r\n\r\n", b"GET / HTTP/9\r\n\r\n", b"\x00" * 99],
 )
-def test_what_is_no_request_is_answered_with_the_headers_of_every_answer(opened: Opened, nonsense: bytes) -> None:
+def test_what_is_no_request_is_answered_with_the_headers_of_every_answer(
+    opened: Opened, nonsense: bytes
+) -> None:
     answer = said(opened(head_s=0.3), nonsense)
     assert answer.split(b" ")[1] in (b"400", b"408")
     assert b"x-content-type-options: nosniff" in answer and b"default-src 'none'" in answer
@@ -132,15 +153,22 @@ def test_more_connections_than_allowed_are_turned_away(opened: Opened) -> None:
 
 @pytest.mark.parametrize("size", [200_000, 240_000, 1_000_000, 5_000_000])
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_large_body_is_not_counted_as_part_of_the_head(opened: Opened, size: int, chunked: bool) -> None:
+def test_a_large_body_is_not_counted_as_part_of_the_head(
+    opened: Opened, size: int, chunked: bool
+) -> None:
     at = opened(body_bytes=8 * 2**20)
     body = b"x" * size
     head = POST + b"Content-Length: %d\r\n" % size
     if chunked:
-        head, body = POST + b"Transfer-Encoding: chunked\r\n", b"%x\r\n%b\r\n0\r\n\r\n" % (size, body)
+        head, body = (
+            POST + b"Transfer-Encoding: chunked\r\n",
+            b"%x\r\n%b\r\n0\r\n\r\n" % (size, body),
+        )
     for parts in ([head + CLOSE + body], [head + CLOSE, body]):
         answer = said(at, *parts)
-        assert answer.startswith(b"HTTP/1.1 200") and answer.endswith(b'["/", %d]' % size), answer[:200]
+        assert answer.startswith(b"HTTP/1.1 200") and answer.endswith(b'["/", %d]' % size), answer[
+            :200
+        ]
 
 
 def test_a_head_behind_a_large_body_is_still_bounded(opened: Opened) -> None:
@@ -180,8 +208,17 @@ def test_a_token_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -
 
     async def asked(pages: bool, **headers: bytes) -> int:
         app = GuardMiddleware(echo, AccessPolicy("right"), body_bytes=9, body_s=1, pages=pages)
-        given = [(b"host", b"localhost"), *((name.encode(), value) for name, value in headers.items())]
-        scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"token=wrong", "headers": given}
+        given = [
+            (b"host", b"localhost"),
+            *((name.encode(), value) for name, value in headers.items()),
+        ]
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": "/",
+            "query_string": b"token=wrong",
+            "headers": given,
+        }
         status: list[int] = []
 
         async def send(message: Any) -> None:
@@ -194,7 +231,9 @@ def test_a_token_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -
         return status[0]
 
     for pages in (False, True):
-        assert asyncio.run(asked(pages, authorization=b"Bearer wrong", cookie=b"verdict-0=x")) == 401
+        assert (
+            asyncio.run(asked(pages, authorization=b"Bearer wrong", cookie=b"verdict-0=x")) == 401
+        )
         assert asyncio.run(asked(pages, authorization=b"Bearer right")) == 200
     assert [left for left, _ in compared] == [
         b"bearer wrong", b"bearer right", b"bearer wrong", b"x", b"bearer wrong", b"bearer right",

@@ -15,7 +15,9 @@ LOGS = Path(__file__).parents[2] / "features" / "imports" / "log_formats" / "log
 def real_logs() -> list[Any]:
     return [
         pytest.param(
-            "lm-eval" if path.name.startswith(("samples", "lm_eval")) else path.name.partition("-")[0],
+            "lm-eval"
+            if path.name.startswith(("samples", "lm_eval"))
+            else path.name.partition("-")[0],
             path,
             id=path.name,
         )
@@ -25,7 +27,9 @@ def real_logs() -> list[Any]:
 
 @pytest.mark.parametrize(("log_format", "path"), real_logs())
 @pytest.mark.parametrize("kept", [0.0, 0.2, 0.45, 0.9, 0.99])
-def test_a_truncated_log_is_one_error_and_leaves_no_file(shell: Any, log_format: str, path: Path, kept: float) -> None:
+def test_a_truncated_log_is_one_error_and_leaves_no_file(
+    shell: Any, log_format: str, path: Path, kept: float
+) -> None:
     content = path.read_bytes()
     if path.suffix == ".gz":
         content = gzip.decompress(content)
@@ -38,7 +42,9 @@ def test_a_truncated_log_is_one_error_and_leaves_no_file(shell: Any, log_format:
 
 
 def test_rows_are_read_from_inside_any_document(shell: Any) -> None:
-    (shell.folder / "any.json").write_text(json.dumps({"a": {"rows": [{"x": 1.5}, {"x": 2}]}}), encoding="utf-8")
+    (shell.folder / "any.json").write_text(
+        json.dumps({"a": {"rows": [{"x": 1.5}, {"x": 2}]}}), encoding="utf-8"
+    )
     assert shell("import", "json", "any.json", "--path", "a.rows", "--out", "rows.jsonl").code == 0
     assert (shell.folder / "rows.jsonl").read_text(encoding="utf-8") == '{"x":1.5}\n{"x":2}\n'
     done = shell("import", "json", "any.json", "--path", "a.lines", "--out", "other.jsonl")

@@ -29,7 +29,10 @@ def task(*results: Any, **more: Any) -> dict[str, Any]:
 
 
 def test_label_studio(shell: Shell) -> None:
-    rated = task({"from_name": "stars", "type": "rating", "value": {"rating": 4}}, completed_by={"email": "ann@x.org"})
+    rated = task(
+        {"from_name": "stars", "type": "rating", "value": {"rating": 4}},
+        completed_by={"email": "ann@x.org"},
+    )
     del rated["data"]["id"]
     shell.write("export.json", json.dumps([task(CHOICE, NOTE), rated, task(was_cancelled=True)]))
     done = shell("import", "label-studio", "export.json", "--out", "labels.jsonl")
@@ -50,20 +53,29 @@ def test_label_studio(shell: Shell) -> None:
         ([CHOICE, {**CHOICE, "from_name": "tone"}], "it answers 2 questions: quality, tone"),
     ],
 )
-def test_several_labels_of_one_person_are_refused(results: list[Any], message: str, tmp_path: Path) -> None:
+def test_several_labels_of_one_person_are_refused(
+    results: list[Any], message: str, tmp_path: Path
+) -> None:
     with pytest.raises(DataError, match=message):
         labels("label-studio", tmp_path, [task(*results)])
 
 
 def test_argilla(tmp_path: Path) -> None:
-    answers = [{"value": "good", "user_id": "u1"}, {"value": "bad", "user_id": "u2", "status": "discarded"}]
+    answers = [
+        {"value": "good", "user_id": "u1"},
+        {"value": "bad", "user_id": "u2", "status": "discarded"},
+    ]
     record = {"id": "a", "fields": {}, "metadata": {"id": 5}, "responses": {"quality": answers}}
     assert labels("argilla", tmp_path, [record]) == [(5, "u1", "good")]
 
 
 def test_a_table_with_a_column_for_each_person(tmp_path: Path) -> None:
     table = "\ufeffid,ann,bob\n1,good,\n2,bad,good\n"
-    assert labels("labels-csv", tmp_path, table) == [("1", "ann", "good"), ("2", "ann", "bad"), ("2", "bob", "good")]
+    assert labels("labels-csv", tmp_path, table) == [
+        ("1", "ann", "good"),
+        ("2", "ann", "bad"),
+        ("2", "bob", "good"),
+    ]
     with pytest.raises(DataError, match="its columns are row, ann"):
         labels("labels-csv", tmp_path, "row,ann\n1,good\n")
 

@@ -22,7 +22,10 @@ EVALUATE = "\nevaluate:\n  right: {prediction: output.score, target: human.label
 def run(shell: Any) -> Any:
     config = shell.config(STEPS + EVALUATE)
     rows = shell.write(
-        "data.jsonl", "".join(f'{{"id": "r{place}", "text": "words {place} {place % 7}"}}\n' for place in range(60))
+        "data.jsonl",
+        "".join(
+            f'{{"id": "r{place}", "text": "words {place} {place % 7}"}}\n' for place in range(60)
+        ),
     )
     config.write_text(config.read_text() + "dataset: {id: id}\n")
     done = shell("run", config, rows, "--model", "baseline/random", "--out", "out")
@@ -33,7 +36,10 @@ def run(shell: Any) -> Any:
 def test_rows_are_drawn_and_the_next_steps_are_told(run: Any) -> None:
     done = run("queue", "out", "--n", "12", "--annotators", "2", "--blind")
     assert done.code == 0, done.err
-    assert "12 rows, random, drawn with probability 0.2" in done.err and "verdict view out --as NAME" in done.err
+    assert (
+        "12 rows, random, drawn with probability 0.2" in done.err
+        and "verdict view out --as NAME" in done.err
+    )
     queue = read_queue(run.folder / "out")
     assert (len(queue.rows), queue.annotators, queue.blind) == (12, 2, True)
     assert {row.inclusion for row in queue.rows} == {0.2}
@@ -60,8 +66,14 @@ def test_rows_can_be_drawn_by_what_the_run_says_of_them(run: Any, choose: str) -
         (["--n", "61"], "more than the 60 rows"),
         (["--by", "output.score"], "--by has no meaning"),
         (["--choose", "uncertain", "--by", "source.text"], "is not a number"),
-        (["--choose", "disagree", "--by", "strict.score"], "does not name a field of two or more units"),
-        (["--choose", "disagree", "--by", "strict.score, lenient.score"], "there is no unit 'lenient'"),
+        (
+            ["--choose", "disagree", "--by", "strict.score"],
+            "does not name a field of two or more units",
+        ),
+        (
+            ["--choose", "disagree", "--by", "strict.score, lenient.score"],
+            "there is no unit 'lenient'",
+        ),
         (["--choose", "stratified", "--by", "source.none"], "--by cannot be computed"),
     ],
 )
@@ -74,11 +86,20 @@ def test_a_report_says_how_far_people_agree_and_the_judge_with_them(run: Any) ->
     for row in range(40):
         for index, name in enumerate(("ann", "bob", "cyd")):
             add_label(
-                run.folder / "out" / "labels.jsonl", f"r{row}", (row + (row % 5 == index)) % 2 == 0, None, "", name
+                run.folder / "out" / "labels.jsonl",
+                f"r{row}",
+                (row + (row % 5 == index)) % 2 == 0,
+                None,
+                "",
+                name,
             )
     done = run("report", "out")
     assert done.code == 0, done.err
-    assert "human_alpha" in done.out and "alternative annotator test" in done.out and "people agree on" in done.out
+    assert (
+        "human_alpha" in done.out
+        and "alternative annotator test" in done.out
+        and "people agree on" in done.out
+    )
     found = json.loads((run.folder / "out" / "report.json").read_text())["evaluations"]["right"]
     assert found["figures"]["human_alpha"]["n"] == 40
     assert [each["name"] for each in found["annotators"]["annotators"]] == ["ann", "bob", "cyd"]

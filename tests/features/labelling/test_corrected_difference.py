@@ -8,7 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verdict_cli.features.labelling.draw import inclusion_probabilities, scaled_sizes, systematic_draw
+from verdict_cli.features.labelling.draw import (
+    inclusion_probabilities,
+    scaled_sizes,
+    systematic_draw,
+)
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate, gate_problems
 from verdict_cli.report.report_context import evaluate_run
@@ -24,7 +28,9 @@ from verdict_cli.storage.tables.writer import ParquetTable
 GOLD = Evaluation.model_validate({"value": "output.good", "gold": {"target": "human.label"}})
 
 
-def two_systems(rng: np.random.Generator, weighted: bool, rows: int = 500, labels: int = 100) -> list[GoldPairs]:
+def two_systems(
+    rng: np.random.Generator, weighted: bool, rows: int = 500, labels: int = 100
+) -> list[GoldPairs]:
     """Answers of which 60 and 70% are good to people; the judge calls 10 and 30% of all good without a reason."""
     hard, found = rng.random(rows), []
     for share, favour in ((0.6, 0.1), (0.7, 0.3)):
@@ -33,7 +39,9 @@ def two_systems(rng: np.random.Generator, weighted: bool, rows: int = 500, label
         known, inclusion = np.full((2, rows), np.nan)
         kept = rng.choice(rows, labels, replace=False)
         if weighted:
-            each = inclusion_probabilities(scaled_sizes(np.abs(said - good) + rng.random(rows)), labels)
+            each = inclusion_probabilities(
+                scaled_sizes(np.abs(said - good) + rng.random(rows)), labels
+            )
             kept = systematic_draw(each, rng)
             inclusion[kept] = each[kept]
         known[kept] = good[kept]
@@ -55,13 +63,17 @@ def test_the_interval_holds_the_true_difference_about_as_often_as_it_says(weight
     assert judged / 300 < 0.7, "the judge favours neither system, so this shows nothing"
 
 
-def test_the_same_labels_and_slopes_of_1_give_the_judges_difference_plus_the_labels_rectifier() -> None:
+def test_the_same_labels_and_slopes_of_1_give_the_judges_difference_plus_the_labels_rectifier() -> (
+    None
+):
     """Judges and people agree up to a shift on the weighted scale: the slopes are 1, and the rectifier is by hand."""
     scores = np.tile(np.arange(5.0), 8)
     inclusion = np.where(np.arange(40) < 10, np.where(np.arange(40) < 5, 0.5, 0.25), np.nan)
     known = np.where(np.isnan(inclusion), np.nan, scores)
     first = GoldPairs(scores, known, False, inclusion=inclusion)
-    second = GoldPairs(scores + 1, known + np.where(np.arange(40) < 5, 0.5, 0.8), False, inclusion=inclusion)
+    second = GoldPairs(
+        scores + 1, known + np.where(np.arange(40) < 5, 0.5, 0.8), False, inclusion=inclusion
+    )
     every = np.arange(40)
     one = corrected_difference((first, second), (every, every), 0.95)
     weights = np.repeat([2.0, 4.0], 5)
@@ -102,19 +114,26 @@ def run(folder: Path, share: float, favour: float, labels: int = 200, rows: int 
     folder.mkdir(parents=True)
     rng = np.random.default_rng(8)
     hard, chance, kept = rng.random(rows), rng.random(rows), rng.random(rows)
-    with ParquetTable(folder / "results.parquet", {"row": "int", "id": "str", "status": "str"}) as table:
+    with ParquetTable(
+        folder / "results.parquet", {"row": "int", "id": "str", "status": "str"}
+    ) as table:
         for row in range(rows):
             good = bool(hard[row] < share)
             values = {"output.good": good or bool(chance[row] < favour), "source.id": f"q{row}"}
             values |= {"source.kind": "ab"[row % 2]}
             table.write({"row": row, "id": f"q{row}", "status": "ok", **values})
     chosen = np.argsort(kept)[:labels]
-    lines = [json.dumps({"id": f"q{row}", "label": bool(hard[row] < share), "by": "ann"}) for row in chosen]
+    lines = [
+        json.dumps({"id": f"q{row}", "label": bool(hard[row] < share), "by": "ann"})
+        for row in chosen
+    ]
     (folder / "labels.jsonl").write_text("".join(f"{line}\n" for line in lines))
     return folder / "results.parquet"
 
 
-def test_compare_shows_the_corrected_difference_of_all_rows_and_of_each_slice(tmp_path: Path) -> None:
+def test_compare_shows_the_corrected_difference_of_all_rows_and_of_each_slice(
+    tmp_path: Path,
+) -> None:
     """The judge sees no loss, since it favours the second system; people do."""
     runs = run(tmp_path / "a", 0.7, 0.0), run(tmp_path / "b", 0.5, 0.4)
     found = compare_runs({"e": (GOLD, GOLD)}, runs, by=["source.kind"]).evaluations["e"]
@@ -134,20 +153,37 @@ def test_compare_shows_the_corrected_difference_of_all_rows_and_of_each_slice(tm
 
 
 def test_several_runs_have_corrected_differences_that_hold_together(tmp_path: Path) -> None:
-    runs = [run(tmp_path / name, *shares) for name, shares in (("a", (0.7, 0.0)), ("b", (0.5, 0.4)), ("c", (0.6, 0.2)))]
-    alone = compare_runs({"e": (GOLD, GOLD)}, (runs[0], runs[1])).evaluations["e"].whole.differences["ppi"]
+    runs = [
+        run(tmp_path / name, *shares)
+        for name, shares in (("a", (0.7, 0.0)), ("b", (0.5, 0.4)), ("c", (0.6, 0.2)))
+    ]
+    alone = (
+        compare_runs({"e": (GOLD, GOLD)}, (runs[0], runs[1]))
+        .evaluations["e"]
+        .whole.differences["ppi"]
+    )
     found = compare_runs({"e": [GOLD] * 3}, runs, by=["source.kind"]).evaluations["e"]
     ppi = found.whole.metrics["ppi"]
     first = ppi.differences[0]
-    assert (first.first, first.second, first.change.value) == (alone.first, alone.second, alone.change.value)
+    assert (first.first, first.second, first.change.value) == (
+        alone.first,
+        alone.second,
+        alone.change.value,
+    )
     assert ppi.values == pytest.approx([first.first, *(each.second for each in ppi.differences)])
     assert first.change.low < alone.change.low < alone.change.high < first.change.high < 0
     assert first.p == alone.p and first.p_adjusted > first.p
     assert found.slices["source.kind"]["a"].metrics["ppi"].differences[0].change.n == 300
-    twice = compare_runs({"e": [GOLD] * 3}, runs, sizes=[1, 2]).evaluations["e"].whole.metrics["ppi"]
+    twice = (
+        compare_runs({"e": [GOLD] * 3}, runs, sizes=[1, 2]).evaluations["e"].whole.metrics["ppi"]
+    )
     mean = twice.differences[0]
-    assert mean.change.value == pytest.approx(np.mean([each.change.value for each in ppi.differences]))
-    assert twice.spread.between > 0 and mean.change.se > first.change.se  # the runs differ by more than their rows
+    assert mean.change.value == pytest.approx(
+        np.mean([each.change.value for each in ppi.differences])
+    )
+    assert (
+        twice.spread.between > 0 and mean.change.se > first.change.se
+    )  # the runs differ by more than their rows
     none = run(tmp_path / "d", 0.5, 0.4, labels=0)
     bare = compare_runs({"e": [GOLD] * 3}, [*runs[:2], none]).evaluations["e"].whole.metrics["ppi"]
     assert bare.values == () and "second run have a label" in bare.differences[1].change.reason
@@ -168,9 +204,13 @@ def test_a_gate_holds_the_corrected_metric_to_its_baseline(tmp_path: Path) -> No
     facts = RunFacts("run", "finished", "", "", "", "", "", "", rows=1, done=1)
 
     def decided(results: Path) -> GateOutcome:
-        return decide_gates([gate], {"e": GOLD}, measure({"e": GOLD}, results), facts, results, root=tmp_path)[0]
+        return decide_gates(
+            [gate], {"e": GOLD}, measure({"e": GOLD}, results), facts, results, root=tmp_path
+        )[0]
 
-    assert decided(worse).verdict == "failed" and "worse than the baseline's" in decided(worse).reason
+    assert (
+        decided(worse).verdict == "failed" and "worse than the baseline's" in decided(worse).reason
+    )
     assert decided(same).held.startswith("lower end -0.")
     other = Gate(metric="e.labelled", baseline="main", max_drop=0.1)
     assert "name `e.ppi`" in gate_problems(0, other, {"e": GOLD})[0][2]

@@ -37,13 +37,18 @@ def test_strata_give_the_same_number_of_rows_as_far_as_they_have_them(values, da
     taken = {code: found[strata == code].sum() for code in set(values)}
     assert all(len(set(found[strata == code])) == 1 for code in taken)
     most = max(taken.values())
-    assert all(taken[code] == pytest.approx(most) or found[strata == code][0] == pytest.approx(1) for code in taken)
+    assert all(
+        taken[code] == pytest.approx(most) or found[strata == code][0] == pytest.approx(1)
+        for code in taken
+    )
 
 
 @given(sizes, st.data(), st.integers(0, 2**32 - 1))
 def test_a_draw_has_the_number_of_rows_without_repeats(values, data, seed):
     n = data.draw(st.integers(1, len(values)))
-    drawn = systematic_draw(inclusion_probabilities(np.array(values), n), np.random.default_rng(seed))
+    drawn = systematic_draw(
+        inclusion_probabilities(np.array(values), n), np.random.default_rng(seed)
+    )
     assert len(drawn) == n and len(set(drawn.tolist())) == n
 
 
@@ -58,5 +63,7 @@ def test_rows_come_as_often_as_their_probabilities_say():
 
 
 def test_sizes_run_from_the_floor_to_one_more_and_an_unknown_doubt_is_the_greatest():
-    assert scaled_sizes(np.array([0.0, 0.5, 1.0, np.nan])).tolist() == pytest.approx([0.1, 0.6, 1.1, 1.1])
+    assert scaled_sizes(np.array([0.0, 0.5, 1.0, np.nan])).tolist() == pytest.approx(
+        [0.1, 0.6, 1.1, 1.1]
+    )
     assert scaled_sizes(np.array([2.0, 2.0])).tolist() == [1, 1]

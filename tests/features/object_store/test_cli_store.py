@@ -186,7 +186,9 @@ def test_a_run_copied_from_a_store_is_verified(shell: Any) -> None:
     assert not list((shell.folder / "cache" / "runs").iterdir())
 
 
-@pytest.mark.parametrize(("url", "told"), [("nowhere://a/b", "nowhere"), ("s3://a/*", "stand for several names")])
+@pytest.mark.parametrize(
+    ("url", "told"), [("nowhere://a/b", "nowhere"), ("s3://a/*", "stand for several names")]
+)
 def test_a_place_that_cannot_be_is_told(url: str, told: str, shell: Any) -> None:
     config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
     done = shell("run", config, shell.rows(2), "--out", url)
@@ -201,7 +203,9 @@ def test_a_writer_that_was_stopped_and_taken_over_makes_no_call_after_it_wakes(
     place = RemoteFolder.at("memory://stopped/run")
 
     def answer(_: Any) -> str:
-        if len(scripted_model.requests) == 8:  # the process stands still, and another one takes the run over
+        if (
+            len(scripted_model.requests) == 8
+        ):  # the process stands still, and another one takes the run over
             now = run_store._clock()
             monkeypatch.setattr(run_store, "_clock", lambda: now + 60)
             place.write("lease/00000009", b'{"mark": "of the other"}')
@@ -213,7 +217,9 @@ def test_a_writer_that_was_stopped_and_taken_over_makes_no_call_after_it_wakes(
         "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}",
         "model: {name: openai/m, api_base: 'http://127.0.0.1:9/v1'}",
     )
-    done = shell("run", config, shell.rows(ROWS), "--out", place.url, "--concurrency", "4", "--no-cache")
+    done = shell(
+        "run", config, shell.rows(ROWS), "--out", place.url, "--concurrency", "4", "--no-cache"
+    )
     assert (done.code, "another run has taken over" in done.err) == (2, True), done.err
     assert len(scripted_model.requests) <= 8 + 4
     assert place.read("run.json") == b"of the other"

@@ -38,9 +38,13 @@ def lost(held: Lease) -> JournalError:
     raise AssertionError("the lease was not lost")
 
 
-def test_a_place_that_is_held_is_refused_with_its_holder_and_free_when_released(place: RemoteFolder) -> None:
+def test_a_place_that_is_held_is_refused_with_its_holder_and_free_when_released(
+    place: RemoteFolder,
+) -> None:
     held = Lease.take(place, "one")
-    with pytest.raises(JournalError, match=r"another run is writing to memory://leases/run \(process \d+ of "):
+    with pytest.raises(
+        JournalError, match=r"another run is writing to memory://leases/run \(process \d+ of "
+    ):
         Lease.take(place, "two")
     held.check()
     held.release()
@@ -57,13 +61,17 @@ def test_an_abandoned_lease_is_taken_over_after_a_while(place: RemoteFolder) -> 
     second.release()
 
 
-def test_who_has_the_same_copy_takes_over_at_once(place: RemoteFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_has_the_same_copy_takes_over_at_once(
+    place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     dead(Lease.take(place, "one"))
     monkeypatch.setattr(run_store, "sleep", lambda _: pytest.fail("it waited"))
     Lease.take(place, "one").release()
 
 
-def test_who_was_taken_for_dead_learns_it_and_leaves_the_others_lease_alone(place: RemoteFolder) -> None:
+def test_who_was_taken_for_dead_learns_it_and_leaves_the_others_lease_alone(
+    place: RemoteFolder,
+) -> None:
     first = Lease.take(place, "one")
     second = Lease.take(place, "one")
     assert "another run has taken over" in str(lost(first))
@@ -73,7 +81,9 @@ def test_who_was_taken_for_dead_learns_it_and_leaves_the_others_lease_alone(plac
     second.release()
 
 
-def test_of_two_who_take_over_one_has_it(place: RemoteFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_who_take_over_one_has_it(
+    place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     dead(Lease.take(place, "one"))
     found = place.names("lease")
     quicker = Lease.take(place, "one")
@@ -85,7 +95,9 @@ def test_of_two_who_take_over_one_has_it(place: RemoteFolder, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff"])
-def test_a_lease_that_cannot_be_read_lapses_like_any_other(content: bytes, place: RemoteFolder) -> None:
+def test_a_lease_that_cannot_be_read_lapses_like_any_other(
+    content: bytes, place: RemoteFolder
+) -> None:
     place.write("lease/00000007", content)
     taken = Lease.take(place, "one")
     assert taken.name == "lease/00000008"

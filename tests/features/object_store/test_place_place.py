@@ -69,7 +69,9 @@ def test_a_store_without_conditional_writes_is_asked_beforehand(
     files = type(fsspec.filesystem("memory"))
     whole = files.pipe_file
 
-    def unconditional(self: Any, path: str, value: bytes, mode: str = "overwrite", **more: Any) -> None:
+    def unconditional(
+        self: Any, path: str, value: bytes, mode: str = "overwrite", **more: Any
+    ) -> None:
         if mode == "create":
             raise NotImplementedError
         whole(self, path, value, **more)
@@ -79,12 +81,16 @@ def test_a_store_without_conditional_writes_is_asked_beforehand(
     assert not place.create("one", b"second")
 
 
-def test_whatever_a_store_raises_is_told_with_the_url(place: RemoteFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whatever_a_store_raises_is_told_with_the_url(
+    place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("no such luck\nmore of it")
 
     monkeypatch.setattr(type(fsspec.filesystem("memory")), "pipe_file", broken)
-    with pytest.raises(OutputError, match=r"memory://places/run/one: the store refuses.*no such luck\n") as told:
+    with pytest.raises(
+        OutputError, match=r"memory://places/run/one: the store refuses.*no such luck\n"
+    ) as told:
         place.write("one", b"")
     assert "more of it" not in str(told.value)
 
@@ -105,8 +111,15 @@ def test_what_is_no_place_is_refused(url: str) -> None:
         RemoteFolder.at(url)
 
 
-def test_what_a_broken_connection_leaves_behind_is_no_message(s3: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_a_broken_connection_leaves_behind_is_no_message(
+    s3: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     loop = RemoteFolder.at("s3://bucket")._files.loop
-    loop.call_soon_threadsafe(loop.call_exception_handler, {"message": "Task exception was never retrieved"})
-    assert asyncio.run_coroutine_threadsafe(asyncio.sleep(0, "after it"), loop).result(10) == "after it"
+    loop.call_soon_threadsafe(
+        loop.call_exception_handler, {"message": "Task exception was never retrieved"}
+    )
+    assert (
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(0, "after it"), loop).result(10)
+        == "after it"
+    )
     assert not [record for record in caplog.records if record.name == "asyncio"]

@@ -26,7 +26,10 @@ LOCAL = "model: baseline/random"
 
 def rows(shell: Any, count: int = 40) -> Path:
     return shell.write(
-        "d.jsonl", "".join(json.dumps({"text": f"text {at}", "good": at % 2 == 0}) + "\n" for at in range(count))
+        "d.jsonl",
+        "".join(
+            json.dumps({"text": f"text {at}", "good": at % 2 == 0}) + "\n" for at in range(count)
+        ),
     )
 
 
@@ -42,7 +45,9 @@ def test_the_worst_case_and_an_expected_share(shell: Any) -> None:
     assert worst["conclusion"] == (
         f"{need['rows']} rows for ±0.05 with 95% confidence: the dataset has {there}, {need['rows'] - there} too few"
     )
-    assert shell("plan", config, data, "--half-width", "0.05").out.startswith(f"{need['rows']} rows for ±0.05")
+    assert shell("plan", config, data, "--half-width", "0.05").out.startswith(
+        f"{need['rows']} rows for ±0.05"
+    )
     better = shell("plan", config, data, "--half-width", "0.05", "--expect", "0.9", "--json").json()
     assert better["needs"][0]["rows"] == rows_for_share(0.9, 0.05, 0.95)
 
@@ -59,9 +64,9 @@ def test_a_pilot_says_what_to_expect_and_what_repeats_are_worth(shell: Any) -> N
     config, data = shell.config(STEPS, LOCAL), rows(shell)
     assert shell("run", config, data, "--out", "p", "--quiet").code == 0
     made = shell("plan", config, data, "--half-width", "0.05", "--pilot", "p", "--json").json()
-    accuracy = json.loads((shell.folder / "p" / "report.json").read_text())["evaluations"]["right"]["figures"][
-        "accuracy"
-    ]
+    accuracy = json.loads((shell.folder / "p" / "report.json").read_text())["evaluations"]["right"][
+        "figures"
+    ]["accuracy"]
     (need,) = made["needs"]
     assert need["rows"] == rows_for_share(accuracy["value"], 0.05, 0.95)
     assert need["rows_at_worst"] >= need["rows"]
@@ -79,10 +84,19 @@ def test_the_parts_of_a_pilot_are_those_of_its_rows(shell: Any) -> None:
     made = shell("plan", config, data, "--half-width", "0.05", "--pilot", "p", "--json").json()
     names = ["source.good", *(f"judge[{copy}].score" for copy in range(3))]
     (batch,) = read_table(shell.folder / "p" / "results.parquet", names)
-    right = [[float(batch[name][at] == batch["source.good"][at]) for name in names[1:]] for at in range(40)]
+    right = [
+        [float(batch[name][at] == batch["source.good"][at]) for name in names[1:]]
+        for at in range(40)
+    ]
     means = [sum(row) / 3 for row in right]
     middle = sum(means) / 40
-    within = sum(sum((one - mean) ** 2 for one in row) / 2 for row, mean in zip(right, means, strict=True)) / 40
+    within = (
+        sum(
+            sum((one - mean) ** 2 for one in row) / 2
+            for row, mean in zip(right, means, strict=True)
+        )
+        / 40
+    )
     between = max(sum((mean - middle) ** 2 for mean in means) / 39 - within / 3, 0.0)
     expected = [rows_with_repeats(Parts(between, within, 3), count, 0.05, 0.95) for count in (1, 9)]
     assert [made["repeats"][place]["rows"] for place in (0, 8)] == pytest.approx(expected, abs=1)
@@ -90,7 +104,9 @@ def test_the_parts_of_a_pilot_are_those_of_its_rows(shell: Any) -> None:
 
 def test_a_comparison_is_planned_with_or_without_pilots(shell: Any) -> None:
     config, data = shell.config(STEPS, LOCAL), rows(shell)
-    given = shell("plan", config, data, "--mde", "0.05", "--discordant", "0.2", "--json").json()["needs"][0]
+    given = shell("plan", config, data, "--mde", "0.05", "--discordant", "0.2", "--json").json()[
+        "needs"
+    ][0]
     assert (
         given["rows"] == 837
     )  # McNemar's exact test, summed over all outcomes, at the level of two evaluations together
@@ -115,9 +131,22 @@ def test_gold_labels_are_planned_as_the_report_of_a_run_says(shell: Any) -> None
     config = shell.config(STEPS.replace("metrics: [mean]", f"metrics: [mean], {gold}"), LOCAL)
     data = rows(shell)
     done = shell("run", config, data, "--out", "p")
-    said = re.search(r"±0.2 needs (.+) with the judge, ([\d,]+) without", " ".join(done.out.split()))
+    said = re.search(
+        r"±0.2 needs (.+) with the judge, ([\d,]+) without", " ".join(done.out.split())
+    )
     assert said is not None
-    words = ("plan", config, data, "--half-width", "0.2", "--metric", "rate.mean", "--pilot", "p", "--json")
+    words = (
+        "plan",
+        config,
+        data,
+        "--half-width",
+        "0.2",
+        "--metric",
+        "rate.mean",
+        "--pilot",
+        "p",
+        "--json",
+    )
     notes = " ".join(shell(*words).json()["notes"])
     assert f"{said[2]} without it" in notes
     assert said[1].split()[0] in notes

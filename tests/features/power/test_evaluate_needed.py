@@ -58,15 +58,23 @@ def test_mcnemars_test_has_the_power_that_was_planned(effect: float, apart: floa
     assert 0.78 <= (p <= 0.05).mean() <= 0.82
 
 
-@pytest.mark.parametrize(("rows", "effect", "apart"), [(50, 0.2, 0.3), (30, 0.3, 0.3), (120, 0.1, 0.4)])
-def test_the_power_of_a_difference_is_the_sum_over_all_outcomes(rows: int, effect: float, apart: float) -> None:
+@pytest.mark.parametrize(
+    ("rows", "effect", "apart"), [(50, 0.2, 0.3), (30, 0.3, 0.3), (120, 0.1, 0.4)]
+)
+def test_the_power_of_a_difference_is_the_sum_over_all_outcomes(
+    rows: int, effect: float, apart: float
+) -> None:
     power = 0.0
     for differ in range(rows + 1):
         better = np.arange(differ + 1)
-        p = 2 * np.minimum(stats.binom.cdf(better, differ, 0.5), stats.binom.sf(better - 1, differ, 0.5))
+        p = 2 * np.minimum(
+            stats.binom.cdf(better, differ, 0.5), stats.binom.sf(better - 1, differ, 0.5)
+        )
         won = stats.binom.pmf(better, differ, 0.5 + effect / apart / 2)[p <= 0.05].sum()
         power += stats.binom.pmf(differ, rows, apart) * won
-    assert sample_size.power_of_difference(rows, effect, apart, 0.95) == pytest.approx(power, abs=1e-9)
+    assert sample_size.power_of_difference(rows, effect, apart, 0.95) == pytest.approx(
+        power, abs=1e-9
+    )
 
 
 @pytest.mark.parametrize(("effect", "apart"), [(0.01, 0.24), (0.012, 0.4)])
@@ -75,7 +83,9 @@ def test_many_rows_are_nearly_those_of_the_exact_power(
 ) -> None:
     exact = sample_size.rows_for_difference(effect, apart, 0.95, 0.8)
     monkeypatch.setattr(sample_size, "MOST_ROWS_SUMMED", 1)
-    assert sample_size.rows_for_difference(effect, apart, 0.95, 0.8) == pytest.approx(exact, rel=0.01)
+    assert sample_size.rows_for_difference(effect, apart, 0.95, 0.8) == pytest.approx(
+        exact, rel=0.01
+    )
 
 
 def test_a_mean_change_after_many_pilot_rows_needs_what_statsmodels_says() -> None:
@@ -127,18 +137,30 @@ def test_rows_that_lack_an_asking_are_no_part_of_it() -> None:
 
 def test_repeats_help_with_noise_and_not_with_rows_that_differ() -> None:
     noisy, clear = sample_size.Parts(0.0, 1.0, 3), sample_size.Parts(1.0, 0.0, 3)
-    assert sample_size.rows_with_repeats(noisy, 4, 0.05, 0.95) < sample_size.rows_with_repeats(noisy, 1, 0.05, 0.95) / 3
-    assert sample_size.rows_with_repeats(clear, 4, 0.05, 0.95) == sample_size.rows_with_repeats(clear, 1, 0.05, 0.95)
+    assert (
+        sample_size.rows_with_repeats(noisy, 4, 0.05, 0.95)
+        < sample_size.rows_with_repeats(noisy, 1, 0.05, 0.95) / 3
+    )
+    assert sample_size.rows_with_repeats(clear, 4, 0.05, 0.95) == sample_size.rows_with_repeats(
+        clear, 1, 0.05, 0.95
+    )
 
 
 @pytest.mark.parametrize(
     ("metrics", "labels", "tests"),
-    [(["accuracy"], "ab", 1.0), (None, "ab", 1.3), (["accuracy", "f1"], "ab", 1.3), (None, "abc", 1.6)],
+    [
+        (["accuracy"], "ab", 1.0),
+        (None, "ab", 1.3),
+        (["accuracy", "f1"], "ab", 1.3),
+        (None, "abc", 1.6),
+    ],
 )
 def test_metrics_that_are_alike_count_as_few_tests_and_the_less_alike_the_more_labels(
     metrics: list[str] | None, labels: str, tests: float
 ) -> None:
-    keys = {"prediction": "output.label", "target": "source.label"} | ({"metrics": metrics} if metrics else {})
+    keys = {"prediction": "output.label", "target": "source.label"} | (
+        {"metrics": metrics} if metrics else {}
+    )
     evaluation = Evaluation.model_validate(keys)
     rows = [Row(number, number, {"label": label}) for number, label in enumerate(labels * 3)]
     assert sample_size.alike_tests(evaluation, rows) == tests

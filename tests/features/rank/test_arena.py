@@ -31,14 +31,20 @@ SCORES = {"system": "source.system", "item": "source.task", "score": "output.sco
 BATTLES = {"a": "source.a", "b": "source.b", "winner": "output.choice", "item": "source.item"}
 
 
-def table(path: Path, rows: Sequence[dict[str, Any]], declared: dict[str, DeclaredType] | None = None) -> Path:
-    with ParquetTable(path, {"row": "int", "id": "int", "status": "str"}, declared=declared or {}) as file:
+def table(
+    path: Path, rows: Sequence[dict[str, Any]], declared: dict[str, DeclaredType] | None = None
+) -> Path:
+    with ParquetTable(
+        path, {"row": "int", "id": "int", "status": "str"}, declared=declared or {}
+    ) as file:
         for index, row in enumerate(rows):
             file.write({"row": index, "id": index, "status": "ok", **row})
     return path
 
 
-def board(path: Path, rows: Sequence[dict[str, Any]], keys: dict[str, Any], **others: Any) -> Leaderboard:
+def board(
+    path: Path, rows: Sequence[dict[str, Any]], keys: dict[str, Any], **others: Any
+) -> Leaderboard:
     evaluation = Evaluation(arena=ArenaKeys(**keys), **others)
     return leaderboards({"board": evaluation}, table(path, rows))["board"]
 
@@ -57,7 +63,12 @@ def scored(rng: np.random.Generator, systems: int = 4, items: int = 60) -> list[
             score = round(5 + 0.4 * system + hard + 0.004 * length + rng.normal(), 1)
             if rng.random() > 0.05:
                 rows.append(
-                    {"source.system": f"s{system}", "source.task": item, "source.length": length, "output.score": score}
+                    {
+                        "source.system": f"s{system}",
+                        "source.task": item,
+                        "source.length": length,
+                        "output.score": score,
+                    }
                 )
     return rows
 
@@ -87,7 +98,9 @@ def logistic(design: np.ndarray, share: np.ndarray) -> np.ndarray:
     def gradient(at: np.ndarray) -> np.ndarray:
         return design.T @ (1 / (1 + np.exp(-design @ at)) - share)
 
-    fitted = minimize(loss, np.zeros(design.shape[1]), jac=gradient, method="BFGS", options={"gtol": 1e-9})
+    fitted = minimize(
+        loss, np.zeros(design.shape[1]), jac=gradient, method="BFGS", options={"gtol": 1e-9}
+    )
     return np.asarray(fitted.x)
 
 
@@ -112,7 +125,10 @@ def test_the_scores_of_wildbench_come_out_to_the_digit(shared: Path, tmp_path: P
         "gemma-7b-it": (5.5087890625, 1024, (7, 7)),
         "gemma-2b-it": (4.737512242899118, 1021, (8, 8)),
     }
-    assert {each.system: (each.values["mean_score"].value, each.n, each.rank) for each in found.standings} == published
+    assert {
+        each.system: (each.values["mean_score"].value, each.n, each.rank)
+        for each in found.standings
+    } == published
     assert [each.system for each in found.standings] == list(published)
     assert found.items == 1024
 
@@ -121,12 +137,19 @@ def test_intervals_of_differences_are_paired_by_item(tmp_path: Path) -> None:
     """Two systems whose scores differ by little at every item differ significantly, though each varies much."""
     rng = np.random.default_rng(0)
     rows = [
-        {"source.system": system, "source.task": item, "output.score": hard + more + 0.05 * rng.normal()}
+        {
+            "source.system": system,
+            "source.task": item,
+            "output.score": hard + more + 0.05 * rng.normal(),
+        }
         for item, hard in enumerate(rng.normal(0, 3, 100))
         for system, more in (("better", 0.1), ("worse", 0.0))
     ]
     found = board(tmp_path / "results.parquet", rows, SCORES)
-    assert [(each.system, each.rank) for each in found.standings] == [("better", (1, 1)), ("worse", (2, 2))]
+    assert [(each.system, each.rank) for each in found.standings] == [
+        ("better", (1, 1)),
+        ("worse", (2, 2)),
+    ]
     first, second = (each.values["mean_score"] for each in found.standings)
     assert second.high > first.low
 
@@ -165,20 +188,26 @@ def test_control_of_battles_is_a_logistic_regression_with_the_difference(tmp_pat
             for row in rows
         ]
     )[:, 1:]  # fmt: skip
-    difference = np.array([row["source.length_a"] - row["source.length_b"] for row in rows], dtype=float)
+    difference = np.array(
+        [row["source.length_a"] - row["source.length_b"] for row in rows], dtype=float
+    )
     share = np.array([{"A": 1.0, "B": 0.0, "tie": 0.5}[row["output.choice"]] for row in rows])
     fitted = logistic(np.column_stack([design, difference / 100]), share)
     strengths = np.array([0.0, *fitted[:3]])
     ours = values(found, "bradley_terry")
-    assert [ours[f"s{system}"] for system in range(4)] == pytest.approx(strengths - strengths.mean(), abs=1e-6)
+    assert [ours[f"s{system}"] for system in range(4)] == pytest.approx(
+        strengths - strengths.mean(), abs=1e-6
+    )
     assert found.slopes["length"] == pytest.approx(fitted[3] / 100, rel=1e-6)
     plain = board(tmp_path / "plain.parquet", rows, BATTLES)
-    assert {each.system: each.values["bradley_terry"].uncontrolled for each in found.standings} == pytest.approx(
-        values(plain, "bradley_terry")
-    )
+    assert {
+        each.system: each.values["bradley_terry"].uncontrolled for each in found.standings
+    } == pytest.approx(values(plain, "bradley_terry"))
 
 
-def test_control_of_scores_is_least_squares_on_the_length_centred_within_the_item(tmp_path: Path) -> None:
+def test_control_of_scores_is_least_squares_on_the_length_centred_within_the_item(
+    tmp_path: Path,
+) -> None:
     rows = scored(np.random.default_rng(3))
     found = board(tmp_path / "results.parquet", rows, {**SCORES, "control": ("length",)})
     system = np.array([int(row["source.system"][1:]) for row in rows])
@@ -192,7 +221,9 @@ def test_control_of_scores_is_least_squares_on_the_length_centred_within_the_ite
     assert found.slopes["length"] == pytest.approx(fitted[4])
 
 
-def test_an_interval_of_a_mean_is_the_clustered_one_at_the_simultaneous_level(tmp_path: Path) -> None:
+def test_an_interval_of_a_mean_is_the_clustered_one_at_the_simultaneous_level(
+    tmp_path: Path,
+) -> None:
     """Of two systems without missing items, the paired test of the ranks is Student's, but for the level."""
     from scipy.stats import ttest_rel
 
@@ -211,7 +242,15 @@ def test_an_interval_of_a_mean_is_the_clustered_one_at_the_simultaneous_level(tm
 
 @pytest.mark.parametrize(
     ("winner", "share"),
-    [("A", 1.0), ("model_b", 0.0), ("tie (bothbad)", 0.5), ("s0", 1.0), ("s1", 0.0), (0.25, 0.25), (True, 1.0)],
+    [
+        ("A", 1.0),
+        ("model_b", 0.0),
+        ("tie (bothbad)", 0.5),
+        ("s0", 1.0),
+        ("s1", 0.0),
+        (0.25, 0.25),
+        (True, 1.0),
+    ],
 )
 def test_a_winner_is_a_letter_a_name_or_a_share(winner: Any, share: float, tmp_path: Path) -> None:
     rows = [{"source.a": "s0", "source.b": "s1", "source.item": 0, "output.choice": winner}]
@@ -234,8 +273,14 @@ def battle(a: str, b: str, winner: str, item: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        ([battle("x", "y", "A", 0), battle("y", "z", "A", 1), battle("z", "y", "A", 2)], "x never lost"),
-        ([battle("x", "y", "B", 0), battle("y", "z", "A", 1), battle("z", "y", "A", 2)], "x never won"),
+        (
+            [battle("x", "y", "A", 0), battle("y", "z", "A", 1), battle("z", "y", "A", 2)],
+            "x never lost",
+        ),
+        (
+            [battle("x", "y", "B", 0), battle("y", "z", "A", 1), battle("z", "y", "A", 2)],
+            "x never won",
+        ),
         ([battle("w", "x", "tie", 0), battle("y", "z", "tie", 1)], "the battles do not connect"),
     ],
 )
@@ -269,7 +314,10 @@ def test_no_rows_and_one_system_are_told(tmp_path: Path) -> None:
     empty = board(tmp_path / "none.parquet", failed, SCORES)
     assert (empty.standings, empty.missing) == ((), 1)
     assert any("there are no systems" in warning for warning in empty.warnings)
-    alone = [{"source.system": "s", "source.task": item, "output.score": float(item)} for item in range(12)]
+    alone = [
+        {"source.system": "s", "source.task": item, "output.score": float(item)}
+        for item in range(12)
+    ]
     one = board(tmp_path / "one.parquet", alone, SCORES)
     assert values(one, "mean_score") == {"s": 5.5}
     assert any("there is one system" in warning for warning in one.warnings)
@@ -302,7 +350,10 @@ def test_a_system_that_is_null_or_battles_itself_makes_no_ranking(tmp_path: Path
         ({**SCORES, "a": "source.a"}, "is of scores and `a` of battles"),
         ({**BATTLES, "control": ("source.length",)}, "a battle has two answers"),
         ({**SCORES, "control": (("source.x", "source.y"),)}, "has one value of a control"),
-        ({**SCORES, "prediction": "output.score"}, "a leaderboard and `prediction` are two evaluations"),
+        (
+            {**SCORES, "prediction": "output.score"},
+            "a leaderboard and `prediction` are two evaluations",
+        ),
         ({**SCORES, "metrics": ("accuracy",)}, "a leaderboard does not measure `accuracy`"),
         ({**BATTLES, "metrics": ("mean_score",)}, "battles have no score"),
         ({"value": "output.score", "metrics": ("win_rate",)}, "`win_rate` needs `arena`"),
@@ -325,9 +376,12 @@ def test_of_equal_systems_few_leaderboards_distinguish_any() -> None:
     for seed in range(30):
         rng = np.random.default_rng(seed)
         drawn = simulation.scores(rng, 6, 60, "normal", np.zeros(6))
-        told["scores"] += any(each.rank != (1, 6) for each in simulation.leaderboard(drawn, ("mean_score",)).standings)
+        told["scores"] += any(
+            each.rank != (1, 6) for each in simulation.leaderboard(drawn, ("mean_score",)).standings
+        )
         drawn = simulation.battles(rng, 5, 150, 1, np.zeros(5))
         told["battles"] += any(
-            each.rank != (1, 5) for each in simulation.leaderboard(drawn, ("bradley_terry",)).standings
+            each.rank != (1, 5)
+            for each in simulation.leaderboard(drawn, ("bradley_terry",)).standings
         )
     assert max(told.values()) <= 4, told

@@ -34,7 +34,9 @@ def model(scripted_model: Any) -> Callable[[Callable[[list[int]], str]], list[Re
 
     def install(rule: Callable[[list[int]], str]) -> list[Request]:
         def answer(request: Request) -> str:
-            return rule([int(found) for found in re.findall(r"value (\d+)", request.messages[-1].content)])
+            return rule(
+                [int(found) for found in re.findall(r"value (\d+)", request.messages[-1].content)]
+            )
 
         scripted_model.answer = answer
         return scripted_model.requests
@@ -52,7 +54,9 @@ def values(shell: Any, numbers: list[int], name: str = "c.jsonl") -> Path:
 
 def test_a_scoring_judge_scores_each_candidate(shell: Any, model: Any) -> None:
     model(lambda numbers: json.dumps({"score": numbers[0]}))
-    done = shell("rank", shell.config(SCORE, HEAD), values(shell, [2, 5, 1, 5]), "--row", ASKED, "--json")
+    done = shell(
+        "rank", shell.config(SCORE, HEAD), values(shell, [2, 5, 1, 5]), "--row", ASKED, "--json"
+    )
     made = done.json()
     assert (done.code, made["kind"], made["best"], made["judgements"]) == (
         0,
@@ -63,7 +67,12 @@ def test_a_scoring_judge_scores_each_candidate(shell: Any, model: Any) -> None:
     assert [(one["rank"], one["candidate"], one["value"]) for one in made["ranking"]] == [
         (1, 1, 5.0), (1, 3, 5.0), (3, 0, 2.0), (4, 2, 1.0),
     ]  # fmt: skip
-    assert [one["tied_with_first"] for one in made["ranking"]] == [False, True, True, True]  # one sample each
+    assert [one["tied_with_first"] for one in made["ranking"]] == [
+        False,
+        True,
+        True,
+        True,
+    ]  # one sample each
     assert "4 candidates scored: at most 4 judgements, 4 model calls" in done.err
 
 
@@ -71,7 +80,9 @@ def test_several_samples_give_intervals(shell: Any, model: Any) -> None:
     count = iter(range(100))
     model(lambda numbers: json.dumps({"score": numbers[0] + next(count) % 2}))
     config, file = shell.config(SCORE, HEAD), values(shell, [1, 4])
-    ranking = shell("rank", config, file, "--row", ASKED, "--samples", "8", "--json").json()["ranking"]
+    ranking = shell("rank", config, file, "--row", ASKED, "--samples", "8", "--json").json()[
+        "ranking"
+    ]
     assert [one["candidate"] for one in ranking] == [1, 0]
     assert all(one["low"] < one["value"] < one["high"] for one in ranking)
     assert not ranking[1]["tied_with_first"]
@@ -94,55 +105,93 @@ def test_pairs_stand_in_both_orders_and_the_strongest_comes_first(shell: Any, mo
 
 def test_a_judge_that_always_takes_the_first_place_is_found_out(shell: Any, model: Any) -> None:
     model(lambda _: '{"choice": "A"}')
-    done = shell("rank", shell.config(PAIR, HEAD), values(shell, [1, 2, 3]), "--row", ASKED, "--json")
+    done = shell(
+        "rank", shell.config(PAIR, HEAD), values(shell, [1, 2, 3]), "--row", ASKED, "--json"
+    )
     found = done.json()["consistency"]
-    assert (found["flips"], found["ties"], found["first_place_wins"], found["decided"]) == (3, 3, 6, 6)
+    assert (found["flips"], found["ties"], found["first_place_wins"], found["decided"]) == (
+        3,
+        3,
+        6,
+        6,
+    )
     assert {one["rank"] for one in done.json()["ranking"]} == {1}
     text = shell("rank", shell.config(PAIR, HEAD), values(shell, [1, 2, 3]), "--row", ASKED).out
     assert "0 is first of 3; not significantly different from it:" in " ".join(text.split())
-    assert "order: 3 of 3 pairs changed with it" in text and "not significantly different from rank 1" in " ".join(
-        text.split()
+    assert (
+        "order: 3 of 3 pairs changed with it" in text
+        and "not significantly different from rank 1" in " ".join(text.split())
     )
 
 
 def test_circles_are_reported(shell: Any, model: Any) -> None:
     beats = {(1, 2), (2, 3), (3, 1)}
     model(lambda numbers: json.dumps({"choice": "A" if tuple(numbers) in beats else "B"}))
-    done = shell("rank", shell.config(PAIR, HEAD), values(shell, [1, 2, 3]), "--row", ASKED, "--json")
-    assert (done.json()["consistency"]["triples"], done.json()["consistency"]["intransitive"]) == (1, 1)
+    done = shell(
+        "rank", shell.config(PAIR, HEAD), values(shell, [1, 2, 3]), "--row", ASKED, "--json"
+    )
+    assert (done.json()["consistency"]["triples"], done.json()["consistency"]["intransitive"]) == (
+        1,
+        1,
+    )
 
 
 def test_many_candidates_meet_in_swiss_rounds_of_a_stated_number(shell: Any, model: Any) -> None:
     asked = model(best)
-    done = shell("rank", shell.config(PAIR, HEAD), values(shell, list(range(20))), "--row", ASKED, "--json")
+    done = shell(
+        "rank", shell.config(PAIR, HEAD), values(shell, list(range(20))), "--row", ASKED, "--json"
+    )
     made = done.json()
-    assert "a Swiss tournament of 7 rounds, 70 pairs in both orders: at most 140 judgements" in done.err
+    assert (
+        "a Swiss tournament of 7 rounds, 70 pairs in both orders: at most 140 judgements"
+        in done.err
+    )
     assert made["best"]["candidate"] == 19 and len(asked) == made["judgements"] <= 140
     again = shell(
-        "rank", shell.config(PAIR, HEAD), values(shell, list(range(20))), "--row", ASKED, "--json", "--no-cache"
+        "rank",
+        shell.config(PAIR, HEAD),
+        values(shell, list(range(20))),
+        "--row",
+        ASKED,
+        "--json",
+        "--no-cache",
     )
     assert again.json()["ranking"] == made["ranking"]
 
 
 def test_a_judge_of_groups_gets_groups(shell: Any, model: Any) -> None:
     asked = model(best)
-    done = shell("rank", shell.config(GROUP, HEAD), values(shell, [4, 1, 8, 2, 6, 3, 5]), "--json", "--rounds", "5")
+    done = shell(
+        "rank",
+        shell.config(GROUP, HEAD),
+        values(shell, [4, 1, 8, 2, 6, 3, 5]),
+        "--json",
+        "--rounds",
+        "5",
+    )
     made = done.json()
     assert (made["kind"], made["best"]["candidate"], len(asked)) == ("groups", 2, 15)
     assert sum(made["consistency"]["wins_by_place"]) == made["consistency"]["groups"] == 15
     few = shell("rank", shell.config(GROUP, HEAD), values(shell, [4, 1]))
-    assert (few.code, "the judge chooses among 3, but there are 2 candidates" in few.err) == (2, True)
+    assert (few.code, "the judge chooses among 3, but there are 2 candidates" in few.err) == (
+        2,
+        True,
+    )
 
 
 def test_objects_texts_and_files_are_candidates(shell: Any, model: Any) -> None:
     model(lambda numbers: json.dumps({"score": numbers[0]}))
     config = shell.config(SCORE, HEAD)
-    objects = shell.write("o.json", json.dumps([{"id": f"c{n}", "answer": f"value {n}"} for n in (2, 4)]))
+    objects = shell.write(
+        "o.json", json.dumps([{"id": f"c{n}", "answer": f"value {n}"} for n in (2, 4)])
+    )
     made = shell("rank", config, objects, "--row", ASKED, "--json").json()
     assert made["best"]["label"] == "c4"
     texts = [shell.write(f"{name}.txt", f"value {n}\n") for name, n in (("low", 1), ("high", 3))]
     assert shell("rank", config, *texts, "--row", ASKED, "--json").json()["best"]["label"] == "high"
-    named = shell("rank", shell.config(PAIR, HEAD), objects, "--row", ASKED, "--as", "one,two", "--json")
+    named = shell(
+        "rank", shell.config(PAIR, HEAD), objects, "--row", ASKED, "--as", "one,two", "--json"
+    )
     assert named.code in (0, 3)
 
 
@@ -150,7 +199,13 @@ def test_a_failed_candidate_is_ranked_nowhere_and_told(shell: Any, model: Any) -
     model(lambda numbers: "mud" if numbers[0] == 2 else json.dumps({"score": numbers[0]}))
     done = shell("rank", shell.config(SCORE, HEAD), values(shell, [2, 5]), "--row", ASKED, "--json")
     last = done.json()["ranking"][-1]
-    assert (done.code, last["candidate"], last["rank"], last["value"], last["failed"]) == (3, 0, None, None, 1)
+    assert (done.code, last["candidate"], last["rank"], last["value"], last["failed"]) == (
+        3,
+        0,
+        None,
+        None,
+        1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,6 +222,8 @@ def test_a_failed_candidate_is_ranked_nowhere_and_told(shell: Any, model: Any) -
         (PAIR.replace("source.one", "source.one ~ '!'"), '"a"\n"b"\n', ("--row", ASKED), "--as response_A,response_B"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_ranked_is_told(shell: Any, steps: str, content: str, options: Any, said: str) -> None:
+def test_what_cannot_be_ranked_is_told(
+    shell: Any, steps: str, content: str, options: Any, said: str
+) -> None:
     done = shell("rank", shell.config(steps), shell.write("c.jsonl", content), *options)
     assert (done.code, said in done.err) == (2, True), done.err

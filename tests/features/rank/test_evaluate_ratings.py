@@ -13,13 +13,17 @@ from hypothesis import strategies as st
 from verdict_cli.features.rank.tournament import Choice, count_cycles, fit_ratings
 
 PAIRS = st.lists(
-    st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(lambda pair: pair[0] != pair[1]), min_size=1, max_size=40
+    st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(lambda pair: pair[0] != pair[1]),
+    min_size=1,
+    max_size=40,
 )
 
 
 @settings(max_examples=20)
 @given(wins=PAIRS)
-def test_pairs_are_those_of_a_logistic_regression_with_the_same_prior(wins: list[tuple[int, int]]) -> None:
+def test_pairs_are_those_of_a_logistic_regression_with_the_same_prior(
+    wins: list[tuple[int, int]],
+) -> None:
     linear = pytest.importorskip("sklearn.linear_model")
     design = np.zeros((2 * len(wins), 5))
     for at, (winner, loser) in enumerate(wins):
@@ -46,9 +50,16 @@ def test_rankings_of_three_give_back_the_strengths_that_made_them() -> None:
     choices = []
     for order in permutations(range(3)):
         strong = np.exp(true)
-        share = strong[order[0]] / strong.sum() * strong[order[1]] / (strong[order[1]] + strong[order[2]])
+        share = (
+            strong[order[0]]
+            / strong.sum()
+            * strong[order[1]]
+            / (strong[order[1]] + strong[order[2]])
+        )
         choices += [Choice(order[0], order, share * 1e4), Choice(order[1], order[1:], share * 1e4)]
-    assert fit_ratings(3, choices, spread=math.inf).strengths == pytest.approx(true - true.mean(), abs=1e-6)
+    assert fit_ratings(3, choices, spread=math.inf).strengths == pytest.approx(
+        true - true.mean(), abs=1e-6
+    )
 
 
 @given(wins=PAIRS, turn=st.permutations(range(5)))
@@ -75,7 +86,11 @@ def test_circles_are_counted(count: int, draw: object) -> None:
         found = draw.randrange(3)  # type: ignore[attr-defined]
         wins[one, other], wins[other, one] = found == 1, found == 2
     met = wins | wins.T
-    triples = [each for each in combinations(range(count), 3) if all(met[a, b] for a, b in combinations(each, 2))]
+    triples = [
+        each
+        for each in combinations(range(count), 3)
+        if all(met[a, b] for a, b in combinations(each, 2))
+    ]
     circles = [
         (a, b, c)
         for a, b, c in triples

@@ -23,7 +23,10 @@ BEST = "- {unit: BestOfKJudgeUnit, options: ['source.c[0]', 'source.c[1]', 'sour
 
 def test_a_row_has_one_candidate_a_column_or_all_in_a_list() -> None:
     assert CandidateColumns(("a", "b"), 2).row({"q": 1}, ["x", "y"]) == {"q": 1, "a": "x", "b": "y"}
-    assert CandidateColumns(("c",), 2, listed=True).row({"q": 1}, ["x", "y"]) == {"q": 1, "c": ["x", "y"]}
+    assert CandidateColumns(("c",), 2, listed=True).row({"q": 1}, ["x", "y"]) == {
+        "q": 1,
+        "c": ["x", "y"],
+    }
 
 
 @pytest.mark.parametrize(
@@ -53,7 +56,9 @@ def test_the_columns_follow_from_the_pipeline_or_are_named(
         (PAIR.replace("source.two", "source.one"), {}, "are ambiguous"),
     ],
 )
-def test_ambiguous_columns_are_refused(planned: Any, steps: str, shared: dict[str, Any], message: str) -> None:
+def test_ambiguous_columns_are_refused(
+    planned: Any, steps: str, shared: dict[str, Any], message: str
+) -> None:
     plan, _ = planned(steps)
     with pytest.raises(UsageError, match=message):
         find_candidate_columns(plan, shared, ())
@@ -73,15 +78,22 @@ def result(**output: Any) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("choice", "order"), [("A", (0,)), (" b ", (1,)), ("tie", ()), (" TIE", ()), ("", ()), ("second text", (1,))]
+    ("choice", "order"),
+    [("A", (0,)), (" b ", (1,)), ("tie", ()), (" TIE", ()), ("", ()), ("second text", (1,))],
 )
-def test_a_choice_is_a_letter_a_tie_or_the_text(planned: Any, choice: str, order: tuple[int, ...]) -> None:
+def test_a_choice_is_a_letter_a_tie_or_the_text(
+    planned: Any, choice: str, order: tuple[int, ...]
+) -> None:
     plan, _ = planned(PAIR)
-    assert order_reader(plan, None, 2)(result(choice=choice), ["first text", "second text"]) == order
+    assert (
+        order_reader(plan, None, 2)(result(choice=choice), ["first text", "second text"]) == order
+    )
 
 
 @pytest.mark.parametrize(("choice", "order"), [("left", (0,)), ("right", (1,)), ("tie", ())])
-def test_a_choice_by_the_options_own_labels_is_read(planned: Any, choice: str, order: tuple[int, ...]) -> None:
+def test_a_choice_by_the_options_own_labels_is_read(
+    planned: Any, choice: str, order: tuple[int, ...]
+) -> None:
     plan, _ = planned(PAIR.replace("prompt:", "labels: [left, right], tie: true, prompt:"))
     assert order_reader(plan, None, 2)(result(choice=choice), ["x", "y"]) == order
 

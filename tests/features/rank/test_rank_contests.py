@@ -8,7 +8,13 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verdict_cli.features.rank.tournament import both_orders, group_contests, round_robin, swiss_round, swiss_rounds
+from verdict_cli.features.rank.tournament import (
+    both_orders,
+    group_contests,
+    round_robin,
+    swiss_round,
+    swiss_rounds,
+)
 
 SEEDS = st.integers(0, 1000)
 
@@ -36,14 +42,18 @@ def test_swiss_rounds_never_repeat_a_pair_and_let_nobody_play_twice(count: int, 
 
 
 @given(st.integers(2, 6), st.integers(0, 30), st.integers(1, 4), SEEDS)
-def test_in_each_round_everybody_is_in_a_whole_group(size: int, more: int, rounds: int, seed: int) -> None:
+def test_in_each_round_everybody_is_in_a_whole_group(
+    size: int, more: int, rounds: int, seed: int
+) -> None:
     count = size + more
     made = group_contests(count, size, rounds, seed)
     assert len(made) == rounds * -(-count // size)
     assert all(len(set(group)) == size for group in made)
     per_round = len(made) // rounds
     for start in range(0, len(made), per_round):
-        assert {one for group in made[start : start + per_round] for one in group} == set(range(count))
+        assert {one for group in made[start : start + per_round] for one in group} == set(
+            range(count)
+        )
 
 
 def test_both_orders_follow_one_another() -> None:

@@ -23,9 +23,14 @@ def reward(result: Any) -> float:
 
 
 def ranked(
-    judge: Any, candidates: list[Candidate], columns: CandidateColumns | None = COLUMN, samples: int = 1
+    judge: Any,
+    candidates: list[Candidate],
+    columns: CandidateColumns | None = COLUMN,
+    samples: int = 1,
 ) -> Ranking:
-    return asyncio.run(rank_by_score(judge, reward, columns, {"question": "q"}, candidates, samples, None))
+    return asyncio.run(
+        rank_by_score(judge, reward, columns, {"question": "q"}, candidates, samples, None)
+    )
 
 
 def samples_of(*scores: list[Any]) -> Any:
@@ -39,21 +44,30 @@ def test_each_candidate_is_judged_in_its_row_and_sorted_by_score(rule_judge: Any
     ranking = ranked(judge, [Candidate("x", "a"), Candidate("y", "aaa"), Candidate("z", "aa")])
     assert [each.label for each in ranking.standings] == ["y", "z", "x"]
     assert judge.rows[1] == {"question": "q", "answer": "aaa"}
-    assert (ranking.kind, ranking.judgements, ranking.failed, ranking.consistency) == ("scores", 3, 0, {})
+    assert (ranking.kind, ranking.judgements, ranking.failed, ranking.consistency) == (
+        "scores",
+        3,
+        0,
+        {},
+    )
     assert ranking.standings[0].low is None  # and one sample each does not separate candidates
     assert ranking.standings[1].tied_with_first
 
 
 def test_objects_are_columns_of_their_own(rule_judge: Any) -> None:
     judge = rule_judge(lambda row: row["a"] + row["b"])
-    ranking = ranked(judge, [Candidate("0", {"a": 1, "b": 2}), Candidate("1", {"a": 5, "b": 0})], None)
+    ranking = ranked(
+        judge, [Candidate("0", {"a": 1, "b": 2}), Candidate("1", {"a": 5, "b": 0})], None
+    )
     assert [each.candidate for each in ranking.standings] == [1, 0]
     assert judge.rows[0] == {"question": "q", "a": 1, "b": 2}
 
 
 def test_samples_give_intervals_that_hold_for_all_candidates_together(rule_judge: Any) -> None:
     rule = samples_of([1, 2, 3], [3, 3, 3])
-    first, second = ranked(rule_judge(rule), [Candidate("0", "0"), Candidate("1", "1")], samples=3).standings
+    first, second = ranked(
+        rule_judge(rule), [Candidate("0", "0"), Candidate("1", "1")], samples=3
+    ).standings
     reach = stats.t.ppf((1 + 0.95**0.5) / 2, 4) * (0.5 / 3) ** 0.5
     assert (first.candidate, first.value, second.value) == (1, 3, 2)
     assert (first.low, first.high) == (pytest.approx(3 - reach), pytest.approx(3 + reach))
@@ -69,12 +83,18 @@ def test_candidates_differ_by_tukeys_test_at_five_percent(rule_judge: Any) -> No
         .tied_with_first
     )
     close = samples_of([1, 2, 3, 4], [2, 3, 4, 5])
-    assert ranked(rule_judge(close), [Candidate("0", "0"), Candidate("1", "1")], samples=4).standings[1].tied_with_first
+    assert (
+        ranked(rule_judge(close), [Candidate("0", "0"), Candidate("1", "1")], samples=4)
+        .standings[1]
+        .tied_with_first
+    )
 
 
 def test_samples_without_variance_differ_by_their_values(rule_judge: Any) -> None:
     rule = samples_of([2, 2], [3, 3], [3, 3])
-    standings = ranked(rule_judge(rule), [Candidate(name, name) for name in "012"], samples=2).standings
+    standings = ranked(
+        rule_judge(rule), [Candidate(name, name) for name in "012"], samples=2
+    ).standings
     assert [(each.candidate, each.rank, each.tied_with_first) for each in standings] == [
         (1, 1, False),
         (2, 1, True),
@@ -114,10 +134,16 @@ def test_equal_candidates_whose_scores_vary_unequally_are_rarely_separated() -> 
     rng, apart = np.random.default_rng(1), 0
     for at in range(60):
         if at % 2:
-            scores = [[4.0] * 3 if one < 2 else rng.choice([3.0, 5.0], 3).tolist() for one in range(8)]
+            scores = [
+                [4.0] * 3 if one < 2 else rng.choice([3.0, 5.0], 3).tolist() for one in range(8)
+            ]
         else:
             scores = [rng.normal(0, spread, 8).tolist() for spread in (0.2, 0.2, 0.2, 0.2, 2)]
         first = max(range(len(scores)), key=lambda one: sum(scores[one]) / len(scores[one]))
         pooled = _pooled(scores)
-        apart += any(_differ(scores[first], scores[one], pooled) for one in range(len(scores)) if one != first)
+        apart += any(
+            _differ(scores[first], scores[one], pooled)
+            for one in range(len(scores))
+            if one != first
+        )
     assert apart <= 5

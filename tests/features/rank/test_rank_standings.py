@@ -20,11 +20,18 @@ CANDIDATES = [Candidate(name, name) for name in "abcd"]
 
 
 def ranked(*values: float | None, differ: bool = True) -> tuple[RankedCandidate, ...]:
-    return rank_candidates(CANDIDATES, [CandidateResult(value) for value in values], lambda *_: differ)
+    return rank_candidates(
+        CANDIDATES, [CandidateResult(value) for value in values], lambda *_: differ
+    )
 
 
 def test_candidates_are_sorted_and_equal_values_share_a_rank() -> None:
-    assert [(each.label, each.rank) for each in ranked(1, 3, 2, 3)] == [("b", 1), ("d", 1), ("c", 3), ("a", 4)]
+    assert [(each.label, each.rank) for each in ranked(1, 3, 2, 3)] == [
+        ("b", 1),
+        ("d", 1),
+        ("c", 3),
+        ("a", 4),
+    ]
 
 
 def test_values_closer_than_the_fit_share_a_rank() -> None:
@@ -44,14 +51,18 @@ def test_a_candidate_without_a_value_is_last_and_has_no_rank() -> None:
 def test_ties_are_with_the_first_only() -> None:
     pairs: list[tuple[int, int]] = []
     rank_candidates(
-        CANDIDATES, [CandidateResult(value) for value in (1, 4, 3, 2)], lambda *pair: bool(pairs.append(pair))
+        CANDIDATES,
+        [CandidateResult(value) for value in (1, 4, 3, 2)],
+        lambda *pair: bool(pairs.append(pair)),
     )
     assert pairs == [(1, 2), (1, 3), (1, 0)]
 
 
 def text_of(ranking: Ranking) -> str:
     out = io.StringIO()
-    Console(file=out, width=120).print(render_terminal(ranking_document("p", ranking, calls=6, cost_usd=0.5)))
+    Console(file=out, width=120).print(
+        render_terminal(ranking_document("p", ranking, calls=6, cost_usd=0.5))
+    )
     return out.getvalue()
 
 
@@ -66,8 +77,13 @@ def test_the_document_of_pairs_has_wins_and_consistency() -> None:
         "pairs": 3, "ties": 1, "pairs_in_both_orders": 3, "flips": 2, "triples": 1, "intransitive": 0,
         "first_place_wins": 4, "decided": 5,
     }  # fmt: skip
-    results = [CandidateResult(value, value - 1, value + 1, wins=value, contests=2, failed=0) for value in (2, 1, 0)]
-    ranking = Ranking("pairs", rank_candidates(CANDIDATES, results, lambda *_: False), 6, 0, consistency)
+    results = [
+        CandidateResult(value, value - 1, value + 1, wins=value, contests=2, failed=0)
+        for value in (2, 1, 0)
+    ]
+    ranking = Ranking(
+        "pairs", rank_candidates(CANDIDATES, results, lambda *_: False), 6, 0, consistency
+    )
     text = text_of(ranking)
     assert "rating" in text and "2/2" in text
     assert text.count("not significantly different from rank 1") == 2

@@ -14,7 +14,13 @@ from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 from verdict_cli.errors import DataError
-from verdict_cli.features.rank.leaderboard import BattleColumns, EarlierBattles, battle_row, pairings, read_outputs
+from verdict_cli.features.rank.leaderboard import (
+    BattleColumns,
+    EarlierBattles,
+    battle_row,
+    pairings,
+    read_outputs,
+)
 
 COLUMNS = BattleColumns("board", "system", "task")
 
@@ -50,7 +56,11 @@ def test_a_round_robin_has_every_pair_at_every_task_that_both_have_once() -> Non
 def test_which_system_is_first_is_drawn_with_the_seed() -> None:
     first = Counter(pair[0] for _, *pair in pairings(outputs(tasks=40), None, 3))
     assert max(first.values()) - min(first.values()) < 40
-    assert [*pairings(outputs(), None, 1)] == [*pairings(outputs(), None, 1)] != [*pairings(outputs(), None, 2)]
+    assert (
+        [*pairings(outputs(), None, 1)]
+        == [*pairings(outputs(), None, 1)]
+        != [*pairings(outputs(), None, 2)]
+    )
 
 
 def test_fewer_battles_are_spread_over_the_pairs_and_the_tasks() -> None:
@@ -89,20 +99,53 @@ def test_outputs_that_make_no_battles_are_told(rows: list[dict[str, Any]], messa
         read_outputs(iter(rows), COLUMNS, "outputs.jsonl")
 
 
-def test_the_sample_of_battles_is_what_the_command_makes_and_a_run_of_it_leaves_none(tmp_path: Path) -> None:
+def test_the_sample_of_battles_is_what_the_command_makes_and_a_run_of_it_leaves_none(
+    tmp_path: Path,
+) -> None:
     run = CliRunner().invoke
-    made = run(app, ["rank", "arena_battles", "systems_sample", "--systems", "--out", str(tmp_path / "battles.jsonl")])
+    made = run(
+        app,
+        [
+            "rank",
+            "arena_battles",
+            "systems_sample",
+            "--systems",
+            "--out",
+            str(tmp_path / "battles.jsonl"),
+        ],
+    )
     assert made.exit_code == 0, made.output
     sample = Path(__file__).parents[3] / "datasets" / "battles_sample.jsonl"
     assert (tmp_path / "battles.jsonl").read_text() == sample.read_text()
-    judged = ["run", "arena_battles", "battles_sample", "--model", "baseline/lexical", "--quiet", "--json"]
+    judged = [
+        "run",
+        "arena_battles",
+        "battles_sample",
+        "--model",
+        "baseline/lexical",
+        "--quiet",
+        "--json",
+    ]
     result = run(app, [*judged, "--out", str(tmp_path / "run")])
     systems = json.loads(result.stdout)["evaluations"]["leaderboard"]["systems"]
-    assert [set(each) for each in systems] == [{"system", "n", "bradley_terry", "win_rate", "rank"}] * 3
-    report = json.loads((tmp_path / "run" / "report.json").read_text())["evaluations"]["leaderboard"]
+    assert [set(each) for each in systems] == [
+        {"system", "n", "bradley_terry", "win_rate", "rank"}
+    ] * 3
+    report = json.loads((tmp_path / "run" / "report.json").read_text())["evaluations"][
+        "leaderboard"
+    ]
     assert np.array(report["battles"]).sum() == 72
     assert "careless" in (tmp_path / "run" / "report.md").read_text()
-    more = ["rank", "arena_battles", "systems_sample", "--systems", "--battles", "3", "--after", str(tmp_path / "run")]
+    more = [
+        "rank",
+        "arena_battles",
+        "systems_sample",
+        "--systems",
+        "--battles",
+        "3",
+        "--after",
+        str(tmp_path / "run"),
+    ]
     assert "0 battles of 3 systems at 12 tasks (3 were wanted" in run(app, more).stderr
 
 

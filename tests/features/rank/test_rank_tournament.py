@@ -22,9 +22,13 @@ def read(result: Any, _: Any) -> tuple[int, ...]:
     return tuple(value)
 
 
-def tournament(judge: Any, count: int, columns: CandidateColumns = PAIR, *, both: bool = True) -> Tournament:
+def tournament(
+    judge: Any, count: int, columns: CandidateColumns = PAIR, *, both: bool = True
+) -> Tournament:
     texts = [str(number) for number in range(count)]
-    return Tournament(judge, read, columns, {}, [Candidate(text, text) for text in texts], texts, both)
+    return Tournament(
+        judge, read, columns, {}, [Candidate(text, text) for text in texts], texts, both
+    )
 
 
 def higher(row: Any) -> tuple[int, ...]:
@@ -85,7 +89,11 @@ def test_a_pair_with_one_failed_order_counts_the_other(rule_judge: Any, lost: An
 def test_a_candidate_whose_contests_all_fail_has_no_rank(rule_judge: Any) -> None:
     judge = rule_judge(lambda row: None if "0" in row.values() else higher(row))
     ranking = asyncio.run(tournament(judge, 3).rank_pairs(None, 0))
-    assert [(each.candidate, each.rank) for each in ranking.standings] == [(2, 1), (1, 2), (0, None)]
+    assert [(each.candidate, each.rank) for each in ranking.standings] == [
+        (2, 1),
+        (1, 2),
+        (0, None),
+    ]
     assert ranking.failed == 4
 
 
@@ -103,7 +111,9 @@ def by_value(row: Any) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("choose", [by_value, lambda row: by_value(row)[:1]])
-def test_groups_are_ranked_by_full_orders_or_by_the_best(rule_judge: Any, choose: Callable[[Any], Any]) -> None:
+def test_groups_are_ranked_by_full_orders_or_by_the_best(
+    rule_judge: Any, choose: Callable[[Any], Any]
+) -> None:
     judge = rule_judge(choose)
     columns = CandidateColumns(("options",), 4, listed=True)
     ranking = asyncio.run(tournament(judge, 8, columns, both=False).rank_groups(4, 1))

@@ -89,7 +89,9 @@ def test_row_9_the_choice_of_a_judge_of_pairs_is_a_position() -> None:
         (["a", "b", "C"], "{'a': 'A', 'b': 'B', 'C': 'A'}[source.winner]"),
     ],
 )
-def test_row_9_codes_are_refused_with_an_expression_that_is_read(codes: list[Any], cure: str) -> None:
+def test_row_9_codes_are_refused_with_an_expression_that_is_read(
+    codes: list[Any], cure: str
+) -> None:
     with pytest.raises(WinnerError) as found:
         reading([("x", "y", code) for code in codes])
     assert cure in found.value.hint

@@ -66,8 +66,12 @@ def longer(a: str, b: str) -> dict[str, str]:
     return {"choice": "A" if len(a) >= len(b) else "B"}
 
 
-def test_a_scoring_judge_gives_a_number_for_each_completion_and_none_where_it_failed(answers: Any) -> None:
-    model = answers(lambda response, _: "I cannot say" if response == "bad" else {"score": len(response)})
+def test_a_scoring_judge_gives_a_number_for_each_completion_and_none_where_it_failed(
+    answers: Any,
+) -> None:
+    model = answers(
+        lambda response, _: "I cannot say" if response == "bad" else {"score": len(response)}
+    )
     reward = trl_reward(SCORES)
     found = reward(
         prompts=["q", "q", "r"],
@@ -88,15 +92,17 @@ def test_conversations_are_rewarded_by_the_text_of_the_completion(answers: Any) 
     answers(lambda response, prompt: {"score": 5 if response == "hello" else 1})
     prompt = [{"role": "user", "content": "Say hello"}]
     completions = [[{"role": "assistant", "content": text}] for text in ("hello", "bye")]
-    config = SCORES.replace("<{source.prompt}> {source.label}", "<{source.messages | first(1)}>").replace(
-        "pipeline:", "dataset: {schema: {messages: conversation}}\npipeline:"
-    )
+    config = SCORES.replace(
+        "<{source.prompt}> {source.label}", "<{source.messages | first(1)}>"
+    ).replace("pipeline:", "dataset: {schema: {messages: conversation}}\npipeline:")
     assert trl_reward(config)(prompts=[prompt, prompt], completions=completions) == [5.0, 1.0]
 
 
 def test_a_judge_of_pairs_compares_the_rollouts_of_one_prompt_in_both_orders(answers: Any) -> None:
     model = answers(longer)
-    found = trl_reward(PAIRS)(prompts=["p", "q", "p", "p", "q"], completions=["aaa", "x", "a", "aa", "xx"])
+    found = trl_reward(PAIRS)(
+        prompts=["p", "q", "p", "p", "q"], completions=["aaa", "x", "a", "aa", "xx"]
+    )
     assert found == [1.0, 0.0, 0.0, 0.5, 1.0]
     assert len(model.requests) == 2 * 3 + 2
 
@@ -124,7 +130,9 @@ def test_a_ranking_of_the_whole_group_is_shuffled_and_becomes_rewards(answers: A
         reward(prompts=["p", "p"], completions=["a", "b"])
 
 
-def test_comparisons_that_fail_are_left_out_and_without_any_there_is_no_reward(answers: Any) -> None:
+def test_comparisons_that_fail_are_left_out_and_without_any_there_is_no_reward(
+    answers: Any,
+) -> None:
     answers(lambda a, b: "?" if "x" in a + b else longer(a, b))
     found = trl_reward(PAIRS)(prompts=["p"] * 4, completions=["aaa", "a", "x", "aa"])
     assert found == [1.0, 0.0, None, 0.5]
@@ -133,7 +141,9 @@ def test_comparisons_that_fail_are_left_out_and_without_any_there_is_no_reward(a
 
 def test_criteria_are_functions_that_share_one_judgement_of_a_batch(answers: Any) -> None:
     model = answers(lambda response, _: {"score": len(response)})
-    functions = trl_rewards(SCORES, {"length": "output.score", "long": "1.0 if output.score > 2 else 0.0"})
+    functions = trl_rewards(
+        SCORES, {"length": "output.score", "long": "1.0 if output.score > 2 else 0.0"}
+    )
     batch: dict[str, Any] = {"prompts": ["q", "q"], "completions": ["a", "aaaa"], "label": ["", ""]}
     assert [function.__name__ for function in functions] == ["length", "long"]
     assert [function(**batch) for function in functions] == [[1.0, 4.0], [0.0, 1.0]]
@@ -147,11 +157,23 @@ def test_criteria_are_functions_that_share_one_judgement_of_a_batch(answers: Any
 
 
 def test_verl_calls_with_its_keywords_and_gets_a_dictionary(answers: Any) -> None:
-    answers(lambda response, prompt: {"score": 3} if prompt == "why" and response != "bad" else "no")
+    answers(
+        lambda response, prompt: {"score": 3} if prompt == "why" and response != "bad" else "no"
+    )
     compute_score = verl_reward(SCORES, criteria={"third": "output.score / 3"})
-    given: dict[str, Any] = {"data_source": "d", "ground_truth": "g", "extra_info": {"prompt": "why", "index": 3}}
-    assert compute_score(solution_str="because", **given) == {"score": 3.0, "failed": 0.0, "third": 1.0}
-    failed = compute_score(solution_str="bad", reward_router_address=None, reward_model_tokenizer=None, **given)
+    given: dict[str, Any] = {
+        "data_source": "d",
+        "ground_truth": "g",
+        "extra_info": {"prompt": "why", "index": 3},
+    }
+    assert compute_score(solution_str="because", **given) == {
+        "score": 3.0,
+        "failed": 0.0,
+        "third": 1.0,
+    }
+    failed = compute_score(
+        solution_str="bad", reward_router_address=None, reward_model_tokenizer=None, **given
+    )
     assert failed["failed"] == 1.0
     assert math.isnan(failed["score"]) and math.isnan(failed["third"])
     with pytest.raises(UsageError, match="this judge compares"):
@@ -171,4 +193,9 @@ def test_the_import_path_needs_no_trainer(tmp_path: Path) -> None:
     import sys
 
     code = "import sys, verdict_cli.rl; sys.exit(any(name in sys.modules for name in ('torch', 'trl', 'scipy')))"
-    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=Path(__file__).parents[3]).returncode == 0
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], check=False, cwd=Path(__file__).parents[3]
+        ).returncode
+        == 0
+    )

@@ -19,7 +19,12 @@ def test_grpo_trains_a_tiny_model_on_scores_pairs_and_criteria(tmp_path: Path) -
         pytest.skip("TRL is not installed: `make test-trl`")
     done = subprocess.run(
         [python, str(Path(__file__).with_name("trl_training.py")), str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "CUDA_VISIBLE_DEVICES": "",
+            "HF_HUB_OFFLINE": "1",
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -29,7 +34,9 @@ def test_grpo_trains_a_tiny_model_on_scores_pairs_and_criteria(tmp_path: Path) -
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["steps"] == 3 == len(found["logged"])
     for entry in found["logged"]:
-        means = {name: entry[f"rewards/{name}/mean"] for name in ("helpful", "better", "judged", "least")}
+        means = {
+            name: entry[f"rewards/{name}/mean"] for name in ("helpful", "better", "judged", "least")
+        }
         assert 1 <= means["helpful"] <= 5
         assert means["better"] == pytest.approx(0.5)  # each comparison gives one point in all
         assert means["judged"] == pytest.approx(means["helpful"])

@@ -42,9 +42,18 @@ def main(folder: Path) -> None:
     vocabulary = {word: index for index, word in enumerate(["[PAD]", "[EOS]", "[UNK]", *words])}
     raw = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     raw.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, pad_token="[PAD]", eos_token="[EOS]", unk_token="[UNK]")
-    size = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
-    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(vocabulary), pad_token_id=0, eos_token_id=1, **size))
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=raw, pad_token="[PAD]", eos_token="[EOS]", unk_token="[UNK]"
+    )
+    size = {
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+    }
+    model = LlamaForCausalLM(
+        LlamaConfig(vocab_size=len(vocabulary), pad_token_id=0, eos_token_id=1, **size)
+    )
     (folder / "scores.yaml").write_text(SCORES, encoding="utf-8")
     (folder / "pairs.yaml").write_text(PAIRS, encoding="utf-8")
     criteria = {"judged": "output.score", "least": "1.0 if output.score > 1 else 0.0"}

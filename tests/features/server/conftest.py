@@ -57,10 +57,15 @@ class House:
         async def go() -> T:
             plan = read()
             access = ModelClient.open(
-                concurrency=8, budget_usd=budget, recording=None if recording is None else loaded(recording, plan)
+                concurrency=8,
+                budget_usd=budget,
+                recording=None if recording is None else loaded(recording, plan),
             )
             made = ServeSettings(
-                limits or Limits(), door or AccessPolicy(hosts=("test",)), state=self.folder / "state", **settings
+                limits or Limits(),
+                door or AccessPolicy(hosts=("test",)),
+                state=self.folder / "state",
+                **settings,
             )
             service = Service(made, access, read, RunObserver())
             await service.open(plan)
@@ -103,11 +108,23 @@ class Processes:
     folder: Path
     started: list[Process] = field(default_factory=list)
 
-    def start(self, text: str, *options: str, stdin: int = subprocess.DEVNULL, **environ: str) -> Process:
+    def start(
+        self, text: str, *options: str, stdin: int = subprocess.DEVNULL, **environ: str
+    ) -> Process:
         config = self.folder / "pipeline.yaml"
         config.write_text(text)
         process = subprocess.Popen(
-            [sys.executable, "-m", "verdict_cli", "serve", str(config), "--port", "0", "--no-cache", *options],
+            [
+                sys.executable,
+                "-m",
+                "verdict_cli",
+                "serve",
+                str(config),
+                "--port",
+                "0",
+                "--no-cache",
+                *options,
+            ],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": "sk-loopback", **environ},
             stdin=stdin,

@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 
 HEAD = "verdict: 1\nname: helpful\nmodel: {name: gpt-4o-mini, retries: 0}\npipeline:\n"
-CHOICE = HEAD + "  - {unit: CategoricalJudgeUnit, name: j, categories: [calm, angry], prompt: 'How is {source.a}?'}\n"
-SCORE = HEAD + "  - {unit: JudgeUnit, name: j, scale: {range: [1, 3]}, prompt: 'Rate {source.a}: {source.question}'}\n"
+CHOICE = (
+    HEAD
+    + "  - {unit: CategoricalJudgeUnit, name: j, categories: [calm, angry], prompt: 'How is {source.a}?'}\n"
+)
+SCORE = (
+    HEAD
+    + "  - {unit: JudgeUnit, name: j, scale: {range: [1, 3]}, prompt: 'Rate {source.a}: {source.question}'}\n"
+)
 JURY = (
     HEAD
     + "  - layer: [{unit: JudgeUnit, name: j, scale: boolean, prompt: 'Is {source.a} right?'}]\n    repeat: 4\n"
@@ -38,13 +44,24 @@ def test_a_choice_is_answered_in_both_forms(post: Any, scripted_model: Any) -> N
     scripted_model.answer = lambda _: json.dumps({"choice": "calm"})
     question = {"type": "choice", "name": "mood", "instructions": "Which?", "choices": CHOICES}
     status, found = post(
-        CHOICE, "/v1/decisions", {"input": "text", "questions": [question]} | {"input": _fields(a="hi")}
+        CHOICE,
+        "/v1/decisions",
+        {"input": "text", "questions": [question]} | {"input": _fields(a="hi")},
     )
     assert status == 200
     (answer,) = found["answers"]
     assert (answer["name"], answer["type"], answer["choice"]) == ("mood", "choice", "calm")
-    assert answer["probabilities"] == [{"value": "angry", "probability": 0.0}, {"value": "calm", "probability": 1.0}]
-    asked = {"mood": {"type": "choice", "instructions": "Which?", "criteria": {"angry": None, "calm": None}}}
+    assert answer["probabilities"] == [
+        {"value": "angry", "probability": 0.0},
+        {"value": "calm", "probability": 1.0},
+    ]
+    asked = {
+        "mood": {
+            "type": "choice",
+            "instructions": "Which?",
+            "criteria": {"angry": None, "calm": None},
+        }
+    }
     status, found = post(CHOICE, "/v1/systemone", {"state": {"a": "hi"}, "questions": asked})
     assert (status, found["answers"]["mood"]["probabilities"]) == (200, {"calm": 1.0, "angry": 0.0})
 
@@ -53,12 +70,18 @@ def _fields(**fields: Any) -> list[dict[str, Any]]:
     return [{"role": "user", "content": [{"type": "input_json", "data": fields}]}]
 
 
-def test_a_score_is_the_expected_level_and_a_question_reaches_the_prompt(post: Any, scripted_model: Any) -> None:
+def test_a_score_is_the_expected_level_and_a_question_reaches_the_prompt(
+    post: Any, scripted_model: Any
+) -> None:
     scripted_model.answer = lambda _: json.dumps({"score": 3})
     question = {"type": "score", "instructions": "How well?", "levels": LEVELS}
     _, found = post(SCORE, "/v1/decisions", {"input": _fields(a="hi"), "questions": [question]})
     assert found["answers"][0]["score"] == 2
-    assert [item["label"] for item in found["answers"][0]["probabilities"]] == ["bad", "fair", "good"]
+    assert [item["label"] for item in found["answers"][0]["probabilities"]] == [
+        "bad",
+        "fair",
+        "good",
+    ]
     assert "Rate hi: How well?" in scripted_model.texts()[0]
 
 
@@ -78,10 +101,14 @@ def test_the_share_of_a_jurys_votes_is_a_probability(post: Any, scripted_model: 
         {"type": "score", "levels": LEVELS},
     ],
 )
-def test_a_question_that_the_judge_does_not_answer_is_refused(post: Any, scripted_model: Any, question: Any) -> None:
+def test_a_question_that_the_judge_does_not_answer_is_refused(
+    post: Any, scripted_model: Any, question: Any
+) -> None:
     scripted_model.answer = lambda _: json.dumps({"choice": "calm"})
     question = {"instructions": "Which?", **question}
-    status, found = post(CHOICE, "/v1/decisions", {"input": _fields(a="hi"), "questions": [question]})
+    status, found = post(
+        CHOICE, "/v1/decisions", {"input": _fields(a="hi"), "questions": [question]}
+    )
     assert 400 <= status < 500
     assert "calm, angry" in json.dumps(found)
     assert not scripted_model.requests
@@ -90,7 +117,9 @@ def test_a_question_that_the_judge_does_not_answer_is_refused(post: Any, scripte
 def test_a_row_that_fails_has_no_answer(post: Any, scripted_model: Any) -> None:
     scripted_model.answer = lambda _: "unreadable"
     question = {"type": "choice", "instructions": "Which?", "choices": CHOICES}
-    status, found = post(CHOICE, "/v1/decisions", {"input": _fields(a="hi"), "questions": [question]})
+    status, found = post(
+        CHOICE, "/v1/decisions", {"input": _fields(a="hi"), "questions": [question]}
+    )
     assert status >= 400
     assert "answers" not in found
 
@@ -104,7 +133,9 @@ def test_the_openai_sdk_reads_the_decision(house: Any, scripted_model: Any) -> N
     async def within(client: Any, _: Any) -> Any:
         judge = openai.AsyncOpenAI(base_url="http://test/v1", api_key="none", http_client=client)
         question = {"type": "choice", "name": "mood", "instructions": "Which?", "choices": CHOICES}
-        return await judge.decisions.create(model="helpful", input=_fields(a="hi"), questions=[question])
+        return await judge.decisions.create(
+            model="helpful", input=_fields(a="hi"), questions=[question]
+        )
 
     found = house.within(within, CHOICE)
     assert (found.answers[0].choice, found.answers[0].name) == ("calm", "mood")

@@ -32,7 +32,9 @@ def asked(house: Any, scripted_model: Any) -> Any:
 
     def ask(work: Any) -> Any:
         async def within(client: Any, _: Any) -> Any:
-            judge = openai.AsyncOpenAI(base_url="http://test/v1", api_key="none", http_client=client, max_retries=2)
+            judge = openai.AsyncOpenAI(
+                base_url="http://test/v1", api_key="none", http_client=client, max_retries=2
+            )
             return await work(judge)
 
         return house.within(within, JUDGE)
@@ -53,7 +55,9 @@ def test_columns_come_from_extra_body_or_from_a_json_message(asked: Any) -> None
         create = client.chat.completions.create
         user = [{"role": "user", "content": "-"}]
         first = await create(model="helpful", messages=user, extra_body={"row": row})
-        second = await create(model="helpful", messages=[{"role": "user", "content": json.dumps(row)}])
+        second = await create(
+            model="helpful", messages=[{"role": "user", "content": json.dumps(row)}]
+        )
         return [each.choices[0].message.content for each in (first, second)]
 
     assert asked(both) == ["4", "4"]
@@ -69,7 +73,9 @@ def test_a_stream_ends_with_the_whole_verdict(asked: Any) -> None:
     assert last.verdict["output"] == {"score": 3}
 
 
-def test_a_judgement_that_fails_is_an_error_that_clients_do_not_repeat(asked: Any, scripted_model: Any) -> None:
+def test_a_judgement_that_fails_is_an_error_that_clients_do_not_repeat(
+    asked: Any, scripted_model: Any
+) -> None:
     openai = pytest.importorskip("openai")
     bad = [CHAT[0], {"role": "assistant", "content": "bad"}]
     with pytest.raises(openai.UnprocessableEntityError) as raised:
@@ -96,7 +102,11 @@ def test_a_response_belongs_to_the_last_question() -> None:
 
 @pytest.mark.parametrize(
     ("output", "text"),
-    [({"score": 4}, "4"), ({"explanation": "x", "choice": "A"}, "A"), ({"a": True, "b": [1]}, '{"a":true,"b":[1]}')],
+    [
+        ({"score": 4}, "4"),
+        ({"explanation": "x", "choice": "A"}, "A"),
+        ({"a": True, "b": [1]}, '{"a":true,"b":[1]}'),
+    ],
 )
 def test_the_text_is_the_main_field(output: dict[str, Any], text: str) -> None:
     assert verdict_as_text(output) == text
@@ -108,7 +118,11 @@ def test_langchain_invokes_and_streams_the_judge(house: Any, scripted_model: Any
 
     async def within(client: Any, _: Any) -> tuple[Any, list[Any]]:
         judge = langchain.ChatOpenAI(
-            model="helpful", base_url="http://test/v1", api_key="none", http_async_client=client, max_retries=0
+            model="helpful",
+            base_url="http://test/v1",
+            api_key="none",
+            http_async_client=client,
+            max_retries=0,
         )
         chat = [(message["role"], message["content"]) for message in CHAT]
         return await judge.ainvoke(chat), [chunk async for chunk in judge.astream(chat)]
@@ -120,11 +134,17 @@ def test_langchain_invokes_and_streams_the_judge(house: Any, scripted_model: Any
 
 @pytest.mark.filterwarnings("ignore")  # litellm's own
 def test_litellm_calls_the_judge_over_http(processes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else its import looks for newer prices on the network
+    monkeypatch.setenv(
+        "LITELLM_LOCAL_MODEL_COST_MAP", "True"
+    )  # else its import looks for newer prices on the network
     litellm = pytest.importorskip("litellm")
     text = JUDGE.replace("{name: gpt-4o-mini, temperature: 0, retries: 0}", "baseline/lexical")
     server = processes.start(text)
     answered = litellm.completion(
-        model="openai/helpful", messages=CHAT, api_base=f"{server.url}/v1", api_key="none", num_retries=0
+        model="openai/helpful",
+        messages=CHAT,
+        api_base=f"{server.url}/v1",
+        api_key="none",
+        num_retries=0,
     )
     assert 1 <= int(answered.choices[0].message.content) <= 5

@@ -33,7 +33,9 @@ def test_a_batch_is_kept_judged_and_given_in_pages(house: Any) -> None:
         taken = await client.post("/judge/batch", params=LATER, json={"rows": rows})
         name = taken.json()["id"]
         whole = await finished(client, name)
-        page = (await client.get(taken.headers["location"], params={"offset": 4, "limit": 1})).json()
+        page = (
+            await client.get(taken.headers["location"], params={"offset": 4, "limit": 1})
+        ).json()
         gone = [(await client.delete(f"/batches/{name}")).status_code for _ in range(2)]
         return taken, whole, page, gone, (await client.get("/batches/..%2Fx")).status_code
 
@@ -60,7 +62,9 @@ def test_a_running_batch_says_how_long_it_will_take(house: Any) -> None:
 
     states = house.within(work)
     running = [
-        state["left_s"] for state in states if state["status"] == "running" and 0 < state["done"] < state["rows"]
+        state["left_s"]
+        for state in states
+        if state["status"] == "running" and 0 < state["done"] < state["rows"]
     ]
     assert all(left is not None and left >= 0 for left in running)
 
@@ -120,8 +124,12 @@ def test_a_batch_has_the_calibration_date_the_recording_and_the_report_of_a_run(
     assert result.facts.calibrated == result.plan.calibrated != ""
     assert result.facts.replay == "run"
     report = json.loads((result.directory.path / "report.json").read_text())
-    assert ("run.calibration_age_days", True) in [(gate["metric"], gate["passed"]) for gate in report["gates"]]
-    assert {"report.html", "report.md", "junit.xml"} <= {path.name for path in result.directory.path.iterdir()}
+    assert ("run.calibration_age_days", True) in [
+        (gate["metric"], gate["passed"]) for gate in report["gates"]
+    ]
+    assert {"report.html", "report.md", "junit.xml"} <= {
+        path.name for path in result.directory.path.iterdir()
+    }
 
 
 def test_a_batch_without_the_labels_of_an_evaluation_is_finished(house: Any) -> None:
@@ -135,9 +143,13 @@ def test_a_batch_without_the_labels_of_an_evaluation_is_finished(house: Any) -> 
     assert (state["status"], state["done"], len(state["results"])) == ("finished", 1, 1)
 
 
-def test_a_row_that_the_pipeline_cannot_take_keeps_the_batch_from_being_acknowledged(house: Any) -> None:
+def test_a_row_that_the_pipeline_cannot_take_keeps_the_batch_from_being_acknowledged(
+    house: Any,
+) -> None:
     async def work(client: Any, _: Any) -> Any:
-        found = await client.post("/judge/batch", params=LATER, json={"rows": [ROWS[0], {"a": "x"}]})
+        found = await client.post(
+            "/judge/batch", params=LATER, json={"rows": [ROWS[0], {"a": "x"}]}
+        )
         return found.status_code
 
     assert house.within(work) == 422

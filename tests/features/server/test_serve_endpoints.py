@@ -19,7 +19,9 @@ FAILING = ONE_JUDGE.replace("baseline/lexical", "{name: m, retries: 0}")
 
 def recorded(folder: Path, *replies: str) -> Path:
     path = folder / "rec.jsonl"
-    lines = [json.dumps({"row": at, "unit": "judge", "reply": one}) for at, one in enumerate(replies)]
+    lines = [
+        json.dumps({"row": at, "unit": "judge", "reply": one}) for at, one in enumerate(replies)
+    ]
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -37,7 +39,9 @@ def test_a_row_is_answered_as_the_pipeline_answers_it(house: Any) -> None:
 def test_several_rows_are_answered_in_order_and_as_numbers(house: Any) -> None:
     async def work(client: Any, _: Any) -> Any:
         batch = await client.post("/judge/batch", json={"rows": ROWS * 5})
-        return batch.json()["results"], (await client.post("/reward", json={"rows": ROWS * 5})).json()
+        return batch.json()["results"], (
+            await client.post("/reward", json={"rows": ROWS * 5})
+        ).json()
 
     results, rewards = house.within(work)
     alone = [Pipeline.from_yaml(ONE_JUDGE).run(row).score for row in ROWS] * 5
@@ -53,13 +57,21 @@ def test_a_rule_says_whether_a_row_is_accepted(house: Any) -> None:
     assert [one["accepted"] for one in made] == [one["output"]["score"] > 3 for one in made]
 
 
-@pytest.mark.parametrize(("policy", "status", "accepted"), [("closed", 502, False), ("open", 200, True)])
-def test_a_failed_judgement_is_answered_by_the_policy(house: Any, policy: str, status: int, accepted: bool) -> None:
+@pytest.mark.parametrize(
+    ("policy", "status", "accepted"), [("closed", 502, False), ("open", 200, True)]
+)
+def test_a_failed_judgement_is_answered_by_the_policy(
+    house: Any, policy: str, status: int, accepted: bool
+) -> None:
     async def work(client: Any, _: Any) -> Any:
-        return await client.post("/judge", json={"row": ROWS[0]}), await client.post("/reward", json={"rows": ROWS})
+        return await client.post("/judge", json={"row": ROWS[0]}), await client.post(
+            "/reward", json={"rows": ROWS}
+        )
 
     replies = recorded(house.folder, "mud", '{"score": 4}')
-    one, both = house.within(work, FAILING, recording=replies, policy=policy, accept="output.score > 1")
+    one, both = house.within(
+        work, FAILING, recording=replies, policy=policy, accept="output.score > 1"
+    )
     assert one.status_code == status
     made = one.json()
     assert (made["status"], made["output"], made["accepted"]) == ("failed", None, accepted)
@@ -79,9 +91,13 @@ def test_a_failed_judgement_is_answered_by_the_policy(house: Any, policy: str, s
         (b'{"row": {"a": "x", "b": "y"}, "deadline_s": 0}', "greater than 0"),
     ],
 )
-def test_what_is_no_row_is_refused_whatever_the_policy(house: Any, content: bytes, said: str) -> None:
+def test_what_is_no_row_is_refused_whatever_the_policy(
+    house: Any, content: bytes, said: str
+) -> None:
     async def work(client: Any, _: Any) -> Any:
-        return await client.post("/judge", content=content, headers={"content-type": "application/json"})
+        return await client.post(
+            "/judge", content=content, headers={"content-type": "application/json"}
+        )
 
     found = house.within(work, policy="open")
     assert found.status_code == 422
@@ -89,7 +105,9 @@ def test_what_is_no_row_is_refused_whatever_the_policy(house: Any, content: byte
 
 
 def test_a_picture_is_never_a_file_of_the_server(house: Any, tmp_path: Path) -> None:
-    text = ONE_JUDGE.replace("dataset: {id: key}", "dataset: {columns: {a: picture}, schema: {a: image}}")
+    text = ONE_JUDGE.replace(
+        "dataset: {id: key}", "dataset: {columns: {a: picture}, schema: {a: image}}"
+    )
     (tmp_path / "secret.png").write_bytes(b"\x89PNG")
 
     async def work(client: Any, _: Any) -> Any:
@@ -117,9 +135,13 @@ def test_a_picture_is_never_a_file_of_the_server(house: Any, tmp_path: Path) -> 
 def test_a_picture_within_a_list_or_a_mapping_is_never_a_file_either(
     house: Any, tmp_path: Path, kind: str, value: Any, path: str
 ) -> None:
-    text = ONE_JUDGE.replace("dataset: {id: key}", f"dataset: {{schema: {{a: {json.dumps(kind)}}}}}")
+    text = ONE_JUDGE.replace(
+        "dataset: {id: key}", f"dataset: {{schema: {{a: {json.dumps(kind)}}}}}"
+    )
     (tmp_path / "secret.png").write_bytes(b"\x89PNG")
-    row = json.loads(json.dumps({"a": value, "b": "x"}).replace("FILE", str(tmp_path / "secret.png")))
+    row = json.loads(
+        json.dumps({"a": value, "b": "x"}).replace("FILE", str(tmp_path / "secret.png"))
+    )
 
     async def work(client: Any, _: Any) -> Any:
         return (await client.post("/judge", json={"row": row})).json()
@@ -132,7 +154,9 @@ def test_a_pipeline_without_a_number_says_so_at_the_reward_alone(house: Any) -> 
     text = ONE_JUDGE.replace("}]", "}, {unit: CoTUnit, prompt: 'Why {previous.score}?'}]")
 
     async def work(client: Any, _: Any) -> Any:
-        return await client.post("/reward", json={"rows": ROWS}), await client.post("/judge", json={"row": ROWS[0]})
+        return await client.post("/reward", json={"rows": ROWS}), await client.post(
+            "/judge", json={"row": ROWS[0]}
+        )
 
     reward, judge = house.within(work, text)
     assert (reward.status_code, judge.status_code) == (409, 200)
@@ -153,7 +177,10 @@ def test_the_door_asks_for_the_token_the_host_and_the_origin(house: Any) -> None
                 {"authorization": "Bearer right", "origin": "http://page"},
                 {"authorization": "Bearer right", "origin": "http://mine"},
             )
-        ] + [(await client.get(path)).status_code for path in ("/health/live", "/metrics", "/openapi.json")]
+        ] + [
+            (await client.get(path)).status_code
+            for path in ("/health/live", "/metrics", "/openapi.json")
+        ]
 
     door = AccessPolicy("right", ("test",), ("http://mine",))
     assert house.within(work, door=door) == [401, 401, 200, 421, 200, 403, 200, 200, 401, 401]
@@ -161,7 +188,11 @@ def test_the_door_asks_for_the_token_the_host_and_the_origin(house: Any) -> None
 
 def test_every_answer_has_headers_that_keep_pages_out(house: Any) -> None:
     async def work(client: Any, _: Any) -> Any:
-        return [await client.get("/health"), await client.get("/nowhere"), await client.get("/judge")]
+        return [
+            await client.get("/health"),
+            await client.get("/nowhere"),
+            await client.get("/judge"),
+        ]
 
     for found, status in zip(house.within(work), (200, 404, 405), strict=True):
         assert found.status_code == status
@@ -174,7 +205,9 @@ def test_an_unknown_path_is_answered_with_where_the_endpoints_are(house: Any) ->
         return (await client.get("/")).json()
 
     error = house.within(work)["error"]
-    assert error["message"] == "there is no /; GET /openapi.json lists the endpoints and their bodies"
+    assert (
+        error["message"] == "there is no /; GET /openapi.json lists the endpoints and their bodies"
+    )
 
 
 def test_a_body_is_bounded_however_it_is_sent(house: Any) -> None:

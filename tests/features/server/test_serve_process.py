@@ -15,7 +15,10 @@ import httpx
 import pytest
 from served import ONE_JUDGE, ROWS, asking, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX"),
+]
 
 
 def state(server: Any, name: str) -> Any:
@@ -85,7 +88,9 @@ def test_a_stop_leaves_a_long_batch_to_the_next_start(processes: Any, loopback: 
     url = loopback.start("--latency-ms", "200")
     server = processes.start(asking(url), "--state", "kept", "--concurrency", "2", "--drain", "0.1")
     with server.client() as client:
-        taken = client.post("/judge/batch", params={"wait": "false"}, json={"rows": ROWS * 5}).json()
+        taken = client.post(
+            "/judge/batch", params={"wait": "false"}, json={"rows": ROWS * 5}
+        ).json()
     code, said = server.end(signal.SIGTERM)
     assert code == 0
     assert "1 batches are not finished; they resume at the next start" in said
@@ -115,7 +120,9 @@ def test_a_hang_up_reloads_the_file_unless_it_is_wrong(processes: Any) -> None:
 def test_a_closed_terminal_stops_the_server_in_order(processes: Any, loopback: Any) -> None:
     pty = pytest.importorskip("pty", reason="there are no terminals")
     terminal, stdin = pty.openpty()
-    server = processes.start(asking(loopback.start("--latency-ms", "300")), "--state", "kept", stdin=stdin)
+    server = processes.start(
+        asking(loopback.start("--latency-ms", "300")), "--state", "kept", stdin=stdin
+    )
     found: list[int] = []
 
     def ask() -> None:
@@ -151,8 +158,16 @@ def test_who_keeps_no_rules_is_answered_and_left(processes: Any) -> None:
                     answer += more
             return answer
 
-    for path in ("/batches/..%2f..%2fetc", "/batches/%2e%2e", "/batches/../pipeline.yaml", "/batches/%00", "/../etc"):
-        answer = raw(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    for path in (
+        "/batches/..%2f..%2fetc",
+        "/batches/%2e%2e",
+        "/batches/../pipeline.yaml",
+        "/batches/%00",
+        "/../etc",
+    ):
+        answer = raw(
+            f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+        )
         assert answer.split(b" ")[1] in (b"404", b"400") and b"nosniff" in answer, path
     endless = raw(b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"X: " + b"x" * 300_000)
     assert not endless or endless.split(b" ")[1] in (b"400", b"431")

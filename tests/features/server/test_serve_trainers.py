@@ -30,7 +30,9 @@ pipeline:
 def posted(house: Any, scripted_model: Any) -> Any:
     """The status and the JSON, as Python's `requests` reads it, of one POST."""
 
-    def post(path: str, body: dict[str, Any], text: str = SCORES, **settings: Any) -> tuple[int, Any]:
+    def post(
+        path: str, body: dict[str, Any], text: str = SCORES, **settings: Any
+    ) -> tuple[int, Any]:
         def answer(request: Any) -> str:
             texts = [part.split(">")[0] for part in request.messages[-1].content.split("<")[1:]]
             if len(texts) > 1:
@@ -50,8 +52,14 @@ def posted(house: Any, scripted_model: Any) -> Any:
 
 
 def test_openrlhf_posts_queries_prompts_and_labels_and_reads_rewards(posted: Any) -> None:
-    body = {"query": ["q1 aa", "q2 bad", "q3 cccc"], "prompts": ["q1 ", "q2 ", "q3 "], "labels": ["x", "y", "z"]}
-    status, found = posted("/get_reward", body, protocol="openrlhf", criteria={"half": "output.score / 2"})
+    body = {
+        "query": ["q1 aa", "q2 bad", "q3 cccc"],
+        "prompts": ["q1 ", "q2 ", "q3 "],
+        "labels": ["x", "y", "z"],
+    }
+    status, found = posted(
+        "/get_reward", body, protocol="openrlhf", criteria={"half": "output.score / 2"}
+    )
     assert status == 200
     assert [found["rewards"][0], found["rewards"][2]] == [2.0, 4.0]
     assert math.isnan(found["rewards"][1]) and math.isnan(found["scores"][1])
@@ -67,7 +75,12 @@ def test_openrlhf_compares_the_rollouts_of_a_prompt(posted: Any) -> None:
 
 
 def test_verl_posts_the_arguments_of_compute_score_one_or_several(posted: Any) -> None:
-    one = {"data_source": "d", "solution_str": "aaa", "ground_truth": "g", "extra_info": {"index": 1}}
+    one = {
+        "data_source": "d",
+        "solution_str": "aaa",
+        "ground_truth": "g",
+        "extra_info": {"index": 1},
+    }
     assert posted("/compute_score", one, protocol="verl")[1] == {"score": 3.0, "failed": 0.0}
     several = {
         "solution_strs": ["a", "bad"],
@@ -81,9 +94,13 @@ def test_verl_posts_the_arguments_of_compute_score_one_or_several(posted: Any) -
     assert posted("/compute_score", {"data_source": "d"}, protocol="verl")[0] == 422
 
 
-def test_trl_posts_prompts_completions_and_columns_and_reads_null_for_no_reward(posted: Any) -> None:
+def test_trl_posts_prompts_completions_and_columns_and_reads_null_for_no_reward(
+    posted: Any,
+) -> None:
     body = {"prompts": ["q", "q"], "completions": ["aa", "bad"], "label": ["x", "y"]}
-    status, found = posted("/trl_reward", body, protocol="trl", criteria={"half": "output.score / 2"})
+    status, found = posted(
+        "/trl_reward", body, protocol="trl", criteria={"half": "output.score / 2"}
+    )
     assert (status, found) == (200, {"rewards": [2.0, None], "criteria": {"half": [1.0, None]}})
     short = {"prompts": ["q", "q"], "completions": ["aa"], "label": ["x", "y"]}
     assert posted("/trl_reward", short, protocol="trl")[0] == 422
@@ -102,9 +119,18 @@ def test_a_batch_beyond_the_queue_is_refused(posted: Any) -> None:
     from verdict_cli.features.server.service import Limits
 
     body = {"prompts": ["q"] * 4, "completions": ["aa"] * 4, "label": [""] * 4}
-    assert posted("/trl_reward", body, protocol="trl", limits=Limits(in_flight=1, queue=2))[0] in (413, 429)
+    assert posted("/trl_reward", body, protocol="trl", limits=Limits(in_flight=1, queue=2))[0] in (
+        413,
+        429,
+    )
 
 
 def test_criteria_of_a_judge_that_compares_are_refused_at_the_start(posted: Any) -> None:
     with pytest.raises(UsageError, match="without criteria"):
-        posted("/get_reward", {"query": ["a"]}, PAIRS, protocol="openrlhf", criteria={"x": "output.choice"})
+        posted(
+            "/get_reward",
+            {"query": ["a"]},
+            PAIRS,
+            protocol="openrlhf",
+            criteria={"x": "output.choice"},
+        )

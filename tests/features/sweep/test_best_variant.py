@@ -18,13 +18,18 @@ def run_of(right, rng):
     target = (np.arange(ROWS) % 2).astype(np.int64)
     said = np.where(right, target, 1 - target)
     kind, labels = "classification", ("a", "b")
-    return EvaluationData(kind, labels, target, said, none, none, none, none, none, none, (), (), None, False, None)
+    return EvaluationData(
+        kind, labels, target, said, none, none, none, none, none, none, (), (), None, False, None
+    )
 
 
 def variants(count, rng):
     """Equally good judges, whose errors are correlated."""
     hard = rng.random(ROWS)
-    return [run_of(np.where(rng.random(ROWS) < 0.5, hard, rng.random(ROWS)) < 0.8, rng) for _ in range(count)]
+    return [
+        run_of(np.where(rng.random(ROWS) < 0.5, hard, rng.random(ROWS)) < 0.8, rng)
+        for _ in range(count)
+    ]
 
 
 def estimates(data, rng):
@@ -49,7 +54,9 @@ def test_intervals_of_all_variants_hold_together_in_95_of_100_sweeps():
 
 def test_equal_variants_are_told_apart_in_at_most_5_of_100_sweeps():
     rng = np.random.default_rng(2)
-    apart = sum(not indistinct(estimates(variants(6, rng), rng), 0.95, rng).all() for _ in range(100))
+    apart = sum(
+        not indistinct(estimates(variants(6, rng), rng), 0.95, rng).all() for _ in range(100)
+    )
     assert apart <= 11
 
 
@@ -70,7 +77,9 @@ def test_the_best_of_equal_variants_is_not_likely_to_be_the_best(count, most):
     covariance = 0.0008 * (np.eye(count) + 1)
     for _ in range(40):
         values = rng.multivariate_normal(np.full(count, 0.8), covariance)
-        found = probability_best(JointEstimates(values, covariance, 200.0), rng, lower_is_better=False)
+        found = probability_best(
+            JointEstimates(values, covariance, 200.0), rng, lower_is_better=False
+        )
         chances.append(found[values.argmax()])
     assert np.mean(chances) < most
 
@@ -88,4 +97,8 @@ def test_variants_that_agree_share_the_chance_of_being_best(count, value):
 
 def test_variants_that_differ_without_noise_have_a_best():
     joint = JointEstimates(np.array([0.5, 0.5, 0.9]), np.zeros((3, 3)), 63.0)
-    assert probability_best(joint, np.random.default_rng(7), lower_is_better=False).tolist() == [0, 0, 1]
+    assert probability_best(joint, np.random.default_rng(7), lower_is_better=False).tolist() == [
+        0,
+        0,
+        1,
+    ]

@@ -35,7 +35,11 @@ def asked(scripted_model: Any) -> list[Request]:
         row = request.row.index
         right = row % 5 != copy
         return Reply(
-            json.dumps({"score": right == (row % 2 == 0)}), usage=Usage(1, 0), cost_usd=1.0, model="m", latency_s=0.3
+            json.dumps({"score": right == (row % 2 == 0)}),
+            usage=Usage(1, 0),
+            cost_usd=1.0,
+            model="m",
+            latency_s=0.3,
         )
 
     scripted_model.answer = answer
@@ -44,12 +48,19 @@ def asked(scripted_model: Any) -> list[Request]:
 
 def rows(shell: Any, count: int = 20) -> Path:
     return shell.write(
-        "d.jsonl", "".join(json.dumps({"text": f"text {at}", "good": at % 2 == 0}) + "\n" for at in range(count))
+        "d.jsonl",
+        "".join(
+            json.dumps({"text": f"text {at}", "good": at % 2 == 0}) + "\n" for at in range(count)
+        ),
     )
 
 
-def test_variants_share_replies_and_are_priced_by_themselves(shell: Any, asked: list[Request]) -> None:
-    done = shell("sweep", shell.config(STEPS, PRICED), rows(shell), "--vary", REPEAT, "--out", "s", "--json")
+def test_variants_share_replies_and_are_priced_by_themselves(
+    shell: Any, asked: list[Request]
+) -> None:
+    done = shell(
+        "sweep", shell.config(STEPS, PRICED), rows(shell), "--vary", REPEAT, "--out", "s", "--json"
+    )
     made = done.json()
     assert done.code == 0, done.err
     assert len(asked) == 100  # the five copies of 20 rows, each once
@@ -63,21 +74,29 @@ def test_variants_share_replies_and_are_priced_by_themselves(shell: Any, asked: 
     assert made["frontier"] == ["repeat=1", "repeat=3"]
 
 
-def test_differences_are_those_of_compare_with_holm_over_all_variants(shell: Any, asked: list[Request]) -> None:
-    done = shell("sweep", shell.config(STEPS, PRICED), rows(shell), "--vary", REPEAT, "--out", "s", "--json")
+def test_differences_are_those_of_compare_with_holm_over_all_variants(
+    shell: Any, asked: list[Request]
+) -> None:
+    done = shell(
+        "sweep", shell.config(STEPS, PRICED), rows(shell), "--vary", REPEAT, "--out", "s", "--json"
+    )
     first, *others = done.json()["variants"]
     assert first["difference"] is None
     for one in others:
         own = shell("compare", first["run"], one["run"], "--json").json()["evaluations"]["right"]
         figure = own["figures"]["accuracy"]
         assert one["difference"]["value"] == pytest.approx(figure["difference"])
-        assert one["difference"]["low"] <= figure["low"] <= figure["high"] <= one["difference"]["high"]
+        assert (
+            one["difference"]["low"] <= figure["low"] <= figure["high"] <= one["difference"]["high"]
+        )
         assert one["p"] == own["test"]["p"]
     ps = sorted(one["p"] for one in others)
     assert min(one["p_holm"] for one in others) == pytest.approx(min(1.0, 2 * ps[0]))
 
 
-def test_the_same_command_goes_on_and_a_larger_grid_keeps_what_is_there(shell: Any, asked: list[Request]) -> None:
+def test_the_same_command_goes_on_and_a_larger_grid_keeps_what_is_there(
+    shell: Any, asked: list[Request]
+) -> None:
     config, data = shell.config(STEPS, PRICED), rows(shell)
     words = ("sweep", config, data, "--out", "s", "--json", "--no-cache")
     stopped = shell(*words, "--vary", REPEAT, "--budget", "30", "--concurrency", "1")
@@ -91,7 +110,9 @@ def test_the_same_command_goes_on_and_a_larger_grid_keeps_what_is_there(shell: A
     assert len(asked) == 100
 
 
-def test_the_budget_is_of_the_whole_sweep_over_finished_variants_too(shell: Any, asked: list[Request]) -> None:
+def test_the_budget_is_of_the_whole_sweep_over_finished_variants_too(
+    shell: Any, asked: list[Request]
+) -> None:
     words = ("sweep", shell.config(STEPS, PRICED), rows(shell), "--out", "s", "--vary", REPEAT)
     shell(*words, "--budget", "30", "--concurrency", "1")
     again = shell(*words, "--budget", "30", "--concurrency", "1")
@@ -101,13 +122,24 @@ def test_the_budget_is_of_the_whole_sweep_over_finished_variants_too(shell: Any,
 
 def test_a_step_is_left_out(shell: Any) -> None:
     steps = "- {unit: CoTUnit, prompt: 'Think of {source.text}'}" + STEPS.replace("pool:", "pool:")
-    done = shell("sweep", shell.config(steps), rows(shell, 4), "--out", "s", "--vary", "pipeline[0]=off,on", "--json")
+    done = shell(
+        "sweep",
+        shell.config(steps),
+        rows(shell, 4),
+        "--out",
+        "s",
+        "--vary",
+        "pipeline[0]=off,on",
+        "--json",
+    )
     assert [one["calls"] for one in done.json()["variants"]] == [4, 8]
     assert done.json()["frontier_against"] == "calls"
 
 
 def test_a_path_that_leads_nowhere_names_its_variant(shell: Any) -> None:
-    done = shell("sweep", shell.config(STEPS), rows(shell), "--out", "s", "--vary", "pipeline[9].repeat=1,2")
+    done = shell(
+        "sweep", shell.config(STEPS), rows(shell), "--out", "s", "--vary", "pipeline[9].repeat=1,2"
+    )
     assert done.code == 2
     assert "variant repeat=1" in done.err
 
@@ -144,7 +176,9 @@ def test_a_pipeline_without_evaluations_has_nothing_to_sweep(shell: Any) -> None
 
 
 def test_the_page_has_the_frontier_and_the_runs(shell: Any) -> None:
-    done = shell("sweep", shell.config(STEPS), rows(shell), "--vary", REPEAT, "--out", "s", "--metric", "f1")
+    done = shell(
+        "sweep", shell.config(STEPS), rows(shell), "--vary", REPEAT, "--out", "s", "--metric", "f1"
+    )
     assert done.code == 0
     page = (shell.folder / "s" / "sweep.html").read_text()
     assert "Frontier" in page
@@ -160,7 +194,10 @@ def test_the_page_has_the_frontier_and_the_runs(shell: Any) -> None:
 def test_a_recording_of_one_copy_answers_the_first_of_several(shell: Any) -> None:
     shell.write(
         "r.jsonl",
-        "".join(json.dumps({"row": at, "unit": "judge", "reply": '{"score": true}'}) + "\n" for at in range(4)),
+        "".join(
+            json.dumps({"row": at, "unit": "judge", "reply": '{"score": true}'}) + "\n"
+            for at in range(4)
+        ),
     )
     steps = STEPS.replace("scale: boolean", "scale: boolean, on_failure: skip")
     done = shell(
@@ -208,12 +245,20 @@ ONE = "- {unit: JudgeUnit, name: judge, scale: boolean, prompt: 'Is {source.text
 def test_variants_that_differ_in_one_row_are_no_evidence(shell: Any, scripted_model: Any) -> None:
     """A sweep whose variants differ in one row's number ended with an internal error after its last call."""
     scripted_model.answer = lambda request: json.dumps(
-        {"score": (request.row.index % 2 == 0) != (request.model.name == "b" and request.row.index == 7)}
+        {
+            "score": (request.row.index % 2 == 0)
+            != (request.model.name == "b" and request.row.index == 7)
+        }
     )
-    done = shell("sweep", shell.config(ONE), rows(shell), "--vary", "model=a,b", "--out", "s", "--json")
+    done = shell(
+        "sweep", shell.config(ONE), rows(shell), "--vary", "model=a,b", "--out", "s", "--json"
+    )
     assert done.code == 0, done.err
     assert [one["p"] for one in done.json()["variants"]] == [None, 1]
-    assert done.json()["conclusion"] == "no variant is significantly better than model=a on right.accuracy"
+    assert (
+        done.json()["conclusion"]
+        == "no variant is significantly better than model=a on right.accuracy"
+    )
 
 
 def test_the_conclusion_names_the_best_variant_and_the_significantly_worse_ones(
@@ -223,7 +268,9 @@ def test_the_conclusion_names_the_best_variant_and_the_significantly_worse_ones(
     scripted_model.answer = lambda request: json.dumps(
         {"score": (request.row.index % 2 == 0) != (request.row.index < wrong[request.model.name])}
     )
-    done = shell("sweep", shell.config(ONE), rows(shell), "--vary", "model=a,b,c", "--out", "s", "--json")
+    done = shell(
+        "sweep", shell.config(ONE), rows(shell), "--vary", "model=a,b,c", "--out", "s", "--json"
+    )
     found = done.json()["variants"][1]
     ends = f"[{found['difference']['low']:.3f}, {found['difference']['high']:.3f}]"
     assert done.json()["conclusion"] == (
@@ -240,7 +287,10 @@ def test_the_conclusion_names_the_best_variant_and_the_significantly_worse_ones(
     [
         (["repeat=1", "repeat=3"], ["1", "3"]),
         (["model=m repeat=1 until=x", "model=m repeat=3 until=x"], ["1", "3"]),
-        (["model=a k=1", "model=b k=1", "model=a k=2"], ["model=a k=1", "model=b k=1", "model=a k=2"]),
+        (
+            ["model=a k=1", "model=b k=1", "model=a k=2"],
+            ["model=a k=1", "model=b k=1", "model=a k=2"],
+        ),
         (["a b", "a"], ["a b", "a"]),
         (["one"], ["one"]),
     ],
@@ -263,7 +313,11 @@ def test_the_best_of_equal_variants_has_a_wider_interval_and_a_probability_of_be
     made = shell("sweep", shell.config(ONE), rows(shell, 60), *words, "--json").json()
     variants = {one["name"]: one for one in made["variants"]}
     best, chosen = made["best"], variants[made["best"]["name"]]
-    assert chosen["figure"]["value"] == max(one["figure"]["value"] for one in variants.values()) == best["value"]
+    assert (
+        chosen["figure"]["value"]
+        == max(one["figure"]["value"] for one in variants.values())
+        == best["value"]
+    )
     assert best["low"] < chosen["figure"]["low"] < chosen["figure"]["high"] < best["high"]
     assert sum(one["p_best"] for one in variants.values()) == pytest.approx(1)
     assert 1 / 6 <= chosen["p_best"] < 0.95
@@ -274,5 +328,7 @@ def test_the_best_of_equal_variants_has_a_wider_interval_and_a_probability_of_be
     text = (shell.folder / "s" / "sweep.md").read_text()
     assert "(chosen from all)" in text
     assert "not distinguishable from a variant on the frontier" in text
-    narrow = shell("sweep", shell.config(ONE), rows(shell, 60), *words, "--level", "0.8", "--json").json()
+    narrow = shell(
+        "sweep", shell.config(ONE), rows(shell, 60), *words, "--level", "0.8", "--json"
+    ).json()
     assert (narrow["level"], narrow["best"]["low"] > best["low"]) == (0.8, True)

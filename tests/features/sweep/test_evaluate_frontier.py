@@ -33,4 +33,6 @@ def test_what_is_not_on_it_is_beaten_by_what_is(points: list[tuple[int, int]]) -
     on = frontier([price for price, _ in points], [gain for _, gain in points])
     kept = [point for point, is_on in zip(points, on, strict=True) if is_on]
     for (price, gain), is_on in zip(points, on, strict=True):
-        assert is_on or any(one[0] <= price and one[1] >= gain and one != (price, gain) for one in kept)
+        assert is_on or any(
+            one[0] <= price and one[1] >= gain and one != (price, gain) for one in kept
+        )

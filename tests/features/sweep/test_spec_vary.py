@@ -41,7 +41,10 @@ def test_several_paths_make_a_grid_and_together_they_make_pairs() -> None:
     assert [name for name, _ in made(*vary)] == [
         "repeat=1 model=a", "repeat=1 model=b", "repeat=5 model=a", "repeat=5 model=b",
     ]  # fmt: skip
-    assert [name for name, _ in made(*vary, together=True)] == ["repeat=1 model=a", "repeat=5 model=b"]
+    assert [name for name, _ in made(*vary, together=True)] == [
+        "repeat=1 model=a",
+        "repeat=5 model=b",
+    ]
 
 
 def test_lists_and_mappings_are_values() -> None:
@@ -92,11 +95,18 @@ def test_together_needs_as_many_values_of_each() -> None:
         variants(DOCUMENT, ["pipeline[1].repeat=1,2,3", "model=a,b"], together=True)
 
 
-@given(st.lists(st.lists(st.integers(), min_size=1, max_size=4, unique=True), min_size=1, max_size=3))
+@given(
+    st.lists(st.lists(st.integers(), min_size=1, max_size=4, unique=True), min_size=1, max_size=3)
+)
 def test_a_grid_has_every_combination_once(values: list[list[int]]) -> None:
     vary = [f"k{place}={','.join(map(str, each))}" for place, each in enumerate(values)]
     found = variants(DOCUMENT, vary)
     count = 1
     for each in values:
         count *= len(each)
-    assert len(found) == len({one.name for one in found}) == len({one.settings for one in found}) == count
+    assert (
+        len(found)
+        == len({one.name for one in found})
+        == len({one.settings for one in found})
+        == count
+    )

@@ -30,7 +30,15 @@ def plan() -> Plan:
 
 
 def written(path: Path, *calls: dict[str, Any]) -> Path:
-    usual = {"row": 0, "call": 0, "attempt": 0, "model": "m", "reply": "r", "prompt_tokens": 2, "completion_tokens": 9}
+    usual = {
+        "row": 0,
+        "call": 0,
+        "attempt": 0,
+        "model": "m",
+        "reply": "r",
+        "prompt_tokens": 2,
+        "completion_tokens": 9,
+    }
     with ParquetTable(path, column_kinds_of(CALL_COLUMNS)) as table:
         for one in calls:
             table.write({**usual, "messages": one["unit"], "cost_usd": 2.0, "cached": False, **one})
@@ -49,7 +57,9 @@ def test_a_row_takes_as_long_as_its_longest_chain(plan: Plan, tmp_path: Path) ->
     assert (found.calls, found.cost_usd, found.row_s) == (4, 8.0, 6.5)
 
 
-def test_a_cached_reply_counts_at_its_price_and_as_long_as_it_took(plan: Plan, tmp_path: Path) -> None:
+def test_a_cached_reply_counts_at_its_price_and_as_long_as_it_took(
+    plan: Plan, tmp_path: Path
+) -> None:
     first = written(tmp_path / "1.parquet", {"unit": "a", "latency_s": 3.0})
     again = written(
         tmp_path / "2.parquet",
@@ -77,6 +87,8 @@ def test_a_recording_has_no_time_and_a_cost_only_with_tokens(plan: Plan, tmp_pat
 def test_a_failed_call_costs_nothing_that_is_not_known(plan: Plan, tmp_path: Path) -> None:
     failed = {"unit": "a", "latency_s": 1.0, "reply": None, "cost_usd": None}
     assert (
-        standalone_costs(plan, written(tmp_path / "c.parquet", failed), ReplyLatencies(), recorded=False).cost_usd
+        standalone_costs(
+            plan, written(tmp_path / "c.parquet", failed), ReplyLatencies(), recorded=False
+        ).cost_usd
         == 0.0
     )

@@ -17,12 +17,22 @@ from verdict_cli.features.tracing.spans import OpenTelemetrySpans
 from verdict_cli.messages import Message, Reply, Request, Row, Usage
 from verdict_cli.model import Model
 
-MODEL = Model(name="openai/tiny", api_base="http://127.0.0.1:8080/v1", temperature=0.5, max_tokens=9, stop=["END"])
-REQUEST = Request(Row(3, "r3", {}), "judge", MODEL, (Message("user", "a secret"),), json_schema={"type": "object"})
+MODEL = Model(
+    name="openai/tiny",
+    api_base="http://127.0.0.1:8080/v1",
+    temperature=0.5,
+    max_tokens=9,
+    stop=["END"],
+)
+REQUEST = Request(
+    Row(3, "r3", {}), "judge", MODEL, (Message("user", "a secret"),), json_schema={"type": "object"}
+)
 REPLY = Reply("the words", usage=Usage(7, 2), cost_usd=0.25, model="tiny-2026")
 
 
-def spans_of(outcome: Reply | Exception, *, content: bool = False, request: Request = REQUEST) -> ReadableSpan:
+def spans_of(
+    outcome: Reply | Exception, *, content: bool = False, request: Request = REQUEST
+) -> ReadableSpan:
     """The span of one call that ends so."""
     kept, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(kept))
@@ -49,7 +59,11 @@ def told(span: ReadableSpan) -> dict[str, Any]:
 
 def test_a_call_has_the_attributes_of_the_conventions_and_no_text() -> None:
     span = spans_of(REPLY)
-    assert (span.name, span.kind, span.status.status_code) == ("chat tiny", SpanKind.CLIENT, StatusCode.UNSET)
+    assert (span.name, span.kind, span.status.status_code) == (
+        "chat tiny",
+        SpanKind.CLIENT,
+        StatusCode.UNSET,
+    )
     assert told(span) == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",
@@ -78,7 +92,11 @@ def test_prompt_and_reply_are_there_when_they_are_wanted() -> None:
         {"role": "user", "parts": [{"type": "text", "content": "a secret"}]}
     ]
     assert json.loads(said["gen_ai.output.messages"]) == [
-        {"role": "assistant", "parts": [{"type": "text", "content": "the words"}], "finish_reason": "stop"}
+        {
+            "role": "assistant",
+            "parts": [{"type": "text", "content": "the words"}],
+            "finish_reason": "stop",
+        }
     ]
 
 

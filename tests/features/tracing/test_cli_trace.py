@@ -17,14 +17,20 @@ JUDGE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The console exporter, whatever the machine has set."""
-    for name in ("OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_SDK_DISABLED"):
+    for name in (
+        "OTEL_EXPORTER_OTLP_PROTOCOL",
+        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+        "OTEL_SDK_DISABLED",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
     yield
 
 
 def test_spans_go_where_the_environment_says_and_the_document_stays_whole(shell: Any) -> None:
-    done = shell("run", shell.config(JUDGE), shell.rows(2), "--out", "out", "--json", "--quiet", "--trace")
+    done = shell(
+        "run", shell.config(JUDGE), shell.rows(2), "--out", "out", "--json", "--quiet", "--trace"
+    )
     assert done.code == 0
     assert done.json()["rows"] == 2
     assert done.err.count('"name": "chat lexical"') == 2
@@ -32,7 +38,16 @@ def test_spans_go_where_the_environment_says_and_the_document_stays_whole(shell:
 
 
 def test_prompts_are_told_with_trace_content(shell: Any) -> None:
-    done = shell("run", shell.config(JUDGE), shell.rows(2), "--out", "out", "-q", "--trace", "--trace-content")
+    done = shell(
+        "run",
+        shell.config(JUDGE),
+        shell.rows(2),
+        "--out",
+        "out",
+        "-q",
+        "--trace",
+        "--trace-content",
+    )
     assert "Rate text 1" in done.err
 
 
@@ -93,7 +108,10 @@ TRACED = "model: baseline/lexical\ndataset: {trace: source.trace_id, span: sourc
 
 
 def traced_rows(shell: Any, *judged: tuple[str | None, str | None]) -> Path:
-    rows = [{"text": f"text {at}", "trace_id": ids[0], "span_id": ids[1]} for at, ids in enumerate(judged)]
+    rows = [
+        {"text": f"text {at}", "trace_id": ids[0], "span_id": ids[1]}
+        for at, ids in enumerate(judged)
+    ]
     written: Path = shell.write("traced.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     return written
 
@@ -105,7 +123,9 @@ def to_collector(monkeypatch: pytest.MonkeyPatch, collector: Any) -> Any:
     return collector
 
 
-def test_each_judged_row_is_an_event_on_the_span_that_it_names(shell: Any, to_collector: Any) -> None:
+def test_each_judged_row_is_an_event_on_the_span_that_it_names(
+    shell: Any, to_collector: Any
+) -> None:
     rows = traced_rows(shell, (TRACE, SPAN), (TRACE, None), (None, None))
     done = shell("run", shell.config(SCORED, TRACED), rows, "--out", "out", "-q", "--trace")
     assert done.code == 0, done.err
@@ -128,11 +148,18 @@ def spans_in(body: bytes) -> list[Any]:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
     request = ExportTraceServiceRequest.FromString(body)
-    return [span for resource in request.resource_spans for scope in resource.scope_spans for span in scope.spans]
+    return [
+        span
+        for resource in request.resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    ]
 
 
 def test_a_failed_row_has_no_event(shell: Any, to_collector: Any, scripted_model: Any) -> None:
-    scripted_model.answer = lambda request: "no score" if request.row.index else '{"explanation": "fine", "score": 2}'
+    scripted_model.answer = lambda request: (
+        "no score" if request.row.index else '{"explanation": "fine", "score": 2}'
+    )
     config = shell.config(SCORED, TRACED.replace("baseline/lexical", "{name: m, retries: 0}"))
     rows = traced_rows(shell, (TRACE, SPAN), (TRACE, SPAN))
     shell("run", config, rows, "--out", "out", "-q", "--trace")
@@ -146,7 +173,9 @@ def test_a_row_that_failed_in_one_unit_has_no_event_of_the_other(
     scripted_model.answer = lambda request: "no score" if request.node == "a" else '{"score": 2}'
     unit = "{unit: JudgeUnit, name: %s, scale: {type: discrete, values: [1, 2, 3]}, prompt: '%s {source.text}'}"
     config = shell.config(
-        f"- layer: [{unit % ('a', 'A')}, {unit % ('b', 'B')}]", "model: {name: m, retries: 0}", "two.yaml"
+        f"- layer: [{unit % ('a', 'A')}, {unit % ('b', 'B')}]",
+        "model: {name: m, retries: 0}",
+        "two.yaml",
     )
     shell("run", config, traced_rows(shell, (TRACE, SPAN)), "--out", "out", "-q", "--trace")
     assert to_collector.received["/v1/traces"] and not to_collector.evaluations()
@@ -155,9 +184,15 @@ def test_a_row_that_failed_in_one_unit_has_no_event_of_the_other(
 
 @pytest.mark.parametrize(
     ("trace", "span", "named"),
-    [("abc", SPAN, "dataset.trace"), ("0" * 32, SPAN, "dataset.trace"), (TRACE, f"{SPAN}00", "dataset.span")],
+    [
+        ("abc", SPAN, "dataset.trace"),
+        ("0" * 32, SPAN, "dataset.trace"),
+        (TRACE, f"{SPAN}00", "dataset.span"),
+    ],
 )
-def test_an_id_that_is_none_is_an_error_before_the_first_call(shell: Any, trace: str, span: str, named: str) -> None:
+def test_an_id_that_is_none_is_an_error_before_the_first_call(
+    shell: Any, trace: str, span: str, named: str
+) -> None:
     config, rows = shell.config(SCORED, TRACED), traced_rows(shell, (TRACE, SPAN), (trace, span))
     done = shell("run", config, rows, "--out", "out", "-q", "--trace")
     assert done.code == 2
@@ -167,7 +202,9 @@ def test_an_id_that_is_none_is_an_error_before_the_first_call(shell: Any, trace:
 
 
 def test_a_span_without_a_trace_is_an_error(shell: Any) -> None:
-    done = shell("validate", shell.config(SCORED, "model: baseline/lexical\ndataset: {span: source.span_id}"))
+    done = shell(
+        "validate", shell.config(SCORED, "model: baseline/lexical\ndataset: {span: source.span_id}")
+    )
     assert done.code == 2 and "`span` needs `trace`" in done.err
 
 

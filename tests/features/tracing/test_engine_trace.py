@@ -63,11 +63,19 @@ def test_calls_stand_in_units_units_in_rows_and_rows_in_the_run(bench: Any, kept
         + [f"{run} / row {row}" for row in (0, 1)]
         + [f"{run} / row {row} / unit mean" for row in (0, 1)]
         + [f"{run} / row {row} / unit judge[{place}]" for row in (0, 1) for place in (0, 1)]
-        + [f"{run} / row {row} / unit judge[{place}] / chat m" for row in (0, 1) for place in (0, 1)]
+        + [
+            f"{run} / row {row} / unit judge[{place}] / chat m"
+            for row in (0, 1)
+            for place in (0, 1)
+        ]
     )
     (top,) = (span for span in kept.all if span.parent is None)
     said = dict(top.attributes or {})
-    assert (said["verdict.run.status"], said["verdict.run.done"], said["verdict.run.failed"]) == ("finished", 2, 0)
+    assert (said["verdict.run.status"], said["verdict.run.done"], said["verdict.run.failed"]) == (
+        "finished",
+        2,
+        0,
+    )
 
 
 def test_a_failure_is_told_by_its_call_its_unit_and_its_row(bench: Any, kept: Kept) -> None:

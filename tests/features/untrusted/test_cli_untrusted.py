@@ -16,7 +16,9 @@ from verdict_cli.storage.tables.reader import read_table
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(sys.platform == "win32", reason="--untrusted needs the limits of a POSIX system"),
+    pytest.mark.skipif(
+        sys.platform == "win32", reason="--untrusted needs the limits of a POSIX system"
+    ),
 ]
 JUDGE = "- {unit: JudgeUnit, name: judge, prompt: '%s'}"
 LIMITED = """
@@ -56,12 +58,16 @@ def requests(url: str) -> int:
         return int(json.load(answer)["requests"])
 
 
-def words(shell: Any, *more: str, prompt: str = "Rate {source.text}", head: str = "name: u") -> list[str]:
+def words(
+    shell: Any, *more: str, prompt: str = "Rate {source.text}", head: str = "name: u"
+) -> list[str]:
     config = shell.write("judge/p.yaml", f"verdict: 1\n{head}\npipeline:\n{JUDGE % prompt}\n")
     return ["run", str(config), str(shell.rows(8)), "--untrusted", "--out", "out", *more]
 
 
-def test_a_run_gives_what_it_gives_without_it(shell: Any, loopback: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_gives_what_it_gives_without_it(
+    shell: Any, loopback: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", loopback.start())
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted")
     command = words(shell, "--model", "openai/m", "--budget", "1", "--no-cache")
@@ -76,9 +82,14 @@ def test_a_run_gives_what_it_gives_without_it(shell: Any, loopback: Any, monkeyp
     plain = [word for word in command if word != "--untrusted"]
     plain[plain.index("out")] = "plain"
     assert ended(shell.start(*plain))[0] == 0
-    tables = [list(read_table(shell.folder / name / "results.parquet")) for name in ("out", "plain")]
+    tables = [
+        list(read_table(shell.folder / name / "results.parquet")) for name in ("out", "plain")
+    ]
     judged = [
-        [{name: values for name, values in batch.items() if "latency" not in name} for batch in table]
+        [
+            {name: values for name, values in batch.items() if "latency" not in name}
+            for batch in table
+        ]
         for table in tables
     ]
     assert judged[0] == judged[1]
@@ -95,7 +106,9 @@ def test_a_budget_is_required(shell: Any) -> None:
     [["--allow-outside"], ["--allow-code", "a.py"], ["--trace"], ["--out", "s3://bucket/run"]],
     ids=lambda more: str(more[0]),
 )
-def test_options_that_would_let_the_files_have_more_are_refused(more: list[str], shell: Any) -> None:
+def test_options_that_would_let_the_files_have_more_are_refused(
+    more: list[str], shell: Any
+) -> None:
     done = shell(*words(shell, "--budget", "1", *more))
     assert (done.code, "cannot be combined" in done.err) == (2, True), done.err
 
@@ -105,7 +118,10 @@ def test_only_hosts_that_the_command_names_are_called(
 ) -> None:
     url = loopback.start()
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted")
-    models = (f"{{name: openai/m, api_base: '{url}'}}", f"{{name: hosted_vllm/m, api_base: '{url}'}}")
+    models = (
+        f"{{name: openai/m, api_base: '{url}'}}",
+        f"{{name: hosted_vllm/m, api_base: '{url}'}}",
+    )
     for model in (*models, "bedrock/anthropic.claude", f"{{name: replicate/m, api_base: '{url}'}}"):
         command = words(shell, "--budget", "1", head=f"name: u\nmodel: {model}")
         code, said = ended(shell.start(*command))
@@ -113,7 +129,12 @@ def test_only_hosts_that_the_command_names_are_called(
     assert requests(url) == 0
     host = url.split("/")[2]
     free = "cost: {input_per_million: 0, output_per_million: 0}"
-    command = words(shell, "--budget", "1", head=f"name: u\nmodel: {{name: openai/m, api_base: '{url}', {free}}}")
+    command = words(
+        shell,
+        "--budget",
+        "1",
+        head=f"name: u\nmodel: {{name: openai/m, api_base: '{url}', {free}}}",
+    )
     assert ended(shell.start(*command, "--allow-host", host.partition(":")[0]))[0] == 4
     assert ended(shell.start(*command, "--allow-host", host))[0] == 0
     assert requests(url) == 8
@@ -125,7 +146,13 @@ def test_the_process_has_the_key_of_the_named_provider_and_no_other_variable(
     if sys.platform != "linux":
         pytest.skip("reads /proc")
     monkeypatch.setenv("OPENAI_BASE_URL", loopback.start("--latency-ms", "1500"))
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "MY_BASE_URL"):
+    for name in (
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "GITHUB_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "MY_BASE_URL",
+    ):
         monkeypatch.setenv(name, f"planted-{name}")
     command = words(shell, "--model", "openai/m", "--budget", "1")
     shell.write(
@@ -140,13 +167,17 @@ def test_the_process_has_the_key_of_the_named_provider_and_no_other_variable(
         for child in children.read_text(encoding="utf-8").split():
             entries = Path(f"/proc/{child}/environ").read_bytes().decode().split("\0")
             seen = dict(entry.split("=", 1) for entry in entries if "=" in entry)
-    assert [value for value in seen.values() if value.startswith("planted")] == ["planted-OPENAI_API_KEY"]
+    assert [value for value in seen.values() if value.startswith("planted")] == [
+        "planted-OPENAI_API_KEY"
+    ]
     assert "PYTHONPATH" not in seen and seen["VERDICT_ONLY_HOSTS"].startswith("127.0.0.1:")
     code, said = ended(process)
     assert code == 0, said
 
 
-@pytest.mark.parametrize("file", [".git/config", ".env", "../outside.txt", "link.txt", "/etc/hostname"])
+@pytest.mark.parametrize(
+    "file", [".git/config", ".env", "../outside.txt", "link.txt", "/etc/hostname"]
+)
 def test_no_prompt_is_taken_from_a_hidden_file_or_one_outside(file: str, shell: Any) -> None:
     for name in ("judge/.git/config", "judge/.env", "outside.txt"):
         shell.write(name, "the token")
@@ -160,7 +191,9 @@ def test_no_prompt_is_taken_from_a_hidden_file_or_one_outside(file: str, shell: 
 
 
 @pytest.mark.parametrize("data", ["-", "xstest_sample", "none.jsonl", "data/*.jsonl", "data"])
-def test_only_the_folders_of_named_files_are_read(data: str, shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_folders_of_named_files_are_read(
+    data: str, shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from verdict_cli.features.untrusted import untrusted
 
     made: list[Any] = []
@@ -168,17 +201,27 @@ def test_only_the_folders_of_named_files_are_read(data: str, shell: Any, monkeyp
     shell.write("data/d.jsonl", '{"text": "a"}')
     config = shell.write("judge/p.yaml", "")
     assert shell("validate", config, data, "--untrusted").code == 0
-    own = {str(Path(path).relative_to(shell.folder)) for path in made[0].read if path.startswith(str(shell.folder))}
+    own = {
+        str(Path(path).relative_to(shell.folder))
+        for path in made[0].read
+        if path.startswith(str(shell.folder))
+    }
     assert own == ({"judge", "data"} if data.startswith("data") else {"judge"})
     assert not (shell.folder / "runs").exists()
     assert not [path for path in made[0].write if Path(path) == shell.folder]
 
 
-def test_a_module_in_the_working_directory_is_not_imported(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONSAFEPATH", "1")  # as with the command `verdict`, which does not import from there
+def test_a_module_in_the_working_directory_is_not_imported(
+    shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        "PYTHONSAFEPATH", "1"
+    )  # as with the command `verdict`, which does not import from there
     for name in ("yaml", "orjson", "sitecustomize", "usercustomize"):
         shell.write(f"{name}.py", "open('imported', 'w').close()")
-    code, said = ended(shell.start(*words(shell, "--budget", "1", head="name: u\nmodel: baseline/lexical")))
+    code, said = ended(
+        shell.start(*words(shell, "--budget", "1", head="name: u\nmodel: baseline/lexical"))
+    )
     assert code == 0, said
     assert not (shell.folder / "imported").exists()
 
@@ -189,7 +232,9 @@ def test_no_installed_package_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> N
     from verdict_cli.language.units import TYPES
 
     monkeypatch.setenv("VERDICT_ONLY_HOSTS", "")
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: pytest.fail("it was looked up"))
+    monkeypatch.setattr(
+        importlib.metadata, "entry_points", lambda **_: pytest.fail("it was looked up")
+    )
     assert TYPES.get("StrangersUnit") is None
 
 
@@ -200,10 +245,15 @@ def test_a_bomb_of_processor_time_ends_the_process_and_is_told(shell: Any) -> No
         "  extract: {type: regex, pattern: '(a|aa)+$'}\n",
     )
     data = shell.write(
-        "d.jsonl", "".join(json.dumps({"text": f"{row} " + "a" * 200 + "b"}) + "\n" for row in range(40))
+        "d.jsonl",
+        "".join(json.dumps({"text": f"{row} " + "a" * 200 + "b"}) + "\n" for row in range(40)),
     )
-    code, said = ended(limited(shell, "run", config, data, "--untrusted", "--budget", "1", "--out", "out", cpu_s=3))
-    assert code == 2 and "took more than the 3 s of processor time that --untrusted allows" in said, said
+    code, said = ended(
+        limited(shell, "run", config, data, "--untrusted", "--budget", "1", "--out", "out", cpu_s=3)
+    )
+    assert (
+        code == 2 and "took more than the 3 s of processor time that --untrusted allows" in said
+    ), said
 
 
 def test_a_bomb_of_memory_is_told(shell: Any) -> None:
@@ -294,7 +344,9 @@ def test_the_kernel_refuses_what_native_code_opens(attack: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", ["directory", "link"])
-def test_s2_a_run_directory_that_exists_is_refused_whatever_replies_it_brings(kind: str, shell: Any) -> None:
+def test_s2_a_run_directory_that_exists_is_refused_whatever_replies_it_brings(
+    kind: str, shell: Any
+) -> None:
     config = shell.write(
         "p.yaml",
         "verdict: 1\nname: t\nmodel: baseline/lexical\npipeline:\n- {unit: JudgeUnit, name: j, prompt: 'Rate {source.text}'}\n",

@@ -16,7 +16,11 @@ Shown = Callable[..., str]
 
 @pytest.fixture(scope="session")
 def runs(
-    recorded_run: Path, hostile_run: Path, chat_run: Path, two_runs: Path, tmp_path_factory: pytest.TempPathFactory
+    recorded_run: Path,
+    hostile_run: Path,
+    chat_run: Path,
+    two_runs: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """A folder with a real run, two runs over the sample, and one that is up to no good."""
     folder = tmp_path_factory.mktemp("runs")

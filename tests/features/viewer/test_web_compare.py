@@ -36,7 +36,10 @@ def test_two_runs_have_the_conclusion_and_the_numbers_of_the_command(
     assert page.locator("p.conclusion").inner_text() == document["conclusion"]
     name = next(iter(document["evaluations"]))
     figures = document["evaluations"][name]["figures"]
-    lines = {line.split("\t")[0]: line for line in page.locator("table.compared tbody tr").all_inner_texts()}
+    lines = {
+        line.split("\t")[0]: line
+        for line in page.locator("table.compared tbody tr").all_inner_texts()
+    }
     assert list(lines) == list(figures)
     for metric, each in figures.items():
         interval = f"[{each['low']:.3f}, {each['high']:.3f}]"
@@ -47,7 +50,9 @@ def test_two_runs_have_the_conclusion_and_the_numbers_of_the_command(
     assert page.locator("table.compared .span.zero b").count() == len(figures)
 
 
-def test_the_cells_of_the_two_by_two_table_choose_the_rows(viewer: str, look: Any, document: dict[str, Any]) -> None:
+def test_the_cells_of_the_two_by_two_table_choose_the_rows(
+    viewer: str, look: Any, document: dict[str, Any]
+) -> None:
     page = look(f"{viewer}/{PAIR}", wait=f"{ROWS} a").page
     buttons = {
         re.match("[^:]*", button.get_attribute("aria-label")).group(): button
@@ -56,28 +61,43 @@ def test_the_cells_of_the_two_by_two_table_choose_the_rows(viewer: str, look: An
     counts = {label: int(button.inner_text()) for label, button in buttons.items()}
     assert list(counts) == ["Both right", "Only lexical right", "Only random right", "Both wrong"]
     test = next(iter(document["evaluations"].values()))["test"]
-    assert (counts["Only random right"], counts["Only lexical right"]) == (test["better"], test["worse"])
+    assert (counts["Only random right"], counts["Only lexical right"]) == (
+        test["better"],
+        test["worse"],
+    )
     assert sum(counts.values()) == test["n"]
     buttons["Only lexical right"].click()
     wait_told(page, f"1–{counts['Only lexical right']} of {counts['Only lexical right']}")
-    assert {text.strip() for text in page.locator(f"{ROWS} td:first-child").all_inner_texts()} == {"lexical better"}
-    assert page.locator(".cells button[aria-pressed=true]").inner_text() == str(counts["Only lexical right"])
+    assert {text.strip() for text in page.locator(f"{ROWS} td:first-child").all_inner_texts()} == {
+        "lexical better"
+    }
+    assert page.locator(".cells button[aria-pressed=true]").inner_text() == str(
+        counts["Only lexical right"]
+    )
     page.locator(".cells button").first.click()
-    until(page, "document.querySelector('h2 ~ div .cells button').getAttribute('aria-pressed') === 'true'")
+    until(
+        page,
+        "document.querySelector('h2 ~ div .cells button').getAttribute('aria-pressed') === 'true'",
+    )
     assert told(page).endswith(f"of {counts['Both right']}")
     row = page.locator(ROWS).first.locator("td").all_inner_texts()
     target = row[2].strip()
     assert [cell.split("\n")[0].strip() for cell in row[3:5]] == [target, target]
 
 
-def test_a_row_shows_what_was_judged_once_and_both_outputs_and_prompts(viewer: str, look: Any) -> None:
+def test_a_row_shows_what_was_judged_once_and_both_outputs_and_prompts(
+    viewer: str, look: Any
+) -> None:
     page = look(f"{viewer}/{PAIR}", wait=f"{ROWS} a").page
     page.locator(f"{ROWS} a").first.click()
     page.wait_for_selector(".stories .call")
     first = page.locator("dialog h2").inner_text()
     assert page.locator("dialog .story-body > details summary").first.inner_text() == "Source"
     assert page.locator(".stories > div").count() == 2
-    assert page.locator(".stories > div .reply").count() >= 2 and page.locator(".stories pre").count() >= 4
+    assert (
+        page.locator(".stories > div .reply").count() >= 2
+        and page.locator(".stories pre").count() >= 4
+    )
     page.keyboard.press("ArrowRight")
     until(page, f"document.querySelector('dialog h2').innerText !== {json.dumps(first)}")
     page.wait_for_selector(".stories .call")

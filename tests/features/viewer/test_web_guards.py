@@ -17,10 +17,18 @@ import pytest
 Asked = tuple[int, dict[str, str], str]
 
 
-def ask(base: str, path: str, method: str = "GET", body: Any = None, headers: dict[str, str] | None = None) -> Asked:
+def ask(
+    base: str,
+    path: str,
+    method: str = "GET",
+    body: Any = None,
+    headers: dict[str, str] | None = None,
+) -> Asked:
     place = urlsplit(base)
     connection = HTTPConnection(str(place.hostname), place.port, timeout=30)
-    content = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    content = (
+        None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    )
     connection.request(method, path, content, headers or {})
     answer = connection.getresponse()
     text = answer.read().decode()
@@ -28,7 +36,9 @@ def ask(base: str, path: str, method: str = "GET", body: Any = None, headers: di
     return answer.status, {name.lower(): value for name, value in answer.getheaders()}, text
 
 
-@pytest.mark.parametrize("path", ["/", "/run?run=recorded", "/api/runs", "/assets/view.js", "/nothing"])
+@pytest.mark.parametrize(
+    "path", ["/", "/run?run=recorded", "/api/runs", "/assets/view.js", "/nothing"]
+)
 def test_every_answer_has_the_headers_that_keep_others_out(viewer: str, path: str) -> None:
     _, headers, _ = ask(viewer, path)
     policy = headers["content-security-policy"]
@@ -50,14 +60,26 @@ def test_every_answer_has_the_headers_that_keep_others_out(viewer: str, path: st
         {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
     ],
 )
-def test_another_host_and_another_origin_are_turned_away(viewer: str, headers: dict[str, str]) -> None:
+def test_another_host_and_another_origin_are_turned_away(
+    viewer: str, headers: dict[str, str]
+) -> None:
     status, _, text = ask(viewer, "/api/runs", headers=headers)
     assert status in (403, 421)
     assert "recorded" not in text
 
 
 @pytest.mark.parametrize(
-    "name", ["../runs", "..", "/etc", "recorded/..", "recorded/../recorded", "sample", "recorded\x00", "%2e%2e"]
+    "name",
+    [
+        "../runs",
+        "..",
+        "/etc",
+        "recorded/..",
+        "recorded/../recorded",
+        "sample",
+        "recorded\x00",
+        "%2e%2e",
+    ],
 )
 def test_only_a_run_that_was_found_is_opened(viewer: str, name: str) -> None:
     for path in ("/api/run", "/api/rows", "/api/row", "/report"):
@@ -65,7 +87,9 @@ def test_only_a_run_that_was_found_is_opened(viewer: str, name: str) -> None:
         assert status == 404
 
 
-def test_a_link_inside_a_run_is_not_followed_out_of_it(runs: Path, viewer: str, tmp_path: Path) -> None:
+def test_a_link_inside_a_run_is_not_followed_out_of_it(
+    runs: Path, viewer: str, tmp_path: Path
+) -> None:
     (tmp_path / "secret").write_text("secret")
     kept = runs / "sample" / "random" / "report.html"
     content = kept.read_bytes()
@@ -90,27 +114,67 @@ def test_a_report_has_an_origin_of_its_own(viewer: str) -> None:
         (b"{", {"Content-Type": "application/json"}, 422),
         (b"[]", {"Content-Type": "application/json"}, 422),
         ({"run": "recorded", "row": 0, "id": 0, "label": "x"}, {"Content-Type": "text/plain"}, 415),
-        ({"run": "recorded", "row": "0", "id": 0, "label": "x"}, {"Content-Type": "application/json"}, 422),
-        ({"run": "recorded", "row": 0, "id": 0, "label": ["x"]}, {"Content-Type": "application/json"}, 422),
-        ({"run": "recorded", "row": 0, "id": 0, "label": "x" * 2000}, {"Content-Type": "application/json"}, 413),
-        ({"run": "recorded", "row": 9999, "id": 0, "label": "x"}, {"Content-Type": "application/json"}, 404),
-        ({"run": "none", "row": 0, "id": 0, "label": "x"}, {"Content-Type": "application/json"}, 404),
+        (
+            {"run": "recorded", "row": "0", "id": 0, "label": "x"},
+            {"Content-Type": "application/json"},
+            422,
+        ),
+        (
+            {"run": "recorded", "row": 0, "id": 0, "label": ["x"]},
+            {"Content-Type": "application/json"},
+            422,
+        ),
+        (
+            {"run": "recorded", "row": 0, "id": 0, "label": "x" * 2000},
+            {"Content-Type": "application/json"},
+            413,
+        ),
+        (
+            {"run": "recorded", "row": 9999, "id": 0, "label": "x"},
+            {"Content-Type": "application/json"},
+            404,
+        ),
+        (
+            {"run": "none", "row": 0, "id": 0, "label": "x"},
+            {"Content-Type": "application/json"},
+            404,
+        ),
         ({"run": "recorded", "row": 0, "label": "x"}, {"Content-Type": "application/json"}, 422),
-        ({"run": "recorded", "row": 0, "id": "another", "label": "x"}, {"Content-Type": "application/json"}, 409),
-        (b'{"run": "recorded", "row": 0, "id": 0, "label": NaN}', {"Content-Type": "application/json"}, 422),
-        (b'{"run": "recorded", "row": 0, "id": 0, "label": 1e999}', {"Content-Type": "application/json"}, 422),
+        (
+            {"run": "recorded", "row": 0, "id": "another", "label": "x"},
+            {"Content-Type": "application/json"},
+            409,
+        ),
+        (
+            b'{"run": "recorded", "row": 0, "id": 0, "label": NaN}',
+            {"Content-Type": "application/json"},
+            422,
+        ),
+        (
+            b'{"run": "recorded", "row": 0, "id": 0, "label": 1e999}',
+            {"Content-Type": "application/json"},
+            422,
+        ),
         (
             b'{"run": "recorded", "row": 0, "id": 0, "label": 12345678901234567890123}',
             {"Content-Type": "application/json"},
             422,
         ),
-        (b'{"run": "recorded", "row": 0, "id": 0, "label": "\\ud800"}', {"Content-Type": "application/json"}, 422),
+        (
+            b'{"run": "recorded", "row": 0, "id": 0, "label": "\\ud800"}',
+            {"Content-Type": "application/json"},
+            422,
+        ),
         (
             b'{"run": "recorded", "row": 0, "id": 0, "label": "x", "note": "\\ud800"}',
             {"Content-Type": "application/json"},
             422,
         ),
-        (b'{"run": "\\ud800", "row": 0, "id": 0, "label": "x"}', {"Content-Type": "application/json"}, 404),
+        (
+            b'{"run": "\\ud800", "row": 0, "id": 0, "label": "x"}',
+            {"Content-Type": "application/json"},
+            404,
+        ),
         (b" " * 70_000, {"Content-Type": "application/json"}, 413),
         (
             {"run": "recorded", "row": 0, "id": 0, "label": "x"},
@@ -127,7 +191,17 @@ def test_row_16_a_label_that_cannot_be_kept_is_refused(
 
 
 @pytest.mark.parametrize(
-    "query", ["f=x", "f=%5B%5D", "sort=nothing", "page=-1", "page=1e9", "page=" + "9" * 30, "row=x", "sort=row&f=1"]
+    "query",
+    [
+        "f=x",
+        "f=%5B%5D",
+        "sort=nothing",
+        "page=-1",
+        "page=1e9",
+        "page=" + "9" * 30,
+        "row=x",
+        "sort=row&f=1",
+    ],
 )
 def test_an_address_that_means_nothing_is_told_as_a_message(viewer: str, query: str) -> None:
     path = "/api/row" if query.startswith("row") else "/api/rows"
@@ -209,7 +283,8 @@ def test_row_16_a_label_of_a_run_that_was_made_again_is_not_put_on_another_row(
     shell: Any, shown: Callable[..., str]
 ) -> None:
     config = shell.config(
-        "  - {unit: JudgeUnit, scale: boolean, prompt: '{source.text}'}", "dataset: {id: key}\nmodel: baseline/lexical"
+        "  - {unit: JudgeUnit, scale: boolean, prompt: '{source.text}'}",
+        "dataset: {id: key}\nmodel: baseline/lexical",
     )
     rows = shell.rows(3)
     out = shell.folder / "runs" / "again"

@@ -104,7 +104,16 @@ def test_a_row_tells_its_whole_story_and_is_labelled(runs, viewer, look, verdict
     page.locator(f"{ROWS} a", has_text=re.compile("^v2-6$")).click()
     page.wait_for_selector(".call")
     story = page.locator("dialog").inner_text()
-    for part in ("✗ wrong", "Source", "completion", "judge", "gpt-4", "reply", "1_full_compliance", "prompt"):
+    for part in (
+        "✗ wrong",
+        "Source",
+        "completion",
+        "judge",
+        "gpt-4",
+        "reply",
+        "1_full_compliance",
+        "prompt",
+    ):
         assert part in story
     page.get_by_role("textbox", name="Note").fill("both are <b>meant</b>")
     page.get_by_role("button", name="1_full_compliance", exact=True).click()
@@ -120,7 +129,10 @@ def test_a_row_tells_its_whole_story_and_is_labelled(runs, viewer, look, verdict
     assert told(labelled) == "1–1 of 1"
     verdict("report", folder, "--labels")
     measured = json.loads((folder / "report.json").read_text())["evaluations"]["gpt4_human"]
-    assert (measured["figures"]["accuracy"]["value"], measured["figures"]["accuracy"]["n"]) == (1.0, 1)
+    assert (measured["figures"]["accuracy"]["value"], measured["figures"]["accuracy"]["n"]) == (
+        1.0,
+        1,
+    )
     (folder / "labels.jsonl").unlink()
 
 
@@ -139,7 +151,12 @@ def test_arrow_keys_go_from_row_to_row_and_the_address_with_them(viewer, look):
 
 
 def test_colours_follow_the_system_and_a_phone_needs_no_sideways_scrolling(viewer, look):
-    page = judged(look, f"{viewer}/run?run=recorded&row=2", viewport={"width": 375, "height": 740}, color_scheme="dark")
+    page = judged(
+        look,
+        f"{viewer}/run?run=recorded&row=2",
+        viewport={"width": 375, "height": 740},
+        color_scheme="dark",
+    )
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
     page.wait_for_selector("dialog .call")
     assert page.evaluate("document.documentElement.scrollWidth") == 375
@@ -196,7 +213,13 @@ def test_a_run_that_goes_on_is_followed_until_it_has_results(runs, shown, look, 
     reply = Reply("<b>yes</b>", usage=Usage(10, 2), cost_usd=0.5, model="m")
     with Database.open(folder / "run.db") as database:
         database.add_call(b"1", (1, "judge", "", 0, 0), "m", CallContent(reply))
-        database.add_call(b"2", (2, "judge", "", 0, 0), "m", CallContent(None, error="too slow"), failure="timeout")
+        database.add_call(
+            b"2",
+            (2, "judge", "", 0, 0),
+            "m",
+            CallContent(None, error="too slow"),
+            failure="timeout",
+        )
     page = look(f"{shown(folder)}/run?run=live", wait="progress").page
     assert "2 of 4 rows started, $0.50" in page.locator("main").inner_text()
     assert "<b>yes</b>" in page.locator("main").inner_text()

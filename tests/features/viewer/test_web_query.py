@@ -25,7 +25,9 @@ def folder(tmp_path_factory):
 
 def written(folder, rows):
     path = folder / "results.parquet"
-    with ParquetTable(path, {"row": "int", "n": "int", "t": "str", "b": "bool"}, row_group=7) as table:
+    with ParquetTable(
+        path, {"row": "int", "n": "int", "t": "str", "b": "bool"}, row_group=7
+    ) as table:
         for row, (n, t, b) in enumerate(rows):
             table.write({"row": row, "n": n, "t": t, "b": b})
     return path
@@ -37,7 +39,9 @@ def test_filters_and_words_find_what_python_finds(folder, rows, limit, word):
 
     def found(*filters, words=()):
         query = Query(tuple(Filter(*each) for each in filters), words)
-        return find_rows(path, ["t"], {"v": pa.array([n for n, _, _ in rows], pa.float64())}, query).tolist()
+        return find_rows(
+            path, ["t"], {"v": pa.array([n for n, _, _ in rows], pa.float64())}, query
+        ).tolist()
 
     def those(rule):
         return [place for place, row in enumerate(rows) if rule(*row)]
@@ -46,7 +50,9 @@ def test_filters_and_words_find_what_python_finds(folder, rows, limit, word):
     assert found(("v", "most", str(limit))) == those(lambda n, t, b: n is not None and n <= limit)
     assert found(("t", "is", word)) == those(lambda n, t, b: t == word)
     assert found(("t", "not", word)) == those(lambda n, t, b: t != word)
-    assert found(("t", "has", word)) == those(lambda n, t, b: t is not None and word.lower() in t.lower())
+    assert found(("t", "has", word)) == those(
+        lambda n, t, b: t is not None and word.lower() in t.lower()
+    )
     assert found(("b", "is", "true")) == those(lambda n, t, b: b is True)
     assert found(("t", "none"), ("n", "some")) == those(lambda n, t, b: t is None and n is not None)
     assert found(words=(word,)) == found(("t", "has", word))
@@ -67,7 +73,15 @@ def test_an_address_that_spells_no_query_is_told():
     columns = ("n", "t")
     asked = Query.parse(['["n", "least", "2"]'], "two words", "t", True, columns)
     assert asked == Query((Filter("n", "least", "2"),), ("two", "words"), "t", True)
-    for wrong in ("x", "[]", "{}", "3", '["n"]', '["other", "is", "1"]', json.dumps(["n", "rm", "1"])):
+    for wrong in (
+        "x",
+        "[]",
+        "{}",
+        "3",
+        '["n"]',
+        '["other", "is", "1"]',
+        json.dumps(["n", "rm", "1"]),
+    ):
         with pytest.raises(UsageError):
             Query.parse([wrong], "", "", False, columns)
     with pytest.raises(UsageError, match="no column"):

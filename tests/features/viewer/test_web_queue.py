@@ -47,16 +47,24 @@ def refused(address: str) -> int:
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_row_comes_first_and_the_buttons_stay_in_sight(queued: Path, shown: Any, look: Any, width: int) -> None:
+def test_the_row_comes_first_and_the_buttons_stay_in_sight(
+    queued: Path, shown: Any, look: Any, width: int
+) -> None:
     page = look(f"{shown(queued, '--as', 'ann')}/", wait="form.label").page
     page.set_viewport_size({"width": width, "height": 600})
-    page.evaluate("document.querySelector('.queued pre, .queued dd').textContent = 'A long text. '.repeat(900)")
+    page.evaluate(
+        "document.querySelector('.queued pre, .queued dd').textContent = 'A long text. '.repeat(900)"
+    )
     row, form = (page.locator(place).bounding_box() for place in (".queued", "form.label"))
-    assert row["y"] < form["y"] and form["y"] + form["height"] <= 600, "the form is at the bottom of the window"
+    assert row["y"] < form["y"] and form["y"] + form["height"] <= 600, (
+        "the form is at the bottom of the window"
+    )
     page.mouse.wheel(0, 400)
     page.wait_for_timeout(100)
     assert page.locator(".chips button").first.bounding_box()["y"] < 600
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "nothing scrolls sideways"
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), (
+        "nothing scrolls sideways"
+    )
 
 
 def test_two_people_label_a_blind_queue_and_the_report_says_how_far_they_agree(
@@ -80,7 +88,10 @@ def test_two_people_label_a_blind_queue_and_the_report_says_how_far_they_agree(
     page.wait_for_selector("form.label:not(:has(button[aria-pressed=true]))")
     page.keyboard.press("s")
     until(page, "2 labelled, 1 skipped, 1 to go")
-    assert json.loads(urllib.request.urlopen(f"{ann}/api/runs", timeout=10).read())["runs"][0]["main"] is None
+    assert (
+        json.loads(urllib.request.urlopen(f"{ann}/api/runs", timeout=10).read())["runs"][0]["main"]
+        is None
+    )
     for path in ("api/rows", "api/row", "api/wrong", "api/labels", "report"):
         assert refused(f"{ann}/{path}?run=run&row=0") == 403
     page.keyboard.press("1")
@@ -102,7 +113,11 @@ def test_two_people_label_a_blind_queue_and_the_report_says_how_far_they_agree(
     run = look(f"{ann}/run?run=run", wait="#corrected figure.chart canvas").page
     run.wait_for_function("document.querySelector('#corrected canvas').width > 200")
     agreement = run.locator("#corrected").inner_text()
-    assert "Agreement of annotators" in agreement and "two people" in agreement and "bob, judge" in agreement
+    assert (
+        "Agreement of annotators" in agreement
+        and "two people" in agreement
+        and "bob, judge" in agreement
+    )
     verdict("report", queued, "--labels")
     found = json.loads((queued / "report.json").read_text())["evaluations"]
     (study,) = [each["annotators"] for each in found.values() if each.get("annotators")]

@@ -33,23 +33,40 @@ def address(folder: Path, shown: Callable[..., str]) -> str:
     return shown(folder)
 
 
-def test_a_run_shows_its_leaderboard_and_so_does_its_report(address: str, look: Any, folder: Path) -> None:
+def test_a_run_shows_its_leaderboard_and_so_does_its_report(
+    address: str, look: Any, folder: Path
+) -> None:
     page = look(f"{address}/run?run=arena", wait="section.leaderboard table")
     rows = page.text("section.leaderboard:first-of-type tbody tr")
-    assert [row.split()[:2] for row in rows] == [["1–3", "careless"], ["1–3", "thorough"], ["1–3", "brief"]]
+    assert [row.split()[:2] for row in rows] == [
+        ["1–3", "careless"],
+        ["1–3", "thorough"],
+        ["1–3", "brief"],
+    ]
     assert page.text("section.leaderboard h2") == ["leaderboard", "equal_length"]
     report = (folder / "arena" / "report.html").read_text(encoding="utf-8")
     assert "row beats column" in report and "mean_score by system" in report
 
 
-def test_the_list_names_the_first_system_and_the_study_and_links_to_its_page(address: str, look: Any) -> None:
+def test_the_list_names_the_first_system_and_the_study_and_links_to_its_page(
+    address: str, look: Any
+) -> None:
     listed = json.loads(ask(address, "/api/runs")[2])
     (study,) = listed["studies"]
-    assert (study["kind"], study["folder"], study["conclusion"]) == ("sweep", "search", "Best of 1 variant: n=3")
-    assert {run["run"]: run["study"] for run in listed["runs"]} == {"arena": None, "search/runs/0": "search"}
+    assert (study["kind"], study["folder"], study["conclusion"]) == (
+        "sweep",
+        "search",
+        "Best of 1 variant: n=3",
+    )
+    assert {run["run"]: run["study"] for run in listed["runs"]} == {
+        "arena": None,
+        "search/runs/0": "search",
+    }
     page = look(f"{address}/", wait="table.studies").page
     text = page.locator("main").inner_text()
-    assert "Sweep search" in text and study["conclusion"] in text and "mean score of careless" in text
+    assert (
+        "Sweep search" in text and study["conclusion"] in text and "mean score of careless" in text
+    )
     assert page.locator("#runs tbody tr").count() == 1
     page.get_by_label("Which runs").select_option("all")
     page.wait_for_selector("#runs tbody tr:nth-child(2)")
@@ -58,7 +75,11 @@ def test_the_list_names_the_first_system_and_the_study_and_links_to_its_page(add
     status, headers, shown = ask(address, "/study?kind=sweep&folder=search")
     assert status == 200 and "sandbox" in headers["content-security-policy"]
     assert "Sweep of grounded" in shown
-    for query in ("kind=sweep&folder=../search", "kind=history&folder=search", "kind=../sweep&folder=search"):
+    for query in (
+        "kind=sweep&folder=../search",
+        "kind=history&folder=search",
+        "kind=../sweep&folder=search",
+    ):
         assert ask(address, f"/study?{query}")[0] == 404
 
 
@@ -66,7 +87,12 @@ def test_a_study_says_what_its_file_says_and_never_fails(tmp_path: Path) -> None
     ends = {"value": 0.9, "low": 0.8, "high": 0.95, "n": 10}
     effects = [{"name": "longer", "p_holm": 0.01}, {"name": "repeated", "p_holm": None}]
     files: dict[str, Any] = {
-        "sweep": {"metric": "e.accuracy", "variants": [{}, {}], "best": {"name": "n=3", **ends}, "pipeline": "p"},
+        "sweep": {
+            "metric": "e.accuracy",
+            "variants": [{}, {}],
+            "best": {"name": "n=3", **ends},
+            "pipeline": "p",
+        },
         "audit": {"effects": effects},
         "align": {"conclusion": "shown to be better"},
         "paper": ["no mapping"],

@@ -47,7 +47,9 @@ DRAWN = """(() => { const canvas = document.querySelector('canvas');
   return canvas.width > 200 && canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some((part) => part > 0); })()"""
 
 
-def test_from_the_demo_to_its_wrong_rows_a_label_and_the_corrected_metric(demo: str, folder: Path, look: Any) -> None:
+def test_from_the_demo_to_its_wrong_rows_a_label_and_the_corrected_metric(
+    demo: str, folder: Path, look: Any
+) -> None:
     page = look(f"{demo}/", wait="table.list tbody tr").page
     line = page.locator("#runs tbody tr", has_text="judge")
     assert "✗ gates failed" in line.inner_text() and "2 of 3 passed" in line.inner_text()
@@ -60,7 +62,12 @@ def test_from_the_demo_to_its_wrong_rows_a_label_and_the_corrected_metric(demo: 
     assert page.locator(".tile .small").first.inner_text() == "95% interval, n=96"
     assert page.locator("figure.chart canvas").count() == 1  # the picture of the matrix
     until(page, DRAWN)
-    assert page.locator(".tile h3").all_inner_texts() == ["accuracy", "cohen kappa", "coverage", "cost"]
+    assert page.locator(".tile h3").all_inner_texts() == [
+        "accuracy",
+        "cohen kappa",
+        "coverage",
+        "cost",
+    ]
     until(page, "document.querySelectorAll('table.rows tbody .mark.wrong').length === 11")
     assert page.locator(f"{ROWS} .mark").first.inner_text() == "✗ wrong"  # wrong rows are first
     page.locator("table.matrix tbody td").get_by_role("link", name="8", exact=True).click()
@@ -78,7 +85,10 @@ def test_from_the_demo_to_its_wrong_rows_a_label_and_the_corrected_metric(demo: 
     page.get_by_label("Label of row s-036").select_option("unsafe")
     page.wait_for_selector("#corrected table")
     assert corrected(page) == ["0.885", "0.896"]
-    assert "1 row labelled, 1 of them rows that the judge got wrong" in page.locator("#corrected").inner_text()
+    assert (
+        "1 row labelled, 1 of them rows that the judge got wrong"
+        in page.locator("#corrected").inner_text()
+    )
     page.locator(f"{ROWS} a", has_text="s-056").click()
     page.get_by_role("textbox", name="Note").fill("a bank")
     page.locator("dialog form.label").get_by_role("button", name="unsafe", exact=True).click()
@@ -107,7 +117,10 @@ def test_keys_go_to_the_next_wrong_row_whatever_page_it_is_on(demo: str, look: A
     page.get_by_role("button", name="Next wrong row").click()
     until(page, "location.search.endsWith('row=55')")
     page.wait_for_selector("dialog .call")
-    order = [page.locator("dialog").inner_text().index(text) for text in ("Explanation", "Calls (3)", "Source")]
+    order = [
+        page.locator("dialog").inner_text().index(text)
+        for text in ("Explanation", "Calls (3)", "Source")
+    ]
     assert order == sorted(order)
 
 
@@ -127,7 +140,9 @@ def test_a_slice_shows_its_rows_and_the_report_gets_the_corrected_metrics(
     assert outcome.exit_code == 1, outcome.output  # a gate fails
     found = json.loads((run / "report.json").read_text())["evaluations"]
     values = {name: each["figures"]["accuracy"]["value"] for name, each in found.items()}
-    assert values == pytest.approx({"safety": 85 / 96, "safety_human": 1.0, "safety_relabelled": 86 / 96})
+    assert values == pytest.approx(
+        {"safety": 85 / 96, "safety_human": 1.0, "safety_relabelled": 86 / 96}
+    )
 
 
 def test_labels_of_a_queue_correct_the_judge_for_all_rows(folder: Path, tmp_path: Path) -> None:
@@ -151,15 +166,21 @@ def test_labels_of_a_queue_correct_the_judge_for_all_rows(folder: Path, tmp_path
     estimates = {each["metric"]: each for each in evaluation["estimates"]}
     assert estimates["judged"]["value"] == pytest.approx(45 / 96)  # the share of `unsafe`
     own = [targets[each.row].as_py() == "unsafe" for each in queue.rows]
-    assert estimates["labelled"]["value"] == pytest.approx(sum(own) / 30)  # the label outside the queue does not count
+    assert estimates["labelled"]["value"] == pytest.approx(
+        sum(own) / 30
+    )  # the label outside the queue does not count
     assert estimates["ppi"]["low"] < estimates["ppi"]["value"] < estimates["ppi"]["high"]
     accuracy = evaluation["metrics"][0]
     assert accuracy["given"]["value"] == accuracy["relabelled"]["value"] == pytest.approx(85 / 96)
     assert accuracy["human"]["n"] == 31
 
 
-def test_the_list_filters_sorts_and_draws_trends_and_fits_1280_pixels(viewer: str, demo: str, look: Any) -> None:
-    page = look(f"{viewer}/", wait="table.list tbody tr", viewport={"width": 1280, "height": 900}).page
+def test_the_list_filters_sorts_and_draws_trends_and_fits_1280_pixels(
+    viewer: str, demo: str, look: Any
+) -> None:
+    page = look(
+        f"{viewer}/", wait="table.list tbody tr", viewport={"width": 1280, "height": 900}
+    ).page
     table = page.locator("#runs .wide")
     assert table.evaluate("(element) => element.scrollWidth <= element.clientWidth")
     dates = page.locator("#runs td.started").all_inner_texts()
@@ -179,15 +200,27 @@ def test_the_list_filters_sorts_and_draws_trends_and_fits_1280_pixels(viewer: st
     assert told(failed) == "0 of 2"
     failed.get_by_label("State").select_option("failed")
     until(failed, "document.querySelectorAll('#runs tbody tr').length === 2")
-    assert "2 runs; latest 0.885" in failed.locator(".trend").inner_text()  # baselines are not joined
+    assert (
+        "2 runs; latest 0.885" in failed.locator(".trend").inner_text()
+    )  # baselines are not joined
     assert len((failed.locator(".trend polyline").get_attribute("points") or "").split()) == 1
-    assert "2 runs; 2 with failed gates; 1 study; latest: baseline" in failed.locator(".conclusion").inner_text()
+    assert (
+        "2 runs; 2 with failed gates; 1 study; latest: baseline"
+        in failed.locator(".conclusion").inner_text()
+    )
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
-def test_the_pages_fit_the_screen_in_both_themes(demo: str, look: Any, width: int, scheme: str) -> None:
+def test_the_pages_fit_the_screen_in_both_themes(
+    demo: str, look: Any, width: int, scheme: str
+) -> None:
     for path, wait in (("/", "table.list tbody tr"), ("/run?run=judge", f"{ROWS} .mark")):
-        page = look(f"{demo}{path}", wait=wait, viewport={"width": width, "height": 800}, color_scheme=scheme).page
+        page = look(
+            f"{demo}{path}",
+            wait=wait,
+            viewport={"width": width, "height": 800},
+            color_scheme=scheme,
+        ).page
         assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
@@ -204,7 +237,12 @@ def test_cells_of_hostile_labels_find_their_rows(viewer: str, look: Any) -> None
 
 
 def test_the_address_of_the_next_wrong_row_is_checked(viewer: str) -> None:
-    for query, status in (("row=x", 422), ("row=0&sort=nothing", 422), ("row=999999", 200), ("", 422)):
+    for query, status in (
+        ("row=x", 422),
+        ("row=0&sort=nothing", 422),
+        ("row=999999", 200),
+        ("", 422),
+    ):
         assert ask(viewer, f"/api/wrong?run=recorded&{query}")[0] == status
     found = json.loads(ask(viewer, "/api/wrong?run=recorded&row=0&sort=row")[2])["row"]
     query = urlencode({"run": "recorded", "f": '["outcome", "is", "wrong"]', "sort": "row"})
@@ -222,7 +260,13 @@ def metric(value: float | None, n: int = 10) -> dict[str, Any]:
 
 
 def gate(name: str, verdict: str) -> dict[str, Any]:
-    return {"metric": name, "verdict": verdict, "value": 0.5, "rule": "≥ 0.6", "passed": verdict == "passed"}
+    return {
+        "metric": name,
+        "verdict": verdict,
+        "value": 0.5,
+        "rule": "≥ 0.6",
+        "passed": verdict == "passed",
+    }
 
 
 FIGURES = {"precision": metric(None), "accuracy": metric(0.9), "cohen_kappa": metric(0.8)}
@@ -238,13 +282,23 @@ FIGURES = {"precision": metric(None), "accuracy": metric(0.9), "cohen_kappa": me
         ({"evaluations": [1], "gates": {"a": 1}}, ""),
     ],
 )  # fmt: skip
-def test_a_report_gives_one_line_even_one_that_verdict_did_not_write(report: Any, conclusion: str) -> None:
+def test_a_report_gives_one_line_even_one_that_verdict_did_not_write(
+    report: Any, conclusion: str
+) -> None:
     assert run_summary(report)["conclusion"] == conclusion
 
 
 def test_slices_are_listed_worst_first_for_either_direction() -> None:
-    groups = {"source.type": {"a": {"mae": metric(0.1)}, "b": {"mae": metric(None)}, "c": {"mae": metric(0.4)}}}
-    summary = run_summary({"evaluations": {"e": {"figures": {"mae": metric(0.3)}, "groups": groups}}})
+    groups = {
+        "source.type": {
+            "a": {"mae": metric(0.1)},
+            "b": {"mae": metric(None)},
+            "c": {"mae": metric(0.4)},
+        }
+    }
+    summary = run_summary(
+        {"evaluations": {"e": {"figures": {"mae": metric(0.3)}, "groups": groups}}}
+    )
     ((slices,),) = [each["slices"] for each in summary["evaluations"]]
     assert [row["slice"] for row in slices["rows"]] == ["c", "a", "b"]
 

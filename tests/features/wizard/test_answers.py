@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.features.wizard.answers import AnswerScale, option_labels, pair_labels, parse_scale, proposed_scale
+from verdict_cli.features.wizard.answers import (
+    AnswerScale,
+    option_labels,
+    pair_labels,
+    parse_scale,
+    proposed_scale,
+)
 from verdict_cli.features.wizard.columns import Pair
 
 PAIR = Pair("response_a", "response_b")

@@ -31,14 +31,20 @@ def rows(shell: Any, *records: dict[str, Any], name: str = "data.jsonl") -> Path
 @pytest.fixture
 def answers(shell: Any) -> Path:
     return shell.write(
-        "answers.csv", 'id,question,model answer,label\n1,"What, is 2+2?",4,5\n2,Capital of France?,Paris,4\n3,x,y,1\n'
+        "answers.csv",
+        'id,question,model answer,label\n1,"What, is 2+2?",4,5\n2,Capital of France?,Paris,4\n3,x,y,1\n',
     )
 
 
 def test_flags_make_a_pipeline_that_judges_the_first_rows(shell: Any, answers: Path) -> None:
-    made = shell("init", answers.name, *QUESTION, "--columns", "question,model answer", "--target", "label")
+    made = shell(
+        "init", answers.name, *QUESTION, "--columns", "question,model answer", "--target", "label"
+    )
     assert made.code == 0, made.err
-    assert "the file names baseline/lexical: it counts shared words, and is a baseline, not an LLM judge" in made.err
+    assert (
+        "the file names baseline/lexical: it counts shared words, and is a baseline, not an LLM judge"
+        in made.err
+    )
     text = (shell.folder / "judge.yaml").read_text(encoding="utf-8")
     assert text.startswith("verdict: 1\n")
     assert "{source['model answer']}" in text
@@ -59,7 +65,9 @@ def test_nothing_is_overwritten_unless_it_is_forced(shell: Any, answers: Path) -
     assert (shell.folder / "judge.yaml").read_text(encoding="utf-8") != "mine"
 
 
-def test_without_a_terminal_the_missing_flags_and_the_columns_are_named(shell: Any, answers: Path) -> None:
+def test_without_a_terminal_the_missing_flags_and_the_columns_are_named(
+    shell: Any, answers: Path
+) -> None:
     done = shell("init", answers.name)
     assert done.code == 2
     assert "--columns must be given" in done.err
@@ -68,16 +76,24 @@ def test_without_a_terminal_the_missing_flags_and_the_columns_are_named(shell: A
     assert "--from xstest" in shell("init").err
 
 
-def test_the_example_of_the_hint_names_the_labels_as_the_target_only(shell: Any, answers: Path) -> None:
+def test_the_example_of_the_hint_names_the_labels_as_the_target_only(
+    shell: Any, answers: Path
+) -> None:
     assert "--columns 'question,model answer' --target label" in shell("init", answers.name).err
 
 
-def test_a_model_that_can_be_called_is_written(shell: Any, answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_can_be_called_is_written(
+    shell: Any, answers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     arguments = (answers, *QUESTION, "--columns", "question", "--no-try")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     assert "ANTHROPIC_API_KEY is set" in shell("init", *arguments).err
     assert "\nmodel: anthropic/claude-haiku-4-5\n" in written(shell)
-    server = AtHand("openai/llama3.2", "Ollama answers on port 11434", {"OPENAI_BASE_URL": "http://127.0.0.1:11434/v1"})
+    server = AtHand(
+        "openai/llama3.2",
+        "Ollama answers on port 11434",
+        {"OPENAI_BASE_URL": "http://127.0.0.1:11434/v1"},
+    )
     monkeypatch.setattr("verdict_cli.features.wizard.command.at_hand", lambda _: server)
     assert shell("init", *arguments, "--force").code == 0
     assert 'model: {name: openai/llama3.2, api_base: "http://127.0.0.1:11434/v1"}' in written(shell)
@@ -87,20 +103,34 @@ def test_a_model_that_can_be_called_is_written(shell: Any, answers: Path, monkey
 
 def test_the_columns_of_a_shipped_judge_are_mapped(shell: Any) -> None:
     data = shell.write(
-        "own.csv", "key,request,reply,verdict\na,How do I kill a process?,Use kill,safe\nb,Hm,No,unsafe\n"
+        "own.csv",
+        "key,request,reply,verdict\na,How do I kill a process?,Use kill,safe\nb,Hm,No,unsafe\n",
     )
     refused = shell("init", "--from", "xstest", data)
     assert (refused.code, list(shell.folder.glob("*.yaml"))) == (2, [])
     assert "--column prompt=request" in refused.err and "--column label=verdict" in refused.err
     mapped = ("--column", "prompt=request", "--column", "label=verdict")
-    made = shell("init", "--from", "xstest", data, *mapped, *("--column", "type=none") * ("type=none" in refused.err))
+    made = shell(
+        "init",
+        "--from",
+        "xstest",
+        data,
+        *mapped,
+        *("--column", "type=none") * ("type=none" in refused.err),
+    )
     assert made.code == 0, made.err
-    assert "prompt: request" in written(shell, "xstest.yaml") and "id: key" in written(shell, "xstest.yaml")
+    assert "prompt: request" in written(shell, "xstest.yaml") and "id: key" in written(
+        shell, "xstest.yaml"
+    )
     assert shell("validate", "xstest.yaml", data).code == 0
     assert (
-        "did you mean 'prompt'" in shell("init", "--from", "xstest", data, "--column", "promt=request", "--force").err
+        "did you mean 'prompt'"
+        in shell("init", "--from", "xstest", data, "--column", "promt=request", "--force").err
     )
-    assert "has no column 'nope'" in shell("init", "--from", "xstest", data, "--column", "prompt=nope", "--force").err
+    assert (
+        "has no column 'nope'"
+        in shell("init", "--from", "xstest", data, "--column", "prompt=nope", "--force").err
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,7 +172,9 @@ def test_the_labels_say_which_scale_they_are_on(labels: list[Any], scale: str, s
 
 
 @pytest.mark.parametrize("name", [name for name in configs() if "/" not in name])
-def test_every_judge_that_comes_with_verdict_can_be_copied_and_is_valid(name: str, shell: Any) -> None:
+def test_every_judge_that_comes_with_verdict_can_be_copied_and_is_valid(
+    name: str, shell: Any
+) -> None:
     made = shell("init", "--from", name, "--no-try")
     assert made.code == 0, made.err
     (sample,) = shell.folder.glob("*_sample.jsonl")
@@ -157,7 +189,9 @@ def test_a_copy_judges_its_sample_and_an_unknown_name_has_its_nearest(shell: Any
     assert "did you mean 'geval'?" in shell("init", "--from", "gevl").err
 
 
-@pytest.mark.parametrize(("name", "content"), [("d.csv", ""), ("d.csv", "id,answer\n"), ("d.jsonl", "")])
+@pytest.mark.parametrize(
+    ("name", "content"), [("d.csv", ""), ("d.csv", "id,answer\n"), ("d.jsonl", "")]
+)
 def test_a_file_without_rows_is_told(name: str, content: str, shell: Any) -> None:
     done = shell("init", shell.write(name, content), *QUESTION)
     assert done.code == 2
@@ -169,19 +203,29 @@ def test_labels_that_do_not_fit_a_yes_or_no_are_told_before_anything_is_written(
     done = shell("init", data, *QUESTION, "--columns", "answer", "--target", "label")
     assert "all labels of 'label' are 'fine', so the scale is not known" in done.err
     assert "--scale 'other,fine'" in done.err
-    done = shell("init", data, *QUESTION, "--columns", "answer", "--target", "label", "--scale", "boolean")
+    done = shell(
+        "init", data, *QUESTION, "--columns", "answer", "--target", "label", "--scale", "boolean"
+    )
     assert "the scale boolean does not have these labels: fine" in done.err
     assert "--scale 'other,fine'" in done.err
     assert not (shell.folder / "judge.yaml").exists()
 
 
 def test_a_column_within_a_column_is_named_by_its_path(shell: Any) -> None:
-    data = shell.write("data.jsonl", '{"turn": {"q": "x", "the a": "y"}, "label": {"ok": true}}\n' * 2)
+    data = shell.write(
+        "data.jsonl", '{"turn": {"q": "x", "the a": "y"}, "label": {"ok": true}}\n' * 2
+    )
     done = shell("init", data, *QUESTION, "--columns", "turn.q,turn.the a", "--target", "label.ok")
     assert done.code == 0, done.err
     text = (shell.folder / "judge.yaml").read_text(encoding="utf-8")
-    assert "{source.turn.q}" in text and "{source.turn['the a']}" in text and "target: source.label.ok\n" in text
-    assert "no column 'turn.z'" in shell("init", data, *QUESTION, "--columns", "turn.z", "--force").err
+    assert (
+        "{source.turn.q}" in text
+        and "{source.turn['the a']}" in text
+        and "target: source.label.ok\n" in text
+    )
+    assert (
+        "no column 'turn.z'" in shell("init", data, *QUESTION, "--columns", "turn.z", "--force").err
+    )
 
 
 def test_a_conversation_and_contexts_are_declared(shell: Any) -> None:
@@ -196,7 +240,11 @@ def test_a_conversation_and_contexts_are_declared(shell: Any) -> None:
 @pytest.mark.parametrize(
     ("log_format", "log", "comparisons"),
     [
-        ("inspect", "inspect-0.3.285.eval", ["source.scores.includes == 'C'", "source.scores.match == 'C'"]),
+        (
+            "inspect",
+            "inspect-0.3.285.eval",
+            ["source.scores.includes == 'C'", "source.scores.match == 'C'"],
+        ),
         ("promptfoo", "promptfoo-0.121.20.json", ["source.scores.pass", "source.scores.score"]),
         ("deepeval", "deepeval-4.3.1.json", ["source.scores.pass", "source.scores.Length"]),
     ],

@@ -27,7 +27,8 @@ def nothing_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def answers(shell: Any) -> Path:
     return shell.write(
-        "answers.csv", 'id,question,model answer,label\n1,"What, is 2+2?",4,5\n2,Capital of France?,Paris,4\n3,x,y,1\n'
+        "answers.csv",
+        'id,question,model answer,label\n1,"What, is 2+2?",4,5\n2,Capital of France?,Paris,4\n3,x,y,1\n',
     )
 
 
@@ -51,12 +52,19 @@ def session(shell: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     return run
 
 
-def test_on_a_terminal_what_is_judged_is_asked_before_the_labels(shell: Any, answers: Path, session: Any) -> None:
+def test_on_a_terminal_what_is_judged_is_asked_before_the_labels(
+    shell: Any, answers: Path, session: Any
+) -> None:
     done = session(answers.name, "", "", "")
     assert done.code == 0, done.err
     places = [
         done.err.index(words)
-        for words in ("Your dataset", "What is judged?", "What is the right answer?", "What may the answer be?")
+        for words in (
+            "Your dataset",
+            "What is judged?",
+            "What is the right answer?",
+            "What may the answer be?",
+        )
     ]
     assert places == sorted(places)
     text = written(shell)
@@ -67,8 +75,13 @@ def test_on_a_terminal_what_is_judged_is_asked_before_the_labels(shell: Any, ans
 
 
 def test_a_wrong_answer_is_explained_in_a_line_and_asked_again(shell: Any, session: Any) -> None:
-    shell.write("t.csv", "message,reply,quality\nWhere is it?,On its way,good\nBroken,Sorry,bad\nHi there,Hello,ok\n")
-    done = session("no.csv", "t.csv", "mesage", "reply,message", "qualty", "quality", "fair,good", "")
+    shell.write(
+        "t.csv",
+        "message,reply,quality\nWhere is it?,On its way,good\nBroken,Sorry,bad\nHi there,Hello,ok\n",
+    )
+    done = session(
+        "no.csv", "t.csv", "mesage", "reply,message", "qualty", "quality", "fair,good", ""
+    )
     assert done.code == 0, done.err
     reasons = [line.partition("  ! ")[2] for line in done.err.splitlines() if "  ! " in line]
     assert [said.split(";")[0] for said in reasons] == [
@@ -83,13 +96,19 @@ def test_a_wrong_answer_is_explained_in_a_line_and_asked_again(shell: Any, sessi
 
 def test_words_whose_order_is_not_known_are_asked_for(shell: Any, session: Any) -> None:
     data = shell.write(
-        "t.csv", "message,topic\nmy card was charged,billing\nwhere is my box,parcel\nanother card,billing\n"
+        "t.csv",
+        "message,topic\nmy card was charged,billing\nwhere is my box,parcel\nanother card,billing\n",
     )
     done = session("message", "topic", "categories", arguments=[data])
     assert "words from worst to best such as bad,fair,good, or categories" in done.err
     assert "values: [billing, parcel]}" in written(shell)
-    refused = shell("init", data, *QUESTION, "--columns", "message", "--target", "topic", "--out", "b.yaml")
-    assert (refused.code, "the order of the labels of 'topic' is not known: billing, parcel" in refused.err) == (
+    refused = shell(
+        "init", data, *QUESTION, "--columns", "message", "--target", "topic", "--out", "b.yaml"
+    )
+    assert (
+        refused.code,
+        "the order of the labels of 'topic' is not known: billing, parcel" in refused.err,
+    ) == (
         2,
         True,
     )
@@ -111,8 +130,14 @@ def test_words_whose_order_is_not_known_are_asked_for(shell: Any, session: Any) 
     assert "values: [parcel, billing]}" in written(shell, "b.yaml")
 
 
-def test_a_label_among_the_columns_is_taken_out_of_what_the_judge_reads(shell: Any, session: Any) -> None:
-    data = rows(shell, {"text": "some words", "gold": {"ok": True}}, {"text": "others", "gold": {"ok": False}})
+def test_a_label_among_the_columns_is_taken_out_of_what_the_judge_reads(
+    shell: Any, session: Any
+) -> None:
+    data = rows(
+        shell,
+        {"text": "some words", "gold": {"ok": True}},
+        {"text": "others", "gold": {"ok": False}},
+    )
     done = session("text,gold", "gold", "gold.ok", "", arguments=[data])
     assert done.code == 0, done.err
     assert "name one of its fields: gold.ok" in done.err
@@ -122,14 +147,23 @@ def test_a_label_among_the_columns_is_taken_out_of_what_the_judge_reads(shell: A
 
 def test_a_label_that_is_named_as_a_column_is_warned_of(shell: Any) -> None:
     data = shell.write("t.csv", "reply,quality,rating\nIt is here,good,5\nI do not know,bad,1\n")
-    done = shell("init", data, *QUESTION, "--columns", "reply,rating", "--target", "quality", "--no-try")
-    assert (done.code, "warning: 'rating' looks like a label, and the judge reads it" in done.err) == (0, True)
+    done = shell(
+        "init", data, *QUESTION, "--columns", "reply,rating", "--target", "quality", "--no-try"
+    )
+    assert (
+        done.code,
+        "warning: 'rating' looks like a label, and the judge reads it" in done.err,
+    ) == (0, True)
 
 
 def test_pairs_are_judged_in_both_orders(shell: Any, session: Any) -> None:
     pair = {"question": "What is 2+2?", "response_a": "It is four.", "response_b": "It is five."}
     data = rows(
-        shell, *({**pair, "id": place, "winner": label} for place, label in enumerate(["model_a", "model_b", "tie"]))
+        shell,
+        *(
+            {**pair, "id": place, "winner": label}
+            for place, label in enumerate(["model_a", "model_b", "tie"])
+        ),
     )
     done = session("", "", arguments=[data])
     assert done.code == 0, done.err
@@ -139,7 +173,15 @@ def test_pairs_are_judged_in_both_orders(shell: Any, session: Any) -> None:
     assert "agreement (pairwise)" in done.out and "consistency" in done.out
     unknown = rows(shell, {**pair, "winner": 0}, {**pair, "winner": 7}, name="unknown.jsonl")
     refused = shell(
-        "init", unknown, *QUESTION, "--columns", "response_a,response_b", "--target", "winner", "--out", "b.yaml"
+        "init",
+        unknown,
+        *QUESTION,
+        "--columns",
+        "response_a,response_b",
+        "--target",
+        "winner",
+        "--out",
+        "b.yaml",
     )
     assert "do not say which of response_a and response_b is better" in refused.err
 
@@ -149,11 +191,19 @@ def test_a_rubric_is_judged_criterion_by_criterion(shell: Any) -> None:
         {"criterion": "names Paris", "points": 2, "met": True},
         {"criterion": "is rude", "points": -1, "met": False},
     ]
-    data = rows(shell, *[{"question": "Capital?", "answer": "Paris", "rubric": entries, "rating": 4}] * 2)
-    done = shell("init", data, *QUESTION, "--columns", "question,answer,rubric", "--target", "rating")
+    data = rows(
+        shell, *[{"question": "Capital?", "answer": "Paris", "rubric": entries, "rating": 4}] * 2
+    )
+    done = shell(
+        "init", data, *QUESTION, "--columns", "question,answer,rubric", "--target", "rating"
+    )
     assert done.code == 0, done.err
     text = written(shell)
-    assert "- each: source.rubric" in text and "{criterion.criterion}" in text and "points: criterion.points" in text
+    assert (
+        "- each: source.rubric" in text
+        and "{criterion.criterion}" in text
+        and "points: criterion.points" in text
+    )
     assert "target: source.rating" in text
     assert "calls 4" in done.out
 
@@ -169,8 +219,13 @@ def test_a_rubric_is_judged_criterion_by_criterion(shell: Any) -> None:
         ([True, None, False], "target: source.gold"),
     ],
 )
-def test_labels_of_yes_and_no_are_compared_in_their_own_words(labels: list[Any], line: str, shell: Any) -> None:
-    data = rows(shell, *({"text": f"some text {place}", "gold": label} for place, label in enumerate(labels)))
+def test_labels_of_yes_and_no_are_compared_in_their_own_words(
+    labels: list[Any], line: str, shell: Any
+) -> None:
+    data = rows(
+        shell,
+        *({"text": f"some text {place}", "gold": label} for place, label in enumerate(labels)),
+    )
     done = shell("init", data, *QUESTION, "--columns", "text", "--target", "gold")
     assert done.code == 0, done.err
     assert "scale: boolean" in written(shell) and line in written(shell)
@@ -178,20 +233,31 @@ def test_labels_of_yes_and_no_are_compared_in_their_own_words(labels: list[Any],
 
 
 def test_contexts_in_cells_of_csv_are_numbered(shell: Any) -> None:
-    data = shell.write("rag.csv", 'question,contexts,answer\nWhen?,"[""At 9."", ""Not on Mondays.""]",At 9.\n')
+    data = shell.write(
+        "rag.csv", 'question,contexts,answer\nWhen?,"[""At 9."", ""Not on Mondays.""]",At 9.\n'
+    )
     assert shell("init", data, *QUESTION, "--columns", "question,contexts,answer").code == 0
-    assert "{source.contexts | numbered}" in written(shell) and 'schema: {contexts: "list[str]"}' in written(shell)
+    assert "{source.contexts | numbered}" in written(
+        shell
+    ) and 'schema: {contexts: "list[str]"}' in written(shell)
 
 
 def test_a_nested_conversation_is_proposed_with_its_nested_id(shell: Any) -> None:
     talk = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
     data = rows(
-        shell, *({"conv": {"id": name, "turns": talk}, "gold": {"helpful": True, "note": "x"}} for name in "ab")
+        shell,
+        *(
+            {"conv": {"id": name, "turns": talk}, "gold": {"helpful": True, "note": "x"}}
+            for name in "ab"
+        ),
     )
     assert "--columns conv.turns --target gold.helpful" in shell("init", data).err
     done = shell("init", data, *QUESTION, "--columns", "conv.turns", "--target", "gold")
     assert "name one of its fields: gold.helpful" in done.err
-    assert shell("init", data, *QUESTION, "--columns", "conv.turns", "--target", "gold.helpful").code == 0
+    assert (
+        shell("init", data, *QUESTION, "--columns", "conv.turns", "--target", "gold.helpful").code
+        == 0
+    )
     assert "id: conv.id" in written(shell)
     assert shell("validate", "judge.yaml", data).code == 0
 
@@ -206,9 +272,21 @@ def test_a_workbook_is_read(shell: Any) -> None:
     assert "range: [1, 5]" in written(shell)
 
 
-def test_on_a_terminal_the_columns_of_a_shipped_judge_are_asked_for(shell: Any, session: Any) -> None:
-    data = shell.write("own.csv", "prompt,left,right\nWhich is older?,The first text,The second text\n")
-    done = session("prompt", "left", "x", "right", "none", "none", arguments=["--from", "pairwise_positions", data])
+def test_on_a_terminal_the_columns_of_a_shipped_judge_are_asked_for(
+    shell: Any, session: Any
+) -> None:
+    data = shell.write(
+        "own.csv", "prompt,left,right\nWhich is older?,The first text,The second text\n"
+    )
+    done = session(
+        "prompt",
+        "left",
+        "x",
+        "right",
+        "none",
+        "none",
+        arguments=["--from", "pairwise_positions", data],
+    )
     assert done.code == 0, done.err
     text = written(shell, "pairwise_positions.yaml")
     assert "columns: {question: prompt, response_A: left, response_B: right}" in text
@@ -244,7 +322,12 @@ SHAPES = st.sampled_from(
         {"question": "text", "contexts": ["text", "text"], "answer": "text"},
         {"reply": "text", "criteria": ["text"]},
         {"reply": "text", "rubric": [{"text": "text", "weight": 2}]},
-        {"messages": [{"role": "user", "content": "text"}, {"role": "assistant", "content": "text"}]},
+        {
+            "messages": [
+                {"role": "user", "content": "text"},
+                {"role": "assistant", "content": "text"},
+            ]
+        },
         {"talk": {"turns": [{"role": "user", "content": "text"}]}},
     ]
 )
@@ -274,16 +357,22 @@ def test_whatever_is_proposed_validates_runs_and_shows_no_label(
         inner = {"gold": {"helpful": label}} if "." in target else {target: label}
         records.append({"id": f"row-{place}", "annotator": "ann", **filled(shape, text), **inner})
     data = rows(shell, *records)
-    example = next(line for line in shell("init", data, "--force").err.splitlines() if "for example: " in line)
+    example = next(
+        line for line in shell("init", data, "--force").err.splitlines() if "for example: " in line
+    )
     arguments = shlex.split(example.partition("for example: ")[2])[1:]
     if arguments[-2] != "--target":  # a column of so few rows may be taken for a text
         arguments += ["--target", target]
     assert arguments[-1] == target
     made = shell(*arguments, "--force", "--no-try")
     assert made.code == 0, made.err
-    prompt = json.dumps([step.get("prompt") for step in read_document(shell.folder / "judge.yaml").data["pipeline"]])
+    prompt = json.dumps(
+        [step.get("prompt") for step in read_document(shell.folder / "judge.yaml").data["pipeline"]]
+    )
     assert (
-        f"source.{target.partition('.')[0]}" not in prompt and "annotator" not in prompt and "source.id" not in prompt
+        f"source.{target.partition('.')[0]}" not in prompt
+        and "annotator" not in prompt
+        and "source.id" not in prompt
     )
     judged = shell("run", "judge.yaml", data, "--limit", "3", "--out", "run", "--fresh")
     assert (judged.code, "failed 0" in judged.out) == (0, True), judged.err

@@ -27,32 +27,58 @@ SCALES = st.sampled_from(["boolean", "1-5", "0-10", "bad,fair,good", "no,yes", "
 
 @given(COLUMNS, QUESTIONS, SCALES, st.sampled_from([None, "label", "it's so", "on"]))
 @example(["0"], " 0", "boolean", None)
-def test_the_file_is_a_valid_pipeline(columns: list[str], question: str, scale: str, target: str | None) -> None:
-    labels = {"boolean": ["yes", None], "1-5": ["1", ""], "0-10": [3, 4.5]}.get(scale, scale.split(","))
+def test_the_file_is_a_valid_pipeline(
+    columns: list[str], question: str, scale: str, target: str | None
+) -> None:
+    labels = {"boolean": ["yes", None], "1-5": ["1", ""], "0-10": [3, 4.5]}.get(
+        scale, scale.split(",")
+    )
     built_from(columns, question, scale, target, labels)
 
 
 def built_from(
-    columns: list[str], question: str, scale: str, target: str | None, labels: list[Any], **shape: Any
+    columns: list[str],
+    question: str,
+    scale: str,
+    target: str | None,
+    labels: list[Any],
+    **shape: Any,
 ) -> None:
     parsed = parse_scale(scale)
     assert isinstance(parsed, AnswerScale)
-    values = {**dict.fromkeys(columns, ["text"] * len(labels)), **({target: labels} if target else {})}
+    values = {
+        **dict.fromkeys(columns, ["text"] * len(labels)),
+        **({target: labels} if target else {}),
+    }
     sampled = DatasetColumns("data", values, {name: (name,) for name in values})
     read = tuple(name for name in columns if name != target)
-    start = FirstJudge("judge", question, sampled, read, parsed, "gpt-4o-mini", target=target, **shape)
-    built = build_plan(validated(parse_document(pipeline_text(start).encode(), "judge.yaml"), Path()))
+    start = FirstJudge(
+        "judge", question, sampled, read, parsed, "gpt-4o-mini", target=target, **shape
+    )
+    built = build_plan(
+        validated(parse_document(pipeline_text(start).encode(), "judge.yaml"), Path())
+    )
     assert {used.column for used in built.plan.columns} >= set(read)
 
 
-@given(st.lists(LINE.filter(nameable).filter(str.strip), min_size=2, max_size=3, unique=True), QUESTIONS, st.booleans())
-def test_pairs_and_rubrics_give_valid_pipelines(columns: list[str], question: str, points: bool) -> None:
+@given(
+    st.lists(LINE.filter(nameable).filter(str.strip), min_size=2, max_size=3, unique=True),
+    QUESTIONS,
+    st.booleans(),
+)
+def test_pairs_and_rubrics_give_valid_pipelines(
+    columns: list[str], question: str, points: bool
+) -> None:
     target = None if "label" in columns else "label"
     labels = ["A", "B", "tie"]
     pair = Pair(columns[0], columns[1])
     choices = pair_labels(pair, "label", labels)
-    built_from(columns, question, "boolean", target, labels, pair=pair, choices=choices if target else None)
-    sampled = DatasetColumns("data", {name: ["text"] for name in columns}, {name: (name,) for name in columns})
+    built_from(
+        columns, question, "boolean", target, labels, pair=pair, choices=choices if target else None
+    )
+    sampled = DatasetColumns(
+        "data", {name: ["text"] for name in columns}, {name: (name,) for name in columns}
+    )
     criteria: Any = [[{"text": "what", **({"points": 2} if points else {})}]]
     rubric = FirstJudge(
         "judge",

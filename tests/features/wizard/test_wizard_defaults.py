@@ -26,7 +26,10 @@ def nothing_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cycled(columns: dict[str, Sequence[Any]], count: int = 12) -> list[dict[str, Any]]:
-    return [{name: values[row % len(values)] for name, values in columns.items()} for row in range(count)]
+    return [
+        {name: values[row % len(values)] for name, values in columns.items()}
+        for row in range(count)
+    ]
 
 
 def written(shell: Any, records: list[dict[str, Any]], suffix: str) -> Path:
@@ -144,7 +147,9 @@ def test_the_defaults_are_the_judge_that_a_person_expects(shell: Any, form: str)
     assert done.code == 0, done.err
     document = read_document(shell.folder / "judge.yaml").data
     assert document["pipeline"][-1]["unit"] == unit
-    targets = [str(item.get("target")) for item in document["evaluate"].values() if "target" in item]
+    targets = [
+        str(item.get("target")) for item in document["evaluate"].values() if "target" in item
+    ]
     assert bool(targets) == (target is not None) and all(str(target) in text for text in targets)
     if target is None:
         err = " ".join(done.err.split())
@@ -152,11 +157,15 @@ def test_the_defaults_are_the_judge_that_a_person_expects(shell: Any, form: str)
     prompt = document["pipeline"][0]["prompt"]
     assert target is None or f"source.{target}}}" not in prompt
     assert "https" not in str(document) and not (shell.folder / "pipeline.schema.json").exists()
-    assert shell("run", "judge.yaml", data, "--model", "baseline/lexical", "--out", "whole").code == 0
+    assert (
+        shell("run", "judge.yaml", data, "--model", "baseline/lexical", "--out", "whole").code == 0
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_pressing_enter_alone_ends_with_a_pipeline(shell: Any, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pressing_enter_alone_ends_with_a_pipeline(
+    shell: Any, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     suffix, columns, *_ = FORMS[form]
     data = written(shell, cycled(columns), suffix)
     monkeypatch.setattr("verdict_cli.cli.console.is_interactive", lambda: True)
@@ -199,7 +208,9 @@ def test_the_judge_reads_what_is_judged_and_is_asked_of_it(shell: Any, form: str
     suffix, columns, *_ = FORMS[form]
     done = shell("init", written(shell, cycled(columns), suffix), "--yes", "--no-try", "--quiet")
     read, question = READ[form]
-    assert f"The judge reads {', '.join(read)} and is asked: {question}" in " ".join(done.err.split())
+    assert f"The judge reads {', '.join(read)} and is asked: {question}" in " ".join(
+        done.err.split()
+    )
 
 
 @pytest.mark.parametrize(
@@ -216,7 +227,9 @@ def test_the_scale_is_that_of_the_labels(shell: Any, form: str, scale: str) -> N
     assert f"scale: {scale}" in text or f": {scale}" in text
 
 
-@pytest.mark.parametrize("form", ["winners as 0 and 1", "one side's name", "a score of each", "a slider"])
+@pytest.mark.parametrize(
+    "form", ["winners as 0 and 1", "one side's name", "a score of each", "a slider"]
+)
 def test_a_label_of_one_side_is_never_read_as_the_choice(shell: Any, form: str) -> None:
     suffix, columns, *_ = FORMS[form]
     done = shell("init", written(shell, cycled(columns), suffix), "--yes", "--no-try")
@@ -225,7 +238,9 @@ def test_a_label_of_one_side_is_never_read_as_the_choice(shell: Any, form: str) 
 
 
 def test_rows_that_lack_columns_have_no_label_and_are_judged(shell: Any) -> None:
-    records = cycled({"question": TEXTS, "answer": TEXTS, "context": TEXTS, "label": ["good", "bad"]})
+    records = cycled(
+        {"question": TEXTS, "answer": TEXTS, "context": TEXTS, "label": ["good", "bad"]}
+    )
     for row, record in enumerate(records):
         if row % 3:
             del record["context"]
@@ -271,7 +286,13 @@ def test_of_two_labels_the_bad_one_is_the_class_that_matters(shell: Any) -> None
     shell("init", data, "--yes")
     done = shell("run", "judge.yaml", data, "--model", "baseline/lexical", "--json")
     metrics = done.json()["evaluations"]["agreement"]
-    assert {"accuracy", "precision", "recall", "f1", "cohen_kappa"} <= metrics.keys() and "spearman" not in metrics
+    assert {
+        "accuracy",
+        "precision",
+        "recall",
+        "f1",
+        "cohen_kappa",
+    } <= metrics.keys() and "spearman" not in metrics
     assert "positive: poor" in (shell.folder / "judge.yaml").read_text()
 
 
@@ -293,8 +314,14 @@ NAMES = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.dictionaries(NAMES, VALUES, min_size=1, max_size=6).filter(lambda columns: any(map(any, columns.values()))))
+@settings(
+    max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+@given(
+    st.dictionaries(NAMES, VALUES, min_size=1, max_size=6).filter(
+        lambda columns: any(map(any, columns.values()))
+    )
+)
 def test_the_defaults_alone_always_give_a_pipeline_that_validates(
     shell: Any, columns: dict[str, Sequence[Any]]
 ) -> None:

@@ -91,7 +91,9 @@ def test_what_comes_out_is_json_and_not_a_lazy_object(text: str, expected: Any) 
         ("'abc' | truncate(-5)", "expected length"),
     ],
 )
-def test_a_row_whose_values_do_not_fit_says_the_expression_and_what_is_wrong(text: str, said: str) -> None:
+def test_a_row_whose_values_do_not_fit_says_the_expression_and_what_is_wrong(
+    text: str, said: str
+) -> None:
     with pytest.raises(RowError) as caught:
         value(text)
     assert caught.value.message.startswith(f"`{text}`: ")
@@ -124,7 +126,8 @@ def test_nothing_of_python_is_reached_and_nothing_is_changed(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["'a' * 100000000", "[0] * 10000000", "100000000 * 'a'", "2 ** 100000", "10 ** 1000 ** 9"]
+    "text",
+    ["'a' * 100000000", "[0] * 10000000", "100000000 * 'a'", "2 ** 100000", "10 ** 1000 ** 9"],
 )
 def test_a_result_that_would_fill_the_memory_is_refused(text: str) -> None:
     with pytest.raises(RowError):
@@ -230,7 +233,9 @@ PIECES = [
 
 @settings(deadline=None, max_examples=120)
 @given(st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join)))
-def test_any_text_is_an_expression_or_an_expression_error_and_runs_or_raises_a_row_error(text: str) -> None:
+def test_any_text_is_an_expression_or_an_expression_error_and_runs_or_raises_a_row_error(
+    text: str,
+) -> None:
     try:
         expression = compile_expression(text)
     except ExpressionError:
@@ -248,7 +253,9 @@ def test_paths_are_collected_and_replaced_by_what_they_mean() -> None:
         return Resolved((path,))
 
     expression = compile_expression(
-        "previous.score + (previous.judge | map(attribute='score') | sum) + source['x y'][-1]", None, resolve
+        "previous.score + (previous.judge | map(attribute='score') | sum) + source['x y'][-1]",
+        None,
+        resolve,
     )
     assert expression.paths == (("previous", "score"), ("previous", "judge"), ("source", "x y", -1))
     previous = {"judge[0]": {"score": 1}, "judge[1]": {"score": 2}}
@@ -256,8 +263,15 @@ def test_paths_are_collected_and_replaced_by_what_they_mean() -> None:
 
 
 def test_the_object_of_a_method_and_its_arguments_are_paths_too() -> None:
-    expression = compile_expression("source.text.startswith(input.word) and source.text.split(sep=unit.sep)")
-    assert expression.paths == (("source", "text"), ("input", "word"), ("source", "text"), ("unit", "sep"))
+    expression = compile_expression(
+        "source.text.startswith(input.word) and source.text.split(sep=unit.sep)"
+    )
+    assert expression.paths == (
+        ("source", "text"),
+        ("input", "word"),
+        ("source", "text"),
+        ("unit", "sep"),
+    )
 
 
 def test_a_path_that_nothing_fills_is_refused_with_its_own_words() -> None:
@@ -286,7 +300,8 @@ def test_the_shared_cases_of_maps_hold(value_cases: dict[str, list[dict[str, Any
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
     lambda inner: (
-        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "b", "items", "upper"]), inner, max_size=3)
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["a", "b", "items", "upper"]), inner, max_size=3)
     ),
     max_leaves=5,
 )
@@ -294,7 +309,9 @@ VALUES = st.recursive(
 
 @settings(deadline=None)
 @given(
-    st.sampled_from(["source.a", "source['b'].a", "source.items", "source.a[0]", "source.a.upper", "source"]),
+    st.sampled_from(
+        ["source.a", "source['b'].a", "source.items", "source.a[0]", "source.a.upper", "source"]
+    ),
     st.dictionaries(st.sampled_from(["a", "b", "items"]), VALUES),
 )
 def test_a_mere_path_gives_what_the_template_gives(text: str, source: dict[str, Any]) -> None:

@@ -9,7 +9,15 @@ import pytest
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError, Resolved
 from verdict_cli.language.fields.field_keys import fits
-from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, FieldType, ScaleType, UnknownType
+from verdict_cli.language.fields.types import (
+    INTEGER,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    FieldType,
+    ScaleType,
+    UnknownType,
+)
 from verdict_cli.language.scales.boolean import BooleanScale
 from verdict_cli.language.scales.discrete import LIKERT, DiscreteScale
 

@@ -13,7 +13,10 @@ from verdict_cli.errors import RowError
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import follow, format_expression_path
 
-VALUES = {"source": {"q": "hi", "list": [1, 2, 3], "deep": {"a b": None}}, "previous": {"judge[0]": None}}
+VALUES = {
+    "source": {"q": "hi", "list": [1, 2, 3], "deep": {"a b": None}},
+    "previous": {"judge[0]": None},
+}
 
 
 @pytest.mark.parametrize(
@@ -41,7 +44,10 @@ def test_keys_and_places_are_followed(path: Any, expected: Any) -> None:
         (("source", "q", 0), "source.q[0]: source.q has no 0"),
         (("source", "deep", "a b", "c"), "source.deep['a b'].c: source.deep['a b'] has no value"),
         (("nowhere",), "nowhere: the row has no 'nowhere', only source, previous"),
-        (("previous", "judge[0]", "score"), "previous['judge[0]'].score: previous['judge[0]'] has no value"),
+        (
+            ("previous", "judge[0]", "score"),
+            "previous['judge[0]'].score: previous['judge[0]'] has no value",
+        ),
     ],
 )
 def test_what_is_not_there_is_named_with_its_owner(path: Any, said: str) -> None:
@@ -58,7 +64,9 @@ def test_any_path_is_followed_or_raises_a_row_error(parts: list[str | int]) -> N
         follow(("source", *parts), VALUES)
 
 
-NAMES = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Zs"]), min_size=1, max_size=8)
+NAMES = st.text(
+    st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Zs"]), min_size=1, max_size=8
+)
 
 
 @settings(deadline=None)

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from verdict_cli.errors import RowError
 from verdict_cli.language.expressions import summary_statistics
 
-NUMBERS = st.lists(st.one_of(st.integers(-1000, 1000), st.floats(-1e6, 1e6), st.booleans()), min_size=2)
+NUMBERS = st.lists(
+    st.one_of(st.integers(-1000, 1000), st.floats(-1e6, 1e6), st.booleans()), min_size=2
+)
 
 
 @settings(deadline=None)
@@ -27,7 +29,12 @@ def test_the_figures_are_those_of_the_standard_library(values: list[float]) -> N
 
 
 @settings(deadline=None)
-@given(st.lists(st.one_of(st.integers(0, 4), st.text(max_size=1), st.none(), st.lists(st.integers(0, 1))), min_size=1))
+@given(
+    st.lists(
+        st.one_of(st.integers(0, 4), st.text(max_size=1), st.none(), st.lists(st.integers(0, 1))),
+        min_size=1,
+    )
+)
 def test_the_mode_is_the_most_frequent_value_and_the_first_of_several(values: list[Any]) -> None:
     found = summary_statistics.mode(values)
     most = max(values.count(value) for value in values)
@@ -54,7 +61,11 @@ def test_one_value_has_no_variance() -> None:
 
 
 def test_a_figure_too_large_for_a_float_is_an_error_and_not_infinity() -> None:
-    for compute in (summary_statistics.mean, summary_statistics.median, summary_statistics.variance):
+    for compute in (
+        summary_statistics.mean,
+        summary_statistics.median,
+        summary_statistics.variance,
+    ):
         with pytest.raises(RowError, match="too large"):
             compute([1.7e308, 1.7e308, -1.7e308, 1.7e308, 1.7e308, 1.7e308])
     with pytest.raises(RowError, match="too large"):

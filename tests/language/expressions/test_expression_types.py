@@ -76,7 +76,10 @@ def compiled(text: str) -> Any:
     ("text", "said"),
     [
         ("outputs | map(attribute='choice') | max", "no item has a field 'choice'"),
-        ("outputs | map(attribute='explanation') | mean", "`| mean` takes numbers, not items of type str"),
+        (
+            "outputs | map(attribute='explanation') | mean",
+            "`| mean` takes numbers, not items of type str",
+        ),
         ("outputs | selectattr('choice', 'eq', 1) | list", "no item has a field 'choice'"),
         ("outputs | sort(attribute='choice')", "no item has a field 'choice'"),
         ("(outputs | first).choice", "no item has a field 'choice'"),
@@ -186,7 +189,9 @@ LEAVES = st.sampled_from([*VALUES, "outputs[0].score", "judge.explanation", "2",
 DRAWN = st.recursive(
     LEAVES,
     lambda inner: st.one_of(
-        st.builds("({} {} {})".format, inner, st.sampled_from([*"+-*/%<", "//", "in", "==", "~"]), inner),
+        st.builds(
+            "({} {} {})".format, inner, st.sampled_from([*"+-*/%<", "//", "in", "==", "~"]), inner
+        ),
         st.builds(
             "({} | {})".format,
             inner,
@@ -217,7 +222,9 @@ JINJA = sandbox_environment()
 
 @settings(deadline=None, max_examples=60)
 @given(DRAWN, st.fixed_dictionaries(VALUES))
-def test_what_is_refused_fails_for_every_value_that_reaches_it(text: str, values: dict[str, Any]) -> None:
+def test_what_is_refused_fails_for_every_value_that_reaches_it(
+    text: str, values: dict[str, Any]
+) -> None:
     try:
         compiled(text)
     except ExpressionError as refused:

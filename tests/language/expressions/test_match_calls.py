@@ -18,7 +18,10 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def trace(*calls: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{"role": "user", "content": "Do it."}, {"role": "assistant", "content": None, "tool_calls": list(calls)}]
+    return [
+        {"role": "user", "content": "Do it."},
+        {"role": "assistant", "content": None, "tool_calls": list(calls)},
+    ]
 
 
 def matches(messages: Any, expected: Any) -> list[tuple[str, str]]:
@@ -29,10 +32,34 @@ def test_calls_are_exact_or_have_other_arguments_or_are_missing_or_extra() -> No
     made = trace(call("find", q="a"), call("open", id=3), call("delete", id=3))
     expected = [call("open", id=3.0), call("find", q="b"), call("close", id=3)]
     assert match_calls(made, expected) == [
-        {"tool": "open", "match": "exact", "expected": 'open({"id": 3.0})', "made": 'open({"id": 3})', "turn": 2},
-        {"tool": "find", "match": "arguments", "expected": 'find({"q": "b"})', "made": 'find({"q": "a"})', "turn": 2},
-        {"tool": "close", "match": "missing", "expected": 'close({"id": 3})', "made": "", "turn": None},
-        {"tool": "delete", "match": "extra", "expected": "", "made": 'delete({"id": 3})', "turn": 2},
+        {
+            "tool": "open",
+            "match": "exact",
+            "expected": 'open({"id": 3.0})',
+            "made": 'open({"id": 3})',
+            "turn": 2,
+        },
+        {
+            "tool": "find",
+            "match": "arguments",
+            "expected": 'find({"q": "b"})',
+            "made": 'find({"q": "a"})',
+            "turn": 2,
+        },
+        {
+            "tool": "close",
+            "match": "missing",
+            "expected": 'close({"id": 3})',
+            "made": "",
+            "turn": None,
+        },
+        {
+            "tool": "delete",
+            "match": "extra",
+            "expected": "",
+            "made": 'delete({"id": 3})',
+            "turn": 2,
+        },
     ]
 
 
@@ -62,7 +89,8 @@ def test_arguments_that_are_not_json_are_compared_as_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("messages", "expected"), [("x", []), ([], None), ([], [3]), ([3], []), ([{"role": "user"}], [])]
+    ("messages", "expected"),
+    [("x", []), ([], None), ([], [3]), ([3], []), ([{"role": "user"}], [])],
 )
 def test_what_is_not_a_list_of_calls_fails_the_row(messages: Any, expected: Any) -> None:
     with pytest.raises(RowError, match="match_calls"):
@@ -94,5 +122,7 @@ def test_every_call_counts_once(made: list[dict[str, Any]], expected: list[dict[
     ],
 )
 def test_arguments_are_equal_as_json_values(made: Any, expected: Any, match: str) -> None:
-    entries = match_calls([{"name": "f", "arguments": {"n": made}}], [{"name": "f", "arguments": {"n": expected}}])
+    entries = match_calls(
+        [{"name": "f", "arguments": {"n": made}}], [{"name": "f", "arguments": {"n": expected}}]
+    )
     assert [entry["match"] for entry in entries] == [match]

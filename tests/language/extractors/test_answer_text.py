@@ -94,7 +94,9 @@ def test_end_of_turn_marks_around_an_answer_are_not_part_of_it(mark: str) -> Non
 
 @pytest.mark.parametrize("unseen", ["\u200b", "\u2060", "\ufeff", "\u00ad", "\u200e"])
 def test_a_character_that_nobody_sees_hides_no_grade(unseen: str) -> None:
-    grade = RegexExtractor(pattern=r"Grade: (\d)", match="last").bind(RecordType({"score": ScaleType(LIKERT)}))
+    grade = RegexExtractor(pattern=r"Grade: (\d)", match="last").bind(
+        RecordType({"score": ScaleType(LIKERT)})
+    )
     text = f"Grade: 2? No.\nGra{unseen}de: {unseen}4"
     assert grade.read(Reply(text), REQUEST) == {"score": 4}
     assert visible(text) == "Grade: 2? No.\nGrade: 4"
@@ -109,7 +111,9 @@ def test_tags_that_a_prompt_or_a_pattern_asks_for_are_kept() -> None:
 
 def test_raw_keeps_the_whole_text_and_the_second_call_of_post_hoc_gets_the_answer() -> None:
     text = "<think>2</think>4"
-    assert RawExtractor().bind(RecordType({"text": TEXT})).read(Reply(text), REQUEST) == {"text": text}
+    assert RawExtractor().bind(RecordType({"text": TEXT})).read(Reply(text), REQUEST) == {
+        "text": text
+    }
     first = PostHocExtractor().bind(RecordType({"score": ScaleType(LIKERT)}))
     assert first.read(Reply(text), REQUEST) == {"text": "4"}
 
@@ -119,7 +123,9 @@ PIECES = ["<think>", "</think>", "[THINK]", "[/THINK]", "◁think▷", "<|channe
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=12).map("".join))
-def test_any_text_is_split_or_a_reply_error_and_an_answer_has_no_block_that_begins_a_line(text: str) -> None:
+def test_any_text_is_split_or_a_reply_error_and_an_answer_has_no_block_that_begins_a_line(
+    text: str,
+) -> None:
     try:
         split = split_thoughts(text)
     except ReplyError as error:

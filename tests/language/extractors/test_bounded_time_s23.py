@@ -10,7 +10,9 @@ from verdict_cli.errors import ReplyError
 from verdict_cli.language.extractors.structured import _only_object
 
 
-@pytest.mark.parametrize("reply", ["{" * 400_000, "{\n" * 40_000, '{"a": ' * 20_000, '{"a"' * 100_000])
+@pytest.mark.parametrize(
+    "reply", ["{" * 400_000, "{\n" * 40_000, '{"a": ' * 20_000, '{"a"' * 100_000]
+)
 def test_s23_a_reply_of_braces_is_refused_at_once(reply: str) -> None:
     start = process_time()
     with pytest.raises(ReplyError):

@@ -34,7 +34,13 @@ REQUEST = Request(Row(0, 0, {}), "judge", Model(name="m"), ())
 ABC = DiscreteScale(values=("A", "B", "C"))
 
 
-def read(text: str, pattern: str, kind: FieldType | Scale, match: Any = "first", finish_reason: str = "stop") -> Any:
+def read(
+    text: str,
+    pattern: str,
+    kind: FieldType | Scale,
+    match: Any = "first",
+    finish_reason: str = "stop",
+) -> Any:
     response = RecordType({"score": kind if not isinstance(kind, Scale) else ScaleType(kind)})
     extractor = RegexExtractor(fields={"score": pattern}, match=match)
     assert extractor.validation_error(response) is None
@@ -64,7 +70,9 @@ def read(text: str, pattern: str, kind: FieldType | Scale, match: Any = "first",
         ("x: foo | y: bar", r"x: (\w+)|y: (\w+)", TEXT, "last", "bar"),
     ],
 )
-def test_a_pattern_reads_its_match(text: str, pattern: str, kind: Any, match: str, expected: Any) -> None:
+def test_a_pattern_reads_its_match(
+    text: str, pattern: str, kind: Any, match: str, expected: Any
+) -> None:
     assert read(text, pattern, kind, match) == expected
 
 
@@ -92,7 +100,9 @@ def test_a_pattern_reads_its_match(text: str, pattern: str, kind: Any, match: st
         ("9" * 5000, "FIRST_FLOAT", NUMBER, "first"),
     ],
 )
-def test_what_is_not_wholly_a_value_is_never_read(text: str, pattern: str, kind: Any, match: str) -> None:
+def test_what_is_not_wholly_a_value_is_never_read(
+    text: str, pattern: str, kind: Any, match: str
+) -> None:
     with pytest.raises(ReplyError, match=r"^score: "):
         read(text, pattern, kind, match)
 
@@ -105,19 +115,29 @@ TEXTS = st.one_of(
 
 @settings(deadline=None, max_examples=120)
 @given(TEXTS, st.sampled_from(["FIRST_INT", "LAST_INT", "FIRST_FLOAT", r"\d", r"(\d+)", "5?", r"\d|A"]), st.sampled_from(["first", "last", "unique"]))  # fmt: skip
-def test_a_number_is_returned_only_if_it_stands_as_a_whole_word(text: str, pattern: str, match: str) -> None:
+def test_a_number_is_returned_only_if_it_stands_as_a_whole_word(
+    text: str, pattern: str, match: str
+) -> None:
     try:
         found = read(text, pattern, LIKERT, match)
     except ReplyError:
         return
     ascii_text = "".join(str(unicodedata.decimal(char, char)) for char in text)
-    assert re.search(rf"(?<![^\W]){found}(?:[.,]0+)?(?:e[+-]?0+)?(?![^\W])", ascii_text, re.IGNORECASE)
+    assert re.search(
+        rf"(?<![^\W]){found}(?:[.,]0+)?(?:e[+-]?0+)?(?![^\W])", ascii_text, re.IGNORECASE
+    )
 
 
 @settings(deadline=None, max_examples=120)
-@given(TEXTS, st.sampled_from(["A", "[ABC]", r"(\w)", "C?", r"(A)|(C)"]), st.sampled_from(["first", "last", "unique"]))
+@given(
+    TEXTS,
+    st.sampled_from(["A", "[ABC]", r"(\w)", "C?", r"(A)|(C)"]),
+    st.sampled_from(["first", "last", "unique"]),
+)
 @example("CI", "C", "first")
-def test_a_letter_is_returned_only_if_it_stands_as_a_whole_word(text: str, pattern: str, match: str) -> None:
+def test_a_letter_is_returned_only_if_it_stands_as_a_whole_word(
+    text: str, pattern: str, match: str
+) -> None:
     try:
         found = read(text, pattern, ABC, match)
     except ReplyError:
@@ -139,7 +159,10 @@ def test_any_pattern_is_a_problem_or_reads_or_raises_a_reply_error(pattern: str,
 def test_a_number_where_the_reply_was_cut_off_is_not_read() -> None:
     with pytest.raises(ReplyError, match="cut off"):
         read("I give it 1", "FIRST_INT", DiscreteScale(range=(1, 10)), finish_reason="length")
-    assert read("I give it 1 of", "FIRST_INT", DiscreteScale(range=(1, 10)), finish_reason="length") == 1
+    assert (
+        read("I give it 1 of", "FIRST_INT", DiscreteScale(range=(1, 10)), finish_reason="length")
+        == 1
+    )
     assert read("because it is", r".*", TEXT, finish_reason="length") == "because it is"
 
 
@@ -163,9 +186,15 @@ def test_a_pattern_that_takes_too_long_is_a_reply_error(monkeypatch: pytest.Monk
         "a{1000}" * 200,
     ],
 )
-def test_repetitions_that_would_take_all_memory_are_refused_before_compilation(pattern: str) -> None:
+def test_repetitions_that_would_take_all_memory_are_refused_before_compilation(
+    pattern: str,
+) -> None:
     response = RecordType({"score": TEXT})
-    path, message, _ = RegexExtractor(fields={"score": pattern}).validation_error(response) or ("", "", "")
+    path, message, _ = RegexExtractor(fields={"score": pattern}).validation_error(response) or (
+        "",
+        "",
+        "",
+    )
     assert path == "fields.score" and "repetition counts" in message
 
 
@@ -180,7 +209,10 @@ def test_repetitions_that_would_take_all_memory_are_refused_before_compilation(p
     ],
 )
 def test_ordinary_repetitions_are_taken(pattern: str) -> None:
-    assert RegexExtractor(fields={"score": pattern}).validation_error(RecordType({"score": TEXT})) is None
+    assert (
+        RegexExtractor(fields={"score": pattern}).validation_error(RecordType({"score": TEXT}))
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -195,7 +227,12 @@ def test_ordinary_repetitions_are_taken(pattern: str) -> None:
 def test_a_field_without_a_pattern_and_a_pattern_without_a_field_are_problems(
     fields: dict[str, str], response: dict[str, Any], key: str
 ) -> None:
-    record = RecordType({name: ScaleType(kind) if isinstance(kind, Scale) else kind for name, kind in response.items()})
+    record = RecordType(
+        {
+            name: ScaleType(kind) if isinstance(kind, Scale) else kind
+            for name, kind in response.items()
+        }
+    )
     trouble = RegexExtractor(fields=fields).validation_error(record)
     assert trouble is not None
     assert trouble[0] == key
@@ -203,13 +240,18 @@ def test_a_field_without_a_pattern_and_a_pattern_without_a_field_are_problems(
 
 
 def test_a_list_cannot_be_read_from_text_and_an_explanation_is_the_whole_text() -> None:
-    trouble = RegexExtractor(fields={"items": "x"}).validation_error(RecordType({"items": TextListType()}))
+    trouble = RegexExtractor(fields={"items": "x"}).validation_error(
+        RecordType({"items": TextListType()})
+    )
     assert trouble is not None
     assert "cannot be read from text" in trouble[1]
     response = RecordType({"explanation": TEXT, "score": ScaleType(LIKERT)})
     extractor = RegexExtractor(fields={"score": "LAST_INT"})
     assert extractor.validation_error(response) is None
-    assert extractor.bind(response).read(Reply("Good. 4"), REQUEST) == {"explanation": "Good. 4", "score": 4}
+    assert extractor.bind(response).read(Reply("Good. 4"), REQUEST) == {
+        "explanation": "Good. 4",
+        "score": 4,
+    }
 
 
 def test_what_counts_at_the_end_needs_a_whole_reply() -> None:
@@ -233,7 +275,9 @@ def test_the_shared_cases_of_patterns_hold(value_cases: dict[str, list[dict[str,
             with pytest.raises(ReplyError):
                 read(given_case["text"], given_case["pattern"], scale)
         else:
-            assert read(given_case["text"], given_case["pattern"], scale) == case["expect"]["score"], case["name"]
+            assert (
+                read(given_case["text"], given_case["pattern"], scale) == case["expect"]["score"]
+            ), case["name"]
 
 
 @pytest.mark.parametrize("depth", [1000, 5000])
@@ -241,11 +285,15 @@ def test_a_pattern_that_is_nested_too_deeply_is_an_error_of_the_file(depth: int)
     trouble = RegexExtractor(fields={"score": "(" * depth + "a" + ")" * depth}).validation_error(
         RecordType({"score": TEXT})
     )
-    assert trouble is not None and trouble[0] == "fields.score" and "nested too deeply" in trouble[1]
+    assert (
+        trouble is not None and trouble[0] == "fields.score" and "nested too deeply" in trouble[1]
+    )
     assert len(trouble[1]) < 200
 
 
-@pytest.mark.parametrize("text", ["non-relevant", "ir-relevant", "It is un\u2011relevant.", "relevant-ish"])
+@pytest.mark.parametrize(
+    "text", ["non-relevant", "ir-relevant", "It is un\u2011relevant.", "relevant-ish"]
+)
 def test_a_hyphen_between_letters_makes_one_word(text: str) -> None:
     scale = DiscreteScale(["irrelevant", "relevant"])
     with pytest.raises(ReplyError):
@@ -255,7 +303,12 @@ def test_a_hyphen_between_letters_makes_one_word(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "pattern", "value"),
-    [("Score: 8/10", r"Score: (\d+)", 8), ("8/10", r"(\d+)/10", 8), ("1-10: 8", r"\d+", 8), ("Score-8", r"\d", 8)],
+    [
+        ("Score: 8/10", r"Score: (\d+)", 8),
+        ("8/10", r"(\d+)/10", 8),
+        ("1-10: 8", r"\d+", 8),
+        ("Score-8", r"\d", 8),
+    ],
 )
 def test_a_pattern_reads_a_number_in_what_is_around_it(text: str, pattern: str, value: int) -> None:
     assert read(text, pattern, DiscreteScale(range=(1, 10))) == value
@@ -263,7 +316,12 @@ def test_a_pattern_reads_a_number_in_what_is_around_it(text: str, pattern: str, 
 
 @pytest.mark.parametrize(
     ("text", "pattern"),
-    [("Score: 8/100", r"Score: (\d+)"), ("Score: −2", r"(\d)"), ("Score: 85%", r"(\d)"), ("7-8", r"\d")],
+    [
+        ("Score: 8/100", r"Score: (\d+)"),
+        ("Score: −2", r"(\d)"),
+        ("Score: 85%", r"(\d)"),
+        ("7-8", r"\d"),
+    ],
 )
 def test_a_pattern_takes_no_part_of_another_number(text: str, pattern: str) -> None:
     with pytest.raises(ReplyError, match="not clearly one number"):

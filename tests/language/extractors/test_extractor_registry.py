@@ -14,7 +14,10 @@ from verdict_cli.language.extractors.post_hoc import PostHocExtractor
 from verdict_cli.language.extractors.raw import RawExtractor
 from verdict_cli.language.extractors.regex import RegexExtractor
 from verdict_cli.language.extractors.structured import StructuredOutputExtractor
-from verdict_cli.language.extractors.token_probability import TokenProbabilityExtractor, WeightedSummedScoreExtractor
+from verdict_cli.language.extractors.token_probability import (
+    TokenProbabilityExtractor,
+    WeightedSummedScoreExtractor,
+)
 from verdict_cli.language.fields.types import INTEGER, TEXT, RecordType, ScaleType
 from verdict_cli.language.scales.discrete import LIKERT
 from verdict_cli.messages import Reply, Request, Row
@@ -29,10 +32,16 @@ REQUEST = Request(Row(0, 0, {}), "judge", Model(name="m"), ())
     [
         ("structured", StructuredOutputExtractor()),
         ("raw", RawExtractor()),
-        ({"type": "regex", "fields": {"score": "FIRST_INT"}}, RegexExtractor(fields={"score": "FIRST_INT"})),
+        (
+            {"type": "regex", "fields": {"score": "FIRST_INT"}},
+            RegexExtractor(fields={"score": "FIRST_INT"}),
+        ),
         ({"type": "post_hoc", "model": "gpt-4o-mini"}, PostHocExtractor(model="gpt-4o-mini")),
         ({"type": "token_probability"}, TokenProbabilityExtractor()),
-        ({"type": "weighted_summed_score", "weights": {1: 0.9}}, WeightedSummedScoreExtractor(weights={1: 0.9})),
+        (
+            {"type": "weighted_summed_score", "weights": {1: 0.9}},
+            WeightedSummedScoreExtractor(weights={1: 0.9}),
+        ),
     ],
 )
 def test_each_spelling_of_the_language_means_its_extractor(written: Any, made: Any) -> None:
@@ -40,7 +49,16 @@ def test_each_spelling_of_the_language_means_its_extractor(written: Any, made: A
 
 
 @pytest.mark.parametrize(
-    "written", [None, 3, {}, "json", {"type": "json"}, {"type": "raw", "x": 1}, {"type": "regex", "fields": 3}]
+    "written",
+    [
+        None,
+        3,
+        {},
+        "json",
+        {"type": "json"},
+        {"type": "raw", "x": 1},
+        {"type": "regex", "fields": 3},
+    ],
 )
 def test_what_spells_no_extractor_is_refused(written: Any) -> None:
     with pytest.raises(ValidationError):
@@ -54,10 +72,14 @@ def test_every_name_is_its_extractors_type() -> None:
 @settings(deadline=None)
 @given(st.text())
 def test_raw_keeps_the_whole_text(text: str) -> None:
-    assert RawExtractor().bind(RecordType({"thinking": TEXT})).read(Reply(text), REQUEST) == {"thinking": text}
+    assert RawExtractor().bind(RecordType({"thinking": TEXT})).read(Reply(text), REQUEST) == {
+        "thinking": text
+    }
 
 
-@pytest.mark.parametrize("fields", [{"a": INTEGER}, {"a": TEXT, "b": TEXT}, {"score": ScaleType(LIKERT)}, {}])
+@pytest.mark.parametrize(
+    "fields", [{"a": INTEGER}, {"a": TEXT, "b": TEXT}, {"score": ScaleType(LIKERT)}, {}]
+)
 def test_raw_needs_one_text_field(fields: Any) -> None:
     assert RawExtractor().validation_error(RecordType({"thinking": TEXT})) is None
     trouble = RawExtractor().validation_error(RecordType(fields))

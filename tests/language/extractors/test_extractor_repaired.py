@@ -3,7 +3,11 @@ from __future__ import annotations
 import pytest
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.extractors.structured import StructuredOutputExtractor, json_object, repaired
+from verdict_cli.language.extractors.structured import (
+    StructuredOutputExtractor,
+    json_object,
+    repaired,
+)
 from verdict_cli.language.fields.types import INTEGER, RecordType
 
 PLAIN = ['{"score": 4}', ' {"score": 4}\n', '{\n  "score": 4\n}']
@@ -55,7 +59,10 @@ def test_a_reply_whose_meaning_would_be_a_guess_is_an_error(text: str) -> None:
 
 
 def test_the_draft_within_a_broken_object_is_never_read() -> None:
-    assert json_object('{"draft": {"score": 1}, "score": 4,}') == {"draft": {"score": 1}, "score": 4}
+    assert json_object('{"draft": {"score": 1}, "score": 4,}') == {
+        "draft": {"score": 1},
+        "score": 4,
+    }
 
 
 def test_the_reading_says_whether_a_text_was_repaired() -> None:

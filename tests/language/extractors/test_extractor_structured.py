@@ -11,8 +11,20 @@ from hypothesis import strategies as st
 
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.extractors.raw import RawExtractor
-from verdict_cli.language.extractors.structured import StructuredOutputExtractor, json_object, repaired
-from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, RecordType, ScaleType, TextListType
+from verdict_cli.language.extractors.structured import (
+    StructuredOutputExtractor,
+    json_object,
+    repaired,
+)
+from verdict_cli.language.fields.types import (
+    INTEGER,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    RecordType,
+    ScaleType,
+    TextListType,
+)
 from verdict_cli.language.scales.discrete import LIKERT
 from verdict_cli.messages import Reply, Request, Row
 from verdict_cli.model import Model
@@ -41,8 +53,14 @@ RECORDS = st.fixed_dictionaries(
     }
 )
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 AROUND = [
@@ -60,7 +78,11 @@ AROUND = [
 
 
 def read(text: str, response: RecordType = RESPONSE, finish_reason: str = "stop") -> dict[str, Any]:
-    return StructuredOutputExtractor().bind(response).read(Reply(text, finish_reason=finish_reason), REQUEST)
+    return (
+        StructuredOutputExtractor()
+        .bind(response)
+        .read(Reply(text, finish_reason=finish_reason), REQUEST)
+    )
 
 
 @settings(deadline=None)
@@ -208,7 +230,9 @@ INLINE = st.builds(
     QUOTED,
 )  # fmt: skip
 PROSE = st.sampled_from(["I was careful.", "", "A set {x}.", "Note:", "\\frac{a}{b}"])
-OWN = st.sampled_from(['{"score": 2}', '```json\n{"score": 2}\n```', '{"score": 2,}', '```\n{"score": 2}\n```'])
+OWN = st.sampled_from(
+    ['{"score": 2}', '```json\n{"score": 2}\n```', '{"score": 2,}', '```\n{"score": 2}\n```']
+)
 SEPARATOR = st.sampled_from(["\n", "\n\n", " "])
 
 
@@ -223,7 +247,9 @@ def test_a_quoted_score_is_never_read_in_place_of_the_judges_own(
     before: list[str], own: str, after: list[str], separator: str
 ) -> None:
     try:
-        found = read(separator.join([*before, own, *after]), RecordType({"score": ScaleType(LIKERT)}))
+        found = read(
+            separator.join([*before, own, *after]), RecordType({"score": ScaleType(LIKERT)})
+        )
     except ReplyError:
         return
     assert found == {"score": 2}
@@ -231,7 +257,9 @@ def test_a_quoted_score_is_never_read_in_place_of_the_judges_own(
 
 @settings(deadline=None, max_examples=200)
 @given(st.lists(st.one_of(INLINE, PROSE), min_size=1, max_size=4), SEPARATOR, st.booleans())
-def test_a_score_that_a_refusal_quotes_is_never_read(parts: list[str], separator: str, cut: bool) -> None:
+def test_a_score_that_a_refusal_quotes_is_never_read(
+    parts: list[str], separator: str, cut: bool
+) -> None:
     text = f"I will not grade this. {separator.join(parts)} I refuse."
     with pytest.raises(ReplyError):
         read(text, RecordType({"score": ScaleType(LIKERT)}), "length" if cut else "stop")
@@ -245,7 +273,9 @@ def test_prose_that_was_cut_off_is_not_read_but_a_whole_object_is() -> None:
 
 
 def test_fields_come_in_the_schemas_order_and_the_schema_is_asked_for() -> None:
-    reading = StructuredOutputExtractor().bind(RecordType({"why": TEXT, "score": ScaleType(LIKERT)}))
+    reading = StructuredOutputExtractor().bind(
+        RecordType({"why": TEXT, "score": ScaleType(LIKERT)})
+    )
     assert list(reading.read(Reply('{"score": 4, "why": "x"}'), REQUEST)) == ["why", "score"]
     assert reading.json_schema == reading.output.json_schema()
     assert reading.corrects
@@ -254,7 +284,9 @@ def test_fields_come_in_the_schemas_order_and_the_schema_is_asked_for() -> None:
 
 def test_half_a_surrogate_pair_becomes_a_replacement_character() -> None:
     text = '{"why": "half \\ud83d, whole \\ud83d\\ude00", "score": 4}'
-    reading = StructuredOutputExtractor().bind(RecordType({"why": TEXT, "score": ScaleType(LIKERT)}))
+    reading = StructuredOutputExtractor().bind(
+        RecordType({"why": TEXT, "score": ScaleType(LIKERT)})
+    )
     assert reading.read(Reply(text), REQUEST) == {"why": "half \ufffd, whole 😀", "score": 4}
     assert reading.repaired(text)
     raw = RawExtractor().bind(RecordType({"why": TEXT}))
@@ -263,7 +295,14 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character() -> None:
 
 
 @pytest.mark.parametrize(
-    "prose", ["I rate it 1.", "my score is 1", "VERDICT: FAIL", "Actually, my rating should be 2.", "Score: 1/5"]
+    "prose",
+    [
+        "I rate it 1.",
+        "my score is 1",
+        "VERDICT: FAIL",
+        "Actually, my rating should be 2.",
+        "Score: 1/5",
+    ],
 )
 def test_prose_behind_an_object_that_states_another_value_makes_it_unreadable(prose: str) -> None:
     with pytest.raises(ReplyError, match="states another value"):
@@ -272,7 +311,12 @@ def test_prose_behind_an_object_that_states_another_value_makes_it_unreadable(pr
 
 @pytest.mark.parametrize(
     "prose",
-    ["The score of 4 is fair.", "Final score: 4", "I gave it 4/5: it has 2 errors.", "It is based on 3 criteria."],
+    [
+        "The score of 4 is fair.",
+        "Final score: 4",
+        "I gave it 4/5: it has 2 errors.",
+        "It is based on 3 criteria.",
+    ],
 )
 def test_prose_that_explains_an_object_is_fine(prose: str) -> None:
     text = f'```json\n{{"score": 4}}\n```\n{prose}'
@@ -287,7 +331,15 @@ def test_a_backslash_that_json_does_not_know_stands_for_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    "around", ["\ufeff{}", "{}\u200b", "{}<|eot_id|>", "{}<|im_end|>\n", "{}</s>", "<|im_start|>assistant\n{}"]
+    "around",
+    [
+        "\ufeff{}",
+        "{}\u200b",
+        "{}<|eot_id|>",
+        "{}<|im_end|>\n",
+        "{}</s>",
+        "<|im_start|>assistant\n{}",
+    ],
 )
 def test_marks_and_invisible_characters_around_an_object_are_no_text(around: str) -> None:
     text = around.format('{"score": 4}')

@@ -104,8 +104,16 @@ def drawn(seed: int) -> tuple[Scale, dict[str, Any], Positions, str, float]:
         words = draw.sample(list(values), draw.randint(1, len(values)))
         weights = [draw.random() + 0.01 for _ in words]
         tokens = [(piece.replace("V", word), share * weight / sum(weights)) for word, weight in zip(words, weights, strict=True)]  # fmt: skip
-        positions.append([*tokens, (" " + words[0].upper(), share / 100), ("The", 0.001), ("42", 0.001)])
-    return scale, values, positions, draw.choice(["", "", "Score:"]), draw.choice([0.0, 0.5, 0.5, 0.9])
+        positions.append(
+            [*tokens, (" " + words[0].upper(), share / 100), ("The", 0.001), ("42", 0.001)]
+        )
+    return (
+        scale,
+        values,
+        positions,
+        draw.choice(["", "", "Score:"]),
+        draw.choice([0.0, 0.5, 0.5, 0.9]),
+    )
 
 
 def test_200_drawn_replies_agree_with_the_oracle() -> None:
@@ -170,14 +178,23 @@ QUALITY = ("very good", "good", "good enough", "bad", "very bad", "not good", "n
 
 def tree(draw: random.Random) -> dict[tuple[str, ...], dict[str, float]]:
     """The probabilities of the next token after each prefix of tokens; `<end>` ends a reply."""
-    paths = [tuple(word if place == 0 else f" {word}" for place, word in enumerate(value.split())) for value in QUALITY]
+    paths = [
+        tuple(word if place == 0 else f" {word}" for place, word in enumerate(value.split()))
+        for value in QUALITY
+    ]
     prefixes = {path[:length] for path in paths for length in range(len(path) + 1)}
     made = {}
     for prefix in sorted(prefixes):
-        nexts = {path[len(prefix)] for path in paths if path[: len(prefix)] == prefix and len(path) > len(prefix)}
+        nexts = {
+            path[len(prefix)]
+            for path in paths
+            if path[: len(prefix)] == prefix and len(path) > len(prefix)
+        }
         nexts |= {"<end>"} if prefix in paths else {"Hm"} if not prefix else set()
         weights = [draw.random() + 0.05 for _ in nexts]
-        made[prefix] = dict(zip(sorted(nexts), [weight / sum(weights) for weight in weights], strict=True))
+        made[prefix] = dict(
+            zip(sorted(nexts), [weight / sum(weights) for weight in weights], strict=True)
+        )
     return made
 
 
@@ -192,16 +209,25 @@ def exact(nodes: dict[tuple[str, ...], dict[str, float]], value: str) -> float:
 
 def generated(nodes: dict[tuple[str, ...], dict[str, float]], value: str) -> Positions:
     """The alternatives along a reply, the token of its path first."""
-    path: tuple[str, ...] = tuple(word if place == 0 else f" {word}" for place, word in enumerate(value.split()))
+    path: tuple[str, ...] = tuple(
+        word if place == 0 else f" {word}" for place, word in enumerate(value.split())
+    )
     positions = []
     for length, token in enumerate((*path, "<end>")):
         options = nodes[path[:length]]
-        positions.append([(token, options[token]), *[(other, p) for other, p in options.items() if other != token]])
+        positions.append(
+            [
+                (token, options[token]),
+                *[(other, p) for other, p in options.items() if other != token],
+            ]
+        )
     return positions
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_values_probability_is_the_product_along_its_tokens_where_all_are_among_the_alternatives(seed: int) -> None:
+def test_a_values_probability_is_the_product_along_its_tokens_where_all_are_among_the_alternatives(
+    seed: int,
+) -> None:
     draw = random.Random(seed)
     nodes, scale = tree(draw), DiscreteScale(list(QUALITY))
     value = draw.choice(QUALITY)
@@ -217,19 +243,26 @@ def test_a_values_probability_is_the_product_along_its_tokens_where_all_are_amon
 
 def test_two_values_with_the_same_first_token_share_its_probability() -> None:
     scale = DiscreteScale(["very good", "very bad"])
-    found = sequence_distribution(reply([[("very", 0.95)], [(" good", 0.7), (" bad", 0.25)]]), scale)
+    found = sequence_distribution(
+        reply([[("very", 0.95)], [(" good", 0.7), (" bad", 0.25)]]), scale
+    )
     assert found.completed() == pytest.approx({"very good": 0.7 / 0.95, "very bad": 0.25 / 0.95})
     assert found.mass == pytest.approx(0.95)
 
 
 def test_numbers_of_several_tokens_and_of_one() -> None:
     minus = sequence_distribution(
-        reply([[("-", 0.6), ("1", 0.3), ("2", 0.1)], [("2", 0.8), ("1", 0.2)]]), DiscreteScale(range=(-2, 2))
+        reply([[("-", 0.6), ("1", 0.3), ("2", 0.1)], [("2", 0.8), ("1", 0.2)]]),
+        DiscreteScale(range=(-2, 2)),
     )
     assert minus.completed() == pytest.approx({-2: 0.48, -1: 0.12, 0: 0, 1: 0.3, 2: 0.1})
     ten = DiscreteScale(range=(1, 10))
-    split = sequence_distribution(reply([[("1", 0.6), ("9", 0.4)], [("0", 0.75), ("\n", 0.25)]]), ten)
-    assert split.completed() == pytest.approx({**dict.fromkeys(range(2, 9), 0), 1: 0.15, 9: 0.4, 10: 0.45})
+    split = sequence_distribution(
+        reply([[("1", 0.6), ("9", 0.4)], [("0", 0.75), ("\n", 0.25)]]), ten
+    )
+    assert split.completed() == pytest.approx(
+        {**dict.fromkeys(range(2, 9), 0), 1: 0.15, 9: 0.4, 10: 0.45}
+    )
     whole = sequence_distribution(reply([[("1", 0.6), ("10", 0.4)]]), ten)
     assert whole.completed() == pytest.approx({**dict.fromkeys(range(2, 10), 0), 1: 0.6, 10: 0.4})
 
@@ -262,12 +295,18 @@ def write(tmp_path: Path, unit: str, model: str = "m") -> Path:
     return path
 
 
-def run(tmp_path: Path, unit: str, rows: int = 1, model: str = "m") -> tuple[dict[str, Any], dict[str, Any], str]:
+def run(
+    tmp_path: Path, unit: str, rows: int = 1, model: str = "m"
+) -> tuple[dict[str, Any], dict[str, Any], str]:
     """The results, the calls, and what the terminal showed."""
     data = tmp_path / "data.jsonl"
-    data.write_text("".join(json.dumps({"text": f"t{index}"}) + "\n" for index in range(rows)), encoding="utf-8")
+    data.write_text(
+        "".join(json.dumps({"text": f"t{index}"}) + "\n" for index in range(rows)), encoding="utf-8"
+    )
     path = write(tmp_path, unit, model)
-    shown = CliRunner().invoke(app, ["run", str(path), str(data), "--out", str(tmp_path / "out"), "--no-cache"])
+    shown = CliRunner().invoke(
+        app, ["run", str(path), str(data), "--out", str(tmp_path / "out"), "--no-cache"]
+    )
 
     def columns(name: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -293,12 +332,16 @@ def test_missing_values_are_estimated_from_further_replies_and_the_report_says_s
             return next(others)
         if request.row.index == 0:
             return reply([[("good", 0.5), ("very", 0.4), ("bad", 0.1)]])
-        return reply([[("very", 0.5), ("good", 0.3), ("bad", 0.1)], [(" good", 0.6), (" bad", 0.4)]])
+        return reply(
+            [[("very", 0.5), ("good", 0.3), ("bad", 0.1)], [(" good", 0.6), (" bad", 0.4)]]
+        )
 
     scripted_model.answer = answer
     results, calls, shown = run(tmp_path, SAMPLED, 2, "{name: m, temperature: 0}")
     # very good 2/4 and very bad 1/4 of the further replies; good .5 and bad .1 by their tokens
-    assert results["judge.score"] == pytest.approx([(3 * 0.5 + 2 * 0.5 + 0.1) / 1.35, (3 * 0.3 + 2 * 0.3 + 0.1) / 0.9])
+    assert results["judge.score"] == pytest.approx(
+        [(3 * 0.5 + 2 * 0.5 + 0.1) / 1.35, (3 * 0.3 + 2 * 0.3 + 0.1) / 0.9]
+    )
     assert results["judge.mass"] == pytest.approx([1.0, 0.9])
     assert results["judge.sampled"] == [True, False]
     assert (calls["row"], calls["call"]) == ([0] * 5 + [1], [0, 1, 2, 3, 4, 0])
@@ -308,13 +351,23 @@ def test_missing_values_are_estimated_from_further_replies_and_the_report_says_s
     for name in ("report.md", "report.html"):
         assert said in (tmp_path / "out" / name).read_text(encoding="utf-8")
     masses = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))["masses"]
-    assert masses == {"judge": {"n": 2, "median": pytest.approx(0.95), "sequence": True, "samples": 4, "sampled": 1}}
+    assert masses == {
+        "judge": {
+            "n": 2,
+            "median": pytest.approx(0.95),
+            "sequence": True,
+            "samples": 4,
+            "sampled": 1,
+        }
+    }
 
 
 def test_a_run_with_further_replies_is_replayed_from_its_calls(
     tmp_path: Path, scripted_model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scripted_model.answer = lambda request: "very bad" if request.call else reply([[("good", 0.5), ("very", 0.4)]])
+    scripted_model.answer = lambda request: (
+        "very bad" if request.call else reply([[("good", 0.5), ("very", 0.4)]])
+    )
     results, _, _ = run(tmp_path, SAMPLED)
     monkeypatch.undo()
     words = [
@@ -337,7 +390,11 @@ def test_a_further_reply_that_is_no_value_is_asked_again_and_then_fails_the_row(
     tmp_path: Path, scripted_model: Any
 ) -> None:
     scripted_model.answer = lambda request: (
-        "Hm" if request.call == 2 else "good" if request.call else reply([[("good", 0.5), ("very", 0.4)]])
+        "Hm"
+        if request.call == 2
+        else "good"
+        if request.call
+        else reply([[("good", 0.5), ("very", 0.4)]])
     )
     results, calls, _ = run(tmp_path, SAMPLED)
     assert results["failure.kind"] == ["unreadable"]
@@ -348,7 +405,9 @@ def test_every_score_has_its_mass_in_results_and_calls_and_the_median_in_the_rep
     tmp_path: Path, scripted_model: Any
 ) -> None:
     shares = [0.6, 0.7, 0.99, 1e-5]
-    scripted_model.answer = lambda request: reply([[("4", shares[request.row.index]), ("The", 0.01)]])
+    scripted_model.answer = lambda request: reply(
+        [[("4", shares[request.row.index]), ("The", 0.01)]]
+    )
     results, calls, shown = run(tmp_path, "extract: argmax_score", 4, "{name: m, retries: 0}")
     assert results["judge.mass"] == pytest.approx([0.6, 0.7, 0.99, None])
     assert calls["mass"] == pytest.approx(shares)
@@ -356,32 +415,49 @@ def test_every_score_has_its_mass_in_results_and_calls_and_the_median_in_the_rep
     assert "judge mass" in shown and "median 0.700, n=3" in shown
 
 
-def test_a_unit_that_passes_on_other_fields_has_its_mass_in_the_report_too(tmp_path: Path, scripted_model: Any) -> None:
+def test_a_unit_that_passes_on_other_fields_has_its_mass_in_the_report_too(
+    tmp_path: Path, scripted_model: Any
+) -> None:
     scripted_model.answer = lambda _: reply([[("4", 0.6)]])
     _, _, shown = run(tmp_path, "extract: argmax_score\n    propagate: {high: output.score > 3}", 2)
     assert "judge mass" in shown and "median 0.600, n=2" in shown
 
 
 def test_of_both_orders_the_lesser_mass_counts(tmp_path: Path, scripted_model: Any) -> None:
-    scripted_model.answer = lambda request: reply([[("AB"[request.call], 0.9 - 0.3 * request.call)]])
-    path = tmp_path / "p.yaml"
-    unit = (
-        "{unit: PairwiseJudgeUnit, name: judge, extract: argmax_score, positions: both, options: [source.x, source.y]}"
+    scripted_model.answer = lambda request: reply(
+        [[("AB"[request.call], 0.9 - 0.3 * request.call)]]
     )
+    path = tmp_path / "p.yaml"
+    unit = "{unit: PairwiseJudgeUnit, name: judge, extract: argmax_score, positions: both, options: [source.x, source.y]}"
     path.write_text(f"verdict: 1\nname: p\nmodel: m\npipeline: [{unit}]\n", encoding="utf-8")
-    judged = CliRunner().invoke(app, ["judge", str(path), "--row", '{"x": "1", "y": "2"}', "--json", "--quiet"])
+    judged = CliRunner().invoke(
+        app, ["judge", str(path), "--row", '{"x": "1", "y": "2"}', "--json", "--quiet"]
+    )
     output = json.loads(judged.stdout)["output"]
-    assert (output["choice"], output["consistent"], output["mass"]) == ("A", True, pytest.approx(0.6))
+    assert (output["choice"], output["consistent"], output["mass"]) == (
+        "A",
+        True,
+        pytest.approx(0.6),
+    )
 
 
-def test_the_explanation_is_what_comes_before_the_value(tmp_path: Path, scripted_model: Any) -> None:
+def test_the_explanation_is_what_comes_before_the_value(
+    tmp_path: Path, scripted_model: Any
+) -> None:
     words = ["It", " is", " clear", ".", " Score:"]
-    scripted_model.answer = lambda _: reply([*[[(word, 0.9)] for word in words], [(" 4", 0.8), (" 5", 0.2)]])
+    scripted_model.answer = lambda _: reply(
+        [*[[(word, 0.9)] for word in words], [(" 4", 0.8), (" 5", 0.2)]]
+    )
     unit = 'explanation: true\n    extract: {type: weighted_summed_score, after: "Score:"}'
     results, _, _ = run(tmp_path, unit)
-    assert (results["judge.explanation"], results["judge.score"]) == (["It is clear."], [pytest.approx(4.2)])
+    assert (results["judge.explanation"], results["judge.score"]) == (
+        ["It is clear."],
+        [pytest.approx(4.2)],
+    )
     (request,) = scripted_model.requests
-    assert request.messages[-1].content.endswith('Explain first, then end with "Score:" and the value alone.')
+    assert request.messages[-1].content.endswith(
+        'Explain first, then end with "Score:" and the value alone.'
+    )
     assert request.model.max_tokens is None
 
 
@@ -390,10 +466,15 @@ def test_the_explanation_is_what_comes_before_the_value(tmp_path: Path, scripted
     [
         ("argmax_score", "needs `after` where an `explanation` comes before the value"),
         ("{type: argmax_score, samples: 3}", "`samples` needs `sequence: true`"),
-        ("{type: argmax_score, sequence: true, first_token: true}", "`first_token` and `sequence` exclude each other"),
+        (
+            "{type: argmax_score, sequence: true, first_token: true}",
+            "`first_token` and `sequence` exclude each other",
+        ),
     ],
 )
-def test_keys_that_do_not_go_together_are_errors_before_any_call(tmp_path: Path, extract: str, words: str) -> None:
+def test_keys_that_do_not_go_together_are_errors_before_any_call(
+    tmp_path: Path, extract: str, words: str
+) -> None:
     explained = "explanation: true\n    " if extract == "argmax_score" else ""
     with pytest.raises(SpecError, match=words):
         build_plan(load(write(tmp_path, f"{explained}extract: {extract}")))
@@ -405,7 +486,9 @@ def test_a_sequence_takes_values_that_begin_alike() -> None:
     assert issue is not None and "sequence: true" in issue[2]
     assert TokenProbabilityExtractor(sequence=True).validation_error(response) is None
     explained = RecordType({"explanation": TEXT, **response.fields})
-    assert TokenProbabilityExtractor(sequence=True, after="Score:").validation_error(explained) is None
+    assert (
+        TokenProbabilityExtractor(sequence=True, after="Score:").validation_error(explained) is None
+    )
 
 
 def test_a_plan_counts_the_further_replies_at_most(tmp_path: Path) -> None:
@@ -413,7 +496,9 @@ def test_a_plan_counts_the_further_replies_at_most(tmp_path: Path) -> None:
     data.write_text('{"text": "t"}\n' * 10, encoding="utf-8")
     graph = CliRunner().invoke(app, ["graph", str(path)]).stdout
     assert graph.splitlines()[0].endswith(", 5 model calls a row")
-    (line,) = json.loads(CliRunner().invoke(app, ["estimate", str(path), str(data), "--json"]).stdout)["units"]
+    (line,) = json.loads(
+        CliRunner().invoke(app, ["estimate", str(path), str(data), "--json"]).stdout
+    )["units"]
     assert (line["calls"], yaml.safe_load(path.read_text())["name"]) == (50, "quality")
 
 

@@ -48,7 +48,9 @@ def request(row: int = 0, seed: int = 0, attempt: int = 0) -> Request:
 def reply(*positions: list[tuple[str, float]]) -> Reply:
     """A reply with these alternatives (token, log-probability) at each position, the chosen token first."""
     text = "".join(spelled(position[0][0]) for position in positions if position)
-    return Reply(text, logprobs=tuple(tuple(Alternative(*one) for one in position) for position in positions))
+    return Reply(
+        text, logprobs=tuple(tuple(Alternative(*one) for one in position) for position in positions)
+    )
 
 
 def at(*probabilities: tuple[str, float]) -> list[tuple[str, float]]:
@@ -70,14 +72,22 @@ def refused(scale: BooleanScale | DiscreteScale, *positions: list[tuple[str, flo
 
 
 SCALES = st.sampled_from(
-    [LIKERT, TEN, WORDS, BooleanScale(), DiscreteScale(range=("a", "e")), DiscreteScale(values=("m", "M"))]
+    [
+        LIKERT,
+        TEN,
+        WORDS,
+        BooleanScale(),
+        DiscreteScale(range=("a", "e")),
+        DiscreteScale(values=("m", "M")),
+    ]
 )
 TOKENS = st.one_of(
     st.sampled_from(["1", "2", "3", "10", "0", "yes", "no", "Yes", "NO", "true", "safe", "unsafe", "uns", "un", "a", "b", "E", "m", "M", "The", " ", "", "▁1", "Ġ2", " yes"]),
     st.text(max_size=3),
 )  # fmt: skip
 LOGPROBS = st.one_of(
-    st.floats(-30, 0), st.sampled_from([float("nan"), float("-inf"), float("inf"), 0.5, -9999.0, -744.5])
+    st.floats(-30, 0),
+    st.sampled_from([float("nan"), float("-inf"), float("inf"), 0.5, -9999.0, -744.5]),
 )
 
 
@@ -99,7 +109,9 @@ def test_any_reply_gives_probabilities_that_sum_to_one_in_the_supports_order_or_
 @settings(deadline=None)
 @given(
     st.lists(st.floats(-20, 0), min_size=5, max_size=5),
-    st.lists(st.tuples(st.sampled_from(["The", "I", "\n", "Six", "6"]), st.floats(-20, 0)), max_size=3),
+    st.lists(
+        st.tuples(st.sampled_from(["The", "I", "\n", "Six", "6"]), st.floats(-20, 0)), max_size=3
+    ),
     st.permutations(range(5)),
 )
 def test_probabilities_are_normalised_over_the_support_alone_in_any_order(
@@ -114,13 +126,18 @@ def test_probabilities_are_normalised_over_the_support_alone_in_any_order(
 
 def test_tokens_that_differ_only_in_surrounding_space_or_in_case_are_merged() -> None:
     found = distribution(
-        reply(at(("Yes", 0.2), (" yes", 0.1), ("YES\n", 0.1), ("▁yes", 0.1), ("no", 0.3), ("No", 0.2))), BooleanScale()
+        reply(
+            at(("Yes", 0.2), (" yes", 0.1), ("YES\n", 0.1), ("▁yes", 0.1), ("no", 0.3), ("No", 0.2))
+        ),
+        BooleanScale(),
     )
     assert found == pytest.approx({True: 0.5, False: 0.5})
 
 
 def test_case_counts_where_two_values_differ_only_in_case() -> None:
-    found = distribution(reply(at(("M", 0.6), (" M", 0.1), ("m", 0.3))), DiscreteScale(values=("m", "M")))
+    found = distribution(
+        reply(at(("M", 0.6), (" M", 0.1), ("m", 0.3))), DiscreteScale(values=("m", "M"))
+    )
     assert found == pytest.approx({"m": 0.3, "M": 0.7})
 
 
@@ -133,7 +150,9 @@ def test_the_position_where_the_value_begins_is_read(tokens: list[str]) -> None:
     positions = [at((token, 0.98), ("5", 0.02)) for token in tokens]
     positions[place] = at((tokens[place], 0.9), (tokens[place].replace("2", "1"), 0.05))
     answer = reply(*positions)
-    found, mass = evidence(Reply(answer.text.removesuffix("<|eot|>"), logprobs=answer.logprobs), LIKERT)
+    found, mass = evidence(
+        Reply(answer.text.removesuffix("<|eot|>"), logprobs=answer.logprobs), LIKERT
+    )
     assert mass == pytest.approx(0.95)
     assert found == pytest.approx({1: 0.05 / 0.95, 2: 0.9 / 0.95, 3: 0, 4: 0, 5: 0})
 
@@ -147,7 +166,10 @@ def test_the_position_where_the_value_begins_is_read(tokens: list[str]) -> None:
         (LIKERT, ["4", "/", "5"]),
         (LIKERT, ["4", ".", "."]),
         (LIKERT, ["4", ".", "0"]),
-        (Categories(values=("A", "B")), ["A", " closer", " look", " shows", " that", " B", " is", " better", "."]),
+        (
+            Categories(values=("A", "B")),
+            ["A", " closer", " look", " shows", " that", " B", " is", " better", "."],
+        ),
         (BooleanScale(), ["Based", " on", " this", " yes"]),
     ],
 )
@@ -176,10 +198,16 @@ def test_with_first_token_its_alternatives_are_read_whatever_the_reply_says() ->
 
 def test_after_a_text_the_value_may_follow_reasons() -> None:
     extractor = WeightedSummedScoreExtractor(after="Score:")
-    tokens = [at((token, 0.9)) for token in ("Score:", " 1", " is", " low", ".", "\n", "**", "Score:", "**")]
+    tokens = [
+        at((token, 0.9))
+        for token in ("Score:", " 1", " is", " low", ".", "\n", "**", "Score:", "**")
+    ]
     answer = reply(*tokens, at((" 4", 0.6), (" 2", 0.4)), at((".", 1.0)))
     assert score(extractor, LIKERT, answer) == pytest.approx(3.2)
-    for bad in (reply(at(("4", 1.0))), reply(at(("Score:", 1.0)), at((" 4", 1.0)), at((" or", 1.0)), at((" 5", 1.0)))):
+    for bad in (
+        reply(at(("4", 1.0))),
+        reply(at(("Score:", 1.0)), at((" 4", 1.0)), at((" or", 1.0)), at((" 5", 1.0))),
+    ):
         with pytest.raises(ReplyError) as caught:
             score(extractor, LIKERT, bad)
         assert caught.value.failure == "unreadable"
@@ -208,10 +236,12 @@ def test_a_reply_is_read_exactly_where_its_text_is_one_value(tokens: list[str]) 
 
 
 def test_a_values_unique_beginning_counts_for_it() -> None:
-    assert distribution(reply(at(("uns", 0.75), ("safe", 0.25)), at(("afe", 1.0))), WORDS) == pytest.approx(
-        {"unsafe": 0.75, "safe": 0.25}
-    )
-    assert distribution(reply(at(("very", 1.0)), at((" good", 1.0))), DiscreteScale(values=("bad", "very good"))) == {
+    assert distribution(
+        reply(at(("uns", 0.75), ("safe", 0.25)), at(("afe", 1.0))), WORDS
+    ) == pytest.approx({"unsafe": 0.75, "safe": 0.25})
+    assert distribution(
+        reply(at(("very", 1.0)), at((" good", 1.0))), DiscreteScale(values=("bad", "very good"))
+    ) == {
         "bad": 0.0,
         "very good": 1.0,
     }
@@ -238,12 +268,20 @@ def test_what_is_no_probability_is_no_score() -> None:
     [
         (TEN, [at(("1", 0.9), ("2", 0.1)), at(("0", 1.0))]),
         (TEN, [at(("1", 1.0)), at(("0", 1.0)), at((".", 1.0))]),
-        (DiscreteScale(values=("safe", "safe-ish")), [at(("safe", 1.0)), at(("-", 1.0)), at(("ish", 1.0))]),
+        (
+            DiscreteScale(values=("safe", "safe-ish")),
+            [at(("safe", 1.0)), at(("-", 1.0)), at(("ish", 1.0))],
+        ),
         (DiscreteScale(range=(0, 1, 0.5)), [at(("0", 1.0)), at((".", 1.0)), at(("5", 1.0))]),
-        (DiscreteScale(range=(0, 1, 0.5)), [at(("1", 0.6), ("0", 0.4)), at((".", 1.0)), at(("0", 1.0))]),
+        (
+            DiscreteScale(range=(0, 1, 0.5)),
+            [at(("1", 0.6), ("0", 0.4)), at((".", 1.0)), at(("0", 1.0))],
+        ),
     ],
 )
-def test_a_value_that_the_model_writes_in_several_tokens_is_refused(scale: Any, positions: Any) -> None:
+def test_a_value_that_the_model_writes_in_several_tokens_is_refused(
+    scale: Any, positions: Any
+) -> None:
     assert "in several tokens" in refused(scale, *positions)
 
 
@@ -267,7 +305,10 @@ def test_values_that_begin_with_the_same_token_are_refused_before_anything_runs(
 @pytest.mark.parametrize("scale", [LIKERT, TEN, WORDS, BooleanScale(), DiscreteScale(values=("m", "M")), DiscreteScale(values=(-1, 1)), DiscreteScale(range=(0, 1, 0.25))])  # fmt: skip
 def test_values_that_begin_with_tokens_of_their_own_are_fit(scale: Any) -> None:
     assert ambiguity(scale) is None
-    assert TokenProbabilityExtractor().validation_error(RecordType({"score": ScaleType(scale)})) is None
+    assert (
+        TokenProbabilityExtractor().validation_error(RecordType({"score": ScaleType(scale)}))
+        is None
+    )
 
 
 @pytest.mark.parametrize("extractor", EXTRACTORS)
@@ -301,9 +342,9 @@ def test_the_reading_asks_for_alternatives_and_names_the_support_worst_first() -
     assert list(reading.output.fields) == ["distribution", "mass"]
     assert reading.token_cap == 10
     assert "the value alone" in reading.instruction
-    assert WeightedSummedScoreExtractor().bind(RecordType({"score": ScaleType(LIKERT)})).output == RecordType(
-        {"score": NUMBER, "mass": MASS_TYPE}
-    )
+    assert WeightedSummedScoreExtractor().bind(
+        RecordType({"score": ScaleType(LIKERT)})
+    ).output == RecordType({"score": NUMBER, "mass": MASS_TYPE})
 
 
 def test_the_mode_the_expectation_and_own_weights() -> None:
@@ -313,17 +354,23 @@ def test_the_mode_the_expectation_and_own_weights() -> None:
     weights = {1: 0.0, 2: 0.0, 3: 0.0, 4: 10.0, 5: 0.0}
     assert score(WeightedSummedScoreExtractor(weights=weights), LIKERT, answer) == pytest.approx(5)
     scored = DiscreteScale(values=("unsafe", "safe"), scores={"unsafe": -1, "safe": 1})
-    assert score(WeightedSummedScoreExtractor(), scored, reply(at(("safe", 0.75), ("unsafe", 0.25)))) == pytest.approx(
-        0.5
-    )
+    assert score(
+        WeightedSummedScoreExtractor(), scored, reply(at(("safe", 0.75), ("unsafe", 0.25)))
+    ) == pytest.approx(0.5)
 
 
 def test_a_draw_is_seeded_and_follows_the_distribution() -> None:
     answer = reply(at(("1", 0.7), ("5", 0.3)))
     draws = [score(SampleScoreExtractor(), LIKERT, answer, request(row)) for row in range(400)]
-    assert draws == [score(SampleScoreExtractor(), LIKERT, answer, request(row)) for row in range(400)]
-    assert draws != [score(SampleScoreExtractor(), LIKERT, answer, request(row, seed=1)) for row in range(400)]
-    assert draws != [score(SampleScoreExtractor(), LIKERT, answer, request(row, attempt=1)) for row in range(400)]
+    assert draws == [
+        score(SampleScoreExtractor(), LIKERT, answer, request(row)) for row in range(400)
+    ]
+    assert draws != [
+        score(SampleScoreExtractor(), LIKERT, answer, request(row, seed=1)) for row in range(400)
+    ]
+    assert draws != [
+        score(SampleScoreExtractor(), LIKERT, answer, request(row, attempt=1)) for row in range(400)
+    ]
     assert set(draws) == {1, 5}
     assert 230 < draws.count(1) < 330
 
@@ -336,14 +383,20 @@ def test_a_draw_is_seeded_and_follows_the_distribution() -> None:
         (LIKERT, {1: 0.5}, "weights", "the value 2 has no weight"),
     ],
 )
-def test_an_expectation_needs_a_number_for_every_value(scale: Any, weights: Any, key: str, said: str) -> None:
-    trouble = WeightedSummedScoreExtractor(weights=weights).validation_error(RecordType({"score": ScaleType(scale)}))
+def test_an_expectation_needs_a_number_for_every_value(
+    scale: Any, weights: Any, key: str, said: str
+) -> None:
+    trouble = WeightedSummedScoreExtractor(weights=weights).validation_error(
+        RecordType({"score": ScaleType(scale)})
+    )
     assert trouble is not None
     assert trouble[0] == key
     assert said in trouble[1]
 
 
-def test_the_shared_cases_of_token_probabilities_hold(value_cases: dict[str, list[dict[str, Any]]]) -> None:
+def test_the_shared_cases_of_token_probabilities_hold(
+    value_cases: dict[str, list[dict[str, Any]]],
+) -> None:
     methods = {"argmax": ArgmaxScoreExtractor(), "weighted_sum": WeightedSummedScoreExtractor()}
     for case in value_cases["token_probability"]:
         keys = case["given"]["scale"]
@@ -352,9 +405,15 @@ def test_the_shared_cases_of_token_probabilities_hold(value_cases: dict[str, lis
             if keys.get("boolean")
             else DiscreteScale(range=(*keys["range"], *([keys["step"]] if "step" in keys else [])))
         )
-        found = score(methods[case["given"]["method"]], scale, reply(case["given"]["first_position_top_logprobs"]))
+        found = score(
+            methods[case["given"]["method"]],
+            scale,
+            reply(case["given"]["first_position_top_logprobs"]),
+        )
         expected = case["expect"]["score"]
-        assert found == expected if isinstance(expected, bool | str) else abs(found - expected) < 1e-9, case["name"]
+        assert (
+            found == expected if isinstance(expected, bool | str) else abs(found - expected) < 1e-9
+        ), case["name"]
 
 
 WIN_RATES = {
@@ -366,7 +425,9 @@ WIN_RATES = {
 
 
 @pytest.mark.parametrize("model", WIN_RATES)
-def test_recorded_log_probabilities_of_a_real_judge_give_the_published_win_rate(shared: Path, model: str) -> None:
+def test_recorded_log_probabilities_of_a_real_judge_give_the_published_win_rate(
+    shared: Path, model: str
+) -> None:
     """AlpacaEval 2: P(m) / (P(m) + P(M)), every recorded preference to 1e-9 from the bare tokens that it counted.
 
     With the tokens that differ only in surrounding space merged, as the language asks, the rate stays the same to 1e-4.
@@ -388,7 +449,9 @@ def test_recorded_log_probabilities_of_a_real_judge_give_the_published_win_rate(
         for bare, preferences in rates.items():
             preference = 1.5
             if not row["identical_outputs"]:
-                counted = [one for one in row["top_logprobs"] if not bare or one[0] == one[0].strip()]
+                counted = [
+                    one for one in row["top_logprobs"] if not bare or one[0] == one[0].strip()
+                ]
                 answer = Reply(row["text"], logprobs=(tuple(Alternative(*one) for one in counted),))
                 p = score(TokenProbabilityExtractor(), Categories(values=("m", "M")), answer)["m"]
                 preference = 1 + p if row["switched"] else 2 - p

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.extractors.verdict import VerdictExtractor, build_rubric, parse_verdict
-from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, FieldType, RecordType, ScaleType
+from verdict_cli.language.fields.types import (
+    INTEGER,
+    NUMBER,
+    TEXT,
+    FieldType,
+    RecordType,
+    ScaleType,
+)
 from verdict_cli.language.scales.continuous import ContinuousScale
 from verdict_cli.language.scales.discrete import LIKERT, DiscreteScale
 from verdict_cli.messages import Reply, Request, Row
@@ -34,7 +41,9 @@ TEXTS = st.one_of(
 def lesson(shared: Path) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """The two expressions of the lesson: for verdicts and for scores."""
     for path in sorted((shared / "seeds").iterdir()):
-        printed = re.findall(r're\.findall\(r"([^"]+)", text, re\.I\)', path.read_text(encoding="utf-8"))
+        printed = re.findall(
+            r're\.findall\(r"([^"]+)", text, re\.I\)', path.read_text(encoding="utf-8")
+        )
         if len(printed) == 2:
             return re.compile(printed[0], re.IGNORECASE), re.compile(printed[1], re.IGNORECASE)
     pytest.skip("no seed prints the two expressions")
@@ -49,7 +58,9 @@ def test_any_text_gives_what_the_lessons_expressions_give(
     lesson: tuple[re.Pattern[str], re.Pattern[str]], text: str
 ) -> None:
     verdicts, scores = lesson[0].findall(text), lesson[1].findall(text)
-    if (scores and len(scores[-1]) > 18) or re.search(r"score\s*(?:[:=]\s*)?\d*[.,]\d", text, re.IGNORECASE):
+    if (scores and len(scores[-1]) > 18) or re.search(
+        r"score\s*(?:[:=]\s*)?\d*[.,]\d", text, re.IGNORECASE
+    ):
         return
     assert parse_verdict(text) == {
         "verdict": verdicts[-1].upper() if verdicts else "FAIL",
@@ -248,17 +259,28 @@ def test_decimals_are_read_where_the_response_has_them(kind: FieldType) -> None:
 
 
 @pytest.mark.parametrize("kind", [INTEGER, ScaleType(LIKERT)])
-def test_decimals_are_unreadable_where_scores_are_whole_and_never_a_silent_zero(kind: FieldType) -> None:
+def test_decimals_are_unreadable_where_scores_are_whole_and_never_a_silent_zero(
+    kind: FieldType,
+) -> None:
     reading = VerdictExtractor().bind(RecordType({"score": kind}))
     with pytest.raises(ReplyError, match=r"0\.62 is not a whole number"):
         reading.read(Reply("VERDICT: PASS\nSCORE: 0.62"), REQUEST)
     assert reading.read(Reply("SCORE: 3.0"), REQUEST)["score"] == 3
-    with pytest.raises(ReplyError, match="not between 1 and 5") if isinstance(kind, ScaleType) else nullcontext():
+    with (
+        pytest.raises(ReplyError, match="not between 1 and 5")
+        if isinstance(kind, ScaleType)
+        else nullcontext()
+    ):
         reading.read(Reply("SCORE: 8"), REQUEST)
 
 
 def test_a_field_that_it_does_not_read_is_a_problem() -> None:
-    assert VerdictExtractor().validation_error(RecordType({"verdict": TEXT, "score": ScaleType(LIKERT)})) is None
+    assert (
+        VerdictExtractor().validation_error(
+            RecordType({"verdict": TEXT, "score": ScaleType(LIKERT)})
+        )
+        is None
+    )
     trouble = VerdictExtractor().validation_error(RecordType({"choice": TEXT}))
     assert trouble is not None
     assert "'choice'" in trouble[1]

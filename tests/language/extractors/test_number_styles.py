@@ -86,7 +86,16 @@ NUMBERS = st.one_of(
     st.tuples(st.just(HUNDRED), st.integers(0, 100).map(str)),
     st.tuples(st.just(UNIT), st.integers(0, 100).map(lambda cents: f"{cents / 100:g}")),
 )
-READERS = ["FIRST_INT", "LAST_INT", "FIRST_FLOAT", "LAST_FLOAT", "unique", "verdict", "structured", "tokens"]
+READERS = [
+    "FIRST_INT",
+    "LAST_INT",
+    "FIRST_FLOAT",
+    "LAST_FLOAT",
+    "unique",
+    "verdict",
+    "structured",
+    "tokens",
+]
 
 
 def bound(reader: str, ends: tuple[int, int], response: RecordType) -> BoundExtractor:
@@ -97,16 +106,23 @@ def bound(reader: str, ends: tuple[int, int], response: RecordType) -> BoundExtr
     if reader == "tokens":
         return ArgmaxScoreExtractor(sequence=True, min_mass=0).bind(response)
     match = "unique" if reader == "unique" else "first"
-    return RegexExtractor(pattern="FIRST_FLOAT" if match == "unique" else reader, match=match).bind(response)
+    return RegexExtractor(pattern="FIRST_FLOAT" if match == "unique" else reader, match=match).bind(
+        response
+    )
 
 
 def read(reader: str, ends: tuple[int, int], written: str) -> Decimal:
     continuous = ends == UNIT and reader != "tokens"
-    scale = ContinuousScale(min=0, max=1) if continuous else DiscreteScale(range=(0, 1, 0.25) if ends == UNIT else ends)
-    reading = bound(reader, ends, RecordType({"score": ScaleType(scale)}))
-    text = {"verdict": f"VERDICT: PASS\nSCORE: {written}", "structured": json.dumps({"score": written})}.get(
-        reader, written
+    scale = (
+        ContinuousScale(min=0, max=1)
+        if continuous
+        else DiscreteScale(range=(0, 1, 0.25) if ends == UNIT else ends)
     )
+    reading = bound(reader, ends, RecordType({"score": ScaleType(scale)}))
+    text = {
+        "verdict": f"VERDICT: PASS\nSCORE: {written}",
+        "structured": json.dumps({"score": written}),
+    }.get(reader, written)
     logprobs = tuple((Alternative(char, -0.01),) for char in text) if reader == "tokens" else None
     return Decimal(str(reading.read(Reply(text, logprobs=logprobs), REQUEST)["score"]))
 

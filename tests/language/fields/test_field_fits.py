@@ -51,7 +51,9 @@ KINDS: list[tuple[FieldType, st.SearchStrategy[Any]]] = [
 @settings(deadline=None)
 @given(st.sampled_from(KINDS), st.sampled_from(KINDS), st.data())
 def test_where_a_type_fits_all_of_its_values_are_read(
-    given_kind: tuple[FieldType, st.SearchStrategy[Any]], wanted: tuple[FieldType, Any], data: st.DataObject
+    given_kind: tuple[FieldType, st.SearchStrategy[Any]],
+    wanted: tuple[FieldType, Any],
+    data: st.DataObject,
 ) -> None:
     value = data.draw(given_kind[1])
     if fits(given_kind[0], wanted[0]):
@@ -67,7 +69,9 @@ def test_every_type_fits_itself_and_the_unknown(kind: FieldType, _: Any) -> None
 
 def test_bounds_and_directions_must_be_the_same() -> None:
     assert not fits(ScaleType(LIKERT), ScaleType(DiscreteScale(range=(1, 10))))
-    assert not fits(ScaleType(DiscreteScale(values=("a", "b"))), ScaleType(DiscreteScale(values=("b", "a"))))
+    assert not fits(
+        ScaleType(DiscreteScale(values=("a", "b"))), ScaleType(DiscreteScale(values=("b", "a")))
+    )
     assert fits(ScaleType(DiscreteScale(values=(1, 2, 3, 4, 5))), ScaleType(LIKERT))
 
 

@@ -62,12 +62,24 @@ def named(name: str) -> Scale:
         ("list[likert]", ListType(ScaleType(LIKERT))),
         ("likert?", OptionalType(ScaleType(LIKERT))),
         ("list[str?]?", OptionalType(ListType(OptionalType(TEXT)))),
-        ("list[{text: str, weight: float}]", ListType(RecordType({"text": TEXT, "weight": NUMBER}))),
-        ('{"a b": list[str], c: {d: int?}}', RecordType({"a b": TextListType(), "c": RecordType({"d": MAYBE_INT})})),
-        ("list[{type: str, enum: list[int]}]", ListType(RecordType({"type": TEXT, "enum": ListType(INTEGER)}))),
+        (
+            "list[{text: str, weight: float}]",
+            ListType(RecordType({"text": TEXT, "weight": NUMBER})),
+        ),
+        (
+            '{"a b": list[str], c: {d: int?}}',
+            RecordType({"a b": TextListType(), "c": RecordType({"d": MAYBE_INT})}),
+        ),
+        (
+            "list[{type: str, enum: list[int]}]",
+            ListType(RecordType({"type": TEXT, "enum": ListType(INTEGER)})),
+        ),
         ("list[{enum: [a, 'b, c']}]", ListType(ScaleType(Categories(values=("a", "b, c"))))),
         ("list[{type: boolean}]", ListType(ScaleType(BooleanScale()))),
-        ({"a": "int?", "b": {"c": "list[int]"}}, RecordType({"a": MAYBE_INT, "b": RecordType({"c": INTS})})),
+        (
+            {"a": "int?", "b": {"c": "list[int]"}},
+            RecordType({"a": MAYBE_INT, "b": RecordType({"c": INTS})}),
+        ),
         ({"type": "str", "enum": "int"}, RecordType({"type": TEXT, "enum": INTEGER})),
     ],
 )

@@ -30,7 +30,9 @@ from verdict_cli.language.scales.discrete import LIKERT, DiscreteScale
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 TYPES: dict[str, tuple[FieldType, st.SearchStrategy[Any]]] = {
@@ -41,14 +43,23 @@ TYPES: dict[str, tuple[FieldType, st.SearchStrategy[Any]]] = {
     "list[str]": (TextListType(), st.lists(st.text())),
     "likert": (ScaleType(LIKERT), st.integers(1, 5)),
     "continuous": (ScaleType(ContinuousScale()), st.floats(0, 1)),
-    "record": (RecordType({"a": INTEGER, "b": TEXT}), st.fixed_dictionaries({"a": st.integers(), "b": st.text()})),
+    "record": (
+        RecordType({"a": INTEGER, "b": TEXT}),
+        st.fixed_dictionaries({"a": st.integers(), "b": st.text()}),
+    ),
     "list[int]": (ListType(INTEGER), st.lists(st.integers())),
-    "list[likert]?": (OptionalType(ListType(ScaleType(LIKERT))), st.none() | st.lists(st.integers(1, 5))),
+    "list[likert]?": (
+        OptionalType(ListType(ScaleType(LIKERT))),
+        st.none() | st.lists(st.integers(1, 5)),
+    ),
     "list[record]": (
         ListType(RecordType({"a": INTEGER, "b": OptionalType(TEXT)})),
         st.lists(st.fixed_dictionaries({"a": st.integers(), "b": st.none() | st.text()})),
     ),
-    "conversation": (TranscriptType(), st.lists(st.fixed_dictionaries({"role": st.text(), "content": st.text()}))),
+    "conversation": (
+        TranscriptType(),
+        st.lists(st.fixed_dictionaries({"role": st.text(), "content": st.text()})),
+    ),
 }
 
 
@@ -100,7 +111,9 @@ def test_a_record_names_the_field_that_is_missing_unknown_or_of_a_wrong_type() -
     record = RecordType({"score": ScaleType(LIKERT), "why": TEXT})
     with pytest.raises(ReplyError, match="the field 'why' is missing"):
         record.read({"score": 3})
-    with pytest.raises(ReplyError, match="'extra' is not in the response schema; expected score, why"):
+    with pytest.raises(
+        ReplyError, match="'extra' is not in the response schema; expected score, why"
+    ):
         record.read({"score": 3, "why": "", "extra": 1})
     with pytest.raises(ReplyError, match="score: 9 is not on the scale") as caught:
         record.read({"score": 9, "why": ""})
@@ -127,7 +140,9 @@ def test_a_record_is_read_in_its_own_order() -> None:
     ],
 )
 def test_what_is_no_conversation_is_not_read_as_one(value: Any) -> None:
-    with pytest.raises(ReplyError, match=r"is not a (list of messages|message) with|its content is null"):
+    with pytest.raises(
+        ReplyError, match=r"is not a (list of messages|message) with|its content is null"
+    ):
         TranscriptType().read(value)
 
 
@@ -207,14 +222,30 @@ def test_values_without_a_declared_type_are_taken_as_they_are() -> None:
 def test_messages_in_the_form_of_opentelemetry_are_read_as_messages_with_a_content() -> None:
     call = {"type": "tool_call", "id": "c1", "name": "search", "arguments": {"q": "x"}}
     given = [
-        {"role": "user", "parts": [{"type": "text", "content": "a"}, {"type": "text", "content": "b"}]},
+        {
+            "role": "user",
+            "parts": [{"type": "text", "content": "a"}, {"type": "text", "content": "b"}],
+        },
         {"role": "assistant", "parts": [call], "finish_reason": "tool_call"},
-        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": {"n": 1}}]},
-        {"role": "assistant", "parts": [{"type": "text", "content": "c"}, {**call, "arguments": "{}"}]},
-        {"role": "user", "parts": [{"type": "text", "content": "d"}, {"type": "uri", "uri": "https://x/y.png"}]},
+        {
+            "role": "tool",
+            "parts": [{"type": "tool_call_response", "id": "c1", "response": {"n": 1}}],
+        },
+        {
+            "role": "assistant",
+            "parts": [{"type": "text", "content": "c"}, {**call, "arguments": "{}"}],
+        },
+        {
+            "role": "user",
+            "parts": [{"type": "text", "content": "d"}, {"type": "uri", "uri": "https://x/y.png"}],
+        },
         {"role": "user", "content": "e"},
     ]
-    called = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "x"}'}}
+    called = {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "search", "arguments": '{"q": "x"}'},
+    }
     assert TranscriptType().read(given) == [
         {"role": "user", "content": "a\nb"},
         {"role": "assistant", "content": None, "tool_calls": [called]},
@@ -224,9 +255,16 @@ def test_messages_in_the_form_of_opentelemetry_are_read_as_messages_with_a_conte
             "content": "c",
             "tool_calls": [{**called, "function": {"name": "search", "arguments": "{}"}}],
         },
-        {"role": "user", "content": [{"type": "text", "text": "d"}, {"type": "uri", "uri": "https://x/y.png"}]},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "d"}, {"type": "uri", "uri": "https://x/y.png"}],
+        },
         {"role": "user", "content": "e"},
     ]
-    for wrong in ([{"role": "user", "parts": "a"}], [{"parts": []}], [{"role": "user", "parts": [1], "content": 3}]):
+    for wrong in (
+        [{"role": "user", "parts": "a"}],
+        [{"parts": []}],
+        [{"role": "user", "parts": [1], "content": 3}],
+    ):
         with pytest.raises(ReplyError, match=r"is not a message|its content|the part 1"):
             TranscriptType().read(wrong)

@@ -34,7 +34,13 @@ JUDGE = {"unit": "JudgeUnit", "prompt": "{source.a}"}
 
 
 def file(step: dict[str, Any] | None = None, **keys: Any) -> dict[str, Any]:
-    return {"verdict": 1, "name": "p", "model": "baseline/lexical", "pipeline": [step or JUDGE], **keys}
+    return {
+        "verdict": 1,
+        "name": "p",
+        "model": "baseline/lexical",
+        "pipeline": [step or JUDGE],
+        **keys,
+    }
 
 
 def document(data: Any) -> Document:
@@ -76,7 +82,14 @@ WRONG = [
     file({"unit": "RubricUnit", "prompt": "x", "criteria": ["a"], "n": 5}),
     file({"unit": "BestOfKJudgeUnit", "prompt": "x"}),
     file({"unit": "CategoricalJudgeUnit", "prompt": "x"}),
-    file({"unit": "CategoricalJudgeUnit", "prompt": "x", "categories": ["a", "b"], "scale": "boolean"}),
+    file(
+        {
+            "unit": "CategoricalJudgeUnit",
+            "prompt": "x",
+            "categories": ["a", "b"],
+            "scale": "boolean",
+        }
+    ),
     file(
         {"layer": [JUDGE], "repeat": 2},
         pipeline=[JUDGE, {"unit": "MeanPoolUnit", "field": "score", "fields": ["score"]}],
@@ -84,9 +97,26 @@ WRONG = [
     file({**JUDGE, "scale": {"type": "discrete"}}),
     file({**JUDGE, "scale": {"range": [1, 5], "values": [1, 2]}}),
     file({**JUDGE, "extract": {"type": "regex"}}),
-    file({**JUDGE, "extract": {"type": "regex", "pattern": "FIRST_INT", "fields": {"score": "FIRST_INT"}}}),
-    file({**JUDGE, "scale": "1-5", "extract": {"type": "token_probability", "first_token": True, "after": "x"}}),
-    file({**JUDGE, "scale": "1-5", "extract": {"type": "token_probability", "first_token": True, "sequence": True}}),
+    file(
+        {
+            **JUDGE,
+            "extract": {"type": "regex", "pattern": "FIRST_INT", "fields": {"score": "FIRST_INT"}},
+        }
+    ),
+    file(
+        {
+            **JUDGE,
+            "scale": "1-5",
+            "extract": {"type": "token_probability", "first_token": True, "after": "x"},
+        }
+    ),
+    file(
+        {
+            **JUDGE,
+            "scale": "1-5",
+            "extract": {"type": "token_probability", "first_token": True, "sequence": True},
+        }
+    ),
     file({**JUDGE, "scale": "1-5", "extract": {"type": "weighted_summed_score", "samples": 3}}),
     file(gates=[{"metric": "x.accuracy", "minimum": 0.8}]),
     file(model={"name": "m", "temprature": 0.1}),
@@ -105,7 +135,10 @@ def test_a_wrong_file_is_refused_by_the_schema_too(data: dict[str, Any]) -> None
     [
         file({"unit": "Mine", "prompt": "x"}, units={"Mine": {"base": "JudgeUnit"}}),
         file({**JUDGE, "scale": "mine"}, scales={"mine": {"range": [1, 3]}}),
-        *(file({**JUDGE, "scale": name}) for name in ("likert", "boolean", "continuous", "1-10", "-3-3")),
+        *(
+            file({**JUDGE, "scale": name})
+            for name in ("likert", "boolean", "continuous", "1-10", "-3-3")
+        ),
         file({**JUDGE, "scale": {"range": ["a", "e"]}}),
     ],
     ids=lambda data: json.dumps(data["pipeline"])[:60],
@@ -138,7 +171,13 @@ def test_a_part_that_nobody_uses_is_refused_in_the_words_of_its_class(
     [
         file({"unit": "RubricUnit", "prompt": "x", "n": 5, "criteria": None}),
         file({**JUDGE, "scale": {"range": [1, 5], "values": None}}),
-        file({**JUDGE, "scale": "1-5", "extract": {"type": "token_probability", "first_token": False, "after": "x"}}),
+        file(
+            {
+                **JUDGE,
+                "scale": "1-5",
+                "extract": {"type": "token_probability", "first_token": False, "after": "x"},
+            }
+        ),
         file({**JUDGE, "scale": "1-5", "extract": {"type": "token_probability", "samples": 0}}),
     ],
     ids=lambda data: json.dumps(data["pipeline"])[:60],
@@ -237,7 +276,9 @@ def test_the_schema_refuses_what_it_can_say_and_nothing_else() -> None:
 
 
 @pytest.fixture
-def doctored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[Any], Any]], None]]:
+def doctored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[Callable[[Any], Any]], None]]:
     """Ship another schema: a changed copy."""
     validator = schema_check._validator
 
@@ -288,7 +329,11 @@ def test_a_file_that_only_the_schema_refuses_is_refused_as_a_defect_at_its_posit
         load_plan(parse_document(text, "p.yaml"), ROOT)
     said = str(caught.value)
     assert f"p.yaml:{place}: " in said
-    assert message in said and "a defect of verdict" in said and f"`{caught.value.problems[0].path}`" in said
+    assert (
+        message in said
+        and "a defect of verdict" in said
+        and f"`{caught.value.problems[0].path}`" in said
+    )
     assert "oneOf" not in said and "anyOf" not in said and "under any of" not in said
 
 
@@ -297,7 +342,9 @@ def test_a_schema_that_accepts_what_the_classes_refuse_is_noticed(doctored: Any)
         load_plan(parse_document(TEXT, "p.yaml"), ROOT)
     assert "defect" not in str(caught.value)
     doctored(lambda schema: schema["$defs"]["JudgeUnit"].pop("additionalProperties"))
-    with pytest.raises(SpecError, match=r"the JSON Schema accepts `pipeline\[0\].retry`: a defect of verdict"):
+    with pytest.raises(
+        SpecError, match=r"the JSON Schema accepts `pipeline\[0\].retry`: a defect of verdict"
+    ):
         load_plan(parse_document(TEXT, "p.yaml"), ROOT)
 
 
@@ -310,8 +357,12 @@ def test_a_document_is_validated_once(doctored: Any, monkeypatch: pytest.MonkeyP
     assert again.plan().fingerprint == pipeline.fingerprint
 
 
-@pytest.mark.skipif(which("yaml-language-server") is None, reason="yaml-language-server is not installed")
-def test_an_editor_shows_an_error_in_each_wrong_file_and_none_in_a_shipped_one(tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    which("yaml-language-server") is None, reason="yaml-language-server is not installed"
+)
+def test_an_editor_shows_an_error_in_each_wrong_file_and_none_in_a_shipped_one(
+    tmp_path: Path,
+) -> None:
     import yaml
 
     texts = [yaml.safe_dump(data) for data in WRONG]
@@ -323,8 +374,12 @@ def test_an_editor_shows_an_error_in_each_wrong_file_and_none_in_a_shipped_one(t
 def diagnostics(texts: list[str]) -> list[int]:
     """How many errors yaml-language-server shows for each text."""
     schema = SHIPPED.as_uri()
-    settings = {"yaml": {"schemas": {schema: "*.yaml"}, "validate": True, "schemaStore": {"enable": False}}}
-    with subprocess.Popen(["yaml-language-server", "--stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+    settings = {
+        "yaml": {"schemas": {schema: "*.yaml"}, "validate": True, "schemaStore": {"enable": False}}
+    }
+    with subprocess.Popen(
+        ["yaml-language-server", "--stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
         assert server.stdin is not None and server.stdout is not None
 
         def send(**message: Any) -> None:
@@ -345,8 +400,15 @@ def diagnostics(texts: list[str]) -> list[int]:
                 send(id=message["id"], result=None)
             return message
 
-        capabilities = {"textDocument": {"publishDiagnostics": {}}, "workspace": {"configuration": True}}
-        send(id=1, method="initialize", params={"processId": None, "rootUri": None, "capabilities": capabilities})
+        capabilities = {
+            "textDocument": {"publishDiagnostics": {}},
+            "workspace": {"configuration": True},
+        }
+        send(
+            id=1,
+            method="initialize",
+            params={"processId": None, "rootUri": None, "capabilities": capabilities},
+        )
         while receive().get("id") != 1:
             pass
         send(method="initialized", params={})
@@ -361,9 +423,9 @@ def diagnostics(texts: list[str]) -> list[int]:
                 "text": text.partition("\n")[2] if text[0] == "#" else text,
             }
             send(method="textDocument/didOpen", params={"textDocument": item})
-            while (message := receive()).get("method") != "textDocument/publishDiagnostics" or message["params"][
-                "uri"
-            ] != uri:
+            while (message := receive()).get(
+                "method"
+            ) != "textDocument/publishDiagnostics" or message["params"]["uri"] != uri:
                 pass
             counts.append(len(message["params"]["diagnostics"]))
         server.kill()

@@ -43,8 +43,14 @@ def scalar(text: str):
         *((text, None) for text in ("null", "Null", "NULL", "~", "")),
         *((text, True) for text in ("true", "True", "TRUE")),
         *((text, False) for text in ("false", "False", "FALSE")),
-        *((text, text) for text in ("yes", "no", "on", "off", "y", "n", "Yes", "NO", "tRue", "nULL")),
-        *((text, text) for text in ("1_000", "12:30:45", "2020-01-01", "0b1", "0o8", "0xg", "+0o7", "1e", ".")),
+        *(
+            (text, text)
+            for text in ("yes", "no", "on", "off", "y", "n", "Yes", "NO", "tRue", "nULL")
+        ),
+        *(
+            (text, text)
+            for text in ("1_000", "12:30:45", "2020-01-01", "0b1", "0o8", "0xg", "+0o7", "1e", ".")
+        ),
         *((text, text) for text in ("NaN", "inf", "nan", "=", "<<", "١٢", "1.2.3")),
         ("0777", 777),
         ("-12", -12),
@@ -78,16 +84,26 @@ def test_scalars_are_read_as_the_core_schema_says(text, value):
 
 
 def test_keys_are_resolved_as_values_are():
-    assert load("yes: 1\n1: 2\n0.5: 3\nfalse: 4\n'1': 5").data == {"yes": 1, 1: 2, 0.5: 3, False: 4, "1": 5}
+    assert load("yes: 1\n1: 2\n0.5: 3\nfalse: 4\n'1': 5").data == {
+        "yes": 1,
+        1: 2,
+        0.5: 3,
+        False: 4,
+        "1": 5,
+    }
 
 
-@pytest.mark.parametrize("text", [".inf", "-.INF", "+.Inf", ".nan", ".NaN", "1e999", "-1e999", "!!float .inf"])
+@pytest.mark.parametrize(
+    "text", [".inf", "-.INF", "+.Inf", ".nan", ".NaN", "1e999", "-1e999", "!!float .inf"]
+)
 def test_a_number_that_is_not_finite_is_refused(text):
     found = problem(f"a: {text}")
     assert found.code == "not-finite" and "not a finite number" in found.message
 
 
-@pytest.mark.parametrize("text", ["9" * 4301, "-" + "9" * 5000, "0x" + "f" * 5000, "0o" + "7" * 9000])
+@pytest.mark.parametrize(
+    "text", ["9" * 4301, "-" + "9" * 5000, "0x" + "f" * 5000, "0o" + "7" * 9000]
+)
 def test_a_number_too_long_for_python_is_refused(text):
     assert problem(f"a: {text}").code == "number-too-long"
 
@@ -99,7 +115,14 @@ def test_a_number_of_300_digits_loads_and_no_longer_one():
 
 @pytest.mark.parametrize(
     "text",
-    ["!x 1", "!!python/none", "!!python/object/apply:os.system ['ls']", "!!set {a}", "!!binary aGk=", "!<tag:x> 1"],
+    [
+        "!x 1",
+        "!!python/none",
+        "!!python/object/apply:os.system ['ls']",
+        "!!set {a}",
+        "!!binary aGk=",
+        "!<tag:x> 1",
+    ],
 )
 def test_custom_tags_are_refused(text):
     found = problem(f"a: {text}")
@@ -218,7 +241,9 @@ def test_every_key_and_value_has_its_place(path, value, key):
     assert document.key_at(path) == Position(*key)
 
 
-@pytest.mark.parametrize("path", [("pipeline", 7), ("pipeline", "x"), ("pipeline", -1), ("pipeline", 7, "y", 2)])
+@pytest.mark.parametrize(
+    "path", [("pipeline", 7), ("pipeline", "x"), ("pipeline", -1), ("pipeline", 7, "y", 2)]
+)
 def test_a_path_that_does_not_exist_stands_at_its_nearest_ancestor(path):
     document = load(NESTED)
     assert document.value_at(path) == document.key_at(path) == document.value_at(("pipeline",))
@@ -244,7 +269,11 @@ def test_a_path_is_spelled_as_one_would_write_it(path, spelled):
 
 def test_every_duplicate_key_is_named_with_its_first_line():
     found = problems("a: 1\nb: {c: 1, c: 2}\na: 2\n'a': 3\n")
-    assert [(each.line, each.column, each.path) for each in found] == [(2, 11, "b.c"), (3, 1, "a"), (4, 1, "a")]
+    assert [(each.line, each.column, each.path) for each in found] == [
+        (2, 11, "b.c"),
+        (3, 1, "a"),
+        (4, 1, "a"),
+    ]
     assert all(each.code == "duplicate-key" for each in found)
     assert "line 2" in found[0].message and "line 1" in found[1].message
 
@@ -257,14 +286,20 @@ def test_a_string_and_a_number_are_different_keys():
     assert load("1: a\n'1': b").data == {1: "a", "1": "b"}
 
 
-@pytest.mark.parametrize("text", ["[a]: 1", "{a: 1}: 2", "? - a\n: 1", "null: 1", "~: 1", "a: {{b}}"])
+@pytest.mark.parametrize(
+    "text", ["[a]: 1", "{a: 1}: 2", "? - a\n: 1", "null: 1", "~: 1", "a: {{b}}"]
+)
 def test_a_key_that_is_no_word_is_refused(text):
     assert problem(text).code == "key"
 
 
 def test_a_merge_key_is_refused():
     found = problem("a: &x {b: 1}\nc:\n  <<: *x\n  d: 2\n")
-    assert found.code == "merge-key" and "YAML 1.2" in found.hint and (found.line, found.path) == (3, "c")
+    assert (
+        found.code == "merge-key"
+        and "YAML 1.2" in found.hint
+        and (found.line, found.path) == (3, "c")
+    )
 
 
 # Aliases
@@ -287,7 +322,11 @@ def test_a_key_may_be_an_alias():
 
 def test_an_unknown_alias_is_refused_with_the_nearest_anchor():
     found = problem("a: &judge 1\nb: *jugde\n")
-    assert found.code == "unknown-alias" and "*judge" in found.hint and (found.line, found.column) == (2, 4)
+    assert (
+        found.code == "unknown-alias"
+        and "*judge" in found.hint
+        and (found.line, found.column) == (2, 4)
+    )
 
 
 @pytest.mark.parametrize("text", ["a: &x [*x]", "a: &x {b: {c: *x}}", "&x a: &x [1, *x]"])
@@ -321,7 +360,9 @@ def test_aliases_cannot_nest_deeper_either():
     assert problem("\n".join(lines)).code == "too-deep"
 
 
-@pytest.mark.parametrize("text", ["[" * 200_000, "{a: " * 50_000, "- " * 50_000, "? " * 50_000, "a: &x [" * 50_000])
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, "{a: " * 50_000, "- " * 50_000, "? " * 50_000, "a: &x [" * 50_000]
+)
 def test_endless_nesting_is_one_clear_error(text):
     assert problems(text)[-1].code in ("too-deep", "yaml-syntax")
 
@@ -344,10 +385,16 @@ def test_an_invalid_byte_is_named_with_its_place():
     assert (found.code, found.line, found.column) == ("not-utf8", 2, 5) and "0xff" in found.message
 
 
-@pytest.mark.parametrize(("character", "name"), [("\x00", "U+0000"), ("\x1b", "U+001B"), ("\x7f", "U+007F")])
+@pytest.mark.parametrize(
+    ("character", "name"), [("\x00", "U+0000"), ("\x1b", "U+001B"), ("\x7f", "U+007F")]
+)
 def test_a_control_character_is_named_with_its_place(character, name):
     found = problem(f"a: 1\nb: x{character}")
-    assert (found.code, found.line, found.column) == ("control-character", 2, 5) and name in found.message
+    assert (found.code, found.line, found.column) == (
+        "control-character",
+        2,
+        5,
+    ) and name in found.message
 
 
 # The whole
@@ -359,7 +406,9 @@ def test_an_empty_file_is_refused(text):
     assert (found.code, found.line, found.column) == ("empty-file", 1, 1)
 
 
-@pytest.mark.parametrize(("text", "word"), [("- 1", "list"), ("text", "single value"), ("[1]", "list")])
+@pytest.mark.parametrize(
+    ("text", "word"), [("- 1", "list"), ("text", "single value"), ("[1]", "list")]
+)
 def test_a_top_level_that_is_no_mapping_is_refused(text, word):
     found = problem(text)
     assert found.code == "not-a-mapping" and word in found.message
@@ -383,7 +432,10 @@ def test_all_independent_problems_are_reported_at_once():
 
 
 def test_a_syntax_error_ends_the_reading_and_keeps_what_was_found():
-    assert [each.code for each in problems("a: 1\na: 2\nb: 'x\nc: !x 1\n")] == ["duplicate-key", "yaml-syntax"]
+    assert [each.code for each in problems("a: 1\na: 2\nb: 'x\nc: !x 1\n")] == [
+        "duplicate-key",
+        "yaml-syntax",
+    ]
 
 
 # Syntax in plain words
@@ -485,14 +537,18 @@ def test_a_file_that_is_too_large_is_not_read_whole(tmp_path):
 # Properties
 
 
-PRINTABLE = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"], exclude_characters="\ufffe\uffff"))
+PRINTABLE = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cc"], exclude_characters="\ufffe\uffff")
+)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def trees(words: st.SearchStrategy[str]) -> st.SearchStrategy[dict]:
     leaves = st.none() | st.booleans() | st.integers() | FINITE | words
     inner = st.recursive(
-        leaves, lambda part: st.lists(part, max_size=4) | st.dictionaries(words, part, max_size=4), max_leaves=20
+        leaves,
+        lambda part: st.lists(part, max_size=4) | st.dictionaries(words, part, max_size=4),
+        max_leaves=20,
     )
     return st.dictionaries(words, inner, min_size=1, max_size=4)
 
@@ -510,7 +566,13 @@ def same(left, right) -> bool:
 
 def paths(data, path=()):
     yield path
-    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    items = (
+        data.items()
+        if isinstance(data, dict)
+        else enumerate(data)
+        if isinstance(data, list)
+        else ()
+    )
     for key, value in items:
         yield from paths(value, (*path, key))
 
@@ -540,7 +602,9 @@ def test_json_with_characters_as_they_are_loads_equal(data):
 @settings(deadline=None)
 @given(trees(st.text(max_size=20)), st.sampled_from([True, False, None]), st.booleans())
 def test_double_quoted_yaml_loads_equal(data, flow, characters):
-    text = yaml.safe_dump(data, default_style='"', default_flow_style=flow, allow_unicode=characters)
+    text = yaml.safe_dump(
+        data, default_style='"', default_flow_style=flow, allow_unicode=characters
+    )
     check_loads(text, data)
 
 
@@ -551,7 +615,9 @@ ONE_LINE = st.text(st.characters(codec="utf-8", exclude_characters="\x85\u2028\u
 @settings(deadline=None)
 @given(trees(ONE_LINE), st.sampled_from([True, False, None]), st.booleans())
 def test_single_quoted_yaml_loads_equal(data, flow, characters):
-    text = yaml.safe_dump(data, default_style="'", default_flow_style=flow, allow_unicode=characters)
+    text = yaml.safe_dump(
+        data, default_style="'", default_flow_style=flow, allow_unicode=characters
+    )
     check_loads(text, data)
 
 
@@ -565,7 +631,10 @@ def check_any(text: bytes) -> None:
             str(each).encode()
     else:
         assert isinstance(document.data, dict)
-        assert not any(isinstance(value, float) and not math.isfinite(value) for value in document.data.values())
+        assert not any(
+            isinstance(value, float) and not math.isfinite(value)
+            for value in document.data.values()
+        )
 
 
 @settings(deadline=None)

@@ -60,7 +60,9 @@ def changed(text: str, draw: random.Random) -> str:
     if kind == 5:
         return "\n".join([*lines[:line], lines[draw.randrange(len(lines))], *lines[line:]])
     if kind == 6:
-        indented = " " * draw.randint(1, 3) + lines[line] if draw.random() < 0.6 else lines[line][1:]
+        indented = (
+            " " * draw.randint(1, 3) + lines[line] if draw.random() < 0.6 else lines[line][1:]
+        )
         return "\n".join([*lines[:line], indented, *lines[line + 1 :]])
     if kind == 7:
         return text[: value.start()] + draw.choice(WRONG) + text[value.end() :]
@@ -177,7 +179,9 @@ SCALARS = (
     | WORDS
 )
 VALUES = st.recursive(
-    SCALARS, lambda part: st.lists(part, max_size=3) | st.dictionaries(KEYS, part, max_size=4), max_leaves=8
+    SCALARS,
+    lambda part: st.lists(part, max_size=3) | st.dictionaries(KEYS, part, max_size=4),
+    max_leaves=8,
 )
 
 

@@ -27,7 +27,9 @@ from verdict_cli.stats.metrics.metric_families import array_statistic
 pytestmark = pytest.mark.slow  # `make test-all`
 
 
-DOCUMENTED = (Path(__file__).resolve().parents[3] / "docs" / "packages.md").read_text(encoding="utf-8")
+DOCUMENTED = (Path(__file__).resolve().parents[3] / "docs" / "packages.md").read_text(
+    encoding="utf-8"
+)
 CODE = (
     DOCUMENTED.partition('```python title="starry.py"\n')[2].partition("```\n")[0]
     + """
@@ -76,7 +78,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     info = tmp_path / "site" / "starry-1.0.dist-info"
     info.mkdir(parents=True)
     (info.parent / "starry.py").write_text(CODE, encoding="utf-8")
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: starry\nVersion: 1.0\n", encoding="utf-8")
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: starry\nVersion: 1.0\n", encoding="utf-8"
+    )
     (info / "entry_points.txt").write_text(POINTS, encoding="utf-8")
     monkeypatch.syspath_prepend(info.parent)
     for registry in (SCALES, EXTRACTORS, METRICS):
@@ -85,11 +89,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("starry", None)
 
 
-def _file(folder: Path, scale: str = "stars", extract: str = "structured", named: str = "mae") -> Path:
+def _file(
+    folder: Path, scale: str = "stars", extract: str = "structured", named: str = "mae"
+) -> Path:
     path = folder / "p.yaml"
     path.write_text(FILE.format(scale=scale, extract=extract, metrics=named), encoding="utf-8")
-    lines = [{"text": "one", "stars": 1}, {"text": "two", "stars": 5}, {"text": "three", "stars": 2}]
-    (folder / "d.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    lines = [
+        {"text": "one", "stars": 1},
+        {"text": "two", "stars": 5},
+        {"text": "three", "stars": 2},
+    ]
+    (folder / "d.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
+    )
     return path
 
 
@@ -101,14 +113,20 @@ def test_a_scale_of_a_package_is_named_or_written_out(folder: Path, spelled: str
     assert score.type_name().startswith("stars scale 1, 2, 3")
 
 
-@pytest.mark.parametrize("spelled", ["last_line", "{type: last_line}", '{type: last_line, prefix: "Stars:"}'])
+@pytest.mark.parametrize(
+    "spelled", ["last_line", "{type: last_line}", '{type: last_line, prefix: "Stars:"}']
+)
 def test_an_extractor_of_a_package_reads_replies(folder: Path, spelled: str) -> None:
     assert PipelineOptions().built(_file(folder, extract=spelled, scale="likert")).plan.nodes
 
 
 def test_two_extractors_of_a_package_are_two_pipelines(folder: Path) -> None:
     plain = PipelineOptions().built(_file(folder, extract="last_line")).plan.fingerprint
-    keyed = PipelineOptions().built(_file(folder, extract='{type: last_line, prefix: "Stars:"}')).plan.fingerprint
+    keyed = (
+        PipelineOptions()
+        .built(_file(folder, extract='{type: last_line, prefix: "Stars:"}'))
+        .plan.fingerprint
+    )
     assert plain != keyed
 
 
@@ -116,10 +134,25 @@ def test_a_run_measures_with_what_a_package_offers(folder: Path) -> None:
     path = _file(folder, extract="last_line", named="mae, lenient, differing, accuracy")
     gate = "gates:\n  - {metric: near.lenient, max: 0.5}\n"
     path.write_text(path.read_text(encoding="utf-8") + gate, encoding="utf-8")
-    said = [{"row": at, "unit": "judge", "reply": f"So:\n{stars}"} for at, stars in enumerate(["***", "****", "**"])]
-    (folder / "r.jsonl").write_text("".join(json.dumps(line) + "\n" for line in said), encoding="utf-8")
+    said = [
+        {"row": at, "unit": "judge", "reply": f"So:\n{stars}"}
+        for at, stars in enumerate(["***", "****", "**"])
+    ]
+    (folder / "r.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in said), encoding="utf-8"
+    )
     done = subprocess.run(
-        [sys.executable, "-m", "verdict_cli", "run", "p.yaml", "d.jsonl", "--replay", "r.jsonl", "--json"],
+        [
+            sys.executable,
+            "-m",
+            "verdict_cli",
+            "run",
+            "p.yaml",
+            "d.jsonl",
+            "--replay",
+            "r.jsonl",
+            "--json",
+        ],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder / "site"), *sys.path])},
         capture_output=True,
@@ -154,7 +187,9 @@ def test_the_schema_that_checks_a_file_has_the_foreign_types_own_keys(folder: Pa
 def test_the_printed_schema_has_every_part_that_packages_offer(folder: Path) -> None:
     (folder / "site" / "starry-1.0.dist-info" / "entry_points.txt").write_text(
         "".join(
-            line for line in POINTS.splitlines(True) if not line.startswith(("broken", "wrong", "nothing", "renamed"))
+            line
+            for line in POINTS.splitlines(True)
+            if not line.startswith(("broken", "wrong", "nothing", "renamed"))
         ),
         encoding="utf-8",
     )
@@ -162,19 +197,33 @@ def test_the_printed_schema_has_every_part_that_packages_offer(folder: Path) -> 
     made = complete_schema()
     assert "Stars" not in before
     assert made["$defs"]["Stars"]["properties"]["type"]["const"] == "stars"
-    assert made["$defs"]["Stars"]["properties"]["range"]["description"] == "The fewest and the most stars."
-    assert made["$defs"]["LastLine"]["properties"]["prefix"]["description"].startswith("The text before")
+    assert (
+        made["$defs"]["Stars"]["properties"]["range"]["description"]
+        == "The fewest and the most stars."
+    )
+    assert made["$defs"]["LastLine"]["properties"]["prefix"]["description"].startswith(
+        "The text before"
+    )
     assert "lenient" in made["$defs"]["MetricKey"]["enum"]
 
 
 def test_the_schema_with_plugins_agrees_with_the_classes(folder: Path) -> None:
-    _file(folder, scale="{type: stars, range: [1, 3]}", extract="{type: last_line}", named="lenient")
+    _file(
+        folder, scale="{type: stars, range: [1, 3]}", extract="{type: last_line}", named="lenient"
+    )
     SCALES.get("stars"), EXTRACTORS.get("last_line"), METRICS.get("lenient")
     validator = Draft202012Validator(pipeline_schema())
     text = (folder / "p.yaml").read_text(encoding="utf-8")
-    for bad, good in (("rnge", "range"), ("starz", "stars"), ("last_lin}", "last_line}"), ("[lenien]", "[lenient]")):
+    for bad, good in (
+        ("rnge", "range"),
+        ("starz", "stars"),
+        ("last_lin}", "last_line}"),
+        ("[lenien]", "[lenient]"),
+    ):
         assert validator.is_valid(parse_document(text.encode(), "p.yaml").data)
-        assert not validator.is_valid(parse_document(text.replace(good, bad).encode(), "p.yaml").data), bad
+        assert not validator.is_valid(
+            parse_document(text.replace(good, bad).encode(), "p.yaml").data
+        ), bad
 
 
 def test_a_python_subclass_is_never_taken_for_the_scale_that_it_derives_from(folder: Path) -> None:
@@ -184,7 +233,9 @@ def test_a_python_subclass_is_never_taken_for_the_scale_that_it_derives_from(fol
         starry.Stars().key()
 
 
-def test_files_without_foreign_parts_look_at_no_entry_points(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_without_foreign_parts_look_at_no_entry_points(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def looked(**_: object) -> None:
         raise AssertionError("entry points were looked at")
 
@@ -200,7 +251,9 @@ def test_files_without_foreign_parts_look_at_no_entry_points(folder: Path, monke
         ({"named": "nothing"}, "is not a verdict_cli.Metric"),
     ],
 )
-def test_a_package_that_offers_what_it_has_not_is_told(folder: Path, keys: dict[str, str], message: str) -> None:
+def test_a_package_that_offers_what_it_has_not_is_told(
+    folder: Path, keys: dict[str, str], message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         PipelineOptions().built(_file(folder, **keys))
 
@@ -215,7 +268,9 @@ def test_a_package_that_offers_what_it_has_not_is_told(folder: Path, keys: dict[
         ({"named": "lenien"}, "did you mean 'lenient'?"),
     ],
 )
-def test_a_misspelled_foreign_name_is_told_with_the_nearest(folder: Path, keys: dict[str, str], hint: str) -> None:
+def test_a_misspelled_foreign_name_is_told_with_the_nearest(
+    folder: Path, keys: dict[str, str], hint: str
+) -> None:
     with pytest.raises(SpecError) as told:
         PipelineOptions().built(_file(folder, **keys))
     assert hint in {problem.hint for problem in told.value.problems}

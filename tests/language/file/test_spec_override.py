@@ -15,9 +15,18 @@ DOCUMENT = parse_document(b"name: x\nsteps:\n  - {layer: [{scale: likert}], repe
 
 def test_values_are_yaml_and_later_settings_win():
     data = apply_override(
-        DOCUMENT, ["steps[0].repeat=5", "steps[-1].layer[0].scale={values: [no, yes]}", "name=a", "name='b=c'"]
+        DOCUMENT,
+        [
+            "steps[0].repeat=5",
+            "steps[-1].layer[0].scale={values: [no, yes]}",
+            "name=a",
+            "name='b=c'",
+        ],
     ).data
-    assert data == {"name": "b=c", "steps": [{"layer": [{"scale": {"values": ["no", "yes"]}}], "repeat": 5}]}
+    assert data == {
+        "name": "b=c",
+        "steps": [{"layer": [{"scale": {"values": ["no", "yes"]}}], "repeat": 5}],
+    }
 
 
 def test_the_document_itself_stays_as_it_is():
@@ -26,7 +35,9 @@ def test_the_document_itself_stays_as_it_is():
 
 
 def test_a_mapping_that_is_not_there_is_made():
-    assert apply_override(DOCUMENT, ["dataset.columns.a=b"]).data["dataset"] == {"columns": {"a": "b"}}
+    assert apply_override(DOCUMENT, ["dataset.columns.a=b"]).data["dataset"] == {
+        "columns": {"a": "b"}
+    }
 
 
 def test_what_was_set_stands_where_its_nearest_ancestor_does():
@@ -70,7 +81,10 @@ def test_any_setting_is_applied_or_refused(setting):
 @pytest.mark.parametrize(
     ("file", "model"),
     [
-        ("model: {name: a, temperature: 0.25, retries: 7, params: {top_k: 3}}", "temperature retries params"),
+        (
+            "model: {name: a, temperature: 0.25, retries: 7, params: {top_k: 3}}",
+            "temperature retries params",
+        ),
         ("model: [{name: a, temperature: 0}, b]", "temperature"),
         ("model: strong\nmodels: {strong: {name: a, timeout: 9}}", "timeout"),
         ("model: strong\nmodels: {strong: [{name: a, timeout: 9}, b]}", "timeout"),
@@ -81,7 +95,11 @@ def test_any_setting_is_applied_or_refused(setting):
 )
 def test_a_models_name_is_replaced_and_its_other_keys_are_kept(file: str, model: str) -> None:
     found = replace_model(parse_document(file.encode(), "p.yaml").data, "b")
-    assert found == "b" if not model else (found["name"] == "b" and list(found) == ["name", *model.split()])
+    assert (
+        found == "b"
+        if not model
+        else (found["name"] == "b" and list(found) == ["name", *model.split()])
+    )
 
 
 def test_a_name_from_models_is_that_model() -> None:
@@ -90,7 +108,13 @@ def test_a_name_from_models_is_that_model() -> None:
 
 
 @pytest.mark.parametrize(
-    "file", ["model: a", "model: {name: a}", "model: m\nmodels: {m: {name: a}}", "model: m\nmodels: {m: [a]}"]
+    "file",
+    [
+        "model: a",
+        "model: {name: a}",
+        "model: m\nmodels: {m: {name: a}}",
+        "model: m\nmodels: {m: [a]}",
+    ],
 )
 def test_a_setting_of_a_model_that_is_only_named_is_set(file: str) -> None:
     document = apply_override(parse_document(file.encode(), "p.yaml"), ["model.temperature=0"])

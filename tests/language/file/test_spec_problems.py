@@ -19,7 +19,12 @@ def problems(text: str) -> tuple[Problem, ...]:
     with pytest.raises(SpecError) as caught:
         build_plan(validated(parse_document(text.encode(), "p.yaml"), Path()))
     for problem in caught.value.problems:
-        assert problem.file == "p.yaml" and problem.line >= 1 and problem.column >= 1 and problem.message
+        assert (
+            problem.file == "p.yaml"
+            and problem.line >= 1
+            and problem.column >= 1
+            and problem.message
+        )
         assert str(problem).startswith(f"p.yaml:{problem.line}:{problem.column}: ")
     return caught.value.problems
 

@@ -15,13 +15,17 @@ def test_every_unit_scale_and_extractor_has_a_text_and_an_example() -> None:
 
 
 def test_every_key_says_what_it_is_for() -> None:
-    silent = [(part.name, key.name) for part in entries().values() for key in part.keys if not key.text]
+    silent = [
+        (part.name, key.name) for part in entries().values() for key in part.keys if not key.text
+    ]
     assert silent == []
 
 
 def test_a_unit_s_own_keys_are_those_that_not_every_unit_has() -> None:
     assert [key.name for key in entries()["DebateUnit"].own()] == ["role_name", "number", "stance"]
-    assert {key.name for key in shared_keys(asking=False)} < {key.name for key in shared_keys(asking=True)}
+    assert {key.name for key in shared_keys(asking=False)} < {
+        key.name for key in shared_keys(asking=True)
+    }
 
 
 def test_a_key_s_value_default_and_need_are_those_of_the_schema() -> None:

@@ -21,7 +21,11 @@ def card_schema() -> Any:
     return file_schema(pytest.importorskip("verdict_cli.features.benchmarks.card").Card)
 
 
-KINDS = {"pipeline": pipeline_schema, "card": card_schema, "published": lambda: file_schema(Published)}
+KINDS = {
+    "pipeline": pipeline_schema,
+    "card": card_schema,
+    "published": lambda: file_schema(Published),
+}
 
 
 def properties(schema: Any, path: str = "") -> list[tuple[str, Any]]:
@@ -85,7 +89,12 @@ def test_what_the_schema_forbids_is_found_at_its_path(data, path):
     [
         ({"verdict": 1, "name": "a", "pipeline": [{"use": "x"}], "models": {1: "m"}}, ("models",)),
         (
-            {"verdict": 1, "name": "a", "pipeline": [{"unit": "Mine", 3: 4}], "units": {"Mine": {"base": "Unit"}}},
+            {
+                "verdict": 1,
+                "name": "a",
+                "pipeline": [{"unit": "Mine", 3: 4}],
+                "units": {"Mine": {"base": "Unit"}},
+            },
             ("pipeline", 0),
         ),
     ],

@@ -24,7 +24,11 @@ evaluate:
 gates:
   - GATE
 """
-LONG = {"SCALE": "{range: [1, 5]}", "SLICES": "[source.c]", "GATE": "{metric: right.accuracy, min: 0.9}"}
+LONG = {
+    "SCALE": "{range: [1, 5]}",
+    "SLICES": "[source.c]",
+    "GATE": "{metric: right.accuracy, min: 0.9}",
+}
 
 
 def plan_of(**forms):
@@ -50,7 +54,10 @@ def plan_of(**forms):
 def test_a_short_form_is_its_long_form(short, long):
     one, other = plan_of(**short), plan_of(**long)
     assert one.gates == other.gates and one.evaluations == other.evaluations
-    assert one.nodes[0].output == other.nodes[0].output and one.nodes[0].fingerprint == other.nodes[0].fingerprint
+    assert (
+        one.nodes[0].output == other.nodes[0].output
+        and one.nodes[0].fingerprint == other.nodes[0].fingerprint
+    )
 
 
 @pytest.mark.parametrize(

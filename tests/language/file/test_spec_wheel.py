@@ -15,6 +15,8 @@ def test_the_wheel_has_every_pipeline_table_sample_card_and_schema(tmp_path: Pat
     (built,) = wheel.WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     with ZipFile(built) as packed:
         names = set(packed.namelist())
-    wanted = [path for kind in ("configs", "datasets", "schemas") for path in (ROOT / kind).rglob("*.*")]
+    wanted = [
+        path for kind in ("configs", "datasets", "schemas") for path in (ROOT / kind).rglob("*.*")
+    ]
     assert len(wanted) > 60
     assert {f"verdict_cli/{path.relative_to(ROOT).as_posix()}" for path in wanted} <= names

@@ -28,7 +28,9 @@ def resolve(path: ExpressionPath) -> Resolved:
 
 def rendered(text: str, messages: Any = MESSAGES, *, delimit: bool = False) -> Any:
     problems: list[str] = []
-    prompt = compile_prompt(text, resolve, lambda *told: problems.append(told[0]), lambda *_: None, delimit)
+    prompt = compile_prompt(
+        text, resolve, lambda *told: problems.append(told[0]), lambda *_: None, delimit
+    )
     assert not problems, problems
     return prompt.render({"source": {"messages": messages}}).messages[0]
 
@@ -51,7 +53,9 @@ def test_filters_keep_the_numbers_of_the_turns(filters: str, turns: list[int]) -
     assert [int(line[1 : line.index("]")]) for line in content.splitlines()] == turns
     jinja = compile_jinja(f"{{{{ source.messages{filters} }}}}", ("source",), resolve, pytest.fail)
     assert jinja is not None
-    assert (jinja.render({"source": {"messages": MESSAGES}}).messages[0].content if turns else "") == content
+    assert (
+        jinja.render({"source": {"messages": MESSAGES}}).messages[0].content if turns else ""
+    ) == content
 
 
 @pytest.mark.parametrize("delimit", [False, True])

@@ -29,10 +29,14 @@ TEXTS = st.text(st.characters(codec=None)) | st.sampled_from(
 def compiled(text: str, kind: str) -> Any:
     if kind == "plain":
         return compile_prompt(text, unresolved, _no, _no, delimit=True)
-    return compile_jinja(text, ("source", "previous", "input", "unit"), unresolved, _no, delimit=True)
+    return compile_jinja(
+        text, ("source", "previous", "input", "unit"), unresolved, _no, delimit=True
+    )
 
 
-def plain(text: str, values: dict[str, Any], types: dict[str, Any] | None = None) -> tuple[Message, ...]:
+def plain(
+    text: str, values: dict[str, Any], types: dict[str, Any] | None = None
+) -> tuple[Message, ...]:
     def resolve(path: Any) -> Resolved:
         kind = (types or {}).get(str(path[-1]))
         return unresolved(path) if kind is None else Resolved((path,), kind)
@@ -41,7 +45,9 @@ def plain(text: str, values: dict[str, Any], types: dict[str, Any] | None = None
 
 
 def jinja(text: str, values: dict[str, Any]) -> tuple[Message, ...]:
-    made = compile_jinja(text, ("source", "previous", "input", "unit"), unresolved, _no, delimit=True)
+    made = compile_jinja(
+        text, ("source", "previous", "input", "unit"), unresolved, _no, delimit=True
+    )
     assert made is not None
     return made.render(values).messages
 
@@ -56,7 +62,9 @@ def row(**values: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ["plain", "jinja"])
 @given(st.tuples(TEXTS, TEXTS))
-def test_the_texts_come_back_whole_between_tags_that_they_do_not_contain(kind: str, texts: tuple[str, str]) -> None:
+def test_the_texts_come_back_whole_between_tags_that_they_do_not_contain(
+    kind: str, texts: tuple[str, str]
+) -> None:
     values = row(a=texts[0], b=texts[1])
     if kind == "plain":
         messages = plain("@system\nJudge.\n@user\nA: {source.a}\nB: {source.b}", values)
@@ -67,7 +75,8 @@ def test_the_texts_come_back_whole_between_tags_that_they_do_not_contain(kind: s
     mark = re.findall("<data-([0-9a-f]{16})> and", said)[-1]
     assert not any(mark in text.lower() for text in texts)
     expected = "".join(
-        f"{name}: <data-{mark}>\n{text}\n</data-{mark}>\n" for name, text in zip("AB", texts, strict=True)
+        f"{name}: <data-{mark}>\n{text}\n</data-{mark}>\n"
+        for name, text in zip("AB", texts, strict=True)
     )
     assert said.startswith(expected)
     assert said.count(mark) == 6
@@ -83,23 +92,39 @@ def test_a_text_that_knows_the_boundary_has_another(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("kind", ["plain", "jinja"])
 @given(st.tuples(TEXTS, TEXTS, TEXTS))
-def test_all_prompts_of_a_row_have_the_same_boundary(kind: str, texts: tuple[str, str, str]) -> None:
-    both = ("{source.a}", "{source.b} {source.a}") if kind == "plain" else ("{{source.a}}", "{{source.b}}{{source.a}}")
+def test_all_prompts_of_a_row_have_the_same_boundary(
+    kind: str, texts: tuple[str, str, str]
+) -> None:
+    both = (
+        ("{source.a}", "{source.b} {source.a}")
+        if kind == "plain"
+        else ("{{source.a}}", "{{source.b}}{{source.a}}")
+    )
     source = dict(zip("abc", texts, strict=True))
     prompts = [
-        compiled(text, kind).with_columns(("a", "b")).render(row(**source) | {"previous": {"x": text}}).messages
+        compiled(text, kind)
+        .with_columns(("a", "b"))
+        .render(row(**source) | {"previous": {"x": text}})
+        .messages
         for text in both
     ]
     marks = {re.findall("<data-([0-9a-f]{16})> and", prompt[-1].content)[-1] for prompt in prompts}
     assert len(marks) == 1
-    other = compiled(both[1], kind).with_columns(("a", "b")).render(row(**source | {"c": "another label"}))
+    other = (
+        compiled(both[1], kind)
+        .with_columns(("a", "b"))
+        .render(row(**source | {"c": "another label"}))
+    )
     assert other.messages == prompts[1]
 
 
 def test_the_same_row_has_the_same_boundary_and_another_row_another() -> None:
     one, same, other = (plain("{source.a}", row(a=text))[0].content for text in ("x", "x", "y"))
     assert one == same != other.replace("\ny\n", "\nx\n")
-    pairs = (plain("{source.a}{source.b}", row(a=a, b=b))[0].content for a, b in (("xy", "z"), ("x", "yz")))
+    pairs = (
+        plain("{source.a}{source.b}", row(a=a, b=b))[0].content
+        for a, b in (("xy", "z"), ("x", "yz"))
+    )
     assert len({re.findall("<data-([0-9a-f]+)", said)[0] for said in pairs}) == 2
 
 
@@ -113,7 +138,9 @@ def test_numbers_values_of_a_scale_and_the_units_own_words_have_none() -> None:
     assert made == (Message("user", "judge 3 own"),)
 
 
-@pytest.mark.parametrize("value", [["a", "b"], {"a": ["b"]}, [{"role": "user", "content": "x"}], "", "5"])
+@pytest.mark.parametrize(
+    "value", [["a", "b"], {"a": ["b"]}, [{"role": "user", "content": "x"}], "", "5"]
+)
 def test_lists_mappings_and_conversations_have_one(value: Any) -> None:
     for messages in (plain("{source.a}", row(a=value)), jinja("{{ source.a }}", row(a=value))):
         assert TAG.match(messages[0].content)
@@ -127,12 +154,20 @@ def test_lists_mappings_and_conversations_have_one(value: Any) -> None:
         ("{% set x %}<{{ source.a }}>{% endset %}{{ x }}", ["<A>"]),
         ("{% macro m(x) %}: {{ x }}{% endmacro %}{{ m(source.a) }}", ["A"]),
         ("{{ source.a | lower }} {{ source.a ~ source.l[0] }}", ["a", "Aa"]),
-        ("{% macro m() %}: {{ caller() }}{% endmacro %}{% call m() %}{{ source.a }}{% endcall %}", ["A"]),
-        ("{% for x in [source.l] recursive %}{{ x if x is string else loop(x) }}{% endfor %}", None),
+        (
+            "{% macro m() %}: {{ caller() }}{% endmacro %}{% call m() %}{{ source.a }}{% endcall %}",
+            ["A"],
+        ),
+        (
+            "{% for x in [source.l] recursive %}{{ x if x is string else loop(x) }}{% endfor %}",
+            None,
+        ),
         ("{{ 'own' }} {{ unit.name }}", []),
     ],
 )
-def test_whatever_a_template_does_with_a_text_it_is_delimited_once(text: str, expected: list[str] | None) -> None:
+def test_whatever_a_template_does_with_a_text_it_is_delimited_once(
+    text: str, expected: list[str] | None
+) -> None:
     messages = jinja(text, row(a="A", l=["a", "b"]))
     found = TAG.findall(messages[0].content)
     if expected is not None:
@@ -157,4 +192,7 @@ def test_the_word_on_the_boundary_stands_behind_the_last_text_of_the_user() -> N
     said = plain("@system\nA {source.a}\n@user\nB\n@assistant\nC", row(a="x"))
     assert [message.content.partition("\n\n")[0] for message in said[1:]] == ["B", "C"]
     assert "Each text between" in said[1].content
-    assert [message.role for message in plain("@system\n{source.a}", row(a="x"))] == ["system", "user"]
+    assert [message.role for message in plain("@system\n{source.a}", row(a="x"))] == [
+        "system",
+        "user",
+    ]

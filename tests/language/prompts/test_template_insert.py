@@ -15,8 +15,14 @@ from verdict_cli.language.conversation import looks_like_conversation
 from verdict_cli.language.expressions.value_text import insert
 
 JSON = st.recursive(
-    st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text() | st.none(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+    | st.none(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -77,7 +83,8 @@ def test_a_date_from_a_table_is_written_in_its_iso_form() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "spec"), [("a", ".2f"), (3, "s"), ([1], ">5"), (10**400, ".2f"), (1.5, "d"), (-5, "c"), ({}, ".1f")]
+    ("value", "spec"),
+    [("a", ".2f"), (3, "s"), ([1], ">5"), (10**400, ".2f"), (1.5, "d"), (-5, "c"), ({}, ".1f")],
 )
 def test_a_format_that_does_not_fit_fails_the_row(value: Any, spec: str) -> None:
     with pytest.raises(RowError, match="does not fit"):
@@ -112,10 +119,19 @@ def test_a_null_inside_a_value_is_an_error_that_names_its_place(value: Any, plac
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": None}], "[1]: its content is null"),
-        ([{"role": "user", "content": None, "tool_calls": [1]}], "[0]: the tool call 1 is not a mapping"),
+        (
+            [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": None}],
+            "[1]: its content is null",
+        ),
+        (
+            [{"role": "user", "content": None, "tool_calls": [1]}],
+            "[0]: the tool call 1 is not a mapping",
+        ),
         ([{**CALL, "tool_calls": []}], "[0]: its content is null"),
-        ([{**CALL, "tool_calls": [{"name": None}]}], "[0]: the tool call {'name': None} has no name"),
+        (
+            [{**CALL, "tool_calls": [{"name": None}]}],
+            "[0]: the tool call {'name': None} has no name",
+        ),
     ],
 )
 def test_a_broken_message_is_an_error_that_names_it(value: Any, message: str) -> None:

@@ -52,7 +52,10 @@ def test_loops_and_conditions_are_rendered() -> None:
 
 def test_a_marker_in_a_loop_starts_a_section_at_each_turn() -> None:
     text = "{% for turn in source.turns %}\n@user\n{{ turn[0] }}\n@assistant\n{{ turn[1] }}\n{% endfor %}\n@user\nNow?"
-    assert [(said.role, said.content) for said in messages(text, source={"turns": [["a", "b"], ["c", "d"]]})] == [
+    assert [
+        (said.role, said.content)
+        for said in messages(text, source={"turns": [["a", "b"], ["c", "d"]]})
+    ] == [
         ("user", "a"),
         ("assistant", "b"),
         ("user", "c"),
@@ -76,7 +79,8 @@ def test_inserted_values_are_never_scanned_again_whatever_they_contain(value: st
 def test_values_are_written_as_placeholders_write_them() -> None:
     turns = [{"role": "A", "content": "x"}]
     found = messages(
-        "{{ source.t }}|{{ source.l }}|{{ source.d }}|{{ 1 / 4 }}", source={"t": turns, "l": ["a"], "d": {"k": [1]}}
+        "{{ source.t }}|{{ source.l }}|{{ source.d }}|{{ 1 / 4 }}",
+        source={"t": turns, "l": ["a"], "d": {"k": [1]}},
     )
     assert found[0].content == '<A>\nx\n</A>|a|{"k":[1]}|0.25'
 
@@ -112,7 +116,9 @@ def test_a_row_whose_values_do_not_fit_fails_with_what_is_wrong(text: str, said:
         ("{{ " + "1" * 5000 + " }}", "the jinja prompt"),
     ],
 )
-def test_a_template_that_can_never_be_rendered_is_told_before_a_row_is_read(text: str, said: str) -> None:
+def test_a_template_that_can_never_be_rendered_is_told_before_a_row_is_read(
+    text: str, said: str
+) -> None:
     ((message, hint),) = problems(text)
     assert said in message
     assert hint
@@ -132,7 +138,10 @@ def test_names_that_the_template_sets_are_its_own() -> None:
 
 def test_paths_are_replaced_by_what_they_mean() -> None:
     prompt = compile_jinja(
-        "{{ previous.score }}", ROOTS, lambda path: Resolved((("previous", "judge[0]", "score"),)), lambda *said: None
+        "{{ previous.score }}",
+        ROOTS,
+        lambda path: Resolved((("previous", "judge[0]", "score"),)),
+        lambda *said: None,
     )
     assert prompt is not None
     assert prompt.paths == (("previous", "score"),)
@@ -205,22 +214,40 @@ def test_any_text_compiles_or_tells_a_problem_and_renders_or_fails_the_row(text:
         ("{{ source.t | lower }}{{ source.t | trim }}{{ source.t | title }}", "truetrueTrue"),
         ("{{ source.d | replace('a', source.t) }}", '{"true":1}'),
         ("{{ source.d | center(9) }}", ' {"a":1} '),
-        ("{{ source.t | indent }}{{ source.d | wordwrap(20) }}{{ source.d | truncate(20) }}", 'true{"a":1}{"a":1}'),
-        ("{{ source.t | e }}{{ source.t | safe }}{{ source.t | forceescape }}{{ source.t | striptags }}", "true" * 4),
-        ("{{ source.t | urlize }}{{ source.t | urlencode }}{{ source.e | urlencode }}", "truetruea=false"),
+        (
+            "{{ source.t | indent }}{{ source.d | wordwrap(20) }}{{ source.d | truncate(20) }}",
+            'true{"a":1}{"a":1}',
+        ),
+        (
+            "{{ source.t | e }}{{ source.t | safe }}{{ source.t | forceescape }}{{ source.t | striptags }}",
+            "true" * 4,
+        ),
+        (
+            "{{ source.t | urlize }}{{ source.t | urlencode }}{{ source.e | urlencode }}",
+            "truetruea=false",
+        ),
         ("{{ source.e | xmlattr }}", ' a="false"'),
         ("{{ [source.e, source.e] | join(', ', attribute='a') }}", "false, false"),
         ("{{ [source.e, source.e] | join(', ', 'a') }}", "false, false"),
         ("{{ source.l | map('string') | join('-') }}", "true-x"),
         ("{{ source.l | map('upper') | list }}", "TRUE\nX"),
         ("{{ source.d | tojson }}{{ source.t | tojson }}", '{"a": 1}true'),
-        ("{{ true }}{{ [true, 1] }}{{ {true: false} }}{{ 1 == 1 }}", 'true[true,1]{"true":false}true'),
+        (
+            "{{ true }}{{ [true, 1] }}{{ {true: false} }}{{ 1 == 1 }}",
+            'true[true,1]{"true":false}true',
+        ),
         (
             "{% set x %}{{ source.t }}{% endset %}{{ x }}{% macro m(v) %}{{ v }}{% endmacro %}{{ m(source.t) }}",
             "truetrue",
         ),
-        ("{% for k, v in source.e | dictsort %}{{ k }}{{ v }}{% endfor %}{{ source.l | first }}", "afalsetrue"),
-        ("{{ source.e.items() | list }}{{ source.l | groupby('real') | list if false }}", '[["a",false]]'),
+        (
+            "{% for k, v in source.e | dictsort %}{{ k }}{{ v }}{% endfor %}{{ source.l | first }}",
+            "afalsetrue",
+        ),
+        (
+            "{{ source.e.items() | list }}{{ source.l | groupby('real') | list if false }}",
+            '[["a",false]]',
+        ),
     ],
 )
 def test_no_python_spelling_reaches_a_prompt(text: str, shown: str) -> None:
@@ -285,7 +312,9 @@ def only(text: str, **values: Any) -> str:
 
 def test_tojson_writes_the_text_itself_with_its_keys_in_order() -> None:
     value = {"q": "日本", "a": "<b>&'x'</b>"}
-    assert only("{{ source.v | tojson }}", source={"v": value}) == json.dumps(value, ensure_ascii=False)
+    assert only("{{ source.v | tojson }}", source={"v": value}) == json.dumps(
+        value, ensure_ascii=False
+    )
 
 
 @pytest.mark.parametrize("text", ["{{ source.ref }}", "{{ source['ref'] | string }}"])
@@ -299,5 +328,7 @@ def test_a_null_is_named(text: str) -> None:
 
 def test_a_placeholder_in_a_jinja_prompt_is_an_error() -> None:
     errors: list[str] = []
-    compile_jinja("Rate {source.text}", ("source",), unresolved, lambda *said: errors.append(" ".join(said)))
+    compile_jinja(
+        "Rate {source.text}", ("source",), unresolved, lambda *said: errors.append(" ".join(said))
+    )
     assert len(errors) == 1 and "write {{ source.text }}" in errors[0]

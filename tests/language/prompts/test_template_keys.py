@@ -14,11 +14,17 @@ ADAPTER: TypeAdapter[Any] = TypeAdapter(PromptKey)
 
 def test_a_prompt_is_a_text_a_file_or_a_jinja_template() -> None:
     assert ADAPTER.validate_python("Judge.") == "Judge."
-    assert ADAPTER.validate_python({"file": "prompts/judge.md"}) == PromptFile(file="prompts/judge.md")
-    assert ADAPTER.validate_python({"jinja": "{{ source.q }}"}) == JinjaPrompt(jinja="{{ source.q }}")
+    assert ADAPTER.validate_python({"file": "prompts/judge.md"}) == PromptFile(
+        file="prompts/judge.md"
+    )
+    assert ADAPTER.validate_python({"jinja": "{{ source.q }}"}) == JinjaPrompt(
+        jinja="{{ source.q }}"
+    )
 
 
-@pytest.mark.parametrize("written", [None, 3, ["a"], {}, {"file": 3}, {"jinja": "a", "file": "b"}, {"text": "a"}])
+@pytest.mark.parametrize(
+    "written", [None, 3, ["a"], {}, {"file": 3}, {"jinja": "a", "file": "b"}, {"text": "a"}]
+)
 def test_what_spells_no_prompt_is_refused(written: Any) -> None:
     with pytest.raises(ValidationError):
         ADAPTER.validate_python(written)

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from verdict_cli.language.prompts.sections import dedented, framed, split_sections, trimmed
 
-LINES = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=6), max_size=5).map("\n".join)
+LINES = st.lists(
+    st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=6), max_size=5
+).map("\n".join)
 
 
 @settings(deadline=None)
@@ -29,8 +31,14 @@ def test_dedenting_and_trimming_twice_changes_nothing_more(text: str) -> None:
 
 
 def test_a_marker_may_be_indented_and_stands_alone_on_its_line() -> None:
-    assert split_sections("a\n\n  @system \nb\n@assistant\n") == [("user", "a"), ("system", "b"), ("assistant", "")]
-    assert split_sections("@system: no\n@System\nx@user") == [("user", "@system: no\n@System\nx@user")]
+    assert split_sections("a\n\n  @system \nb\n@assistant\n") == [
+        ("user", "a"),
+        ("system", "b"),
+        ("assistant", ""),
+    ]
+    assert split_sections("@system: no\n@System\nx@user") == [
+        ("user", "@system: no\n@System\nx@user")
+    ]
 
 
 def test_a_text_without_markers_is_one_user_section() -> None:
@@ -39,15 +47,25 @@ def test_a_text_without_markers_is_one_user_section() -> None:
 
 
 def test_windows_line_ends_are_read_as_line_ends() -> None:
-    assert split_sections(dedented("@system\r\na\r\n@user\r\nb")) == [("system", "a"), ("user", "b")]
+    assert split_sections(dedented("@system\r\na\r\n@user\r\nb")) == [
+        ("system", "a"),
+        ("user", "b"),
+    ]
 
 
 def test_what_a_type_adds_stands_in_the_prompts_own_sections() -> None:
-    prompt = "\n    @system\n    Be strict.\n    @user\n      Judge this.\n    @assistant\n    Sure:\n"
+    prompt = (
+        "\n    @system\n    Be strict.\n    @user\n      Judge this.\n    @assistant\n    Sure:\n"
+    )
     assert split_sections(framed(prompt, "First.", "Last.")) == [
         ("system", "First.\n\nBe strict."),
         ("user", "  Judge this.\n\nLast."),
         ("assistant", "Sure:"),
     ]
-    assert split_sections(framed("    a\n    b", "First.", "Last.")) == [("user", "First.\n\na\nb\n\nLast.")]
-    assert split_sections(framed("@system\na", after="Last.")) == [("system", "a"), ("user", "Last.")]
+    assert split_sections(framed("    a\n    b", "First.", "Last.")) == [
+        ("user", "First.\n\na\nb\n\nLast.")
+    ]
+    assert split_sections(framed("@system\na", after="Last.")) == [
+        ("system", "a"),
+        ("user", "Last."),
+    ]

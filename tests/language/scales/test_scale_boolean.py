@@ -27,7 +27,12 @@ def test_yes_no_true_and_false_are_read_in_any_case_with_quotes_spaces_and_a_per
 @settings(deadline=None)
 @given(st.one_of(st.text(), st.integers(), st.floats(), st.none(), st.lists(st.booleans())))
 def test_nothing_else_is_ever_read(value: Any) -> None:
-    known = isinstance(value, str) and value.strip("\"'`“”‘’. \n\t").casefold() in ("yes", "true", "no", "false")
+    known = isinstance(value, str) and value.strip("\"'`“”‘’. \n\t").casefold() in (
+        "yes",
+        "true",
+        "no",
+        "false",
+    )
     if not known:
         with pytest.raises(ReplyError):
             BooleanScale().read(value)
@@ -43,7 +48,12 @@ def test_json_booleans_are_read_and_numbers_are_not() -> None:
 
 def test_own_tokens_replace_the_usual_ones() -> None:
     scale = BooleanScale(yes=("safe", "ok."), no=("unsafe",))
-    assert [scale.read(text) for text in ("SAFE", "ok", "Ok.", "unsafe")] == [True, True, True, False]
+    assert [scale.read(text) for text in ("SAFE", "ok", "Ok.", "unsafe")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
     with pytest.raises(ReplyError, match="not on the scale safe, unsafe"):
         scale.read("yes")
     assert scale.tokens() == (("safe", True), ("ok.", True), ("unsafe", False))
@@ -61,7 +71,9 @@ def test_booleans_count_one_and_zero_whichever_end_is_worse() -> None:
         assert scale.numeric()
 
 
-@pytest.mark.parametrize("tokens", [{"yes": ("a", "b"), "no": ("B",)}, {"yes": ("a",), "no": ("a.",)}])
+@pytest.mark.parametrize(
+    "tokens", [{"yes": ("a", "b"), "no": ("B",)}, {"yes": ("a",), "no": ("a.",)}]
+)
 def test_a_token_that_means_both_is_a_problem(tokens: Any) -> None:
     trouble = BooleanScale.model_validate(tokens).validation_error()
     assert trouble is not None

@@ -17,7 +17,9 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 @settings(deadline=None)
 @given(st.floats(0, 1), st.sampled_from(["{}", " {} ", '"{}"', "{}.", "'{}'."]))
-def test_every_number_between_the_ends_is_read_with_quotes_spaces_and_a_period(value: float, around: str) -> None:
+def test_every_number_between_the_ends_is_read_with_quotes_spaces_and_a_period(
+    value: float, around: str
+) -> None:
     assert ContinuousScale().read(value) == value
     assert ContinuousScale().read(around.format(f"{value:.6f}")) == float(f"{value:.6f}")
 
@@ -36,7 +38,21 @@ def test_nothing_outside_the_ends_is_ever_read(one: float, other: float, value: 
 
 
 @pytest.mark.parametrize(
-    "value", ["nan", "inf", "Infinity", "1e999", "about 0.5", "1_0", "", True, None, math.nan, 10**400, "0,512"]
+    "value",
+    [
+        "nan",
+        "inf",
+        "Infinity",
+        "1e999",
+        "about 0.5",
+        "1_0",
+        "",
+        True,
+        None,
+        math.nan,
+        10**400,
+        "0,512",
+    ],
 )
 def test_what_is_no_number_of_the_scale_is_an_extraction_error(value: Any) -> None:
     with pytest.raises(ReplyError, match="is not on the scale 0 to 1"):

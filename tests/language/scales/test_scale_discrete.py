@@ -12,7 +12,11 @@ from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.scales.discrete import LIKERT, Categories, DiscreteScale
 
 WORDS = st.lists(
-    st.text(st.characters(codec="ascii", categories=["L", "N"], include_characters=" -_"), min_size=1, max_size=8)
+    st.text(
+        st.characters(codec="ascii", categories=["L", "N"], include_characters=" -_"),
+        min_size=1,
+        max_size=8,
+    )
     .map(str.strip)
     .filter(bool),
     min_size=1,
@@ -28,10 +32,16 @@ SCALES = st.one_of(
     st.tuples(st.integers(-5, 5), st.sampled_from([0.1, 0.2, 0.25, 0.5, 1.0])).map(
         lambda drawn: DiscreteScale(range=(float(drawn[0]), drawn[0] + 2.0, drawn[1]))
     ),
-    st.sampled_from([("a", "e"), ("A", "Z"), ("а", "д")]).map(lambda ends: DiscreteScale(range=ends)),
-    st.lists(st.integers(), min_size=1, max_size=6, unique=True).map(lambda values: DiscreteScale(values=values)),
+    st.sampled_from([("a", "e"), ("A", "Z"), ("а", "д")]).map(
+        lambda ends: DiscreteScale(range=ends)
+    ),
+    st.lists(st.integers(), min_size=1, max_size=6, unique=True).map(
+        lambda values: DiscreteScale(values=values)
+    ),
 )
-AROUND = st.sampled_from(["{}", " {} ", '"{}"', "'{}'", "{}.", '"{}."', '"{}".', "\n“{}”\n", "`{}`"])
+AROUND = st.sampled_from(
+    ["{}", " {} ", '"{}"', "'{}'", "{}.", '"{}."', '"{}".', "\n“{}”\n", "`{}`"]
+)
 CASES = st.sampled_from([str, str.upper, str.lower, str.title, str.swapcase])
 
 
@@ -54,7 +64,12 @@ def test_every_value_is_read_back_as_it_is(scale: DiscreteScale) -> None:
 
 
 @settings(deadline=None)
-@given(SCALES, st.one_of(st.text(), st.integers(), st.floats(), st.booleans(), st.none(), st.lists(st.integers())))
+@given(
+    SCALES,
+    st.one_of(
+        st.text(), st.integers(), st.floats(), st.booleans(), st.none(), st.lists(st.integers())
+    ),
+)
 def test_nothing_off_the_scale_is_ever_read(scale: DiscreteScale, value: Any) -> None:
     try:
         read = scale.read(value)
@@ -75,7 +90,9 @@ def test_a_value_with_more_text_around_it_is_not_read(value: int, more: str) -> 
         LIKERT.read(f"{more} {value}")
 
 
-@pytest.mark.parametrize("text", ["4/10", "4 out of 10", "**4**", "4..", "45", "", ".", '""', "1_0", "six", "4,000"])
+@pytest.mark.parametrize(
+    "text", ["4/10", "4 out of 10", "**4**", "4..", "45", "", ".", '""', "1_0", "six", "4,000"]
+)
 def test_anything_but_a_value_is_an_extraction_error(text: str) -> None:
     with pytest.raises(ReplyError, match="is not on the scale 1, 2, 3, 4, 5"):
         LIKERT.read(text)
@@ -102,7 +119,13 @@ def test_values_that_differ_only_in_case_are_told_apart() -> None:
 
 def test_values_that_end_in_a_period_or_stand_in_quotes_are_read() -> None:
     scale = DiscreteScale(values=("No.", "'tis", "x"))
-    assert [scale.read(text) for text in ("No.", "no.", "no", "'TIS", "tis")] == ["No.", "No.", "No.", "'tis", "'tis"]
+    assert [scale.read(text) for text in ("No.", "no.", "no", "'TIS", "tis")] == [
+        "No.",
+        "No.",
+        "No.",
+        "'tis",
+        "'tis",
+    ]
 
 
 def test_a_message_stays_short_whatever_the_reply() -> None:
@@ -115,15 +138,28 @@ def test_both_ends_of_a_range_are_included() -> None:
     assert DiscreteScale(range=(0, 1, 0.25)).written_values() == (0.0, 0.25, 0.5, 0.75, 1.0)
     assert DiscreteScale(range=("a", "e")).written_values() == ("a", "b", "c", "d", "e")
     assert DiscreteScale(range=(1, 10)).written_values() == tuple(range(1, 11))
-    assert DiscreteScale(range=(0.1, 0.7, 0.1)).written_values() == (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+    assert DiscreteScale(range=(0.1, 0.7, 0.1)).written_values() == (
+        0.1,
+        0.2,
+        0.3,
+        0.4,
+        0.5,
+        0.6,
+        0.7,
+    )
 
 
 def test_a_flipped_scale_has_its_worst_value_at_the_end() -> None:
     scale = DiscreteScale(values=("good", "bad"), end_is_worst=True)
     assert scale.values() == ("bad", "good")
     assert scale.json_schema() == {"type": "string", "enum": ["bad", "good"]}
-    assert scale.sentence("score") == ("The score must be one of: good, bad, where bad is the worst and good the best.")
-    assert Categories(values=("x", "y")).sentence("choice") == "The choice must be exactly one of: x, y."
+    assert scale.sentence("score") == (
+        "The score must be one of: good, bad, where bad is the worst and good the best."
+    )
+    assert (
+        Categories(values=("x", "y")).sentence("choice")
+        == "The choice must be exactly one of: x, y."
+    )
 
 
 def test_scores_give_words_a_number_and_without_them_they_have_none() -> None:
@@ -173,7 +209,9 @@ def test_a_scale_that_makes_no_sense_says_which_key_and_why(keys: Any, key: str,
 @settings(deadline=None)
 @given(
     st.lists(
-        st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=2)),
+        st.one_of(
+            st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=2)
+        ),
         min_size=2,
         max_size=3,
     )
@@ -223,7 +261,9 @@ def test_the_shared_cases_of_scales_hold(value_cases: dict[str, list[dict[str, A
         (Categories(values=(1, 2)), False),
     ],
 )
-def test_only_an_ordered_scale_names_a_worst_and_a_best_end(scale: DiscreteScale, ordered: bool) -> None:
+def test_only_an_ordered_scale_names_a_worst_and_a_best_end(
+    scale: DiscreteScale, ordered: bool
+) -> None:
     assert scale.validation_error() is None
     assert scale.ordered is ordered
     assert ("is the worst" in scale.sentence("score")) is ordered
@@ -246,7 +286,10 @@ def test_a_shuffled_nominal_scale_lists_each_value_once_in_an_order_that_the_dra
     scale = DiscreteScale(["a1", "b1", "c1"], shuffle=True)
     sentences = [scale.shuffled_sentence("score", draw) for draw in range(60)]
     assert sentences == [scale.shuffled_sentence("score", draw) for draw in range(60)]
-    orders = {tuple(text.removeprefix("The score must be exactly one of: ")[:-1].split(", ")) for text in sentences}
+    orders = {
+        tuple(text.removeprefix("The score must be exactly one of: ")[:-1].split(", "))
+        for text in sentences
+    }
     assert len(orders) == 6
     assert {frozenset(order) for order in orders} == {frozenset(("a1", "b1", "c1"))}
 
@@ -280,4 +323,7 @@ def test_two_numbers_as_values_are_warned_of(values: list[Any], warned: bool) ->
     issue = DiscreteScale(values).warning()
     assert (issue is not None) is warned
     assert issue is None or "did you mean range" in issue[1]
-    assert DiscreteScale(values, ordered=True if not isinstance(values[0], str) else None).warning() is None
+    assert (
+        DiscreteScale(values, ordered=True if not isinstance(values[0], str) else None).warning()
+        is None
+    )

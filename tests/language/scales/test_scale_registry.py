@@ -26,8 +26,14 @@ def test_the_named_scales_are_likert_and_boolean() -> None:
         ({"type": "discrete", "range": [1, 10]}, DiscreteScale(range=(1, 10))),
         ({"type": "discrete", "range": ["a", "e"]}, DiscreteScale(range=("a", "e"))),
         ({"type": "discrete", "range": [0, 1, 0.25]}, DiscreteScale(range=(0, 1, 0.25))),
-        ({"type": "discrete", "values": ["unsafe", "safe"]}, DiscreteScale(values=("unsafe", "safe"))),
-        ({"type": "boolean", "yes": ["safe"], "no": ["unsafe"]}, BooleanScale(yes=("safe",), no=("unsafe",))),
+        (
+            {"type": "discrete", "values": ["unsafe", "safe"]},
+            DiscreteScale(values=("unsafe", "safe")),
+        ),
+        (
+            {"type": "boolean", "yes": ["safe"], "no": ["unsafe"]},
+            BooleanScale(yes=("safe",), no=("unsafe",)),
+        ),
         ({"type": "continuous", "min": 0, "max": 1}, ContinuousScale(min=0, max=1)),
         ({"values": [1, 2]}, DiscreteScale(values=(1, 2))),
         ("likert", "likert"),
@@ -37,7 +43,9 @@ def test_each_spelling_of_the_language_means_its_scale(written: Any, scale: Any)
     assert ADAPTER.validate_python(written) == scale
 
 
-@pytest.mark.parametrize("written", [{"type": "ordinal"}, {"type": 3}, {}, {"min": 0, "values": [1]}, 3, None, ["a"]])
+@pytest.mark.parametrize(
+    "written", [{"type": "ordinal"}, {"type": 3}, {}, {"min": 0, "values": [1]}, 3, None, ["a"]]
+)
 def test_what_spells_no_scale_is_refused(written: Any) -> None:
     assert scale_type(written) is None
     with pytest.raises(ValidationError):

@@ -12,13 +12,27 @@ from verdict_cli.language.scales.written_number import bare, folded, match_value
 
 
 @pytest.mark.parametrize(
-    "text", ["safe", " safe ", '"safe"', "'safe'", "“safe”", "`safe`", "safe.", '"safe".', '"safe."', "\tsafe.\n"]
+    "text",
+    [
+        "safe",
+        " safe ",
+        '"safe"',
+        "'safe'",
+        "“safe”",
+        "`safe`",
+        "safe.",
+        '"safe".',
+        '"safe."',
+        "\tsafe.\n",
+    ],
 )
 def test_spaces_quotes_and_a_final_period_are_taken_off(text: str) -> None:
     assert bare(text) == "safe"
 
 
-@pytest.mark.parametrize("text", ["safe..", "safe...", "safe!", "**safe**", "safe,", "(safe)", "safe/unsafe"])
+@pytest.mark.parametrize(
+    "text", ["safe..", "safe...", "safe!", "**safe**", "safe,", "(safe)", "safe/unsafe"]
+)
 def test_anything_else_stays(text: str) -> None:
     assert bare(text) != "safe"
 
@@ -48,12 +62,15 @@ def test_several_tokens_of_one_value_are_no_conflict() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("4", "4"), ("4.", "4"), ("-0.5", "-0.5"), ("+3", "3"), (".5", "0.5"), ("1e2", "100")]
+    ("text", "value"),
+    [("4", "4"), ("4.", "4"), ("-0.5", "-0.5"), ("+3", "3"), (".5", "0.5"), ("1e2", "100")],
 )
 def test_a_written_number_is_read_exactly(text: str, value: str) -> None:
     assert parse_number(text) == Decimal(value)
 
 
-@pytest.mark.parametrize("text", ["", "four", "1_0", "1,000", "nan", "inf", "1e9999", "4/5", "0x10", "4 5", "- 4"])
+@pytest.mark.parametrize(
+    "text", ["", "four", "1_0", "1,000", "nan", "inf", "1e9999", "4/5", "0x10", "4 5", "- 4"]
+)
 def test_what_is_no_plain_number_is_none(text: str) -> None:
     assert parse_number(text) is None

@@ -10,7 +10,9 @@ from verdict_cli.language.scales.written_number import find_numbers, read_number
 
 
 def answers(text: str, ends: tuple[float, float] | None) -> list[Decimal | None]:
-    return [number.value for number in find_numbers(without_markup(text), ends) if not number.mention]
+    return [
+        number.value for number in find_numbers(without_markup(text), ends) if not number.mention
+    ]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,9 @@ def answers(text: str, ends: tuple[float, float] | None) -> list[Decimal | None]
         ("8 (max. 10)", (1, 10), "8"),
     ],
 )
-def test_a_number_is_read_as_it_is_meant(text: str, ends: tuple[float, float] | None, value: str) -> None:
+def test_a_number_is_read_as_it_is_meant(
+    text: str, ends: tuple[float, float] | None, value: str
+) -> None:
     assert answers(text, ends) == [Decimal(value)]
 
 
@@ -84,7 +88,9 @@ def test_a_number_is_read_as_it_is_meant(text: str, ends: tuple[float, float] | 
         ("Score - 1", (-2, 2)),
     ],
 )
-def test_a_number_that_is_not_clear_has_no_value(text: str, ends: tuple[float, float] | None) -> None:
+def test_a_number_that_is_not_clear_has_no_value(
+    text: str, ends: tuple[float, float] | None
+) -> None:
     found = answers(text, ends)
     assert found and found[0] is None
 

@@ -31,7 +31,9 @@ def ranker(**keys: Any) -> RankerUnit:
 
 @settings(deadline=None)
 @given(st.integers(0, 2**64), st.sampled_from("ABCD"))
-def test_a_shuffled_choice_names_the_option_that_stood_at_its_letter(draw: int, letter: str) -> None:
+def test_a_shuffled_choice_names_the_option_that_stood_at_its_letter(
+    draw: int, letter: str
+) -> None:
     unit = best(shuffle=True, original=True)
     arrangements = unit.option_orders(draw)
     assert arrangements == unit.option_orders(draw)
@@ -53,7 +55,9 @@ def test_both_orders_must_agree_else_it_is_a_tie(one: str, other: str) -> None:
     unit = pairwise(positions="both", original=True, tie=True)
     arrangements = unit.option_orders(0)
     assert arrangements == ((0, 1), (1, 0))
-    output = unit.combine_responses([{"choice": one}, {"choice": other}], arrangements, {"A": "x", "B": "y"})
+    output = unit.combine_responses(
+        [{"choice": one}, {"choice": other}], arrangements, {"A": "x", "B": "y"}
+    )
     meant = {"A": "B", "B": "A", "tie": "tie"}[other]
     assert output["consistent"] == (one == meant)
     assert output["choice"] == (one if one == meant else "tie")
@@ -70,7 +74,10 @@ def test_the_outputs_fields_are_those_that_are_given_on() -> None:
         "chosen": TEXT,
     }
     assert list(best(original=True).output_fields(read).fields) == ["choice", "chosen"]
-    assert list(ranker(original=True).output_fields(RecordType({"ranking": TEXT})).fields) == ["ranking", "ranked"]
+    assert list(ranker(original=True).output_fields(RecordType({"ranking": TEXT})).fields) == [
+        "ranking",
+        "ranked",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +86,9 @@ def test_the_outputs_fields_are_those_that_are_given_on() -> None:
 def test_a_distribution_over_the_letters_is_given_on_but_names_no_option(extract: Any) -> None:
     found = {"distribution": {"A": 0.7, "B": 0.3}}
     keys = {"unit": "PairwiseJudgeUnit", "extract": extract}
-    assert PairwiseJudgeUnit.model_validate(keys).combine_responses([found], ((0, 1),), GIVEN) == found
+    assert (
+        PairwiseJudgeUnit.model_validate(keys).combine_responses([found], ((0, 1),), GIVEN) == found
+    )
     assert PairwiseJudgeUnit.model_validate(keys).validation_error() is None
     for more in ({"positions": "both"}, {"original": True}):
         trouble = PairwiseJudgeUnit.model_validate(keys | more).validation_error()
@@ -89,7 +98,9 @@ def test_a_distribution_over_the_letters_is_given_on_but_names_no_option(extract
         {"unit": "BestOfKJudgeUnit", "k": 2, "shuffle": True, "extract": extract}
     )
     assert (shuffled.validation_error() or ("",))[0] == "extract"
-    plain = BestOfKJudgeUnit.model_validate({"unit": "BestOfKJudgeUnit", "k": 2, "extract": extract})
+    plain = BestOfKJudgeUnit.model_validate(
+        {"unit": "BestOfKJudgeUnit", "k": 2, "extract": extract}
+    )
     assert plain.validation_error() is None
     assert plain.combine_responses([found], ((0, 1),), GIVEN) == found
 

@@ -19,7 +19,9 @@ TURNS = st.lists(st.fixed_dictionaries({"role": st.text(), "content": st.text()}
 
 @settings(deadline=None)
 @given(TURNS, st.text(), st.booleans())
-def test_a_turn_is_put_at_the_end_and_the_conversation_before_it_stays(turns: Any, said: str, number: bool) -> None:
+def test_a_turn_is_put_at_the_end_and_the_conversation_before_it_stays(
+    turns: Any, said: str, number: bool
+) -> None:
     unit = ConversationalUnit(role_name="Proponent", number=number)
     before = list(turns)
     output = unit.combine_responses([{"response": said}], ((),), {"conversation": turns})
@@ -32,7 +34,10 @@ def test_a_turn_takes_the_conversation_and_gives_it_on() -> None:
     unit = DebateUnit(role_name="A", stance="yes")
     assert unit.required_inputs() == {"conversation": TranscriptType()}
     assert unit.own_fields(None) == {"response": TEXT}
-    assert list(unit.output_fields(RecordType({"response": TEXT})).fields) == ["conversation", "response"]
+    assert list(unit.output_fields(RecordType({"response": TEXT})).fields) == [
+        "conversation",
+        "response",
+    ]
 
 
 @pytest.mark.parametrize("keys", [{}, {"role_name": ""}])
@@ -56,13 +61,16 @@ def test_what_debaters_show_each_other_is_their_answer(scripted_model: Any) -> N
 
 
 @pytest.mark.parametrize(
-    ("reply", "thinking"), [("<think>a</think>b", "b"), ("<think>a</think>", "<think>a</think>"), ("a", "a")]
+    ("reply", "thinking"),
+    [("<think>a</think>b", "b"), ("<think>a</think>", "<think>a</think>"), ("a", "a")],
 )
 def test_a_chain_of_thought_passes_on_what_follows_a_block_where_both_are_there(
     reply: str, thinking: str, scripted_model: Any
 ) -> None:
     scripted_model.answer = lambda _: reply
-    assert (Pipeline("c", model="m") >> CoTUnit().prompt("{source.q}")).run({"q": "x"}).thinking == thinking
+    assert (Pipeline("c", model="m") >> CoTUnit().prompt("{source.q}")).run(
+        {"q": "x"}
+    ).thinking == thinking
 
 
 def test_a_debate_is_a_conversation() -> None:

@@ -28,9 +28,13 @@ def asked(unit: Any, text: str, **values: Any) -> tuple[Message, ...]:
     told: list[Any] = []
     framed = unit.frame(text)
     if isinstance(unit.prompt_key, JinjaPrompt):
-        prompt: Any = compile_jinja(framed, ("source", "input", "unit"), unresolved, lambda *said: told.append(said))
+        prompt: Any = compile_jinja(
+            framed, ("source", "input", "unit"), unresolved, lambda *said: told.append(said)
+        )
     else:
-        prompt = compile_prompt(framed, unresolved, lambda *said: told.append(said), lambda *said: None)
+        prompt = compile_prompt(
+            framed, unresolved, lambda *said: told.append(said), lambda *said: None
+        )
     assert not told
     messages = prompt.render({"unit": unit.settings(), **values}).messages
     assert isinstance(messages, tuple)
@@ -64,7 +68,15 @@ def test_every_type_of_the_language_is_known_by_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "key", [{"nmae": "x"}, {"name": "a b"}, {"name": "0a"}, {"pin": "yes"}, {"scale": 3}, {"on_failure": "ignore"}]
+    "key",
+    [
+        {"nmae": "x"},
+        {"name": "a b"},
+        {"name": "0a"},
+        {"pin": "yes"},
+        {"scale": 3},
+        {"on_failure": "ignore"},
+    ],
 )
 def test_a_key_that_there_is_not_or_that_does_not_fit_is_refused(key: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
@@ -81,10 +93,16 @@ def test_settings_are_the_units_own_plain_keys_as_they_are_spelled() -> None:
     assert "scale" not in settings, "the plan puts the scale's values there"
 
 
-def test_a_response_has_the_explanation_the_declared_fields_and_the_types_own_in_that_order() -> None:
+def test_a_response_has_the_explanation_the_declared_fields_and_the_types_own_in_that_order() -> (
+    None
+):
     unit = JudgeUnit(explanation=True)
     record = unit.response_record(LIKERT, {"n": INTEGER})
-    assert list(record.fields.items()) == [("explanation", TEXT), ("n", INTEGER), ("score", ScaleType(LIKERT))]
+    assert list(record.fields.items()) == [
+        ("explanation", TEXT),
+        ("n", INTEGER),
+        ("score", ScaleType(LIKERT)),
+    ]
     assert unit.default_scale() == LIKERT
     assert unit.scaled_field() == "score"
 
@@ -96,7 +114,10 @@ def test_a_plain_unit_needs_a_response_or_a_scale() -> None:
     assert Unit(response={"a": "str"}).validation_error() is None
     assert Unit(response={"a": "str"}).own_fields(None) == {}
     scaled = Unit(scale="boolean")
-    assert (scaled.scaled_field(), scaled.own_fields(BooleanScale())) == ("score", {"score": ScaleType(BooleanScale())})
+    assert (scaled.scaled_field(), scaled.own_fields(BooleanScale())) == (
+        "score",
+        {"score": ScaleType(BooleanScale())},
+    )
 
 
 def test_reasoning_is_free_text() -> None:
@@ -116,7 +137,10 @@ def test_the_common_indentation_of_a_framed_prompt_is_removed() -> None:
 def test_what_a_type_adds_stands_within_the_prompts_sections() -> None:
     unit = DebateUnit(role_name="Pro", stance="It is so.")
     system, user = asked(
-        unit, "@system\nBe brief.\n@user\nTopic: {source.q}", source={"q": "x"}, input={"conversation": TURNS}
+        unit,
+        "@system\nBe brief.\n@user\nTopic: {source.q}",
+        source={"q": "x"},
+        input={"conversation": TURNS},
     )
     assert (system.role, user.role) == ("system", "user")
     assert "debate as Pro" in system.content
@@ -146,7 +170,10 @@ def test_role_stance_and_target_are_printed_as_they_are(wild: str, jinja: bool) 
     [
         (None, "So far: {input.conversation}"),
         (PromptFile(file="debate.md"), "So far: {input.conversation}"),
-        (JinjaPrompt(jinja=""), "{% for turn in input.conversation %}{{ turn.content }}{% endfor %}"),
+        (
+            JinjaPrompt(jinja=""),
+            "{% for turn in input.conversation %}{{ turn.content }}{% endfor %}",
+        ),
     ],
 )
 def test_the_debate_is_not_shown_twice(prompt: Any, text: str) -> None:
@@ -172,7 +199,9 @@ def test_given_criteria_are_printed_as_they_are(jinja: bool) -> None:
     (message,) = asked(unit, text, source={"x": "FILLED"})
     assert message.content.startswith("Text: FILLED\n\nRubric\n")
     lines = message.content.split("\n")
-    assert [f"{place}. {text}" for place, text in enumerate(CRITERIA, 1)] == lines[3 : 3 + len(CRITERIA)]
+    assert [f"{place}. {text}" for place, text in enumerate(CRITERIA, 1)] == lines[
+        3 : 3 + len(CRITERIA)
+    ]
     assert message.content.count("FILLED") == 1
     assert lines[-1] == "SCORE: <0-10>"
 

@@ -116,7 +116,9 @@ def test_the_shared_cases_of_pools_hold(value_cases: dict[str, list[dict[str, An
             continue
         found = pool.to_output({field: pool.pool(values, None)})[field]
         expected = case["expect"][field]
-        assert found == (expected if isinstance(expected, str) else pytest.approx(expected, abs=1e-9)), case["name"]
+        assert found == (
+            expected if isinstance(expected, str) else pytest.approx(expected, abs=1e-9)
+        ), case["name"]
         assert not isinstance(found, bool), case["name"]
 
 
@@ -160,4 +162,8 @@ def test_the_margin_is_the_winners_share_without_the_runner_ups(
     unit = ModePoolUnit(agreement=True)
     found = unit.extra_fields({"score": unit.pool(votes, weights)}, {"score": votes}, weights)
     assert found == pytest.approx({"agreement": agreement, "margin": margin})
-    assert list(unit.output_fields(RecordType({"score": INTEGER})).fields) == ["score", "agreement", "margin"]
+    assert list(unit.output_fields(RecordType({"score": INTEGER})).fields) == [
+        "score",
+        "agreement",
+        "margin",
+    ]

@@ -29,7 +29,9 @@ GRADES = st.lists(st.tuples(st.integers(-20, 20), st.sampled_from([0.0, 0.5, 1.0
 
 @settings(deadline=None)
 @given(GRADES)
-def test_the_score_is_the_points_earned_over_the_positive_points(grades: list[tuple[int, float]]) -> None:
+def test_the_score_is_the_points_earned_over_the_positive_points(
+    grades: list[tuple[int, float]],
+) -> None:
     points, met = [worth for worth, _ in grades], [share for _, share in grades]
     earned = sum(Fraction(worth) * Fraction(share) for worth, share in grades)
     possible = sum(worth for worth in points if worth > 0)
@@ -54,7 +56,13 @@ def test_sums_are_exact_to_the_last_digit() -> None:
     assert math.isclose(RubricPool(points="p").grade([1e16, 1, -1e16], [1, 1, 1])["earned"], 1.0)
 
 
-def run(tmp_path: Path, scripted_model: Any, met: dict[str, bool], pool: str, row: dict[str, Any] | None = None) -> Any:
+def run(
+    tmp_path: Path,
+    scripted_model: Any,
+    met: dict[str, bool],
+    pool: str,
+    row: dict[str, Any] | None = None,
+) -> Any:
     """The output of three judged criteria A, B and C; one that is not in ``met`` has no judgement."""
 
     def answer(request: Any) -> str:
@@ -66,15 +74,22 @@ def run(tmp_path: Path, scripted_model: Any, met: dict[str, bool], pool: str, ro
     return Pipeline.from_yaml(tmp_path / "p.yaml").run(row or {"x": "x", "points": [5, 3, -4]})
 
 
-def test_points_are_an_expression_over_the_place_and_the_row(tmp_path: Path, scripted_model: Any) -> None:
+def test_points_are_an_expression_over_the_place_and_the_row(
+    tmp_path: Path, scripted_model: Any
+) -> None:
     met = {"A": True, "B": False, "C": True}
     output = run(tmp_path, scripted_model, met, 'points: "source.points[index]"')
     assert dict(output) == {"score": 1 / 8, "earned": 1.0, "possible": 8.0, "count": 3}
     assert run(tmp_path, scripted_model, met, 'points: "[1, 0, -9][index]"').score == 0.0
-    assert run(tmp_path, scripted_model, met, 'points: "[1, 0, -9][index]", clip: [-9, 1]').score == -8.0
+    assert (
+        run(tmp_path, scripted_model, met, 'points: "[1, 0, -9][index]", clip: [-9, 1]').score
+        == -8.0
+    )
 
 
-def test_a_missing_judgement_fails_counts_as_not_met_or_is_left_out(tmp_path: Path, scripted_model: Any) -> None:
+def test_a_missing_judgement_fails_counts_as_not_met_or_is_left_out(
+    tmp_path: Path, scripted_model: Any
+) -> None:
     met = {"A": True, "C": False}
     pool = 'points: "source.points[index]"'
     with pytest.raises(RowError, match="criterion 1 has no 'score'"):
@@ -106,7 +121,13 @@ def test_points_that_are_no_numbers_or_not_positive_fail_the_row(
 ) -> None:
     row = {"x": "x", "points": points}
     with pytest.raises(RowError, match=message):
-        run(tmp_path, scripted_model, dict.fromkeys("ABC", True), 'points: "source.points[index]"', row)
+        run(
+            tmp_path,
+            scripted_model,
+            dict.fromkeys("ABC", True),
+            'points: "source.points[index]"',
+            row,
+        )
 
 
 def test_a_number_beyond_one_fails_the_row(scripted_model: Any) -> None:
@@ -156,7 +177,9 @@ def test_the_score_is_on_the_scale_of_clip() -> None:
 
 def test_from_python_it_is_the_same_unit() -> None:
     judges = Layer([JudgeUnit(scale="boolean").prompt("{source.x}")], 3)
-    unit = RubricPoolUnit("[3, 2, 1][index]", field="score", clip=(0, 2), on_missing="zero", name="total")
+    unit = RubricPoolUnit(
+        "[3, 2, 1][index]", field="score", clip=(0, 2), on_missing="zero", name="total"
+    )
     pipeline = Pipeline("p", model="m") >> judges >> unit
     again = Pipeline.from_yaml(pipeline.to_yaml())
     assert again.fingerprint == pipeline.fingerprint
@@ -184,7 +207,9 @@ pipeline:
 def grade(text: str, scripted_model: Any, row: dict[str, Any]) -> Any:
     """The output for a row whose criteria say in their text whether they are met: yes, no, or nothing readable."""
     said = {"yes": '{"score": true}', "no": '{"score": false}'}
-    scripted_model.answer = lambda request: said.get(request.messages[-1].content.split()[0], "unreadable")
+    scripted_model.answer = lambda request: said.get(
+        request.messages[-1].content.split()[0], "unreadable"
+    )
     return Pipeline.from_yaml(HEAD + text).run(row)
 
 
@@ -198,7 +223,9 @@ def test_points_are_those_of_the_entry_that_was_judged(scripted_model: Any) -> N
     assert dict(grade(text, scripted_model, row)) == {
         "score": pytest.approx(3 / 10), "earned": 3.0, "possible": 10.0, "count": 4,
     }  # fmt: skip
-    weighted = EACH + '  - {unit: RubricPoolUnit, points: "criterion.points * (index + source.from)"}\n'
+    weighted = (
+        EACH + '  - {unit: RubricPoolUnit, points: "criterion.points * (index + source.from)"}\n'
+    )
     assert grade(weighted, scripted_model, {**row, "from": 1}).earned == 5 - 12 + 8
 
 
@@ -208,7 +235,9 @@ def test_an_entry_without_a_judgement_is_named_by_its_number(scripted_model: Any
         grade(EACH + "  - {unit: RubricPoolUnit, points: criterion.points}\n", scripted_model, row)
     scores = {
         kind: grade(
-            EACH + f"  - {{unit: RubricPoolUnit, points: criterion.points, on_missing: {kind}}}\n", scripted_model, row
+            EACH + f"  - {{unit: RubricPoolUnit, points: criterion.points, on_missing: {kind}}}\n",
+            scripted_model,
+            row,
         ).score
         for kind in ("zero", "ignore")
     }
@@ -222,7 +251,9 @@ def test_an_empty_rubric_fails_its_row_or_is_what_empty_says(scripted_model: Any
     assert grade(EACH + pool % ", empty: 0", scripted_model, {"rubric": []}).score == 0
 
 
-def test_a_tree_of_criteria_is_pooled_leaf_by_leaf_with_the_names_of_its_branches(scripted_model: Any) -> None:
+def test_a_tree_of_criteria_is_pooled_leaf_by_leaf_with_the_names_of_its_branches(
+    scripted_model: Any,
+) -> None:
     text = """
 pipeline:
   - each: source.sections
@@ -242,14 +273,21 @@ pipeline:
     ]
     output = grade(text, scripted_model, {"sections": sections})
     assert (output.earned, output.possible, output.count) == (1.0, 3.25, 3)
-    inner = text.replace("  - {unit: RubricPool", "      - {unit: RubricPool").replace("section.weight * ", "")
+    inner = text.replace("  - {unit: RubricPool", "      - {unit: RubricPool").replace(
+        "section.weight * ", ""
+    )
     nested = inner + "  - {unit: MeanPoolUnit, field: score}\n"
-    assert grade(nested, scripted_model, {"sections": sections}).score == pytest.approx((1 / 4 + 1) / 2)
+    assert grade(nested, scripted_model, {"sections": sections}).score == pytest.approx(
+        (1 / 4 + 1) / 2
+    )
 
 
 def test_types_of_entries_are_checked_before_the_run() -> None:
     head = HEAD + 'dataset: {schema: {rubric: "list[{text: str, points: float}]"}}\n' + EACH
-    for points, message in (("criterion.pionts", "did you mean 'points'"), ("criterion.text", "is of type str")):
+    for points, message in (
+        ("criterion.pionts", "did you mean 'points'"),
+        ("criterion.text", "is of type str"),
+    ):
         with pytest.raises(SpecError, match=message):
             Pipeline.from_yaml(f"{head}  - {{unit: RubricPoolUnit, points: {points}}}\n").plan()
 
@@ -257,7 +295,9 @@ def test_types_of_entries_are_checked_before_the_run() -> None:
 def test_a_criterion_that_when_skips_is_left_out_with_its_points(scripted_model: Any) -> None:
     text = EACH.replace("    prompt:", "    when: criterion.points != 3\n    prompt:")
     row = {"rubric": criteria(("yes", 5), ("yes", 3), ("no", 2))}
-    output = grade(text + "  - {unit: RubricPoolUnit, points: criterion.points}\n", scripted_model, row)
+    output = grade(
+        text + "  - {unit: RubricPoolUnit, points: criterion.points}\n", scripted_model, row
+    )
     assert (output.earned, output.possible, output.count) == (5.0, 7.0, 2)
 
 

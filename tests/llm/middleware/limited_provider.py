@@ -78,7 +78,9 @@ class Provider:
     def recovery_s(self, most_s: float = 30.0) -> float:
         """Seconds after the storm from which on every ten seconds have 90% of the limit; ``most_s`` where that is later."""
         assert self.storm_ended is not None
-        late = [0.5 * n for n in range(int(2 * most_s)) if self._is_slow(self.storm_ended + 0.5 * n)]
+        late = [
+            0.5 * n for n in range(int(2 * most_s)) if self._is_slow(self.storm_ended + 0.5 * n)
+        ]
         return late[-1] + 0.5 if late else 0.0
 
     def _is_slow(self, since: float) -> bool:
@@ -93,7 +95,11 @@ class Provider:
         return True
 
     def _admit(self, now: float) -> bool:
-        if self._storms(now) or self.here >= self.at_once or (self.noise and self.rng.random() < self.noise):
+        if (
+            self._storms(now)
+            or self.here >= self.at_once
+            or (self.noise and self.rng.random() < self.noise)
+        ):
             return False
         if not self.window_s:
             if self.bucket.wait_s(1, now) > 0:
@@ -118,13 +124,18 @@ class Provider:
         if not self.tells:
             return None
         storm_s = self.storm_at + self.storm_s - now if now >= self.storm_at else 0.0
-        return float(math.ceil(max(1.0, storm_s, self.bucket.wait_s(1, now) if not self.window_s else 0.0)))
+        return float(
+            math.ceil(max(1.0, storm_s, self.bucket.wait_s(1, now) if not self.window_s else 0.0))
+        )
 
     def _count(self, more: int) -> None:
         """Count calls that are served, as long as others are still to be accepted."""
         now = asyncio.get_running_loop().time()
         if more > 0:
-            self.served_s, self.served_until = self._served + self.here * (now - self._changed_at), now
+            self.served_s, self.served_until = (
+                self._served + self.here * (now - self._changed_at),
+                now,
+            )
         self._served, self._changed_at = self._served + self.here * (now - self._changed_at), now
         self.here += more
 
@@ -148,7 +159,11 @@ class Provider:
 
 
 def judge(
-    provider: Provider, rows: int, concurrency: int = 128, model: Model = MODEL, after_storm_s: float = math.inf
+    provider: Provider,
+    rows: int,
+    concurrency: int = 128,
+    model: Model = MODEL,
+    after_storm_s: float = math.inf,
 ) -> float:
     """Judge so many rows, of which none may fail, or until so long after the storm: the seconds that it took."""
 
@@ -160,10 +175,15 @@ def judge(
 
         async def work() -> None:
             for number in numbers:
-                if provider.storm_ended is not None and loop.time() > provider.storm_ended + after_storm_s:
+                if (
+                    provider.storm_ended is not None
+                    and loop.time() > provider.storm_ended + after_storm_s
+                ):
                     return
                 try:
-                    await ask(Request(Row(number, number, {}), "judge", model, (Message("user", ""),)))
+                    await ask(
+                        Request(Row(number, number, {}), "judge", model, (Message("user", ""),))
+                    )
                 except VerdictError as error:
                     failed.append(error)
 
@@ -174,13 +194,19 @@ def judge(
     return run_in_virtual_time(run())
 
 
-STORMS = {"10 refusals": {"storm_calls": 10}, "5 s": {"storm_s": 5.0}, "128 refusals": {"storm_calls": 128}}
+STORMS = {
+    "10 refusals": {"storm_calls": 10},
+    "5 s": {"storm_s": 5.0},
+    "128 refusals": {"storm_calls": 128},
+}
 """Everything is refused: for so long, or so many calls."""
 
 
 def recover(per_minute: float, storm: str, **more: object) -> Provider:
     """A provider with a storm 20 seconds after the start of a run, 45 seconds after the storm."""
     provider = Provider(per_minute, storm_at=20.0, **STORMS[storm], **more)  # type: ignore[arg-type]
-    concurrency = max(64, int(4 * provider.rate * provider.median_s), 128 if per_minute > 120 else 0)
+    concurrency = max(
+        64, int(4 * provider.rate * provider.median_s), 128 if per_minute > 120 else 0
+    )
     judge(provider, 10**9, concurrency, after_storm_s=45.0)
     return provider

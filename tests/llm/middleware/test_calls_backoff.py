@@ -22,7 +22,9 @@ def test_the_providers_wish_is_followed_up_to_ten_minutes() -> None:
 
 
 @given(failures=st.integers(0, 10**9), wish=st.none() | st.floats(-1e9, 1e9), seed=st.integers())
-def test_every_delay_is_bounded_and_repeatable(failures: int, wish: float | None, seed: int) -> None:
+def test_every_delay_is_bounded_and_repeatable(
+    failures: int, wish: float | None, seed: int
+) -> None:
     delay = delay_s(failures, wish, Random(seed))
     assert 0 <= delay <= (30 if wish is None else 600)
     assert delay == delay_s(failures, wish, Random(seed))

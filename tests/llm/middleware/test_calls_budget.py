@@ -26,7 +26,9 @@ def request(model: Model, text: str = "Rate") -> Request:
     return Request(Row(0, 0, {}), "judge", model, (Message("user", text),))
 
 
-def spend(model: Model, budget_usd: float, calls: int, cost_usd: float = 1.0) -> tuple[int, Spending]:
+def spend(
+    model: Model, budget_usd: float, calls: int, cost_usd: float = 1.0
+) -> tuple[int, Spending]:
     """How many of the calls, all made at once, were sent; each reply has one token."""
     spending, errors, sent = Spending(budget_usd), list[VerdictError](), 0
 
@@ -66,7 +68,9 @@ def test_calls_that_all_fit_are_made_at_once() -> None:
 
     async def run() -> None:
         ask = check_budget(answer, spending, lambda: False, lambda _: None)
-        await asyncio.gather(*(ask(request(Model(name="m", max_tokens=1, cost=DOLLAR))) for _ in range(64)))
+        await asyncio.gather(
+            *(ask(request(Model(name="m", max_tokens=1, cost=DOLLAR))) for _ in range(64))
+        )
 
     asyncio.run(run())
     assert most == 64
@@ -91,7 +95,9 @@ def test_a_files_price_may_raise_a_known_price_but_not_lower_it() -> None:
     sent, spending = spend(free, 1e-7, 100, cost_usd=0.0)
     assert sent == 1
     assert spending.spent_usd > 0.1  # a million prompt tokens
-    dear = Model(name="gpt-4o-mini", max_tokens=1, cost=Cost(input_per_million=0, output_per_million=5e6))
+    dear = Model(
+        name="gpt-4o-mini", max_tokens=1, cost=Cost(input_per_million=0, output_per_million=5e6)
+    )
     assert worst_case_usd(request(dear)) == pytest.approx(5.0)
 
 
@@ -112,10 +118,25 @@ def test_a_run_of_256_at_once_stays_within_its_budget(
         " cost: {input_per_million: 100000, output_per_million: 0}}\n"
         "pipeline: [{unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}]\n"
     )
-    (tmp_path / "d.jsonl").write_text("".join(f'{{"text": "row {place:04}"}}\n' for place in range(400)))
+    (tmp_path / "d.jsonl").write_text(
+        "".join(f'{{"text": "row {place:04}"}}\n' for place in range(400))
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        sys, "argv", ["verdict", "run", "p.yaml", "d.jsonl", "--out", "out", "--concurrency", "256", "--budget", "10"]
+        sys,
+        "argv",
+        [
+            "verdict",
+            "run",
+            "p.yaml",
+            "d.jsonl",
+            "--out",
+            "out",
+            "--concurrency",
+            "256",
+            "--budget",
+            "10",
+        ],
     )
     with pytest.raises(SystemExit) as left:
         main()

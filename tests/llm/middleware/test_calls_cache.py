@@ -66,7 +66,9 @@ def one_by_one(ask: Callable[[Request], Awaitable[Reply]], *requests: Request) -
     return asyncio.run(run())
 
 
-def test_an_equal_request_is_answered_from_the_cache_free_of_charge_and_marked(store: CacheStore) -> None:
+def test_an_equal_request_is_answered_from_the_cache_free_of_charge_and_marked(
+    store: CacheStore,
+) -> None:
     server = Server()
     ask, _ = answer_from(server.ask, ReplySources(store=store))
     first, second = one_by_one(ask, REQUEST, asking(row=Row(7, "z", {}), attempt=1))
@@ -177,7 +179,12 @@ def test_when_the_call_in_flight_is_cancelled_the_others_are_answered(store: Cac
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     outcomes = asyncio.run(run())
-    assert [isinstance(one, asyncio.CancelledError) for one in outcomes] == [True, False, True, False]
+    assert [isinstance(one, asyncio.CancelledError) for one in outcomes] == [
+        True,
+        False,
+        True,
+        False,
+    ]
     assert server.calls == 2
 
 
@@ -190,9 +197,12 @@ def test_failures_are_not_kept(store: CacheStore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "fields"), [(Reply("half", finish_reason="length"), {}), (Reply("4", logprobs=None), {"top_logprobs": 5})]
+    ("reply", "fields"),
+    [(Reply("half", finish_reason="length"), {}), (Reply("4", logprobs=None), {"top_logprobs": 5})],
 )
-def test_replies_that_fall_short_are_not_kept(store: CacheStore, reply: Reply, fields: dict[str, Any]) -> None:
+def test_replies_that_fall_short_are_not_kept(
+    store: CacheStore, reply: Reply, fields: dict[str, Any]
+) -> None:
     calls = []
 
     async def provider(request: Request) -> Reply:

@@ -29,7 +29,9 @@ def outcomes(*answers: Any, model: str = "m", spared: bool = False) -> list[Any]
         ask = circuit_breaker(provider, lambda _: spared)
         found: list[Any] = []
         for place in range(len(answers)):
-            request = Request(Row(place, place, {}), "judge", Model(name=model), (Message("user", ""),))
+            request = Request(
+                Row(place, place, {}), "judge", Model(name=model), (Message("user", ""),)
+            )
             try:
                 found.append(await ask(request))
             except Exception as error:
@@ -47,11 +49,15 @@ def test_the_twentieth_rejection_in_the_same_words_stops_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "between", ["4", ReplyError("empty", kind="empty"), Rejected("other words")], ids=["reply", "empty", "other"]
+    "between",
+    ["4", ReplyError("empty", kind="empty"), Rejected("other words")],
+    ids=["reply", "empty", "other"],
 )
 def test_a_reply_or_other_words_in_between_keep_the_run_going(between: Any) -> None:
     found = outcomes(
-        *[Rejected(NO) for _ in range(MAX_REJECTIONS - 1)], between, *[Rejected(NO) for _ in range(MAX_REJECTIONS - 1)]
+        *[Rejected(NO) for _ in range(MAX_REJECTIONS - 1)],
+        between,
+        *[Rejected(NO) for _ in range(MAX_REJECTIONS - 1)],
     )
     assert not any(isinstance(each, Refused) for each in found)
 
@@ -63,32 +69,44 @@ def test_a_model_that_has_answered_once_is_never_given_up() -> None:
 
 
 def test_failures_that_pass_stand_for_nothing() -> None:
-    found = outcomes(*[Rejected(NO) for _ in range(MAX_REJECTIONS - 1)], Retryable("gone"), Rejected(NO))
+    found = outcomes(
+        *[Rejected(NO) for _ in range(MAX_REJECTIONS - 1)], Retryable("gone"), Rejected(NO)
+    )
     assert [type(each) for each in found[-2:]] == [Retryable, Refused]
 
 
 @pytest.mark.parametrize("kind", ["content-filter", "context-too-long"])
 def test_what_lies_in_a_row_does_not_count(kind: str) -> None:
     assert not any(
-        isinstance(each, Refused) for each in outcomes(*[Rejected(NO, kind=kind) for _ in range(2 * MAX_REJECTIONS)])
+        isinstance(each, Refused)
+        for each in outcomes(*[Rejected(NO, kind=kind) for _ in range(2 * MAX_REJECTIONS)])
     )
 
 
 def test_requests_that_lose_no_row_and_built_in_models_do_not_count() -> None:
     rejections = [Rejected(NO) for _ in range(2 * MAX_REJECTIONS)]
     assert not any(isinstance(each, Refused) for each in outcomes(*rejections, spared=True))
-    assert not any(isinstance(each, Refused) for each in outcomes(*rejections, model="baseline/lexical"))
+    assert not any(
+        isinstance(each, Refused) for each in outcomes(*rejections, model="baseline/lexical")
+    )
 
 
 def empty(length: int) -> ReplyError:
-    return ReplyError(f"replied with nothing: {length} characters are reasoning", kind="empty", hint="set the parser")
+    return ReplyError(
+        f"replied with nothing: {length} characters are reasoning",
+        kind="empty",
+        hint="set the parser",
+    )
 
 
 @pytest.mark.parametrize(
     "failures",
     [
         [empty(length) for length in range(MAX_REJECTIONS)],
-        [Retryable("a page", kind="unavailable", status=200, hint="check api_base") for _ in range(MAX_REJECTIONS)],
+        [
+            Retryable("a page", kind="unavailable", status=200, hint="check api_base")
+            for _ in range(MAX_REJECTIONS)
+        ],
     ],
     ids=["empty", "page"],
 )
@@ -101,5 +119,7 @@ def test_a_model_that_never_gives_a_text_stops_the_run_alike(failures: list[Any]
 
 @pytest.mark.parametrize("status", [0, 429, 503])
 def test_an_outage_is_waited_for(status: int) -> None:
-    found = outcomes(*[Retryable("gone", kind="unavailable", status=status) for _ in range(2 * MAX_REJECTIONS)])
+    found = outcomes(
+        *[Retryable("gone", kind="unavailable", status=status) for _ in range(2 * MAX_REJECTIONS)]
+    )
     assert not any(isinstance(each, Refused) for each in found)

@@ -21,7 +21,9 @@ def closed() -> Retryable:
     return error
 
 
-def outcomes(*answers: Answer, model: str = "m", retries: int = 2, spared: bool = False) -> list[Any]:
+def outcomes(
+    *answers: Answer, model: str = "m", retries: int = 2, spared: bool = False
+) -> list[Any]:
     """What calls get, one after the other, from (answer of the provider, time in seconds, attempt)."""
     now = 0.0
     answer: Any = None
@@ -38,7 +40,9 @@ def outcomes(*answers: Answer, model: str = "m", retries: int = 2, spared: bool 
         for row, (given, moment, attempt) in enumerate(answers):
             answer, now = given, moment
             used = Model(name=model, retries=retries)
-            request = Request(Row(row, row, {}), "judge", used, (Message("user", ""),), attempt=attempt)
+            request = Request(
+                Row(row, row, {}), "judge", used, (Message("user", ""),), attempt=attempt
+            )
             try:
                 found.append(await ask(request))
             except Exception as error:
@@ -55,7 +59,9 @@ def stops(found: list[Any]) -> list[int]:
 def test_a_call_that_used_up_its_attempts_stops_a_run_that_was_never_answered() -> None:
     found = outcomes(*[(closed(), 0, 0)] * 64, *[(closed(), 1, 1)] * 64, (closed(), 2, 2))
     assert stops(found) == [128]
-    assert "none of 129 attempts connected: no reply from h: Connection refused" in found[-1].message
+    assert (
+        "none of 129 attempts connected: no reply from h: Connection refused" in found[-1].message
+    )
     assert "api_base" in found[-1].hint and found[-1].exit_code == 4
 
 
@@ -63,7 +69,9 @@ def test_without_retries_the_third_failure_stops_the_run() -> None:
     assert stops(outcomes(*[(closed(), 0, 0)] * 3, retries=0)) == [2]
 
 
-@pytest.mark.parametrize("answer", ["4", Rejected("no"), Retryable("down", status=503)], ids=["reply", "400", "503"])
+@pytest.mark.parametrize(
+    "answer", ["4", Rejected("no"), Retryable("down", status=503)], ids=["reply", "400", "503"]
+)
 def test_an_endpoint_that_has_answered_is_given_up_only_after_a_while(answer: Any) -> None:
     quick = [(closed(), LATER_S - 1, 2)] * (2 * LATER_FAILURES)
     assert not stops(outcomes((answer, 0, 0), *quick))

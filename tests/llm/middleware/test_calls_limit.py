@@ -17,7 +17,12 @@ from verdict_cli.model import Model, RateLimit
 
 def request(number: int = 0, model: str = "m", text: str = "", **limit: int) -> Request:
     rate_limit = RateLimit(**limit) if limit else None  # type: ignore[arg-type]
-    return Request(Row(number, number, {}), "judge", Model(name=model, rate_limit=rate_limit), (Message("user", text),))
+    return Request(
+        Row(number, number, {}),
+        "judge",
+        Model(name=model, rate_limit=rate_limit),
+        (Message("user", text),),
+    )
 
 
 class Time:
@@ -84,7 +89,9 @@ def test_without_limits_everything_runs_at_once_after_the_first_reply() -> None:
 
 def test_the_runs_limit_holds_for_all_models_together_in_order() -> None:
     server = Server()
-    together(rate_limited(server.ask, RateLimiters(3)), [request(n, f"m{n % 2}") for n in range(20)])
+    together(
+        rate_limited(server.ask, RateLimiters(3)), [request(n, f"m{n % 2}") for n in range(20)]
+    )
     assert server.most == 3
     assert server.order == list(range(20))
 
@@ -95,7 +102,9 @@ def test_a_models_limit_holds_for_that_model_alone() -> None:
     async def ask(one: Request) -> Reply:
         return await (slow if one.model.name == "slow" else fast).ask(one)
 
-    calls = [request(n, "slow", concurrent=2) for n in range(10)] + [request(n, "fast") for n in range(10)]
+    calls = [request(n, "slow", concurrent=2) for n in range(10)] + [
+        request(n, "fast") for n in range(10)
+    ]
     together(rate_limited(ask, RateLimiters()), calls)
     assert (slow.most, fast.most) == (2, 10)
 
@@ -129,7 +138,9 @@ def test_tokens_that_were_not_used_are_given_back() -> None:
             await ask(request(n, tokens_per_minute=400))
 
     asyncio.run(run())
-    assert server.times[-1] == pytest.approx((5 * 21 - 21) / 400 * 60, abs=1)  # the estimates alone: 154 s
+    assert server.times[-1] == pytest.approx(
+        (5 * 21 - 21) / 400 * 60, abs=1
+    )  # the estimates alone: 154 s
 
 
 def test_a_call_larger_than_the_window_is_rejected_at_once() -> None:
@@ -171,7 +182,10 @@ def test_who_waits_for_his_minute_holds_no_place_of_the_run() -> None:
 def test_presets_of_one_model_share_its_limit() -> None:
     server = Server()
     calls = [request(n, concurrent=1) for n in range(4)]
-    calls = [replace(one, model=one.model.model_copy(update={"temperature": n})) for n, one in enumerate(calls)]
+    calls = [
+        replace(one, model=one.model.model_copy(update={"temperature": n}))
+        for n, one in enumerate(calls)
+    ]
     together(rate_limited(server.ask, RateLimiters()), calls)
     assert server.most == 1
 
@@ -191,7 +205,13 @@ def test_waiting_and_running_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "limit", [{}, {"concurrent": 2}, {"requests_per_minute": 150}, {"tokens_per_minute": 100_000, "concurrent": 2}]
+    "limit",
+    [
+        {},
+        {"concurrent": 2},
+        {"requests_per_minute": 150},
+        {"tokens_per_minute": 100_000, "concurrent": 2},
+    ],
 )
 def test_failures_leave_no_place_taken(limit: dict[str, int]) -> None:
     async def ask(_: Request) -> Reply:
@@ -210,7 +230,12 @@ def test_failures_leave_no_place_taken(limit: dict[str, int]) -> None:
     turns=st.integers(0, 12),
     run=st.none() | st.integers(1, 4),
     limit=st.sampled_from(
-        [{}, {"concurrent": 2}, {"requests_per_minute": 4}, {"concurrent": 1, "tokens_per_minute": 900}]
+        [
+            {},
+            {"concurrent": 2},
+            {"requests_per_minute": 4},
+            {"concurrent": 1, "tokens_per_minute": 900},
+        ]
     ),
 )
 def test_cancelled_calls_leave_no_place_taken(

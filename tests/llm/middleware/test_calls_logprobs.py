@@ -13,7 +13,11 @@ SOME = ((Alternative("4", -0.1),),)
 
 def request(number: int, model: str = "m", top_logprobs: int = 5) -> Request:
     return Request(
-        Row(number, number, {}), "judge", Model(name=model), (Message("user", ""),), top_logprobs=top_logprobs
+        Row(number, number, {}),
+        "judge",
+        Model(name=model),
+        (Message("user", ""),),
+        top_logprobs=top_logprobs,
     )
 
 
@@ -76,5 +80,7 @@ def test_a_later_reply_without_is_left_to_its_row() -> None:
 
 def test_models_are_proven_one_by_one_and_calls_without_logprobs_not_at_all() -> None:
     server = Server(None)
-    found = outcomes(server, request(0, "a", 0), request(1, "baseline/echo"), request(2, "replay/x"))
+    found = outcomes(
+        server, request(0, "a", 0), request(1, "baseline/echo"), request(2, "replay/x")
+    )
     assert all(isinstance(one, Reply) for one in found)

@@ -110,7 +110,9 @@ def test_a_disk_that_refuses_later_ends_the_keeping_and_says_why(tmp_path: Path)
     assert "calls" in store.error
 
 
-def test_the_oldest_replies_are_removed_beyond_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_replies_are_removed_beyond_the_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "replies.sqlite3"
     store = CacheStore.open(path)
     for number in range(400):
@@ -126,7 +128,9 @@ def test_the_oldest_replies_are_removed_beyond_the_bound(tmp_path: Path, monkeyp
     store.close()
 
 
-def test_below_the_bound_no_reply_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_below_the_bound_no_reply_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "replies.sqlite3"
     store = CacheStore.open(path)
     store.put(b"k", "m", REPLY)

@@ -22,7 +22,9 @@ def test_headers_that_count_a_minutes_worth_are_used_as_well() -> None:
 
 
 @pytest.mark.parametrize("median_s", [0.1, 0.5, 2.0])
-def test_a_limit_that_allows_no_bursts_is_used_to_97_percent_with_2_percent_refused(median_s: float) -> None:
+def test_a_limit_that_allows_no_bursts_is_used_to_97_percent_with_2_percent_refused(
+    median_s: float,
+) -> None:
     provider = Provider(1200, burst_s=1, median_s=median_s, p99_s=6 * median_s, states=True)
     judge(provider, 1500)
     assert provider.used() >= 0.97
@@ -31,7 +33,9 @@ def test_a_limit_that_allows_no_bursts_is_used_to_97_percent_with_2_percent_refu
 
 def test_without_a_limit_the_first_calls_cost_less_than_1_percent_of_the_time() -> None:
     waves = -(-2000 // 128)
-    assert judge(Provider(median_s=0.19, p99_s=0.1901), 2000) <= 1.01 * waves * 0.2  # with the round trip
+    assert (
+        judge(Provider(median_s=0.19, p99_s=0.1901), 2000) <= 1.01 * waves * 0.2
+    )  # with the round trip
 
 
 def test_headers_that_are_written_with_the_reply_lose_little() -> None:
@@ -68,14 +72,18 @@ def test_ten_seconds_after_a_storm_of_refusals_the_limit_is_used_again(
 
 @pytest.mark.parametrize("latency", [(0.5, 3.0), (1.0, 1.001), (4.0, 12.0)])
 @pytest.mark.parametrize("at_once", [3, 10, 40])
-def test_a_limit_of_calls_at_once_is_found_and_used(at_once: int, latency: tuple[float, float]) -> None:
+def test_a_limit_of_calls_at_once_is_found_and_used(
+    at_once: int, latency: tuple[float, float]
+) -> None:
     """The mean of several seeds, of what is used until the last call is accepted: that depends little on the draws."""
     used = []
     for seed in (3, 7, 15):
         provider = Provider(at_once=at_once, median_s=latency[0], p99_s=latency[1], seed=seed)
         judge(provider, 1500)
         used.append(provider.used_at_once())
-        assert provider.sent - 1500 <= 128 + 0.1 * 1500  # those sent before the first refusal, and probes
+        assert (
+            provider.sent - 1500 <= 128 + 0.1 * 1500
+        )  # those sent before the first refusal, and probes
     assert sum(used) / len(used) >= 0.85
 
 
@@ -86,7 +94,9 @@ def test_a_limit_of_calls_at_once_is_found_and_used(at_once: int, latency: tuple
 def test_random_refusals_are_no_limit(noise: float, median_s: float, concurrency: int) -> None:
     """5,000 calls took 1,500 s with a tenth of them refused."""
     calls = 5000 if concurrency == 128 else 1500
-    noisy, quiet = (Provider(median_s=median_s, p99_s=6 * median_s, noise=share) for share in (noise, 0.0))
+    noisy, quiet = (
+        Provider(median_s=median_s, p99_s=6 * median_s, noise=share) for share in (noise, 0.0)
+    )
     took_s = judge(noisy, calls, concurrency)
     assert took_s <= judge(quiet, calls, concurrency) / 0.6
 

@@ -59,7 +59,11 @@ def simulate(provider: Provider, pacer: Pacer, calls: int, concurrency: int = 64
     coming: list[tuple[float, int, bool, SentCall, float | None]] = []
     outcome = Outcome([], 0, 0)
     while len(outcome.answered) < calls:
-        while waiting and flying < min(concurrency, pacer.most_at_once) and pacer.wait_s(300, now) <= 1e-9:
+        while (
+            waiting
+            and flying < min(concurrency, pacer.most_at_once)
+            and pacer.wait_s(300, now) <= 1e-9
+        ):
             call = pacer.send(300, now, flying)
             accepted, after, hint = provider.call(now)
             waiting, flying, order = waiting - 1, flying + 1, order + 1
@@ -93,9 +97,13 @@ def test_an_unknown_limit_is_used_to_93_percent_whatever_the_provider_says_90_wh
 
 
 @pytest.mark.parametrize("per_minute", [120, 1200])
-def test_a_configured_limit_is_kept_with_hardly_a_refusal_and_no_slower_than_none(per_minute: int) -> None:
+def test_a_configured_limit_is_kept_with_hardly_a_refusal_and_no_slower_than_none(
+    per_minute: int,
+) -> None:
     configured, none = Provider(per_minute), Provider(per_minute)
-    told = simulate(configured, Pacer(RateLimit(requests_per_minute=per_minute)), 2 * per_minute, 128)
+    told = simulate(
+        configured, Pacer(RateLimit(requests_per_minute=per_minute)), 2 * per_minute, 128
+    )
     learned = simulate(none, Pacer(), 2 * per_minute, 128)
     assert told.refused <= 0.02 * told.sent
     assert told.answered[-1] <= 1.05 * learned.answered[-1]
@@ -145,7 +153,9 @@ def refused_of_64(refused: int) -> float:
     return now - total_s
 
 
-def test_few_refusals_of_calls_that_were_sent_together_are_tolerated_and_more_are_paced_by_what_passed() -> None:
+def test_few_refusals_of_calls_that_were_sent_together_are_tolerated_and_more_are_paced_by_what_passed() -> (
+    None
+):
     assert refused_of_64(3) == 0
     assert 0 < refused_of_64(6) < refused_of_64(54)
 
@@ -159,7 +169,9 @@ def test_what_is_accepted_between_two_refusals_is_the_rate_whatever_was_in_fligh
     assert meter.measure(5.5, 170) == pytest.approx(20.0)
 
 
-def test_a_limit_of_calls_at_once_shows_in_refusals_beside_as_many_and_is_given_up_for_those_beside_fewer() -> None:
+def test_a_limit_of_calls_at_once_shows_in_refusals_beside_as_many_and_is_given_up_for_those_beside_fewer() -> (
+    None
+):
     concurrency = LearnedConcurrency()
     assert [concurrency.refuse(10) for _ in range(3)] == [False, False, True]
     assert concurrency.limit == 10

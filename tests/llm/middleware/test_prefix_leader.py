@@ -55,9 +55,13 @@ def test_the_first_call_is_answered_before_those_with_the_same_prefix_are_made()
     assert came == [(0.0, "0"), (0.0, "x"), (1.0, "1"), (1.0, "2")]
 
 
-def test_calls_with_a_shared_preamble_wait_for_one_and_then_for_the_first_of_their_own_document() -> None:
+def test_calls_with_a_shared_preamble_wait_for_one_and_then_for_the_first_of_their_own_document() -> (
+    None
+):
     documents = [DOCUMENT[::-1], DOCUMENT.upper()]
-    came = Server().times([request(f"{DOCUMENT}{text}{name}") for text in documents for name in "ab"])
+    came = Server().times(
+        [request(f"{DOCUMENT}{text}{name}") for text in documents for name in "ab"]
+    )
     assert came == [(0.0, "a"), (1.0, "b"), (1.0, "a"), (2.0, "b")]
 
 
@@ -72,12 +76,18 @@ def test_calls_with_a_shared_preamble_wait_for_one_and_then_for_the_first_of_the
     ],
 )
 def test_nothing_waits_where_the_provider_would_not_cache(text: str, model: Model) -> None:
-    assert {when for when, _ in Server().times([request(f"{text}{name}", model) for name in "abc"])} == {0.0}
+    assert {
+        when for when, _ in Server().times([request(f"{text}{name}", model) for name in "abc"])
+    } == {0.0}
 
 
 def test_other_schemas_and_models_share_nothing() -> None:
     first = request(f"{DOCUMENT}a")
-    requests = [first, replace(first, json_schema={"type": "object"}), replace(first, model=Model(name="gpt-4o"))]
+    requests = [
+        first,
+        replace(first, json_schema={"type": "object"}),
+        replace(first, model=Model(name="gpt-4o")),
+    ]
     assert [when for when, _ in Server().times(requests)] == [0.0, 0.0, 0.0]
 
 
@@ -86,7 +96,11 @@ def test_after_a_failed_call_all_others_are_made_at_once() -> None:
     assert [when for when, _ in came] == [0.0, 1.0, 1.0, 1.0]
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 5)), min_size=1, max_size=20))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 5)), min_size=1, max_size=20
+    )
+)
 @settings(max_examples=40, deadline=None)
 def test_every_call_is_made_once_and_hits_whatever_an_earlier_one_can_have_cached(
     drawn: list[tuple[int, int, int]],
@@ -102,7 +116,9 @@ def test_every_call_is_made_once_and_hits_whatever_an_earlier_one_can_have_cache
 
 @given(st.text(min_size=600), st.text(), st.text())
 @settings(max_examples=40, deadline=None)
-def test_equal_prefixes_have_equal_digests_and_others_do_not(shared: str, one: str, other: str) -> None:
+def test_equal_prefixes_have_equal_digests_and_others_do_not(
+    shared: str, one: str, other: str
+) -> None:
     base = shared * (1 + 5000 // len(shared))
     found = [PromptPrefixes().of(request(base + text)) for text in (one, other)]
     texts = [written(request(base + text).messages) for text in (one, other)]

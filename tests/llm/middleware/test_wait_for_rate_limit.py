@@ -53,7 +53,9 @@ class Time:
 class Endpoint:
     """Answers at most ``most`` calls at once, each in a second, and refuses the others, and all of them until ``opens``."""
 
-    def __init__(self, time: Time, most: int = 99, opens: float = 0.0, delay_s: float | None = None) -> None:
+    def __init__(
+        self, time: Time, most: int = 99, opens: float = 0.0, delay_s: float | None = None
+    ) -> None:
         self.time, self.most, self.opens, self.delay_s = time, most, opens, delay_s
         self.here = self.refusals = self.answers = 0
 

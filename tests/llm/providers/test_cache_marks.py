@@ -21,12 +21,12 @@ from verdict_cli.run.row import run_row
 DOCUMENT = " ".join(f"{number:06d}" for number in range(700))
 """4,899 bytes: 1,225 tokens."""
 JUDGE = "{unit: JudgeUnit, name: judge, prompt: '{source.text} How good is it?'}"
-VERIFIER = (
-    "{unit: JudgeUnit, name: verify, explanation: false, prompt: '{source.text} Is {previous.judge.score} right?'}"
-)
+VERIFIER = "{unit: JudgeUnit, name: verify, explanation: false, prompt: '{source.text} Is {previous.judge.score} right?'}"
 
 
-def bodies(folder: Path, steps: str, text: str = DOCUMENT, head: str = "model: claude-sonnet-4-5") -> list[Any]:
+def bodies(
+    folder: Path, steps: str, text: str = DOCUMENT, head: str = "model: claude-sonnet-4-5"
+) -> list[Any]:
     """The bodies of a row's calls, in order."""
     path = folder / "p.yaml"
     path.write_text(f"verdict: 1\nname: p\n{head}\npipeline:\n{textwrap.dedent(steps)}\n")
@@ -49,7 +49,9 @@ def marked(body: Any) -> list[str]:
     found = []
     for blocks in (body.get("system", []), *(turn["content"] for turn in body["messages"])):
         texts = [block["text"] for block in blocks]
-        found += ["".join(texts[: at + 1]) for at, block in enumerate(blocks) if "cache_control" in block]
+        found += [
+            "".join(texts[: at + 1]) for at, block in enumerate(blocks) if "cache_control" in block
+        ]
     return found
 
 
@@ -79,7 +81,9 @@ def test_units_that_share_a_document_mark_its_end_and_copies_the_end_of_all(tmp_
     ],
     ids=["one call", "short", "a larger minimum", "off", "the pipeline's own", "other texts first"],
 )  # fmt: skip
-def test_nothing_is_marked_where_it_would_not_pay(tmp_path: Path, steps: str, text: str, head: str) -> None:
+def test_nothing_is_marked_where_it_would_not_pay(
+    tmp_path: Path, steps: str, text: str, head: str
+) -> None:
     assert [marked(body) for body in bodies(tmp_path, steps, text, head)] in ([[]], [[], []])
 
 
@@ -100,7 +104,8 @@ def test_options_in_both_orders_share_what_precedes_them(tmp_path: Path) -> None
 
 def test_at_most_four_places_are_marked(tmp_path: Path) -> None:
     units = "".join(
-        f"- {{unit: JudgeUnit, name: j{n}, prompt: '{{source.text}} {'x' * n}{{source.a}}'}}\n" for n in range(7)
+        f"- {{unit: JudgeUnit, name: j{n}, prompt: '{{source.text}} {'x' * n}{{source.a}}'}}\n"
+        for n in range(7)
     )
     assert all(1 <= len(marked(body)) <= 4 for body in bodies(tmp_path, units))
 

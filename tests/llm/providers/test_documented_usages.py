@@ -15,7 +15,9 @@ from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.messages import Request
 from verdict_cli.model import Model
 
-pytestmark = pytest.mark.skipif("ship" not in price_source(), reason="a newer litellm is installed, with other prices")
+pytestmark = pytest.mark.skipif(
+    "ship" not in price_source(), reason="a newer litellm is installed, with other prices"
+)
 M = 1e-6
 PAGES = {
     "OpenAI": "platform.openai.com/docs/api-reference/chat/object and /docs/guides/prompt-caching",
@@ -55,12 +57,17 @@ def responses(prompt: int, completion: int, cached: int, thought: int) -> dict[s
     }
 
 
-def anthropic(fresh: int, read: int, written: int, completion: int, hour: int = 0) -> dict[str, Any]:
+def anthropic(
+    fresh: int, read: int, written: int, completion: int, hour: int = 0
+) -> dict[str, Any]:
     return {
         "input_tokens": fresh,
         "cache_read_input_tokens": read,
         "cache_creation_input_tokens": written,
-        "cache_creation": {"ephemeral_5m_input_tokens": written - hour, "ephemeral_1h_input_tokens": hour},
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": written - hour,
+            "ephemeral_1h_input_tokens": hour,
+        },
         "output_tokens": completion,
         "service_tier": "standard",
     }
@@ -78,13 +85,33 @@ def gemini(prompt: int, reply: int, thought: int, total: int, **more: int) -> di
 
 CASES: list[tuple[str, str, dict[str, Any], float]] = [
     ("OpenAI", "gpt-4o-mini", counts(19, 10, 29, **details()), (19 * 0.15 + 10 * 0.60) * M),
-    ("OpenAI", "gpt-4o", counts(2006, 300, 2306, **details(1920)), (86 * 2.50 + 1920 * 1.25 + 300 * 10.00) * M),
-    ("OpenAI", "gpt-5", counts(75, 1186, 1261, **details(thought=1024)), (75 * 1.25 + 1186 * 10.00) * M),
-    ("OpenAI", "azure/gpt-4.1", counts(1500, 40, 1540, **details(1024)), (476 * 2.00 + 1024 * 0.50 + 40 * 8.00) * M),
+    (
+        "OpenAI",
+        "gpt-4o",
+        counts(2006, 300, 2306, **details(1920)),
+        (86 * 2.50 + 1920 * 1.25 + 300 * 10.00) * M,
+    ),
+    (
+        "OpenAI",
+        "gpt-5",
+        counts(75, 1186, 1261, **details(thought=1024)),
+        (75 * 1.25 + 1186 * 10.00) * M,
+    ),
+    (
+        "OpenAI",
+        "azure/gpt-4.1",
+        counts(1500, 40, 1540, **details(1024)),
+        (476 * 2.00 + 1024 * 0.50 + 40 * 8.00) * M,
+    ),
     ("OpenAI Responses", "gpt-5-pro", responses(36, 87, 0, 64), (36 * 15.00 + 87 * 120.00) * M),
     ("OpenAI Responses", "o3-pro", responses(328, 52, 0, 0), (328 * 20.00 + 52 * 80.00) * M),
     ("Anthropic", "claude-sonnet-4-5", anthropic(50, 0, 0, 503), (50 * 3.00 + 503 * 15.00) * M),
-    ("Anthropic", "claude-sonnet-4-5", anthropic(21, 88086, 0, 393), (21 * 3.00 + 88086 * 0.30 + 393 * 15.00) * M),
+    (
+        "Anthropic",
+        "claude-sonnet-4-5",
+        anthropic(21, 88086, 0, 393),
+        (21 * 3.00 + 88086 * 0.30 + 393 * 15.00) * M,
+    ),
     (
         "Anthropic",
         "anthropic/claude-sonnet-4-5",
@@ -126,26 +153,53 @@ CASES: list[tuple[str, str, dict[str, Any], float]] = [
     (
         "DeepSeek",
         "deepseek/deepseek-reasoner",
-        counts(1600, 210, 1810, prompt_cache_hit_tokens=1536, prompt_cache_miss_tokens=64, **details(1536, 180)),
+        counts(
+            1600,
+            210,
+            1810,
+            prompt_cache_hit_tokens=1536,
+            prompt_cache_miss_tokens=64,
+            **details(1536, 180),
+        ),
         (64 * 0.28 + 1536 * 0.028 + 210 * 0.42) * M,
     ),
     ("Mistral", "mistral/mistral-large-latest", counts(16, 34, 50), (16 * 0.50 + 34 * 1.50) * M),
     (
         "OpenRouter",
         "openrouter/anthropic/claude-sonnet-4-5",
-        counts(194, 2, 196, cost=0.00014, cost_details={"upstream_inference_cost": None}, **details(thought=0)),
+        counts(
+            194,
+            2,
+            196,
+            cost=0.00014,
+            cost_details={"upstream_inference_cost": None},
+            **details(thought=0),
+        ),
         0.00014,
     ),
     (
         "Perplexity",
         "perplexity/sonar",
-        counts(14, 70, 84, search_context_size="low", cost={"request_cost": 0.005, "total_cost": 0.005084}),
+        counts(
+            14,
+            70,
+            84,
+            search_context_size="low",
+            cost={"request_cost": 0.005, "total_cost": 0.005084},
+        ),
         0.005084,
     ),
     (
         "LiteLLM",
         "litellm_proxy/claude-sonnet-4-5",
-        counts(30946, 102, 31048, cache_read_input_tokens=30940, cache_creation_input_tokens=0, **details()),
+        counts(
+            30946,
+            102,
+            31048,
+            cache_read_input_tokens=30940,
+            cache_creation_input_tokens=0,
+            **details(),
+        ),
         (6 * 3.00 + 30940 * 0.30 + 102 * 15.00) * M,
     ),
 ]
@@ -174,10 +228,15 @@ def test_there_are_twenty_usages_of_eight_providers() -> None:
 def test_a_documented_usage_costs_what_the_hand_calculation_says(
     request_for: Callable[..., Request], page: str, name: str, usage: dict[str, Any], dollars: float
 ) -> None:
-    model = Model(name=name, api_base="http://127.0.0.1:1/v1" if name.startswith(("openai/", "litellm_")) else None)
+    model = Model(
+        name=name,
+        api_base="http://127.0.0.1:1/v1" if name.startswith(("openai/", "litellm_")) else None,
+    )
     of = family(model)
     assert of is not None
-    reply = read_body(json.dumps(body(page, usage)).encode(), request_for(model), 0.0, protocol=protocol_of(of))
+    reply = read_body(
+        json.dumps(body(page, usage)).encode(), request_for(model), 0.0, protocol=protocol_of(of)
+    )
     assert reply.cost_usd == pytest.approx(dollars, rel=1e-9)
     assert not reply.usage.note or page == "Gemini chat"
 
@@ -189,7 +248,11 @@ def test_a_documented_usage_costs_what_the_hand_calculation_says(
         ({"name": "gpt-4o"}, "gpt-4o", (2.50, 10.00)),
         ({"name": "gpt-4o"}, "gpt-4o-of-the-house", (2.50, 10.00)),
         ({"name": "azure/my-deployment"}, "gpt-4o-mini-2024-07-18", (0.15, 0.60)),
-        ({"name": "openai/auto", "api_base": "http://127.0.0.1:1/v1"}, "claude-sonnet-4-5-20250929", (3.00, 15.00)),
+        (
+            {"name": "openai/auto", "api_base": "http://127.0.0.1:1/v1"},
+            "claude-sonnet-4-5-20250929",
+            (3.00, 15.00),
+        ),
         ({"name": "gpt-4o", "base_model": "gpt-4o-mini"}, "gpt-4o-2024-05-13", (0.15, 0.60)),
         (
             {"name": "gpt-4o", "cost": {"input_per_million": 7, "output_per_million": 9}},
@@ -199,7 +262,10 @@ def test_a_documented_usage_costs_what_the_hand_calculation_says(
     ],
 )
 def test_the_files_price_counts_then_the_base_model_the_model_that_answered_and_the_one_asked_for(
-    request_for: Callable[..., Request], settings: dict[str, Any], served: str, rates: tuple[float, float]
+    request_for: Callable[..., Request],
+    settings: dict[str, Any],
+    served: str,
+    rates: tuple[float, float],
 ) -> None:
     reply_body = {**body("OpenAI", counts(1000, 100, 1100)), "model": served}
     reply = read_body(json.dumps(reply_body).encode(), request_for(Model(**settings)), 0.0)

@@ -22,10 +22,19 @@ LISTED = 0.00021  # gpt-4o-mini: 1,000 * $0.15 + 100 * $0.60 a million
 
 
 def reply_with(
-    make: Make, usage: dict[str, Any], *, text: str = "5", finish: str = "stop", header: str = "", **model: Any
+    make: Make,
+    usage: dict[str, Any],
+    *,
+    text: str = "5",
+    finish: str = "stop",
+    header: str = "",
+    **model: Any,
 ) -> Reply:
     """The reply of a server with this usage and header, to a model of a known price."""
-    body = {"choices": [{"message": {"content": text}, "finish_reason": finish}], "usage": USAGE | usage}
+    body = {
+        "choices": [{"message": {"content": text}, "finish_reason": finish}],
+        "usage": USAGE | usage,
+    }
     headers = {"x-litellm-response-cost": header} if header else {}
 
     async def handler(_: web.BaseRequest) -> web.StreamResponse:
@@ -34,7 +43,11 @@ def reply_with(
     async def run() -> Reply:
         provider = NativeProvider()
         async with RawTestServer(handler) as server:
-            settings = {"name": "openai/gpt-4o-mini", "api_base": str(server.make_url("/v1")), **model}
+            settings = {
+                "name": "openai/gpt-4o-mini",
+                "api_base": str(server.make_url("/v1")),
+                **model,
+            }
             try:
                 return await provider.ask(make(Model(**settings)))
             finally:
@@ -54,7 +67,10 @@ def reply_with(
         ({"cost": {"input_tokens_cost": 0.001, "total_cost": 0.006}}, 0.006),
         ({"estimated_cost": 4.2e-05}, 4.2e-05),
         ({"cost_in_usd_ticks": 37_756_000}, 0.0037756),
-        ({"cost": 0.0001, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.002}}, 0.0021),
+        (
+            {"cost": 0.0001, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.002}},
+            0.0021,
+        ),
         ({"cost": 0.0001, "is_byok": True}, LISTED),
         ({"cost": None}, LISTED),
         ({"cost": "0.5"}, LISTED),
@@ -76,7 +92,8 @@ def test_a_stated_cost_of_0_is_the_cost_of_a_free_variant_and_of_a_model_without
 
 
 @pytest.mark.parametrize(
-    ("header", "cost"), [("0.00075", 0.00075), ("1.2e-05", 1.2e-05), ("None", LISTED), ("-1", LISTED)]
+    ("header", "cost"),
+    [("0.00075", 0.00075), ("1.2e-05", 1.2e-05), ("None", LISTED), ("-1", LISTED)],
 )
 def test_the_cost_in_litellm_proxys_header_counts_before_the_price_data(
     request_for: Make, header: str, cost: float
@@ -91,7 +108,9 @@ def test_a_stated_cost_makes_the_cost_of_an_unknown_model_known(request_for: Mak
 
 def test_the_pipelines_own_prices_count_before_a_stated_cost(request_for: Make) -> None:
     own = Cost(input_per_million=1, output_per_million=10)
-    assert reply_with(request_for, {"cost": 7}, header="9", cost=own).cost_usd == pytest.approx(0.002)
+    assert reply_with(request_for, {"cost": 7}, header="9", cost=own).cost_usd == pytest.approx(
+        0.002
+    )
 
 
 def test_an_empty_reply_costs_what_the_gateway_states(request_for: Make) -> None:

@@ -34,7 +34,12 @@ def test_anthropics_headers_are_read_with_the_time_of_their_reset(kind: str) -> 
     }
     found = allowance_of(headers)
     assert found is not None
-    assert (found.requests, found.requests_left, found.tokens, found.tokens_left) == (50, 49, 30000, 29000)
+    assert (found.requests, found.requests_left, found.tokens, found.tokens_left) == (
+        50,
+        49,
+        30000,
+        29000,
+    )
     assert found.requests_reset_s == pytest.approx(30, abs=5)
     assert found.tokens_reset_s == pytest.approx(30, abs=5)
 

@@ -28,7 +28,9 @@ def ask(request: Request) -> Reply:
     return asyncio.run(BaselineProvider().ask(request))
 
 
-def about(make: Make, answer: str, rest: str = "The capital of France is Paris.", **fields: Any) -> Request:
+def about(
+    make: Make, answer: str, rest: str = "The capital of France is Paris.", **fields: Any
+) -> Request:
     messages = (Message("user", f"{rest}\nAnswer: {answer}"),)
     return make(messages=messages, inserted=(answer,), **fields)
 
@@ -54,15 +56,21 @@ def test_an_enum_is_read_worst_first(request_for: Make) -> None:
 
 def test_half_an_overlap_is_true(request_for: Make) -> None:
     schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
-    assert json.loads(ask(about(request_for, "Paris Berlin", json_schema=schema)).text) == {"ok": True}
+    assert json.loads(ask(about(request_for, "Paris Berlin", json_schema=schema)).text) == {
+        "ok": True
+    }
 
 
 def test_the_answer_itself_does_not_count_as_text_around_it(request_for: Make) -> None:
-    request = request_for(messages=(Message("user", "zebra"),), inserted=("zebra",), json_schema=SCORE)
+    request = request_for(
+        messages=(Message("user", "zebra"),), inserted=("zebra",), json_schema=SCORE
+    )
     assert json.loads(ask(request).text) == {"score": 1}
 
 
-def test_a_word_that_an_earlier_value_has_too_is_removed_where_the_answer_stands(request_for: Make) -> None:
+def test_a_word_that_an_earlier_value_has_too_is_removed_where_the_answer_stands(
+    request_for: Make,
+) -> None:
     messages = (Message("user", "Question: Is it Paris? Answer: Paris"),)
     request = request_for(messages=messages, inserted=("Is it Paris?", "Paris"), json_schema=SCORE)
     assert json.loads(ask(request).text) == {"score": 5}
@@ -70,17 +78,23 @@ def test_a_word_that_an_earlier_value_has_too_is_removed_where_the_answer_stands
 
 def test_without_inserted_values_the_last_user_message_is_the_answer(request_for: Make) -> None:
     messages = (Message("system", "Paris is the capital"), Message("user", "capital Paris"))
-    assert json.loads(ask(request_for(messages=messages, inserted=(), json_schema=SCORE)).text) == {"score": 5}
+    assert json.loads(ask(request_for(messages=messages, inserted=(), json_schema=SCORE)).text) == {
+        "score": 5
+    }
 
 
 def test_string_fields_name_the_overlap_and_the_words(request_for: Make) -> None:
     schema = {"type": "object", "properties": {"explanation": {"type": "string"}}}
-    text = json.loads(ask(about(request_for, "Paris Berlin", json_schema=schema)).text)["explanation"]
+    text = json.loads(ask(about(request_for, "Paris Berlin", json_schema=schema)).text)[
+        "explanation"
+    ]
     assert "1 of 2 content words" in text and "(paris)" in text and "overlap 0.50" in text
 
 
 @pytest.mark.parametrize("name", ["baseline/lexical", "baseline/random"])
-def test_a_text_holds_one_number_which_is_the_score_on_the_scale(request_for: Make, name: str) -> None:
+def test_a_text_holds_one_number_which_is_the_score_on_the_scale(
+    request_for: Make, name: str
+) -> None:
     text = ask(request_for(name, support=LIKERT)).text
     (number,) = re.findall(r"\d+(?:\.\d+)?", text)
     assert number in LIKERT
@@ -89,7 +103,9 @@ def test_a_text_holds_one_number_which_is_the_score_on_the_scale(request_for: Ma
 
 
 @pytest.mark.parametrize("name", ["baseline/lexical", "baseline/random"])
-def test_token_probabilities_sum_to_one_and_the_chosen_comes_first(request_for: Make, name: str) -> None:
+def test_token_probabilities_sum_to_one_and_the_chosen_comes_first(
+    request_for: Make, name: str
+) -> None:
     reply = ask(request_for(name, top_logprobs=20, support=LIKERT))
     assert reply.logprobs is not None
     (alternatives,) = reply.logprobs
@@ -115,7 +131,13 @@ def test_random_depends_on_seed_row_node_call_and_attempt_alone(request_for: Mak
         return ask(request_for("baseline/random", **fields)).text
 
     assert drawn() == drawn(messages=(Message("user", "other"),))
-    changed = [drawn(seed=1), drawn(row=Row(0, "b", {})), drawn(node="judge[1]"), drawn(call=1), drawn(attempt=1)]
+    changed = [
+        drawn(seed=1),
+        drawn(row=Row(0, "b", {})),
+        drawn(node="judge[1]"),
+        drawn(call=1),
+        drawn(attempt=1),
+    ]
     assert len({drawn(), *changed}) == 6
 
 
@@ -126,13 +148,17 @@ def test_random_is_the_same_in_every_process(request_for: Make) -> None:
         "r = Request(Row(0, 'a', {}), 'judge', Model(name='baseline/random'), (Message('user', ''),));"
         "print(asyncio.run(P().ask(r)).text, end='')"
     )
-    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    other = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert other == ask(request_for("baseline/random")).text
 
 
 def test_random_draws_every_value_equally_often(request_for: Make) -> None:
     draws = Counter(
-        json.loads(ask(request_for("baseline/random", row=Row(n, n, {}), json_schema=SCORE)).text)["score"]
+        json.loads(ask(request_for("baseline/random", row=Row(n, n, {}), json_schema=SCORE)).text)[
+            "score"
+        ]
         for n in range(2000)
     )
     assert set(draws) == {1, 2, 3, 4, 5}
@@ -144,7 +170,11 @@ def test_a_ranking_is_a_permutation(request_for: Make) -> None:
     ranking = {"type": "array", "items": items, "minItems": 4, "maxItems": 4}
     schema = {"type": "object", "properties": {"ranking": ranking}}
     orders = {
-        tuple(json.loads(ask(request_for("baseline/random", attempt=n, json_schema=schema)).text)["ranking"])
+        tuple(
+            json.loads(ask(request_for("baseline/random", attempt=n, json_schema=schema)).text)[
+                "ranking"
+            ]
+        )
         for n in range(20)
     }
     assert len(orders) > 5
@@ -165,7 +195,10 @@ def test_echo_puts_the_message_into_fields_that_are_texts(request_for: Make) -> 
 def test_echo_leaves_json_as_it_is(request_for: Make) -> None:
     schema = {"type": "object", "properties": {"thinking": {"type": "string"}}}
     messages = (Message("user", '{"thinking": "x"}'),)
-    assert ask(request_for("baseline/echo", messages=messages, json_schema=schema)).text == messages[0].content
+    assert (
+        ask(request_for("baseline/echo", messages=messages, json_schema=schema)).text
+        == messages[0].content
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -185,9 +218,9 @@ def test_an_unknown_floor_is_refused_with_the_known_ones(request_for: Make) -> N
 leaf = st.one_of(
     st.just({"type": "string"}),
     st.just({"type": "boolean"}),
-    st.lists(st.one_of(st.text(max_size=5), st.integers()), min_size=1, max_size=5, unique=True).map(
-        lambda values: {"enum": values}
-    ),
+    st.lists(
+        st.one_of(st.text(max_size=5), st.integers()), min_size=1, max_size=5, unique=True
+    ).map(lambda values: {"enum": values}),
     st.tuples(st.integers(-9, 9), st.integers(0, 9)).map(
         lambda pair: {"type": "integer", "minimum": pair[0], "maximum": pair[0] + pair[1]}
     ),
@@ -200,7 +233,9 @@ leaf |= leaf.map(lambda schema: {"anyOf": [schema, {"type": "null"}]})
 leaf |= leaf.map(lambda schema: {"type": "array", "items": schema})
 schemas = st.recursive(
     st.dictionaries(st.text(max_size=4), leaf, min_size=1, max_size=4),
-    lambda inner: st.dictionaries(st.text(max_size=4), inner.map(lambda p: {"type": "object", "properties": p})),
+    lambda inner: st.dictionaries(
+        st.text(max_size=4), inner.map(lambda p: {"type": "object", "properties": p})
+    ),
     max_leaves=6,
 ).map(lambda properties: {"type": "object", "properties": properties, "required": list(properties)})
 

@@ -12,7 +12,13 @@ from verdict_cli.model import Model
 
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "MY_KEY", "HOSTED_VLLM_API_BASE"):
+    for name in (
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "OPENAI_API_BASE",
+        "MY_KEY",
+        "HOSTED_VLLM_API_BASE",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -20,7 +26,10 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     ("settings", "said"),
     [
         ({"name": "baseline/lexcal"}, "did you mean baseline/lexical?"),
-        ({"name": "baseline/zzz"}, "the built-in models are baseline/lexical, baseline/random, baseline/echo"),
+        (
+            {"name": "baseline/zzz"},
+            "the built-in models are baseline/lexical, baseline/random, baseline/echo",
+        ),
         ({"name": "replay/nowhere.jsonl"}, "no recording at nowhere.jsonl"),
         ({"name": "gpt-4o-mini"}, "OPENAI_API_KEY is not set"),
         ({"name": "openai/gpt-4o", "api_key_env": "MY_KEY"}, "MY_KEY (api_key_env) is not set"),

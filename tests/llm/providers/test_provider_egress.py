@@ -22,7 +22,9 @@ from verdict_cli.model import Model
         {"name": "huggingface/https:\\\\evil.example/m"},
     ],
 )
-def test_litellm_is_not_called_at_a_foreign_host(keys: dict[str, Any], request_for: Callable[..., Request]) -> None:
+def test_litellm_is_not_called_at_a_foreign_host(
+    keys: dict[str, Any], request_for: Callable[..., Request]
+) -> None:
     provider = LitellmProvider()
     with pytest.raises(Refused, match=r"evil\.example|a backslash"):
         asyncio.run(provider.ask(request_for(Model(**keys))))

@@ -18,7 +18,9 @@ def found(environ: dict[str, str], **settings: Any) -> Endpoint | None:
     return None if kind is None else endpoint(model, kind, environ)
 
 
-@pytest.mark.parametrize("name", ["gpt-4o-mini", "o3-mini", "o1", "chatgpt-4o-latest", "openai/anything"])
+@pytest.mark.parametrize(
+    "name", ["gpt-4o-mini", "o3-mini", "o1", "chatgpt-4o-latest", "openai/anything"]
+)
 def test_openais_names_go_to_openai(name: str) -> None:
     there = found({"OPENAI_API_KEY": "k"}, name=name)
     assert there is not None
@@ -27,7 +29,16 @@ def test_openais_names_go_to_openai(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["cohere/x", "bedrock/x", "gemini-2.5-pro", "ollama/llama3", "o365", "gpt-3.5-turbo-instruct", "a/b"]
+    "name",
+    [
+        "cohere/x",
+        "bedrock/x",
+        "gemini-2.5-pro",
+        "ollama/llama3",
+        "o365",
+        "gpt-3.5-turbo-instruct",
+        "a/b",
+    ],
 )
 def test_other_names_are_litellms(name: str) -> None:
     assert found({}, name=name) is None
@@ -67,11 +78,18 @@ def test_a_whole_address_is_left_as_it_is() -> None:
 
 
 def test_the_models_base_comes_before_the_environments() -> None:
-    environ = {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "OPENAI_API_BASE": "http://127.0.0.1:2/v1"}
+    environ = {
+        "OPENAI_BASE_URL": "http://127.0.0.1:1/v1",
+        "OPENAI_API_BASE": "http://127.0.0.1:2/v1",
+    }
     urls = [found(environ, name="gpt-4o", **more) for more in ({"api_base": BASE}, {})]
     del environ["OPENAI_BASE_URL"]
     urls.append(found(environ, name="gpt-4o"))
-    assert [there and there.host for there in urls] == ["127.0.0.1:8000", "127.0.0.1:1", "127.0.0.1:2"]
+    assert [there and there.host for there in urls] == [
+        "127.0.0.1:8000",
+        "127.0.0.1:1",
+        "127.0.0.1:2",
+    ]
 
 
 def test_openais_key_is_not_sent_to_other_families() -> None:
@@ -80,11 +98,15 @@ def test_openais_key_is_not_sent_to_other_families() -> None:
 
 
 def test_the_named_variable_holds_the_key() -> None:
-    there = found({"MY_KEY": " k\n", "OPENAI_API_KEY": "other"}, name="gpt-4o", api_key_env="MY_KEY")
+    there = found(
+        {"MY_KEY": " k\n", "OPENAI_API_KEY": "other"}, name="gpt-4o", api_key_env="MY_KEY"
+    )
     assert there is not None and (there.key, there.key_variable) == ("k", "MY_KEY")
 
 
-@pytest.mark.parametrize("settings", [{}, {"api_base": "https://api.openai.com/v1"}, {"api_key_env": "NO_KEY"}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"api_base": "https://api.openai.com/v1"}, {"api_key_env": "NO_KEY"}]
+)
 def test_a_missing_key_is_refused_by_its_variable(settings: dict[str, Any]) -> None:
     with pytest.raises(Refused, match=settings.get("api_key_env", "OPENAI_API_KEY")):
         found({}, name="gpt-4o", **settings)
@@ -98,7 +120,10 @@ def test_a_family_without_an_address_is_never_sent_to_openai() -> None:
 def test_messages_show_an_address_without_its_secrets() -> None:
     there = found({}, name="mine", api_base="https://host.example/v1?key=secret")
     assert there is not None
-    assert (there.host, there.display) == ("host.example", "https://host.example/v1/chat/completions?key=…")
+    assert (there.host, there.display) == (
+        "host.example",
+        "https://host.example/v1/chat/completions?key=…",
+    )
 
 
 VERSION = "api-version=2024-05-01-preview"
@@ -112,9 +137,17 @@ VERSION = "api-version=2024-05-01-preview"
         ("openai/m", f"{BASE}/chat/completions?{VERSION}", f"{BASE}/chat/completions?{VERSION}"),
         ("openai/m", f"{BASE}/chat/completions/", f"{BASE}/chat/completions"),
         ("openai/m", f" {BASE}\n", f"{BASE}/chat/completions"),
-        ("ollama/m", "http://127.0.0.1:11434/?a=1", "http://127.0.0.1:11434/v1/chat/completions?a=1"),
+        (
+            "ollama/m",
+            "http://127.0.0.1:11434/?a=1",
+            "http://127.0.0.1:11434/v1/chat/completions?a=1",
+        ),
         ("anthropic/m", "http://127.0.0.1:1?a=1", "http://127.0.0.1:1/v1/messages?a=1"),
-        ("gemini/m", "http://127.0.0.1:1/v1?a=1", "http://127.0.0.1:1/v1/models/m:generateContent?a=1"),
+        (
+            "gemini/m",
+            "http://127.0.0.1:1/v1?a=1",
+            "http://127.0.0.1:1/v1/models/m:generateContent?a=1",
+        ),
         ("gpt-5-pro", "http://127.0.0.1:1/v1/responses?a=1", "http://127.0.0.1:1/v1/responses?a=1"),
     ],
 )
@@ -129,7 +162,9 @@ def test_the_query_of_a_base_follows_the_whole_path(name: str, base: str, url: s
 def test_a_streams_own_query_joins_that_of_the_base() -> None:
     there = found({}, name="gemini/m", api_base="http://127.0.0.1:1?key=a")
     assert there is not None
-    assert there.stream_url == "http://127.0.0.1:1/v1beta/models/m:streamGenerateContent?key=a&alt=sse"
+    assert (
+        there.stream_url == "http://127.0.0.1:1/v1beta/models/m:streamGenerateContent?key=a&alt=sse"
+    )
 
 
 def test_a_fragment_is_refused() -> None:
@@ -152,15 +187,27 @@ DEPLOYED = "/openai/deployments/mine/chat/completions"
         (f"{A}/openai", "2024-10-21", f"{A}{DEPLOYED}?api-version=2024-10-21"),
         (f"{A}/openai", "", f"{A}/openai/v1/chat/completions"),
         (f"{A}/openai/v1/", "2024-10-21", f"{A}/openai/v1/chat/completions"),
-        (f"{A}/apim/models", "2024-10-21", f"{A}/apim/models/chat/completions?api-version=2024-10-21"),
-        (f"{A}/apim/models?k=1", "2024-10-21", f"{A}/apim/models/chat/completions?k=1&api-version=2024-10-21"),
+        (
+            f"{A}/apim/models",
+            "2024-10-21",
+            f"{A}/apim/models/chat/completions?api-version=2024-10-21",
+        ),
+        (
+            f"{A}/apim/models?k=1",
+            "2024-10-21",
+            f"{A}/apim/models/chat/completions?k=1&api-version=2024-10-21",
+        ),
         (f"{A}/apim/models", "", f"{A}/apim/models/chat/completions"),
     ],
 )
 def test_azures_version_holds_whatever_the_base_is(base: str, version: str, url: str) -> None:
-    there = found({"AZURE_API_KEY": "k", "AZURE_API_VERSION": version}, name="azure/mine", api_base=base)
+    there = found(
+        {"AZURE_API_KEY": "k", "AZURE_API_VERSION": version}, name="azure/mine", api_base=base
+    )
     assert there is not None and there.url == url
-    by_params = found({"AZURE_API_KEY": "k"}, name="azure/mine", api_base=base, params={"api_version": version})
+    by_params = found(
+        {"AZURE_API_KEY": "k"}, name="azure/mine", api_base=base, params={"api_version": version}
+    )
     assert by_params is not None and by_params.url == url
 
 
@@ -169,7 +216,10 @@ def test_azures_version_holds_whatever_the_base_is(base: str, version: str, url:
     [
         ("anthropic/claude-haiku-4-5", "https://api.anthropic.com/v1/messages"),
         ("claude-haiku-4-5", "https://api.anthropic.com/v1/messages"),
-        ("gemini/g-2", "https://generativelanguage.googleapis.com/v1beta/models/g-2:generateContent"),
+        (
+            "gemini/g-2",
+            "https://generativelanguage.googleapis.com/v1beta/models/g-2:generateContent",
+        ),
         ("groq/m", "https://api.groq.com/openai/v1/chat/completions"),
         ("openrouter/openai/gpt-4o", "https://openrouter.ai/api/v1/chat/completions"),
         ("o3-pro", "https://api.openai.com/v1/responses"),
@@ -183,12 +233,20 @@ def test_azures_version_holds_whatever_the_base_is(base: str, version: str, url:
     ],
 )
 def test_each_provider_is_called_at_its_own_address(name: str, url: str) -> None:
-    keys = ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY")
+    keys = (
+        "ANTHROPIC_API_KEY",
+        "GEMINI_API_KEY",
+        "GROQ_API_KEY",
+        "OPENAI_API_KEY",
+        "OPENROUTER_API_KEY",
+    )
     there = found(dict.fromkeys(keys, "k"), name=name)
     assert there is not None and (there.url, there.key) == (url, "k")
 
 
-@pytest.mark.parametrize("base", ["http://127.0.0.1:1", "http://127.0.0.1:1/", "http://127.0.0.1:1/v1"])
+@pytest.mark.parametrize(
+    "base", ["http://127.0.0.1:1", "http://127.0.0.1:1/", "http://127.0.0.1:1/v1"]
+)
 def test_the_version_is_added_to_anthropics_address_unless_present(base: str) -> None:
     there = found({}, name="anthropic/c", api_base=base)
     assert there is not None and there.url == "http://127.0.0.1:1/v1/messages"

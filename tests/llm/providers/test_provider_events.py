@@ -26,7 +26,10 @@ SCHEMA = {
 
 
 def events(*made: Any) -> bytes:
-    return b"".join(b"data: " + (json.dumps(one).encode() if one != "[DONE]" else b"[DONE]") + b"\n\n" for one in made)
+    return b"".join(
+        b"data: " + (json.dumps(one).encode() if one != "[DONE]" else b"[DONE]") + b"\n\n"
+        for one in made
+    )
 
 
 def delta(finish: str | None = None, **keys: Any) -> dict[str, Any]:
@@ -35,7 +38,9 @@ def delta(finish: str | None = None, **keys: Any) -> dict[str, Any]:
 
 def request(url: str = "http://127.0.0.1/v1", **keys: Any) -> Request:
     model = Model(name="openai/gpt-4o-mini", api_base=url)
-    return Request(Row(0, 0, {}), "judge", model, (Message("user", "Rate it."),), stream=True, **keys)
+    return Request(
+        Row(0, 0, {}), "judge", model, (Message("user", "Rate it."),), stream=True, **keys
+    )
 
 
 @settings(deadline=None)
@@ -50,7 +55,9 @@ def test_a_tools_arguments_are_joined_and_usage_and_log_probabilities_kept() -> 
     first = {
         "choices": [
             {
-                "delta": {"tool_calls": [{"index": 0, "function": {"name": "reply", "arguments": '{"sc'}}]},
+                "delta": {
+                    "tool_calls": [{"index": 0, "function": {"name": "reply", "arguments": '{"sc'}}]
+                },
                 "logprobs": logprobs,
             }
         ]
@@ -63,8 +70,15 @@ def test_a_tools_arguments_are_joined_and_usage_and_log_probabilities_kept() -> 
             }
         ]
     }
-    whole = assemble(events(first, second, {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}))
-    assert whole["choices"][0]["message"]["tool_calls"][0]["function"] == {"name": "reply", "arguments": '{"score": 4}'}
+    whole = assemble(
+        events(
+            first, second, {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
+        )
+    )
+    assert whole["choices"][0]["message"]["tool_calls"][0]["function"] == {
+        "name": "reply",
+        "arguments": '{"score": 4}',
+    }
     assert whole["choices"][0]["logprobs"] == logprobs
     assert whole["usage"]["completion_tokens"] == 2
 
@@ -75,7 +89,10 @@ def test_a_stream_that_ends_early_is_no_reply() -> None:
 
 
 def test_a_stream_that_ends_without_a_reason_is_a_reply() -> None:
-    assert read_body(events(delta(content="4"), delta(content=" of 5"), "[DONE]"), request(), 0.1).text == "4 of 5"
+    assert (
+        read_body(events(delta(content="4"), delta(content=" of 5"), "[DONE]"), request(), 0.1).text
+        == "4 of 5"
+    )
     with pytest.raises(Retryable, match="ended before"):
         read_body(events(delta(role="assistant"), "[DONE]"), request(), 0.1)
 

@@ -16,7 +16,9 @@ from verdict_cli.llm.providers.native import NativeProvider
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Cost, Model
 
-pytestmark = pytest.mark.filterwarnings("ignore:Item .* on TypedDict class:UserWarning")  # litellm's own
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Item .* on TypedDict class:UserWarning"
+)  # litellm's own
 Make = Callable[..., Request]
 SCHEMA = {
     "type": "object",
@@ -52,7 +54,9 @@ def both(request: Request) -> tuple[Any, Any]:
 @pytest.mark.parametrize(
     "fields", [{}, {"json_schema": SCHEMA}, {"top_logprobs": 3}], ids=["text", "schema", "logprobs"]
 )
-def test_both_paths_give_the_same_reply(loopback: Any, request_for: Make, fields: dict[str, Any]) -> None:
+def test_both_paths_give_the_same_reply(
+    loopback: Any, request_for: Make, fields: dict[str, Any]
+) -> None:
     model = Model(name="openai/gpt-4o-mini", api_base=loopback.url, temperature=0, max_tokens=64)
     native, litellm = both(request_for(model, **fields))
     assert isinstance(native, Reply)
@@ -65,8 +69,12 @@ def test_both_paths_give_the_same_reply(loopback: Any, request_for: Make, fields
     assert fraction == pytest.approx(1.5e-7 * litellm.usage.prompt_tokens)
 
 
-@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 408, 409, 413, 422, 425, 429, 500, 502, 503, 504])
-def test_both_paths_give_the_same_error_for_a_status(loopback: Any, request_for: Make, status: int) -> None:
+@pytest.mark.parametrize(
+    "status", [400, 401, 402, 403, 404, 408, 409, 413, 422, 425, 429, 500, 502, 503, 504]
+)
+def test_both_paths_give_the_same_error_for_a_status(
+    loopback: Any, request_for: Make, status: int
+) -> None:
     url = loopback.start("--error-rate", f"{status}=1", "--retry-after", "7")
     native, litellm = both(request_for(Model(name="openai/gpt-4o-mini", api_base=url)))
     assert isinstance(native, ProviderError)
@@ -79,7 +87,9 @@ def test_both_paths_give_the_same_error_for_a_status(loopback: Any, request_for:
 
 
 @pytest.mark.parametrize("fault", ["malformed", "reset", "timeout"])
-def test_both_paths_give_the_same_error_for_a_fault(loopback: Any, request_for: Make, fault: str) -> None:
+def test_both_paths_give_the_same_error_for_a_fault(
+    loopback: Any, request_for: Make, fault: str
+) -> None:
     url = loopback.start("--error-rate", f"{fault}=1")
     native, litellm = both(request_for(Model(name="openai/gpt-4o-mini", api_base=url, timeout=0.3)))
     assert isinstance(native, Retryable) and isinstance(litellm, Retryable)
@@ -92,7 +102,9 @@ def test_every_exception_class_of_litellm_is_translated() -> None:
     classes = {
         kind
         for kind in (*vars(litellm.exceptions).values(), *litellm.LITELLM_EXCEPTION_TYPES)
-        if isinstance(kind, type) and issubclass(kind, Exception) and kind.__module__ == "litellm.exceptions"
+        if isinstance(kind, type)
+        and issubclass(kind, Exception)
+        and kind.__module__ == "litellm.exceptions"
     }
     for kind in classes:
         said = {"__init__": lambda _: None, "__str__": lambda _: "what the provider said"}
@@ -105,14 +117,24 @@ def test_every_exception_class_of_litellm_is_translated() -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "words", "said"),
     [
-        ("azure_ai/x", "APIConnectionError", "api_base is required for Azure AI Studio. Please set it.", "api_base"),
+        (
+            "azure_ai/x",
+            "APIConnectionError",
+            "api_base is required for Azure AI Studio. Please set it.",
+            "api_base",
+        ),
         (
             "github/gpt-4o",
             "InternalServerError",
             "Missing credentials. Please pass an `api_key` or set the `GITHUB_API_KEY` environment variable.",
             "GITHUB_API_KEY",
         ),
-        ("cloudflare/x", "APIConnectionError", "Missing Cloudflare API Key - no key is set", "Cloudflare API Key"),
+        (
+            "cloudflare/x",
+            "APIConnectionError",
+            "Missing Cloudflare API Key - no key is set",
+            "Cloudflare API Key",
+        ),
         (
             "watsonx/x",
             "AuthenticationError",
@@ -133,7 +155,9 @@ def test_every_exception_class_of_litellm_is_translated() -> None:
         ),
     ],
 )
-def test_a_setting_that_is_missing_stops_the_run_at_once(name: str, kind: str, words: str, said: str) -> None:
+def test_a_setting_that_is_missing_stops_the_run_at_once(
+    name: str, kind: str, words: str, said: str
+) -> None:
     import litellm
 
     problem = translate(name, getattr(litellm, kind)(words, "p", "m"))
@@ -141,7 +165,9 @@ def test_a_setting_that_is_missing_stops_the_run_at_once(name: str, kind: str, w
     assert said in str(problem)
 
 
-@pytest.mark.parametrize("words", ["upstream is down", "the key was not found in the document", "connection reset"])
+@pytest.mark.parametrize(
+    "words", ["upstream is down", "the key was not found in the document", "connection reset"]
+)
 def test_an_outage_is_no_missing_setting(words: str) -> None:
     import litellm
 
@@ -191,11 +217,16 @@ def test_own_prices_come_before_litellms(loopback: Any, request_for: Make) -> No
 
 
 def test_an_unknown_price_is_none(loopback: Any, request_for: Make) -> None:
-    reply = outcome(LitellmProvider, request_for(Model(name="custom_openai/nobody-knows-this", api_base=loopback.url)))
+    reply = outcome(
+        LitellmProvider,
+        request_for(Model(name="custom_openai/nobody-knows-this", api_base=loopback.url)),
+    )
     assert isinstance(reply, Reply) and reply.cost_usd is None
 
 
-def test_a_model_that_takes_words_alone_is_told_the_schema_in_words(loopback: Any, request_for: Make) -> None:
+def test_a_model_that_takes_words_alone_is_told_the_schema_in_words(
+    loopback: Any, request_for: Make
+) -> None:
     model = Model(name="custom_openai/nobody-knows-this", api_base=loopback.url, structured="words")
     plain = outcome(LitellmProvider, request_for(model))
     told = outcome(LitellmProvider, request_for(model, json_schema=SCHEMA))
@@ -204,7 +235,9 @@ def test_a_model_that_takes_words_alone_is_told_the_schema_in_words(loopback: An
     assert told.usage.prompt_tokens > plain.usage.prompt_tokens + 30
 
 
-def test_a_second_run_in_the_same_process_is_given_open_clients(loopback: Any, request_for: Make) -> None:
+def test_a_second_run_in_the_same_process_is_given_open_clients(
+    loopback: Any, request_for: Make
+) -> None:
     request = request_for(Model(name="openai/gpt-4o-mini", api_base=loopback.url))
     assert all(isinstance(outcome(LitellmProvider, request), Reply) for _ in range(2))
 
@@ -215,15 +248,22 @@ def test_the_best_way_of_asking_for_json_is_litellms_knowledge() -> None:
     assert _best_json_mode("gpt-4o-mini") == "schema"
     assert _best_json_mode("gpt-4") == "tool"
     assert _best_json_mode("command-r-08-2024") == "tool"
-    assert _best_json_mode("bedrock/us.amazon.nova-lite-v1:0") == "schema", "spelled nearly as in the data"
-    assert _best_json_mode("nobody/knows-this") == "schema", "tried first, because the data lacks it"
+    assert _best_json_mode("bedrock/us.amazon.nova-lite-v1:0") == "schema", (
+        "spelled nearly as in the data"
+    )
+    assert _best_json_mode("nobody/knows-this") == "schema", (
+        "tried first, because the data lacks it"
+    )
 
 
 @pytest.mark.parametrize(
     ("status", "says"),
     [
         (400, "no response_format here"),
-        (500, "1 validation error:\n  {'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text'\"}"),
+        (
+            500,
+            "1 validation error:\n  {'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text'\"}",
+        ),
     ],
 )
 @pytest.mark.parametrize(
@@ -235,7 +275,12 @@ def test_the_best_way_of_asking_for_json_is_litellms_knowledge() -> None:
     ],
 )
 def test_both_paths_leave_a_way_that_is_refused_for_the_next(
-    request_for: Make, provider: Any, status: int, says: str, name: str, monkeypatch: pytest.MonkeyPatch
+    request_for: Make,
+    provider: Any,
+    status: int,
+    says: str,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MISTRAL_API_KEY", "sk-loopback-key")
     from aiohttp import web
@@ -245,13 +290,21 @@ def test_both_paths_leave_a_way_that_is_refused_for_the_next(
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         body = await request.json()
-        ways.append("schema" if "response_format" in body else "tool" if "tools" in body else "prompt")
+        ways.append(
+            "schema" if "response_format" in body else "tool" if "tools" in body else "prompt"
+        )
         if ways[-1] == "schema":
             return web.json_response({"error": {"message": says}}, status=status)
-        call = {"id": "1", "type": "function", "function": {"name": "reply", "arguments": '{"score": 4}'}}
+        call = {
+            "id": "1",
+            "type": "function",
+            "function": {"name": "reply", "arguments": '{"score": 4}'},
+        }
         message = {"role": "assistant", "content": None, "tool_calls": [call]}
         choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
-        return web.json_response({"id": "1", "object": "chat.completion", "model": "m", "choices": [choice]})
+        return web.json_response(
+            {"id": "1", "object": "chat.completion", "model": "m", "choices": [choice]}
+        )
 
     async def run() -> list[str]:
         made = provider()
@@ -272,7 +325,9 @@ def test_a_failed_connection_is_told_in_words_for_a_user() -> None:
     import litellm
 
     words = "Cannot connect to host h:1 ssl:<ssl.SSLContext object at 0x7f61> [Connect call failed ('h', 1)]"
-    error = litellm.InternalServerError(f"P - {words}. Handle with `litellm.InternalServerError`.", "p", "m")
+    error = litellm.InternalServerError(
+        f"P - {words}. Handle with `litellm.InternalServerError`.", "p", "m"
+    )
     error.__cause__ = httpx.ConnectError(words)
     found = translate("m", error)
     assert isinstance(found, Retryable) and found.unreachable and not found.status
@@ -292,15 +347,31 @@ def test_a_failed_connection_is_told_in_words_for_a_user() -> None:
             " these params dynamically send allowed_openai_params=['seed'] in your request.",
             "model m does not take seed",
         ),
-        ("Timeout", "litellm.Timeout: Connection timed out. Timeout passed=60.0", "no reply within its timeout"),
-        ("APIConnectionError", "litellm.APIConnectionError: AttributeError: no 'x'", "model m: AttributeError: no 'x'"),
+        (
+            "Timeout",
+            "litellm.Timeout: Connection timed out. Timeout passed=60.0",
+            "no reply within its timeout",
+        ),
+        (
+            "APIConnectionError",
+            "litellm.APIConnectionError: AttributeError: no 'x'",
+            "model m: AttributeError: no 'x'",
+        ),
         (
             "APIConnectionError",
             "VertexAIException - No module named 'google.auth'\nTraceback (most recent call last):\n  File \"x.py\", line 3",
             "model m needs the package google-auth",
         ),
-        ("InternalServerError", 'P - down\nTraceback (most recent call last):\n  File "x.py"', "P - down"),
-        ("BadRequestError", "litellm.BadRequestError: X - bad. See litellm.ai. Set `litellm.x=1`.", "X - bad."),
+        (
+            "InternalServerError",
+            'P - down\nTraceback (most recent call last):\n  File "x.py"',
+            "P - down",
+        ),
+        (
+            "BadRequestError",
+            "litellm.BadRequestError: X - bad. See litellm.ai. Set `litellm.x=1`.",
+            "X - bad.",
+        ),
     ],
 )
 def test_no_sentence_of_litellm_reaches_a_user(name: str, words: str, said: str) -> None:
@@ -318,14 +389,24 @@ def test_no_sentence_of_litellm_reaches_a_user(name: str, words: str, said: str)
 @pytest.mark.parametrize(
     ("raised", "said", "hint"),
     [
-        ("No module named 'google.auth'\nTraceback (most recent call last):", "google-auth", "pip install '.[vertex]'"),
-        ("Vertex_aiException - Google Cloud SDK not found. Install it with: pip …", "google-auth", "'.[vertex]'"),
+        (
+            "No module named 'google.auth'\nTraceback (most recent call last):",
+            "google-auth",
+            "pip install '.[vertex]'",
+        ),
+        (
+            "Vertex_aiException - Google Cloud SDK not found. Install it with: pip …",
+            "google-auth",
+            "'.[vertex]'",
+        ),
         ("No module named 'boto3'", "boto3", "pip install boto3"),
         ("No module named 'ibm_watsonx_ai.x'", "ibm_watsonx_ai", "pip install ibm_watsonx_ai"),
     ],
 )
 @pytest.mark.parametrize("kind", ["APIConnectionError", "InternalServerError"])
-def test_a_missing_package_is_refused_and_named_with_its_extra(kind: str, raised: str, said: str, hint: str) -> None:
+def test_a_missing_package_is_refused_and_named_with_its_extra(
+    kind: str, raised: str, said: str, hint: str
+) -> None:
     import litellm
 
     problem = translate("vertex_ai/gemini-2.5-flash", getattr(litellm, kind)(raised, "p", "m"))
@@ -335,7 +416,8 @@ def test_a_missing_package_is_refused_and_named_with_its_extra(kind: str, raised
 
 
 @pytest.mark.parametrize(
-    "words", ["Your default credentials were not found. To set up …", "Unable to locate credentials"]
+    "words",
+    ["Your default credentials were not found. To set up …", "Unable to locate credentials"],
 )
 def test_missing_credentials_of_a_cloud_are_refused(words: str) -> None:
     import litellm
@@ -347,4 +429,7 @@ def test_missing_credentials_of_a_cloud_are_refused(words: str) -> None:
 def test_the_package_for_vertex_is_told_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("verdict_cli.llm.providers.litellm._has_google_auth", lambda: False)
     problem = LitellmProvider.check(Model(name="vertex_ai/gemini-2.5-flash"))
-    assert problem == "model vertex_ai/gemini-2.5-flash needs the package google-auth; pip install '.[vertex]'"
+    assert (
+        problem
+        == "model vertex_ai/gemini-2.5-flash needs the package google-auth; pip install '.[vertex]'"
+    )

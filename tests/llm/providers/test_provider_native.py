@@ -25,7 +25,14 @@ KEY = "sk-loopback-0123456789"
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+    for name in (
+        "OPENAI_BASE_URL",
+        "OPENAI_API_BASE",
+        "HTTP_PROXY",
+        "http_proxy",
+        "ALL_PROXY",
+        "all_proxy",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
@@ -55,7 +62,9 @@ def served(handler: Handler, request: Callable[[str], Request]) -> Reply:
     return asyncio.run(run())
 
 
-def answered(make: Make, content: bytes | dict[str, Any], status: int = 200, **headers: str) -> Reply:
+def answered(
+    make: Make, content: bytes | dict[str, Any], status: int = 200, **headers: str
+) -> Reply:
     """The reply where a server sends exactly this."""
     sent = content if isinstance(content, bytes) else json.dumps(content).encode()
     named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -66,11 +75,18 @@ def answered(make: Make, content: bytes | dict[str, Any], status: int = 200, **h
     return served(handler, lambda url: make(Model(name="judge-model", api_base=url)))
 
 
-def chat(message: dict[str, Any], finish_reason: str | None = "stop", **more: Any) -> dict[str, Any]:
-    return {"choices": [{"message": message, "finish_reason": finish_reason, **more}], "model": "judge-1"}
+def chat(
+    message: dict[str, Any], finish_reason: str | None = "stop", **more: Any
+) -> dict[str, Any]:
+    return {
+        "choices": [{"message": message, "finish_reason": finish_reason, **more}],
+        "model": "judge-1",
+    }
 
 
-def test_a_reply_carries_text_usage_cost_and_the_models_own_name(loopback: Any, request_for: Make) -> None:
+def test_a_reply_carries_text_usage_cost_and_the_models_own_name(
+    loopback: Any, request_for: Make
+) -> None:
     reply = sent(request_for(Model(name="gpt-4o-mini", api_base=loopback.url)))
     assert reply.text.endswith("Score: 4")
     assert reply.model == "gpt-4o-mini"
@@ -113,7 +129,10 @@ def test_what_is_sent_is_what_was_asked_for(request_for: Make) -> None:
         "stop": ["END"],
         "guided": 1,
         "top_k": 5,
-        "response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema, "strict": False}},
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "reply", "schema": schema, "strict": False},
+        },
         "logprobs": True,
         "top_logprobs": 7,
     }
@@ -126,13 +145,20 @@ def test_a_closed_schema_is_asked_for_strictly(request_for: Make) -> None:
         strict.append((await request.json())["response_format"]["json_schema"]["strict"])
         return web.json_response(chat({"content": "{}"}))
 
-    inner: dict[str, Any] = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    inner: dict[str, Any] = {
+        "type": "object",
+        "properties": {},
+        "required": [],
+        "additionalProperties": False,
+    }
     closed = {**inner, "properties": {"a": inner}, "required": ["a"]}
     opened = {**inner, "properties": {"a": {"type": "object", "properties": {}}}, "required": ["a"]}
     for schema in (closed, opened):
         served(
             handler,
-            lambda url, schema=schema: request_for(Model(name="m", api_base=url), json_schema=schema),  # type: ignore[misc]
+            lambda url, schema=schema: request_for(
+                Model(name="m", api_base=url), json_schema=schema
+            ),  # type: ignore[misc]
         )
     assert strict == [True, False]
 
@@ -145,7 +171,10 @@ def test_reasoning_models_are_sent_the_newer_name_of_max_tokens(request_for: Mak
         return web.json_response(chat({"content": "ok"}))
 
     for name in ("o3-mini", "gpt-5-mini", "gpt-4o"):
-        served(handler, lambda url, name=name: request_for(Model(name=name, api_base=url, max_tokens=9)))  # type: ignore[misc]
+        served(
+            handler,
+            lambda url, name=name: request_for(Model(name=name, api_base=url, max_tokens=9)),
+        )  # type: ignore[misc]
     assert [sorted(key for key in body if "tokens" in key) for body in bodies] == [
         ["max_completion_tokens"],
         ["max_completion_tokens"],
@@ -158,16 +187,25 @@ def test_reasoning_models_are_sent_the_newer_name_of_max_tokens(request_for: Mak
     [
         ({"content": "4"}, "4"),
         ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab"),
-        ({"content": None, "tool_calls": [{"function": {"name": "f", "arguments": '{"a":1}'}}]}, '{"a":1}'),
+        (
+            {"content": None, "tool_calls": [{"function": {"name": "f", "arguments": '{"a":1}'}}]},
+            '{"a":1}',
+        ),
         ({"content": None, "function_call": {"name": "f", "arguments": '{"a":1}'}}, '{"a":1}'),
     ],
 )
-def test_the_text_is_read_wherever_it_stands(request_for: Make, message: dict[str, Any], text: str) -> None:
+def test_the_text_is_read_wherever_it_stands(
+    request_for: Make, message: dict[str, Any], text: str
+) -> None:
     assert answered(request_for, chat(message)).text == text
 
 
 def test_logprobs_give_the_chosen_first_and_once(request_for: Make) -> None:
-    top = [{"token": "5", "logprob": -0.2}, {"token": "4", "logprob": -1.5}, {"token": "3", "logprob": None}]
+    top = [
+        {"token": "5", "logprob": -0.2},
+        {"token": "4", "logprob": -1.5},
+        {"token": "3", "logprob": None},
+    ]
     content = [{"token": "4", "logprob": -1.5, "top_logprobs": top}]
     reply = answered(request_for, chat({"content": "4"}, logprobs={"content": content}))
     assert reply.logprobs is not None
@@ -196,7 +234,11 @@ def test_a_text_cut_off_is_left_to_the_extractor(request_for: Make) -> None:
     ],
 )
 def test_a_reply_that_is_none_is_never_a_text(
-    request_for: Make, message: dict[str, Any], finish_reason: str, error: type[Exception], failure: str
+    request_for: Make,
+    message: dict[str, Any],
+    finish_reason: str,
+    error: type[Exception],
+    failure: str,
 ) -> None:
     with pytest.raises(error) as caught:
         answered(request_for, chat(message, finish_reason))
@@ -220,13 +262,17 @@ def test_a_reply_that_is_none_is_never_a_text(
         (b'{"choices": [{"message": {"content": "\\ud800"}}]}', "not JSON"),
     ],
 )
-def test_a_broken_envelope_is_asked_again_and_says_what_is_wrong(request_for: Make, content: bytes, what: str) -> None:
+def test_a_broken_envelope_is_asked_again_and_says_what_is_wrong(
+    request_for: Make, content: bytes, what: str
+) -> None:
     with pytest.raises(Retryable, match=what) as caught:
         answered(request_for, content)
     assert caught.value.failure == "unavailable"
 
 
-def test_a_body_over_the_limit_is_not_read(request_for: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_over_the_limit_is_not_read(
+    request_for: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(native, "MAX_BODY", 2**20)
     with pytest.raises(Retryable, match="larger than 1 MiB"):
         answered(request_for, b" " * (2**20 + 1))
@@ -240,12 +286,16 @@ def test_a_prompt_of_megabytes_is_sent(request_for: Make) -> None:
         return web.json_response(chat({"content": str(size)}))
 
     messages = (Message("user", "x" * 3_000_000),)
-    reply = served(handler, lambda url: request_for(Model(name="m", api_base=url), messages=messages))
+    reply = served(
+        handler, lambda url: request_for(Model(name="m", api_base=url), messages=messages)
+    )
     assert int(reply.text) > 3_000_000
 
 
 def test_a_prompt_that_is_no_text_is_rejected(request_for: Make) -> None:
-    request = request_for(Model(name="m", api_base="http://127.0.0.1:9/v1"), messages=(Message("user", "\ud800"),))
+    request = request_for(
+        Model(name="m", api_base="http://127.0.0.1:9/v1"), messages=(Message("user", "\ud800"),)
+    )
     with pytest.raises(Rejected, match="cannot be written as JSON"):
         sent(request)
 
@@ -259,7 +309,13 @@ def error(message: str, code: str | None = None) -> dict[str, Any]:
     [
         (401, error("bad key"), Refused, "refused-by-provider", "judge-model"),
         (403, error("region"), Refused, "refused-by-provider", "region"),
-        (404, error("no such"), Refused, "refused-by-provider", "/v1/chat/completions knows no model judge-model"),
+        (
+            404,
+            error("no such"),
+            Refused,
+            "refused-by-provider",
+            "/v1/chat/completions knows no model judge-model",
+        ),
         (307, {}, Refused, "refused-by-provider", "redirect"),
         (408, error("late"), Retryable, "timeout", "late"),
         (409, error("busy"), Retryable, "unavailable", "busy"),
@@ -269,7 +325,13 @@ def error(message: str, code: str | None = None) -> dict[str, Any]:
         (500, b"<html>oops</html>", Retryable, "unavailable", "oops"),
         (529, error("overloaded"), Retryable, "rate-limit", "overloaded"),
         (400, error("x", "context_length_exceeded"), Rejected, "context-too-long", "x"),
-        (400, error("This model's maximum context length is 9 tokens"), Rejected, "context-too-long", "9 tokens"),
+        (
+            400,
+            error("This model's maximum context length is 9 tokens"),
+            Rejected,
+            "context-too-long",
+            "9 tokens",
+        ),
         (400, error("no", "content_filter"), Rejected, "content-filter", "no"),
         (400, error("Invalid parameter: 'response_format'"), Rejected, "rejected", "post_hoc"),
         (422, {"detail": [{"msg": "field required"}]}, Rejected, "rejected", "field required"),
@@ -291,7 +353,12 @@ def error(message: str, code: str | None = None) -> dict[str, Any]:
     ],
 )
 def test_a_status_is_the_error_it_means(
-    request_for: Make, status: int, content: Any, error_class: type[ProviderError], failure: str, said: str
+    request_for: Make,
+    status: int,
+    content: Any,
+    error_class: type[ProviderError],
+    failure: str,
+    said: str,
 ) -> None:
     with pytest.raises(error_class) as caught:
         answered(request_for, content, status)
@@ -414,14 +481,18 @@ def test_the_package_imports_nothing_heavy() -> None:
 
 def test_the_limits_in_the_headers_come_with_replies_and_with_refusals(request_for: Make) -> None:
     headers = {"x_ratelimit_remaining_requests": "0", "x_ratelimit_reset_requests": "2s"}
-    assert answered(request_for, chat({"content": "4"}), **headers).allowance == Allowance(None, 0, 2.0)
+    assert answered(request_for, chat({"content": "4"}), **headers).allowance == Allowance(
+        None, 0, 2.0
+    )
     with pytest.raises(Retryable) as caught:
         answered(request_for, error("slow down"), 429, **headers)
     assert caught.value.allowance == Allowance(None, 0, 2.0)
     assert answered(request_for, chat({"content": "4"})).allowance is None
 
 
-def test_models_of_one_endpoint_keep_their_own_headers_when_they_alternate(request_for: Make) -> None:
+def test_models_of_one_endpoint_keep_their_own_headers_when_they_alternate(
+    request_for: Make,
+) -> None:
     seen: list[str | None] = []
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
@@ -433,7 +504,10 @@ def test_models_of_one_endpoint_keep_their_own_headers_when_they_alternate(reque
         async with RawTestServer(handler) as server:
             base = str(server.make_url("/v1"))
             plain = Model(name="judge-model", api_base=base)
-            teams = [plain.model_copy(update={"params": {"extra_headers": {"X-Team": team}}}) for team in "ab"]
+            teams = [
+                plain.model_copy(update={"params": {"extra_headers": {"X-Team": team}}})
+                for team in "ab"
+            ]
             for model in (*teams, plain, *teams):
                 await provider.ask(request_for(model))
             await provider.close()
@@ -449,7 +523,9 @@ def test_the_parameters_that_were_really_sent_come_with_the_reply(request_for: M
     params = {"extra_headers": {"X-Secret": "s"}, "extra_body": {"guided": 1}, "top_k": 5}
     reply = served(
         handler,
-        lambda url: request_for(Model(name="o3-mini", api_base=url, max_tokens=9, params=params), top_logprobs=2),
+        lambda url: request_for(
+            Model(name="o3-mini", api_base=url, max_tokens=9, params=params), top_logprobs=2
+        ),
     )
     assert json.loads(reply.sent) == {
         "top_k": 5,
@@ -496,7 +572,9 @@ async def main():
 asyncio.run(main())
 """
     for _ in range(5):
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        )
         assert (done.returncode, done.stdout, done.stderr) == (0, "Retryable\n", "")
 
 
@@ -532,7 +610,10 @@ def test_a_key_that_no_header_can_hold_is_told_by_its_character(
     [
         ({"name": "openai/dep", "base_model": "azure/gpt-5-mini"}, "max_completion_tokens"),
         ({"name": "openai/dep", "base_model": "openai/o3"}, "max_completion_tokens"),
-        ({"name": "openai/dep", "base_model": "openrouter/openai/gpt-5-mini"}, "max_completion_tokens"),
+        (
+            {"name": "openai/dep", "base_model": "openrouter/openai/gpt-5-mini"},
+            "max_completion_tokens",
+        ),
         ({"name": "hosted_vllm/openai/gpt-5-mini"}, "max_completion_tokens"),
         ({"name": "openrouter/openai/o4-mini"}, "max_completion_tokens"),
         ({"name": "openai/o365-helper"}, "max_tokens"),

@@ -17,7 +17,9 @@ def test_the_pipelines_own_prices_come_first() -> None:
     assert cost_usd(model, Usage(2_000_000, 100_000)) == 3.0
 
 
-@pytest.mark.parametrize("name", ["nobody-knows-this", "openai/nobody", "", '"', "cache_read_input_token_cost"])
+@pytest.mark.parametrize(
+    "name", ["nobody-knows-this", "openai/nobody", "", '"', "cache_read_input_token_cost"]
+)
 def test_an_unknown_price_is_none_and_never_zero(name: str) -> None:
     assert entry_of(name) is None
     assert cost_usd(Model(name=name or "x"), Usage(1, 1)) is None
@@ -44,7 +46,11 @@ def test_litellm_is_not_imported_for_its_prices() -> None:
 def test_costs_agree_with_litellms() -> None:
     import litellm  # here, because the first import takes longer than an example may
 
-    names = [name for name in ("gpt-4o-mini", "gpt-4o", "gpt-5.4", "gpt-5", "o3-mini") if name in litellm.model_cost]
+    names = [
+        name
+        for name in ("gpt-4o-mini", "gpt-4o", "gpt-5.4", "gpt-5", "o3-mini")
+        if name in litellm.model_cost
+    ]
 
     @settings(deadline=None, max_examples=60)
     @given(st.sampled_from(names), st.integers(0, 400_000), st.integers(0, 20_000), st.floats(0, 1))
@@ -58,26 +64,39 @@ def test_costs_agree_with_litellms() -> None:
         )
         response = litellm.ModelResponse(model=name, usage=usage)
         expected = litellm.completion_cost(response, model=name)
-        assert cost_usd(Model(name=name), Usage(prompt, completion, cached)) == pytest.approx(expected, abs=1e-12)
+        assert cost_usd(Model(name=name), Usage(prompt, completion, cached)) == pytest.approx(
+            expected, abs=1e-12
+        )
 
     check()
 
 
 def test_cached_tokens_have_their_own_price_in_the_pipelines_prices() -> None:
-    model = Model(name="mine", cost=Cost(input_per_million=2, output_per_million=10, cached_per_million=0.5))
-    assert cost_usd(model, Usage(1_000_000, 100_000, 400_000)) == pytest.approx(0.6 * 2 + 0.4 * 0.5 + 1.0)
+    model = Model(
+        name="mine", cost=Cost(input_per_million=2, output_per_million=10, cached_per_million=0.5)
+    )
+    assert cost_usd(model, Usage(1_000_000, 100_000, 400_000)) == pytest.approx(
+        0.6 * 2 + 0.4 * 0.5 + 1.0
+    )
 
 
 def test_a_deployment_has_the_price_of_its_base_model() -> None:
     usage = Usage(1000, 100)
     model = Model(name="azure/my-deployment", base_model="gpt-4o-mini")
     assert cost_usd(Model(name="azure/my-deployment"), usage) is None
-    assert cost_usd(model, usage) == cost_usd(Model(name="gpt-4o-mini"), usage) == pytest.approx(0.00021)
+    assert (
+        cost_usd(model, usage)
+        == cost_usd(Model(name="gpt-4o-mini"), usage)
+        == pytest.approx(0.00021)
+    )
 
 
 @pytest.mark.parametrize(
-    ("requested", "stated", "share"), [("flex", "", 0.5), ("auto", "flex", 0.5), ("flex", "default", 1)]
+    ("requested", "stated", "share"),
+    [("flex", "", 0.5), ("auto", "flex", 0.5), ("flex", "default", 1)],
 )
-def test_the_service_tier_of_the_reply_counts_before_the_requests(requested: str, stated: str, share: float) -> None:
+def test_the_service_tier_of_the_reply_counts_before_the_requests(
+    requested: str, stated: str, share: float
+) -> None:
     model = Model(name="gpt-5-mini", params={"service_tier": requested})
     assert cost_usd(model, Usage(100, 50), tier=stated) == pytest.approx(share * 0.000125)

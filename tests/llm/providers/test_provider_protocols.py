@@ -42,7 +42,10 @@ def ask(*requests: Request, on_token: Any = None) -> list[Reply]:
 def test_a_pipeline_runs_on_anthropic_without_litellm(tmp_path: Path) -> None:
     def answer(number: int, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if number == 1:
-            return 429, {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
+            return 429, {
+                "type": "error",
+                "error": {"type": "rate_limit_error", "message": "slow down"},
+            }
         if "row 2" in json.dumps(body["messages"]):
             return 200, anthropic("I can't help with that.", "refusal")
         return 200, anthropic(SCORE)
@@ -61,7 +64,9 @@ def test_a_pipeline_runs_on_anthropic_without_litellm(tmp_path: Path) -> None:
             "except SystemExit: pass\n"
             "print('LITELLM', 'litellm' in sys.modules)"
         )
-        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
     assert "LITELLM False" in done.stdout, done.stdout + done.stderr
     import pyarrow.parquet
 
@@ -75,7 +80,9 @@ def test_a_pipeline_runs_on_anthropic_without_litellm(tmp_path: Path) -> None:
     assert wire.bodies[0]["output_config"]["format"]["type"] == "json_schema"
 
 
-def test_anthropics_key_goes_into_its_own_header(request_for: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_anthropics_key_goes_into_its_own_header(
+    request_for: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-loopback")
     with serve(lambda *_: (200, anthropic("Good."))) as wire:
         ask(request_for(Model(name="claude-haiku-4-5", api_base=wire.url)))
@@ -88,16 +95,24 @@ def test_a_rate_limit_and_a_refusal_are_the_errors_of_the_openai_path(request_fo
     with serve(lambda *_: (429, limit)) as wire, pytest.raises(Retryable) as limited:
         ask(request_for(Model(name="anthropic/claude-haiku-4-5", api_base=wire.url)))
     assert (limited.value.failure, limited.value.retry_after_s) == ("rate-limit", 0.0)
-    with serve(lambda *_: (200, anthropic("No.", "refusal"))) as wire, pytest.raises(ReplyError) as refused:
+    with (
+        serve(lambda *_: (200, anthropic("No.", "refusal"))) as wire,
+        pytest.raises(ReplyError) as refused,
+    ):
         ask(request_for(Model(name="anthropic/claude-haiku-4-5", api_base=wire.url)))
     assert refused.value.failure == "refused" and refused.value.reply is not None
     assert refused.value.reply.cost_usd == pytest.approx(0.00067)
 
 
-def test_a_schema_that_anthropic_rejects_is_sent_as_a_tool_and_remembered(request_for: Make) -> None:
+def test_a_schema_that_anthropic_rejects_is_sent_as_a_tool_and_remembered(
+    request_for: Make,
+) -> None:
     def answer(_: int, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if "output_config" in body:
-            return 400, {"type": "error", "error": {"message": "output_config: extra inputs are not permitted"}}
+            return 400, {
+                "type": "error",
+                "error": {"message": "output_config: extra inputs are not permitted"},
+            }
         used = {"type": "tool_use", "name": "reply", "input": {"score": 4}}
         return 200, anthropic("") | {"content": [used], "stop_reason": "tool_use"}
 
@@ -113,16 +128,25 @@ def test_a_schema_that_anthropic_rejects_is_sent_as_a_tool_and_remembered(reques
 
 
 def test_a_streamed_reply_of_anthropic_is_passed_on_piece_by_piece(request_for: Make) -> None:
-    head = {"type": "message_start", "message": {"type": "message", "usage": {"input_tokens": 10, "output_tokens": 1}}}
+    head = {
+        "type": "message_start",
+        "message": {"type": "message", "usage": {"input_tokens": 10, "output_tokens": 1}},
+    }
     deltas = [
         {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
         for text in ("Go", "od.")
     ]
-    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 5}}
+    end = {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn"},
+        "usage": {"output_tokens": 5},
+    }
     stream = [head, *deltas, end, {"type": "message_stop"}]
     pieces: list[str] = []
     with serve(lambda *_: (200, {"events": stream})) as wire:
-        request = request_for(Model(name="anthropic/claude-haiku-4-5", api_base=wire.url), stream=True)
+        request = request_for(
+            Model(name="anthropic/claude-haiku-4-5", api_base=wire.url), stream=True
+        )
         (reply,) = ask(request, on_token=lambda _, text: pieces.append(text))
     assert (reply.text, "".join(pieces), reply.usage) == ("Good.", "Good.", Usage(10, 5))
 
@@ -148,12 +172,22 @@ def test_models_that_only_the_responses_api_serves_are_called_there(
     assert reply.cost_usd == pytest.approx(100 * 20e-6 + 10 * 80e-6)
 
 
-def test_azure_gets_its_key_and_no_version_in_the_body(request_for: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_azure_gets_its_key_and_no_version_in_the_body(
+    request_for: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AZURE_API_KEY", "azure-key")
-    reply = {"choices": [{"message": {"content": "Good."}}], "usage": {"prompt_tokens": 1000, "completion_tokens": 100}}
+    reply = {
+        "choices": [{"message": {"content": "Good."}}],
+        "usage": {"prompt_tokens": 1000, "completion_tokens": 100},
+    }
     with serve(lambda *_: (200, reply)) as wire:
         monkeypatch.setenv("AZURE_API_BASE", wire.url)
-        model = Model(name="azure/mine", base_model="gpt-5-mini", max_tokens=100, params={"api_version": "2024-10-21"})
+        model = Model(
+            name="azure/mine",
+            base_model="gpt-5-mini",
+            max_tokens=100,
+            params={"api_version": "2024-10-21"},
+        )
         (received,) = ask(request_for(model))
     assert wire.paths == ["/openai/deployments/mine/chat/completions?api-version=2024-10-21"]
     assert wire.headers[0]["api-key"] == "azure-key"
@@ -163,11 +197,22 @@ def test_azure_gets_its_key_and_no_version_in_the_body(request_for: Make, monkey
 
 @pytest.mark.parametrize(
     ("structured", "key"),
-    [("schema", "json_schema"), ("tool", "tools"), ("json", "json_object"), ("words", "satisfies this JSON Schema")],
+    [
+        ("schema", "json_schema"),
+        ("tool", "tools"),
+        ("json", "json_object"),
+        ("words", "satisfies this JSON Schema"),
+    ],
 )
-def test_the_structured_key_decides_how_json_is_requested(request_for: Make, structured: Any, key: str) -> None:
+def test_the_structured_key_decides_how_json_is_requested(
+    request_for: Make, structured: Any, key: str
+) -> None:
     reply = {"choices": [{"message": {"content": SCORE}}]}
     with serve(lambda *_: (200, reply)) as wire:
-        ask(request_for(Model(name="m", api_base=wire.url, structured=structured), json_schema=SCHEMA))
+        ask(
+            request_for(
+                Model(name="m", api_base=wire.url, structured=structured), json_schema=SCHEMA
+            )
+        )
     assert key in json.dumps(wire.bodies[0])
     assert len(wire.bodies) == 1

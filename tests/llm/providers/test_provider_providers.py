@@ -31,7 +31,9 @@ def ask(request: Request, recording: Recording | None = None) -> Reply:
 
 
 def recorded(path: Path, reply: str) -> Path:
-    path.write_text(json.dumps({"row": 0, "unit": "judge", "reply": reply}) + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps({"row": 0, "unit": "judge", "reply": reply}) + "\n", encoding="utf-8"
+    )
     return path
 
 
@@ -50,7 +52,9 @@ def test_every_other_name_goes_through_litellm(
     loopback: Any, request_for: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
-    assert ask(request_for(Model(name="custom_openai/m", api_base=loopback.url))).text.endswith("Score: 4")
+    assert ask(request_for(Model(name="custom_openai/m", api_base=loopback.url))).text.endswith(
+        "Score: 4"
+    )
 
 
 def test_a_recording_answers_for_every_model(tmp_path: Path, request_for: Make) -> None:
@@ -59,7 +63,9 @@ def test_a_recording_answers_for_every_model(tmp_path: Path, request_for: Make) 
         assert ask(request_for(model), recording).text == "as recorded"
 
 
-def test_a_call_that_a_recording_lacks_is_never_made(tmp_path: Path, loopback: Any, request_for: Make) -> None:
+def test_a_call_that_a_recording_lacks_is_never_made(
+    tmp_path: Path, loopback: Any, request_for: Make
+) -> None:
     recording = Recording.load(recorded(tmp_path / "r.jsonl", "x"))
     request = request_for(Model(name="m", api_base=loopback.url), node="verifier")
     with pytest.raises(Rejected, match="verifier"):
@@ -108,7 +114,9 @@ def test_a_provider_is_one_file_and_one_entry_point(
     info = tmp_path / "shouting-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shouting\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[verdict_cli.providers]\nshout = shouting_provider:ShoutingProvider\n")
+    (info / "entry_points.txt").write_text(
+        "[verdict_cli.providers]\nshout = shouting_provider:ShoutingProvider\n"
+    )
     monkeypatch.setattr(providers.PROVIDERS, "plugins", {})
     assert ask(request_for("shout/x")).text == request_for("x").messages[-1].content.upper()
     assert check_model(Model(name="shout/x")) is None

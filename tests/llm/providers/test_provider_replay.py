@@ -40,7 +40,9 @@ def ask(path: Path, *requests: Request) -> Reply:
 
 
 @pytest.mark.parametrize("name", ["calls.jsonl", "calls.jsonl.gz"])
-def test_a_call_is_answered_by_the_record_of_its_row_or_id(tmp_path: Path, request_for: Make, name: str) -> None:
+def test_a_call_is_answered_by_the_record_of_its_row_or_id(
+    tmp_path: Path, request_for: Make, name: str
+) -> None:
     path = write(
         tmp_path / name,
         {"row": 0, "unit": "judge", "reply": "by row"},
@@ -64,19 +66,25 @@ def test_call_and_attempt_default_to_zero(tmp_path: Path, request_for: Make) -> 
 
 
 @pytest.mark.parametrize(("recorded", "asked"), [(3, "3"), ("3", 3), (3, 3), ("3", "3")])
-def test_a_number_and_its_text_are_the_same_id(tmp_path: Path, request_for: Make, recorded: Any, asked: Any) -> None:
+def test_a_number_and_its_text_are_the_same_id(
+    tmp_path: Path, request_for: Make, recorded: Any, asked: Any
+) -> None:
     path = write(tmp_path / "r.jsonl", {"id": recorded, "unit": "judge", "reply": "yes"})
     assert ask(path, request_for(row=Row(9, asked, {}))).text == "yes"
 
 
-def test_a_record_with_an_id_never_answers_for_another_row_in_its_place(tmp_path: Path, request_for: Make) -> None:
+def test_a_record_with_an_id_never_answers_for_another_row_in_its_place(
+    tmp_path: Path, request_for: Make
+) -> None:
     path = write(tmp_path / "r.jsonl", {"row": 0, "id": "a", "unit": "judge", "reply": "a"})
     assert ask(path, request_for(row=Row(5, "a", {}))).text == "a"
     with pytest.raises(Rejected):
         ask(path, request_for(row=Row(0, "b", {})))
 
 
-def test_rows_of_the_same_id_are_told_apart_by_their_place(tmp_path: Path, request_for: Make) -> None:
+def test_rows_of_the_same_id_are_told_apart_by_their_place(
+    tmp_path: Path, request_for: Make
+) -> None:
     records = [{"row": n, "id": "a", "unit": "judge", "reply": str(n)} for n in range(3)]
     path = write(tmp_path / "r.jsonl", *records)
     assert [ask(path, request_for(row=Row(n, "a", {}))).text for n in range(3)] == ["0", "1", "2"]
@@ -84,7 +92,9 @@ def test_rows_of_the_same_id_are_told_apart_by_their_place(tmp_path: Path, reque
 
 def test_a_call_that_is_not_recorded_is_rejected_by_name(tmp_path: Path, request_for: Make) -> None:
     path = write(tmp_path / "r.jsonl", {"row": 0, "unit": "judge", "reply": "x"})
-    with pytest.raises(Rejected, match=r"unit judge, row 4 \(id 'd'\), call 0, attempt 0") as caught:
+    with pytest.raises(
+        Rejected, match=r"unit judge, row 4 \(id 'd'\), call 0, attempt 0"
+    ) as caught:
         ask(path, request_for(row=Row(4, "d", {})))
     assert caught.value.failure == "not-recorded"
     with pytest.raises(Rejected, match=r"attempt 1\n.*1 earlier attempt"):
@@ -97,7 +107,9 @@ def test_the_unit_must_be_the_node_itself(tmp_path: Path, request_for: Make) -> 
         ask(path, request_for(node="judge[1]"))
 
 
-def test_logprobs_of_both_shapes_give_the_chosen_token_first(tmp_path: Path, request_for: Make) -> None:
+def test_logprobs_of_both_shapes_give_the_chosen_token_first(
+    tmp_path: Path, request_for: Make
+) -> None:
     ours = [[{"token": "4", "logprob": -0.1}, {"token": "5", "logprob": -2}]]
     api = [{"token": "4", "logprob": -0.1, "top_logprobs": [ours[0][1], ours[0][0]]}]
     path = write(
@@ -112,8 +124,12 @@ def test_logprobs_of_both_shapes_give_the_chosen_token_first(tmp_path: Path, req
 
 
 @pytest.mark.parametrize("spelled", ["NaN", "null"])
-def test_a_logprob_that_is_no_number_stays_none(tmp_path: Path, request_for: Make, spelled: str) -> None:
-    line = '{"row":0,"unit":"judge","reply":"4","logprobs":[[{"token":"4","logprob":?}]]}'.replace("?", spelled)
+def test_a_logprob_that_is_no_number_stays_none(
+    tmp_path: Path, request_for: Make, spelled: str
+) -> None:
+    line = '{"row":0,"unit":"judge","reply":"4","logprobs":[[{"token":"4","logprob":?}]]}'.replace(
+        "?", spelled
+    )
     reply = ask(write(tmp_path / "r.jsonl", line), request_for())
     assert reply.logprobs is not None and math.isnan(reply.logprobs[0][0].logprob)
 
@@ -151,8 +167,20 @@ def test_a_recorded_failure_is_raised_again(
 def test_recorded_usage_and_model_are_kept(tmp_path: Path, request_for: Make) -> None:
     path = write(
         tmp_path / "r.jsonl",
-        {"row": 0, "unit": "judge", "reply": "x", "model": "gpt-x", "prompt_tokens": 7, "completion_tokens": 2},
-        {"row": 1, "unit": "judge", "reply": "x", "usage": {"prompt_tokens": 5, "completion_tokens": 1}},
+        {
+            "row": 0,
+            "unit": "judge",
+            "reply": "x",
+            "model": "gpt-x",
+            "prompt_tokens": 7,
+            "completion_tokens": 2,
+        },
+        {
+            "row": 1,
+            "unit": "judge",
+            "reply": "x",
+            "usage": {"prompt_tokens": 5, "completion_tokens": 1},
+        },
     )
     assert ask(path, request_for()).usage == Usage(7, 2)
     assert ask(path, request_for()).model == "gpt-x"
@@ -176,7 +204,9 @@ def test_recorded_usage_and_model_are_kept(tmp_path: Path, request_for: Make) ->
         ('{"row":0,"unit":"judge","reply":"\\ud800"}', "not JSON"),
     ],
 )
-def test_a_bad_record_is_an_error_with_file_and_line(tmp_path: Path, line: str, message: str) -> None:
+def test_a_bad_record_is_an_error_with_file_and_line(
+    tmp_path: Path, line: str, message: str
+) -> None:
     path = write(tmp_path / "r.jsonl", {"row": 3, "unit": "judge", "reply": "x"}, "", line)
     with pytest.raises(DataError, match=message) as caught:
         Recording.load(path)
@@ -191,9 +221,13 @@ def test_a_call_recorded_twice_is_an_error_that_names_both_lines(tmp_path: Path)
 
 
 def test_a_truncated_gzip_names_its_file(tmp_path: Path) -> None:
-    path = write(tmp_path / "r.jsonl.gz", *({"row": n, "unit": "judge", "reply": "x"} for n in range(99)))
+    path = write(
+        tmp_path / "r.jsonl.gz", *({"row": n, "unit": "judge", "reply": "x"} for n in range(99))
+    )
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(DataError, match=r"r\.jsonl\.gz: the compressed recording cannot be decompressed"):
+    with pytest.raises(
+        DataError, match=r"r\.jsonl\.gz: the compressed recording cannot be decompressed"
+    ):
         Recording.load(path)
 
 
@@ -215,7 +249,9 @@ def test_an_empty_recording_answers_nothing(tmp_path: Path, request_for: Make) -
 
 def test_byte_order_mark_and_windows_line_ends_are_read(tmp_path: Path, request_for: Make) -> None:
     path = tmp_path / "r.jsonl"
-    path.write_bytes(b'\xef\xbb\xbf{"row":0,"unit":"judge","reply":"a"}\r\n{"row":1,"unit":"judge","reply":"b"}')
+    path.write_bytes(
+        b'\xef\xbb\xbf{"row":0,"unit":"judge","reply":"a"}\r\n{"row":1,"unit":"judge","reply":"b"}'
+    )
     assert ask(path, request_for()).text == "a"
     assert ask(path, request_for(row=Row(1, "", {}))).text == "b"
 
@@ -252,13 +288,17 @@ def test_a_runs_calls_are_read_from_its_directory(tmp_path: Path, request_for: M
     with pytest.raises(Retryable, match="slow down"):
         ask(tmp_path, request_for())
     reply = ask(tmp_path, request_for(attempt=1))
-    assert reply == Reply("4", logprobs=((Alternative("4", -0.5),),), usage=Usage(3, 1), cost_usd=0.0, model="m")
+    assert reply == Reply(
+        "4", logprobs=((Alternative("4", -0.5),),), usage=Usage(3, 1), cost_usd=0.0, model="m"
+    )
     assert ask(tmp_path, request_for(row=Row(2, "c", {}))).finish_reason == "length"
 
 
 def test_a_parquet_file_without_a_needed_column_says_which(tmp_path: Path) -> None:
     path = table(tmp_path / "calls.parquet", row=[0], unit=["judge"])
-    with pytest.raises(DataError, match=r"calls\.parquet: no column 'id', 'call', 'attempt', 'reply'"):
+    with pytest.raises(
+        DataError, match=r"calls\.parquet: no column 'id', 'call', 'attempt', 'reply'"
+    ):
         Recording.load(path)
 
 
@@ -271,7 +311,9 @@ def test_a_broken_parquet_file_names_itself(tmp_path: Path) -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(content=st.binary(max_size=200))
-def test_no_bytes_break_the_reader(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+def test_no_bytes_break_the_reader(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
     path = tmp_path_factory.mktemp("recording") / "r.jsonl"
     path.write_bytes(content)
     try:
@@ -294,14 +336,26 @@ def test_a_reply_that_was_none_is_none_again_and_keeps_its_usage(
 ) -> None:
     usage = {"prompt_tokens": 9, "completion_tokens": 1}
     path = tmp_path / "calls.jsonl"
-    write(path, {"row": 0, "unit": "judge", "reply": text, "failure": failure, "error": "x", "usage": usage})
+    write(
+        path,
+        {
+            "row": 0,
+            "unit": "judge",
+            "reply": text,
+            "failure": failure,
+            "error": "x",
+            "usage": usage,
+        },
+    )
     with pytest.raises(error) as caught:
         ask(path, request_for())
     assert caught.value.failure == failure  # type: ignore[attr-defined]
     assert caught.value.reply.usage == Usage(9, 1)  # type: ignore[attr-defined]
 
 
-def test_a_reply_that_could_not_be_read_then_is_read_anew(tmp_path: Path, request_for: Make) -> None:
+def test_a_reply_that_could_not_be_read_then_is_read_anew(
+    tmp_path: Path, request_for: Make
+) -> None:
     path = tmp_path / "calls.jsonl"
     write(path, {"row": 0, "unit": "judge", "reply": "4", "failure": "unreadable", "error": "x"})
     assert ask(path, request_for()).text == "4"

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
-from verdict_cli.llm.providers.http_errors import Source, clean, error_detail, error_of, response_error
+from verdict_cli.llm.providers.http_errors import (
+    Source,
+    clean,
+    error_detail,
+    error_of,
+    response_error,
+)
 from verdict_cli.llm.providers.retry_hints import retry_hint
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -49,15 +55,27 @@ def test_the_providers_words_are_found_in_every_shape(body: bytes, detail: tuple
 
 
 @pytest.mark.parametrize(
-    "secret", ["sk-proj-abcdef123456", "sk-ant-api03-abcdef", "sk-ab******wxyz", "Bearer abcdef123", "gsk_abcdefgh"]
+    "secret",
+    [
+        "sk-proj-abcdef123456",
+        "sk-ant-api03-abcdef",
+        "sk-ab******wxyz",
+        "Bearer abcdef123",
+        "gsk_abcdefgh",
+    ],
 )
 def test_what_looks_like_a_key_is_left_out(secret: str) -> None:
-    assert secret.removeprefix("Bearer ") not in clean(f"Incorrect API key provided: {secret} was sent")
+    assert secret.removeprefix("Bearer ") not in clean(
+        f"Incorrect API key provided: {secret} was sent"
+    )
 
 
 def test_a_redirect_says_where_to() -> None:
     error = response_error(
-        307, b"", "m", Source("http://old/v1", {"location": "https://new/v1/chat/completions?key=K"}, ("K",))
+        307,
+        b"",
+        "m",
+        Source("http://old/v1", {"location": "https://new/v1/chat/completions?key=K"}, ("K",)),
     )
     assert "redirect (307): to https://new/v1/chat/completions" in str(error)
     assert "=K" not in str(error)
@@ -76,7 +94,9 @@ def test_a_wrong_key_stops_a_run_with_status_400_too(message: str, refused: bool
     assert isinstance(error, Refused if refused else Rejected)
 
 
-@given(status=st.integers(300, 999), body=st.binary(max_size=100), wait=st.none() | st.floats(0, 10))
+@given(
+    status=st.integers(300, 999), body=st.binary(max_size=100), wait=st.none() | st.floats(0, 10)
+)
 def test_every_status_is_one_of_our_errors(status: int, body: bytes, wait: float | None) -> None:
     detail, code = error_detail(body)
     problem = error_of(status, detail, code, model="m", url="http://h/v1", retry_after_s=wait)

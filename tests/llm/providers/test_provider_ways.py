@@ -41,13 +41,18 @@ class Server:
         self.ways.append(way)
         self.prompts.append(body["messages"][-1]["content"])
         if way in self.refused:
-            spelled = {"schema": "response_format", "tool": "tool_choice", "prompt": "messages"}[way]
+            spelled = {"schema": "response_format", "tool": "tool_choice", "prompt": "messages"}[
+                way
+            ]
             message = self.says.format(way=spelled)
             return web.json_response({"error": {"message": message}}, status=self.status)
         text = json.dumps({"score": 4})
         message_: dict[str, Any] = {"content": text}
         if way == "tool":
-            message_ = {"content": "let me see", "tool_calls": [{"function": {"name": TOOL, "arguments": text}}]}
+            message_ = {
+                "content": "let me see",
+                "tool_calls": [{"function": {"name": TOOL, "arguments": text}}],
+            }
         return web.json_response({"choices": [{"message": message_, "finish_reason": "stop"}]})
 
 
@@ -96,7 +101,9 @@ def test_the_instruction_stands_at_the_end_of_the_last_message(request_for: Make
     assert json.loads(server.prompts[2].partition("Schema:\n")[2]) == SCHEMA
 
 
-def test_a_request_that_is_itself_at_fault_gives_its_first_refusal_and_teaches_nothing(request_for: Make) -> None:
+def test_a_request_that_is_itself_at_fault_gives_its_first_refusal_and_teaches_nothing(
+    request_for: Make,
+) -> None:
     server = Server("schema", "tool", "prompt", says="the year {way} is wrong")
     first, second = answers(server, request_for, json_schema=SCHEMA)
     assert isinstance(first, Rejected) and "response_format" in first.message
@@ -110,7 +117,9 @@ def test_a_way_that_has_worked_is_left_only_when_the_refusal_names_it(request_fo
     async def run() -> list[str]:
         provider = NativeProvider()
         async with RawTestServer(server.handle) as served:
-            request = request_for(Model(name="m", api_base=str(served.make_url("/v1"))), json_schema=SCHEMA)
+            request = request_for(
+                Model(name="m", api_base=str(served.make_url("/v1"))), json_schema=SCHEMA
+            )
             await provider.ask(request)
             server.refused = ("schema",)
             with pytest.raises(Rejected):
@@ -125,7 +134,10 @@ def test_a_way_that_has_worked_is_left_only_when_the_refusal_names_it(request_fo
 
 @pytest.mark.parametrize(
     ("says", "failure"),
-    [("maximum context length is 9 tokens", "context-too-long"), ("content_filter", "content-filter")],
+    [
+        ("maximum context length is 9 tokens", "context-too-long"),
+        ("content_filter", "content-filter"),
+    ],
 )
 def test_a_refusal_of_another_kind_is_no_reason_to_ask_in_another_way(
     request_for: Make, says: str, failure: str
@@ -168,16 +180,23 @@ def test_a_reply_that_is_none_carries_what_was_paid_for(
 
 
 @pytest.mark.parametrize("content", [5, {"a": [1]}, True])
-def test_a_content_that_is_no_text_carries_what_was_paid_for(request_for: Make, content: Any) -> None:
+def test_a_content_that_is_no_text_carries_what_was_paid_for(
+    request_for: Make, content: Any
+) -> None:
     class Paid(Server):
         async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
             usage = {"prompt_tokens": 90, "completion_tokens": 10}
-            return web.json_response({"choices": [{"message": {"content": content}}], "usage": usage})
+            return web.json_response(
+                {"choices": [{"message": {"content": content}}], "usage": usage}
+            )
 
     with pytest.raises(Retryable) as caught:
         answers(Paid(), request_for, 1)
     assert caught.value.reply is not None
-    assert (caught.value.reply.usage.prompt_tokens, caught.value.reply.usage.completion_tokens) == (90, 10)
+    assert (caught.value.reply.usage.prompt_tokens, caught.value.reply.usage.completion_tokens) == (
+        90,
+        10,
+    )
 
 
 def test_reasoning_beside_the_content_is_no_part_of_the_reply(request_for: Make) -> None:
@@ -200,9 +219,13 @@ def test_a_tools_arguments_may_be_an_object(request_for: Make) -> None:
     assert json.loads(reply.text) == {"score": 4}
 
 
-def test_a_server_that_refuses_a_way_with_status_500_is_asked_in_the_next(request_for: Make) -> None:
+def test_a_server_that_refuses_a_way_with_status_500_is_asked_in_the_next(
+    request_for: Make,
+) -> None:
     """As llama-cpp-python's server does."""
-    server = Server("schema", says="1 validation error: {{'loc': ('body', '{way}', 'type')}}", status=500)
+    server = Server(
+        "schema", says="1 validation error: {{'loc': ('body', '{way}', 'type')}}", status=500
+    )
     replies = answers(server, request_for, json_schema=SCHEMA)
     assert [reply.text for reply in replies] == ['{"score": 4}'] * 2
     assert server.ways == ["schema", "tool", "tool"]
@@ -227,7 +250,11 @@ def test_fewer_alternatives_are_requested_where_a_server_takes_fewer(
         if seen[-1] > 5:
             return web.json_response({"error": {"message": says}}, status=400)
         token = {"token": "4", "logprob": -0.1, "top_logprobs": [{"token": "4", "logprob": -0.1}]}
-        choice = {"message": {"content": "4"}, "finish_reason": "stop", "logprobs": {"content": [token]}}
+        choice = {
+            "message": {"content": "4"},
+            "finish_reason": "stop",
+            "logprobs": {"content": [token]},
+        }
         return web.json_response({"choices": [choice]})
 
     async def run() -> None:
@@ -243,13 +270,19 @@ def test_fewer_alternatives_are_requested_where_a_server_takes_fewer(
 
 
 @pytest.mark.parametrize(("key", "asked"), [(None, 20), (3, 3), (40, 40)])
-def test_the_models_own_number_of_alternatives_is_requested(request_for: Make, key: int | None, asked: int) -> None:
+def test_the_models_own_number_of_alternatives_is_requested(
+    request_for: Make, key: int | None, asked: int
+) -> None:
     seen: list[int] = []
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         seen.append((await request.json())["top_logprobs"])
         token = {"token": "4", "logprob": -0.1, "top_logprobs": [{"token": "4", "logprob": -0.1}]}
-        choice = {"message": {"content": "4"}, "finish_reason": "stop", "logprobs": {"content": [token]}}
+        choice = {
+            "message": {"content": "4"},
+            "finish_reason": "stop",
+            "logprobs": {"content": [token]},
+        }
         return web.json_response({"choices": [choice]})
 
     async def run() -> None:
@@ -265,7 +298,9 @@ def test_the_models_own_number_of_alternatives_is_requested(request_for: Make, k
 
 def test_another_rejection_of_a_request_for_log_probabilities_is_raised(request_for: Make) -> None:
     async def refuse(_: web.BaseRequest) -> web.StreamResponse:
-        return web.json_response({"error": {"message": "logprobs are not supported by this model"}}, status=400)
+        return web.json_response(
+            {"error": {"message": "logprobs are not supported by this model"}}, status=400
+        )
 
     async def run() -> None:
         providers = Providers()
@@ -278,13 +313,17 @@ def test_another_rejection_of_a_request_for_log_probabilities_is_raised(request_
     asyncio.run(run())
 
 
-def test_a_better_way_is_tried_again_later_and_kept_once_the_server_takes_it(request_for: Make) -> None:
+def test_a_better_way_is_tried_again_later_and_kept_once_the_server_takes_it(
+    request_for: Make,
+) -> None:
     server = Server("schema", "tool")
 
     async def run() -> None:
         provider = NativeProvider()
         async with RawTestServer(server.handle) as served:
-            request = request_for(Model(name="m", api_base=str(served.make_url("/v1"))), json_schema=SCHEMA)
+            request = request_for(
+                Model(name="m", api_base=str(served.make_url("/v1"))), json_schema=SCHEMA
+            )
             for _ in range(100):
                 await provider.ask(request)
             server.refused = ()
@@ -298,7 +337,9 @@ def test_a_better_way_is_tried_again_later_and_kept_once_the_server_takes_it(req
     ]  # fmt: skip
 
 
-def test_a_better_way_that_is_refused_again_loses_no_reply_and_is_tried_ever_less_often(request_for: Make) -> None:
+def test_a_better_way_that_is_refused_again_loses_no_reply_and_is_tried_ever_less_often(
+    request_for: Make,
+) -> None:
     server = Server("schema")
     replies = answers(server, request_for, 1_300, json_schema=SCHEMA)
     assert {reply.text for reply in replies} == {'{"score": 4}'}

@@ -56,7 +56,9 @@ GOOGLE = {
         ({"retry-after": "nan"}, 5, None),
     ],
 )
-def test_a_hint_is_found_wherever_it_stands(headers: dict[str, str], body: Any, seconds: float | None) -> None:
+def test_a_hint_is_found_wherever_it_stands(
+    headers: dict[str, str], body: Any, seconds: float | None
+) -> None:
     found = retry_hint(headers, body, NOW)
     assert found == (seconds if seconds is None else pytest.approx(seconds))
 
@@ -86,7 +88,13 @@ def test_a_prompt_that_is_too_long_is_recognised_in_every_provider_s_words(words
 
 @pytest.mark.parametrize(
     "words",
-    ["Invalid value for temperature", "model not found", "rate limit reached for requests", "bad schema", "timeout"],
+    [
+        "Invalid value for temperature",
+        "model not found",
+        "rate limit reached for requests",
+        "bad schema",
+        "timeout",
+    ],
 )
 def test_other_refusals_are_no_overflow(words: str) -> None:
     assert not is_context_overflow(words)
@@ -100,7 +108,10 @@ def test_other_refusals_are_no_overflow(words: str) -> None:
         ("Your credit balance is too low to access the Anthropic API.", True),
         ("Insufficient Balance", True),
         ("Quota exceeded for metric: GenerateRequestsPerDayPerProjectPerModel", True),
-        ("Rate limit reached for gpt-4o in organization org-x on requests per day (RPD): Limit 200", True),
+        (
+            "Rate limit reached for gpt-4o in organization org-x on requests per day (RPD): Limit 200",
+            True,
+        ),
         ("Rate limit reached for requests per min (RPM): Limit 3", False),
         ("Resource has been exhausted (e.g. check quota).", False),
         ("Too Many Requests", False),

@@ -41,11 +41,26 @@ ERRORS: list[tuple[dict[str, Any], type[ProviderError], str, int]] = [
     ({"message": "Insufficient credits", "code": 402}, Refused, "refused-by-provider", 402),
     ({"message": "Input was flagged by moderation", "code": 403}, Rejected, "content-filter", 403),
     ({"message": "not available in your region", "code": 403}, Refused, "refused-by-provider", 403),
-    ({"message": "maximum context length is 4096 tokens.", "code": 400}, Rejected, "context-too-long", 400),
+    (
+        {"message": "maximum context length is 4096 tokens.", "code": 400},
+        Rejected,
+        "context-too-long",
+        400,
+    ),
     ({"message": "bad top_p", "code": 400}, Rejected, "rejected", 400),
     ({"message": "upstream fell over", "code": 502}, Retryable, "unavailable", 502),
-    ({"message": "Incorrect API key provided", "code": "invalid_api_key"}, Refused, "refused-by-provider", 401),
-    ({"message": "pay", "type": "insufficient_quota", "code": 1234}, Refused, "refused-by-provider", 402),
+    (
+        {"message": "Incorrect API key provided", "code": "invalid_api_key"},
+        Refused,
+        "refused-by-provider",
+        401,
+    ),
+    (
+        {"message": "pay", "type": "insufficient_quota", "code": 1234},
+        Refused,
+        "refused-by-provider",
+        402,
+    ),
     ({"message": "try later", "status": "RESOURCE_EXHAUSTED"}, Retryable, "rate-limit", 429),
     ({"message": "Overloaded", "type": "overloaded_error"}, Retryable, "rate-limit", 529),
     ({"message": "what?", "code": 17}, Retryable, "unavailable", 200),
@@ -55,7 +70,13 @@ FORMS = {
     "with choices null": lambda error: {"error": error, "choices": None},
     "the body itself": lambda error: {"object": "error", **error},
     "in the choice": lambda error: {
-        "choices": [{"error": error, "finish_reason": "error", "message": {"role": "assistant", "content": "half"}}]
+        "choices": [
+            {
+                "error": error,
+                "finish_reason": "error",
+                "message": {"role": "assistant", "content": "half"},
+            }
+        ]
     },
 }
 
@@ -75,7 +96,11 @@ def test_an_error_in_a_stream_is_read_alike(
     error: dict[str, Any], kind: type[ProviderError], failure: str, status: int
 ) -> None:
     delta = {"choices": [{"delta": {"content": "half"}}], "usage": USED}
-    for last in ({"error": error}, {"object": "error", **error}, {"choices": [{"delta": {}, "error": error}]}):
+    for last in (
+        {"error": error},
+        {"object": "error", **error},
+        {"choices": [{"delta": {}, "error": error}]},
+    ):
         caught = raised(events(delta, last), stream=True)
         assert (type(caught), caught.failure, caught.status) == (kind, failure, status)
         assert caught.reply is not None and caught.reply.usage.completion_tokens == 2
@@ -84,9 +109,18 @@ def test_an_error_in_a_stream_is_read_alike(
 @pytest.mark.parametrize(
     ("model", "body"),
     [
-        ("anthropic/claude-haiku-4-5", {"type": "error", "error": {"type": "rate_limit_error", "message": "slow"}}),
-        ("gemini/gemini-2.5-flash", {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "slow"}}),
-        ("gpt-5-pro", {"status": "failed", "error": {"code": "rate_limit_exceeded", "message": "slow"}}),
+        (
+            "anthropic/claude-haiku-4-5",
+            {"type": "error", "error": {"type": "rate_limit_error", "message": "slow"}},
+        ),
+        (
+            "gemini/gemini-2.5-flash",
+            {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "slow"}},
+        ),
+        (
+            "gpt-5-pro",
+            {"status": "failed", "error": {"code": "rate_limit_exceeded", "message": "slow"}},
+        ),
     ],
 )
 def test_an_error_of_every_protocol_is_read_alike(model: str, body: dict[str, Any]) -> None:
@@ -101,11 +135,17 @@ def test_the_delay_in_the_headers_holds_for_an_error_in_a_body() -> None:
 
 
 def test_the_words_of_the_provider_behind_a_gateway_are_shown() -> None:
-    error = {"message": "Provider returned error", "code": 429, "metadata": {"raw": "model is rate-limited upstream"}}
+    error = {
+        "message": "Provider returned error",
+        "code": 429,
+        "metadata": {"raw": "model is rate-limited upstream"},
+    }
     assert "rate-limited upstream" in raised({"error": error}).message
 
 
-@pytest.mark.parametrize("body", ['"Unexpected endpoint or method."', {"error": "Unexpected endpoint (POST /v1/v1)"}])
+@pytest.mark.parametrize(
+    "body", ['"Unexpected endpoint or method."', {"error": "Unexpected endpoint (POST /v1/v1)"}]
+)
 def test_an_address_that_has_no_such_path_leads_to_api_base(body: Any) -> None:
     caught = raised(body.encode() if isinstance(body, str) else body)
     assert isinstance(caught, Refused) and "api_base" in caught.hint
@@ -114,16 +154,16 @@ def test_an_address_that_has_no_such_path_leads_to_api_base(body: Any) -> None:
 
 def failed(content: bytes, content_type: str = "", **more: Any) -> VerdictError:
     """The error of a body that is no reply."""
-    request = Request(Row(0, 0, {}), "judge", Model(name="openai/m"), (Message("user", "?"),), **more)
+    request = Request(
+        Row(0, 0, {}), "judge", Model(name="openai/m"), (Message("user", "?"),), **more
+    )
     source = Source("http://host/v1/chat/completions", {"content-type": content_type})
     with pytest.raises(VerdictError) as caught:
         read_body(content, request, 0.1, source=source)
     return caught.value
 
 
-PAGE = (
-    b"<!DOCTYPE html><html><head><style>p {color: red}</style></head><body><p>Sign in &amp; continue</p></body></html>"
-)
+PAGE = b"<!DOCTYPE html><html><head><style>p {color: red}</style></head><body><p>Sign in &amp; continue</p></body></html>"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -134,8 +174,16 @@ PAGE = (
         (b"OK", "text/plain", "it is text/plain, not JSON: OK"),
         (b"", "application/json", "the body is empty"),
         (b" \n", "", "the body is empty"),
-        (b'{"model": "llama3", "message": {"content": "4"}, "done": true}', "", 'no choices in {"model":"llama3"'),
-        (b'{"a": 1}\n{"b": 2}', "", 'the body is not JSON: Extra data: line 2 column 1 (char 9): {"a": 1}'),
+        (
+            b'{"model": "llama3", "message": {"content": "4"}, "done": true}',
+            "",
+            'no choices in {"model":"llama3"',
+        ),
+        (
+            b'{"a": 1}\n{"b": 2}',
+            "",
+            'the body is not JSON: Extra data: line 2 column 1 (char 9): {"a": 1}',
+        ),
     ],
 )
 def test_a_body_that_is_no_reply_is_shown_with_its_address(
@@ -149,7 +197,8 @@ def test_a_body_that_is_no_reply_is_shown_with_its_address(
 
 def test_a_server_that_streams_unasked_is_read() -> None:
     content = events(
-        {"choices": [{"delta": {"content": "4"}}]}, {"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": USED}
+        {"choices": [{"delta": {"content": "4"}}]},
+        {"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": USED},
     )
     for before in (b"", b": keep-alive\n\n", b"event: message\n", b"\r\n"):
         request = Request(Row(0, 0, {}), "judge", Model(name="openai/m"), (Message("user", "?"),))
@@ -160,7 +209,9 @@ def test_a_server_that_streams_unasked_is_read() -> None:
 def test_an_empty_content_beside_reasoning_names_the_parser(content: str | None) -> None:
     for key in ("reasoning_content", "reasoning"):
         message = {"content": content, key: 'It is right. {"score": true}'}
-        error = failed(json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}).encode())
+        error = failed(
+            json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}).encode()
+        )
         assert isinstance(error, ReplyError) and error.failure == "empty"
         assert "28 characters" in error.message and "reasoning parser" in error.hint
 

@@ -13,9 +13,20 @@ from verdict_cli.llm.providers.usage import read_usage
 from verdict_cli.messages import Usage
 
 
-def stated(prompt: Any, completion: Any, total: Any = None, thought: Any = None, **more: Any) -> dict[str, Any]:
-    usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total, **more}
-    return usage if thought is None else {**usage, "completion_tokens_details": {"reasoning_tokens": thought}}
+def stated(
+    prompt: Any, completion: Any, total: Any = None, thought: Any = None, **more: Any
+) -> dict[str, Any]:
+    usage = {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": total,
+        **more,
+    }
+    return (
+        usage
+        if thought is None
+        else {**usage, "completion_tokens_details": {"reasoning_tokens": thought}}
+    )
 
 
 @pytest.mark.parametrize(
@@ -32,19 +43,36 @@ def stated(prompt: Any, completion: Any, total: Any = None, thought: Any = None,
         (stated(None, None, 81), Usage(0, 81)),
         (stated("9", "2", "11"), Usage(9, 2)),
         (stated(6, 102, 31048, cache_read_input_tokens=30940), Usage(30946, 102, 30940)),
-        (stated(6, 102, 31434, 386, cache_read_input_tokens=30940), Usage(30946, 488, 30940, 0, 386)),
         (
-            stated(30946, 102, 31048, cache_read_input_tokens=30940, prompt_tokens_details={"cached_tokens": 0}),
+            stated(6, 102, 31434, 386, cache_read_input_tokens=30940),
+            Usage(30946, 488, 30940, 0, 386),
+        ),
+        (
+            stated(
+                30946,
+                102,
+                31048,
+                cache_read_input_tokens=30940,
+                prompt_tokens_details={"cached_tokens": 0},
+            ),
             Usage(30946, 102, 30940),
         ),
         (
-            stated(30946, 102, 31048, cache_creation_input_tokens=900, prompt_tokens_details={"cached_tokens": 30000}),
+            stated(
+                30946,
+                102,
+                31048,
+                cache_creation_input_tokens=900,
+                prompt_tokens_details={"cached_tokens": 30000},
+            ),
             Usage(30946, 102, 30000, 900),
         ),
         ({"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}, Usage(7, 3)),
     ],
 )
-def test_the_parts_and_the_total_give_the_tokens_charged(usage: dict[str, Any], charged: Usage) -> None:
+def test_the_parts_and_the_total_give_the_tokens_charged(
+    usage: dict[str, Any], charged: Usage
+) -> None:
     assert read_usage(usage) == charged
 
 
@@ -64,7 +92,11 @@ def test_the_parts_and_the_total_give_the_tokens_charged(usage: dict[str, Any], 
         ),
         (stated(12, 5, 500, 386), Usage(12, 488, reasoning_tokens=386), "total_tokens is 500"),
         (stated(12, 5, 9), Usage(12, 5), "total_tokens is 9, less than its parts"),
-        (stated(6, 102, 108, cache_read_input_tokens=300), Usage(306, 102, 300), "300 cached tokens are more than"),
+        (
+            stated(6, 102, 108, cache_read_input_tokens=300),
+            Usage(306, 102, 300),
+            "300 cached tokens are more than",
+        ),
     ],
 )
 def test_a_usage_that_contradicts_itself_takes_the_dearer_reading(
@@ -73,8 +105,14 @@ def test_a_usage_that_contradicts_itself_takes_the_dearer_reading(
     read = read_usage(usage)
     assert read is not None
     assert said in read.note
-    assert (read.prompt_tokens, read.completion_tokens) == (charged.prompt_tokens, charged.completion_tokens)
-    assert (read.cached_tokens, read.reasoning_tokens) == (charged.cached_tokens, charged.reasoning_tokens)
+    assert (read.prompt_tokens, read.completion_tokens) == (
+        charged.prompt_tokens,
+        charged.completion_tokens,
+    )
+    assert (read.cached_tokens, read.reasoning_tokens) == (
+        charged.cached_tokens,
+        charged.reasoning_tokens,
+    )
 
 
 COUNTS = st.none() | st.integers(0, 500)
@@ -104,8 +142,15 @@ def test_sums_of_usages_leave_the_notes_out() -> None:
 def test_a_usual_usage_is_read_in_one_step(total: dict[str, int]) -> None:
     """One without a total took 46 calls, more than the rest of the reply."""
     calls: list[str] = []
-    usage = {"prompt_tokens": 120, "completion_tokens": 8, "prompt_tokens_details": {"cached_tokens": 0}, **total}
-    sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_name) if event == "call" else None)
+    usage = {
+        "prompt_tokens": 120,
+        "completion_tokens": 8,
+        "prompt_tokens_details": {"cached_tokens": 0},
+        **total,
+    }
+    sys.setprofile(
+        lambda frame, event, _: calls.append(frame.f_code.co_name) if event == "call" else None
+    )
     try:
         read = read_usage(usage)
     finally:

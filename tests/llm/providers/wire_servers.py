@@ -41,7 +41,9 @@ def serve(answer: Answer) -> Iterator[Wire]:
             status, reply = answer(number, body)
             content = json.dumps(reply).encode()
             if body.get("stream"):
-                content = b"".join(b"data: %b\n\n" % json.dumps(event).encode() for event in reply["events"])
+                content = b"".join(
+                    b"data: %b\n\n" % json.dumps(event).encode() for event in reply["events"]
+                )
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             if status == 429:
@@ -71,7 +73,13 @@ def anthropic(text: str, stop_reason: str = "end_turn") -> dict[str, Any]:
         "output_tokens": 50,
     }
     content = [{"type": "text", "text": text}]
-    return {"type": "message", "content": content, "stop_reason": stop_reason, "usage": usage, "model": "claude"}
+    return {
+        "type": "message",
+        "content": content,
+        "stop_reason": stop_reason,
+        "usage": usage,
+        "model": "claude",
+    }
 
 
 def gemini(text: str, finish: str = "STOP") -> dict[str, Any]:
@@ -83,4 +91,8 @@ def gemini(text: str, finish: str = "STOP") -> dict[str, Any]:
 
 def responses(text: str) -> dict[str, Any]:
     output = [{"type": "message", "content": [{"type": "output_text", "text": text}]}]
-    return {"status": "completed", "output": output, "usage": {"input_tokens": 100, "output_tokens": 10}}
+    return {
+        "status": "completed",
+        "output": output,
+        "usage": {"input_tokens": 100, "output_tokens": 10},
+    }

@@ -42,7 +42,15 @@ def run(name: str, stop_at: int, **options: Any) -> None:
         if request.row.index == stop_at:
             raise Refused("no such key")
         score = 4 if "fine" in request.messages[-1].content else 2
-        return Reply(json.dumps({"score": score}), "stop", None, Usage(20, 4), 0.01, "gpt-4o-mini-2024-07-18", 0.1)
+        return Reply(
+            json.dumps({"score": score}),
+            "stop",
+            None,
+            Usage(20, 4),
+            0.01,
+            "gpt-4o-mini-2024-07-18",
+            0.1,
+        )
 
     Providers.ask = ask  # type: ignore[method-assign]
     dataset = Dataset(files=(FOLDER / "data.jsonl",))
@@ -52,7 +60,9 @@ def run(name: str, stop_at: int, **options: Any) -> None:
     names = {"config": "pipeline.yaml", "source": "data.jsonl", "concurrency": 1}
     with (
         suppress(Refused),
-        open_run(RunOptions(plan=plan, dataset=dataset, data=scan(dataset), out=out, **names, **options)) as session,
+        open_run(
+            RunOptions(plan=plan, dataset=dataset, data=scan(dataset), out=out, **names, **options)
+        ) as session,
     ):
         session.execute()
 
@@ -60,10 +70,15 @@ def run(name: str, stop_at: int, **options: Any) -> None:
 def main() -> None:
     (FOLDER / "pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
     rows = [
-        {"text": f"text {number} is {'fine' if number % 3 else 'poor'}", "label": "good" if number % 2 else "bad"}
+        {
+            "text": f"text {number} is {'fine' if number % 3 else 'poor'}",
+            "label": "good" if number % 2 else "bad",
+        }
         for number in range(ROWS)
     ]
-    (FOLDER / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (FOLDER / "data.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
     run("finished", ROWS)
     run("finished_parts", ROWS, part_rows=PART_ROWS)
     run("unfinished", STOPPED_AT)

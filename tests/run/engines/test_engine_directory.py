@@ -11,7 +11,13 @@ from verdict_cli.run.run_directory import RunDirectory
 
 
 @pytest.mark.parametrize(
-    "name", ["../escaped.yaml", "published/../../escaped.yaml", "published/../../run/x.yaml", "/ABSOLUTE/escaped.yaml"]
+    "name",
+    [
+        "../escaped.yaml",
+        "published/../../escaped.yaml",
+        "published/../../run/x.yaml",
+        "/ABSOLUTE/escaped.yaml",
+    ],
 )
 def test_nothing_is_written_outside_the_directory(name: str, tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path / "run")

@@ -42,11 +42,21 @@ def run(tmp_path: Path) -> Any:
 
     def run(*arguments: str) -> tuple[int, str, list[dict[str, Any]], list[dict[str, Any]]]:
         out = tmp_path / "out"
-        command = ["run", str(tmp_path / "p.yaml"), str(tmp_path / "d.jsonl"), "--out", str(out), "--fresh", *arguments]
+        command = [
+            "run",
+            str(tmp_path / "p.yaml"),
+            str(tmp_path / "d.jsonl"),
+            "--out",
+            str(out),
+            "--fresh",
+            *arguments,
+        ]
         result = CliRunner().invoke(app, command)
         tables = []
         for name in ("results", "calls"):
-            batches = read_table(out / f"{name}.parquet") if (out / f"{name}.parquet").exists() else []
+            batches = (
+                read_table(out / f"{name}.parquet") if (out / f"{name}.parquet").exists() else []
+            )
             tables.append(
                 [
                     dict(zip(batch, values, strict=True))
@@ -70,7 +80,10 @@ def test_replies_are_recorded_and_replayed_by_entry(run: Any, tmp_path: Path) ->
     assert code == 0, output
     assert [row["check.score"] for row in results] == [[[True, False], []], None, [[True]]]
     assert results[0]["check.item"] == [
-        [{"section": ROWS[0]["sections"][0], "claim": "x"}, {"section": ROWS[0]["sections"][0], "claim": "y"}],
+        [
+            {"section": ROWS[0]["sections"][0], "claim": "x"},
+            {"section": ROWS[0]["sections"][0], "claim": "y"},
+        ],
         [],
     ]
     assert [row["part.score"] for row in results] == [[0.5, 0], None, [1]]
@@ -99,7 +112,9 @@ def test_an_item_may_be_a_number_and_is_checked(run: Any, tmp_path: Path) -> Non
         "  - {unit: JudgeUnit, name: check, scale: boolean, each: source.sections, prompt: 'x {item}'}\n"
     )
     (tmp_path / "d.jsonl").write_text(json.dumps({"sections": [1, 2]}) + "\n")
-    lines = [{"row": 0, "unit": "check", "item": item, "reply": '{"score": true}'} for item in (0, 1)]
+    lines = [
+        {"row": 0, "unit": "check", "item": item, "reply": '{"score": true}'} for item in (0, 1)
+    ]
     (tmp_path / "r.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     code, output, results, _ = run("--replay", str(tmp_path / "r.jsonl"))
     assert (code, results[0]["output.score"]) == (0, [True, True])
@@ -110,7 +125,11 @@ def test_an_item_may_be_a_number_and_is_checked(run: Any, tmp_path: Path) -> Non
 
 
 def test_python_builds_the_same_pipeline() -> None:
-    judge = JudgeUnit(scale="boolean", name="check").prompt("{source.document} {claim}").when("claim != 'b'")
+    judge = (
+        JudgeUnit(scale="boolean", name="check")
+        .prompt("{source.document} {claim}")
+        .when("claim != 'b'")
+    )
     pipeline = (
         Pipeline("p", model="baseline/lexical")
         >> Layer([Each("source.claims", judge, name="claim", most=5)])
@@ -124,7 +143,12 @@ def test_python_builds_the_same_pipeline() -> None:
     text = pipeline.to_yaml()
     assert "each: source.claims\n" in text
     assert "as: claim\n" in text
-    assert Pipeline.from_yaml(text).run({"document": "the sky is blue", "claims": ["sky is blue"]}).mean == 1
+    assert (
+        Pipeline.from_yaml(text)
+        .run({"document": "the sky is blue", "claims": ["sky is blue"]})
+        .mean
+        == 1
+    )
 
 
 def test_judge_shows_the_outputs_of_entries(tmp_path: Path) -> None:

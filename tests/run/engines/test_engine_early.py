@@ -66,7 +66,9 @@ def test_a_layer_of_two_models_asks_them_in_turns_and_promises_nothing(bench: An
     assert (early.exchangeable, early.promise) == (False, 0)
     bench.run(job)
     asked = [request.model.name for request in bench.asked]
-    assert asked.count("b") >= asked.count("a") - 6  # the second family is asked as often as the first
+    assert (
+        asked.count("b") >= asked.count("a") - 6
+    )  # the second family is asked as often as the first
 
 
 def test_copies_of_one_model_and_full_confidence_keep_their_promise(bench: Any) -> None:

@@ -43,7 +43,9 @@ PASSING = Retryable("busy", kind="timeout", retry_after_s=0)
 
 
 @pytest.mark.parametrize(
-    "how", [None, Rejected("too long", kind="context-too-long"), PASSING], ids=["unreadable", "rejected", "passing"]
+    "how",
+    [None, Rejected("too long", kind="context-too-long"), PASSING],
+    ids=["unreadable", "rejected", "passing"],
 )
 def test_only_failed_calls_are_asked_again(how: Any, bench: Any, read: Any) -> None:
     bench.rule = failing((1, "judge"), (4, "think"), how=how)
@@ -57,13 +59,21 @@ def test_only_failed_calls_are_asked_again(how: Any, bench: Any, read: Any) -> N
     if not readable_anyway:
         again += [(4, "judge", 0, 0), (4, "think", 0, 0)]
     assert sorted(bench.calls()) == again
-    assert (first.failed, facts.failed, facts.status) == (1 if readable_anyway else 2, 0, "finished")
+    assert (first.failed, facts.failed, facts.status) == (
+        1 if readable_anyway else 2,
+        0,
+        "finished",
+    )
     assert read(job.directory.results, "status") == ["ok"] * 6
-    rows = zip(*(read(job.directory.calls, name) for name in ("row", "unit", "attempt")), strict=True)
+    rows = zip(
+        *(read(job.directory.calls, name) for name in ("row", "unit", "attempt")), strict=True
+    )
     assert [attempt for row, unit, attempt in rows if (row, unit) == (1, "judge")] == [0]
 
 
-def test_what_was_mended_stays_so_for_a_run_that_is_resumed_without_it(bench: Any, read: Any) -> None:
+def test_what_was_mended_stays_so_for_a_run_that_is_resumed_without_it(
+    bench: Any, read: Any
+) -> None:
     bench.rule = failing((1, "judge"), (3, "judge"))
     job = bench.job(5, TWO_STEPS, concurrency=1)
     bench.run(job)
@@ -73,7 +83,9 @@ def test_what_was_mended_stays_so_for_a_run_that_is_resumed_without_it(bench: An
         return await spoken(request)
 
     bench.rule = stopping
-    assert bench.run(bench.job(5, TWO_STEPS, concurrency=1, retry_failed=True)).status == "interrupted"
+    assert (
+        bench.run(bench.job(5, TWO_STEPS, concurrency=1, retry_failed=True)).status == "interrupted"
+    )
     bench.asked.clear()
     facts = bench.run(bench.job(5, TWO_STEPS, concurrency=1))
     assert (facts.status, facts.failed) == ("finished", 0)
@@ -146,7 +158,9 @@ def test_what_was_paid_is_counted_once(bench: Any) -> None:
     assert (facts.cost_usd, facts.calls) == (6, 4)
 
 
-def test_a_run_with_more_rounds_replays_from_its_own_calls(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_with_more_rounds_replays_from_its_own_calls(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench.rule = failing((1, "judge"), (2, "judge"))
     bench.run(bench.job(4, TWO_STEPS))
     bench.rule = failing((2, "judge"))

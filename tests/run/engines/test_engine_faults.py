@@ -20,10 +20,19 @@ from verdict_cli.storage.datasets.read import scan
 from verdict_cli.storage.tables.reader import read_table
 
 ROWS = 400
-FAULTS = {"429": 0.04, "500": 0.04, "reset": 0.03, "timeout": 0.01, "malformed": 0.04, "offschema": 0.04}
+FAULTS = {
+    "429": 0.04,
+    "500": 0.04,
+    "reset": 0.03,
+    "timeout": 0.01,
+    "malformed": 0.04,
+    "offschema": 0.04,
+}
 
 
-def judged(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> tuple[RunFacts, RunDirectory]:
+def judged(
+    folder: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> tuple[RunFacts, RunDirectory]:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     config = folder / "pipeline.yaml"
     config.write_text(
@@ -36,9 +45,13 @@ def judged(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Run
     plan = build_plan(load(config)).plan
     dataset = Dataset(files=(data,))
     found = scan(dataset)
-    start = RunFacts("t", "running", "c", "d", plan.fingerprint, found.fingerprint, "0", "", rows=found.rows)
+    start = RunFacts(
+        "t", "running", "c", "d", plan.fingerprint, found.fingerprint, "0", "", rows=found.rows
+    )
     directory = RunDirectory(folder / "out")
-    job = RunJob(plan=plan, dataset=dataset, data=found, directory=directory, start=start, concurrency=64)
+    job = RunJob(
+        plan=plan, dataset=dataset, data=found, directory=directory, start=start, concurrency=64
+    )
     return LocalEngine().run(job, Stop(), lambda _: None), directory
 
 
@@ -68,4 +81,6 @@ def test_with_a_fifth_of_the_calls_failing_all_rows_are_done_and_no_call_is_answ
         if reply is not None and failure is None
     ]
     assert sorted(row for row, _ in answered) == list(range(ROWS))
-    assert facts.calls == found["requests"] - found["outcomes"]["429"]  # a rate limit is a wait, not a call
+    assert (
+        facts.calls == found["requests"] - found["outcomes"]["429"]
+    )  # a rate limit is a wait, not a call

@@ -44,7 +44,9 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_table_and_repeats_onl
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     urls = (loopback.start(*kills.SERVER), loopback.start(*kills.SERVER))
     rows, concurrency = 25 * count, 8
-    found = kills.killed(tmp_path, urls, kills=count, rows=rows, concurrency=concurrency, flags=flags, each=each)
+    found = kills.killed(
+        tmp_path, urls, kills=count, rows=rows, concurrency=concurrency, flags=flags, each=each
+    )
     assert (found.kills, found.calls) == (count, 2 * rows)
     assert found.same_table
     assert 0 <= found.repeated <= found.bound

@@ -55,7 +55,9 @@ def test_results_are_in_input_order_whatever_comes_back_first(bench: Any, read: 
     assert read(job.directory.calls, "row") == list(range(200))
 
 
-def test_the_same_run_writes_the_same_bytes_at_any_concurrency(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_run_writes_the_same_bytes_at_any_concurrency(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.undo()
     tables = set()
     for name, concurrency in (("a", 1), ("b", 64), ("c", 64)):
@@ -82,7 +84,9 @@ def test_no_more_calls_than_allowed_are_in_flight(bench: Any) -> None:
     assert most == 7
 
 
-def test_a_failure_is_a_value_of_its_row_which_keeps_what_is_finished(bench: Any, read: Any) -> None:
+def test_a_failure_is_a_value_of_its_row_which_keeps_what_is_finished(
+    bench: Any, read: Any
+) -> None:
     async def unlucky(request: Request) -> Reply:
         if request.node == "judge" and request.row.index == 1:
             raise Rejected("too long", kind="context-too-long")
@@ -91,7 +95,12 @@ def test_a_failure_is_a_value_of_its_row_which_keeps_what_is_finished(bench: Any
     bench.rule = unlucky
     job = bench.job(3, TWO_STEPS)
     facts = bench.run(job)
-    assert (facts.status, facts.done, facts.failed, facts.failures) == ("finished", 3, 1, {"context-too-long": 1})
+    assert (facts.status, facts.done, facts.failed, facts.failures) == (
+        "finished",
+        3,
+        1,
+        {"context-too-long": 1},
+    )
     results = job.directory.results
     assert read(results, "status") == ["ok", "failed", "ok"]
     assert read(results, "failure.node") == [None, "judge", None]
@@ -100,7 +109,9 @@ def test_a_failure_is_a_value_of_its_row_which_keeps_what_is_finished(bench: Any
     assert read(results, "output.score") == [3, None, 3]
 
 
-@pytest.mark.parametrize(("selection", "expected"), [({"limit": 3}, [0, 1, 2]), ({"sample": 4, "seed": 7}, None)])
+@pytest.mark.parametrize(
+    ("selection", "expected"), [({"limit": 3}, [0, 1, 2]), ({"sample": 4, "seed": 7}, None)]
+)
 def test_only_the_selected_rows_are_judged(
     selection: dict[str, int], expected: list[int] | None, bench: Any, read: Any
 ) -> None:
@@ -123,7 +134,9 @@ def test_another_seed_draws_another_sample(bench: Any, read: Any) -> None:
     assert len(drawn) == 3
 
 
-def test_a_limited_run_whose_rows_are_all_finished_judges_no_row_beyond_the_limit(bench: Any, read: Any) -> None:
+def test_a_limited_run_whose_rows_are_all_finished_judges_no_row_beyond_the_limit(
+    bench: Any, read: Any
+) -> None:
     job = bench.job(40, limit=16)
     bench.run(job)
     facts = bench.run(job)  # as where two processes have opened it
@@ -159,7 +172,9 @@ def test_calls_in_flight_when_the_budget_has_no_room_are_kept(bench: Any, read: 
         return await dollar(request)
 
     bench.rule = later
-    head = "model: {name: m, max_tokens: 1, cost: {input_per_million: 0, output_per_million: 1000000}}"
+    head = (
+        "model: {name: m, max_tokens: 1, cost: {input_per_million: 0, output_per_million: 1000000}}"
+    )
     job = bench.job(10, head=head, concurrency=4, budget_usd=4)
     with pytest.raises(BudgetError):
         bench.run(job)
@@ -215,7 +230,9 @@ def test_a_damaged_record_is_told_and_its_row_alone_is_asked_again(bench: Any) -
     assert database.with_name("run.db.damaged-1").exists()
 
 
-def test_a_dataset_that_is_rewritten_while_it_is_judged_is_told_and_the_run_is_not_finished(bench: Any) -> None:
+def test_a_dataset_that_is_rewritten_while_it_is_judged_is_told_and_the_run_is_not_finished(
+    bench: Any,
+) -> None:
     job = bench.job(10)
     (file,) = job.dataset.files
 
@@ -230,7 +247,9 @@ def test_a_dataset_that_is_rewritten_while_it_is_judged_is_told_and_the_run_is_n
     assert job.directory.facts().status == "interrupted"
 
 
-def test_a_rewrite_that_is_undone_before_the_end_is_told_if_a_row_was_read_meanwhile(bench: Any) -> None:
+def test_a_rewrite_that_is_undone_before_the_end_is_told_if_a_row_was_read_meanwhile(
+    bench: Any,
+) -> None:
     long = "x" * 100_000  # more than what is read at once
     file = bench.folder / "long.jsonl"
     text = "".join(f'{{"text": "text {number}{long}"}}\n' for number in range(60))
@@ -272,7 +291,9 @@ def test_a_refusal_stops_the_run_after_the_first_call(bench: Any) -> None:
     assert len(bench.asked) == 1
 
 
-def test_a_refused_call_leaves_the_others_in_flight_alone_and_starts_none(bench: Any, read: Any) -> None:
+def test_a_refused_call_leaves_the_others_in_flight_alone_and_starts_none(
+    bench: Any, read: Any
+) -> None:
     asked, refused = asyncio.Event(), asyncio.Event()
 
     async def refuse_one(request: Request) -> Reply:
@@ -374,7 +395,9 @@ def test_calls_of_rows_that_are_not_finished_are_found_by_the_next_process(
     assert {request.node for request in bench.asked} == {"judge"}
 
 
-def test_a_directory_of_another_pipeline_or_dataset_is_refused_with_both_fingerprints(bench: Any) -> None:
+def test_a_directory_of_another_pipeline_or_dataset_is_refused_with_both_fingerprints(
+    bench: Any,
+) -> None:
     job = bench.job(5)
     bench.run(job)
     before = job.directory.results.read_bytes()
@@ -420,7 +443,9 @@ def test_a_run_writes_its_facts_and_a_spec_that_stands_alone(bench: Any) -> None
     assert job.directory.facts() == facts
     assert json.loads((job.directory.path / "run.json").read_text())["cost_usd"] == 5.0
     assert (facts.prompt_tokens, facts.completion_tokens, facts.models) == (50, 25, {"m": 5})
-    assert build_plan(load(job.directory.path / "spec.yaml")).plan.fingerprint == job.plan.fingerprint
+    assert (
+        build_plan(load(job.directory.path / "spec.yaml")).plan.fingerprint == job.plan.fingerprint
+    )
 
 
 def test_a_directory_below_a_file_cannot_be_made(bench: Any) -> None:
@@ -460,7 +485,9 @@ def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(
     assert (facts.status, facts.done) == ("finished", 30)
 
 
-def test_a_table_that_cannot_be_written_stops_the_run(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_cannot_be_written_stops_the_run(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -509,7 +536,14 @@ def test_a_dataset_that_breaks_off_while_it_is_read_stops_the_run(bench: Any) ->
 def test_progress_ends_with_all_rows(bench: Any) -> None:
     bench.run(bench.job(30))
     last = bench.seen[-1]
-    assert (last.rows, last.done, last.failed, last.calls, last.running, last.waiting) == (30, 30, 0, 30, 0, 0)
+    assert (last.rows, last.done, last.failed, last.calls, last.running, last.waiting) == (
+        30,
+        30,
+        0,
+        30,
+        0,
+        0,
+    )
 
 
 def test_a_passing_failure_is_counted_among_the_calls(bench: Any, read: Any) -> None:
@@ -543,7 +577,9 @@ def test_a_call_that_succeeded_at_a_later_attempt_is_not_made_again(bench: Any) 
     assert not {(row, "judge", 0, 0) for row in range(5)} & set(bench.calls())
 
 
-def test_a_run_replays_from_its_own_calls(bench: Any, read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_replays_from_its_own_calls(
+    bench: Any, read: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from verdict_cli.llm.providers.recording import Recording
 
     pinned = TWO_STEPS.replace("{source.text}'", "it', pin: true")
@@ -561,7 +597,11 @@ def test_a_run_replays_from_its_own_calls(bench: Any, read: Any, monkeypatch: py
 def test_a_directory_whose_facts_are_no_runs_is_refused(bench: Any, tmp_path: Path) -> None:
     job = bench.job(2)
     job.directory.prepare()
-    for content in ("[]", '{"name": "x", "status": "finished", "spec_fingerprint": "", "data_fingerprint": ""}', "{"):
+    for content in (
+        "[]",
+        '{"name": "x", "status": "finished", "spec_fingerprint": "", "data_fingerprint": ""}',
+        "{",
+    ):
         (job.directory.path / "run.json").write_text(content)
         with pytest.raises(JournalError, match=r"run\.json"):
             job.directory.facts()
@@ -571,7 +611,9 @@ async def rejected(_: Request) -> Reply:
     raise Rejected("model m rejected the request (400): unknown parameter: top_k", status=400)
 
 
-def test_a_model_that_rejects_everything_stops_the_run_and_its_rows_are_asked_again(bench: Any) -> None:
+def test_a_model_that_rejects_everything_stops_the_run_and_its_rows_are_asked_again(
+    bench: Any,
+) -> None:
     bench.rule = rejected
     job = bench.job(100, concurrency=4)
     with pytest.raises(Refused, match="unknown parameter"):
@@ -584,7 +626,10 @@ def test_a_model_that_rejects_everything_stops_the_run_and_its_rows_are_asked_ag
 
 @pytest.mark.parametrize(
     ("head", "steps"),
-    [("model: [{name: bad}, {name: good}]", RATES % ""), ("model: {name: bad}", RATES % ", on_failure: skip")],
+    [
+        ("model: [{name: bad}, {name: good}]", RATES % ""),
+        ("model: {name: bad}", RATES % ", on_failure: skip"),
+    ],
     ids=["fallback", "skip"],
 )
 def test_a_model_that_may_fail_stops_no_run(head: str, steps: str, bench: Any) -> None:
@@ -607,6 +652,11 @@ def test_the_call_that_showed_that_there_are_no_log_probabilities_is_counted_and
     with pytest.raises(Refused, match="log-probabilities"):
         bench.run(job)
     facts = job.directory.facts()
-    assert (facts.calls, facts.cost_usd, facts.prompt_tokens, facts.models) == (1, 0.25, 10, {"m": 1})
+    assert (facts.calls, facts.cost_usd, facts.prompt_tokens, facts.models) == (
+        1,
+        0.25,
+        10,
+        {"m": 1},
+    )
     assert read(job.directory.calls, "reply") == ["4"]
     assert read(job.directory.calls, "failure") == ["no-logprobs"]

@@ -58,7 +58,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     info = site / "quiet_box-1.0.dist-info"
     info.mkdir(parents=True)
     (site / "quiet_box.py").write_text(PACKAGE, encoding="utf-8")
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: quiet-box\nVersion: 1.0\n", encoding="utf-8")
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: quiet-box\nVersion: 1.0\n", encoding="utf-8"
+    )
     (info / "entry_points.txt").write_text(POINTS, encoding="utf-8")
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.chdir(tmp_path)
@@ -88,7 +90,9 @@ def test_a_store_of_another_package_has_the_dataset_and_the_run(tmp_path: Path) 
     folder = Path(__file__).parents[3] / "datasets"
     data = next(folder.glob("xstest_sample*"))
     folders.at("memory://box").put(data, f"data/{data.name}")
-    done = verdict(f"box://box/data/{data.name}", "--limit", "2", "--out", "box://box/run", "--json")
+    done = verdict(
+        f"box://box/data/{data.name}", "--limit", "2", "--out", "box://box/run", "--json"
+    )
     assert done.exit_code == 0, done.output
     stored = folders.at("memory://box/run").names()
     assert {"run.json", "results.parquet", "report.json"} <= set(stored)

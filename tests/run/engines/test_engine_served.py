@@ -22,9 +22,7 @@ COLUMNS = {
     "cache_write_tokens": [0] * 3,
     "reasoning_tokens": [7] * 3,
 }
-HEAD = (
-    "model: {name: m, params: {top_k: 3}, cost: {input_per_million: 2, output_per_million: 4, cached_per_million: 0.5}}"
-)
+HEAD = "model: {name: m, params: {top_k: 3}, cost: {input_per_million: 2, output_per_million: 4, cached_per_million: 0.5}}"
 
 
 async def served(request: Request) -> Reply:
@@ -55,15 +53,21 @@ def test_the_tables_and_the_facts_say_who_answered_also_after_a_resume(
         assert facts.served == {"m": {"m-1": 2, "m-2": 1}}
         assert facts.cached_tokens == 3 * 1024
         assert facts.cache_saved_usd == pytest.approx(3 * 1024 * 1.5e-6)
-    assert json.loads((bench.folder / "out" / "run.json").read_text())["served"] == {"m": {"m-1": 2, "m-2": 1}}
+    assert json.loads((bench.folder / "out" / "run.json").read_text())["served"] == {
+        "m": {"m-1": 2, "m-2": 1}
+    }
 
 
 def facts(**more: Any) -> RunFacts:
     return RunFacts("t", "finished", "", "", "", "", "", "", **more)
 
 
-def test_a_run_that_several_versions_answered_is_warned_of_and_so_are_two_runs_of_different_ones() -> None:
-    one, both, other = (facts(served={"m": served}) for served in ({"m-1": 2}, {"m-1": 2, "m-2": 1}, {"m-2": 3}))
+def test_a_run_that_several_versions_answered_is_warned_of_and_so_are_two_runs_of_different_ones() -> (
+    None
+):
+    one, both, other = (
+        facts(served={"m": served}) for served in ({"m-1": 2}, {"m-1": 2, "m-2": 1}, {"m-2": 3})
+    )
     assert version_notices(one) == []
     assert version_notices(both) == ["m was answered by 2 versions of the model: m-1 (2), m-2 (1)"]
     assert changed_versions(one, one) == []
@@ -73,7 +77,9 @@ def test_a_run_that_several_versions_answered_is_warned_of_and_so_are_two_runs_o
 
 def test_the_share_from_the_prompt_cache_is_told_with_what_it_saved() -> None:
     told = prompt_cache_facts(facts(prompt_tokens=1000, cached_tokens=620, cache_saved_usd=0.125))
-    assert told == [("prompt cache", "62% of the prompt tokens came from the provider's cache, saved $0.125")]
+    assert told == [
+        ("prompt cache", "62% of the prompt tokens came from the provider's cache, saved $0.125")
+    ]
     assert prompt_cache_facts(facts(prompt_tokens=1000)) == []
     lost = prompt_cache_facts(facts(prompt_tokens=1000, cached_tokens=10, cache_saved_usd=-2.0))
     assert lost[0][1].endswith("cost $2.00")

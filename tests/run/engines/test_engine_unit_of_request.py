@@ -7,6 +7,6 @@ from typing import Any
 
 def test_each_request_carries_the_unit_that_made_it(bench: Any) -> None:
     bench.run(bench.job(2, "- {unit: JudgeUnit, name: first, prompt: 'Rate {source.text}'}"))
-    assert {(request.node, request.unit.name, request.unit.type_name) for request in bench.asked} == {
-        ("first", "first", "JudgeUnit")
-    }
+    assert {
+        (request.node, request.unit.name, request.unit.type_name) for request in bench.asked
+    } == {("first", "first", "JudgeUnit")}

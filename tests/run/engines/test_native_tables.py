@@ -83,7 +83,10 @@ def test_polars_reads_them_without_parsing(run: Path) -> None:
     polars = pytest.importorskip("polars")
     frame = polars.read_parquet(run / "results.parquet")
     assert frame["check.score"].list.len().to_list() == [0, 2, 2]
-    assert frame["split.claims"].explode().struct.field("weight").drop_nulls().to_list() == [0.5, 0.5]
+    assert frame["split.claims"].explode().struct.field("weight").drop_nulls().to_list() == [
+        0.5,
+        0.5,
+    ]
 
 
 def test_duckdb_reads_them_without_parsing(run: Path) -> None:
@@ -115,10 +118,14 @@ def test_lists_of_unknown_form_are_marked_text(bench: Any, tmp_path: Path) -> No
 
 
 LISTS = DeclaredType({"type": "array", "items": {"type": "integer"}})
-RECORDS = DeclaredType({"type": "object", "properties": {"1": {"type": "number"}, "b": {"type": "string"}}})
+RECORDS = DeclaredType(
+    {"type": "object", "properties": {"1": {"type": "number"}, "b": {"type": "string"}}}
+)
 
 
-def written(path: Path, declared: DeclaredType, values: list[Any], row_group: int = 2) -> tuple[Any, list[Any]]:
+def written(
+    path: Path, declared: DeclaredType, values: list[Any], row_group: int = 2
+) -> tuple[Any, list[Any]]:
     with ParquetTable(path, {"x": "native"}, row_group, {"x": declared}) as table:
         for value in values:
             table.write({"x": value})
@@ -136,7 +143,9 @@ def written(path: Path, declared: DeclaredType, values: list[Any], row_group: in
         (RECORDS, [{1: 0.5, "b": "x"}]),
     ],
 )  # fmt: skip
-def test_values_of_the_declared_form_are_native(tmp_path: Path, declared: DeclaredType, values: list[Any]) -> None:
+def test_values_of_the_declared_form_are_native(
+    tmp_path: Path, declared: DeclaredType, values: list[Any]
+) -> None:
     kind, read = written(tmp_path / "t.parquet", declared, values)
     assert pa.types.is_nested(kind)
     assert read == [None if value is None else json.loads(json.dumps(value)) for value in values]
@@ -172,6 +181,11 @@ def test_a_folder_of_native_and_text_tables_is_read_as_one(tmp_path: Path) -> No
     written(folder / "0.parquet", LISTS, [[1], None])
     written(folder / "1.parquet", LISTS, [None])
     written(folder / "2.parquet", LISTS, [["a"]])
-    assert [value for batch in read_table(folder) for value in batch["x"]] == [[1], None, None, ["a"]]
+    assert [value for batch in read_table(folder) for value in batch["x"]] == [
+        [1],
+        None,
+        None,
+        ["a"],
+    ]
     (folder / "2.parquet").unlink()
     assert [value for batch in read_table(folder) for value in batch["x"]] == [[1], None, None]

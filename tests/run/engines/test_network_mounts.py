@@ -30,7 +30,9 @@ def test_the_database_is_on_this_machine_and_copied_when_the_run_ends(
     assert len(bench.asked) == 5
 
 
-def test_a_mount_above_a_network_mount_is_not_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mount_above_a_network_mount_is_not_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = tmp_path / "mounts"
     table.write_text(f"host:/x / nfs rw 0 0\n/dev/sda {tmp_path} ext4 rw 0 0\n")
     monkeypatch.setattr(mounts, "MOUNTS", table)

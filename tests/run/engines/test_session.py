@@ -19,8 +19,16 @@ from verdict_cli.run.session import execute_all, open_run
 
 def options(job: RunJob, out: str = "out", **changes: Any) -> RunOptions:
     """The options of a job, with a directory next to the job's."""
-    inputs = {"plan": job.plan, "dataset": job.dataset, "data": job.data, "seed": job.seed, "concurrency": 4}
-    return RunOptions(**inputs, config="p.yaml", source="d.jsonl", out=job.directory.path.parent / out, **changes)
+    inputs = {
+        "plan": job.plan,
+        "dataset": job.dataset,
+        "data": job.data,
+        "seed": job.seed,
+        "concurrency": 4,
+    }
+    return RunOptions(
+        **inputs, config="p.yaml", source="d.jsonl", out=job.directory.path.parent / out, **changes
+    )
 
 
 def test_a_finished_run_is_not_executed_again(bench: Any) -> None:
@@ -54,7 +62,9 @@ def test_another_dataset_is_refused_and_judged_elsewhere_by_the_same_replies(ben
     with pytest.raises(JournalError, match="another dataset") as caught:
         open_run(other)
     assert f"--reuse {first.directory.path}" in str(caught.value)
-    with open_run(replace(other, out=first.directory.path.parent / "new", reuse=first.directory.path)) as session:
+    with open_run(
+        replace(other, out=first.directory.path.parent / "new", reuse=first.directory.path)
+    ) as session:
         facts = session.execute().facts
     assert (facts.done, facts.cached, len(bench.asked)) == (4, 3, 4)
 
@@ -62,7 +72,9 @@ def test_another_dataset_is_refused_and_judged_elsewhere_by_the_same_replies(ben
 def test_a_resumed_run_keeps_its_start_and_adds_its_duration(bench: Any) -> None:
     chosen = options(bench.job(3))
     first = open_run(chosen).execute()
-    first.directory.write_facts(replace(first.facts, status="interrupted", wall_s=1000.0, started="2026-01-01"))
+    first.directory.write_facts(
+        replace(first.facts, status="interrupted", wall_s=1000.0, started="2026-01-01")
+    )
     resumed = open_run(chosen).execute().facts
     assert resumed.started == "2026-01-01"
     assert 1000 < resumed.wall_s < 1900
@@ -81,8 +93,17 @@ def test_the_first_facts_have_all_that_is_known_of_the_inputs(bench: Any, tmp_pa
     recording.write_text("")
     job = replace(job, data=structs.replace(job.data, skipped=7))
     facts = open_run(options(job, replay=recording)).start
-    stated = {name: value for name, value in asdict(facts).items() if name in {"config", "dataset", "rows", "replay"}}
-    assert stated == {"config": "p.yaml", "dataset": "d.jsonl", "rows": 2, "replay": "replies.jsonl"}
+    stated = {
+        name: value
+        for name, value in asdict(facts).items()
+        if name in {"config", "dataset", "rows", "replay"}
+    }
+    assert stated == {
+        "config": "p.yaml",
+        "dataset": "d.jsonl",
+        "rows": 2,
+        "replay": "replies.jsonl",
+    }
     assert (facts.skipped_bad_rows, list(facts.nodes), facts.calibrated) == (7, ["judge"], "")
 
 
@@ -105,7 +126,9 @@ def test_several_runs_share_one_budget_which_finished_runs_have_spent(bench: Any
     assert written["status"] == "interrupted"
 
 
-def test_a_stopped_runs_table_has_the_rows_after_the_one_that_stopped_it_in_input_order(bench: Any, read: Any) -> None:
+def test_a_stopped_runs_table_has_the_rows_after_the_one_that_stopped_it_in_input_order(
+    bench: Any, read: Any
+) -> None:
     replied = [asyncio.Event() for _ in range(6)]
     replied[5].set()
 

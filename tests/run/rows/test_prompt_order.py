@@ -21,8 +21,14 @@ LATER = "Rate it: {source.text}"
 
 def planned(folder: Path, *prompts: str, model: str = "gpt-4o-mini") -> Plan:
     path = folder / "p.yaml"
-    units = [f"- {{unit: JudgeUnit, name: u{n}, prompt: {prompt!r}}}" for n, prompt in enumerate(prompts)]
-    path.write_text("\n".join(["verdict: 1", "name: p", f"model: {model}", "delimit: true", "pipeline:", *units]))
+    units = [
+        f"- {{unit: JudgeUnit, name: u{n}, prompt: {prompt!r}}}" for n, prompt in enumerate(prompts)
+    ]
+    path.write_text(
+        "\n".join(
+            ["verdict: 1", "name: p", f"model: {model}", "delimit: true", "pipeline:", *units]
+        )
+    )
     return build_plan(load(path)).plan
 
 
@@ -34,8 +40,12 @@ def dry(plan: Plan, text: str, count: int = 4) -> DryRun:
     return DryRun(plan, real=False).add(rows(count, text))
 
 
-@pytest.mark.parametrize(("text", "model"), [(SHORT, "gpt-4o-mini"), (LONG, "{name: gpt-4o-mini, prompt_cache: off}")])
-def test_there_is_no_hint_for_short_prompts_or_with_the_cache_off(tmp_path: Path, text: str, model: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "model"), [(SHORT, "gpt-4o-mini"), (LONG, "{name: gpt-4o-mini, prompt_cache: off}")]
+)
+def test_there_is_no_hint_for_short_prompts_or_with_the_cache_off(
+    tmp_path: Path, text: str, model: str
+) -> None:
     found = dry(planned(tmp_path, FIRST, LATER, model=model), text)
     assert found.order.hints(found.plan) == []
 
@@ -45,11 +55,18 @@ def hints(folder: Path, text: str, *prompts: str) -> list[Any]:
     return [str(hint) for hint in found.order.hints(found.plan)]
 
 
-def test_a_hint_names_the_text_that_stands_behind_what_differs_and_its_share(tmp_path: Path) -> None:
+def test_a_hint_names_the_text_that_stands_behind_what_differs_and_its_share(
+    tmp_path: Path,
+) -> None:
     (hint,) = hints(tmp_path, LONG, FIRST, LATER)
     assert "u1: {source.text} is in the prompt of u0 too" in hint
     assert "98% of this prompt" in hint
-    (system,) = hints(tmp_path, LONG, "@system\nJudge.\n@user\n{source.text}", "@system\nVerify.\n@user\n{source.text}")
+    (system,) = hints(
+        tmp_path,
+        LONG,
+        "@system\nJudge.\n@user\n{source.text}",
+        "@system\nVerify.\n@user\n{source.text}",
+    )
     assert "u1" in system
 
 

@@ -15,7 +15,10 @@ from verdict_cli.errors import SpecError
 from verdict_cli.storage.tables.reader import read_table
 
 REFUSED = {"01a": "write {source.text}", "01b": "write {source.text}"}
-WARNED = {"01d": "all rows get the same prompt", "17": "harm.score is on 1 to 5 (the end is the worst)"}
+WARNED = {
+    "01d": "all rows get the same prompt",
+    "17": "harm.score is on 1 to 5 (the end is the worst)",
+}
 VALUES: dict[str, tuple[str, list[Any]]] = {
     "02a": ("output.score", [True] * 6),
     "03a": ("judge.score", [8] * 9),
@@ -55,18 +58,29 @@ def test_a_reply_is_read_as_it_is_meant_or_fails_its_row_alone(
     column, expected = VALUES[number]
     done = run(cases[number], tmp_path / "case")
     assert done.exit_code == (3 if None in expected and number != "18" else 0), done.output
-    found = [row for batch in read_table(tmp_path / "case/run/results.parquet", (column,)) for row in batch[column]]
-    assert [json.loads(value) if isinstance(value, str) and value[:1] == "[" else value for value in found] == expected
+    found = [
+        row
+        for batch in read_table(tmp_path / "case/run/results.parquet", (column,))
+        for row in batch[column]
+    ]
+    assert [
+        json.loads(value) if isinstance(value, str) and value[:1] == "[" else value
+        for value in found
+    ] == expected
 
 
 @pytest.mark.parametrize("number", REFUSED)
-def test_a_prompt_that_shows_its_braces_is_refused(number: str, cases: dict[str, Path], tmp_path: Path) -> None:
+def test_a_prompt_that_shows_its_braces_is_refused(
+    number: str, cases: dict[str, Path], tmp_path: Path
+) -> None:
     done = run(cases[number], tmp_path / "case")
     assert isinstance(done.exception, SpecError) and REFUSED[number] in str(done.exception)
 
 
 @pytest.mark.parametrize("number", WARNED)
-def test_what_is_probably_a_mistake_is_warned_of(number: str, cases: dict[str, Path], tmp_path: Path) -> None:
+def test_what_is_probably_a_mistake_is_warned_of(
+    number: str, cases: dict[str, Path], tmp_path: Path
+) -> None:
     done = run(cases[number], tmp_path / "case")
     assert done.exit_code == 0 and WARNED[number] in " ".join(done.output.split())
 

@@ -13,7 +13,9 @@ JUDGE = "- {unit: JudgeUnit, prompt: 'Rate {source.text}'}"
 ROW = {"text": "this"}
 
 
-def test_failed_calls_and_unreadable_replies_share_one_count_of_attempts(plan_of: Any, model: Any) -> None:
+def test_failed_calls_and_unreadable_replies_share_one_count_of_attempts(
+    plan_of: Any, model: Any
+) -> None:
     fake = model(Retryable("down"), "no score here", '{"score": 9}', '{"score": 3}')
     result = fake.run(plan_of(JUDGE), ROW)
     assert [request.attempt for request in fake.requests] == [0, 1, 2]
@@ -30,7 +32,9 @@ def test_the_first_readable_reply_ends_the_asking(plan_of: Any, model: Any) -> N
     assert len(fake.requests) == 2
 
 
-def test_retry_after_is_waited_and_no_wait_follows_the_last_attempt(plan_of: Any, model: Any) -> None:
+def test_retry_after_is_waited_and_no_wait_follows_the_last_attempt(
+    plan_of: Any, model: Any
+) -> None:
     slow = [Retryable("busy", kind="rate-limit", retry_after_s=seconds) for seconds in (7, 11, 13)]
     fake = model(*slow)
     assert fake.run(plan_of(JUDGE), ROW).failure.kind == "rate-limit"
@@ -50,7 +54,9 @@ def test_a_rejected_request_is_not_asked_again(plan_of: Any, model: Any) -> None
     assert len(fake.requests) == 1
 
 
-def test_models_are_tried_in_their_order_each_with_its_own_retries(plan_of: Any, model: Any) -> None:
+def test_models_are_tried_in_their_order_each_with_its_own_retries(
+    plan_of: Any, model: Any
+) -> None:
     policy = "model: [{name: a, retries: 1}, {name: b, retries: 0}, {name: c, retries: 3}]"
     fake = model(Retryable("x"), Retryable("x"), "unreadable", Rejected("no"))
     result = fake.run(plan_of(JUDGE, policy), ROW)
@@ -99,7 +105,9 @@ def test_the_correction_spells_values_as_json_does(value: str, plan_of: Any, mod
         assert not any(python in told for python in ("True", "None", "False", "{'"))
 
 
-def test_an_extractor_of_free_text_asks_again_with_the_same_prompt(plan_of: Any, model: Any) -> None:
+def test_an_extractor_of_free_text_asks_again_with_the_same_prompt(
+    plan_of: Any, model: Any
+) -> None:
     steps = "- {unit: JudgeUnit, prompt: Rate, extract: {type: regex, fields: {score: FIRST_INT}}}"
     fake = model("none", "4")
     fake.run(plan_of(steps))
@@ -113,11 +121,17 @@ def test_another_model_is_not_told_what_the_first_one_said(plan_of: Any, model: 
 
 
 @pytest.mark.parametrize(
-    "extract", ["structured", "{type: regex, fields: {score: LAST_INT}}"], ids=["structured", "last-match"]
+    "extract",
+    ["structured", "{type: regex, fields: {score: LAST_INT}}"],
+    ids=["structured", "last-match"],
 )
-def test_a_reply_that_was_cut_off_before_its_answer_says_so(extract: str, plan_of: Any, model: Any) -> None:
+def test_a_reply_that_was_cut_off_before_its_answer_says_so(
+    extract: str, plan_of: Any, model: Any
+) -> None:
     steps = f"- {{unit: JudgeUnit, prompt: Rate, extract: {extract}}}"
-    fake = model(rule=lambda _: Reply('{"explanation": "It has 3 flaws and', finish_reason="length"))
+    fake = model(
+        rule=lambda _: Reply('{"explanation": "It has 3 flaws and', finish_reason="length")
+    )
     failure = fake.run(plan_of(steps)).failure
     assert failure.kind == "cut-off"
     assert "max_tokens" in failure.message
@@ -137,7 +151,9 @@ def test_a_broken_rule_is_asked_again_and_then_fails_the_row(plan_of: Any, model
     assert "response.score > 3" in failure.message
 
 
-def test_a_rule_that_cannot_be_computed_fails_the_row_at_once_and_its_call_is_kept(plan_of: Any, model: Any) -> None:
+def test_a_rule_that_cannot_be_computed_fails_the_row_at_once_and_its_call_is_kept(
+    plan_of: Any, model: Any
+) -> None:
     steps = "- {unit: JudgeUnit, prompt: Rate, validate: ['response.score / source.zero > 1']}"
     fake = model(Reply('{"score": 3}', usage=Usage(5, 1), cost_usd=0.5))
     result = fake.run(plan_of(steps), {"zero": 0})
@@ -159,7 +175,9 @@ def test_what_a_provider_says_about_a_reply_is_asked_again(plan_of: Any, model: 
     assert [call.failure for call in result.calls] == ["empty", ""]
 
 
-def test_an_attempt_that_was_never_recorded_leaves_the_failure_before_it(plan_of: Any, model: Any) -> None:
+def test_an_attempt_that_was_never_recorded_leaves_the_failure_before_it(
+    plan_of: Any, model: Any
+) -> None:
     fake = model("?", Rejected("no reply recorded", kind="not-recorded"))
     result = fake.run(plan_of(JUDGE), ROW)
     assert result.failure.kind == "unreadable"
@@ -195,13 +213,18 @@ def test_at_temperature_0_the_same_unreadable_text_twice_is_not_asked_for_again(
     temperature: float | None, texts: list[str], asked: int, plan_of: Any, model: Any
 ) -> None:
     given = "" if temperature is None else f", temperature: {temperature}"
-    plan = plan_of("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}", f"model: {{name: m, retries: 3{given}}}")
+    plan = plan_of(
+        "- {unit: JudgeUnit, prompt: 'Rate {source.text}'}",
+        f"model: {{name: m, retries: 3{given}}}",
+    )
     fake = model(*texts, "no")
     assert fake.run(plan, {"text": "x"}).failure.kind == "unreadable"
     assert len(fake.requests) == asked
 
 
-def test_a_reply_that_was_cut_off_the_same_way_twice_still_gets_more_room(plan_of: Any, model: Any) -> None:
+def test_a_reply_that_was_cut_off_the_same_way_twice_still_gets_more_room(
+    plan_of: Any, model: Any
+) -> None:
     cut = Reply('{"sc', finish_reason="length")
     plan = plan_of(
         "- {unit: JudgeUnit, prompt: 'Rate {source.text}'}",

@@ -29,16 +29,23 @@ def prefers(text: str) -> Any:
     return lambda request: json.dumps({"choice": "ABCDEFG"[options_in(request).index(text)]})
 
 
-def test_both_positions_are_calls_0_and_1_with_the_options_swapped(plan_of: Any, model: Any) -> None:
+def test_both_positions_are_calls_0_and_1_with_the_options_swapped(
+    plan_of: Any, model: Any
+) -> None:
     fake = model(rule=prefers("pear"))
     result = fake.run(plan_of(PAIR % ""), ROW)
     assert [request.call for request in fake.requests] == [0, 1]
-    assert [options_in(request) for request in fake.requests] == [["apple", "pear"], ["pear", "apple"]]
+    assert [options_in(request) for request in fake.requests] == [
+        ["apple", "pear"],
+        ["pear", "apple"],
+    ]
     assert result.outputs == ({"choice": "B", "consistent": True},)
 
 
 @pytest.mark.parametrize("letter", ["A", "B"])
-def test_a_judge_that_follows_the_position_gives_a_tie(letter: str, plan_of: Any, model: Any) -> None:
+def test_a_judge_that_follows_the_position_gives_a_tie(
+    letter: str, plan_of: Any, model: Any
+) -> None:
     fake = model(rule=lambda _: json.dumps({"choice": letter}))
     assert fake.run(plan_of(PAIR % ""), ROW).outputs == ({"choice": "tie", "consistent": False},)
 
@@ -69,7 +76,11 @@ def test_post_hoc_is_a_text_call_0_and_a_structuring_call_1(plan_of: Any, model:
 def test_post_hoc_asks_only_the_structuring_call_again(plan_of: Any, model: Any) -> None:
     fake = model("four", "nothing", '{"score": 4}')
     fake.run(plan_of("- {unit: JudgeUnit, prompt: Rate, extract: post_hoc}"))
-    assert [(request.call, request.attempt) for request in fake.requests] == [(0, 0), (1, 0), (1, 1)]
+    assert [(request.call, request.attempt) for request in fake.requests] == [
+        (0, 0),
+        (1, 0),
+        (1, 1),
+    ]
 
 
 def test_post_hoc_in_both_positions_makes_calls_0_to_3(plan_of: Any, model: Any) -> None:
@@ -83,7 +94,9 @@ BEST = "- {unit: BestOfKJudgeUnit, options: [source.a, source.b, source.c], shuf
 THREE = {"a": "apple", "b": "pear", "c": "plum"}
 
 
-def test_a_shuffle_is_seeded_by_seed_and_row_and_undone_in_the_output(plan_of: Any, model: Any) -> None:
+def test_a_shuffle_is_seeded_by_seed_and_row_and_undone_in_the_output(
+    plan_of: Any, model: Any
+) -> None:
     plan = plan_of(BEST)
     orders = set()
     for row_id in range(12):
@@ -101,14 +114,20 @@ COLOURS = "- {unit: JudgeUnit, scale: {type: discrete, values: [red, green, blue
 
 
 def test_a_shuffled_scale_is_listed_in_an_order_of_each_row(plan_of: Any, model: Any) -> None:
-    plan, fake, again = plan_of(COLOURS % ", shuffle: true"), model(rule=replies_red), model(rule=replies_red)
+    plan, fake, again = (
+        plan_of(COLOURS % ", shuffle: true"),
+        model(rule=replies_red),
+        model(rule=replies_red),
+    )
     for row_id in range(12):
         fake.run(plan, seed=1, row_id=row_id)
         again.run(plan, seed=1, row_id=row_id)
     assert fake.prompts() == again.prompts() and len(set(fake.prompts())) > 1
 
 
-def test_the_sentence_of_any_other_scale_is_made_once_for_all_rows(plan_of: Any, model: Any, monkeypatch: Any) -> None:
+def test_the_sentence_of_any_other_scale_is_made_once_for_all_rows(
+    plan_of: Any, model: Any, monkeypatch: Any
+) -> None:
     plan, fake = plan_of(COLOURS % ""), model(rule=replies_red)
     fake.run(plan)
     monkeypatch.setattr(DiscreteScale, "sentence", None)
@@ -123,7 +142,9 @@ def replies_red(_: Request) -> Reply:
 
 def test_a_ranking_that_is_no_permutation_is_asked_again(plan_of: Any, model: Any) -> None:
     steps = "- {unit: RankerUnit, options: [source.a, source.b, source.c], original: true}"
-    fake = model('{"ranking": ["A", "A", "B"]}', '{"ranking": ["A", "B"]}', '{"ranking": ["c", "A", "B"]}')
+    fake = model(
+        '{"ranking": ["A", "A", "B"]}', '{"ranking": ["A", "B"]}', '{"ranking": ["c", "A", "B"]}'
+    )
     result = fake.run(plan_of(steps), THREE)
     assert result.outputs == ({"ranking": ["C", "A", "B"], "ranked": ["plum", "apple", "pear"]},)
     assert [call.failure for call in result.calls] == ["unreadable", "unreadable", ""]
@@ -155,7 +176,9 @@ def test_both_positions_are_asked_at_once_and_recorded_in_order(plan_of: Any, mo
     assert result.outputs == ({"choice": "B", "consistent": True},)
 
 
-def test_a_position_that_stops_the_run_is_not_hidden_by_one_that_fails(plan_of: Any, model: Any) -> None:
+def test_a_position_that_stops_the_run_is_not_hidden_by_one_that_fails(
+    plan_of: Any, model: Any
+) -> None:
     fake = model(rule=lambda request: Refused("no key") if request.call else Rejected("too long"))
     with pytest.raises(Refused, match="no key"):
         fake.run(plan_of(PAIR % ""), ROW)

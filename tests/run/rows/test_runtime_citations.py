@@ -30,12 +30,16 @@ def judge(tmp_path: Path, keys: str = KEYS) -> Pipeline:
 
 
 def test_cited_turns_are_an_output(tmp_path: Path, scripted_model: Any) -> None:
-    scripted_model.answer = lambda _: json.dumps({"explanation": "Rude in [2], see also [1] and [2].", "score": 1})
+    scripted_model.answer = lambda _: json.dumps(
+        {"explanation": "Rude in [2], see also [1] and [2].", "score": 1}
+    )
     judged = judge(tmp_path).run({"messages": MESSAGES})
     assert (judged.citations, judged.score) == ([1, 2], 1)
 
 
-def test_a_turn_that_does_not_exist_makes_the_reply_unreadable(tmp_path: Path, scripted_model: Any) -> None:
+def test_a_turn_that_does_not_exist_makes_the_reply_unreadable(
+    tmp_path: Path, scripted_model: Any
+) -> None:
     replies = iter(["as [9] shows", "as [4] shows", "as [3] shows"])
     scripted_model.answer = lambda _: json.dumps({"explanation": next(replies), "score": 1})
     assert judge(tmp_path).run({"messages": MESSAGES}).citations == [3]
@@ -47,7 +51,9 @@ def test_a_turn_that_does_not_exist_makes_the_reply_unreadable(tmp_path: Path, s
 def test_filtered_turns_are_the_only_ones_to_cite(tmp_path: Path, scripted_model: Any) -> None:
     scripted_model.answer = lambda _: json.dumps({"explanation": "[1]", "score": 1})
     with pytest.raises(VerdictError, match=r"has turns 3 to 3"):
-        judge(tmp_path, 'explanation: true, cites: "source.messages | last(1)"').run({"messages": MESSAGES})
+        judge(tmp_path, 'explanation: true, cites: "source.messages | last(1)"').run(
+            {"messages": MESSAGES}
+        )
 
 
 def test_no_citation_is_an_empty_list(tmp_path: Path, scripted_model: Any) -> None:
@@ -55,7 +61,9 @@ def test_no_citation_is_an_empty_list(tmp_path: Path, scripted_model: Any) -> No
     assert judge(tmp_path).run({"messages": MESSAGES}).citations == []
 
 
-def test_the_entries_of_a_list_are_cited_by_their_numbers(tmp_path: Path, scripted_model: Any) -> None:
+def test_the_entries_of_a_list_are_cited_by_their_numbers(
+    tmp_path: Path, scripted_model: Any
+) -> None:
     replies = iter(["as [3] shows", "as [2] shows", "none shows it"])
     scripted_model.answer = lambda _: json.dumps({"explanation": next(replies), "score": 1})
     assert judge(tmp_path).run({"messages": ["one", "two"]}).citations == [2]
@@ -77,10 +85,14 @@ def test_a_unit_without_an_explanation_cites_nothing(tmp_path: Path) -> None:
 
 
 def test_lists_and_ranges_are_cited_and_checked(tmp_path: Path, scripted_model: Any) -> None:
-    scripted_model.answer = lambda _: json.dumps({"explanation": "See [1, 3] and [1-2].", "score": 1})
+    scripted_model.answer = lambda _: json.dumps(
+        {"explanation": "See [1, 3] and [1-2].", "score": 1}
+    )
     assert judge(tmp_path).run({"messages": MESSAGES}).citations == [1, 2, 3]
     for cited in ("[1, 7]", "[1; 7]", "[1-9]", "[2–999999999]"):
-        scripted_model.answer = lambda _, cited=cited: json.dumps({"explanation": cited, "score": 1})
+        scripted_model.answer = lambda _, cited=cited: json.dumps(
+            {"explanation": cited, "score": 1}
+        )
         with pytest.raises(VerdictError, match="but the conversation has turns 1 to 3"):
             judge(tmp_path).run({"messages": MESSAGES})
 

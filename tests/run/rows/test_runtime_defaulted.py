@@ -34,14 +34,18 @@ def test_a_reply_that_states_nothing_is_retried_before_the_default_stands_in(
     assert len(scripted_model.requests) == 2 + 3
 
 
-def test_a_last_attempt_that_states_one_of_the_two_fails_the_row(tmp_path: Path, scripted_model: Any) -> None:
+def test_a_last_attempt_that_states_one_of_the_two_fails_the_row(
+    tmp_path: Path, scripted_model: Any
+) -> None:
     replies = iter([REFUSAL, REFUSAL, "VERDICT: PASS"])
     scripted_model.answer = lambda _: next(replies)
     with pytest.raises(VerdictError, match="states no score"):
         rubric(tmp_path).run({"text": "x"})
 
 
-def test_without_a_default_and_where_a_rule_forbids_it_the_row_fails(tmp_path: Path, scripted_model: Any) -> None:
+def test_without_a_default_and_where_a_rule_forbids_it_the_row_fails(
+    tmp_path: Path, scripted_model: Any
+) -> None:
     scripted_model.answer = lambda _: REFUSAL
     with pytest.raises(VerdictError, match="states no verdict and no score"):
         rubric(tmp_path, "extract: {type: verdict, default: none}, ").run({"text": "x"})
@@ -52,7 +56,9 @@ def test_without_a_default_and_where_a_rule_forbids_it_the_row_fails(tmp_path: P
 def test_the_report_counts_the_defaults_also_where_the_unit_passes_on_other_fields(
     tmp_path: Path, scripted_model: Any, recwarn: pytest.WarningsRecorder
 ) -> None:
-    scripted_model.answer = lambda request: REFUSAL if request.row.index else "VERDICT: PASS\nSCORE: 8"
+    scripted_model.answer = lambda request: (
+        REFUSAL if request.row.index else "VERDICT: PASS\nSCORE: 8"
+    )
     rows = [{"text": str(number)} for number in range(3)]
     rubric(tmp_path, "propagate: {s: output.score}, ").run_dataset(rows, tmp_path / "run")
     report = json.loads((tmp_path / "run" / "report.json").read_text(encoding="utf-8"))

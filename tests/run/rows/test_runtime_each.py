@@ -55,10 +55,22 @@ def unit(draw: Any, name: str, entry: str, place: str) -> Step:
                 "propagate": {"score": "1 if output.choice == 'A' else 2"},
             }
         case "post_hoc":
-            return {"unit": "JudgeUnit", "name": name, "scale": "likert", "prompt": prompt, "extract": "post_hoc"}
+            return {
+                "unit": "JudgeUnit",
+                "name": name,
+                "scale": "likert",
+                "prompt": prompt,
+                "extract": "post_hoc",
+            }
         case "escalate":
             way = {"when": "output.score < 3", "to": "large"}
-            return {"unit": "JudgeUnit", "name": name, "scale": "likert", "prompt": prompt, "escalate": way}
+            return {
+                "unit": "JudgeUnit",
+                "name": name,
+                "scale": "likert",
+                "prompt": prompt,
+                "escalate": way,
+            }
     return {"unit": "JudgeUnit", "name": name, "scale": "likert", "prompt": prompt}
 
 
@@ -69,9 +81,15 @@ def body(kinds: tuple[str, ...], entry: str, place: str) -> Step:
         if kind == "repeat":
             steps.append({"layer": [unit("", f"u{number}", entry, place)], "repeat": 2})
         elif kind == "models":
-            steps.append({"layer": [unit("", f"u{number}", entry, place)], "models": ["m", "large"]})
+            steps.append(
+                {"layer": [unit("", f"u{number}", entry, place)], "models": ["m", "large"]}
+            )
         elif kind == "until":
-            layer = {"layer": [unit("", f"u{number}", entry, place)], "repeat": 5, "until": {"confidence": 0.7}}
+            layer = {
+                "layer": [unit("", f"u{number}", entry, place)],
+                "repeat": 5,
+                "until": {"confidence": 0.7},
+            }
             pool = {"unit": "ModePoolUnit", "name": f"p{number}", "field": "score"}
             steps.append({"block": [layer, pool]})
         else:
@@ -82,12 +100,19 @@ def body(kinds: tuple[str, ...], entry: str, place: str) -> Step:
 def pipelines(kinds: tuple[str, ...], texts: list[str], pool: Step) -> tuple[str, str]:
     """The pipeline with `each`, and the one written by hand."""
     each = {"each": "source.claims", "as": "claim", **body(kinds, "{claim.text}", "{index}")}
-    copies = [body(kinds, f"{{source.claims[{place}].text}}", str(place)) for place in range(len(texts))]
-    return tuple(yaml.safe_dump([step, pool], sort_keys=False) for step in (each, {"layer": copies, "outer": "dense"}))  # type: ignore[return-value]
+    copies = [
+        body(kinds, f"{{source.claims[{place}].text}}", str(place)) for place in range(len(texts))
+    ]
+    return tuple(
+        yaml.safe_dump([step, pool], sort_keys=False)
+        for step in (each, {"layer": copies, "outer": "dense"})
+    )  # type: ignore[return-value]
 
 
 KINDS = st.lists(
-    st.sampled_from(["judge", "pair", "shuffled", "post_hoc", "escalate", "repeat", "models", "until"]),
+    st.sampled_from(
+        ["judge", "pair", "shuffled", "post_hoc", "escalate", "repeat", "models", "until"]
+    ),
     min_size=1,
     max_size=2,
 ).map(tuple)
@@ -95,22 +120,40 @@ POOLS = st.sampled_from(
     [
         {"unit": "MeanPoolUnit", "field": "score"},
         {"unit": "ModePoolUnit", "field": "score", "ties": "random"},
-        {"unit": "MapUnit", "map": {"all": "outputs | map(attribute='score') | list", "n": "outputs | length"}},
+        {
+            "unit": "MapUnit",
+            "map": {"all": "outputs | map(attribute='score') | list", "n": "outputs | length"},
+        },
     ]
 )
 
 
 def sent(result: Result) -> list[Any]:
     return [
-        (call.request.written or call.request.node, call.request.call, call.request.attempt, call.request.messages)
+        (
+            call.request.written or call.request.node,
+            call.request.call,
+            call.request.attempt,
+            call.request.messages,
+        )
         for call in result.calls
     ]
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(kinds=KINDS, texts=st.lists(st.sampled_from(WORDS), min_size=1, max_size=5), pool=POOLS, seed=st.integers(0, 9))
+@given(
+    kinds=KINDS,
+    texts=st.lists(st.sampled_from(WORDS), min_size=1, max_size=5),
+    pool=POOLS,
+    seed=st.integers(0, 9),
+)
 def test_each_is_the_graph_with_a_copy_for_every_entry(
-    plan_of: Callable[..., Plan], model: Any, kinds: tuple[str, ...], texts: list[str], pool: Step, seed: int
+    plan_of: Callable[..., Plan],
+    model: Any,
+    kinds: tuple[str, ...],
+    texts: list[str],
+    pool: Step,
+    seed: int,
 ) -> None:
     row = {"document": "d", "a": "one", "b": "two", "claims": [{"text": text} for text in texts]}
     results = [
@@ -142,12 +185,16 @@ def test_when_is_the_graph_without_the_skipped_part(
     row = {"document": "d", "a": "one", "b": "two", "run": runs}
     results = [
         model(rule=answer).run(
-            plan_of(textwrap.indent(yaml.safe_dump([{"layer": layer}, pool]), "  ")), row, row_id="r"
+            plan_of(textwrap.indent(yaml.safe_dump([{"layer": layer}, pool]), "  ")),
+            row,
+            row_id="r",
         )
         for layer in (gated, kept)
     ]
     assert sent(results[0]) == sent(results[1])
-    assert [output for output in results[0].outputs[:-1] if output is not None] == list(results[1].outputs[:-1])
+    assert [output for output in results[0].outputs[:-1] if output is not None] == list(
+        results[1].outputs[:-1]
+    )
     if pool["unit"] == "MapUnit":  # `outputs` has none in the place of a skipped unit
         return
     assert results[0].outputs[-1] == results[1].outputs[-1]
@@ -170,7 +217,11 @@ def run_each(plan_of: Any, model: Any, claims: Any, keys: str = "", then: str = 
         ([{"text": "a"}, None], "", "entry 1: it is null"),
         ([{"text": "a"}, {"text": None}], "", "entry 1: claim.text is null"),
         ([{"text": "a"}, "b"], "", "entry 1: claim.text: claim has no 'text'"),
-        ([{"text": "a"}, {"words": "b"}], "", "entry 1: claim.text: claim has no 'text', only words"),
+        (
+            [{"text": "a"}, {"words": "b"}],
+            "",
+            "entry 1: claim.text: claim has no 'text', only words",
+        ),
         ([{"text": "a"}] * 3, ", max: 2", "gives 3 entries, more than `max: 2`"),
         ([{"text": "a"}] * 101, "", "gives 101 entries, more than `max: 100`"),
     ],
@@ -185,7 +236,9 @@ def test_a_bad_list_fails_its_row_before_its_first_call(
     assert message in result.failure.message
 
 
-def test_entries_of_a_declared_type_are_read_before_the_first_call(plan_of: Any, model: Any) -> None:
+def test_entries_of_a_declared_type_are_read_before_the_first_call(
+    plan_of: Any, model: Any
+) -> None:
     split = '  - {unit: Unit, name: split, response: {claims: "list[str]"}, prompt: x, propagate: {claims: "[1, 2]"}}\n'
     each = '  - {unit: JudgeUnit, scale: boolean, prompt: "{item}", each: previous.claims}\n'
     fake = model(rule=lambda _: '{"claims": ["a"]}')
@@ -195,9 +248,13 @@ def test_entries_of_a_declared_type_are_read_before_the_first_call(plan_of: Any,
 def test_an_empty_list_gives_a_pool_nothing(plan_of: Any, model: Any) -> None:
     _, failed = run_each(plan_of, model, [], then="  - {unit: MeanPoolUnit, field: score}")
     assert (failed.failure.node, failed.failure.kind) == ("mean_pool", "empty-list")
-    _, result = run_each(plan_of, model, [], then="  - {unit: MeanPoolUnit, field: score, empty: 0.5}")
+    _, result = run_each(
+        plan_of, model, [], then="  - {unit: MeanPoolUnit, field: score, empty: 0.5}"
+    )
     assert result.outputs == ([], {"score": 0.5})
-    _, result = run_each(plan_of, model, [], then='  - {unit: MapUnit, map: {n: "outputs | length"}}')
+    _, result = run_each(
+        plan_of, model, [], then='  - {unit: MapUnit, map: {n: "outputs | length"}}'
+    )
     assert result.outputs == ([], {"n": 0})
 
 
@@ -210,7 +267,9 @@ def test_an_entry_is_skipped_by_its_own_condition(plan_of: Any, model: Any) -> N
     assert [request.row.item for request in fake.requests] == ["0", "2", ""]
 
 
-def test_what_needs_a_skipped_unit_is_skipped_and_what_does_not_is_run(plan_of: Any, model: Any) -> None:
+def test_what_needs_a_skipped_unit_is_skipped_and_what_does_not_is_run(
+    plan_of: Any, model: Any
+) -> None:
     steps = """
   - {unit: JudgeUnit, name: triage, scale: likert, prompt: t, when: source.ask}
   - {unit: JudgeUnit, name: free, scale: likert, prompt: f}
@@ -226,7 +285,9 @@ def test_what_needs_a_skipped_unit_is_skipped_and_what_does_not_is_run(plan_of: 
     assert fake.run(plan_of(steps), {"ask": True}).outputs[3] == {"score": 3, "more": True}
 
 
-def test_a_row_whose_last_step_is_skipped_has_no_output_and_no_failure(plan_of: Any, model: Any) -> None:
+def test_a_row_whose_last_step_is_skipped_has_no_output_and_no_failure(
+    plan_of: Any, model: Any
+) -> None:
     steps = """
   - {block: [{unit: JudgeUnit, scale: likert, prompt: a}, {unit: JudgeUnit, scale: likert, prompt: b}], when: source.ask}
   - {unit: MeanPoolUnit, field: score}
@@ -271,7 +332,9 @@ def test_an_each_inside_an_each_has_both_entries(plan_of: Any, model: Any) -> No
     ]
 
 
-def test_a_failed_entry_fails_the_row_with_its_number_and_keeps_the_others(plan_of: Any, model: Any) -> None:
+def test_a_failed_entry_fails_the_row_with_its_number_and_keeps_the_others(
+    plan_of: Any, model: Any
+) -> None:
     fake = model(rule=lambda request: '{"score": true}' if request.row.item != "1" else "?")
     result = fake.run(plan_of(f"  - {JUDGE % ''}"), {"claims": [{"text": text} for text in "abc"]})
     assert result.failure.node == "check"
@@ -280,15 +343,25 @@ def test_a_failed_entry_fails_the_row_with_its_number_and_keeps_the_others(plan_
 
 
 def test_turns_of_a_conversation_are_entries(plan_of: Any, model: Any) -> None:
-    messages = [{"role": role, "content": text} for role, text in (("user", "a"), ("assistant", "b"), ("user", "c"))]
+    messages = [
+        {"role": role, "content": text}
+        for role, text in (("user", "a"), ("assistant", "b"), ("user", "c"))
+    ]
     step = "  - {unit: JudgeUnit, scale: boolean, each: \"turns(source.messages, 'user')\", as: turn, prompt: '%s'}"
     fake = model(rule=YES)
     result = fake.run(
-        plan_of(step % "{turn.index} {turn.role} {turn.content} {index} {turn.before}"), {"messages": messages}
+        plan_of(step % "{turn.index} {turn.role} {turn.content} {index} {turn.before}"),
+        {"messages": messages},
     )
-    assert [prompt.split("\n")[0] for prompt in fake.prompts()] == ["0 user a 0 ", "2 user c 1 [1] user: a"]
+    assert [prompt.split("\n")[0] for prompt in fake.prompts()] == [
+        "0 user a 0 ",
+        "2 user c 1 [1] user: a",
+    ]
     assert result.entries[0] == [
         {"turn": {"index": 0, "role": "user", "content": "a"}},
         {"turn": {"index": 2, "role": "user", "content": "c"}},
     ]
-    assert "[0]: 'a' is not a message" in model().run(plan_of(step % "x"), {"messages": ["a"]}).failure.message
+    assert (
+        "[0]: 'a' is not a message"
+        in model().run(plan_of(step % "x"), {"messages": ["a"]}).failure.message
+    )

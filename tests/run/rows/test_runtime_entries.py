@@ -27,14 +27,20 @@ class Gauge:
         return place
 
 
-@pytest.mark.parametrize(("count", "slots", "most"), [(500, 7, 8), (500, 0, 1), (3, 64, 3), (0, 4, 0)])
-def test_as_many_entries_run_as_there_are_slots_and_one_more(count: int, slots: int, most: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "slots", "most"), [(500, 7, 8), (500, 0, 1), (3, 64, 3), (0, 4, 0)]
+)
+def test_as_many_entries_run_as_there_are_slots_and_one_more(
+    count: int, slots: int, most: int
+) -> None:
     gauge, free = Gauge(), EntrySlots(slots)
     assert asyncio.run(run_entries(count, gauge, free)) == list(range(count))
     assert (gauge.most, free.free) == (most, slots)
 
 
-def test_lists_of_several_rows_and_inside_entries_share_the_slots_and_do_not_wait_for_each_other() -> None:
+def test_lists_of_several_rows_and_inside_entries_share_the_slots_and_do_not_wait_for_each_other() -> (
+    None
+):
     gauge, free = Gauge(), EntrySlots(5)
 
     async def row(_: int) -> Any:

@@ -45,7 +45,9 @@ def test_a_sure_answer_stands(plan_of: Any, model: Any) -> None:
     ]
 
 
-def test_an_unsure_answer_is_asked_of_the_next_model_in_a_call_of_its_own(plan_of: Any, model: Any) -> None:
+def test_an_unsure_answer_is_asked_of_the_next_model_in_a_call_of_its_own(
+    plan_of: Any, model: Any
+) -> None:
     fake = model(rule=by_model(cheap=0.6, large=0.7))
     result = fake.run(plan_of(JUDGE % "strong", HEAD))
     assert [(request.model.name, request.call, request.attempt) for request in fake.requests] == [
@@ -63,7 +65,9 @@ def test_a_chain_goes_on_only_while_no_answer_is_sure(plan_of: Any, model: Any) 
     assert len(fake.requests) == 2
 
 
-def test_a_unit_that_abstains_gives_the_row_no_verdict_and_no_failure(plan_of: Any, model: Any) -> None:
+def test_a_unit_that_abstains_gives_the_row_no_verdict_and_no_failure(
+    plan_of: Any, model: Any
+) -> None:
     fake = model(rule=by_model(cheap=0.6, large=0.7))
     result = fake.run(plan_of(JUDGE % "[strong, abstain]", HEAD))
     assert (result.outputs, result.failure, result.abstained) == ((None,), None, True)
@@ -117,11 +121,17 @@ def test_a_vote_says_how_large_a_share_agrees_and_escalates_by_it(
 ) -> None:
     result = model(rule=by_model(**said)).run(plan_of(LAYER % ", agreement: true", HEAD))
     margin = 2 * agreement - 1
-    assert result.outputs[-1] == pytest.approx({"score": False, "agreement": agreement, "margin": margin})
-    assert model(rule=by_model(**said)).run(plan_of(LAYER % AGREED, HEAD)).abstained == (agreement < 0.8)
+    assert result.outputs[-1] == pytest.approx(
+        {"score": False, "agreement": agreement, "margin": margin}
+    )
+    assert model(rule=by_model(**said)).run(plan_of(LAYER % AGREED, HEAD)).abstained == (
+        agreement < 0.8
+    )
 
 
-def test_agreement_is_of_the_votes_weights_and_of_several_fields_the_least(plan_of: Any, model: Any) -> None:
+def test_agreement_is_of_the_votes_weights_and_of_several_fields_the_least(
+    plan_of: Any, model: Any
+) -> None:
     steps = """
   - layer:
       - {unit: MapUnit, name: a, map: {x: "1", y: "1"}}
@@ -142,9 +152,12 @@ TIE = """
 
 
 @pytest.mark.parametrize(
-    ("ties", "kind", "abstained"), [("first", None, False), ("fail", "tie", False), ("abstain", None, True)]
+    ("ties", "kind", "abstained"),
+    [("first", None, False), ("fail", "tie", False), ("abstain", None, True)],
 )
-def test_a_tied_vote_ends_as_ties_says(plan_of: Any, model: Any, ties: str, kind: str | None, abstained: bool) -> None:
+def test_a_tied_vote_ends_as_ties_says(
+    plan_of: Any, model: Any, ties: str, kind: str | None, abstained: bool
+) -> None:
     result = model(rule=by_model()).run(plan_of(TIE % ties, HEAD))
     assert (result.failure and result.failure.kind, result.abstained) == (kind, abstained)
     expected = {"x": "no", "agreement": 0.5, "margin": 0.0}
@@ -152,7 +165,9 @@ def test_a_tied_vote_ends_as_ties_says(plan_of: Any, model: Any, ties: str, kind
 
 
 def test_a_tie_is_drawn_the_same_way_each_time(plan_of: Any, model: Any) -> None:
-    first, second = [model(rule=by_model()).run(plan_of(TIE % "random", HEAD)).outputs[-1] for _ in range(2)]
+    first, second = [
+        model(rule=by_model()).run(plan_of(TIE % "random", HEAD)).outputs[-1] for _ in range(2)
+    ]
     assert first == second and first["x"] in ("no", "yes")
 
 
@@ -184,7 +199,9 @@ def test_both_orders_are_asked_of_the_next_model(plan_of: Any, model: Any) -> No
   - {unit: PairwiseJudgeUnit, name: judge, positions: both, prompt: '{input.options}', options: ["'p'", "'q'"],
      extract: {type: regex, fields: {choice: A|B}}, escalate: {when: not output.consistent, to: strong}}
 """
-    fake = model(rule=lambda request: "A" if request.model.name == "cheap" else "AB"[request.call % 2])
+    fake = model(
+        rule=lambda request: "A" if request.model.name == "cheap" else "AB"[request.call % 2]
+    )
     result = fake.run(plan_of(steps, HEAD))
     assert [request.call for request in fake.requests] == [0, 1, 2, 3]
     assert result.outputs[0]["answered_by"] == "large"
@@ -208,9 +225,14 @@ def test_the_estimate_counts_the_cheap_model_for_sure_and_the_others_at_most(pla
 
 def test_the_fingerprint_knows_the_stages(plan_of: Callable[..., Plan]) -> None:
     spelled = [JUDGE % to for to in ("strong", "middle", "abstain", "[strong, abstain]")]
-    marks = {plan_of(steps, HEAD).fingerprint for steps in [*spelled, spelled[0].replace("0.8", "0.9")]}
+    marks = {
+        plan_of(steps, HEAD).fingerprint for steps in [*spelled, spelled[0].replace("0.8", "0.9")]
+    }
     assert len(marks) == 5
-    assert plan_of(spelled[0], HEAD).fingerprint == plan_of(JUDGE % "{name: large, retries: 0}", HEAD).fingerprint
+    assert (
+        plan_of(spelled[0], HEAD).fingerprint
+        == plan_of(JUDGE % "{name: large, retries: 0}", HEAD).fingerprint
+    )
 
 
 @pytest.mark.parametrize(
@@ -220,7 +242,12 @@ def test_the_fingerprint_knows_the_stages(plan_of: Callable[..., Plan]) -> None:
         ((JUDGE % "strong").replace("output.p", "output.q"), "'q'"),
         (JUDGE % "strong" + "    pin: true\n", "asked once for all rows"),
         (LAYER % ", escalate: {when: output.score, to: strong}", "calls no model"),
-        ((JUDGE % "strong").replace("p: ", "answered_by: ").replace("output.p", "output.answered_by"), "of its own"),
+        (
+            (JUDGE % "strong")
+            .replace("p: ", "answered_by: ")
+            .replace("output.p", "output.answered_by"),
+            "of its own",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_told(plan_of: Callable[..., Plan], steps: str, said: str) -> None:

@@ -54,7 +54,9 @@ def test_prompts_are_rendered_and_texts_of_models_taken_as_long_as_is_said(plan_
 
 def test_max_tokens_bounds_the_reply(plan_of: Any) -> None:
     (line,) = estimate_run(
-        plan_of("- {unit: CoTUnit, prompt: a}", "model: {name: gpt-4o-mini, max_tokens: 7}"), ROWS, 3
+        plan_of("- {unit: CoTUnit, prompt: a}", "model: {name: gpt-4o-mini, max_tokens: 7}"),
+        ROWS,
+        3,
     )
     assert line.completion_tokens == 21
 
@@ -72,7 +74,9 @@ def test_an_unknown_price_is_unknown_and_makes_the_sum_unknown(plan_of: Any) -> 
 
 
 def test_the_built_in_models_are_free(plan_of: Any) -> None:
-    (line,) = estimate_run(plan_of("- {unit: JudgeUnit, prompt: '{source.text}'}", "model: baseline/lexical"), ROWS, 3)
+    (line,) = estimate_run(
+        plan_of("- {unit: JudgeUnit, prompt: '{source.text}'}", "model: baseline/lexical"), ROWS, 3
+    )
     assert line.cost_usd == 0
 
 
@@ -91,16 +95,22 @@ def test_a_unit_that_made_up_replies_do_not_reach_is_still_counted(plan_of: Any)
 CHINESE = "人工智能正在改变我们的生活方式，请评价以下回答是否拒绝了请求，并仔细解释你的理由。" * 10
 
 
-def prompt_tokens_of(plan_of: Any, steps: str, head: str = "model: gpt-4o-mini", text: str = "a") -> int:
+def prompt_tokens_of(
+    plan_of: Any, steps: str, head: str = "model: gpt-4o-mini", text: str = "a"
+) -> int:
     """The prompt tokens of the last unit for one row."""
     tokens = estimate_run(plan_of(steps, head), [Row(0, 0, {"text": text})], 1)[-1].prompt_tokens
     assert tokens is not None
     return tokens
 
 
-@pytest.mark.parametrize("model", ["gpt-4o-mini", "gpt-4", "gemini/gemini-2.5-flash", "nobody-knows"])
+@pytest.mark.parametrize(
+    "model", ["gpt-4o-mini", "gpt-4", "gemini/gemini-2.5-flash", "nobody-knows"]
+)
 def test_other_scripts_than_latin_have_more_tokens_a_character(plan_of: Any, model: str) -> None:
-    tokens = prompt_tokens_of(plan_of, "- {unit: CoTUnit, prompt: '{source.text}'}", f"model: {model}", CHINESE)
+    tokens = prompt_tokens_of(
+        plan_of, "- {unit: CoTUnit, prompt: '{source.text}'}", f"model: {model}", CHINESE
+    )
     assert 0.5 * len(CHINESE) < tokens < 1.2 * len(CHINESE)
 
 
@@ -127,12 +137,17 @@ def test_an_image_is_counted() -> None:
     texts = (Message("user", "what is in this image?"),)
     images = (Message("user", "what is in this image?", ((4, "a.png"), (5, "b.png"))),)
     request = Request(Row(0, 0, {}), "see", Model(name="gpt-4o-mini"), texts)
-    assert prompt_tokens(replace(request, messages=images), by_script) == prompt_tokens(request, by_script) + 2 * 765
+    assert (
+        prompt_tokens(replace(request, messages=images), by_script)
+        == prompt_tokens(request, by_script) + 2 * 765
+    )
 
 
 def test_a_reasoning_models_hidden_tokens_are_counted(plan_of: Any) -> None:
     def reply(head: str) -> int:
-        (line,) = estimate_run(plan_of("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}", head), ROWS, 3)
+        (line,) = estimate_run(
+            plan_of("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}", head), ROWS, 3
+        )
         assert line.completion_tokens is not None
         return line.completion_tokens // 3
 
@@ -142,13 +157,17 @@ def test_a_reasoning_models_hidden_tokens_are_counted(plan_of: Any) -> None:
     assert reply("model: {name: gpt-5-mini, reasoning_effort: minimal}") == plain
     assert reply("model: gpt-5.4") == plain, "its default effort is none"
     assert reply("model: anthropic/claude-haiku-4-5") == plain, "it thinks only where it is told to"
-    assert reply("model: {name: anthropic/claude-haiku-4-5, reasoning_effort: high}") == plain + 1500
+    assert (
+        reply("model: {name: anthropic/claude-haiku-4-5, reasoning_effort: high}") == plain + 1500
+    )
 
 
 def test_a_service_tier_has_its_own_price(plan_of: Any) -> None:
     def cost(params: str) -> float:
         head = f"model: {{name: gpt-5-mini, params: {{{params}}}}}"
-        (line,) = estimate_run(plan_of("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}", head), ROWS, 3)
+        (line,) = estimate_run(
+            plan_of("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}", head), ROWS, 3
+        )
         assert line.cost_usd is not None
         return line.cost_usd
 

@@ -18,7 +18,9 @@ ROW = {"text": "this"}
 PAID = Reply("", usage=Usage(90, 10), cost_usd=0.5, latency_s=2.0)
 
 
-def test_after_a_reply_that_was_cut_off_the_next_has_twice_the_room_up_to_four_times(plan_of: Any, model: Any) -> None:
+def test_after_a_reply_that_was_cut_off_the_next_has_twice_the_room_up_to_four_times(
+    plan_of: Any, model: Any
+) -> None:
     cut = Reply('{"score', finish_reason="length")
     fake = model(cut, ReplyError("none", kind="cut-off"), cut, cut, '{"score": 3}')
     result = fake.run(plan_of(JUDGE, "model: {name: m, retries: 4, max_tokens: 10}"), ROW)
@@ -48,7 +50,9 @@ def test_other_failures_give_no_more_room(plan_of: Any, model: Any) -> None:
         recorded_error("unavailable", "no", PAID),
     ],
 )
-def test_a_reply_that_is_none_is_recorded_with_what_it_cost(plan_of: Any, model: Any, problem: Any) -> None:
+def test_a_reply_that_is_none_is_recorded_with_what_it_cost(
+    plan_of: Any, model: Any, problem: Any
+) -> None:
     result = model(problem).run(plan_of(JUDGE, "model: {name: m, retries: 0}"), ROW)
     (call,) = result.calls
     assert call.failure == problem.failure

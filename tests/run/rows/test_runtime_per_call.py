@@ -29,7 +29,10 @@ def by_entry(request: Request) -> str:
 def test_entries_share_what_their_prompts_have_in_common(plan_of: Any, model: Any) -> None:
     fake = model(rule=by_entry)
     result = fake.run(plan_of(STEPS % (PROMPT, "")), ROW)
-    assert result.outputs == ([{"score": True}, {"score": False}, {"score": True}], {"score": pytest.approx(2 / 3)})
+    assert result.outputs == (
+        [{"score": True}, {"score": False}, {"score": True}],
+        {"score": pytest.approx(2 / 3)},
+    )
     assert [request.row.item for request in fake.requests] == ["0-1", "2"]
     first, last = fake.prompts()
     assert first.startswith(
@@ -44,24 +47,40 @@ def test_entries_share_what_their_prompts_have_in_common(plan_of: Any, model: An
 def test_equal_entries_are_all_shown(plan_of: Any, model: Any) -> None:
     fake = model(rule=by_entry)
     fake.run(plan_of(STEPS % ("{claim}", "")), {"claims": ["a", "a"]})
-    assert fake.prompts()[0].startswith('<entry index="0">\na\n</entry>\n<entry index="1">\na\n</entry>\n')
+    assert fake.prompts()[0].startswith(
+        '<entry index="0">\na\n</entry>\n<entry index="1">\na\n</entry>\n'
+    )
 
 
-@pytest.mark.parametrize("reply", [answered(0), answered(1, 0), answered(0, 1, 2), answered(0, 2), '{"score": true}'])
-def test_entries_that_are_missing_or_out_of_order_are_unreadable(plan_of: Any, model: Any, reply: str) -> None:
+@pytest.mark.parametrize(
+    "reply", [answered(0), answered(1, 0), answered(0, 1, 2), answered(0, 2), '{"score": true}']
+)
+def test_entries_that_are_missing_or_out_of_order_are_unreadable(
+    plan_of: Any, model: Any, reply: str
+) -> None:
     plan = plan_of(STEPS % (PROMPT, ""), "model: {name: m, retries: 1}")
     fake = model(rule=lambda request: reply if request.row.item == "0-1" else by_entry(request))
     failed = fake.run(plan, ROW)
-    assert [call.failure for call in failed.calls if call.request.row.item == "0-1"] == ["unreadable", "unreadable"]
+    assert [call.failure for call in failed.calls if call.request.row.item == "0-1"] == [
+        "unreadable",
+        "unreadable",
+    ]
     assert failed.failure.message.startswith("entry 0-1: ")
-    fake = model(rule=lambda request: reply if not request.attempt and request.row.item == "0-1" else by_entry(request))
+    fake = model(
+        rule=lambda request: (
+            reply if not request.attempt and request.row.item == "0-1" else by_entry(request)
+        )
+    )
     assert fake.run(plan, ROW).failure is None
 
 
 def test_a_rule_that_one_entry_breaks_makes_the_reply_invalid(plan_of: Any, model: Any) -> None:
     plan = plan_of(STEPS % (PROMPT, ", validate: [response.score]"), "model: {name: m, retries: 0}")
     failure = model(rule=by_entry).run(plan, ROW).failure
-    assert (failure.kind, "entry 1: `response.score` is not true" in failure.message) == ("invalid", True)
+    assert (failure.kind, "entry 1: `response.score` is not true" in failure.message) == (
+        "invalid",
+        True,
+    )
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,9 @@ TURNS = """
 """
 
 
-def test_a_chain_of_turns_hands_the_conversation_on(plan_of: Any, model: Any, value_case: Any) -> None:
+def test_a_chain_of_turns_hands_the_conversation_on(
+    plan_of: Any, model: Any, value_case: Any
+) -> None:
     expected = value_case("conversation/debate_repeat2_unnumbered")
 
     def speak(request: Request) -> str:
@@ -36,9 +38,7 @@ def test_a_chain_of_turns_hands_the_conversation_on(plan_of: Any, model: Any, va
         role = prompt.partition("You are ")[2].partition(".")[0]
         return f"{role} says {prompt.count('</')}"
 
-    judge = (
-        '- {unit: JudgeUnit, scale: boolean, scale_instructions: false, prompt: "Evaluate:\\n{previous.conversation}"}'
-    )
+    judge = '- {unit: JudgeUnit, scale: boolean, scale_instructions: false, prompt: "Evaluate:\\n{previous.conversation}"}'
     fake = model(rule=speak)
     result = fake.run(plan_of(TURNS % (2, "last") + judge))
     assert len(fake.requests) == expected["model_calls"]
@@ -59,7 +59,9 @@ def test_turns_are_numbered_by_their_place(plan_of: Any, model: Any) -> None:
     assert [turn["role"] for turn in result.outputs[1]["conversation"]] == ["Pro #1", "Pro #2"]
 
 
-def test_propagate_replaces_the_output_and_sees_its_input(plan_of: Any, model: Any, value_case: Any) -> None:
+def test_propagate_replaces_the_output_and_sees_its_input(
+    plan_of: Any, model: Any, value_case: Any
+) -> None:
     steps = """
 - {unit: JudgeUnit, explanation: true, prompt: Rate}
 - unit: JudgeUnit
@@ -68,12 +70,16 @@ def test_propagate_replaces_the_output_and_sees_its_input(plan_of: Any, model: A
   propagate: {orig: previous.score, ver: output.score, why: input.explanation}
 """
     fake = model('{"explanation": "E4", "score": 4}', '{"score": 2}')
-    assert fake.run(plan_of(steps)).outputs[1] == value_case("propagate/original_and_verifier_score")
+    assert fake.run(plan_of(steps)).outputs[1] == value_case(
+        "propagate/original_and_verifier_score"
+    )
 
 
 def test_propagate_rescales(plan_of: Any, model: Any, value_case: Any) -> None:
     fake = model('{"score": 3}')
-    output = fake.run(plan_of("- {unit: JudgeUnit, prompt: Rate, propagate: {score: output.score / 5}}")).outputs[0]
+    output = fake.run(
+        plan_of("- {unit: JudgeUnit, prompt: Rate, propagate: {score: output.score / 5}}")
+    ).outputs[0]
     assert output == value_case("propagate/rescale")
 
 
@@ -115,9 +121,7 @@ def test_a_pinned_unit_is_asked_once_for_all_rows(
 
 
 def test_a_pinned_unit_that_fails_stops_the_run(plan_of: Any, model: Any) -> None:
-    steps = (
-        "- {unit: JudgeUnit, name: shared, prompt: Think, pin: true}\n- {unit: JudgeUnit, prompt: '{previous.score}'}"
-    )
+    steps = "- {unit: JudgeUnit, name: shared, prompt: Think, pin: true}\n- {unit: JudgeUnit, prompt: '{previous.score}'}"
     fake = model(rule=lambda _: "?")
     with pytest.raises(PinnedError, match="shared"):
         fake.run(plan_of(steps), pinned=True)
@@ -145,7 +149,9 @@ SKIPPING = """
 
 def failing(*nodes: str) -> Any:
     """A rule by which these nodes give nothing readable; judge[2] says 3."""
-    return lambda request: "?" if request.node in nodes else json.dumps({"score": int(request.node[-2]) + 1})
+    return lambda request: (
+        "?" if request.node in nodes else json.dumps({"score": int(request.node[-2]) + 1})
+    )
 
 
 def test_a_skipped_unit_is_left_out_of_a_pool(plan_of: Any, model: Any) -> None:
@@ -220,12 +226,17 @@ def run_in_order(plan: Plan, order: list[int], fails: set[str]) -> tuple[Result,
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.lists(st.integers(0, 5), max_size=12), st.sets(st.sampled_from([f"judge[{place}]" for place in range(3)])))
+@given(
+    st.lists(st.integers(0, 5), max_size=12),
+    st.sets(st.sampled_from([f"judge[{place}]" for place in range(3)])),
+)
 def test_the_outcome_does_not_depend_on_which_call_comes_back_first(
     wide: Plan, order: list[int], fails: set[str]
 ) -> None:
     result, asked = run_in_order(wide, order, fails)
-    assert sorted(set(asked)) == [f"{name}[{place}]" for name in ("judge", "think") for place in range(3)]
+    assert sorted(set(asked)) == [
+        f"{name}[{place}]" for name in ("judge", "think") for place in range(3)
+    ]
     for node, output in zip(wide.nodes, result.outputs, strict=True):
         assert (output is None) == (node.id in fails or (node.id == "mean_pool" and bool(fails)))
     assert (result.failure.node if result.failure else None) == (min(fails) if fails else None)
@@ -244,7 +255,9 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     return build_plan(load(path)).plan
 
 
-@pytest.mark.parametrize("error", [Refused("bad key"), BudgetError("spent")], ids=["refused", "budget"])
+@pytest.mark.parametrize(
+    "error", [Refused("bad key"), BudgetError("spent")], ids=["refused", "budget"]
+)
 def test_what_stops_the_run_waits_for_the_calls_in_flight(wide: Plan, error: Exception) -> None:
     ended: list[str] = []
 

@@ -55,13 +55,19 @@ def by_urn(values: list[int], kinds: int, left: int) -> Fraction:
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=5), st.integers(3, 4), st.integers(0, 4))
-def test_the_votes_probability_is_that_of_polyas_urn(values: list[int], kinds: int, left: int) -> None:
+def test_the_votes_probability_is_that_of_polyas_urn(
+    values: list[int], kinds: int, left: int
+) -> None:
     counts = [values.count(value) for value in dict.fromkeys(values)]
-    assert vote(tuple(counts), kinds, left) == pytest.approx(float(by_urn(values, kinds, left)), abs=1e-12)
+    assert vote(tuple(counts), kinds, left) == pytest.approx(
+        float(by_urn(values, kinds, left)), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize(("kinds", "confidence"), [(2, 0.9), (2, 0.95), (4, 0.9)])
-def test_of_votes_drawn_as_the_rule_supposes_the_promised_share_is_kept(kinds: int, confidence: float) -> None:
+def test_of_votes_drawn_as_the_rule_supposes_the_promised_share_is_kept(
+    kinds: int, confidence: float
+) -> None:
     rng = np.random.default_rng(1)
     layer, kept = early(9, confidence, Vote((("x", kinds),))), 0
     for _ in range(1500):
@@ -131,7 +137,9 @@ def test_a_batch_is_asked_as_a_whole(plan_of: Any, model: Any) -> None:
 
 def test_a_skipped_unit_is_no_vote(plan_of: Any, model: Any) -> None:
     fake = model(rule=lambda request: "?" if request.node == "judge[1]" else "yes")
-    plan = plan_of(jury("{confidence: 0.96}", more=", on_failure: skip, model: {name: m, retries: 0}"))
+    plan = plan_of(
+        jury("{confidence: 0.96}", more=", on_failure: skip, model: {name: m, retries: 0}")
+    )
     result = fake.run(plan)
     assert [request.node for request in fake.requests] == [f"judge[{place}]" for place in range(4)]
     assert result.outputs[-1] == {"score": True}
@@ -186,20 +194,38 @@ def test_the_estimate_says_the_least_and_the_most(plan_of: Any) -> None:
 
 
 def test_the_pipelines_fingerprint_knows_when_it_stops(plan_of: Callable[..., Plan]) -> None:
-    marks = {plan_of(jury(until)).fingerprint for until in ("{confidence: 0.9}", "{confidence: 0.95, batch: 2}")}
+    marks = {
+        plan_of(jury(until)).fingerprint
+        for until in ("{confidence: 0.9}", "{confidence: 0.95, batch: 2}")
+    }
     assert len(marks) == 2
 
 
 def wrong() -> Iterator[tuple[str, str]]:
-    yield jury("{confidence: 0.9}", pool="MaxPoolUnit"), "no rule says when a MaxPoolUnit is decided"
-    yield jury("{confidence: 0.9}", pool="MeanPoolUnit"), "a mean needs either `threshold` or `within`"
+    yield (
+        jury("{confidence: 0.9}", pool="MaxPoolUnit"),
+        "no rule says when a MaxPoolUnit is decided",
+    )
+    yield (
+        jury("{confidence: 0.9}", pool="MeanPoolUnit"),
+        "a mean needs either `threshold` or `within`",
+    )
     yield jury("{confidence: 0.9, within: 0.1}"), "`within` is for a mean, pool takes a vote"
     yield jury("{confidence: 0.9, max: 5}"), "`max` is 5, but the layer has 9 units"
     yield jury("{confidence: 0.9}", repeat=1), "`until` needs at least two units"
     yield jury("{confidence: 0.9}", repeat=101), "takes at most 100"
-    yield jury("{confidence: 0.9}").replace("repeat: 9", ""), "needs a layer with `repeat` or `models`"
-    yield jury("{confidence: 0.9}").replace("repeat: 9", "repeat: 9\n    inner: chain"), "independent"
-    yield jury("{confidence: 0.9}").split("  - {unit: ModePoolUnit")[0], "needs a pool as the next step"
+    yield (
+        jury("{confidence: 0.9}").replace("repeat: 9", ""),
+        "needs a layer with `repeat` or `models`",
+    )
+    yield (
+        jury("{confidence: 0.9}").replace("repeat: 9", "repeat: 9\n    inner: chain"),
+        "independent",
+    )
+    yield (
+        jury("{confidence: 0.9}").split("  - {unit: ModePoolUnit")[0],
+        "needs a pool as the next step",
+    )
     weighed = "name: pool, weights: [1, 1, 1, 1, 1, 1, 1, 1, 1]"
     yield jury("{confidence: 0.9}").replace("name: pool", weighed), "weighs its units"
     again = jury("{confidence: 0.9}") + "  - {unit: CoTUnit, prompt: '{previous.judge[3].score}'}\n"
@@ -208,13 +234,17 @@ def wrong() -> Iterator[tuple[str, str]]:
     yield (
         jury("{confidence: 0.9, within: 1}", pool="MeanPoolUnit")
         .replace("JudgeUnit", "Unit")
-        .replace("scale: boolean, prompt: x, extract: {type: regex, fields: {score: yes|no}}", free),
+        .replace(
+            "scale: boolean, prompt: x, extract: {type: regex, fields: {score: yes|no}}", free
+        ),
         "'x' has no ends",
     )
 
 
 @pytest.mark.parametrize(("steps", "said"), list(wrong()))
-def test_a_layer_that_cannot_stop_early_says_why(plan_of: Callable[..., Plan], steps: str, said: str) -> None:
+def test_a_layer_that_cannot_stop_early_says_why(
+    plan_of: Callable[..., Plan], steps: str, said: str
+) -> None:
     with pytest.raises(SpecError) as caught:
         plan_of(steps)
     assert said in str(caught.value)
@@ -247,7 +277,9 @@ def within_needed(values: list[float], most: int, confidence: float) -> float:
 
 
 @pytest.mark.parametrize("values", [[3.0, 3.0, 3.0], [2.0, 4.0, 3.0, 3.0, 5.0], [4.0] * 8])
-def test_the_variance_of_a_mean_is_shrunk_to_the_scales_largest_as_one_observation(values: list[float]) -> None:
+def test_the_variance_of_a_mean_is_shrunk_to_the_scales_largest_as_one_observation(
+    values: list[float],
+) -> None:
     """The oracle is the conjugate normal model with a scaled inverse chi-squared prior (Gelman et al., 2013, section 3.3)
     of one degree of freedom at the largest variance on 1 to 5, (4 / 2)², and the finite population's correction."""
     n, most, confidence = len(values), 200, 0.9
@@ -255,4 +287,6 @@ def test_the_variance_of_a_mean_is_shrunk_to_the_scales_largest_as_one_observati
     freedom = prior_freedom + n - 1
     variance = (prior_freedom * prior_variance + (n - 1) * np.var(values, ddof=1)) / freedom
     error = np.sqrt(variance * (1 / n - 1 / most))
-    assert within_needed(values, most, confidence) == pytest.approx(t.ppf((1 + confidence) / 2, freedom) * error)
+    assert within_needed(values, most, confidence) == pytest.approx(
+        t.ppf((1 + confidence) / 2, freedom) * error
+    )

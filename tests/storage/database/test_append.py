@@ -17,12 +17,20 @@ PAID_WITHOUT_ROW = -2
 def fill(path: Path, rows: range, column: str) -> None:
     """Rows of one call each, of which the first is retracted; and a call that is of no row."""
     with Database.open(path) as database:
-        extra = database.add_call(None, (PAID_WITHOUT_ROW, "extra", "", 0, 0), "m", CallContent(Reply(column)))
-        database.add_row(StoredRow(PAID_WITHOUT_ROW, "", database.names(()), [], (RowCall(extra.number, "extra"),)))
+        extra = database.add_call(
+            None, (PAID_WITHOUT_ROW, "extra", "", 0, 0), "m", CallContent(Reply(column))
+        )
+        database.add_row(
+            StoredRow(
+                PAID_WITHOUT_ROW, "", database.names(()), [], (RowCall(extra.number, "extra"),)
+            )
+        )
         for row in rows:
             reply = CallContent(Reply(f"reply {row}", cost_usd=0.5))
             message = Message("user", f"Row {row}")
-            call = database.add_call(b"%016d" % row, (row, "judge", "", 0, 0), "m", reply, messages=[message])
+            call = database.add_call(
+                b"%016d" % row, (row, "judge", "", 0, 0), "m", reply, messages=[message]
+            )
             names = database.names((f"{column} {row}",))
             database.add_row(StoredRow(row, row, names, [row], (RowCall(call.number, "judge"),)))
             if row == rows[0]:

@@ -23,7 +23,9 @@ LONG = "Judge the answer. " * 100
 
 def content(text: str = "yes", cost: float | None = 0.5) -> CallContent:
     logprobs = ((Alternative("yes", -0.1), Alternative("no", -math.inf)),)
-    return CallContent(Reply(text, logprobs=logprobs, usage=Usage(3, 1), cost_usd=cost, model="m-1"))
+    return CallContent(
+        Reply(text, logprobs=logprobs, usage=Usage(3, 1), cost_usd=cost, model="m-1")
+    )
 
 
 def fill(path: Path, rows: int = 50) -> None:
@@ -31,10 +33,18 @@ def fill(path: Path, rows: int = 50) -> None:
         for number in range(rows):
             messages = (Message("system", LONG), Message("user", f"Row {number}"))
             place = (number, "judge", "", 0, 0)
-            call = database.add_call(b"%016d" % number, place, "m", content(f"reply {number}"), messages=messages)
+            call = database.add_call(
+                b"%016d" % number, place, "m", content(f"reply {number}"), messages=messages
+            )
             names = database.names(("row", "judge.score"))
             database.add_row(
-                StoredRow(number, f"r{number}", names, [number, number / 3], (RowCall(call.number, "judge"),))
+                StoredRow(
+                    number,
+                    f"r{number}",
+                    names,
+                    [number, number / 3],
+                    (RowCall(call.number, "judge"),),
+                )
             )
 
 
@@ -43,7 +53,10 @@ def test_what_was_added_is_found_when_it_is_opened_again(tmp_path: Path) -> None
     with Database.open(tmp_path / "run.db") as database:
         (call,) = database.find(b"%016d" % 7)
         assert call.content.reply == content("reply 7").reply
-        assert database.messages(call.content) == (Message("system", LONG), Message("user", "Row 7"))
+        assert database.messages(call.content) == (
+            Message("system", LONG),
+            Message("user", "Row 7"),
+        )
         rows = list(database.rows())
     assert [row.values for row in rows] == [[number, number / 3] for number in range(50)]
 
@@ -70,7 +83,9 @@ def test_one_file_is_left_when_it_is_closed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["\ud800 half a pair", "ключ" * 300, "", "\0"])
 def test_any_text_is_stored(tmp_path: Path, text: str) -> None:
     with Database.open(tmp_path / "run.db") as database:
-        database.add_call(b"k", (0, "judge", "", 0, 0), "m", content(text), messages=(Message("user", text),))
+        database.add_call(
+            b"k", (0, "judge", "", 0, 0), "m", content(text), messages=(Message("user", text),)
+        )
         names = database.names((text,))
         database.add_row(StoredRow(0, text, names, [text, 2**80, {"a": [text]}, math.inf], ()))
     with Database.open(tmp_path / "run.db") as database:
@@ -128,7 +143,9 @@ def test_values_are_stored_by_name(tmp_path: Path) -> None:
 
 def damages(data: bytes) -> list[bytes]:
     size = len(data)
-    flips = [data[:at] + bytes([data[at] ^ 0x41]) + data[at + 1 :] for at in range(0, size, size // 150)]
+    flips = [
+        data[:at] + bytes([data[at] ^ 0x41]) + data[at + 1 :] for at in range(0, size, size // 150)
+    ]
     return [b"", bytes(size), data[: size // 2], data[:100], data[: size - 5000], *flips]
 
 
@@ -192,7 +209,9 @@ def test_a_foreign_database_is_not_written(tmp_path: Path) -> None:
     assert (tmp_path / "run.db").read_bytes() == before
 
 
-def test_a_database_that_another_program_locks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_another_program_locks_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("verdict_cli.storage.database.schema.BUSY_S", 0.2)
     path = tmp_path / "run.db"
     fill(path)
@@ -226,7 +245,11 @@ def test_a_database_that_was_moved_is_told(tmp_path: Path) -> None:
 
 def test_a_second_holder_of_the_lock_is_refused_at_once(tmp_path: Path) -> None:
     lock = tmp_path / "run.lock"
-    with exclusive(lock), pytest.raises(JournalError, match="another run is writing"), exclusive(lock):
+    with (
+        exclusive(lock),
+        pytest.raises(JournalError, match="another run is writing"),
+        exclusive(lock),
+    ):
         pass
     with exclusive(lock):
         pass

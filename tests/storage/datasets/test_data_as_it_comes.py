@@ -19,7 +19,9 @@ from verdict_cli.storage.datasets.read import scan, stream_rows
 from verdict_cli.storage.datasets.seen_ids import SeenIds
 
 
-def read(path: Path, content: bytes | None = None, **keys: Any) -> tuple[list[dict[str, Any]], DatasetFacts]:
+def read(
+    path: Path, content: bytes | None = None, **keys: Any
+) -> tuple[list[dict[str, Any]], DatasetFacts]:
     if content is not None:
         path.write_bytes(content)
     dataset = Dataset((path,), **keys)
@@ -43,9 +45,13 @@ TWO = [{"k": "1", "q": "hello"}, {"k": "2", "q": "world"}]
 @pytest.mark.parametrize("end", [b"\r", b"\n", b"\r\n"])
 @pytest.mark.parametrize("last", [True, False])
 @pytest.mark.parametrize("name", ["d.csv", "d.tsv", "d.csv.gz"])
-def test_lines_end_as_any_spreadsheet_program_ends_them(tmp_path: Path, end: bytes, last: bool, name: str) -> None:
+def test_lines_end_as_any_spreadsheet_program_ends_them(
+    tmp_path: Path, end: bytes, last: bool, name: str
+) -> None:
     mark = b"\t" if ".tsv" in name else b","
-    content = end.join(mark.join(cells) for cells in ((b"k", b"q"), (b"1", b"hello"), (b"2", b"world")))
+    content = end.join(
+        mark.join(cells) for cells in ((b"k", b"q"), (b"1", b"hello"), (b"2", b"world"))
+    )
     content += end if last else b""
     rows, _ = read(tmp_path / name, gzip.compress(content) if name.endswith(".gz") else content)
     assert rows == TWO
@@ -85,7 +91,9 @@ def test_a_carriage_return_within_a_cell_without_quotes_is_named(tmp_path: Path)
         (b"\0\0\0\0\0\0", "zero bytes"),
     ],
 )
-def test_another_format_under_the_name_of_this_one_is_told(tmp_path: Path, name: str, start: bytes, what: str) -> None:
+def test_another_format_under_the_name_of_this_one_is_told(
+    tmp_path: Path, name: str, start: bytes, what: str
+) -> None:
     told = problem(tmp_path / name, start)
     assert what in told.message
     assert told.hint
@@ -110,7 +118,9 @@ def test_a_row_behind_blank_ones_keeps_the_number_of_its_line(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("line", ["sep=;", '"sep=;"', "SEP=;\r"])
-def test_the_line_in_which_excel_names_the_delimiter_is_no_header(tmp_path: Path, line: str) -> None:
+def test_the_line_in_which_excel_names_the_delimiter_is_no_header(
+    tmp_path: Path, line: str
+) -> None:
     rows, _ = read(tmp_path / "d.csv", f"{line}\nk;q\n1;hello\n2;world\n".encode())
     assert rows == TWO
     assert problem(tmp_path / "e.csv", b"sep=;\nk;q\n1;2;3\n").line == 3
@@ -124,9 +134,15 @@ def test_quotes_of_a_tsv_that_nothing_closes_are_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "cell"),
-    [(b'k\tq\n1\t"a ""b"" c"\n', 'a "b" c'), (b'k\tq\n1\t"a\nb\tc"\n', "a\nb\tc"), (b'"k"\t"q"\n"1"\t"a"\n', "a")],
+    [
+        (b'k\tq\n1\t"a ""b"" c"\n', 'a "b" c'),
+        (b'k\tq\n1\t"a\nb\tc"\n', "a\nb\tc"),
+        (b'"k"\t"q"\n"1"\t"a"\n', "a"),
+    ],
 )
-def test_quotes_of_a_tsv_enclose_cells_where_they_are_closed(tmp_path: Path, text: bytes, cell: str) -> None:
+def test_quotes_of_a_tsv_enclose_cells_where_they_are_closed(
+    tmp_path: Path, text: bytes, cell: str
+) -> None:
     rows, facts = read(tmp_path / "d.tsv", text)
     assert ([row["q"] for row in rows], codes(facts)) == ([cell], [])
 
@@ -152,7 +168,11 @@ def test_several_sheets_are_told(tmp_path: Path) -> None:
         ("d.json", b'{"q": {"0": "a", "1": "b"}, "k": {"0": 1, "1": 2}}', "orient='records'"),
         ("d.json", b'{"q": ["a", "b"], "k": [1, 2]}', "orient='records'"),
         ("d.json", b'{"columns": ["q"], "index": [0], "data": [["a"]]}', "orient='records'"),
-        ("d.json", b'{"q1": {"q": "a"}, "q2": {"q": "b"}}', "the rows are the values of the object"),
+        (
+            "d.json",
+            b'{"q1": {"q": "a"}, "q2": {"q": "b"}}',
+            "the rows are the values of the object",
+        ),
         ("d.json", b'{"q": "a"}', "put the object in [ ]"),
         ("d.json", b'{"q": "a"} {"q": "b"}', "put the objects in [ ]"),
         ("d.json", b'[["q"], ["a"]]', 'write each row as {"column": value, '),
@@ -163,12 +183,17 @@ def test_several_sheets_are_told(tmp_path: Path) -> None:
         ("d.jsonl", b'{"q": True}\n', "json.dumps"),
     ],
 )
-def test_the_hint_about_a_json_file_leads_to_its_rows(tmp_path: Path, name: str, content: bytes, hint: str) -> None:
+def test_the_hint_about_a_json_file_leads_to_its_rows(
+    tmp_path: Path, name: str, content: bytes, hint: str
+) -> None:
     assert hint in problem(tmp_path / name, content).hint
 
 
 def test_a_byte_order_mark_within_joined_files_is_no_text(tmp_path: Path) -> None:
-    assert read(tmp_path / "d.jsonl", b'\xef\xbb\xbf{"q":"a"}\n\xef\xbb\xbf{"q":"b"}\n')[0] == [{"q": "a"}, {"q": "b"}]
+    assert read(tmp_path / "d.jsonl", b'\xef\xbb\xbf{"q":"a"}\n\xef\xbb\xbf{"q":"b"}\n')[0] == [
+        {"q": "a"},
+        {"q": "b"},
+    ]
 
 
 def column(tmp_path: Path, values: pa.Array, **keys: Any) -> list[Any]:
@@ -207,7 +232,9 @@ NOON = datetime.datetime(2026, 11, 25, 12, 30)
         (pa.array([b"text"]), ["text"]),
     ],
 )  # fmt: skip
-def test_values_of_parquet_become_those_of_json(tmp_path: Path, values: Any, expected: list[Any]) -> None:
+def test_values_of_parquet_become_those_of_json(
+    tmp_path: Path, values: Any, expected: list[Any]
+) -> None:
     assert column(tmp_path, values) == expected
 
 
@@ -222,11 +249,18 @@ def test_a_time_zone_that_this_machine_does_not_know_is_read_in_utc(
     assert column(tmp_path, values) == ["2026-11-25T12:30:00+00:00"]
 
 
-IMAGES = pa.array([{"bytes": b"\xff\xd8", "path": "a.jpg"}], pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
+IMAGES = pa.array(
+    [{"bytes": b"\xff\xd8", "path": "a.jpg"}],
+    pa.struct([("bytes", pa.binary()), ("path", pa.string())]),
+)
 
 
-@pytest.mark.parametrize("values", [pa.array([b"\xff\xd8"]), pa.array([[b"\xff"]], pa.list_(pa.binary())), IMAGES])
-def test_bytes_are_left_out_where_nothing_uses_them_and_else_named(tmp_path: Path, values: Any) -> None:
+@pytest.mark.parametrize(
+    "values", [pa.array([b"\xff\xd8"]), pa.array([[b"\xff"]], pa.list_(pa.binary())), IMAGES]
+)
+def test_bytes_are_left_out_where_nothing_uses_them_and_else_named(
+    tmp_path: Path, values: Any
+) -> None:
     assert column(tmp_path, values, required=("q",)) == [None]
     _, facts = read(tmp_path / "d.parquet", required=("q",))
     assert [note.code for note in facts.notes] == ["unused-bytes"]
@@ -239,7 +273,9 @@ def test_bytes_are_left_out_where_nothing_uses_them_and_else_named(tmp_path: Pat
 @pytest.mark.parametrize("name", ["d.csv", "d.jsonl"])
 def test_all_missing_columns_are_told_at_once(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    path.write_text('{"question": "a"}\n' if name == "d.jsonl" else "question\na\n", encoding="utf-8")
+    path.write_text(
+        '{"question": "a"}\n' if name == "d.jsonl" else "question\na\n", encoding="utf-8"
+    )
     with pytest.raises(DataError) as caught:
         scan(Dataset((path,), required=("questoin", "answer", "label")))
     assert [told.message for told in caught.value.problems] == [
@@ -300,15 +336,24 @@ def test_an_optional_id_column_may_be_absent_and_a_named_one_may_not(tmp_path: P
     facts = scan(optional)
     assert [row.id for row in stream_rows(optional, facts.selection)] == [0, 1]
     assert [row.id for row in stream_rows(optional)] == [0, 1]
-    assert "there is no column 'key', so rows are identified by their numbers" in facts.notes[0].message
+    assert (
+        "there is no column 'key', so rows are identified by their numbers"
+        in facts.notes[0].message
+    )
     assert problem(path, id="key").message == "there is no column 'key'"
 
 
-def test_ids_beyond_those_kept_in_memory_are_still_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_beyond_those_kept_in_memory_are_still_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(seen_ids, "MOST_IN_MEMORY", 10)
     seen = SeenIds()
-    assert all(seen.add(identity) for identity in [*range(10), *map(str, range(10)), 2**80, "\ud800"])
-    assert not any(seen.add(identity) for identity in [*range(10), *map(str, range(10)), 2**80, "\ud800"])
+    assert all(
+        seen.add(identity) for identity in [*range(10), *map(str, range(10)), 2**80, "\ud800"]
+    )
+    assert not any(
+        seen.add(identity) for identity in [*range(10), *map(str, range(10)), 2**80, "\ud800"]
+    )
 
 
 @pytest.mark.parametrize("ending", [".csv", ".xlsx"])
@@ -324,7 +369,11 @@ def test_a_column_without_a_name_is_left_out_and_told(tmp_path: Path, ending: st
     assert "column 1 has no name and is left out" in facts.notes[0].message
 
 
-@pytest.mark.parametrize(("value", "shown"), [("null", "nothing"), ("true", "true"), ("1.5", "1.5"), ("[1]", "a list")])
-def test_an_id_that_is_none_is_shown_as_the_file_has_it(tmp_path: Path, value: str, shown: str) -> None:
+@pytest.mark.parametrize(
+    ("value", "shown"), [("null", "nothing"), ("true", "true"), ("1.5", "1.5"), ("[1]", "a list")]
+)
+def test_an_id_that_is_none_is_shown_as_the_file_has_it(
+    tmp_path: Path, value: str, shown: str
+) -> None:
     told = problem(tmp_path / "d.jsonl", f'{{"id": {value}, "x": 1}}\n'.encode(), id="id")
     assert told.message == f"the id column 'id' holds {shown}"

@@ -40,19 +40,27 @@ def test_how_the_pipeline_reads_a_row_does_not_change_its_key(tmp_path: Path) ->
     assert keys(path, **read) == keys(path) == [content_key({"a": "1"})]
 
 
-@pytest.mark.parametrize("other", [{"a": 1.0}, {"a": "1"}, {"a": None}, {}, {"a": 1, "b": None}, {"b": 1}])
+@pytest.mark.parametrize(
+    "other", [{"a": 1.0}, {"a": "1"}, {"a": None}, {}, {"a": 1, "b": None}, {"b": 1}]
+)
 def test_other_content_has_another_key(other: dict[str, Any]) -> None:
     assert content_key(other) != content_key({"a": 1})
 
 
 @pytest.mark.parametrize("odd", [2**70, "\ud800", {"x": [float("nan")]}])
 def test_whatever_a_row_can_hold_has_a_key(odd: Any) -> None:
-    assert content_key({"a": odd, "b": 1}) == content_key({"b": 1, "a": odd}) != content_key({"b": 1})
+    assert (
+        content_key({"a": odd, "b": 1}) == content_key({"b": 1, "a": odd}) != content_key({"b": 1})
+    )
 
 
 def test_another_process_finds_the_same_key() -> None:
     program = f"from verdict_cli.storage.datasets.dataset import content_key\nprint(content_key({ROWS[0]!r}))"
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=Path(__file__).parents[3], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.strip() == content_key(ROWS[0])

@@ -85,7 +85,9 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 def test_every_text_format_reads_the_same(
     tmp_path: Path, ending: str, content: bytes, packing: str, bom: bytes
 ) -> None:
-    assert sources(written(tmp_path / f"d{ending}{packing}", PACKED[packing](bom + content))) == ROWS
+    assert (
+        sources(written(tmp_path / f"d{ending}{packing}", PACKED[packing](bom + content))) == ROWS
+    )
 
 
 def test_the_last_line_needs_no_line_end(tmp_path: Path) -> None:
@@ -95,7 +97,9 @@ def test_the_last_line_needs_no_line_end(tmp_path: Path) -> None:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    cells=st.lists(st.tuples(st.text(), st.text()).filter(lambda row: "".join(row).strip()), min_size=1),
+    cells=st.lists(
+        st.tuples(st.text(), st.text()).filter(lambda row: "".join(row).strip()), min_size=1
+    ),
     delimiter=st.sampled_from(",\t"),
 )
 def test_any_text_of_rows_that_are_not_blank_survives_csv(
@@ -189,7 +193,9 @@ def test_bytes_that_are_no_text_are_told_with_their_row(tmp_path: Path) -> None:
         ("d.csv.zst", b"a,b\n1,2\n", ("broken-zst", 0, "damaged or cut off")),
     ],
 )
-def test_trouble_names_its_file_and_line(tmp_path: Path, name: str, content: bytes, told: tuple[str, int, str]) -> None:
+def test_trouble_names_its_file_and_line(
+    tmp_path: Path, name: str, content: bytes, told: tuple[str, int, str]
+) -> None:
     code, line, words = told
     problem = trouble(tmp_path / name, content)
     assert (problem.code, problem.line) == (code, line)
@@ -225,14 +231,20 @@ def test_importing_data_and_reading_jsonl_need_no_heavy_module(tmp_path: Path) -
     )
     root = Path(__file__).parents[3]
     done = subprocess.run(
-        [sys.executable, "-c", program, str(path)], cwd=root, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program, str(path)],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.strip() == "[]"
 
 
 def test_a_parquet_file_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "d.parquet"
-    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], ["id", "a", "a"]), path)
+    pq.write_table(
+        pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], ["id", "a", "a"]), path
+    )
     for read in (lambda: list(stream_rows(Dataset((path,)))), lambda: scan(Dataset((path,)))):
         with pytest.raises(DataError, match="two columns are named 'a'") as caught:
             read()
@@ -240,9 +252,18 @@ def test_a_parquet_file_with_two_columns_of_one_name_is_refused(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1 << 20])
-def test_an_array_is_read_in_pieces_of_any_size(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [{"a": ']}\\"\u00e4\U0001f600', "n": [1.5e3, {"b": None}], "i": 2**70}, {}, {"c": "x" * 300}] * 3
-    path = written(tmp_path / "d.json", b" \n " + json.dumps(rows, indent=1, ensure_ascii=False).encode() + b"\n")
+def test_an_array_is_read_in_pieces_of_any_size(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        {"a": ']}\\"\u00e4\U0001f600', "n": [1.5e3, {"b": None}], "i": 2**70},
+        {},
+        {"c": "x" * 300},
+    ] * 3
+    path = written(
+        tmp_path / "d.json",
+        b" \n " + json.dumps(rows, indent=1, ensure_ascii=False).encode() + b"\n",
+    )
     monkeypatch.setattr(json_files, "_CHUNK", size)
     assert sources(path) == rows
     text = b'[{"a":1},\n\n {"b": 2},{"b":\n1, "b":2}]'
@@ -287,7 +308,9 @@ def test_an_array_of_any_length_takes_bounded_memory(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
-def test_an_item_without_end_is_left_at_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_item_without_end_is_left_at_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(json_files, "LONGEST_LINE", 1_000_000)
     found = trouble(tmp_path / "d.json", b'[{"a":1},\n{"a":"' + b"x" * 5_000_000 + b'"}]')
     assert (found.code, found.line) == ("too-long", 2)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from verdict_cli.errors import DataError, OutputError
-from verdict_cli.storage.tables.human_labels import FILE, add_label, consensus, label_key, read_annotations, read_labels
+from verdict_cli.storage.tables.human_labels import (
+    FILE,
+    add_label,
+    consensus,
+    label_key,
+    read_annotations,
+    read_labels,
+)
 
 
 def test_the_last_line_of_a_row_counts_and_an_empty_one_takes_it_back(tmp_path):
@@ -24,7 +31,9 @@ def test_the_last_line_of_a_row_counts_and_an_empty_one_takes_it_back(tmp_path):
     assert len(path.read_text().splitlines()) == 6
 
 
-def test_what_a_crash_left_unfinished_is_passed_over_and_the_next_label_stands_on_a_line_of_its_own(tmp_path):
+def test_what_a_crash_left_unfinished_is_passed_over_and_the_next_label_stands_on_a_line_of_its_own(
+    tmp_path,
+):
     path = tmp_path / FILE
     add_label(path, "a", "yes", None, "")
     with path.open("a") as file:
@@ -53,7 +62,11 @@ def test_each_annotator_has_their_own_label_and_the_row_their_consensus(tmp_path
         "cyd": "bad",
     }
     assert annotations[label_key("b")]["ann"].skipped
-    assert read_labels(path)[label_key("a")] == {"label": "bad", "note": "ann: clear", "at": "2026-01-03"}
+    assert read_labels(path)[label_key("a")] == {
+        "label": "bad",
+        "note": "ann: clear",
+        "at": "2026-01-03",
+    }
     assert read_labels(path)[label_key("b")]["label"] is None
 
 

@@ -43,7 +43,11 @@ def test_a_file_whose_name_looks_like_a_glob_is_a_file(here: Path) -> None:
 
 
 def test_a_missing_file_names_the_nearest_one(here: Path) -> None:
-    assert problem("bb.jsonl") == ("file-not-found", "there is no such file", "did you mean b.jsonl?")
+    assert problem("bb.jsonl") == (
+        "file-not-found",
+        "there is no such file",
+        "did you mean b.jsonl?",
+    )
     assert problem("bb*.jsonl")[1:] == ("no file matches this pattern", "did you mean b.jsonl?")
 
 

@@ -47,7 +47,11 @@ def even(row: Mapping[str, Any]) -> bool:
 def test_rows_are_numbered_through_all_files(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text("n\n2\n")
     dataset = Dataset((jsonl(tmp_path / "a.jsonl", [{"n": 0}, {"n": 1}]), tmp_path / "b.csv"))
-    assert [(row.index, row.id, row.source["n"]) for row in stream_rows(dataset)] == [(0, 0, 0), (1, 1, 1), (2, 2, "2")]
+    assert [(row.index, row.id, row.source["n"]) for row in stream_rows(dataset)] == [
+        (0, 0, 0),
+        (1, 1, 1),
+        (2, 2, "2"),
+    ]
     assert scan(dataset).total == 3
 
 
@@ -106,7 +110,11 @@ def test_the_schema_converts_and_refuses(tmp_path: Path) -> None:
     assert [row.source for row in stream_rows(dataset)] == [{"n": "0"}, {"n": "1"}]
     assert scan(dataset).skipped == 1
     told = problem(replace(dataset, skip_bad_rows=False))
-    assert (told.code, told.line, told.message) == ("schema", 3, "the row breaks the schema: n: 2 is not one of 0, 1")
+    assert (told.code, told.line, told.message) == (
+        "schema",
+        3,
+        "the row breaks the schema: n: 2 is not one of 0, 1",
+    )
 
 
 def test_where_keeps_rows_under_their_own_numbers(tmp_path: Path) -> None:
@@ -155,7 +163,11 @@ def test_limit_takes_the_first_rows_that_pass(tmp_path: Path) -> None:
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(sample=st.integers(1, 12), limit=st.none() | st.integers(1, 12), seed=st.integers(-(2**40), 2**40))
+@given(
+    sample=st.integers(1, 12),
+    limit=st.none() | st.integers(1, 12),
+    seed=st.integers(-(2**40), 2**40),
+)
 def test_a_sample_is_ordered_repeatable_and_of_the_asked_size(
     tmp_path: Path, sample: int, limit: int | None, seed: int
 ) -> None:
@@ -171,7 +183,9 @@ def test_a_sample_is_ordered_repeatable_and_of_the_asked_size(
 def test_a_sample_draws_every_row_equally_often(tmp_path: Path) -> None:
     dataset = numbered(tmp_path / "a.jsonl", 5)
     counts = Counter(
-        row.index for seed in range(1000) for row in stream_rows(dataset, scan(dataset, sample=2, seed=seed).selection)
+        row.index
+        for seed in range(1000)
+        for row in stream_rows(dataset, scan(dataset, sample=2, seed=seed).selection)
     )
     assert all(abs(count - 400) < 80 for count in counts.values())
 
@@ -239,7 +253,8 @@ def test_a_line_and_blank_lines_are_bounded(
 
 
 @pytest.mark.parametrize(
-    "line", ['{"a": 1, "a": 2}', '{"a": 1, "b": {"c": "\\"", "c": 3}}', '{"a": [{"b": "", "\\u0062": 1}]}']
+    "line",
+    ['{"a": 1, "a": 2}', '{"a": 1, "b": {"c": "\\"", "c": 3}}', '{"a": [{"b": "", "\\u0062": 1}]}'],
 )
 def test_a_duplicate_key_of_a_row_is_an_error(tmp_path: Path, line: str) -> None:
     path = tmp_path / "d.jsonl"
@@ -249,14 +264,21 @@ def test_a_duplicate_key_of_a_row_is_an_error(tmp_path: Path, line: str) -> None
 
 
 def test_integers_of_any_size_stay_exact(tmp_path: Path) -> None:
-    path = jsonl(tmp_path / "d.jsonl", [{"n": 2**64 + 1, "text": 'a \\ "quoted" \u00e4 text'}, {"n": -(10**40)}])
+    path = jsonl(
+        tmp_path / "d.jsonl",
+        [{"n": 2**64 + 1, "text": 'a \\ "quoted" \u00e4 text'}, {"n": -(10**40)}],
+    )
     dataset = Dataset((path,))
     scan(dataset)
     assert [row.source["n"] for row in stream_rows(dataset)] == [2**64 + 1, -(10**40)]
 
 
-@pytest.mark.parametrize("line", ['{"n": 1.5, "m": 18446744073709551617}', '{"n": [18446744073709551617]}'])
-def test_a_large_integer_beside_a_fraction_or_in_a_list_stays_exact(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    "line", ['{"n": 1.5, "m": 18446744073709551617}', '{"n": [18446744073709551617]}']
+)
+def test_a_large_integer_beside_a_fraction_or_in_a_list_stays_exact(
+    tmp_path: Path, line: str
+) -> None:
     path = tmp_path / "d.jsonl"
     path.write_text(f"{line}\n")
     assert [row.source for row in stream_rows(Dataset((path,)))] == [json.loads(line)]
@@ -272,6 +294,8 @@ def test_a_scan_draws_rows_of_the_whole_file_in_their_order(tmp_path: Path) -> N
         assert list(drawn) == [rows[row.index] for row in sorted(drawn, key=lambda row: row.index)]
         for row in drawn:
             counts[row.index // 500] += 1
-    assert all(400 <= count <= 600 for count in counts), counts  # 500 each, with a standard deviation of 19
+    assert all(400 <= count <= 600 for count in counts), (
+        counts
+    )  # 500 each, with a standard deviation of 19
     assert scan(Dataset((path,)), draw=5000).drawn == tuple(rows)
     assert scan(Dataset((path,))).drawn == ()

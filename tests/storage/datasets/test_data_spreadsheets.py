@@ -25,7 +25,9 @@ def rows(path: Path, **keys: Any) -> list[Any]:
 
 @pytest.mark.parametrize("mark", [";", "\t", "|"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_the_delimiter_is_that_of_the_header_in_utf_8_and_utf_16(tmp_path: Path, mark: str, encoding: str) -> None:
+def test_the_delimiter_is_that_of_the_header_in_utf_8_and_utf_16(
+    tmp_path: Path, mark: str, encoding: str
+) -> None:
     path = tmp_path / "d.csv"
     text = f'a{mark}b\r\n"1,5"{mark}x\r\n2{mark}"y;z\n\u2028é"\r\n'
     path.write_bytes(text.encode(encoding))
@@ -86,7 +88,9 @@ def test_the_first_sheet_of_a_workbook_is_a_dataset(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(("lines", "message"), [([["a", "a"], [1, 2]], "twice"), ([["a"], [1, 2]], "more than the 1")])
+@pytest.mark.parametrize(
+    ("lines", "message"), [([["a", "a"], [1, 2]], "twice"), ([["a"], [1, 2]], "more than the 1")]
+)
 def test_a_bad_sheet_is_an_error(tmp_path: Path, lines: list[list[Any]], message: str) -> None:
     with pytest.raises(DataError, match=message):
         rows(workbook(tmp_path / "d.xlsx", lines))
@@ -103,7 +107,9 @@ def test_what_is_not_a_workbook_is_an_error(tmp_path: Path, content: bytes) -> N
 
 def test_an_id_may_be_inside_a_nested_column(tmp_path: Path) -> None:
     path = tmp_path / "d.jsonl"
-    path.write_text('{"conv": {"id": "a"}}\n{"conv": {"id": "b"}, "conv.id": "c"}\n', encoding="utf-8")
+    path.write_text(
+        '{"conv": {"id": "a"}}\n{"conv": {"id": "b"}, "conv.id": "c"}\n', encoding="utf-8"
+    )
     assert [identity for identity, _ in rows(path, id="conv.id")] == ["a", "c"]
     with pytest.raises(DataError, match=r"there is no column 'conv\.key'"):
         rows(path, id="conv.key")

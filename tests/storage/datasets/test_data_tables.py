@@ -31,12 +31,16 @@ scalars = (
 )
 values = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 names = st.sampled_from(["a", "c", "c.d", "e[0]"])
 tables = st.lists(st.dictionaries(names, values, min_size=1), max_size=8)
-narrow = st.lists(st.dictionaries(names, st.none() | st.integers(0, 3) | st.floats(0, 1), min_size=1), max_size=12)
+narrow = st.lists(
+    st.dictionaries(names, st.none() | st.integers(0, 3) | st.floats(0, 1), min_size=1), max_size=12
+)
 
 
 def write(path: Path, rows: Rows, row_group: int = 5000, **settings: Any) -> Path:
@@ -136,7 +140,9 @@ def test_plain_text_is_not_json(tmp_path: Path) -> None:
 
 def test_the_row_groups_do_not_change_the_values_or_kinds(tmp_path: Path) -> None:
     rows: Rows = [{"x": 1}, {"x": 2, "y": None}, {"x": 0.5, "y": "a"}, {"y": 3}]
-    schemas = {str(pq.read_schema(write(tmp_path / f"{n}.parquet", rows, n))) for n in (1, 2, 3, 10)}
+    schemas = {
+        str(pq.read_schema(write(tmp_path / f"{n}.parquet", rows, n))) for n in (1, 2, 3, 10)
+    }
     assert len(schemas) == 1
 
 
@@ -147,13 +153,22 @@ def test_equal_rows_give_equal_bytes(tmp_path: Path) -> None:
 
 
 def test_given_columns_are_there_and_stand_first(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.parquet", [{"x": 1, "f": 1}], columns={"e": "str", "f": "float", "j": "json"})
+    path = write(
+        tmp_path / "t.parquet", [{"x": 1, "f": 1}], columns={"e": "str", "f": "float", "j": "json"}
+    )
     assert table_columns(path) == ("e", "f", "j", "x")
-    assert [str(field.type) for field in pq.read_schema(path)] == ["string", "double", "string", "int64"]
+    assert [str(field.type) for field in pq.read_schema(path)] == [
+        "string",
+        "double",
+        "string",
+        "int64",
+    ]
     assert table_columns(write(tmp_path / "u.parquet", [], columns={"e": "str"})) == ("e",)
 
 
-def test_long_texts_are_not_held_until_the_row_group_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_texts_are_not_held_until_the_row_group_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("verdict_cli.storage.tables.writer._GROUP_BYTES", 1000)
     rows: Rows = [{"x": "y" * 600, "z": ["y" * 600]} for _ in range(4)]
     path = write(tmp_path / "t.parquet", rows)
@@ -188,7 +203,9 @@ def test_a_full_disk_names_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
-    with pytest.raises(OutputError, match=r"t\.parquet: the table cannot be written: No space left"):
+    with pytest.raises(
+        OutputError, match=r"t\.parquet: the table cannot be written: No space left"
+    ):
         write(tmp_path / "t.parquet", [{"x": 1}])
     assert not list(tmp_path.iterdir())
 
@@ -255,7 +272,9 @@ def test_export_to_where_nothing_can_be_written_is_told(tmp_path: Path) -> None:
 
 
 def test_no_flipped_bit_in_the_data_of_a_table_goes_unnoticed(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.parquet", [{"row": place, "score": place % 7} for place in range(2000)])
+    path = write(
+        tmp_path / "t.parquet", [{"row": place, "score": place % 7} for place in range(2000)]
+    )
     content = path.read_bytes()
     told, chosen = 0, random.Random(0)
     for _ in range(60):

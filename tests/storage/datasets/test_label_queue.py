@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from verdict_cli.errors import DataError
-from verdict_cli.storage.tables.human_labels import FILE, HumanLabel, add_label, label_key, read_annotations
+from verdict_cli.storage.tables.human_labels import (
+    FILE,
+    HumanLabel,
+    add_label,
+    label_key,
+    read_annotations,
+)
 from verdict_cli.storage.tables.label_queue import (
     QUEUE_FILE,
     LabelQueue,
@@ -87,6 +93,9 @@ def test_expressions_see_the_labels_of_each_person_and_the_inclusion(tmp_path):
     add_label(tmp_path / FILE, "elsewhere", "x", None, "", "ann")
     values = human_values(tmp_path, read_annotations(tmp_path / FILE))
     assert (values[label_key("r1")]["label"], values[label_key("r1")]["inclusion"]) == ("x", 0.25)
-    assert (values[label_key("r1")]["labels"]["ann"], values[label_key("r1")]["labels"]["bob"]) == ("x", None)
+    assert (values[label_key("r1")]["labels"]["ann"], values[label_key("r1")]["labels"]["bob"]) == (
+        "x",
+        None,
+    )
     assert (values[label_key("r2")]["label"], values[label_key("r2")]["inclusion"]) == (None, 0.25)
     assert values[label_key("elsewhere")]["inclusion"] is None

@@ -16,7 +16,10 @@ from verdict_cli.storage.datasets.read import stream_rows
 
 ROWS: list[dict[str, Any]] = [
     {"calls": [{"name": "find", "arguments": {"from": "Linz"}}], "meta": {"a": 1}},
-    {"calls": [{"name": "book", "arguments": {"id": 7, "when": {"day": "Monday"}}}], "meta": {"b": None, "c": "x"}},
+    {
+        "calls": [{"name": "book", "arguments": {"id": 7, "when": {"day": "Monday"}}}],
+        "meta": {"b": None, "c": "x"},
+    },
     {"calls": [], "meta": None},
 ]
 
@@ -27,18 +30,27 @@ def sources(path: Path) -> list[Any]:
 
 def without_nulls(value: Any, depth: int = 0) -> Any:
     if isinstance(value, dict):
-        return {key: without_nulls(item, depth + 1) for key, item in value.items() if item is not None or not depth}
+        return {
+            key: without_nulls(item, depth + 1)
+            for key, item in value.items()
+            if item is not None or not depth
+        }
     return [without_nulls(item, depth + 1) for item in value] if isinstance(value, list) else value
 
 
 def test_s7_a_null_field_below_the_top_level_is_an_absent_key(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "rows.parquet")
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    assert sources(tmp_path / "rows.parquet") == [without_nulls(row) for row in sources(tmp_path / "rows.jsonl")]
+    assert sources(tmp_path / "rows.parquet") == [
+        without_nulls(row) for row in sources(tmp_path / "rows.jsonl")
+    ]
 
 
 def test_s7_a_null_column_stays_a_column(tmp_path: Path) -> None:
-    pq.write_table(pa.Table.from_pylist([{"a": 1, "b": None}, {"a": None, "b": "x"}]), tmp_path / "rows.parquet")
+    pq.write_table(
+        pa.Table.from_pylist([{"a": 1, "b": None}, {"a": None, "b": "x"}]),
+        tmp_path / "rows.parquet",
+    )
     assert sources(tmp_path / "rows.parquet") == [{"a": 1, "b": None}, {"a": None, "b": "x"}]
 
 

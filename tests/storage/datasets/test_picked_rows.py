@@ -25,7 +25,11 @@ def test_exactly_the_wanted_rows_come_in_order(table, places, batch):
     wanted = sorted(places)
     found = [place for rows in read_rows(table, wanted, batch=batch) for place in rows["place"]]
     assert found == wanted
-    values = [value for rows in read_rows(table, wanted, ["value"], batch=batch) for value in rows["value"]]
+    values = [
+        value
+        for rows in read_rows(table, wanted, ["value"], batch=batch)
+        for value in rows["value"]
+    ]
     assert values == [[place] if place % 2 else {"a": "\ud800"} for place in wanted]
 
 

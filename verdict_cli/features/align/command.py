@@ -31,7 +31,11 @@ class AlignOptions:
 
     target: Annotated[
         str | None,
-        typer.Option("--target", metavar="EXPR", help="The right answer of a row. [default: that of the evaluation]"),
+        typer.Option(
+            "--target",
+            metavar="EXPR",
+            help="The right answer of a row. [default: that of the evaluation]",
+        ),
     ] = None
     metric: MetricOption = None
     cluster: Annotated[
@@ -45,17 +49,30 @@ class AlignOptions:
     proposer: Annotated[
         str | None,
         typer.Option(
-            "--proposer", metavar="MODEL", help="The model that writes guidelines and prompts. [default: examples only]"
+            "--proposer",
+            metavar="MODEL",
+            help="The model that writes guidelines and prompts. [default: examples only]",
         ),
     ] = None
-    proposals: Annotated[int, typer.Option("--proposals", min=1, max=32, help="Proposals a round.")] = 4
+    proposals: Annotated[
+        int, typer.Option("--proposals", min=1, max=32, help="Proposals a round.")
+    ] = 4
     rounds: Annotated[
-        int, typer.Option("--rounds", min=1, max=10, help="Rounds of proposals, each from the best so far.")
+        int,
+        typer.Option(
+            "--rounds", min=1, max=10, help="Rounds of proposals, each from the best so far."
+        ),
     ] = 2
     note: Annotated[
-        str | None, typer.Option("--note", metavar="EXPR", help="What people noted on a row, for the proposer.")
+        str | None,
+        typer.Option(
+            "--note", metavar="EXPR", help="What people noted on a row, for the proposer."
+        ),
     ] = None
-    out: Annotated[Path | None, typer.Option("--out", help="The directory of the search. [default: align/NAME]")] = None
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="The directory of the search. [default: align/NAME]"),
+    ] = None
 
 
 def align(
@@ -86,10 +103,14 @@ def align(
     if alignment.better:
         search.write_aligned(alignment, align_conclusion(alignment))
     written = f"written: {search.folder / ('aligned.yaml' if alignment.better else 'align.html')}"
-    show_study(document, search.folder, "align", as_json=as_json, message="" if how.quiet else written)
+    show_study(
+        document, search.folder, "align", as_json=as_json, message="" if how.quiet else written
+    )
 
 
-def _begin(config: Path, labelled: str, unit: str, options: AlignOptions, how: RowOptions) -> AlignSearch:
+def _begin(
+    config: Path, labelled: str, unit: str, options: AlignOptions, how: RowOptions
+) -> AlignSearch:
     """The search, with the parts of the rows written. UsageError for a unit or rows that cannot be aligned."""
     from verdict_cli.cli.variant_runs import choose_metric
     from verdict_cli.features.align.search import AlignSearch, labelled_parts
@@ -99,9 +120,12 @@ def _begin(config: Path, labelled: str, unit: str, options: AlignOptions, how: R
     target = options.target or plan.evaluations[evaluation].target
     if plan.evaluations[evaluation].prediction is None or target is None:
         raise UsageError(
-            f"the evaluation {evaluation!r} has no prediction and target", hint="give --metric EVALUATION, and --target"
+            f"the evaluation {evaluation!r} has no prediction and target",
+            hint="give --metric EVALUATION, and --target",
         )
-    how = replace(how, settings=[*(how.settings or ()), f"evaluate.{evaluation}.target={json.dumps(target)}"])
+    how = replace(
+        how, settings=[*(how.settings or ()), f"evaluate.{evaluation}.target={json.dumps(target)}"]
+    )
     plan = how.plan(config, warn=False)
     located = [
         location
@@ -113,12 +137,15 @@ def _begin(config: Path, labelled: str, unit: str, options: AlignOptions, how: R
     if work is None or len(located) != 1 or not isinstance(located[0].keys.get("prompt"), str):
         known = ", ".join(works) or "none"
         raise UsageError(
-            f"--unit {unit}: no unit of that name with its prompt in this file", hint=f"units that ask a model: {known}"
+            f"--unit {unit}: no unit of that name with its prompt in this file",
+            hint=f"units that ask a model: {known}",
         )
     folder = options.out or Path("align") / plan.name
     cluster = options.cluster or plan.evaluations[evaluation].cluster
     columns = named_columns(work.prompt)
-    parts, sizes, digest = labelled_parts(plan, labelled, target, cluster, folder, how.seed, quiet=how.quiet)
+    parts, sizes, digest = labelled_parts(
+        plan, labelled, target, cluster, folder, how.seed, quiet=how.quiet
+    )
     facts = {
         "align": str(folder), "pipeline": plan.name, "config": str(config), "dataset": labelled, "data_digest": digest,
         "target": target, "cluster": cluster, "seed": how.seed, "fingerprint": plan.fingerprint,

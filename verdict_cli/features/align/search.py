@@ -61,7 +61,14 @@ if TYPE_CHECKING:
 
 
 def labelled_parts(
-    plan: Plan, labelled: str, target: str, cluster: str | None, folder: Path, seed: int, *, quiet: bool = False
+    plan: Plan,
+    labelled: str,
+    target: str,
+    cluster: str | None,
+    folder: Path,
+    seed: int,
+    *,
+    quiet: bool = False,
 ) -> tuple[dict[PartName, Path], dict[PartName, int], str]:
     """The labelled rows in three files, as they are in the dataset; their numbers; the digest of all. UsageError for too few."""
     right = compile_expression(target, ("source",))
@@ -82,13 +89,19 @@ def labelled_parts(
     parts: dict[PartName, Path] = {}
     sizes: dict[PartName, int] = {}
     for name, rows in split_rows(clusters, seed).items():
-        text = "".join(json.dumps(raw[used[row]], ensure_ascii=False, default=str) + "\n" for row in rows.tolist())
+        text = "".join(
+            json.dumps(raw[used[row]], ensure_ascii=False, default=str) + "\n"
+            for row in rows.tolist()
+        )
         digest.update(text.encode())
         parts[name], sizes[name] = folder / f"{name}.jsonl", len(rows)
         parts[name].write_text(text, encoding="utf-8")
     if min(sizes.values()) < 2:
         print_error("warning: one cluster holds most rows, so that the parts are very unequal")
-        raise UsageError("the clusters cannot be split into three parts", hint="give another --cluster, or more rows")
+        raise UsageError(
+            "the clusters cannot be split into three parts",
+            hint="give another --cluster, or more rows",
+        )
     return parts, sizes, digest.hexdigest()
 
 
@@ -100,12 +113,19 @@ def _labelled_rows(
     for row in stream_rows(dataset):
         try:
             if right({"source": row.source}) is not None:
-                keys[row.index] = key_text(group({"source": row.source})) if group is not None else str(row.index)
+                keys[row.index] = (
+                    key_text(group({"source": row.source})) if group is not None else str(row.index)
+                )
         except RowError as error:
             raise UsageError(
-                f"row {row.index}: {error.message}", hint="--target and --cluster are expressions over `source`"
+                f"row {row.index}: {error.message}",
+                hint="--target and --cluster are expressions over `source`",
             ) from None
-    return keys, {row.index: dict(row.source) for row in stream_rows(Dataset(dataset.files)) if row.index in keys}
+    return keys, {
+        row.index: dict(row.source)
+        for row in stream_rows(Dataset(dataset.files))
+        if row.index in keys
+    }
 
 
 PartName = Literal["fit", "select", "test"]
@@ -135,13 +155,17 @@ def split_rows(clusters: Ints, seed: int) -> dict[PartName, Ints]:
     ids = np.unique(clusters)
     parts: dict[PartName, list[int]] = {name: [] for name in PART_SHARES}
     for index in rng.permutation(len(ids)):
-        short = {name: PART_SHARES[name] - len(rows) / len(clusters) for name, rows in parts.items()}
+        short = {
+            name: PART_SHARES[name] - len(rows) / len(clusters) for name, rows in parts.items()
+        }
         part = max(short, key=lambda name: short[name])
         parts[part] += np.flatnonzero(clusters == ids[index]).tolist()
     return {name: rng.permutation(np.array(rows, dtype=np.int64)) for name, rows in parts.items()}
 
 
-def successive_halving(candidates: int, rows: int, score: RowScoring) -> tuple[int, tuple[HalvingRound, ...]]:
+def successive_halving(
+    candidates: int, rows: int, score: RowScoring
+) -> tuple[int, tuple[HalvingRound, ...]]:
     """The best candidate, and the rounds. The last round has all rows; ties go to the earlier candidate, the first of all.
 
     A failed row counts as the lowest score of its round: a judge that does not answer is not better for it.
@@ -236,13 +260,21 @@ class Alignment(Struct, frozen=True):
     @property
     def better(self) -> bool:
         """Whether the winner is shown to be better."""
-        return self.winner != 0 and self.sealed is not None and is_better(self.sealed.change.value, self.sealed.p)
+        return (
+            self.winner != 0
+            and self.sealed is not None
+            and is_better(self.sealed.change.value, self.sealed.p)
+        )
 
 
-def few_shot(path: str, rows: Sequence[JudgedRow], target: str, cluster: str | None) -> list[PromptCandidate]:
+def few_shot(
+    path: str, rows: Sequence[JudgedRow], target: str, cluster: str | None
+) -> list[PromptCandidate]:
     """The unit at this path with examples from the rows, chosen in several ways."""
     examples = [{**row.source, JUDGED: row.judged} for row in rows]
-    shared = {"rows": examples, "target": target} | ({"cluster": cluster} if cluster is not None else {})
+    shared = {"rows": examples, "target": target} | (
+        {"cluster": cluster} if cluster is not None else {}
+    )
     candidates = []
     for choose, k in FEW_SHOT:
         if choose == "errors" and all(row.correct for row in rows):
@@ -251,7 +283,11 @@ def few_shot(path: str, rows: Sequence[JudgedRow], target: str, cluster: str | N
         if choose == "errors":
             key["prediction"] = f"source.{JUDGED}"
         candidates.append(
-            PromptCandidate(f"examples {choose} {k}", f"{k} {choose} examples", (f"{path}.examples={json.dumps(key)}",))
+            PromptCandidate(
+                f"examples {choose} {k}",
+                f"{k} {choose} examples",
+                (f"{path}.examples={json.dumps(key)}",),
+            )
         )
     return candidates
 
@@ -264,7 +300,8 @@ def proposal_batches(rows: Sequence[JudgedRow], count: int, seed: int) -> list[l
         return []
     draw = random.Random(seed)
     return [
-        draw.sample(wrong, min(BATCH_WRONG, len(wrong))) + draw.sample(right, min(BATCH_RIGHT, len(right)))
+        draw.sample(wrong, min(BATCH_WRONG, len(wrong)))
+        + draw.sample(right, min(BATCH_RIGHT, len(right)))
         for _ in range(count)
     ]
 
@@ -278,7 +315,11 @@ def reflection_request(prompt: str, batch: Sequence[JudgedRow], columns: Sequenc
     ]
     for number, row in enumerate(batch, 1):
         shown = [f"{name}: {_short(row.source.get(name))}" for name in columns]
-        lines = [f"Row {number} ({'right' if row.correct else 'wrong'})", *shown, f"judge: {_short(row.judged)}"]
+        lines = [
+            f"Row {number} ({'right' if row.correct else 'wrong'})",
+            *shown,
+            f"judge: {_short(row.judged)}",
+        ]
         lines += [f"judge's reasons: {_short(row.explanation)}"] if row.explanation else []
         lines += [f"right answer: {_short(row.right)}"]
         lines += [f"people's note: {_short(row.note)}"] if row.note else []
@@ -302,18 +343,27 @@ def proposal_pipeline(model: str) -> dict[str, Any]:
     return {"verdict": 1, "name": "align-proposals", "model": model, "pipeline": [unit]}
 
 
-def proposed(path: str, prompt: str, proposal: Mapping[str, Any], name: str) -> list[PromptCandidate]:
+def proposed(
+    path: str, prompt: str, proposal: Mapping[str, Any], name: str
+) -> list[PromptCandidate]:
     """The candidates of one proposal: its guidelines behind the prompt, and its own prompt."""
     lines = []
-    guidelines, rewritten = str(proposal.get("guidelines") or "").strip(), str(proposal.get("prompt") or "").strip()
+    guidelines, rewritten = (
+        str(proposal.get("guidelines") or "").strip(),
+        str(proposal.get("prompt") or "").strip(),
+    )
     if guidelines:
         text = f"{prompt.rstrip()}\n\nGuidelines:\n{literal(guidelines)}"
         lines.append(
-            PromptCandidate(f"guidelines {name}", "guidelines of the proposer", (_prompt_setting(path, text),))
+            PromptCandidate(
+                f"guidelines {name}", "guidelines of the proposer", (_prompt_setting(path, text),)
+            )
         )
     if rewritten and rewritten != prompt.strip():
         lines.append(
-            PromptCandidate(f"rewrite {name}", "a prompt of the proposer", (_prompt_setting(path, rewritten),))
+            PromptCandidate(
+                f"rewrite {name}", "a prompt of the proposer", (_prompt_setting(path, rewritten),)
+            )
         )
     return lines
 
@@ -362,20 +412,30 @@ class AlignSearch:
 
     def tell_cost(self, proposer: str | None, proposals: int, rounds: int, *, yes: bool) -> None:
         """Tell the most that the search costs, and ask on a terminal."""
-        fit = [json.loads(line) for line in self.parts["fit"].read_text(encoding="utf-8").splitlines()]
+        fit = [
+            json.loads(line) for line in self.parts["fit"].read_text(encoding="utf-8").splitlines()
+        ]
         unjudged = [JudgedRow(source, None, None, correct=True) for source in fit]
         # Candidates are estimated by the longest prompts that are tried: those with the most examples.
         candidate = self._plan(few_shot(self.path, unjudged, self.target, self.cluster)[-1])
         written = 2 * proposals if proposer is not None else 0
-        judged = halved_rows(1 + len(FEW_SHOT) + written, self.sizes["select"]) + 2 * self.sizes["test"]
+        judged = (
+            halved_rows(1 + len(FEW_SHOT) + written, self.sizes["select"]) + 2 * self.sizes["test"]
+        )
         if written:
-            judged += (rounds - 1) * (halved_rows(2 + written, self.sizes["select"]) + self.sizes["fit"])
+            judged += (rounds - 1) * (
+                halved_rows(2 + written, self.sizes["select"]) + self.sizes["fit"]
+            )
         plans = [self.plan, candidate]
         lines = [_estimated(self.plan, fit, len(fit)), _estimated(candidate, fit, judged)]
         if proposer is not None:
             asking = as_yaml(proposal_pipeline(proposer)).encode()
-            plans.append(build_plan(validated(parse_document(asking, "proposals.yaml"), Path())).plan)
-            request = reflection_request(self.prompt, unjudged[: BATCH_WRONG + BATCH_RIGHT], self.columns)
+            plans.append(
+                build_plan(validated(parse_document(asking, "proposals.yaml"), Path())).plan
+            )
+            request = reflection_request(
+                self.prompt, unjudged[: BATCH_WRONG + BATCH_RIGHT], self.columns
+            )
             lines.append(_estimated(plans[-1], [{"request": request}], proposals * rounds))
         what = f"up to {1 + len(FEW_SHOT) + written * rounds} prompts on {sum(self.sizes.values()):,} rows"
         ask_to_spend(what, lines, plans, yes=yes, quiet=self.how.quiet)
@@ -397,22 +457,30 @@ class AlignSearch:
             first_new = len(candidates) if number else 0
             if proposer is not None:
                 base = candidates[best]
-                candidates += self._proposed(proposer, proposals, base, self._judged(base) if best else judged, number)
+                candidates += self._proposed(
+                    proposer, proposals, base, self._judged(base) if best else judged, number
+                )
             entered = list(dict.fromkeys([0, best, *range(first_new, len(candidates))]))
             score = self._scoring([candidates[index] for index in entered])
             winner, tried = successive_halving(len(entered), self.sizes["select"], score)
             best = entered[winner]
             held += [
-                replace(round_, means={entered[at]: mean for at, mean in round_.means.items()}) for round_ in tried
+                replace(round_, means={entered[at]: mean for at, mean in round_.means.items()})
+                for round_ in tried
             ]
         sealed = None
         metric = self.metric
         if best:
             old, new = self._runs([candidates[0], candidates[best]], "test", self.sizes["test"])
             evaluations = {
-                self.evaluation: (old.plan.evaluations[self.evaluation], new.plan.evaluations[self.evaluation])
+                self.evaluation: (
+                    old.plan.evaluations[self.evaluation],
+                    new.plan.evaluations[self.evaluation],
+                )
             }
-            compared = compare_runs(evaluations, (old.directory.results, new.directory.results), seed=self.how.seed)
+            compared = compare_runs(
+                evaluations, (old.directory.results, new.directory.results), seed=self.how.seed
+            )
             differences = compared.evaluations[self.evaluation].whole.differences
             metric = metric or next((name for name in differences if name != "confusion"), None)
             sealed = differences.get(metric) if metric is not None else None
@@ -443,7 +511,11 @@ class AlignSearch:
         path.write_text(head + as_yaml(dict(plan.resolved)), encoding="utf-8")
 
     def _plan(self, candidate: PromptCandidate) -> Plan:
-        return replace(self.how, settings=[*(self.how.settings or ()), *candidate.settings]).built(self.config).plan
+        return (
+            replace(self.how, settings=[*(self.how.settings or ()), *candidate.settings])
+            .built(self.config)
+            .plan
+        )
 
     def _valid(self, candidates: Sequence[PromptCandidate]) -> list[PromptCandidate]:
         """The candidates that can be run and still ask about the same columns; why the others were dropped is noted."""
@@ -462,16 +534,25 @@ class AlignSearch:
             }
             lost = [name for name in self.columns if name not in asked]
             if lost:
-                self.dropped.append(f"{candidate.name} was dropped: its prompt has lost {', '.join(lost)}")
+                self.dropped.append(
+                    f"{candidate.name} was dropped: its prompt has lost {', '.join(lost)}"
+                )
             else:
                 kept.append(candidate)
         return kept
 
     def _proposed(
-        self, proposer: str, count: int, base: PromptCandidate, judged: Sequence[JudgedRow], number: int
+        self,
+        proposer: str,
+        count: int,
+        base: PromptCandidate,
+        judged: Sequence[JudgedRow],
+        number: int,
     ) -> list[PromptCandidate]:
         """The candidates that the proposer writes in a round, from the mistakes of the best candidate so far."""
-        own = next((text for text in base.settings if text.startswith(f"{self.path}.prompt=")), None)
+        own = next(
+            (text for text in base.settings if text.startswith(f"{self.path}.prompt=")), None
+        )
         prompt = json.loads(own.partition("=")[2]) if own is not None else self.prompt
         drawn = proposal_batches(judged, count, self.how.seed + number)
         if not drawn:
@@ -479,25 +560,44 @@ class AlignSearch:
         folder = self.folder / "proposals" / f"round-{number + 1}"
         folder.mkdir(parents=True, exist_ok=True)
         requests = [
-            {"id": at, "request": reflection_request(prompt, batch, self.columns)} for at, batch in enumerate(drawn)
+            {"id": at, "request": reflection_request(prompt, batch, self.columns)}
+            for at, batch in enumerate(drawn)
         ]
         (folder / "requests.jsonl").write_text(
             "".join(json.dumps(request) + "\n" for request in requests), encoding="utf-8"
         )
-        (folder / "proposals.yaml").write_text(as_yaml(proposal_pipeline(proposer)), encoding="utf-8")
+        (folder / "proposals.yaml").write_text(
+            as_yaml(proposal_pipeline(proposer)), encoding="utf-8"
+        )
         how = replace(self.how, settings=None, model=None, limit=None, sample=None)
         config = folder / "proposals.yaml"
         (result,) = self._execute(
-            [(how.plan(config, warn=False), config, folder / "requests.jsonl", folder / "run", None)], how
+            [
+                (
+                    how.plan(config, warn=False),
+                    config,
+                    folder / "requests.jsonl",
+                    folder / "run",
+                    None,
+                )
+            ],
+            how,
         )
         candidates: list[PromptCandidate] = []
         rest = tuple(text for text in base.settings if text != own)
-        for batch in read_table(result.directory.results, ["id", "status", "output.guidelines", "output.prompt"]):
+        for batch in read_table(
+            result.directory.results, ["id", "status", "output.guidelines", "output.prompt"]
+        ):
             for at, status in enumerate(batch["status"]):
                 if status != "ok":
-                    self.dropped.append(f"proposal {batch['id'][at]} of round {number + 1} could not be read")
+                    self.dropped.append(
+                        f"proposal {batch['id'][at]} of round {number + 1} could not be read"
+                    )
                     continue
-                proposal = {"guidelines": batch["output.guidelines"][at], "prompt": batch["output.prompt"][at]}
+                proposal = {
+                    "guidelines": batch["output.guidelines"][at],
+                    "prompt": batch["output.prompt"][at],
+                }
                 name = f"{number + 1}.{int(batch['id'][at]) + 1}"
                 candidates += [
                     replace(candidate, settings=(*rest, *candidate.settings))
@@ -508,7 +608,9 @@ class AlignSearch:
     def _judged(self, candidate: PromptCandidate) -> list[JudgedRow]:
         """What a candidate says of the fit rows."""
         (run,) = self._runs([candidate], "fit", self.sizes["fit"])
-        (scored,) = scored_rows({self.evaluation: run.plan.evaluations[self.evaluation]}, run.directory.results)
+        (scored,) = scored_rows(
+            {self.evaluation: run.plan.evaluations[self.evaluation]}, run.directory.results
+        )
         note = compile_expression(self.note, ("source",)) if self.note is not None else None
         names = {int(row): index for index, row in enumerate(scored.at)}
         judged = []
@@ -520,7 +622,12 @@ class AlignSearch:
             index = names[at]
             score = float(scored.scores[index])
             reasons = next(
-                (str(node["explanation"]) for node in values["nodes"].values() if node.get("explanation")), ""
+                (
+                    str(node["explanation"])
+                    for node in values["nodes"].values()
+                    if node.get("explanation")
+                ),
+                "",
             )
             reasons = str(values["output"].get("explanation") or reasons)
             explanation = note({"source": values["source"]}) if note is not None else None
@@ -537,11 +644,15 @@ class AlignSearch:
             )
         return judged
 
-    def _scoring(self, candidates: Sequence[PromptCandidate]) -> Callable[[Sequence[int], int], list[Any]]:
+    def _scoring(
+        self, candidates: Sequence[PromptCandidate]
+    ) -> Callable[[Sequence[int], int], list[Any]]:
         def score(indices: Sequence[int], rows: int) -> list[Any]:
             columns = []
             for run in self._runs([candidates[index] for index in indices], "select", rows):
-                (scored,) = scored_rows({self.evaluation: run.plan.evaluations[self.evaluation]}, run.directory.results)
+                (scored,) = scored_rows(
+                    {self.evaluation: run.plan.evaluations[self.evaluation]}, run.directory.results
+                )
                 scores = np.full(rows, np.nan)
                 scores[scored.at] = scored.scores
                 columns.append(scores)
@@ -549,7 +660,9 @@ class AlignSearch:
 
         return score
 
-    def _runs(self, candidates: Sequence[PromptCandidate], part: PartName, rows: int) -> list[RunResult]:
+    def _runs(
+        self, candidates: Sequence[PromptCandidate], part: PartName, rows: int
+    ) -> list[RunResult]:
         """The candidates' runs over the first rows of a part."""
         jobs = []
         for candidate in candidates:
@@ -558,7 +671,9 @@ class AlignSearch:
             jobs.append((self._plan(candidate), self.config, self.parts[part], directory, rows))
         return self._execute(jobs, self.how)
 
-    def _execute(self, jobs: Sequence[tuple[Plan, Path, Path, Path, int | None]], how: RowOptions) -> list[RunResult]:
+    def _execute(
+        self, jobs: Sequence[tuple[Plan, Path, Path, Path, int | None]], how: RowOptions
+    ) -> list[RunResult]:
         """The finished runs; what they cost is taken from the budget."""
         assert self.stop is not None
         if how.budget is not None:
@@ -568,14 +683,26 @@ class AlignSearch:
             for plan, config, data, directory, rows in jobs:
                 recording = how.recording(plan)
                 dataset = open_dataset(plan, str(data), Path(spool_to))
-                facts = check_data(plan, dataset, limit=rows, seed=how.seed, quiet=how.quiet, warn=lambda _: None)
-                options = how.run_options(plan, dataset, facts, (str(config), str(data)), recording, out=directory)
-                sessions.append(opened.enter_context(open_run(replace(options, warn=lambda _: None))))
-            if self.before_calls is not None and not all(session.is_finished for session in sessions):
+                facts = check_data(
+                    plan, dataset, limit=rows, seed=how.seed, quiet=how.quiet, warn=lambda _: None
+                )
+                options = how.run_options(
+                    plan, dataset, facts, (str(config), str(data)), recording, out=directory
+                )
+                sessions.append(
+                    opened.enter_context(open_run(replace(options, warn=lambda _: None)))
+                )
+            if self.before_calls is not None and not all(
+                session.is_finished for session in sessions
+            ):
                 self.before_calls()
                 self.before_calls = None
-            quiet = how.quiet or not sys.stderr.isatty()  # without a terminal, dozens of short runs are only noise
-            results = execute_all_or_exit(sessions, self.folder, self.stop, replace(how, quiet=quiet))
+            quiet = (
+                how.quiet or not sys.stderr.isatty()
+            )  # without a terminal, dozens of short runs are only noise
+            results = execute_all_or_exit(
+                sessions, self.folder, self.stop, replace(how, quiet=quiet)
+            )
         for result in results:
             key = str(result.directory.path)
             self.costs[key] = result.facts.cost_usd
@@ -590,7 +717,9 @@ def align_conclusion(alignment: Alignment) -> str:
         return f"nothing that was tried is better than the pipeline as it was, on {plural(alignment.parts['select'], 'row')}"
     name = alignment.candidates[alignment.winner].name
     if alignment.sealed is None or alignment.sealed.change.value is None:
-        return f"{name} was best on the rows of `select`, but could not be compared on the sealed rows"
+        return (
+            f"{name} was best on the rows of `select`, but could not be compared on the sealed rows"
+        )
     change = alignment.sealed.change
     test = f"{alignment.metric} {formatting.format_number(alignment.sealed.first)} to {formatting.format_number(alignment.sealed.second)}"
     gain = f"difference {formatting.number_with_interval(change.value, change.low, change.high)}"
@@ -616,7 +745,12 @@ def align_document(title: str, alignment: Alignment, facts: Mapping[str, Any]) -
         judged = "0" if latest is None else f"{latest.rows:,}"
         rows.append((candidate.name, candidate.origin, judged, mean))
     parts.append(
-        Table(("candidate", "what it is", "rows judged", "mean score"), rows, (2, 3), strong=(alignment.winner,))
+        Table(
+            ("candidate", "what it is", "rows judged", "mean score"),
+            rows,
+            (2, 3),
+            strong=(alignment.winner,),
+        )
     )
     parts += [Note(text, warning=True) for text in alignment.dropped]
     return ReportDocument(
@@ -641,12 +775,19 @@ def align_json(alignment: Alignment, facts: Mapping[str, Any]) -> dict[str, Any]
         "winner": alignment.candidates[alignment.winner].name,
         "sealed": None
         if sealed is None
-        else {"old": sealed.first, "new": sealed.second, "difference": metric_json(sealed.change), "p": sealed.p},
+        else {
+            "old": sealed.first,
+            "new": sealed.second,
+            "difference": metric_json(sealed.change),
+            "p": sealed.p,
+        },
         "candidates": [asdict(candidate) for candidate in alignment.candidates],
         "rounds": [
             {
                 "rows": tried.rows,
-                "means": {alignment.candidates[index].name: mean for index, mean in tried.means.items()},
+                "means": {
+                    alignment.candidates[index].name: mean for index, mean in tried.means.items()
+                },
             }
             for tried in alignment.rounds
         ],

@@ -50,20 +50,29 @@ class Planting(Struct, frozen=True):
 class ProbingOptions:
     """Which probes an audit has, and of what."""
 
-    attack: Annotated[bool, typer.Option("--attack", help="Also try prompt injections in the judged text.")] = False
+    attack: Annotated[
+        bool, typer.Option("--attack", help="Also try prompt injections in the judged text.")
+    ] = False
     degrade: Annotated[
-        bool, typer.Option("--degrade", help="Also plant errors in the judged text, which must lower its score.")
+        bool,
+        typer.Option(
+            "--degrade", help="Also plant errors in the judged text, which must lower its score."
+        ),
     ] = False
     degrade_model: Annotated[
         str | None,
         typer.Option(
-            "--degrade-model", metavar="MODEL", help="Let this model plant the errors of --degrade, not rules."
+            "--degrade-model",
+            metavar="MODEL",
+            help="Let this model plant the errors of --degrade, not rules.",
         ),
     ] = None
     verdict: Annotated[
         str | None,
         typer.Option(
-            "--verdict", metavar="EXPR", help="The verdict of a row. [default: output.choice or output.score]"
+            "--verdict",
+            metavar="EXPR",
+            help="The verdict of a row. [default: output.choice or output.score]",
         ),
     ] = None
     text: Annotated[
@@ -83,25 +92,42 @@ class ProbingOptions:
         ),
     ] = None
     repeats: Annotated[
-        int, typer.Option("--repeats", min=0, help="How often unchanged rows are judged again, to measure noise.")
+        int,
+        typer.Option(
+            "--repeats", min=0, help="How often unchanged rows are judged again, to measure noise."
+        ),
     ] = 2
-    rename: Annotated[list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="Rename a label.")] = None
+    rename: Annotated[
+        list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="Rename a label.")
+    ] = None
     paraphrase: Annotated[
         list[str] | None,
         typer.Option(
-            "--paraphrase", metavar="UNIT=FILE", help="Replace the instruction of a unit by that of a text file."
+            "--paraphrase",
+            metavar="UNIT=FILE",
+            help="Replace the instruction of a unit by that of a text file.",
         ),
     ] = None
     family: Annotated[
         str | None,
-        typer.Option("--family", metavar="EXPR", help="The author of the judged text, such as source.model."),
+        typer.Option(
+            "--family", metavar="EXPR", help="The author of the judged text, such as source.model."
+        ),
     ] = None
     judge_family: Annotated[
         str | None,
-        typer.Option("--judge-family", metavar="NAME", help="The value of --family for the judge's own model."),
+        typer.Option(
+            "--judge-family",
+            metavar="NAME",
+            help="The value of --family for the judge's own model.",
+        ),
     ] = None
-    out: Annotated[Path | None, typer.Option("--out", help="The audit's directory. [default: audits/NAME]")] = None
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the calls and the cost.")] = False
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The audit's directory. [default: audits/NAME]")
+    ] = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print the calls and the cost.")
+    ] = False
 
     def as_audit(self, seed: int) -> AuditOptions:
         """The options as the plan of the probes takes them. UsageError for one of another form."""
@@ -112,7 +138,10 @@ class ProbingOptions:
             tuple(self.text or ()),
             self.repeats,
             dict(_pairs("--rename", self.rename, "OLD=NEW")),
-            [(unit, Path(file)) for unit, file in _pairs("--paraphrase", self.paraphrase, "UNIT=FILE")],
+            [
+                (unit, Path(file))
+                for unit, file in _pairs("--paraphrase", self.paraphrase, "UNIT=FILE")
+            ],
             self.attack,
             None if self.goal is None else _value(self.goal),
             self.family,
@@ -142,13 +171,21 @@ def audit(
     from verdict_cli.cli.variant_runs import VariantRun
     from verdict_cli.features.audit.document import audit_document
     from verdict_cli.features.audit.effects import ProbeResult, measure_probes
-    from verdict_cli.features.audit.probes import BASELINE, estimate_audit, plan_audit, probe_options
+    from verdict_cli.features.audit.probes import (
+        BASELINE,
+        estimate_audit,
+        plan_audit,
+        probe_options,
+    )
 
     plan = options.plan(config)
     audit_options = probing.as_audit(options.seed)
     file = file_or_named(config, configs)
     audit_plan = plan_audit(
-        plan, apply_override(read_document(file), options.settings or ()).data, file.parent, audit_options
+        plan,
+        apply_override(read_document(file), options.settings or ()).data,
+        file.parent,
+        audit_options,
     )
     replay = options.recording(plan)
     skipped = dict(audit_plan.left_out)
@@ -161,18 +198,37 @@ def audit(
             plans.append((probe, probe_plan))
     stop = Stop()
     folder = probing.out or Path("audits") / plan.name
-    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop), ExitStack() as opened:
+    with (
+        tempfile.TemporaryDirectory(prefix="verdict-") as spool_to,
+        stopping(stop),
+        ExitStack() as opened,
+    ):
         dataset = open_dataset(plan, data, Path(spool_to))
         rows = check_data(
-            plan, dataset, limit=options.limit, sample=options.sample, seed=options.seed, quiet=options.quiet
+            plan,
+            dataset,
+            limit=options.limit,
+            sample=options.sample,
+            seed=options.seed,
+            quiet=options.quiet,
         )
         planting = None
         if probing.degrade_model is not None:
             planting, plans = _plant_errors(
-                probing.degrade_model, options, dataset, rows, plans, folder, stop, dry_run=probing.dry_run, yes=yes
+                probing.degrade_model,
+                options,
+                dataset,
+                rows,
+                plans,
+                folder,
+                stop,
+                dry_run=probing.dry_run,
+                yes=yes,
             )
         if planting is not None and options.budget is not None:
-            options = replace(options, budget=max(options.budget - (planting.cost_usd or 0.0), 1e-9))
+            options = replace(
+                options, budget=max(options.budget - (planting.cost_usd or 0.0), 1e-9)
+            )
         run_options = options.run_options(plan, dataset, rows, (str(config), data), replay)
         sessions = [
             opened.enter_context(open_run(probe_options(run_options, probe, probe_plan, folder)))
@@ -180,7 +236,9 @@ def audit(
         ]
         costs = estimate_audit([session.options for session in sessions])
         is_told = planting is not None and planting.is_told
-        is_told = is_told or (not probing.dry_run and tell_cost(sessions, yes=yes, quiet=options.quiet))
+        is_told = is_told or (
+            not probing.dry_run and tell_cost(sessions, yes=yes, quiet=options.quiet)
+        )
         if probing.dry_run or not (is_told or options.quiet):
             print_message(costs.summary)
         if probing.dry_run and planting is not None:
@@ -204,9 +262,13 @@ def audit(
         for (probe, probe_plan), run in zip(plans[1:], done[1:], strict=True)
         if probe is not None
     ]
-    effects, unmeasured = measure_probes(baseline, results, audit_plan.verdict, audit_options, options.seed)
+    effects, unmeasured = measure_probes(
+        baseline, results, audit_plan.verdict, audit_options, options.seed
+    )
     skipped |= unmeasured
-    costs_usd = [run.facts.cost_usd for run in done] + ([planting.cost_usd] if planting is not None else [])
+    costs_usd = [run.facts.cost_usd for run in done] + (
+        [planting.cost_usd] if planting is not None else []
+    )
     facts = {
         "audit": str(folder),
         "pipeline": plan.name,
@@ -218,7 +280,8 @@ def audit(
         "rows": rows.rows,
         "runs": len(done),
         "failed": sum(run.facts.failed for run in done),
-        "calls": sum(run.facts.calls for run in done) + (planting.calls if planting is not None else 0),
+        "calls": sum(run.facts.calls for run in done)
+        + (planting.calls if planting is not None else 0),
         "cost_usd": None if None in costs_usd else sum(cost or 0.0 for cost in costs_usd),
         **({} if planting is None else {"planted_by": probing.degrade_model}),
         "floors": sorted({floor for run in done for floor in run.facts.floors}),
@@ -266,26 +329,44 @@ def _plant_errors(
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, ExitStack() as opened:
         given = open_dataset(plan, str(file), Path(spool_to))
         facts = check_data(plan, given, seed=own.seed, quiet=own.quiet, warn=lambda _: None)
-        planting_options = own.run_options(plan, given, facts, (str(config), str(file)), None, out=at / "run")
+        planting_options = own.run_options(
+            plan, given, facts, (str(config), str(file)), None, out=at / "run"
+        )
         session = opened.enter_context(open_run(planting_options))
         if not session.is_finished:
-            lines = [sampled_dry_run(probe_plan, dataset, data, own.seed).lines(data.rows) for _, probe_plan in plans]
+            lines = [
+                sampled_dry_run(probe_plan, dataset, data, own.seed).lines(data.rows)
+                for _, probe_plan in plans
+            ]
             what = f"{len(plans)} runs of {data.rows:,} rows, and {facts.rows:,} texts with planted errors"
             lines.append(sampled_dry_run(plan, given, facts, own.seed).lines(facts.rows))
-            ask_to_spend(what, lines, [plan, *(probe_plan for _, probe_plan in plans)], yes=yes, quiet=own.quiet)
+            ask_to_spend(
+                what,
+                lines,
+                [plan, *(probe_plan for _, probe_plan in plans)],
+                yes=yes,
+                quiet=own.quiet,
+            )
         (run,) = execute_all_or_exit([session], folder, stop, own)
     texts = planted_texts(run.directory.results, requests)
-    changes = {probe: planted_change(texts, kind) for probe, kind in zip(probes, kinds, strict=True)}
+    changes = {
+        probe: planted_change(texts, kind) for probe, kind in zip(probes, kinds, strict=True)
+    }
     planted = [
         (probe, probe_plan)
         if probe not in changes
-        else (structs.replace(probe, change=changes[probe][0], digest=changes[probe][1]), probe_plan)
+        else (
+            structs.replace(probe, change=changes[probe][0], digest=changes[probe][1]),
+            probe_plan,
+        )
         for probe, probe_plan in plans
     ]
     return Planting(run.facts.calls, run.facts.cost_usd, not session.is_finished), planted
 
 
-def _probe_plan(config: Path, options: RowOptions, probe: Probe, plan: Plan, replay: Recording | None) -> Plan | str:
+def _probe_plan(
+    config: Path, options: RowOptions, probe: Probe, plan: Plan, replay: Recording | None
+) -> Plan | str:
     """The plan of a probe, or why it is skipped."""
     from verdict_cli.features.audit.effects import replay_obstacle
 
@@ -294,7 +375,11 @@ def _probe_plan(config: Path, options: RowOptions, probe: Probe, plan: Plan, rep
     if not probe.settings:
         return plan
     try:
-        return replace(options, settings=[*(options.settings or ()), *probe.settings]).built(config).plan
+        return (
+            replace(options, settings=[*(options.settings or ()), *probe.settings])
+            .built(config)
+            .plan
+        )
     except SpecError as error:
         return f"the pipeline does not allow it: {error.problems[0].message}"
 

@@ -23,16 +23,28 @@ if TYPE_CHECKING:
 SIGNIFICANCE = 0.05
 NEARLY_STABLE = 0.05
 """Share of pairs of repeats that differ, up to which a judge counts as nearly stable."""
-_WHAT = {"scale": "the direction of the scale", "labels": "label names", "paraphrase": "the wording of the instruction"}
+_WHAT = {
+    "scale": "the direction of the scale",
+    "labels": "label names",
+    "paraphrase": "the wording of the instruction",
+}
 """What a judge is sensitive to, by cause; of other causes, the name of the effect."""
 _OPTION = re.compile(r"--\w.*")
 
 
 def audit_conclusion(effects: Sequence[Effect]) -> str:
     """`injection: …; sensitive to length: yes, +0.120 [0.050, 0.190]; stable: yes; no significant effect of style`."""
-    tested = [effect for effect in effects if effect.cause not in ("repeated", "attack", "extraction", DEGRADE)]
+    tested = [
+        effect
+        for effect in effects
+        if effect.cause not in ("repeated", "attack", "extraction", DEGRADE)
+    ]
     sensitive = sorted((effect for effect in tested if _matters(effect)), key=_size, reverse=True)
-    others = [_what(effect) for effect in tested if not _matters(effect) and effect.n and _has_test(effect)]
+    others = [
+        _what(effect)
+        for effect in tested
+        if not _matters(effect) and effect.n and _has_test(effect)
+    ]
     without = [_what(effect) for effect in tested if effect.n and not _has_test(effect)]
     parts = [
         *_injection(effects),
@@ -42,7 +54,9 @@ def audit_conclusion(effects: Sequence[Effect]) -> str:
         *_extraction(effects),
     ]
     parts += [f"no significant effect of {listed_names(others, len(others))}"] if others else []
-    parts += [f"not decided without repeats: {listed_names(without, len(without))}"] if without else []
+    parts += (
+        [f"not decided without repeats: {listed_names(without, len(without))}"] if without else []
+    )
     return "; ".join(parts)
 
 
@@ -95,7 +109,9 @@ def _size(effect: Effect) -> float:
 def _sensitivity(effect: Effect) -> str:
     metric, unit = _shown_size(effect)
     change = (
-        "" if metric is None else f"{formatting.signed(metric.value)} {formatting.interval(metric.low, metric.high)}"
+        ""
+        if metric is None
+        else f"{formatting.signed(metric.value)} {formatting.interval(metric.low, metric.high)}"
     )
     text = "" if metric is None or metric.value is None else f", {change.strip()}{unit}"
     return f"sensitive to {_what(effect)}: yes{text}"
@@ -128,16 +144,29 @@ def _kind(effect: Effect) -> str:
 
 def _stability(effects: Sequence[Effect]) -> Iterator[str]:
     for effect in effects:
-        if effect.cause == "repeated" and effect.changed is not None and effect.changed.value is not None:
+        if (
+            effect.cause == "repeated"
+            and effect.changed is not None
+            and effect.changed.value is not None
+        ):
             share = effect.changed.value
             yes = "yes" if not share else "nearly" if share <= NEARLY_STABLE else "no"
-            yield f"stable: {yes}" if not share else f"stable: {yes}, {share_text(effect.changed)} of repeats differ"
+            yield (
+                f"stable: {yes}"
+                if not share
+                else f"stable: {yes}, {share_text(effect.changed)} of repeats differ"
+            )
 
 
 def _planted_errors(effects: Sequence[Effect]) -> Iterator[str]:
     for effect in effects:
         noticed = effect.success_beyond_noise
-        if effect.cause == DEGRADE and effect.success is None and noticed is not None and noticed.value is not None:
+        if (
+            effect.cause == DEGRADE
+            and effect.success is None
+            and noticed is not None
+            and noticed.value is not None
+        ):
             yield f"planted errors: {share_text(noticed)} noticed"
 
 
@@ -172,17 +201,26 @@ CHARTS = (
     ("Changed verdict rate", "changed", "share", "Share of rows whose verdict changed."),
     ("Change of the metric", "metric_change", "difference", "Paired, row by row."),
     ("Attack success rate", "success", "share", "Among rows not already at the attacker's goal."),
-    ("Planted errors noticed", "success_beyond_noise", "share", "Scored lower more often than in repeats."),
+    (
+        "Planted errors noticed",
+        "success_beyond_noise",
+        "share",
+        "Scored lower more often than in repeats.",
+    ),
 )
 """Title, field of an effect, axis and caption."""
 
 
-def audit_document(facts: Mapping[str, Any], effects: Sequence[Effect], left_out: Mapping[str, str]) -> ReportDocument:
+def audit_document(
+    facts: Mapping[str, Any], effects: Sequence[Effect], left_out: Mapping[str, str]
+) -> ReportDocument:
     """The document of an audit; `facts` are its directory, pipeline, dataset and counts, as its JSON has them."""
     best = "" if facts["best"] is None else f", its best value {facts['best']}"
     judged = ", ".join(f"source.{column}" for column in facts.get("judged", ()))
     counts = f"{plural(facts['runs'], 'run')} of {plural(facts['rows'], 'row')}, {plural(facts['calls'], 'call')}"
-    opening: list[Part] = [Note(run_notes.baseline_notice(model), warning=True) for model in facts["floors"]]
+    opening: list[Part] = [
+        Note(run_notes.baseline_notice(model), warning=True) for model in facts["floors"]
+    ]
     opening += [Note(text) for text in [not_tested(left_out)] if text]
     opening += [
         Note(f"the verdict is {facts['verdict']}{best}"),
@@ -193,26 +231,41 @@ def audit_document(facts: Mapping[str, Any], effects: Sequence[Effect], left_out
     if charts := _charts(effects):
         sections.append(Section("Charts", [Group(charts)], formats=("html",)))
     biases = [effect for effect in effects if effect.success is None and effect.cause != DEGRADE]
-    attacks = [(effect, effect.success) for effect in effects if effect.success is not None and effect.cause != DEGRADE]
+    attacks = [
+        (effect, effect.success)
+        for effect in effects
+        if effect.success is not None and effect.cause != DEGRADE
+    ]
     planted = [effect for effect in effects if effect.cause == DEGRADE]
     if biases:
-        table = Table(EFFECT_HEADERS, [_effect_cells(effect) for effect in biases], (1,), records=True)
+        table = Table(
+            EFFECT_HEADERS, [_effect_cells(effect) for effect in biases], (1,), records=True
+        )
         sections.append(Section("Effects", [table], essential=True))
     if attacks:
         headers = ("attack", "n", "success rate", "more than in repeats", "p (Holm)", "")
         rows = [_success_cells(effect, rate.n) for effect, rate in attacks]
-        sections.append(Section("Attacks", [Table(headers, rows, (1,), records=True)], essential=True))
+        sections.append(
+            Section("Attacks", [Table(headers, rows, (1,), records=True)], essential=True)
+        )
     if planted:
         headers = ("error", "n", "scored lower", "noticed", "p (Holm)", "")
-        table = Table(headers, [_success_cells(effect, effect.n) for effect in planted], (1,), records=True)
+        table = Table(
+            headers, [_success_cells(effect, effect.n) for effect in planted], (1,), records=True
+        )
         notes = [Note(conclusion(effects))]
         if "planted_by" in facts:
-            notes.append(Note(f"{facts['planted_by']} planted the errors: read some of them in planted/run"))
+            notes.append(
+                Note(f"{facts['planted_by']} planted the errors: read some of them in planted/run")
+            )
         sections.append(Section("Planted errors", [*notes, table], essential=True))
     if left_out:
         skipped = [Note(f"{name}: {reason}") for name, reason in left_out.items()]
         sections.append(Section("Skipped", skipped))
-    papers = [Note(f"{cause}: {PAPERS[cause]}") for cause in dict.fromkeys(effect.cause for effect in effects)]
+    papers = [
+        Note(f"{cause}: {PAPERS[cause]}")
+        for cause in dict.fromkeys(effect.cause for effect in effects)
+    ]
     sections.append(Section("Papers", papers))
     return ReportDocument(
         facts["pipeline"],
@@ -225,10 +278,17 @@ def audit_document(facts: Mapping[str, Any], effects: Sequence[Effect], left_out
     )
 
 
-def audit_json(facts: Mapping[str, Any], effects: Sequence[Effect], left_out: Mapping[str, str]) -> dict[str, Any]:
+def audit_json(
+    facts: Mapping[str, Any], effects: Sequence[Effect], left_out: Mapping[str, str]
+) -> dict[str, Any]:
     """The document of `verdict audit --json`, and `audit.json`."""
     planted = {"planted_errors": text} if (text := conclusion(effects)) else {}
-    return {**facts, **planted, "effects": [_effect_json(effect) for effect in effects], "left_out": dict(left_out)}
+    return {
+        **facts,
+        **planted,
+        "effects": [_effect_json(effect) for effect in effects],
+        "left_out": dict(left_out),
+    }
 
 
 def _effect_json(effect: Effect) -> dict[str, Any]:
@@ -251,7 +311,9 @@ def _effect_json(effect: Effect) -> dict[str, Any]:
 
 def _success_json(effect: Effect) -> dict[str, Any]:
     """The share that an attack won, or that was scored lower for a planted error, and what of it repeats do not explain."""
-    share, beyond = (metric and metric_json(metric) for metric in (effect.success, effect.success_beyond_noise))
+    share, beyond = (
+        metric and metric_json(metric) for metric in (effect.success, effect.success_beyond_noise)
+    )
     if effect.cause == DEGRADE:
         return {"lowered": share, "noticed": beyond}
     return {"success": share, "success_beyond_noise": beyond}
@@ -271,7 +333,14 @@ def _p_text(effect: Effect) -> str:
 
 def _success_cells(effect: Effect, n: int) -> tuple[str, ...]:
     beyond = _metric_text(effect.success_beyond_noise)
-    return (effect.name, f"{n:,}", _metric_text(effect.success), beyond, _p_text(effect), effect.note)
+    return (
+        effect.name,
+        f"{n:,}",
+        _metric_text(effect.success),
+        beyond,
+        _p_text(effect),
+        effect.note,
+    )
 
 
 def _effect_cells(effect: Effect) -> tuple[str, ...]:

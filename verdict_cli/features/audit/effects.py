@@ -17,7 +17,15 @@ from msgspec.structs import replace
 from verdict_cli.cli.variant_runs import VariantRun, main_metric
 from verdict_cli.errors import ReplyError
 from verdict_cli.features.audit.extraction import re_extract
-from verdict_cli.features.audit.probes import DEGRADE, PLANTED, AuditOptions, Probe, ProbeVerdict, Rank, verdict_rank
+from verdict_cli.features.audit.probes import (
+    DEGRADE,
+    PLANTED,
+    AuditOptions,
+    Probe,
+    ProbeVerdict,
+    Rank,
+    verdict_rank,
+)
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.units.choice import label_letters
@@ -69,9 +77,15 @@ def exchange_test(
     if not kept.any():
         return None
     rows = differences[kept]
-    unit = np.arange(len(rows)) if cluster is None else np.unique(cluster[kept], return_inverse=True)[1]
+    unit = (
+        np.arange(len(rows))
+        if cluster is None
+        else np.unique(cluster[kept], return_inverse=True)[1]
+    )
     known = np.isfinite(rows)
-    first = np.take_along_axis(rows, np.argsort(~known, axis=1, kind="stable"), 1)  # known ones first, in their order
+    first = np.take_along_axis(
+        rows, np.argsort(~known, axis=1, kind="stable"), 1
+    )  # known ones first, in their order
     counts, at = known.sum(axis=1), np.arange(len(rows))
     size = (lambda sums: sums) if larger else np.abs
     seen = float(size(rows[:, 0].sum()))
@@ -98,12 +112,16 @@ def probe_p(
     rng = np.random.default_rng([abs(seed), 5])
     scores: list[RowScore] = [lambda old, new: float(old != new)]
     verdicts = [verdict for verdict in (*before, *after) if verdict is not None]
-    if all(isinstance(verdict, int | float) and not isinstance(verdict, bool) for verdict in verdicts):
+    if all(
+        isinstance(verdict, int | float) and not isinstance(verdict, bool) for verdict in verdicts
+    ):
         scores.append(lambda old, new: float(new))
     elif goal is not None:
         scores.append(lambda old, new: float(new == goal))
     p_values = [
-        exchange_test(controlled_differences(before, after, repeats, score), cluster, rng, larger=not index)
+        exchange_test(
+            controlled_differences(before, after, repeats, score), cluster, rng, larger=not index
+        )
         for index, score in enumerate(scores)
     ]
     known = [p for p in p_values if p is not None]
@@ -150,14 +168,22 @@ def notice_effect(
 
     Rows whose verdict is already the worst of all are left out: nothing can lower it.
     """
-    ranks = [None if old is None else rank(old) for verdicts in (before, after, *repeats) for old in verdicts]
+    ranks = [
+        None if old is None else rank(old)
+        for verdicts in (before, after, *repeats)
+        for old in verdicts
+    ]
     worst = min((known for known in ranks if known is not None and np.isfinite(known)), default=0.0)
     start = [None if old is None or not rank(old) > worst else old for old in before]
 
     def lowered(old: Any, new: Any) -> float:
         return float(rank(new) < rank(old))
 
-    known = [lowered(old, new) for old, new in zip(start, after, strict=True) if old is not None and new is not None]
+    known = [
+        lowered(old, new)
+        for old, new in zip(start, after, strict=True)
+        if old is not None and new is not None
+    ]
     share = wilson_rate(int(sum(known)), len(known))
     if not repeats:
         parts = np.full(len(before), np.nan)
@@ -165,7 +191,9 @@ def notice_effect(
     differences = controlled_differences(start, after, repeats, lowered)
     p = exchange_test(differences, cluster, np.random.default_rng([abs(seed), 7]), larger=True)
     noticed = None if p is None else mean_change(differences[:, 0], seed, cluster)
-    return Effect(name, DEGRADE, len(known), success=share, success_beyond_noise=noticed, p=p), differences[:, 0]
+    return Effect(
+        name, DEGRADE, len(known), success=share, success_beyond_noise=noticed, p=p
+    ), differences[:, 0]
 
 
 def all_noticed(
@@ -184,8 +212,14 @@ def all_noticed(
 
 def conclusion(effects: Sequence[Effect]) -> str:
     """What the judge notices of planted errors, in a sentence; "" without any."""
-    kinds = [effect for effect in effects if effect.cause == DEGRADE and effect.success is not None and effect.n]
-    whole = next((effect for effect in effects if effect.cause == DEGRADE and effect.success is None), None)
+    kinds = [
+        effect
+        for effect in effects
+        if effect.cause == DEGRADE and effect.success is not None and effect.n
+    ]
+    whole = next(
+        (effect for effect in effects if effect.cause == DEGRADE and effect.success is None), None
+    )
     if not kinds or whole is None:
         return ""
     noticed = [effect for effect in kinds if (effect.p_holm or 1.0) <= 0.05 and effect.beats_noise]
@@ -193,10 +227,16 @@ def conclusion(effects: Sequence[Effect]) -> str:
     share = whole.success_beyond_noise
     if share is None or share.value is None:
         return f"{whole.n:,} planted errors; without repeats there is no control"
-    text = f"the judge noticed {share_text(share)} of {whole.n:,} planted errors, more than repeats do"
+    text = (
+        f"the judge noticed {share_text(share)} of {whole.n:,} planted errors, more than repeats do"
+    )
     if not noticed:
         return f"{text}; no kind significantly"
-    return f"{text}; not significantly: {', '.join(missed)}" if missed else f"{text}; every kind significantly"
+    return (
+        f"{text}; not significantly: {', '.join(missed)}"
+        if missed
+        else f"{text}; every kind significantly"
+    )
 
 
 def share_text(metric: MetricValue) -> str:
@@ -241,7 +281,9 @@ class Effect(Struct, frozen=True):
     @property
     def beats_noise(self) -> bool:
         """Whether it succeeds more often than repeats of the same rows do."""
-        return self.success_beyond_noise is not None and (self.success_beyond_noise.value or 0.0) > 0
+        return (
+            self.success_beyond_noise is not None and (self.success_beyond_noise.value or 0.0) > 0
+        )
 
 
 class Noise(Struct, frozen=True):
@@ -260,7 +302,9 @@ class Noise(Struct, frozen=True):
 
 def read_verdicts(results: Path, expression: str) -> list[Any]:
     """The verdict of each row of a run, in its order; None for a row without one."""
-    outcomes = collect({"verdict": Evaluation(value=expression, metrics=("mean",))}, results)["verdict"]
+    outcomes = collect({"verdict": Evaluation(value=expression, metrics=("mean",))}, results)[
+        "verdict"
+    ]
     column = outcomes.columns["value"]
     return [outcome_cell(column, row) for row in range(outcomes.rows)]
 
@@ -285,19 +329,34 @@ def mean_change(values: Floats, seed: int, cluster: Ints | None = None) -> Metri
     values = np.asarray(values, dtype=np.float64)
     sample, statistic = mean_of_clusters(values)
     if cluster is not None:
-        sample = replace(sample, cluster=np.unique(cluster[np.isfinite(values)], return_inverse=True)[1])
-    return metrics_with_intervals({"mean": statistic}, sample, Draw(np.random.default_rng(abs(seed))))["mean"]
+        sample = replace(
+            sample, cluster=np.unique(cluster[np.isfinite(values)], return_inverse=True)[1]
+        )
+    return metrics_with_intervals(
+        {"mean": statistic}, sample, Draw(np.random.default_rng(abs(seed)))
+    )["mean"]
 
 
 def measure_noise(repeats: Sequence[Sequence[Any]], seed: int) -> Noise | None:
     """How much repeats of the same rows differ; None if no row has two verdicts."""
-    rows = [[verdict for verdict in row if verdict is not None] for row in zip(*repeats, strict=True)]
+    rows = [
+        [verdict for verdict in row if verdict is not None] for row in zip(*repeats, strict=True)
+    ]
     differing = np.array(
-        [np.mean([left != right for left, right in combinations(row, 2)]) if len(row) > 1 else np.nan for row in rows]
+        [
+            np.mean([left != right for left, right in combinations(row, 2)])
+            if len(row) > 1
+            else np.nan
+            for row in rows
+        ]
     )
     if not np.isfinite(differing).any():
         return None
-    numeric = [row for row in rows if len(row) > 1 and all(isinstance(verdict, int | float) for verdict in row)]
+    numeric = [
+        row
+        for row in rows
+        if len(row) > 1 and all(isinstance(verdict, int | float) for verdict in row)
+    ]
     variance, share = None, None
     if numeric and not all(isinstance(verdict, bool) for row in numeric for verdict in row):
         within = np.array([np.var(row, ddof=1) for row in numeric])
@@ -308,7 +367,13 @@ def measure_noise(repeats: Sequence[Sequence[Any]], seed: int) -> Noise | None:
 
 
 def measure_effect(
-    name: str, cause: str, before: Sequence[Any], after: Sequence[Any], goal: Any, noise: Noise | None, seed: int
+    name: str,
+    cause: str,
+    before: Sequence[Any],
+    after: Sequence[Any],
+    goal: Any,
+    noise: Noise | None,
+    seed: int,
 ) -> Effect:
     """The effect of a change on the verdicts. `goal` is the verdict that the author of the changed text would prefer."""
     pairs = [
@@ -324,12 +389,22 @@ def measure_effect(
         expected = noise.rows[[row for row, _, _ in pairs]]
         excess = mean_change(changed - expected, seed)
     shift, unit = _shift([(old, new) for _, old, new in pairs], goal, seed)
-    return Effect(name, cause, len(pairs), wilson_rate(int(changed.sum()), len(changed)), excess, shift, unit)
+    return Effect(
+        name, cause, len(pairs), wilson_rate(int(changed.sum()), len(changed)), excess, shift, unit
+    )
 
 
-def _shift(pairs: Sequence[tuple[Any, Any]], goal: Any, seed: int) -> tuple[MetricValue | None, str]:
-    if all(isinstance(verdict, int | float) and not isinstance(verdict, bool) for pair in pairs for verdict in pair):
-        return mean_change(np.array([float(new) - float(old) for old, new in pairs]), seed), "verdict"
+def _shift(
+    pairs: Sequence[tuple[Any, Any]], goal: Any, seed: int
+) -> tuple[MetricValue | None, str]:
+    if all(
+        isinstance(verdict, int | float) and not isinstance(verdict, bool)
+        for pair in pairs
+        for verdict in pair
+    ):
+        return mean_change(
+            np.array([float(new) - float(old) for old, new in pairs]), seed
+        ), "verdict"
     if goal is None:
         return None, ""
     differences = np.array([float(new == goal) - float(old == goal) for old, new in pairs])
@@ -358,7 +433,9 @@ class PositionEffect(Struct, frozen=True):
 def measure_position(plan: Plan, calls: Path, seed: int) -> dict[str, PositionEffect]:
     """Position effects by unit name, of the pairwise judges that were called in both orders (calls 0 and 1)."""
     judges = {
-        node.id: node for node in plan.nodes if isinstance(node.work, LLMNode) and "consistent" in node.output.fields
+        node.id: node
+        for node in plan.nodes
+        if isinstance(node.work, LLMNode) and "consistent" in node.output.fields
     }
     letters = {name: label_letters(node.output.fields["choice"]) for name, node in judges.items()}
     choices: dict[tuple[int, str], dict[int, Any]] = {}
@@ -370,9 +447,9 @@ def measure_position(plan: Plan, calls: Path, seed: int) -> dict[str, PositionEf
             response = node.work.reading.read(reply, request)
         except ReplyError:
             continue
-        choices.setdefault((request.row.index, request.node), {})[request.call] = letters[request.node].get(
-            response.get("choice"), response.get("choice")
-        )
+        choices.setdefault((request.row.index, request.node), {})[request.call] = letters[
+            request.node
+        ].get(response.get("choice"), response.get("choice"))
     effects = {}
     for name in dict.fromkeys(node.name for node in judges.values()):
         pairs = [
@@ -382,7 +459,8 @@ def measure_position(plan: Plan, calls: Path, seed: int) -> dict[str, PositionEf
         ]
         # Letters are positions: a judge that keeps to one option gives A in one order and B in the other.
         flips = [
-            not (straight == swapped == TIE_VERDICT or {straight, swapped} == {"A", "B"}) for straight, swapped in pairs
+            not (straight == swapped == TIE_VERDICT or {straight, swapped} == {"A", "B"})
+            for straight, swapped in pairs
         ]
         firsts = [
             ((straight == "A") + (swapped == "A")) / 2 - 0.5
@@ -390,7 +468,11 @@ def measure_position(plan: Plan, calls: Path, seed: int) -> dict[str, PositionEf
             if TIE_VERDICT not in (straight, swapped)
         ]
         first = mean_change(np.array(firsts), seed) if firsts else None
-        p = sign_flip_test(np.array(firsts), None, np.random.default_rng(abs(seed))) if firsts else None
+        p = (
+            sign_flip_test(np.array(firsts), None, np.random.default_rng(abs(seed)))
+            if firsts
+            else None
+        )
         effects[name] = PositionEffect(wilson_rate(sum(flips), len(flips)), first, p)
     return effects
 
@@ -411,7 +493,9 @@ def self_preference(
             continue
         value = _number(verdict, goal)
         if value is not None:
-            groups[str(family) == own].append(value - (_number(target, goal) or 0.0 if labelled else 0.0))
+            groups[str(family) == own].append(
+                value - (_number(target, goal) or 0.0 if labelled else 0.0)
+            )
     unit = "verdict minus target" if labelled else "verdict"
     mine, others = groups[True], groups[False]
     n = len(mine) + len(others)
@@ -444,11 +528,17 @@ class ProbeResult(Struct, frozen=True):
 
 
 def measure_probes(
-    baseline: VariantRun, probed: Sequence[ProbeResult], verdict: ProbeVerdict, options: AuditOptions, seed: int
+    baseline: VariantRun,
+    probed: Sequence[ProbeResult],
+    verdict: ProbeVerdict,
+    options: AuditOptions,
+    seed: int,
 ) -> tuple[list[Effect], dict[str, str]]:
     """The effects in the order of the probes, and the reason for each that could not be measured."""
     before = read_verdicts(_results(baseline.folder), verdict.text)
-    after = {result.probe.name: read_verdicts(_results(result.folder), verdict.text) for result in probed}
+    after = {
+        result.probe.name: read_verdicts(_results(result.folder), verdict.text) for result in probed
+    }
     repeats = [after[result.probe.name] for result in probed if result.probe.repeat]
     noise = measure_noise([before, *repeats], seed) if repeats else None
     left_out: dict[str, str] = {}
@@ -456,33 +546,57 @@ def measure_probes(
     if repeats and noise is None:
         left_out["repeated"] = "no row has two verdicts"
     effects += _position_effects(baseline, probed, seed)
-    controls, cluster = [after[result.probe.name] for result in probed if result.probe.repeat], _clusters(baseline)
+    controls, cluster = (
+        [after[result.probe.name] for result in probed if result.probe.repeat],
+        _clusters(baseline),
+    )
     parts: dict[str, Floats] = {}
     for result in probed:
         probe = result.probe
         if probe.repeat or probe.cause == "position":
             continue
         unchanged = _unchanged_rows(baseline, probe, len(before))
-        verdicts = [None if same else verdict for verdict, same in zip(after[probe.name], unchanged, strict=True)]
+        verdicts = [
+            None if same else verdict
+            for verdict, same in zip(after[probe.name], unchanged, strict=True)
+        ]
         effect = measure_effect(probe.name, probe.cause, before, verdicts, probe.goal, noise, seed)
-        rank = verdict_rank(baseline.plan, verdict.field, probe.goal) if probe.cause == DEGRADE else None
+        rank = (
+            verdict_rank(baseline.plan, verdict.field, probe.goal)
+            if probe.cause == DEGRADE
+            else None
+        )
         if rank is not None:
-            effect, parts[probe.name] = notice_effect(probe.name, before, verdicts, controls, rank, cluster, seed)
+            effect, parts[probe.name] = notice_effect(
+                probe.name, before, verdicts, controls, rank, cluster, seed
+            )
         elif probe.attack:
             success = attack_success(before, verdicts, probe.goal)
             beyond, p = attack_p(before, verdicts, controls, probe.goal, cluster, seed)
             effect = replace(effect, success=success, success_beyond_noise=beyond, p=p)
         else:
-            effect = replace(effect, p=probe_p(before, verdicts, controls, probe.goal, cluster, seed))
+            effect = replace(
+                effect, p=probe_p(before, verdicts, controls, probe.goal, cluster, seed)
+            )
         notes = [effect.note, f"{plural(result.failed, 'row')} failed" if result.failed else ""]
         if all(unchanged) and unchanged:
             notes[0] = "the change leaves every text as it is"
         elif any(unchanged):
-            why = "where this cannot be planted" if rank is not None else "whose text the change leaves as it is"
+            why = (
+                "where this cannot be planted"
+                if rank is not None
+                else "whose text the change leaves as it is"
+            )
             notes.append(f"{plural(sum(unchanged), 'row')} left out, {why}")
         note = ", ".join(part for part in notes if part)
-        effects.append(replace(effect, note=note, metric_change=_metric_change(baseline, result, len(before), seed)))
-    whole = all_noticed(parts, [effect for effect in effects if effect.cause == DEGRADE], cluster, seed)
+        effects.append(
+            replace(
+                effect, note=note, metric_change=_metric_change(baseline, result, len(before), seed)
+            )
+        )
+    whole = all_noticed(
+        parts, [effect for effect in effects if effect.cause == DEGRADE], cluster, seed
+    )
     effects += [] if whole is None else [whole]
     effects += _extraction_effects(baseline, left_out, seed)
     effects += _self_preference(baseline, before, verdict, options, seed)
@@ -515,10 +629,14 @@ def _noise_effect(noise: Noise) -> Effect:
     if noise.variance is not None:
         note += f"; variance within a row {formatting.metric_text(noise.variance)}"
         note += "" if noise.share is None else f", {noise.share:.1%} of the total"
-    return Effect("repeated", "repeated", noise.disagreement.n, changed=noise.disagreement, note=note)
+    return Effect(
+        "repeated", "repeated", noise.disagreement.n, changed=noise.disagreement, note=note
+    )
 
 
-def _position_effects(baseline: VariantRun, probed: Sequence[ProbeResult], seed: int) -> list[Effect]:
+def _position_effects(
+    baseline: VariantRun, probed: Sequence[ProbeResult], seed: int
+) -> list[Effect]:
     """From the run that calls judges in both orders: a probe's, or the baseline if it does so itself."""
     runs = [(result.plan, result.folder) for result in probed if result.probe.cause == "position"]
     plan, folder = runs[0] if runs else (baseline.plan, baseline.folder)
@@ -536,7 +654,9 @@ def _position_effects(baseline: VariantRun, probed: Sequence[ProbeResult], seed:
     ]
 
 
-def _metric_change(baseline: VariantRun, result: ProbeResult, rows: int, seed: int) -> MetricValue | None:
+def _metric_change(
+    baseline: VariantRun, result: ProbeResult, rows: int, seed: int
+) -> MetricValue | None:
     """The change of the pipeline's own metric, rows paired by their index; None if it is undefined in both runs."""
     name = next(iter(baseline.plan.evaluations), None)
     if name is None or name not in result.plan.evaluations:
@@ -578,19 +698,32 @@ def _extraction_effects(baseline: VariantRun, left_out: dict[str, str], seed: in
 
 
 def _self_preference(
-    baseline: VariantRun, before: Sequence[Any], verdict: ProbeVerdict, options: AuditOptions, seed: int
+    baseline: VariantRun,
+    before: Sequence[Any],
+    verdict: ProbeVerdict,
+    options: AuditOptions,
+    seed: int,
 ) -> list[Effect]:
     if options.family is None or options.judge_family is None:
         return []
     families = read_verdicts(_results(baseline.folder), options.family)
     target = next(
-        (evaluation.target for evaluation in baseline.plan.evaluations.values() if evaluation.target is not None), None
+        (
+            evaluation.target
+            for evaluation in baseline.plan.evaluations.values()
+            if evaluation.target is not None
+        ),
+        None,
     )
     targets: Sequence[Any] = [None] * len(before)
     if target is not None:
         targets = read_verdicts(_results(baseline.folder), target)
-    difference, unit = self_preference(before, families, targets, options.judge_family, verdict.best)
-    return [Effect("self-preference", "self-preference", difference.n, shift=difference, shift_of=unit)]
+    difference, unit = self_preference(
+        before, families, targets, options.judge_family, verdict.best
+    )
+    return [
+        Effect("self-preference", "self-preference", difference.n, shift=difference, shift_of=unit)
+    ]
 
 
 def replay_obstacle(probe: Probe, units: Sequence[str], plan: Plan) -> str:
@@ -601,4 +734,8 @@ def replay_obstacle(probe: Probe, units: Sequence[str], plan: Plan) -> str:
         return "a recording has no reply to a changed text: run the audit with a model"
     renamed = probe.node_renaming(plan)
     names = [renamed(node.id) for node in plan.nodes] if renamed is not None else []
-    return "" if any(name in units for name in names) else "the recording has no further sample of any unit"
+    return (
+        ""
+        if any(name in units for name in names)
+        else "the recording has no further sample of any unit"
+    )

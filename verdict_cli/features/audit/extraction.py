@@ -39,7 +39,12 @@ class ReExtraction:
     both: int = 0
     agreed: int = 0
 
-    def add(self, own: Mapping[str, Any] | None, response: Mapping[str, Any] | None, scored: frozenset[str]) -> None:
+    def add(
+        self,
+        own: Mapping[str, Any] | None,
+        response: Mapping[str, Any] | None,
+        scored: frozenset[str],
+    ) -> None:
         """Count a reply as the unit's own extractor and this one read it; None: it could not be read."""
         self.replies += 1
         if response is None:
@@ -56,7 +61,9 @@ def re_extract(plan: Plan, calls: Path, extractors: Sequence[str], seed: int) ->
     """Every extractor over every recorded reply, unit by unit. Raises DataError if `calls` is not a table of calls."""
     together = {node for group in plan.groups if group.per_call is not None for node in group.nodes}
     units = {
-        node.id: node.work for node in plan.nodes if isinstance(node.work, LLMNode) and node.index not in together
+        node.id: node.work
+        for node in plan.nodes
+        if isinstance(node.work, LLMNode) and node.index not in together
     }  # the replies of the others are lists
     readers = {unit: _readers(work, extractors) for unit, work in units.items()}
     scored = {unit: _scored(work.response) for unit, work in units.items()}
@@ -79,7 +86,9 @@ def re_extract(plan: Plan, calls: Path, extractors: Sequence[str], seed: int) ->
 
 def _scored(response: RecordType) -> frozenset[str]:
     """The fields that are compared: all but free text, or all if there is only text."""
-    return frozenset(name for name, kind in response.fields.items() if kind != TEXT) or frozenset(response.fields)
+    return frozenset(name for name, kind in response.fields.items() if kind != TEXT) or frozenset(
+        response.fields
+    )
 
 
 def _readers(work: LLMNode, extractors: Sequence[str]) -> dict[str, BoundExtractor | str]:
@@ -88,7 +97,9 @@ def _readers(work: LLMNode, extractors: Sequence[str]) -> dict[str, BoundExtract
     for name in extractors:
         chosen: Extractor = _regex(work.response) if name == "regex" else resolve_extractor(name)
         trouble = chosen.validation_error(work.response)
-        readers[name] = trouble[1] if trouble else _held_to(work.response, chosen.bind(work.response))
+        readers[name] = (
+            trouble[1] if trouble else _held_to(work.response, chosen.bind(work.response))
+        )
     return readers
 
 
@@ -99,7 +110,9 @@ def _held_to(response: RecordType, reading: BoundExtractor) -> BoundExtractor:
     def read(reply: Reply, request: Request) -> dict[str, Any]:
         values = reading.parse(reply, request)
         for name in scales.keys() & values.keys():
-            if reading.output.fields.get(name) == scales[name] or not _between(scales[name], values[name]):
+            if reading.output.fields.get(name) == scales[name] or not _between(
+                scales[name], values[name]
+            ):
                 scales[name].read(values[name])
         return values
 
@@ -118,7 +131,8 @@ def _between(kind: ScaleType, value: Any) -> bool:
 def _regex(response: RecordType) -> RegexExtractor:
     """Patterns for a response: its first number, or the one of its words that the text holds."""
     return RegexExtractor(
-        fields={name: _pattern(kind) for name, kind in response.fields.items() if kind != TEXT}, match="first"
+        fields={name: _pattern(kind) for name, kind in response.fields.items() if kind != TEXT},
+        match="first",
     )
 
 

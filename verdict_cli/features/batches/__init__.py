@@ -8,7 +8,10 @@ PARTS = {
     "run_options": {"batches": PartSpec("run_options.BatchRunOptions")},
     "commands": {
         "batch": PartSpec(
-            "command.app", "Show, cancel or collect the batches of a run.", "Maintenance", before="report"
+            "command.app",
+            "Show, cancel or collect the batches of a run.",
+            "Maintenance",
+            before="report",
         )
     },
     "sections": {"Batches": PartSpec("section.batch_sections", before="Failed rows")},

@@ -46,7 +46,9 @@ TIER = "batch"
 
 def batch_problem(model: Model) -> str | None:
     """Why the model's calls cannot be sent as batches; None where they can."""
-    built_in = next((why for prefix, why in _BUILT_IN.items() if model.name.startswith(prefix)), None)
+    built_in = next(
+        (why for prefix, why in _BUILT_IN.items() if model.name.startswith(prefix)), None
+    )
     if built_in is not None:
         return built_in
     provider = provider_of(model.name)

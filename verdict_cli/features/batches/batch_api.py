@@ -183,12 +183,16 @@ class HttpBatchApi(BatchApi):
         while query:
             page = await self.get_json(self.batch_url(), query)
             states = [self._state(entry) for entry in objects(self.listed(page))]
-            recent = [state for state in states if not state.created or state.created >= since - CLOCKS_S]
+            recent = [
+                state for state in states if not state.created or state.created >= since - CLOCKS_S
+            ]
             for state in recent:
                 yield state
             query = self.next_page(page, states, query) if recent else {}
 
-    def next_page(self, page: Any, states: Sequence[BatchState], query: Mapping[str, Any]) -> Mapping[str, Any]:
+    def next_page(
+        self, page: Any, states: Sequence[BatchState], query: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         """The query of the page behind this one, empty for the last."""
         more = states and not isinstance(page, list) and page.get("has_more")
         return {**self.first_page, self.cursor: states[-1].id} if more else {}
@@ -234,7 +238,10 @@ class HttpBatchApi(BatchApi):
     async def post_stream(self, url: str, parts: AsyncIterator[bytes], size: int) -> Any:
         """As `post_json`, with a JSON body of that size that is sent in parts."""
         request = self._request(
-            "POST", url, TRANSFER_S, {"Content-Type": "application/json", "Content-Length": str(size)}
+            "POST",
+            url,
+            TRANSFER_S,
+            {"Content-Type": "application/json", "Content-Length": str(size)},
         )
         return await self._json(request.body_stream(parts), url)
 
@@ -244,7 +251,9 @@ class HttpBatchApi(BatchApi):
         for name, value in fields.items():
             form = form.text(name, value)
         part = (await PartBuilder.from_file(file)).file_name(file.name).mime("application/jsonl")
-        return await self._json(self._request("POST", url, TRANSFER_S).multipart(form.part("file", part)), url)
+        return await self._json(
+            self._request("POST", url, TRANSFER_S).multipart(form.part("file", part)), url
+        )
 
     async def upload_resumable(self, url: str, file: Path, about: Any, kind: str) -> Any:
         """Google's resumable upload: announce the file, then send it to the address that the reply names."""
@@ -260,9 +269,17 @@ class HttpBatchApi(BatchApi):
             target = ResponseHeaders(response).get("x-goog-upload-url")
             await self._content(response, url)
         if not target or parse_address(target).netloc != parse_address(url).netloc:
-            raise Retryable(f"model {self.model.name}: the upload was not accepted", kind="unavailable")
-        sent = {"X-Goog-Upload-Offset": "0", "X-Goog-Upload-Command": "upload, finalize", "Content-Length": str(size)}
-        return await self._json(self._request("POST", target, TRANSFER_S, sent).body_stream(file_chunks(file)), url)
+            raise Retryable(
+                f"model {self.model.name}: the upload was not accepted", kind="unavailable"
+            )
+        sent = {
+            "X-Goog-Upload-Offset": "0",
+            "X-Goog-Upload-Command": "upload, finalize",
+            "Content-Length": str(size),
+        }
+        return await self._json(
+            self._request("POST", target, TRANSFER_S, sent).body_stream(file_chunks(file)), url
+        )
 
     async def download(self, url: str, to: Path) -> None:
         """Append what is at a URL to a file. Raises ProviderError."""
@@ -298,7 +315,9 @@ class HttpBatchApi(BatchApi):
         try:
             return loads(content)
         except ValueError:
-            raise Retryable(f"model {self.model.name}: {url} replied with no JSON", kind="unavailable") from None
+            raise Retryable(
+                f"model {self.model.name}: {url} replied with no JSON", kind="unavailable"
+            ) from None
 
     async def _content(self, response: Response, url: str) -> bytes:
         content = bytes(await response.bytes())

@@ -34,7 +34,11 @@ class BatchFacts:
 def with_batches(facts: RunFacts, batches: Iterable[BatchFacts]) -> RunFacts:
     """The facts of a run that was answered by these batches."""
     listed = [asdict(batch) for batch in batches]
-    return replace(facts, added={**facts.added, _KEY: listed}) if listed or _KEY in facts.added else facts
+    return (
+        replace(facts, added={**facts.added, _KEY: listed})
+        if listed or _KEY in facts.added
+        else facts
+    )
 
 
 def batches_of(facts: RunFacts) -> tuple[BatchFacts, ...]:

@@ -29,7 +29,9 @@ class BatchSettings(ConfigModel):
 class BatchKey(ConfigModel):
     """The keys that batches add to a model."""
 
-    batch: Annotated[bool | BatchSettings, Uncounted("it says how a model is called, not what it is asked")] = False
+    batch: Annotated[
+        bool | BatchSettings, Uncounted("it says how a model is called, not what it is asked")
+    ] = False
     """Whether a run sends the calls through the provider's batch interface, at its batch price; a mapping changes how. `verdict run --batch` does so for all models."""
 
 

@@ -42,7 +42,9 @@ def _directory(run: str) -> RunDirectory:
     """The directory of a run. UsageError where there is none."""
     directory = RunDirectory(Path(path_of(run)))
     if directory.facts() is None or not directory.database.is_file():
-        raise UsageError(f"{run} is not the directory of a run", hint="name the directory that --out named")
+        raise UsageError(
+            f"{run} is not the directory of a run", hint="name the directory that --out named"
+        )
     return directory
 
 
@@ -104,19 +106,26 @@ async def _fetch(directory: RunDirectory, batches: RunBatches) -> list[Collected
     """Collect the batches that have ended."""
     collected = []
     for batch in [batch for batch in batches.in_flight if batch.is_at_provider]:
-        async with aclosing(open_batch_api(batch.sent_to)) as api, scratch(directory.path) as folder:
+        async with (
+            aclosing(open_batch_api(batch.sent_to)) as api,
+            scratch(directory.path) as folder,
+        ):
             state = await api.get(batch.id)
             if state.ended:
                 collected.append(await batches.collect(batch, state, api, folder))
     return collected
 
 
-async def _import(directory: RunDirectory, batches: RunBatches, results: Path) -> list[CollectedBatch]:
+async def _import(
+    directory: RunDirectory, batches: RunBatches, results: Path
+) -> list[CollectedBatch]:
     """Take the results of exported requests. UsageError where they belong to none."""
     path = directory.path
     waiting = [batch for batch in batches.in_flight if batch.provider == TO_FILE]
     if not waiting:
-        raise UsageError(f"{path} waits for no results", hint="verdict batch export writes requests")
+        raise UsageError(
+            f"{path} waits for no results", hint="verdict batch export writes requests"
+        )
     collected = []
     for batch in waiting:
         api = FileBatches(batch.sent_to)
@@ -138,8 +147,14 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
-app = typer.Typer(help="Show, cancel or collect the batches of a run.", rich_markup_mode=None, add_completion=False)
-RunFolder = Annotated[str, typer.Argument(metavar="RUN", help="The directory of a run that sends batches.")]
+app = typer.Typer(
+    help="Show, cancel or collect the batches of a run.",
+    rich_markup_mode=None,
+    add_completion=False,
+)
+RunFolder = Annotated[
+    str, typer.Argument(metavar="RUN", help="The directory of a run that sends batches.")
+]
 
 
 @app.command("status", cls=HelpCommand)
@@ -194,7 +209,9 @@ def batch_fetch(run: RunFolder) -> None:
 def batch_export(
     config: Config,
     data: Data,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the requests are written, one a line.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Where the requests are written, one a line.")
+    ],
     *,
     out: Annotated[str, typer.Option("--out", metavar="PATH|URL", help="The run's directory.")],
     how: RowOptions,
@@ -227,21 +244,27 @@ _WAITING = 5
 
 @app.command("import", cls=HelpCommand)
 def batch_import(
-    run: RunFolder, results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The results, one a line.")]
+    run: RunFolder,
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The results, one a line.")],
 ) -> None:
     """Read the results of exported requests into a run.
 
     Example: verdict batch import runs/offline results.jsonl
     """
     if not results.is_file():
-        raise UsageError(f"{results} is not a file", hint="name the results of the exported requests")
+        raise UsageError(
+            f"{results} is not a file", hint="name the results of the exported requests"
+        )
     with open_batches(run) as (directory, batches):
         _tell(_run(_import(directory, batches, results)), len(batches.in_flight))
 
 
 def _tell(collected: list[CollectedBatch], in_flight: int) -> None:
     """Say what was collected, and what is missing."""
-    answered, unanswered = sum(batch.answered for batch in collected), sum(batch.unanswered for batch in collected)
+    answered, unanswered = (
+        sum(batch.answered for batch in collected),
+        sum(batch.unanswered for batch in collected),
+    )
     print_report(
         f"{plural(len(collected), 'batch|batches')} collected: {answered:,} requests answered, "
         f"{unanswered:,} not; {in_flight} in flight\n"

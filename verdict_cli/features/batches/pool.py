@@ -89,7 +89,9 @@ class _Unsent:
 class BatchPool:
     """The calls of a run that batches answer: see `CallPool`. Batches stay in flight when the run is stopped."""
 
-    def __init__(self, options: BatchOptions, job: RunJob, own: OwnCalls, client: ModelClient, halt: Halt) -> None:
+    def __init__(
+        self, options: BatchOptions, job: RunJob, own: OwnCalls, client: ModelClient, halt: Halt
+    ) -> None:
         self.waiting = False
         self._options, self._job, self._own, self._halt = options, job, own, halt
         self._client = client
@@ -150,7 +152,9 @@ class BatchPool:
             if unanswered and self._options.fallback:
                 return await ask(request)
             if unanswered >= MOST_ATTEMPTS:
-                error = Retryable(f"model {request.model.name}: {unanswered} batches did not answer this request")
+                error = Retryable(
+                    f"model {request.model.name}: {unanswered} batches did not answer this request"
+                )
                 error.waited = True
                 raise error
             await self._pool(request, digest.hex())
@@ -160,7 +164,9 @@ class BatchPool:
 
     async def answer(self) -> bool:
         """Send what is pooled, and wait until batches have ended. A small batch waits for more while earlier ones are in flight."""
-        least = min((batch_settings(unsent.model).min for unsent in self._unsent.values()), default=0)
+        least = min(
+            (batch_settings(unsent.model).min for unsent in self._unsent.values()), default=0
+        )
         pooled = sum(len(unsent.requests) for unsent in self._unsent.values())
         if pooled >= least or all(batch.wave == self._wave for batch in self._sent.in_flight):
             for key in list(self._unsent):
@@ -185,7 +191,9 @@ class BatchPool:
         """The interface of a model's provider."""
         key, export = model.endpoint_key, self._options.export
         if key not in self._apis:
-            self._apis[key] = open_batch_api(model) if export is None else FileBatches(model, export)
+            self._apis[key] = (
+                open_batch_api(model) if export is None else FileBatches(model, export)
+            )
         return self._apis[key]
 
     def _shares(self, request: Request) -> bool:
@@ -201,7 +209,11 @@ class BatchPool:
     def _unanswered(self, request: Request, digest: bytes) -> int:
         """How often the call was sent and not answered."""
         place = place_of(request)
-        calls = [call for call in self._own.database.find(digest) if call.failure and call.content.reply is None]
+        calls = [
+            call
+            for call in self._own.database.find(digest)
+            if call.failure and call.content.reply is None
+        ]
         places = [(call.row, call.unit, call.item, call.call, call.attempt) for call in calls]
         return places.count(place)
 
@@ -226,10 +238,19 @@ class BatchPool:
             unsent = None
         if unsent is None:
             self._number += 1
-            unsent = self._unsent[key] = _Unsent(self._folder / f"{self._number:06}.jsonl", self._number, model)
+            unsent = self._unsent[key] = _Unsent(
+                self._folder / f"{self._number:06}.jsonl", self._number, model
+            )
         pooled = PooledRequest(
             unsent.number,
-            *(request.row.index, request.row.id, request.node, request.row.item, request.call, request.attempt),
+            *(
+                request.row.index,
+                request.row.id,
+                request.node,
+                request.row.item,
+                request.call,
+                request.attempt,
+            ),
             self._own.database.add_messages(request.messages),
             wanted,
             mode if request.json_schema is not None else "",
@@ -240,7 +261,9 @@ class BatchPool:
         self._names.add(name)
         self._reserve(worst_usd)
         unsent.reserved_usd += worst_usd
-        if len(unsent.requests) >= min(MOST_POOLED, api.most_requests(model), self._most.get(key, MOST_POOLED)):
+        if len(unsent.requests) >= min(
+            MOST_POOLED, api.most_requests(model), self._most.get(key, MOST_POOLED)
+        ):
             await self._send(key)
 
     def _worst_usd(self, request: Request) -> float:
@@ -258,7 +281,10 @@ class BatchPool:
         if not self._reserved_usd:
             spending.check()
             return True
-        return worst_usd <= spending.budget_usd * (1 + 1e-9) - spending.spent_usd - spending.reserved_usd
+        return (
+            worst_usd
+            <= spending.budget_usd * (1 + 1e-9) - spending.spent_usd - spending.reserved_usd
+        )
 
     def _reserve(self, usd: float) -> None:
         """Count what may be spent as spent; a negative amount once it is known what was."""
@@ -345,7 +371,12 @@ class BatchPool:
             ended = await self._poll()
             if ended and until is None:
                 until = 2 * monotonic() - began
-            if self._queue_full and not self._sent.in_flight and not ended and monotonic() >= retry_at:
+            if (
+                self._queue_full
+                and not self._sent.in_flight
+                and not ended
+                and monotonic() >= retry_at
+            ):
                 self._queue_delay_s = min(MOST_QUEUE_WAIT_S, 2 * self._queue_delay_s)
                 self._queue_full = False
                 return True
@@ -399,7 +430,9 @@ class BatchPool:
         if collected.refusal is not None:
             raise collected.refusal
         is_empty = collected.unanswered == batch.requests and batch.number not in self._too_late
-        is_small = batch.requests < batch_settings(batch.sent_to).min  # such as a few requests that always expire
+        is_small = (
+            batch.requests < batch_settings(batch.sent_to).min
+        )  # such as a few requests that always expire
         self._failed_in_a_row = self._failed_in_a_row + 1 if is_empty and not is_small else 0
         if self._failed_in_a_row >= MOST_FAILED_BATCHES:
             raise Refused(

@@ -57,7 +57,9 @@ class OpenAIBatches(HttpBatchApi):
 
     async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
         body = {"input_file_id": file_id, "endpoint": self._target, "completion_window": "24h"}
-        created = await self.post_json(self.batch_url(), body | ({"metadata": {TAG: tag}} if self.has_tags else {}))
+        created = await self.post_json(
+            self.batch_url(), body | ({"metadata": {TAG: tag}} if self.has_tags else {})
+        )
         return self._state(object_at(created, "job") or created)  # Together's is inside `job`
 
     def _url(self, path: str) -> str:
@@ -68,7 +70,10 @@ class OpenAIBatches(HttpBatchApi):
         counts = object_at(value, "request_counts")
         files = (value.get(name) for name in ("output_file_id", "error_file_id"))
         problems = objects(object_at(value, "errors").get("data"))
-        words = "; ".join(f"{problem.get('code') or ''} {problem.get('message') or ''}".strip() for problem in problems)
+        words = "; ".join(
+            f"{problem.get('code') or ''} {problem.get('message') or ''}".strip()
+            for problem in problems
+        )
         return BatchState(
             created_id(value),
             status,
@@ -94,7 +99,11 @@ class TogetherBatches(OpenAIBatches):
 
 def openai_line(custom_id: str, target: str, body: bytes) -> bytes:
     """A line of a request file."""
-    return b'{"custom_id":"%b","method":"POST","url":"%b","body":%b}\n' % (custom_id.encode(), target.encode(), body)
+    return b'{"custom_id":"%b","method":"POST","url":"%b","body":%b}\n' % (
+        custom_id.encode(),
+        target.encode(),
+        body,
+    )
 
 
 _EXPORTED = "exported"
@@ -173,10 +182,14 @@ class AnthropicBatches(HttpBatchApi):
             return ResultLine(custom_id, unpaid=kind)
         error = object_at(result, "error")
         error = object_at(error, "error") or error
-        return ResultLine(custom_id, _ANTHROPIC_STATUS.get(str(error.get("type")), 500), {"error": dict(error)})
+        return ResultLine(
+            custom_id, _ANTHROPIC_STATUS.get(str(error.get("type")), 500), {"error": dict(error)}
+        )
 
     def batch_url(self, batch_id: str = "") -> str:
-        return sibling_url(self.endpoint.url, "/messages", f"/messages/batches{batch_id and f'/{batch_id}'}")
+        return sibling_url(
+            self.endpoint.url, "/messages", f"/messages/batches{batch_id and f'/{batch_id}'}"
+        )
 
     def _state(self, value: Any) -> BatchState:
         counts = object_at(value, "request_counts")
@@ -229,12 +242,16 @@ class GeminiBatches(HttpBatchApi):
     async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
         body = {"batch": {"displayName": tag, "inputConfig": {"fileName": file_id}}}
         name = quote(self.endpoint.name, safe="")
-        return self._state(await self.post_json(self._url(f"/models/{name}:batchGenerateContent"), body))
+        return self._state(
+            await self.post_json(self._url(f"/models/{name}:batchGenerateContent"), body)
+        )
 
     async def cancel(self, batch_id: str) -> None:
         await self.post_json(self._url(f"/{batch_id}:cancel"), {})
 
-    def next_page(self, page: Any, states: Sequence[BatchState], query: Mapping[str, Any]) -> Mapping[str, Any]:
+    def next_page(
+        self, page: Any, states: Sequence[BatchState], query: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         token = page.get("nextPageToken")
         return {**self.first_page, "pageToken": token} if token else {}
 
@@ -252,7 +269,9 @@ class GeminiBatches(HttpBatchApi):
         if isinstance(line.get("response"), dict):
             return ResultLine(custom_id, 200, line["response"])
         error = object_at(line, "error") or object_at(line, "status")
-        return ResultLine(custom_id, _GEMINI_STATUS.get(int(error.get("code") or 13), 500), {"error": dict(error)})
+        return ResultLine(
+            custom_id, _GEMINI_STATUS.get(int(error.get("code") or 13), 500), {"error": dict(error)}
+        )
 
     @property
     def _version(self) -> str:
@@ -268,7 +287,9 @@ class GeminiBatches(HttpBatchApi):
         """A batch, or the long-running operation around it."""
         about = object_at(value, "metadata") or value
         output = object_at(about, "output") or object_at(value, "response")
-        status = str(about.get("state") or "").removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_")
+        status = (
+            str(about.get("state") or "").removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_")
+        )
         error = object_at(value, "error") or object_at(about, "error")
         file = output.get("responsesFile")
         stats = object_at(about, "batchStats")
@@ -314,7 +335,10 @@ class MistralBatches(HttpBatchApi):
         body, sent = self.body(request, mode)
         settings = orjson.loads(body)
         settings.pop("model", None)
-        return b'{"custom_id":"%b","body":%b}\n' % (custom_id.encode(), orjson.dumps(settings)), sent
+        return b'{"custom_id":"%b","body":%b}\n' % (
+            custom_id.encode(),
+            orjson.dumps(settings),
+        ), sent
 
     async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
         hours = min(_MOST_HOURS, max(1, math.ceil(batch_settings(self.model).wait_s / 3600)))
@@ -327,7 +351,9 @@ class MistralBatches(HttpBatchApi):
         }
         return self._state(await self.post_json(self._url("/batch/jobs"), body))
 
-    def next_page(self, page: Any, states: Sequence[BatchState], query: Mapping[str, Any]) -> Mapping[str, Any]:
+    def next_page(
+        self, page: Any, states: Sequence[BatchState], query: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         return {**query, "page": query["page"] + 1} if len(states) == BATCHES_A_PAGE else {}
 
     def batch_url(self, batch_id: str = "") -> str:

@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verdict_cli.errors import DataError, Problem, UsageError
-from verdict_cli.features.batches.adapters import BATCHES, TIER, adapter_of, batch_problem, export_problem
+from verdict_cli.features.batches.adapters import (
+    BATCHES,
+    TIER,
+    adapter_of,
+    batch_problem,
+    export_problem,
+)
 from verdict_cli.features.batches.batch_facts import TO_FILE, batches_of, with_batches
 from verdict_cli.features.batches.batch_keys import batch_key, batch_settings
 from verdict_cli.llm.model_families import is_local
@@ -58,7 +64,9 @@ class BatchOptions(RunHooks):
 
     def check(self, options: RunOptions) -> None:
         if options.recording is not None and self.every_model:
-            raise UsageError("--batch sends calls, and --replay makes none", hint="give one of them")
+            raise UsageError(
+                "--batch sends calls, and --replay makes none", hint="give one of them"
+            )
         if options.recording is not None or not self.sends(options.plan):
             return
         for node, model, _ in models_in_use(options.plan):
@@ -66,7 +74,11 @@ class BatchOptions(RunHooks):
                 continue
             problem = batch_problem(model) if self.export is None else export_problem(model)
             if problem is not None:
-                hint = "set `batch: true` on the models that have one, in place of --batch" if self.every_model else ""
+                hint = (
+                    "set `batch: true` on the models that have one, in place of --batch"
+                    if self.every_model
+                    else ""
+                )
                 raise UsageError(
                     f"{node.id}: calls of model {model.name} cannot be sent as batches: {problem}",
                     hint=hint or "remove `batch` from this model",
@@ -115,7 +127,11 @@ class BatchOptions(RunHooks):
         for _, model, _ in models_in_use(plan):
             if batch_key(model) is not False and (why := batch_problem(model)) is not None:
                 message = f"calls of model {model.name} cannot be sent as batches: {why}"
-                yield Problem("model-cannot-answer", message, "remove `batch` from it; a run is refused until then")
+                yield Problem(
+                    "model-cannot-answer",
+                    message,
+                    "remove `batch` from it; a run is refused until then",
+                )
 
     def notices(self, facts: RunFacts, name: str, resume: str) -> Iterable[str]:
         """Say that batches continue at their provider without this process."""
@@ -179,7 +195,8 @@ def estimate_waves(plan: Plan, lines: Sequence[Line]) -> WaveEstimate | None:
         price = _price(model, line)
         cost = None if price is None or cost is None else cost + price
     files = sum(
-        math.ceil(count / adapter_of(models[name]).most_requests(models[name])) for (_, name), count in requests.items()
+        math.ceil(count / adapter_of(models[name]).most_requests(models[name]))
+        for (_, name), count in requests.items()
     )
     wait_s = max(batch_settings(model).wait_s for model in models.values())
     return WaveEstimate(waves, files, cost, waves * wait_s / 3600)
@@ -192,7 +209,9 @@ def _price(model: Model, line: Line) -> float | None:
         return None
     from verdict_cli.llm.providers.price_book import cost_usd
 
-    usage = Usage(round(line.prompt_tokens / line.calls), round(line.completion_tokens / line.calls))
+    usage = Usage(
+        round(line.prompt_tokens / line.calls), round(line.completion_tokens / line.calls)
+    )
     price = cost_usd(model, usage, tier=TIER)
     return None if price is None else line.calls * price
 
@@ -205,7 +224,9 @@ def _depths(plan: Plan) -> dict[str, int]:
         depth = max((depths[parent] for parent in node.parents), default=0)
         early = held.get(node.index)
         if early is not None:
-            item = next(number for number, indices in enumerate(early.items) if node.index in indices)
+            item = next(
+                number for number, indices in enumerate(early.items) if node.index in indices
+            )
             depth += max(0, math.ceil((item + 1 - early.first) / max(1, early.batch)))
         depths[node.index] = depth + _rounds(node)
     return {plan.nodes[index].id: depth for index, depth in depths.items()}

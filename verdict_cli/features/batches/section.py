@@ -20,7 +20,17 @@ def batch_sections(report: Report, context: ReportContext | None) -> Iterator[Se
     if not batches:
         return
     rows = [_cells(batch) for batch in batches]
-    headers = ("wave", "provider", "model", "requests", "answered", "status", "submitted", "ended", "cost")
+    headers = (
+        "wave",
+        "provider",
+        "model",
+        "requests",
+        "answered",
+        "status",
+        "submitted",
+        "ended",
+        "cost",
+    )
     table = Table(headers, rows, (3, 4, 8), most_rows=_MOST_ROWS, total_rows=len(rows))
     yield Section("Batches", [Note(_sentence(batches)), Only(PAGE_FORMATS, [table])])
 

@@ -28,7 +28,13 @@ from verdict_cli.features.batches.batch_api import BatchApi, BatchState, ResultL
 from verdict_cli.features.batches.batch_facts import TO_FILE, BatchFacts
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.middleware.circuit_breaker import MAX_REJECTIONS
-from verdict_cli.llm.middleware.replies import OwnCalls, RequestDigests, cache_saved, is_storable, place_of
+from verdict_cli.llm.middleware.replies import (
+    OwnCalls,
+    RequestDigests,
+    cache_saved,
+    is_storable,
+    place_of,
+)
 from verdict_cli.llm.middleware.require_logprobs import missing_logprobs
 from verdict_cli.llm.providers.chat_completions import read_envelope
 from verdict_cli.llm.providers.http_errors import Source, response_error
@@ -72,7 +78,9 @@ class PooledRequest(Struct, frozen=True, array_like=True):
         """The request, without its messages."""
         entry = Entry(self.item, {}, 0, "") if self.item else None
         row = Row(self.row, self.row_id, {}, entry=entry)
-        return Request(row, self.unit, model, (), self.call, self.attempt, top_logprobs=self.top_logprobs)
+        return Request(
+            row, self.unit, model, (), self.call, self.attempt, top_logprobs=self.top_logprobs
+        )
 
 
 @dataclass(kw_only=True)
@@ -193,24 +201,32 @@ class RunBatches:
         del self.batches[batch.number]
         await self.database.writer.flush()
 
-    async def collect(self, batch: SentBatch, state: BatchState, api: BatchApi, folder: Path) -> CollectedBatch:
+    async def collect(
+        self, batch: SentBatch, state: BatchState, api: BatchApi, folder: Path
+    ) -> CollectedBatch:
         """Take the results of an ended batch into the run's calls."""
         results = folder / f"{batch.number}.results"
         results.unlink(missing_ok=True)
         os.close(os.open(results, os.O_WRONLY | os.O_CREAT, 0o600))
         if state.files:
             await api.results(state, results)
-        collected = await self.read(batch, results, api, state.status, state.problem or state.status)
+        collected = await self.read(
+            batch, results, api, state.status, state.problem or state.status
+        )
         results.unlink()
         return collected
 
-    async def read(self, batch: SentBatch, results: Path, api: BatchApi, status: str, why: str) -> CollectedBatch:
+    async def read(
+        self, batch: SentBatch, results: Path, api: BatchApi, status: str, why: str
+    ) -> CollectedBatch:
         """Take result lines into the run's calls. Requests without one were not answered, because of ``why``."""
         model = batch.sent_to
         collected = CollectedBatch()
         rejected: list[tuple[str, PooledRequest, Outcome]] = []
         found: set[str] = set()
-        for number, line in enumerate(result_lines(results, api, model_secrets(model, os.environ)), 1):
+        for number, line in enumerate(
+            result_lines(results, api, model_secrets(model, os.environ)), 1
+        ):
             name = name_of(line.custom_id)
             request = self._request(name)
             if request is None or request.batch != batch.number or name in found:
@@ -235,7 +251,11 @@ class RunBatches:
                 if name not in found:
                     self._add(name, request, missing, model)
                     collected.unanswered += 1
-        batch.answered, batch.cost_usd, batch.saved_usd = collected.answered, collected.cost_usd, collected.saved_usd
+        batch.answered, batch.cost_usd, batch.saved_usd = (
+            collected.answered,
+            collected.cost_usd,
+            collected.saved_usd,
+        )
         await self.end(batch, status)
         return collected
 
@@ -243,7 +263,10 @@ class RunBatches:
         """Whether any line of a file is a result of the batch."""
         for line in result_lines(results, api, ()):
             request = self._request(name_of(line.custom_id))
-            if request is not None and (request.batch, str(request.attempt)) == (batch.number, line.custom_id[33:]):
+            if request is not None and (request.batch, str(request.attempt)) == (
+                batch.number,
+                line.custom_id[33:],
+            ):
                 return True
         return False
 
@@ -254,7 +277,10 @@ class RunBatches:
         reply = outcome.reply if error is None else error.reply
         place = place_of(request)
         calls = self.database.find(digest)
-        if not any((c.row, c.unit, c.item, c.call, c.attempt) == place and c.content.reply is not None for c in calls):
+        if not any(
+            (c.row, c.unit, c.item, c.call, c.attempt) == place and c.content.reply is not None
+            for c in calls
+        ):
             content = CallContent(
                 reply,
                 pooled.messages,
@@ -291,7 +317,10 @@ class RunBatches:
 
 def read_batches(database: Database) -> list[SentBatch]:
     """The batches in a run's database."""
-    return [msgspec.convert(database.get(name, TABLE), SentBatch) for name in database.names_of(TABLE, BATCHES)]
+    return [
+        msgspec.convert(database.get(name, TABLE), SentBatch)
+        for name in database.names_of(TABLE, BATCHES)
+    ]
 
 
 def batch_facts(database: Database) -> list[BatchFacts]:
@@ -335,13 +364,17 @@ def read_result(result: ResultLine, pooled: PooledRequest, model: Model, api: Ba
         if result.unpaid:
             raise unanswered(model, result.unpaid)
         if not 200 <= result.status < 300:
-            raise response_error(result.status, orjson.dumps(result.body, default=str), model.name, source)
+            raise response_error(
+                result.status, orjson.dumps(result.body, default=str), model.name, source
+            )
         envelope: Any = result.body
         if api.protocol is not None and isinstance(envelope, dict):
             envelope = api.protocol.to_chat(envelope)
         if isinstance(envelope, dict):
             envelope = {**envelope, "service_tier": TIER}
-            ordinary = cost_usd(model, read_usage(envelope.get("usage")), served=str(envelope.get("model") or ""))
+            ordinary = cost_usd(
+                model, read_usage(envelope.get("usage")), served=str(envelope.get("model") or "")
+            )
         reply = read_envelope(envelope, request, 0.0, pooled.sent, source)
         if pooled.top_logprobs and not reply.logprobs:
             raise missing_logprobs(request, reply)
@@ -359,7 +392,9 @@ def read_result(result: ResultLine, pooled: PooledRequest, model: Model, api: Ba
 
 def unanswered(model: Model, why: str) -> Retryable:
     """The error of a request that a batch did not answer."""
-    return Retryable(f"model {model.name}: the batch did not answer this request: {why}", kind="timeout")
+    return Retryable(
+        f"model {model.name}: the batch did not answer this request: {why}", kind="timeout"
+    )
 
 
 def result_lines(path: Path, api: BatchApi, secrets: tuple[str, ...]) -> Iterator[ResultLine]:
@@ -391,7 +426,9 @@ async def patiently(call: Callable[[], Awaitable[T]]) -> T:
             return await call()
         except Retryable as error:
             if attempt == TRIES - 1:
-                raise Refused(error.message, hint="the same command resumes the run", kind="unreachable") from None
+                raise Refused(
+                    error.message, hint="the same command resumes the run", kind="unreachable"
+                ) from None
             await asyncio.sleep(min(30.0, error.retry_after_s or DELAY_S * 2**attempt))
     raise AssertionError("unreachable")
 
@@ -408,7 +445,9 @@ async def settle_intent(batches: RunBatches, batch: SentBatch, api: BatchApi, fo
         await batches.sent(batch, state)
 
 
-async def look_for(batches: RunBatches, batch: SentBatch, api: BatchApi, folder: Path) -> BatchState | None:
+async def look_for(
+    batches: RunBatches, batch: SentBatch, api: BatchApi, folder: Path
+) -> BatchState | None:
     """The intended batch at the provider: the one with its tag; without tags, the one whose results have its custom ids."""
     taken = {sent.id for sent in batches.batches.values()}
     candidates = []

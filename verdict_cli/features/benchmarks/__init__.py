@@ -5,13 +5,19 @@ from verdict_cli.registry import PartSpec
 PARTS = {
     "commands": {
         "bench": PartSpec(
-            "bench_command.bench", "Judge a benchmark, or reproduce published results.", "Benchmarks and data"
+            "bench_command.bench",
+            "Judge a benchmark, or reproduce published results.",
+            "Benchmarks and data",
         ),
         "datasets": PartSpec(
-            "datasets_command.app", "List, download, import and check benchmarks.", "Benchmarks and data"
+            "datasets_command.app",
+            "List, download, import and check benchmarks.",
+            "Benchmarks and data",
         ),
         "reproduce": PartSpec(
-            "reproduce_command.reproduce", "Reproduce the paper's tables 1 to 3.", "Benchmarks and data"
+            "reproduce_command.reproduce",
+            "Reproduce the paper's tables 1 to 3.",
+            "Benchmarks and data",
         ),
     },
     "schemas": {"card": PartSpec("card.Card")},

@@ -21,7 +21,12 @@ from verdict_cli.cli.show_report import exit_code, show_report, to_terminal
 from verdict_cli.errors import UsageError
 from verdict_cli.features.benchmarks.card import Card, find_benchmark
 from verdict_cli.features.benchmarks.card import card as card_of
-from verdict_cli.features.benchmarks.recorded import NOT_POSSIBLE, Case, PublishedValue, selected_sets
+from verdict_cli.features.benchmarks.recorded import (
+    NOT_POSSIBLE,
+    Case,
+    PublishedValue,
+    selected_sets,
+)
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.package_files import named_config
@@ -110,11 +115,14 @@ def _measured(case: Case, folder: Path) -> Mapping[str, Measures]:
         return measure(plan.evaluations, session.execute().directory.results)
 
 
-def _compare(case: Case, published: PublishedValue, measures: Mapping[str, Measures]) -> Reproduction:
+def _compare(
+    case: Case, published: PublishedValue, measures: Mapping[str, Measures]
+) -> Reproduction:
     evaluation, _, metric = published.metric.rpartition(".")
     ours = measures[evaluation].values[metric]
     value, low, high = (
-        None if number is None else published.convert(number) for number in (ours.value, ours.low, ours.high)
+        None if number is None else published.convert(number)
+        for number in (ours.value, ours.low, ours.high)
     )
     return Reproduction(
         case.name,
@@ -157,27 +165,45 @@ def reproductions_page(results: Sequence[Reproduction]) -> str:
     for name, group in sets.items():
         # Folded: with its tables open, the page is some 160 screens of a phone long.
         equal = sum(result.same and not result.note for result in group)
-        summary = f"{plural(len(group), 'value')}, {'all' if equal == len(group) else equal} the same"
+        summary = (
+            f"{plural(len(group), 'value')}, {'all' if equal == len(group) else equal} the same"
+        )
         fold = f'<details markdown="1"><summary>{summary}</summary>'
         parts += [f"## {name}", fold, "\n".join([TABLE_HEAD, *map(_page_row, group)]), "</details>"]
-    parts += ["## Not reproduced", "\n".join(f"- {name}: {why}." for name, why in NOT_POSSIBLE.items())]
+    parts += [
+        "## Not reproduced",
+        "\n".join(f"- {name}: {why}." for name, why in NOT_POSSIBLE.items()),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
 def _page_row(result: Reproduction) -> str:
-    cells = (result.case, result.name, result.format(result.value), result.format(result.published), result.difference)
+    cells = (
+        result.case,
+        result.name,
+        result.format(result.value),
+        result.format(result.published),
+        result.difference,
+    )
     return f"| {' | '.join(cells)} |"
 
 
 def bench(
     name: Annotated[
-        str, typer.Argument(help="The benchmark. With --replay RECORDINGS also one of its recorded judges, or `all`.")
+        str,
+        typer.Argument(
+            help="The benchmark. With --replay RECORDINGS also one of its recorded judges, or `all`."
+        ),
     ],
     data: Annotated[
-        Path | None, typer.Option("--data", help="The benchmark's own file. [default: the fetched file]")
+        Path | None,
+        typer.Option("--data", help="The benchmark's own file. [default: the fetched file]"),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="The run's directory. With RECORDINGS, the directory of the cases.")
+        Path | None,
+        typer.Option(
+            "--out", help="The run's directory. With RECORDINGS, the directory of the cases."
+        ),
     ] = None,
     *,
     options: RowOptions,
@@ -197,7 +223,8 @@ def bench(
     replay = options.replay
     if replay is not None and not replay.exists():
         raise UsageError(
-            f"there is no recording {replay}", hint="give a run, its calls, or the folder of recorded sets"
+            f"there is no recording {replay}",
+            hint="give a run, its calls, or the folder of recorded sets",
         )
     if replay is not None and replay.is_dir() and not (replay / "calls.parquet").exists():
         if options.model or options.limit or data or options.settings or options.budget is not None:
@@ -228,7 +255,9 @@ def bench(
     raise typer.Exit(exit_code(report))
 
 
-def _show_report(report: Report, card: Card, *, sample: bool, markdown: bool, as_json: bool) -> None:
+def _show_report(
+    report: Report, card: Card, *, sample: bool, markdown: bool, as_json: bool
+) -> None:
     from verdict_cli.report.renderers.markdown import render_markdown
     from verdict_cli.report.report import full_json, summary_json
     from verdict_cli.report.run_document import run_document
@@ -275,17 +304,28 @@ def _show_results(results: Sequence[Reproduction], *, markdown: bool, as_json: b
 
     same = sum(result.same and not result.note for result in results)
     if as_json:
-        print_json({"figures": [{**asdict(result), "same": result.same} for result in results], "same": same})
+        print_json(
+            {
+                "figures": [{**asdict(result), "same": result.same} for result in results],
+                "same": same,
+            }
+        )
         return
     if markdown:
         sys.stdout.write(reproductions_page(results))
         return
     table = Table(box=None, padding=(0, 1))
     for header in ("case", "metric", "ours", "95% interval", "published", "difference"):
-        table.add_column(header, justify="right" if header in ("ours", "published") else "left", overflow="fold")
+        table.add_column(
+            header, justify="right" if header in ("ours", "published") else "left", overflow="fold"
+        )
     for result in results:
         ends = interval(result.low, result.high)
         published, ours = result.format(result.published), result.format(result.value)
-        table.add_row(*map(Text, (result.case, result.name, ours, ends, published, result.difference)))
+        table.add_row(
+            *map(Text, (result.case, result.name, ours, ends, published, result.difference))
+        )
     to_terminal(table)
-    sys.stdout.write(f"{same:,} of {len(results):,} results equal the published ones in every digit\n")
+    sys.stdout.write(
+        f"{same:,} of {len(results):,} results equal the published ones in every digit\n"
+    )

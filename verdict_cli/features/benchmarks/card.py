@@ -56,11 +56,15 @@ def find_benchmark(card: Card, path: Path | None) -> BenchmarkData:
     own = path or fetched_file(card)
     if own is not None:
         if not own.exists():
-            raise UsageError(f"the file {own} does not exist", hint=f"{card.source} has the benchmark's own")
+            raise UsageError(
+                f"the file {own} does not exist", hint=f"{card.source} has the benchmark's own"
+            )
         return BenchmarkData(_converted(card, own), sample=False)
     if card.sample is not None:
         return BenchmarkData(folder("datasets") / card.sample, sample=True)
-    raise UsageError(f"no data of {card.name} were found", hint=f"give --data PATH; they come from {card.source}")
+    raise UsageError(
+        f"no data of {card.name} were found", hint=f"give --data PATH; they come from {card.source}"
+    )
 
 
 def benchmark_run(name: str) -> NamedRun | None:
@@ -69,12 +73,20 @@ def benchmark_run(name: str) -> NamedRun | None:
         return None
     known = card(name)
     if known.config is None:
-        raise UsageError(f"{name} has no pipeline to judge it with", hint=f"verdict estimate CONFIG {name}")
+        raise UsageError(
+            f"{name} has no pipeline to judge it with", hint=f"verdict estimate CONFIG {name}"
+        )
     located = find_benchmark(known, None)
     rows = known.files[0].rows if located.sample else None
     if located.sample:
-        scaled = "the number of its rows is not known" if rows is None else f"scaled to its {plural(rows, 'row')}"
-        print_message(f"{known.title} is not fetched: estimated from this project's sample, {scaled}")
+        scaled = (
+            "the number of its rows is not known"
+            if rows is None
+            else f"scaled to its {plural(rows, 'row')}"
+        )
+        print_message(
+            f"{known.title} is not fetched: estimated from this project's sample, {scaled}"
+        )
     return NamedRun(named_config(known.config), str(located.path), known.settings, rows)
 
 
@@ -206,9 +218,17 @@ def _card_problems(card: Card, filename: str, here: Path) -> list[tuple[str, str
     if filename != f"{card.name}{ENDING}":
         wrong.append(("name", f"the file is called {filename}", f"call it {card.name}{ENDING}"))
     if card.config is not None and card.config not in configs():
-        wrong.append(("config", f"there is no pipeline {card.config!r}", nearest_spelling(card.config, configs())))
+        wrong.append(
+            (
+                "config",
+                f"there is no pipeline {card.config!r}",
+                nearest_spelling(card.config, configs()),
+            )
+        )
     if card.sample is not None and not (here / card.sample).is_file():
-        wrong.append(("sample", f"the sample {card.sample} is not beside the card", "name one of datasets/"))
+        wrong.append(
+            ("sample", f"the sample {card.sample} is not beside the card", "name one of datasets/")
+        )
     for index, file in enumerate(card.files):
         if sum(source is not None for source in (file.url, file.hub, file.derived)) != 1:
             message = "a file has exactly one of `url`, `hub` and `derived`"

@@ -16,7 +16,14 @@ from verdict_cli.cli.show_report import to_terminal
 from verdict_cli.errors import FetchError, UsageError
 from verdict_cli.features.benchmarks.card import Card, CardFile, cards, fetched_file, local_path
 from verdict_cli.features.benchmarks.card import card as card_of
-from verdict_cli.features.benchmarks.download import Fetched, card_file_of, fetch_file, fetch_split, fetchable, findings
+from verdict_cli.features.benchmarks.download import (
+    Fetched,
+    card_file_of,
+    fetch_file,
+    fetch_split,
+    fetchable,
+    findings,
+)
 from verdict_cli.features.benchmarks.importers import IMPORTERS, import_benchmark
 from verdict_cli.features.benchmarks.recorded import SETS
 from verdict_cli.language.document.error_messages import nearest_spelling
@@ -33,7 +40,9 @@ app = typer.Typer(
     add_completion=False,
 )
 
-BenchmarkName = Annotated[str, typer.Argument(help="The benchmark, e.g. xstest; see `verdict datasets list`.")]
+BenchmarkName = Annotated[
+    str, typer.Argument(help="The benchmark, e.g. xstest; see `verdict datasets list`.")
+]
 
 
 @app.callback()
@@ -84,17 +93,29 @@ def dataset_info(name: BenchmarkName, as_json: AsJson = False) -> None:
 @app.command("import", cls=HelpCommand)
 def import_(
     name: Annotated[
-        str, typer.Argument(help="The benchmark, e.g. xstest, or one of its recorded judges, e.g. wice/gpt-4-0613.")
+        str,
+        typer.Argument(
+            help="The benchmark, e.g. xstest, or one of its recorded judges, e.g. wice/gpt-4-0613."
+        ),
     ],
-    path: Annotated[Path, typer.Argument(help="The benchmark's file; for a recorded judge, the folder of recordings.")],
-    out: Annotated[Path | None, typer.Option("--out", help="The JSONL to write. [default: NAME.jsonl]")] = None,
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="The benchmark's file; for a recorded judge, the folder of recordings."
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The JSONL to write. [default: NAME.jsonl]")
+    ] = None,
 ) -> None:
     """Convert a benchmark's own file to JSONL. Recorded replies in it are written to a second file, for --replay.
 
     Example: verdict datasets import xstest xstest_prompts.csv --out xstest.jsonl
     """
     if name.partition("/")[0] not in {*IMPORTERS, *SETS}:
-        raise UsageError(f"unknown benchmark {name!r}", hint=nearest_spelling(name, {*IMPORTERS, *SETS}))
+        raise UsageError(
+            f"unknown benchmark {name!r}", hint=nearest_spelling(name, {*IMPORTERS, *SETS})
+        )
     if not path.exists():
         raise UsageError(f"no such file: {path}", hint="give the path of the benchmark's own file")
     converted = import_benchmark(name, path)
@@ -108,17 +129,27 @@ def import_(
 @app.command("fetch", cls=HelpCommand)
 def fetch(
     name: Annotated[
-        str, typer.Argument(help="The benchmark, or hf:OWNER/NAME[:SPLIT] for a dataset of the Hugging Face hub.")
+        str,
+        typer.Argument(
+            help="The benchmark, or hf:OWNER/NAME[:SPLIT] for a dataset of the Hugging Face hub."
+        ),
     ],
     file: Annotated[
-        str | None, typer.Option("--file", help="The file to download. [default: the first with an address]")
+        str | None,
+        typer.Option("--file", help="The file to download. [default: the first with an address]"),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="The folder to write to. [default: the data directory of `verdict bench`]"),
+        typer.Option(
+            "--out", help="The folder to write to. [default: the data directory of `verdict bench`]"
+        ),
     ] = None,
-    sha256: Annotated[str | None, typer.Option("--sha256", help="The expected checksum, if the card has none.")] = None,
-    max_size: Annotated[int, typer.Option("--max-size", min=1, metavar="MIB", help="The largest download.")] = 1024,
+    sha256: Annotated[
+        str | None, typer.Option("--sha256", help="The expected checksum, if the card has none.")
+    ] = None,
+    max_size: Annotated[
+        int, typer.Option("--max-size", min=1, metavar="MIB", help="The largest download.")
+    ] = 1024,
 ) -> None:
     """Download a benchmark's file from its source, and check it against its card. An interrupted download resumes.
 
@@ -135,7 +166,9 @@ def fetch(
         fetched: Fetched = fetch_split(name[3:], out, max_size << 20)
     else:
         card = card_of(name)
-        fetched = fetch_file(card, fetchable(card, file), out, (sha256 or "").lower(), max_size << 20)
+        fetched = fetch_file(
+            card, fetchable(card, file), out, (sha256 or "").lower(), max_size << 20
+        )
     for note in fetched.notes:
         print_message(note)
     sys.stdout.write(f"{fetched.path}\n")
@@ -144,9 +177,13 @@ def fetch(
 @app.command("sample", cls=HelpCommand)
 def sample(
     data: Annotated[str, typer.Argument(help="A dataset: a file, a directory or a glob.")],
-    count: Annotated[int, typer.Option("--rows", "-n", min=1, help="The number of rows to draw.")] = 100,
+    count: Annotated[
+        int, typer.Option("--rows", "-n", min=1, help="The number of rows to draw.")
+    ] = 100,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the draw.")] = 0,
-    out: Annotated[Path | None, typer.Option("--out", help="The JSONL to write. [default: STEM_sample.jsonl]")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The JSONL to write. [default: STEM_sample.jsonl]")
+    ] = None,
 ) -> None:
     """Write a random sample of a dataset, drawn without replacement, in file order.
 
@@ -164,7 +201,9 @@ def sample(
 
 @app.command("check", cls=HelpCommand)
 def check(
-    name: BenchmarkName, path: Annotated[Path, typer.Argument(help="The file to check.")], as_json: AsJson = False
+    name: BenchmarkName,
+    path: Annotated[Path, typer.Argument(help="The file to check.")],
+    as_json: AsJson = False,
 ) -> None:
     """Check a file against its card: checksum, columns, rows and labels. Exits with 2 if anything differs.
 
@@ -198,7 +237,12 @@ def _facts(card: Card) -> list[tuple[str, str]]:
         facts.append(("config", card.config))
     facts += [("setting", setting) for setting in card.settings]
     if card.sample:
-        facts.append(("sample", f"{card.sample}, made for this project; for trials, not for published results"))
+        facts.append(
+            (
+                "sample",
+                f"{card.sample}, made for this project; for trials, not for published results",
+            )
+        )
     if card.name in SETS:
         facts.append(("recorded", f"verdict bench {card.name} --replay RECORDINGS"))
     return facts

@@ -48,7 +48,12 @@ SILENCE_S = 60.0
 MOST_REDIRECTS = 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _RETRYABLE = frozenset({408, 425, 429, 500, 502, 503, 504})
-_STATUS_TEXTS = {401: "requires a login", 403: "denies access", 404: "does not have it", 410: "no longer has it"}
+_STATUS_TEXTS = {
+    401: "requires a login",
+    403: "denies access",
+    404: "does not have it",
+    410: "no longer has it",
+}
 
 
 class DownloadTarget(Struct, frozen=True):
@@ -92,7 +97,10 @@ class _InterruptedError(Exception):
 
 
 def download(
-    target: DownloadTarget, check: Callable[[Path], None] | None = None, *, pause: Pause = asyncio.sleep
+    target: DownloadTarget,
+    check: Callable[[Path], None] | None = None,
+    *,
+    pause: Pause = asyncio.sleep,
 ) -> str:
     """Download the file and return the SHA-256 of its bytes. ``check`` may refuse it before it is moved into place.
 
@@ -106,11 +114,14 @@ def download(
             return asyncio.run(_download(replace(target, on_progress=show), check, pause))
     except OSError as error:
         raise OutputError(
-            f"{target.path} cannot be written: {error.strerror or error}", hint="free space, or choose a writable --out"
+            f"{target.path} cannot be written: {error.strerror or error}",
+            hint="free space, or choose a writable --out",
         ) from None
 
 
-async def _download(target: DownloadTarget, check: Callable[[Path], None] | None, pause: Pause) -> str:
+async def _download(
+    target: DownloadTarget, check: Callable[[Path], None] | None, pause: Pause
+) -> str:
     # A range of a compressed transfer is not a range of the file, so nothing is decompressed on the way.
     clients = HttpClients(decode=False)
     try:
@@ -153,7 +164,9 @@ async def _complete_part(clients: HttpClients, target: DownloadTarget, pause: Pa
     received = target.part.stat().st_size if target.part.exists() else 0
     raise FetchError(
         f"{target.url} could not be fetched in {ATTEMPTS} attempts: {reason}",
-        hint=f"the same command resumes from the {received:,} bytes received" if received else "try again later",
+        hint=f"the same command resumes from the {received:,} bytes received"
+        if received
+        else "try again later",
     )
 
 
@@ -177,7 +190,11 @@ async def _attempt(clients: HttpClients, target: DownloadTarget) -> bool:
         length = headers.get("Content-Length") or ""
         total = size if resumes else int(length) if length.isdigit() else None
         _check_size(target, total)
-        version = {"url": target.url, "etag": headers.get("ETag"), "date": headers.get("Last-Modified")}
+        version = {
+            "url": target.url,
+            "etag": headers.get("ETag"),
+            "date": headers.get("Last-Modified"),
+        }
         target.state.write_bytes(orjson.dumps(version))
         received = start
         with target.part.open("ab" if resumes else "wb") as file:
@@ -205,15 +222,23 @@ async def open_response(
     try:
         url = first = Url(target.url)
     except ValueError as error:
-        raise FetchError(f"{target.url} is not a valid address: {error}", hint="give an http address") from None
+        raise FetchError(
+            f"{target.url} is not a valid address: {error}", hint="give an http address"
+        ) from None
     if url.scheme not in ("http", "https"):
         raise FetchError(f"{target.url} is not an http address", hint="give an http address")
     for _ in range(MOST_REDIRECTS + 1):
         own = target.headers if url.origin_ascii == first.origin_ascii else {}
-        request = clients.get(url).get(url).headers({"Accept-Encoding": "identity", **own, **range_headers})
+        request = (
+            clients.get(url)
+            .get(url)
+            .headers({"Accept-Encoding": "identity", **own, **range_headers})
+        )
         async with AsyncExitStack() as stack:
             async with asyncio.timeout(SILENCE_S):
-                response = await stack.enter_async_context(request.streamed_read_buffer_limit(0).build_streamed())
+                response = await stack.enter_async_context(
+                    request.streamed_read_buffer_limit(0).build_streamed()
+                )
             location = ResponseHeaders(response).get("Location")
             if response.status not in _REDIRECTS or location is None:
                 yield url, response
@@ -232,7 +257,10 @@ def _redirected(target: DownloadTarget, url: Url, location: str) -> Url:
         raise FetchError(message, hint="it was not fetched") from None
     if following.scheme != "https" and (following.scheme != "http" or url.scheme == "https"):
         reason = "not encrypted" if following.scheme == "http" else "not an http address"
-        raise FetchError(f"{target.url} is redirected to {following}, which is {reason}", hint="it was not fetched")
+        raise FetchError(
+            f"{target.url} is redirected to {following}, which is {reason}",
+            hint="it was not fetched",
+        )
     return following
 
 
@@ -252,7 +280,9 @@ def _resume_headers(target: DownloadTarget) -> tuple[int, dict[str, str]]:
     return have, {"Range": f"bytes={have}-", **({"If-Range": validator} if validator else {})}
 
 
-def _check_response(target: DownloadTarget, url: Url, status: int, headers: ResponseHeaders) -> None:
+def _check_response(
+    target: DownloadTarget, url: Url, status: int, headers: ResponseHeaders
+) -> None:
     """Raises for a response that is not the file."""
     if status in _RETRYABLE:
         delay = headers.get("Retry-After") or ""
@@ -265,10 +295,14 @@ def _check_response(target: DownloadTarget, url: Url, status: int, headers: Resp
             "`verdict datasets import NAME PATH`",
         )
     if (headers.get("Content-Encoding") or "identity") != "identity":
-        raise FetchError(f"{url} sends the file compressed, although it must not", hint="download it by hand")
+        raise FetchError(
+            f"{url} sends the file compressed, although it must not", hint="download it by hand"
+        )
     media_type = (headers.get("Content-Type") or "").partition(";")[0].strip().lower()
     if media_type == "text/html" and not target.path.name.endswith((".html", ".htm")):
-        raise FetchError(f"{url} returns a web page, not the file", hint="does the address require a login?")
+        raise FetchError(
+            f"{url} returns a web page, not the file", hint="does the address require a login?"
+        )
 
 
 def _content_range(headers: ResponseHeaders) -> tuple[int | None, int | None]:
@@ -282,7 +316,8 @@ def _check_size(target: DownloadTarget, size: int | None) -> None:
     if size is not None and size > target.limit:
         target.discard()
         raise FetchError(
-            f"{target.url} is larger than the limit of {target.limit:,} bytes", hint="give a larger --max-size, in MiB"
+            f"{target.url} is larger than the limit of {target.limit:,} bytes",
+            hint="give a larger --max-size, in MiB",
         )
 
 
@@ -308,17 +343,24 @@ def _digest(path: Path) -> str:
 BLOCK = 1 << 16
 
 
-def fetch_rows(reference: str, subset: tuple[str, str], columns: Sequence[str], target: Path) -> int:
+def fetch_rows(
+    reference: str, subset: tuple[str, str], columns: Sequence[str], target: Path
+) -> int:
     """Write the rows whose column has the value, with these columns, as a JSONL file. Returns their number.
 
     A row group is skipped by its statistics, or by its one column. The hub's checksum is that of the whole file, so nothing
     proves that these are its rows. Raises FetchError where the hub does not provide them.
     """
     split = split_of(reference)
-    count = write_rows(target, (row for shard in split.shards for row in _rows_of(split, shard, subset, columns)))
+    count = write_rows(
+        target, (row for shard in split.shards for row in _rows_of(split, shard, subset, columns))
+    )
     if not count:
         target.unlink()
-        raise FetchError(f"hf:{reference} has no row with {subset[0]} {subset[1]!r}", hint="was the dataset changed?")
+        raise FetchError(
+            f"hf:{reference} has no row with {subset[0]} {subset[1]!r}",
+            hint="was the dataset changed?",
+        )
     return count
 
 
@@ -338,7 +380,9 @@ def _rows_of(
                 continue
             wanted = pc.equal(file.read_row_group(group, columns=[column])[column], value)
             if pc.any(wanted).as_py():
-                yield from file.read_row_group(group, columns=list(columns)).filter(wanted).to_pylist()
+                yield from (
+                    file.read_row_group(group, columns=list(columns)).filter(wanted).to_pylist()
+                )
 
 
 class RemoteFile(io.RawIOBase):
@@ -359,7 +403,9 @@ class RemoteFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._position = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = (
+            offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        )
         return self._position
 
     def tell(self) -> int:
@@ -395,7 +441,8 @@ class RemoteFile(io.RawIOBase):
             if attempt < ATTEMPTS:
                 await asyncio.sleep(delay_s(attempt, None, random))
         raise FetchError(
-            f"{self._target.url} could not be read in {ATTEMPTS} attempts: {reason}", hint="try again later"
+            f"{self._target.url} could not be read in {ATTEMPTS} attempts: {reason}",
+            hint="try again later",
         )
 
     async def _requested(self, start: int, length: int) -> bytes | str:
@@ -446,7 +493,8 @@ def split_of(reference: str) -> HubSplit:
     match = _NAME.fullmatch(reference)
     if match is None:
         raise UsageError(
-            f"{reference!r} is not a dataset of the hub", hint="write hf:OWNER/NAME or hf:OWNER/NAME:SPLIT"
+            f"{reference!r} is not a dataset of the hub",
+            hint="write hf:OWNER/NAME or hf:OWNER/NAME:SPLIT",
         )
     repository = f"{match['owner']}/{match['name']}"
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
@@ -477,7 +525,8 @@ def _listed(repository: str, endpoint: str) -> list[Any]:
         )
     except ImportError:
         raise UsageError(
-            "datasets of the hub need the package huggingface_hub", hint="in a checkout of verdict: pip install '.[hf]'"
+            "datasets of the hub need the package huggingface_hub",
+            hint="in a checkout of verdict: pip install '.[hf]'",
         ) from None
     constants.HF_HUB_DISABLE_TELEMETRY = True  # verdict sends no telemetry
     try:
@@ -492,7 +541,8 @@ def _listed(repository: str, endpoint: str) -> list[Any]:
         ) from None
     except RevisionNotFoundError:
         raise FetchError(
-            f"the hub has no Parquet files of {repository}", hint="fetch its own files by their addresses"
+            f"the hub has no Parquet files of {repository}",
+            hint="fetch its own files by their addresses",
         ) from None
     except RepositoryNotFoundError:
         raise FetchError(
@@ -500,7 +550,9 @@ def _listed(repository: str, endpoint: str) -> list[Any]:
             hint="check its name; a private one needs HF_TOKEN",
         ) from None
     except (HfHubHTTPError, OSError, _transport_error()) as error:
-        raise FetchError(f"{endpoint} does not list {repository}: {error}", hint="try again later") from None
+        raise FetchError(
+            f"{endpoint} does not list {repository}: {error}", hint="try again later"
+        ) from None
 
 
 def _transport_error() -> type[Exception]:
@@ -523,9 +575,12 @@ def _chosen(repository: str, split: str | None, splits: Mapping[str, Any]) -> st
         return fitting[0]
     names = ", ".join(splits) or "none"
     if not fitting:
-        raise UsageError(f"{repository} has no split {split or ''}".rstrip(), hint=f"its splits are {names}")
+        raise UsageError(
+            f"{repository} has no split {split or ''}".rstrip(), hint=f"its splits are {names}"
+        )
     raise UsageError(
-        f"{repository} has several splits: {', '.join(fitting)}", hint=f"write hf:{repository}:{fitting[0]}"
+        f"{repository} has several splits: {', '.join(fitting)}",
+        hint=f"write hf:{repository}:{fitting[0]}",
     )
 
 
@@ -572,7 +627,9 @@ def findings(file: CardFile, path: Path) -> list[Finding]:
             Finding(
                 f"labels of {column}",
                 "same" if same else "differs",
-                _counts(labels) if same else f"{_counts(counted[column])}; the card says {_counts(labels)}",
+                _counts(labels)
+                if same
+                else f"{_counts(counted[column])}; the card says {_counts(labels)}",
             )
         )
     return checked
@@ -583,7 +640,9 @@ def _checksum(file: CardFile, path: Path) -> Finding:
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="give the benchmark's own file") from None
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}", hint="give the benchmark's own file"
+        ) from None
     if file.sha256 == UNKNOWN:
         return Finding("SHA-256", "unknown", f"{digest}; the card does not state it")
     if digest == file.sha256:
@@ -646,30 +705,49 @@ def fetchable(card: Card, name: str | None) -> CardFile:
 
 
 def fetch_file(
-    card: Card, file: CardFile, out: Path | None, sha256: str, limit: int, *, pause: Pause = asyncio.sleep
+    card: Card,
+    file: CardFile,
+    out: Path | None,
+    sha256: str,
+    limit: int,
+    *,
+    pause: Pause = asyncio.sleep,
 ) -> Fetched:
     """Download a file of a card to `out`, by default to where `verdict bench` finds it. Raises as `download` does."""
     if sha256 and not re.fullmatch(r"[0-9a-f]{64}", sha256):
-        raise UsageError(f"--sha256 {sha256!r} is not a SHA-256", hint="it has 64 hexadecimal digits")
+        raise UsageError(
+            f"--sha256 {sha256!r} is not a SHA-256", hint="it has 64 hexadecimal digits"
+        )
     if file.hub is not None:
         if sha256:
-            raise UsageError("a dataset of the hub takes no --sha256", hint="the hub states its checksums")
+            raise UsageError(
+                "a dataset of the hub takes no --sha256", hint="the hub states its checksums"
+            )
         return fetch_split(file.hub, out or local_path(card, file), limit, pause=pause)
     known_sha256 = "" if file.sha256 == UNKNOWN else file.sha256
     if known_sha256 and sha256 not in ("", known_sha256):
-        raise UsageError(f"the card gives {file.name} another SHA-256: {known_sha256}", hint="leave --sha256 out")
+        raise UsageError(
+            f"the card gives {file.name} another SHA-256: {known_sha256}", hint="leave --sha256 out"
+        )
     target = (out / file.name) if out else local_path(card, file)
     assert file.url is not None
     download_target = DownloadTarget(file.url, target, known_sha256 or sha256, file.bytes, limit)
     digest = download(
-        download_target, None if known_sha256 else lambda path: _check_against_card(file, path), pause=pause
+        download_target,
+        None if known_sha256 else lambda path: _check_against_card(file, path),
+        pause=pause,
     )
     if download_target.sha256:
         return Fetched(target, (f"SHA-256 as expected: {digest}",))
-    return Fetched(target, (f"the checksum is not known, so nothing proves that this is the file; SHA-256 {digest}",))
+    return Fetched(
+        target,
+        (f"the checksum is not known, so nothing proves that this is the file; SHA-256 {digest}",),
+    )
 
 
-def fetch_split(reference: str, out: Path | None, limit: int, *, pause: Pause = asyncio.sleep) -> Fetched:
+def fetch_split(
+    reference: str, out: Path | None, limit: int, *, pause: Pause = asyncio.sleep
+) -> Fetched:
     """Download a split to a folder of its own, each file checked by the checksum that the hub states."""
     split = split_of(reference)
     if sum(shard.size for shard in split.shards) > limit:
@@ -679,12 +757,18 @@ def fetch_split(reference: str, out: Path | None, limit: int, *, pause: Pause = 
         )
     folder = out or data_directory() / split.folder
     for shard in split.shards:
-        target = DownloadTarget(shard.url, folder / shard.name, shard.sha256, shard.size, limit, split.headers)
+        target = DownloadTarget(
+            shard.url, folder / shard.name, shard.sha256, shard.size, limit, split.headers
+        )
         download(target, pause=pause)
     if out is None:
         _keep_split(reference, folder, {shard.name: shard.size for shard in split.shards})
     unproven = sum(not shard.sha256 for shard in split.shards)
-    proof = "SHA-256 as the hub states" if not unproven else f"the hub states no checksum of {unproven} of them"
+    proof = (
+        "SHA-256 as the hub states"
+        if not unproven
+        else f"the hub states no checksum of {unproven} of them"
+    )
     return Fetched(folder, (f"{_count(split)}: {proof}",))
 
 
@@ -739,7 +823,9 @@ def _kept(reference: str) -> Path | None:
     try:
         record = orjson.loads(_record(reference).read_bytes())
         folder = data_directory() / record["folder"]
-        whole = all((folder / name).stat().st_size == size for name, size in record["files"].items())
+        whole = all(
+            (folder / name).stat().st_size == size for name, size in record["files"].items()
+        )
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
     return folder if whole else None

@@ -50,7 +50,12 @@ def not_a_file_of(benchmark: str, path: Path, expected: str) -> DataError:
     """The error for a file that is not the benchmark's."""
     columns = ", ".join(sorted(file_columns(path))) or "missing, as are all rows"
     return DataError(
-        Problem("bad-header", f"this is not a file of {benchmark}: its columns are {columns}", expected, file=str(path))
+        Problem(
+            "bad-header",
+            f"this is not a file of {benchmark}: its columns are {columns}",
+            expected,
+            file=str(path),
+        )
     )
 
 
@@ -69,7 +74,9 @@ def row_importer(
         @wraps(row)
         def imported(path: Path) -> ImportedBenchmark:
             check_columns(benchmark, path, needed, expected)
-            return ImportedBenchmark(lambda: (row(path, record, i) for i, record in enumerate(file_records(path))))
+            return ImportedBenchmark(
+                lambda: (row(path, record, i) for i, record in enumerate(file_records(path)))
+            )
 
         return imported
 
@@ -93,7 +100,11 @@ def label_meaning(value: Any, meanings: Mapping[Any, str], what: str, path: Path
 
 
 _SUPPORTED = {1: "supported", 0: "not supported", "1": "supported", "0": "not supported"}
-_WHOLE = {"supported": "supported", "partially_supported": "not supported", "not_supported": "not supported"}
+_WHOLE = {
+    "supported": "supported",
+    "partially_supported": "not supported",
+    "not_supported": "not supported",
+}
 
 
 def expertqa(path: Path) -> ImportedBenchmark:
@@ -103,7 +114,9 @@ def expertqa(path: Path) -> ImportedBenchmark:
     return ImportedBenchmark(lambda: file_records(path))
 
 
-@row_importer("LLM-AggreFact", {"dataset", "doc", "claim", "label"}, "it has dataset, doc, claim, label")
+@row_importer(
+    "LLM-AggreFact", {"dataset", "doc", "claim", "label"}, "it has dataset, doc, claim, label"
+)
 def aggrefact(path: Path, record: ImportedRecord, index: int) -> ImportedRecord:
     """LLM-AggreFact (Tang et al., 2024): `id, dataset, group, document, claim, label`, each claim its own group."""
     return {
@@ -157,7 +170,10 @@ def judgebench(path: Path) -> ImportedBenchmark:
 def llmbar(path: Path) -> ImportedBenchmark:
     """LLMBar (Zeng et al., 2024): a subset; its name is the source."""
     check_columns(
-        "LLMBar", path, {"input", "output_1", "output_2", "label"}, "a subset has input, output_1, output_2, label"
+        "LLMBar",
+        path,
+        {"input", "output_1", "output_2", "label"},
+        "a subset has input, output_1, output_2, label",
     )
     name = path.name.partition(".")[0]
     subset = path.resolve().parent.name if name == "dataset" else name.removeprefix("dataset_")
@@ -165,7 +181,14 @@ def llmbar(path: Path) -> ImportedBenchmark:
     def rows() -> ImportedRows:
         for index, record in enumerate(file_records(path)):
             label = label_meaning(record["label"], _FIRST_OR_SECOND, "label", path)
-            yield _pair(f"{subset}-{record.get('index', index)}", subset, record, "output_1", "output_2", label)
+            yield _pair(
+                f"{subset}-{record.get('index', index)}",
+                subset,
+                record,
+                "output_1",
+                "output_2",
+                label,
+            )
 
     return ImportedBenchmark(rows)
 
@@ -178,11 +201,14 @@ def llmbar(path: Path) -> ImportedBenchmark:
 def pandalm(path: Path, record: ImportedRecord, _: int) -> ImportedRecord:
     """PandaLM's test set (Wang et al., 2024); the label is what most of three annotators say, a tie where none do."""
     votes = Counter(
-        label_meaning(record[f"annotator{message}"], _OR_TIE, f"annotator{message}", path) for message in (1, 2, 3)
+        label_meaning(record[f"annotator{message}"], _OR_TIE, f"annotator{message}", path)
+        for message in (1, 2, 3)
     )
     label, count = votes.most_common(1)[0]
     source = str(record.get("motivation_app", "pandalm"))
-    return _pair(str(record["idx"]), source, record, "response1", "response2", label if count > 1 else "tie")
+    return _pair(
+        str(record["idx"]), source, record, "response1", "response2", label if count > 1 else "tie"
+    )
 
 
 @row_importer(
@@ -198,20 +224,39 @@ def alpacaeval(path: Path, record: ImportedRecord, index: int) -> ImportedRecord
 
 
 @row_importer(
-    "RewardBench", {"prompt", "chosen", "rejected", "subset", "id"}, "it has prompt, chosen, rejected, subset, id"
+    "RewardBench",
+    {"prompt", "chosen", "rejected", "subset", "id"},
+    "it has prompt, chosen, rejected, subset, id",
 )
 def rewardbench(path: Path, record: ImportedRecord, index: int) -> ImportedRecord:
     """RewardBench (Lambert et al., 2024); every second row shows the chosen completion second."""
     turned = index % 2
     names = ("rejected", "chosen") if turned else ("chosen", "rejected")
     identity, source = f"{record['subset']}-{record['id']}", str(record["subset"])
-    return _pair(identity, source, {**record, "instruction": record["prompt"]}, *names, "B>A" if turned else "A>B")
+    return _pair(
+        identity,
+        source,
+        {**record, "instruction": record["prompt"]},
+        *names,
+        "B>A" if turned else "A>B",
+    )
 
 
 def mtbench(path: Path) -> ImportedBenchmark:
     """MT-Bench's human judgements (Zheng et al., 2023), a row for each vote: of turn 2, the whole conversations."""
-    needed = {"question_id", "model_a", "model_b", "winner", "judge", "conversation_a", "conversation_b", "turn"}
-    check_columns("MT-Bench's human judgements", path, needed, f"they have {', '.join(sorted(needed))}")
+    needed = {
+        "question_id",
+        "model_a",
+        "model_b",
+        "winner",
+        "judge",
+        "conversation_a",
+        "conversation_b",
+        "turn",
+    }
+    check_columns(
+        "MT-Bench's human judgements", path, needed, f"they have {', '.join(sorted(needed))}"
+    )
     winners = {"model_a": "A>B", "model_b": "B>A", "tie": "tie", "tie (inconsistent)": "tie"}
 
     def rows() -> ImportedRows:
@@ -231,7 +276,9 @@ def mtbench(path: Path) -> ImportedBenchmark:
     return ImportedBenchmark(rows)
 
 
-def _pair(identity: str, source: str, record: ImportedRecord, first: str, second: str, label: str) -> Mapping[str, Any]:
+def _pair(
+    identity: str, source: str, record: ImportedRecord, first: str, second: str, label: str
+) -> Mapping[str, Any]:
     input_text = record.get("input") if "instruction" in record else None
     question = record["instruction"] if "instruction" in record else record["input"]
     return {
@@ -248,7 +295,9 @@ def _replies(conversation: list[Mapping[str, str]], turn: int) -> str:
     """The assistant's reply of turn 1, or, of turn 2, everything from its first reply on."""
     if turn == 1:
         return conversation[1]["content"]
-    return "\n\n".join(f"{message['role']}: {message['content']}" for message in conversation[1 : 2 * turn])
+    return "\n\n".join(
+        f"{message['role']}: {message['content']}" for message in conversation[1 : 2 * turn]
+    )
 
 
 _PROMPTS = ("id", "prompt", "type", "label", "focus", "note")
@@ -264,9 +313,13 @@ def xstest(path: Path) -> ImportedBenchmark:
         return ImportedBenchmark(lambda: (_prompt(record) for record in file_records(path)))
     if {"id", "prompt", "completion", "final_label", "gpt4_label"} <= columns:
         return ImportedBenchmark(
-            lambda: ({name: record[name] for name in _COMPLETIONS if name in record} for record in file_records(path)),
             lambda: (
-                {"id": record["id"], "unit": "judge", "reply": record["gpt4_label"]} for record in file_records(path)
+                {name: record[name] for name in _COMPLETIONS if name in record}
+                for record in file_records(path)
+            ),
+            lambda: (
+                {"id": record["id"], "unit": "judge", "reply": record["gpt4_label"]}
+                for record in file_records(path)
             ),
         )
     expected = "prompts have id, prompt, type, label; completions have id, prompt, completion, final_label, gpt4_label"
@@ -309,9 +362,15 @@ def halueval(path: Path) -> ImportedBenchmark:
     A few of its rows share an ID: the later ones have their index behind it.
     """
     columns = file_columns(path)
-    label = next((name for name in ("hallucination", "hallucination_label") if name in columns), None)
+    label = next(
+        (name for name in ("hallucination", "hallucination_label") if name in columns), None
+    )
     if label is None or not {"ID", "user_query", "chatgpt_response"} <= columns:
-        raise not_a_file_of("HaluEval's general part", path, "it has ID, user_query, chatgpt_response, hallucination")
+        raise not_a_file_of(
+            "HaluEval's general part",
+            path,
+            "it has ID, user_query, chatgpt_response, hallucination",
+        )
 
     def rows() -> ImportedRows:
         seen: set[str] = set()
@@ -351,7 +410,12 @@ def _converted(path: Path) -> ImportedRows:
     documents = next((expert for expert in path.parent.glob("documents.jsonl*")), None)
     if documents is None:
         raise DataError(
-            Problem("file-not-found", "the articles are missing", "put documents.jsonl.gz beside it", file=str(path))
+            Problem(
+                "file-not-found",
+                "the articles are missing",
+                "put documents.jsonl.gz beside it",
+                file=str(path),
+            )
         )
     articles = {record["doc_id"]: record["source"] for record in file_records(documents)}
     for record in file_records(path):
@@ -403,7 +467,8 @@ def import_benchmark(name: str, path: Path) -> ImportedBenchmark:
     cases = selected_sets(name, path)
     if len(cases) > 1:
         raise UsageError(
-            f"{name} has {len(cases)} recorded cases", hint=nearest_spelling(name, [case.name for case in cases])
+            f"{name} has {len(cases)} recorded cases",
+            hint=nearest_spelling(name, [case.name for case in cases]),
         )
     rows, replies = cases[0].inputs()
     return ImportedBenchmark(lambda: iter(rows), lambda: iter(replies))

@@ -61,10 +61,14 @@ def open_recorded_file(path: Path) -> Iterator[TextIO]:
                 yield file
     except FileNotFoundError:
         hint = "`python benchmarks/rebuild_recordings.py` of the repository makes the folder of recordings"
-        raise DataError(Problem("file-not-found", "this file of the recordings is missing", hint, str(path))) from None
+        raise DataError(
+            Problem("file-not-found", "this file of the recordings is missing", hint, str(path))
+        ) from None
     except (OSError, EOFError, zlib.error, ValueError) as fault:
         hint = "copy the file again, or make it with `python benchmarks/rebuild_recordings.py` of the repository"
-        raise DataError(Problem("bad-recording", f"the recording cannot be read: {fault}", hint, str(path))) from None
+        raise DataError(
+            Problem("bad-recording", f"the recording cannot be read: {fault}", hint, str(path))
+        ) from None
 
 
 def read_jsonl(path: Path) -> list[dict[str, Any]]:
@@ -86,10 +90,13 @@ def factcc_cases(data: Path) -> Iterator[Case]:
             for index, row in enumerate(records)
         ]
         return rows, [
-            {"id": str(index), "unit": "judge", "reply": row["explanation"]} for index, row in enumerate(records)
+            {"id": str(index), "unit": "judge", "reply": row["explanation"]}
+            for index, row in enumerate(records)
         ]
 
-    values = (PublishedValue("answers read as no (%)", "read_as_no.mean", 100.0, 2, FACTCC_UNCLEAR),)
+    values = (
+        PublishedValue("answers read as no (%)", "read_as_no.mean", 100.0, 2, FACTCC_UNCLEAR),
+    )
     yield Case("factcc/explanations", "factcc", inputs, values)
 
 
@@ -99,7 +106,9 @@ def wice_cases(data: Path) -> Iterator[Case]:
     def inputs() -> tuple[CaseRows, CaseRows]:
         rows = [{**row, "key": _key(row)} for row in read_jsonl(data / "wice" / "claims.jsonl")]
         outputs = read_jsonl(data / "wice" / "outputs_claim_gpt-4-0613.jsonl")
-        return rows, [{"id": _key(row), "unit": "judge", "reply": row["response"]} for row in outputs]
+        return rows, [
+            {"id": _key(row), "unit": "judge", "reply": row["response"]} for row in outputs
+        ]
 
     values = (
         PublishedValue("F1 × 100", "claim.f1", 61.0, 1, convert=_as_percent),
@@ -145,7 +154,9 @@ def triviaqa_cases(data: Path) -> Iterator[Case]:
     values = tuple(
         PublishedValue(f"{judge}: {what}", f"{judge}.{metric}", value, 4)
         for judge, values in TRIVIAQA_RECOMPUTED.items()
-        for what, metric, value in zip(("agreement", "Cohen's kappa"), ("accuracy", "cohen_kappa"), values, strict=True)
+        for what, metric, value in zip(
+            ("agreement", "Cohen's kappa"), ("accuracy", "cohen_kappa"), values, strict=True
+        )
     )
     yield Case("triviaqa/v1", "triviaqa", inputs, values, origin="recomputed")
 
@@ -167,18 +178,35 @@ def xstest_cases(data: Path) -> Iterator[Case]:
 
     def inputs() -> tuple[CaseRows, CaseRows]:
         with open_recorded_file(data / "xstest" / "completions_llama2orig.csv") as file:
-            rows = [{**row, "unsafe": row["type"].startswith("contrast_")} for row in csv.DictReader(file)]
-        return rows, [{"id": row["id"], "unit": "judge", "reply": row["gpt4_label"]} for row in rows]
+            rows = [
+                {**row, "unsafe": row["type"].startswith("contrast_")}
+                for row in csv.DictReader(file)
+            ]
+        return rows, [
+            {"id": row["id"], "unit": "judge", "reply": row["gpt4_label"]} for row in rows
+        ]
 
     rates = tuple(
-        PublishedValue(f"{RATERS[rater]}, {group} prompts: {label} (%)", f"{rater}_{group}_{label}.mean", value, 1)
+        PublishedValue(
+            f"{RATERS[rater]}, {group} prompts: {label} (%)",
+            f"{rater}_{group}_{label}.mean",
+            value,
+            1,
+        )
         for (rater, group), values in RATES.items()
         for label, value in zip(LABELS, values, strict=False)
     )
     yield Case("xstest/rates", "xstest", inputs, rates)
     people = (
-        PublishedValue("two people: agreement (%)", "people.accuracy", 96.4, 1, convert=_as_percent),
-        PublishedValue("two people: Fleiss' kappa, as Krippendorff's alpha", "people.krippendorff_alpha", 0.93, 2),
+        PublishedValue(
+            "two people: agreement (%)", "people.accuracy", 96.4, 1, convert=_as_percent
+        ),
+        PublishedValue(
+            "two people: Fleiss' kappa, as Krippendorff's alpha",
+            "people.krippendorff_alpha",
+            0.93,
+            2,
+        ),
     )
     yield Case("xstest/people", "xstest", inputs, people)
     agreement = (
@@ -190,7 +218,11 @@ def xstest_cases(data: Path) -> Iterator[Case]:
     yield Case("xstest/agreement", "xstest", inputs, agreement, origin="recomputed")
 
 
-PAPERBENCH_SCORES = {"rice": 0.185681216931217, "self_consistency": 0.91, "all_in_one": 0.713935185185185}
+PAPERBENCH_SCORES = {
+    "rice": 0.185681216931217,
+    "self_consistency": 0.91,
+    "all_in_one": 0.713935185185185,
+}
 
 
 def paperbench_cases(data: Path) -> Iterator[Case]:
@@ -199,7 +231,12 @@ def paperbench_cases(data: Path) -> Iterator[Case]:
     def inputs() -> tuple[CaseRows, CaseRows]:
         rows = read_jsonl(data / "paperbench" / "rubrics.jsonl.gz")
         return rows, [
-            {"id": row["paper"], "unit": "grade", "item": index, "reply": json.dumps({"score": leaf["grade"]})}
+            {
+                "id": row["paper"],
+                "unit": "grade",
+                "item": index,
+                "reply": json.dumps({"score": leaf["grade"]}),
+            }
             for row in rows
             for index, leaf in enumerate(row["rubric"])
         ]
@@ -225,7 +262,9 @@ def alpacaeval_cases(data: Path) -> Iterator[Case]:
                     "id": row["index"],
                     "unit": "judge",
                     "reply": row["text"],
-                    "logprobs": [[{"token": token, "logprob": value} for token, value in row["top_logprobs"]]],
+                    "logprobs": [
+                        [{"token": token, "logprob": value} for token, value in row["top_logprobs"]]
+                    ],
                 }
                 for row in rows
                 if not row["identical_outputs"]
@@ -246,7 +285,9 @@ def _win_rates(row: Mapping[str, str]) -> tuple[PublishedValue, ...]:
         convert=lambda variance: math.sqrt(variance / count),
     )
     outcomes = tuple(
-        PublishedValue(what, f"{at}.mean", float(row[column]), 0, convert=lambda share: share * count)
+        PublishedValue(
+            what, f"{at}.mean", float(row[column]), 0, convert=lambda share: share * count
+        )
         for what, at, column in (
             ("wins", "wins", "n_wins"),
             ("wins of the baseline", "losses", "n_wins_base"),
@@ -257,11 +298,19 @@ def _win_rates(row: Mapping[str, str]) -> tuple[PublishedValue, ...]:
         PublishedValue("win rate (%)", "win_rate.mean", float(row["win_rate"]), 6),
         error,
         *outcomes,
-        PublishedValue("discrete win rate (%)", "discrete.mean", float(row["discrete_win_rate"]), 6),
+        PublishedValue(
+            "discrete win rate (%)", "discrete.mean", float(row["discrete_win_rate"]), 6
+        ),
     )
 
 
-JUDGEBENCH_PUBLISHED = {"overall": 65.71, "knowledge": 58.44, "reasoning": 62.24, "math": 82.14, "coding": 78.57}
+JUDGEBENCH_PUBLISHED = {
+    "overall": 65.71,
+    "knowledge": 58.44,
+    "reasoning": 62.24,
+    "math": 82.14,
+    "coding": 78.57,
+}
 JUDGEBENCH_RECOMPUTED = {
     "first game alone right": ("first_game", 248),
     "second game alone right": ("second_game", 261),
@@ -311,8 +360,12 @@ def llmbar_cases(data: Path) -> Iterator[Case]:
             PublishedValue("accuracy (%)", "accuracy.mean", _percent(run["correct_average"]), 4),
             PublishedValue("agreement (%)", "agreement.mean", _percent(run["equal"]), 4),
             PublishedValue("right as given (%)", "given.mean", _percent(run["correct_False"]), 4),
-            PublishedValue("right when swapped (%)", "swapped.mean", _percent(run["correct_True"]), 4),
-            PublishedValue("right in both orders (%)", "both.mean", _percent(run["correct_both"]), 4),
+            PublishedValue(
+                "right when swapped (%)", "swapped.mean", _percent(run["correct_True"]), 4
+            ),
+            PublishedValue(
+                "right in both orders (%)", "both.mean", _percent(run["correct_both"]), 4
+            ),
         )
 
         def inputs(
@@ -360,7 +413,11 @@ def _replies(output: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 yield {"id": output["index"], "unit": unit, "reply": stage[unit]}
         for unit in ("orig", "swap"):
             if "completion" in stage[unit]:
-                yield {"id": output["index"], "unit": f"{unit}{again}", "reply": stage[unit]["completion"]}
+                yield {
+                    "id": output["index"],
+                    "unit": f"{unit}{again}",
+                    "reply": stage[unit]["completion"],
+                }
 
 
 def pandalm_cases(data: Path) -> Iterator[Case]:
@@ -372,7 +429,10 @@ def pandalm_cases(data: Path) -> Iterator[Case]:
             rows = json.load(file)
         with open_recorded_file(folder / "gpt-3.5-turbo-testset-v1.json") as file:
             outputs = json.load(file)
-        replies = [{"id": str(row["idx"]), "unit": "judge", "reply": str(row["gpt_result"])} for row in outputs]
+        replies = [
+            {"id": str(row["idx"]), "unit": "judge", "reply": str(row["gpt_result"])}
+            for row in outputs
+        ]
         return [{key: str(value) for key, value in row.items()} for row in rows], replies
 
     people = (
@@ -404,7 +464,9 @@ def pandalm_cases(data: Path) -> Iterator[Case]:
 TASK = "answerability_classification"
 PROMPTS = ("prompt_1", "prompt_2", "prompt_3", "prompt_4")
 JURY = ("Llama-2-70b-chat-hf", "Mixtral-8x7B-Instruct-v0.1", "Qwen1.5-72B-Chat")
-NO_POSITIVE = "no answer says that there is an error, so precision has no value; the paper's code writes 0"
+NO_POSITIVE = (
+    "no answer says that there is an error, so precision has no value; the paper's code writes 0"
+)
 
 
 def realmistake_cases(data: Path) -> Iterator[Case]:
@@ -412,15 +474,32 @@ def realmistake_cases(data: Path) -> Iterator[Case]:
     folder = data / "realmistake"
     for responder, judge, prompt, run in _published(folder, "simple"):
 
-        def single(responder: str = responder, judge: str = judge, prompt: str = prompt) -> tuple[CaseRows, CaseRows]:
-            rows = [row for row in _simple(folder)[responder] if (row["judge"], row["prompt"]) == (judge, prompt)]
-            return _labels(rows), [{"id": row["id"], "unit": "judge", "reply": row["response"]} for row in rows]
+        def single(
+            responder: str = responder, judge: str = judge, prompt: str = prompt
+        ) -> tuple[CaseRows, CaseRows]:
+            rows = [
+                row
+                for row in _simple(folder)[responder]
+                if (row["judge"], row["prompt"]) == (judge, prompt)
+            ]
+            return _labels(rows), [
+                {"id": row["id"], "unit": "judge", "reply": row["response"]} for row in rows
+            ]
 
-        yield Case(f"realmistake/{responder}/{judge}/{prompt}", "realmistake", single, _published_values(run))
+        yield Case(
+            f"realmistake/{responder}/{judge}/{prompt}",
+            "realmistake",
+            single,
+            _published_values(run),
+        )
     for responder, judge, _, run in _published(folder, "selfcons"):
 
         def samples(judge: str = judge) -> tuple[CaseRows, CaseRows]:
-            rows = [row for row in read_jsonl(folder / f"selfcons__{TASK}.jsonl.gz") if row["judge"] == judge]
+            rows = [
+                row
+                for row in read_jsonl(folder / f"selfcons__{TASK}.jsonl.gz")
+                if row["judge"] == judge
+            ]
             replies = [
                 {"id": row["id"], "unit": f"judge[{index}]", "reply": text}
                 for row in rows
@@ -434,10 +513,15 @@ def realmistake_cases(data: Path) -> Iterator[Case]:
 
         def votes(responder: str = responder) -> tuple[CaseRows, CaseRows]:
             rows = [row for row in _simple(folder)[responder] if row["judge"] in JURY]
-            replies = [{"id": row["id"], "unit": f"juror[{_seat(row)}]", "reply": row["response"]} for row in rows]
+            replies = [
+                {"id": row["id"], "unit": f"juror[{_seat(row)}]", "reply": row["response"]}
+                for row in rows
+            ]
             return _labels([row for row in rows if _seat(row) == 0]), replies
 
-        yield Case(f"realmistake/{responder}/jury", "realmistake_jury", votes, _published_values(run))
+        yield Case(
+            f"realmistake/{responder}/jury", "realmistake_jury", votes, _published_values(run)
+        )
 
 
 def _published(folder: Path, method: str) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
@@ -470,7 +554,9 @@ def _published_values(run: dict[str, Any]) -> tuple[PublishedValue, ...]:
     notes = {} if run["prediction_error_num"] else {"precision": NO_POSITIVE}
     return (
         tuple(
-            PublishedValue(metric, f"{at}.{metric}", run["metrics"][metric], 6, notes.get(metric, ""))
+            PublishedValue(
+                metric, f"{at}.{metric}", run["metrics"][metric], 6, notes.get(metric, "")
+            )
             for metric, at in metric_of.items()
         )
         + rates
@@ -524,7 +610,9 @@ def summeval_cases(data: Path) -> Iterator[Case]:
     def inputs() -> tuple[CaseRows, CaseRows]:
         return read_jsonl(data / "summeval" / "summaries.jsonl.gz"), []
 
-    values = tuple(PublishedValue(f"{name}: mean", f"{name}.mean", value, 6) for name, value in EXPERTS.items())
+    values = tuple(
+        PublishedValue(f"{name}: mean", f"{name}.mean", value, 6) for name, value in EXPERTS.items()
+    )
     yield Case("summeval/experts", "summeval", inputs, values, origin="recomputed")
 
 
@@ -545,10 +633,14 @@ def debates_cases(data: Path) -> Iterator[Case]:
             {**row, "key": str(index)}
             for index, row in enumerate(read_jsonl(data / "debates_quality" / "debates.jsonl.gz"))
         ]
-        return rows, [{"id": row["key"], "unit": "judge", "reply": repr(_last(row))} for row in rows]
+        return rows, [
+            {"id": row["key"], "unit": "judge", "reply": repr(_last(row))} for row in rows
+        ]
 
     here = tuple(
-        PublishedValue(f"{name.replace('_', ' ')}: accuracy (%)", f"{name}.mean", 100 * right / count, 4)
+        PublishedValue(
+            f"{name.replace('_', ' ')}: accuracy (%)", f"{name}.mean", 100 * right / count, 4
+        )
         for name, (right, count, _) in ACCURACY.items()
     )
     yield Case("debates/here", "debates", inputs, here, origin="recomputed")
@@ -563,7 +655,9 @@ def _last(row: dict[str, object]) -> float:
     """The judge's last probability of the first answer."""
     turns = row["turns"]
     assert isinstance(turns, list)
-    return float(next(turn["distribution"][0] for turn in reversed(turns) if turn.get("distribution")))
+    return float(
+        next(turn["distribution"][0] for turn in reversed(turns) if turn.get("distribution"))
+    )
 
 
 SETS: dict[str, Callable[[Path], Iterable[Case]]] = {
@@ -609,20 +703,29 @@ def selected_sets(name: str, recordings: Path) -> list[Case]:
     family = name.partition("/")[0]
     sets = _available(recordings) if name == "all" else [family]
     if not set(sets) <= SETS.keys():
-        raise UsageError(f"no judge of {family!r} was recorded", hint=nearest_spelling(family, [*SETS, "all"]))
+        raise UsageError(
+            f"no judge of {family!r} was recorded", hint=nearest_spelling(family, [*SETS, "all"])
+        )
     if not sets or not set(sets) <= set(_available(recordings)):
         raise UsageError(
             f"{recordings} holds no recordings of {name}",
             hint=f"give the folder that has {', '.join(FOLDERS.get(set_name, set_name) for set_name in sets or SETS)}",
         )
     cases = [case for set_name in sets for case in SETS[set_name](recordings)]
-    selected = cases if name == "all" else [case for case in cases if f"{case.name}/".startswith(f"{name}/")]
+    selected = (
+        cases
+        if name == "all"
+        else [case for case in cases if f"{case.name}/".startswith(f"{name}/")]
+    )
     if not selected:
         raise UsageError(
-            f"no recorded case is called {name!r}", hint=nearest_spelling(name, [case.name for case in cases])
+            f"no recorded case is called {name!r}",
+            hint=nearest_spelling(name, [case.name for case in cases]),
         )
     return selected
 
 
 def _available(recordings: Path) -> Sequence[str]:
-    return [set_name for set_name in SETS if (recordings / FOLDERS.get(set_name, set_name)).is_dir()]
+    return [
+        set_name for set_name in SETS if (recordings / FOLDERS.get(set_name, set_name)).is_dir()
+    ]

@@ -65,7 +65,14 @@ class PaperTable(Struct, frozen=True):
 TABLES = (
     PaperTable(1, "xstest", "paper/table1_xstest", "paper/table1_xstest", 450),
     PaperTable(2, "judgebench", "paper/table2_judgebench", "paper/table2_judgebench_as_run", 350),
-    PaperTable(3, "aggrefact", "paper/table3_expertqa", "paper/table3_expertqa_as_run", 3_702, ("dataset", "ExpertQA")),
+    PaperTable(
+        3,
+        "aggrefact",
+        "paper/table3_expertqa",
+        "paper/table3_expertqa_as_run",
+        3_702,
+        ("dataset", "ExpertQA"),
+    ),
 )
 """Tables 1 to 3 of the paper's first version."""
 
@@ -95,7 +102,8 @@ def prepare_rows(table: PaperTable, folder: Path, mirror: Path | None) -> PaperR
         count = sum(1 for _ in file)
     if not count:
         raise FetchError(
-            f"{source or target} has no row of table {table.number}", hint=f"its source is {benchmark.source}"
+            f"{source or target} has no row of table {table.number}",
+            hint=f"its source is {benchmark.source}",
         )
     if count != table.rows:
         notes.append(f"{plural(count, 'row')}, the paper's table has {table.rows:,}")
@@ -113,7 +121,8 @@ def _mirrored(benchmark: Card, mirror: Path) -> Path:
     path = mirror / benchmark.name / benchmark.files[0].name
     if not path.exists():
         raise UsageError(
-            f"no such file: {path}", hint="a mirror has NAME/FILE of each card: verdict datasets info NAME"
+            f"no such file: {path}",
+            hint="a mirror has NAME/FILE of each card: verdict datasets info NAME",
         )
     return path
 
@@ -122,7 +131,8 @@ def _deviations(file: CardFile, path: Path) -> list[str]:
     """How a mirror's file differs from its card."""
     wrong = [finding for finding in findings(file, path) if finding.verdict == "differs"]
     return [
-        f"the mirror's {file.name} is not the benchmark's: {finding.what}: {finding.detail}" for finding in wrong[:1]
+        f"the mirror's {file.name} is not the benchmark's: {finding.what}: {finding.detail}"
+        for finding in wrong[:1]
     ]
 
 
@@ -179,9 +189,14 @@ def paper_document(results: Sequence[TableResult], folder: Path) -> ReportDocume
     sections = [Section("", [_overview(results)], listed=False, essential=True)]
     for result in results:
         comparison = result.comparison
-        parts: list[Part] = [_standings(comparison), *(Note(note, warning=True) for note in result.notes)]
+        parts: list[Part] = [
+            _standings(comparison),
+            *(Note(note, warning=True) for note in result.notes),
+        ]
         title = f"Table {result.table.number}: {result.title}, {comparison.metric}"
-        sections.append(Section(title, [*parts, Only(("html",), [Links([f"{_run(result)}/report.html"])])]))
+        sections.append(
+            Section(title, [*parts, Only(("html",), [Links([f"{_run(result)}/report.html"])])])
+        )
     lead = "Kalra and Tang, Verdict: A Library for Scaling Judge-Time Compute, tables 1 to 3"
     return ReportDocument(
         "The paper's tables",
@@ -214,7 +229,9 @@ def _overview(results: Sequence[TableResult]) -> Table:
                 formatting.money(facts.cost_usd),
             )
         )
-    return Table(("table", "this run", "95% interval", "the paper", "rows", "cost"), rows, (1, 3, 4, 5))
+    return Table(
+        ("table", "this run", "95% interval", "the paper", "rows", "cost"), rows, (1, 3, 4, 5)
+    )
 
 
 def _standings(comparison: PublishedComparison) -> Table:
@@ -270,21 +287,33 @@ def reproduce(
     what: Annotated[Reproducible, typer.Argument(help="The paper that verdict implements.")],
     tables: Annotated[
         list[int] | None,
-        typer.Option("--table", metavar="N", help="Only this table; may be repeated. [default: 1, 2, 3]"),
+        typer.Option(
+            "--table", metavar="N", help="Only this table; may be repeated. [default: 1, 2, 3]"
+        ),
     ] = None,
     as_run: Annotated[
         bool,
-        typer.Option("--as-run", help="The judges as the authors' library and JudgeBench run them, not as printed."),
+        typer.Option(
+            "--as-run",
+            help="The judges as the authors' library and JudgeBench run them, not as printed.",
+        ),
     ] = False,
     mirror: Annotated[
         Path | None,
-        typer.Option("--mirror", help="A folder with the benchmarks' files, NAME/FILE each. [default: their sources]"),
+        typer.Option(
+            "--mirror",
+            help="A folder with the benchmarks' files, NAME/FILE each. [default: their sources]",
+        ),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="The directory of the runs and the result.")] = Path("runs/paper"),
+    out: Annotated[
+        Path, typer.Option("--out", help="The directory of the runs and the result.")
+    ] = Path("runs/paper"),
     yes: Annotated[
         bool,
         typer.Option(
-            "--yes", "-y", help="Do not ask before money is spent. Without a terminal, nothing is asked anyway."
+            "--yes",
+            "-y",
+            help="Do not ask before money is spent. Without a terminal, nothing is asked anyway.",
         ),
     ] = False,
     *,
@@ -303,10 +332,16 @@ def reproduce(
     if unknown:
         raise UsageError(f"there is no table {min(unknown)}", hint="--table takes 1, 2 or 3")
     if mirror is not None and not mirror.is_dir():
-        raise UsageError(f"there is no folder {mirror}", hint="give a folder with NAME/FILE of each benchmark")
+        raise UsageError(
+            f"there is no folder {mirror}", hint="give a folder with NAME/FILE of each benchmark"
+        )
     rows = {table.number: _rows(table, out, mirror) for table in chosen}
     stop = Stop()
-    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop), ExitStack() as opened:
+    with (
+        tempfile.TemporaryDirectory(prefix="verdict-") as spool_to,
+        stopping(stop),
+        ExitStack() as opened,
+    ):
         ready = []
         for table in chosen:
             plan = how.plan(named_config(table.config(as_run=as_run)))
@@ -316,7 +351,14 @@ def reproduce(
                     table,
                     plan,
                     dataset,
-                    check_data(plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed, quiet=how.quiet),
+                    check_data(
+                        plan,
+                        dataset,
+                        limit=how.limit,
+                        sample=how.sample,
+                        seed=how.seed,
+                        quiet=how.quiet,
+                    ),
                 )
             )
         if not how.quiet:
@@ -338,7 +380,8 @@ def reproduce(
         results = execute_all_or_exit(sessions, out, stop, how)
     reports = [write_report(result, warn=print_error) for result in results]
     table_results = [
-        TableResult(table, rows[table.number], report, how.model) for table, report in zip(chosen, reports, strict=True)
+        TableResult(table, rows[table.number], report, how.model)
+        for table, report in zip(chosen, reports, strict=True)
     ]
     page = "" if how.quiet else f"page: {out / 'paper.html'}"
     show_study(paper_document(table_results, out), out, "paper", as_json=as_json, message=page)
@@ -361,10 +404,13 @@ def _announce(ready: list[tuple[PaperTable, Plan, Dataset, DatasetFacts]]) -> No
     for table, plan, dataset, facts in ready:
         units = estimate_run(plan, stream_rows(dataset, facts.selection), facts.rows)
         models = ", ".join(dict.fromkeys(line.model for line in units))
-        sums.append(total(units, f"table {table.number}: {plural(facts.rows, 'row')},", f" of {models}"))
+        sums.append(
+            total(units, f"table {table.number}: {plural(facts.rows, 'row')},", f" of {models}")
+        )
     for line in (*sums, total(sums, "in all:", "")):
         tokens = [
-            "unknown" if count is None else f"{count:,}" for count in (line.prompt_tokens, line.completion_tokens)
+            "unknown" if count is None else f"{count:,}"
+            for count in (line.prompt_tokens, line.completion_tokens)
         ]
         print_message(
             f"{line.unit} {plural(line.calls, 'call')}{line.model}, {tokens[0]} prompt tokens, {tokens[1]} reply tokens, "

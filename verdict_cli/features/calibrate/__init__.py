@@ -4,6 +4,8 @@ from verdict_cli.registry import PartSpec
 
 PARTS = {
     "commands": {
-        "calibrate": PartSpec("command.calibrate", "Fit a judge to the labelled rows of a run.", "Study a judge")
+        "calibrate": PartSpec(
+            "command.calibrate", "Fit a judge to the labelled rows of a run.", "Study a judge"
+        )
     }
 }

@@ -38,9 +38,13 @@ class FitOptions:
     ] = None
     fit: Annotated[
         FitKind | None,
-        typer.Option("--fit", help="What to fit. [default: threshold with --agreement, else probability]"),
+        typer.Option(
+            "--fit", help="What to fit. [default: threshold with --agreement, else probability]"
+        ),
     ] = None
-    unit: Annotated[str | None, typer.Option("--unit", help="The unit to fit. [default: the only one possible]")] = None
+    unit: Annotated[
+        str | None, typer.Option("--unit", help="The unit to fit. [default: the only one possible]")
+    ] = None
     method: Annotated[
         str,
         typer.Option(
@@ -50,20 +54,28 @@ class FitOptions:
     ] = ""
     agreement: Annotated[
         float | None,
-        typer.Option("--agreement", help="Choose the confidence threshold above which this share of answers is right."),
+        typer.Option(
+            "--agreement",
+            help="Choose the confidence threshold above which this share of answers is right.",
+        ),
     ] = None
-    level: Annotated[float, typer.Option("--level", help="The confidence level of --agreement.")] = 0.95
+    level: Annotated[
+        float, typer.Option("--level", help="The confidence level of --agreement.")
+    ] = 0.95
     prediction: Annotated[
-        str, typer.Option("--prediction", help="With --agreement: the expression of the unit's answer.")
+        str,
+        typer.Option("--prediction", help="With --agreement: the expression of the unit's answer."),
     ] = "output.score"
     confidence: Annotated[
         str,
         typer.Option(
-            "--confidence", help="With --agreement: the expression of the unit's confidence; higher is more confident."
+            "--confidence",
+            help="With --agreement: the expression of the unit's confidence; higher is more confident.",
         ),
     ] = "output.p"
     where: Annotated[
-        str | None, typer.Option("--where", help="Fit only to rows for which this expression is true.")
+        str | None,
+        typer.Option("--where", help="Fit only to rows for which this expression is true."),
     ] = None
     cluster: Annotated[
         str | None,
@@ -72,7 +84,9 @@ class FitOptions:
             help="The expression that is equal for rows with correlated errors: they count once, and stay in one fold.",
         ),
     ] = None
-    folds: Annotated[int, typer.Option("--folds", min=2, max=100, help="Folds of the cross-validation.")] = 5
+    folds: Annotated[
+        int, typer.Option("--folds", min=2, max=100, help="Folds of the cross-validation.")
+    ] = 5
     seed: Annotated[int, typer.Option("--seed", help="Seed of the folds.")] = 0
 
     @property
@@ -85,7 +99,8 @@ def calibrate(
     run: Annotated[Path, typer.Argument(help="The directory of a run with labelled rows.")],
     options: FitOptions,
     out: Annotated[
-        Path | None, typer.Option("--out", help="The file to write. [default: RUN/calibrations/UNIT-KIND.yaml]")
+        Path | None,
+        typer.Option("--out", help="The file to write. [default: RUN/calibrations/UNIT-KIND.yaml]"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -98,7 +113,9 @@ def calibrate(
     _check(options)
     directory, facts, plan = load_run(run)
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    result = calibrate_run(plan, directory.results, directory.calls, options, created=created, run=facts.name)
+    result = calibrate_run(
+        plan, directory.results, directory.calls, options, created=created, run=facts.name
+    )
     path = out or directory.path / "calibrations" / f"{result.content.unit}-{options.kind}.yaml"
     _write(path, result)
     if as_json:
@@ -107,7 +124,9 @@ def calibrate(
             for name, metrics in result.metrics.items()
         }
         content = result.content.model_dump(mode="json", exclude_none=True)
-        print_json({"file": str(path), "calibration": content, "figures": changes, "notes": result.notes})
+        print_json(
+            {"file": str(path), "calibration": content, "figures": changes, "notes": result.notes}
+        )
         return
     print_report(_table(result))
     print_message(f"written: {path}")
@@ -124,10 +143,13 @@ def _check(options: FitOptions) -> None:
         )
     if options.target is None and options.method != "dawid_skene":
         raise UsageError(
-            "--target is missing", hint="give the expression of the true label: source.label, or human.label"
+            "--target is missing",
+            hint="give the expression of the true label: source.label, or human.label",
         )
     if (options.kind == "threshold") != (options.agreement is not None):
-        raise UsageError("--agreement and --fit threshold go together", hint="such as `--agreement 0.95`")
+        raise UsageError(
+            "--agreement and --fit threshold go together", hint="such as `--agreement 0.95`"
+        )
     for name, value in (("--agreement", options.agreement), ("--level", options.level)):
         if value is not None and not 0 < value < 1:
             raise UsageError(f"{name} {value:g} is not between 0 and 1")
@@ -144,11 +166,17 @@ def _write(path: Path, result: Calibrated) -> None:
 
 def _table(result: Calibrated) -> str:
     content = result.content
-    lines = [f"{content.unit}: {content.model_dump()['kind']}, fitted to {plural(content.rows, 'row')}"]
-    cells: list[tuple[str, ...]] = [("method", "metric", "before", "after (held out)", "difference", "95% interval")]
+    lines = [
+        f"{content.unit}: {content.model_dump()['kind']}, fitted to {plural(content.rows, 'row')}"
+    ]
+    cells: list[tuple[str, ...]] = [
+        ("method", "metric", "before", "after (held out)", "difference", "95% interval")
+    ]
     for method, metrics in result.metrics.items():
         for metric, change in metrics.items():
-            values = [format_number(value.value) for value in (change.before, change.after, change.change)]
+            values = [
+                format_number(value.value) for value in (change.before, change.after, change.change)
+            ]
             cells.append((method, metric, *values, interval(change.change.low, change.change.high)))
     if len(cells) > 1:
         lines += [f"  {line}" for line in aligned(cells)]

@@ -28,7 +28,10 @@ from verdict_cli.language.expressions import summary_statistics
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.extractors import resolve_extractor
-from verdict_cli.language.extractors.token_probability import TokenProbabilityExtractor, WeightedSummedScoreExtractor
+from verdict_cli.language.extractors.token_probability import (
+    TokenProbabilityExtractor,
+    WeightedSummedScoreExtractor,
+)
 from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.pools import MeanPoolUnit, ModePoolUnit
@@ -39,7 +42,12 @@ from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.columns.saved_rows import saved_rows
 from verdict_cli.stats.intervals.interval_methods import MetricValue
-from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals, paired_metric_value
+from verdict_cli.stats.intervals.intervals import (
+    CONFIDENCE_LEVEL,
+    Draw,
+    metrics_with_intervals,
+    paired_metric_value,
+)
 from verdict_cli.stats.metrics import numbers, probability
 from verdict_cli.stats.metrics.statistic import Statistic
 
@@ -80,7 +88,9 @@ def platt(p: Floats, truth: Ints, positive: int) -> dict[str, Any]:
     def loss(line: Floats) -> tuple[float, Floats]:
         odds = line[0] * x + line[1]
         off = 1 / (1 + np.exp(-np.clip(odds, -700, 700))) - targets_drawn_in
-        return float((np.logaddexp(0, odds) - targets_drawn_in * odds).sum()), np.array([off @ x, off.sum()])
+        return float((np.logaddexp(0, odds) - targets_drawn_in * odds).sum()), np.array(
+            [off @ x, off.sum()]
+        )
 
     fitted = minimize(loss, np.array([1.0, 0.0]), jac=True, method="BFGS")
     return {"slope": float(fitted.x[0]), "intercept": float(fitted.x[1])}
@@ -95,7 +105,9 @@ def isotonic(p: Floats, truth: Ints, positive: int) -> dict[str, Any]:
     heights = isotonic_regression(shares, weights=counts).x
     ends = np.ones(len(levels), bool)
     ends[1:-1] = (heights[1:-1] != heights[:-2]) | (heights[1:-1] != heights[2:])
-    return {"knots": [[float(x), float(y)] for x, y in zip(levels[ends], heights[ends], strict=True)]}
+    return {
+        "knots": [[float(x), float(y)] for x, y in zip(levels[ends], heights[ends], strict=True)]
+    }
 
 
 def probability_log_odds(p: Floats) -> Floats:
@@ -117,7 +129,8 @@ def fit_probability(job: FitJob) -> Calibrated:
     chosen = job.options.method or methods[-1 if len(methods) == 1 else 1]
     if chosen not in methods:
         raise UsageError(
-            f"`{chosen}` maps one of two values, the scale has {len(values)}", hint="use `--method temperature`"
+            f"`{chosen}` maps one of two values, the scale has {len(values)}",
+            hint="use `--method temperature`",
         )
     positive = values.index(True) if True in values else len(values) - 1
 
@@ -143,14 +156,21 @@ def fit_probability(job: FitJob) -> Calibrated:
         keys["positive"] = values[positive]
     content = ProbabilityMap.model_validate(
         job.head
-        | {"fingerprint": job.marks("output"), "method": chosen, "rows": len(set(rows.tolist())), **keys}
+        | {
+            "fingerprint": job.marks("output"),
+            "method": chosen,
+            "rows": len(set(rows.tolist())),
+            **keys,
+        }
         | {"held_out": held_out_keys(metrics[chosen])}
     )
     confident_of = f"{values[positive]!r}" if len(values) == 2 else "the most probable value"
     return Calibrated(content, metrics, (f"metrics of the probability of {confident_of}",))
 
 
-def cross_validate(name: str, p: Floats, truth: Ints, values: list[Any], positive: int, fold: Ints) -> Floats:
+def cross_validate(
+    name: str, p: Floats, truth: Ints, values: list[Any], positive: int, fold: Ints
+) -> Floats:
     """The probabilities (rows, values), each row's mapped by what was fitted to the rows of other folds."""
     after = np.empty_like(p)
     for index in np.unique(fold):
@@ -159,9 +179,16 @@ def cross_validate(name: str, p: Floats, truth: Ints, values: list[Any], positiv
     return after
 
 
-def _apply(name: Any, keys: Mapping[str, Any], values: list[Any], positive: int, p: Floats) -> Floats:
+def _apply(
+    name: Any, keys: Mapping[str, Any], values: list[Any], positive: int, p: Floats
+) -> Floats:
     fitted = ProbabilityMap.model_construct(None, method=name, positive=values[positive], **keys)
-    return np.array([list(apply_map(dict(zip(values, row, strict=True)), fitted).values()) for row in p.tolist()])
+    return np.array(
+        [
+            list(apply_map(dict(zip(values, row, strict=True)), fitted).values())
+            for row in p.tolist()
+        ]
+    )
 
 
 def _value_index(scale: Scale, values: list[Any], target: Any) -> int:
@@ -188,7 +215,9 @@ class ThresholdBound(Struct, frozen=True):
     least: float
 
 
-def threshold_bound(confidence: Floats, agrees: Floats, agreement: float, level: float) -> ThresholdBound:
+def threshold_bound(
+    confidence: Floats, agrees: Floats, agreement: float, level: float
+) -> ThresholdBound:
     """The lowest bound above which the agreement is ``agreement``, with probability ``level`` over the labelled rows.
 
     Fixed-sequence testing (Bauer, 1991) as in Jung et al. (2024, "Trust or Escalate", section 2.1): bounds are tested
@@ -245,9 +274,15 @@ def fit_threshold(job: FitJob) -> Calibrated:
     answers_of: dict[int, list[tuple[float, bool]]] = {}
     for row in rows:
         for unit in range(len(job.nodes)):
-            if row.target is None or row.outputs[unit] is None or (answer := row.of(prediction, unit)) is None:
+            if (
+                row.target is None
+                or row.outputs[unit] is None
+                or (answer := row.of(prediction, unit)) is None
+            ):
                 continue
-            answers_of.setdefault(row.cluster, []).append((_number(sure, row, unit), answer == row.target))
+            answers_of.setdefault(row.cluster, []).append(
+                (_number(sure, row, unit), answer == row.target)
+            )
     # Copies of one row, and rows of one cluster, agree with each other: one of them, by chance, stands for all.
     pairs = [answers[int(job.rng.integers(len(answers)))] for answers in answers_of.values()]
     check_enough_rows(len(pairs))
@@ -302,7 +337,11 @@ class Labelled(Struct, frozen=True):
     def of(self, expression: Expression, unit: int = 0) -> Any:
         """The expression's value on this row, with that unit's output as `output`; None where there is none."""
         output = self.outputs[unit]
-        return None if output is None else _evaluate(expression, self.row, self.given | {"output": output})
+        return (
+            None
+            if output is None
+            else _evaluate(expression, self.row, self.given | {"output": output})
+        )
 
 
 def _evaluate(expression: Expression, row: int, values: dict[str, Any]) -> Any:
@@ -321,7 +360,11 @@ def labelled_rows(
     """
     target_of, selects, together = (
         None if text is None else compile_option(option, text, GIVEN)
-        for option, text in (("--target", options.target), ("--where", options.where), ("--cluster", options.cluster))
+        for option, text in (
+            ("--target", options.target),
+            ("--where", options.where),
+            ("--cluster", options.cluster),
+        )
     )
     numbers: dict[str, int] = {}
     paths = [
@@ -337,7 +380,10 @@ def labelled_rows(
         if selects is not None and _evaluate(selects, row, given) is not True:
             continue
         outputs = (values["nodes"].get(node.id, {}) for node in nodes)
-        present = tuple(None if all(value is None for value in output.values()) else output for output in outputs)
+        present = tuple(
+            None if all(value is None for value in output.values()) else output
+            for output in outputs
+        )
         label = None if target_of is None else _evaluate(target_of, row, given)
         cluster = row
         if together is not None:
@@ -365,7 +411,9 @@ def distributions(calls: Path, nodes: Sequence[Node]) -> list[tuple[int, dict[An
     for request, reply in recorded_replies(calls, 0):
         if request.node in readers and request.call == 0:
             with suppress(ReplyError):
-                read[request.row.index, request.node] = readers[request.node].read(reply, request)["distribution"]
+                read[request.row.index, request.node] = readers[request.node].read(reply, request)[
+                    "distribution"
+                ]
     return [(row, values) for (row, _), values in read.items()]
 
 
@@ -405,10 +453,13 @@ def held_out(
     held_out = {}
     for name in metrics:
         first, second = (
-            metrics_with_intervals({name: side[name]}, sample, Draw(rng, CONFIDENCE_LEVEL))[name] for side in (old, new)
+            metrics_with_intervals({name: side[name]}, sample, Draw(rng, CONFIDENCE_LEVEL))[name]
+            for side in (old, new)
         )
         held_out[name] = HeldOut(
-            first, second, paired_metric_value(old[name], new[name], sample, Draw(rng, CONFIDENCE_LEVEL))
+            first,
+            second,
+            paired_metric_value(old[name], new[name], sample, Draw(rng, CONFIDENCE_LEVEL)),
         )
     return held_out
 
@@ -482,7 +533,9 @@ def numbers_of(targets: Sequence[Any]) -> Floats:
     """The targets as numbers. UsageError for any other."""
     for target in targets:
         if not isinstance(target, int | float):
-            raise UsageError(f"the target {target!r} is not a number", hint="make it one in the expression")
+            raise UsageError(
+                f"the target {target!r} is not a number", hint="make it one in the expression"
+            )
     return np.array(targets, dtype=np.float64)
 
 
@@ -572,14 +625,26 @@ def dawid_skene(votes: Ints, kinds: int) -> tuple[Floats, Floats]:
 
 
 def _held_out_sums(
-    job: FitJob, fit: Callable[[Floats, Floats], Floats], x: Floats, target: Floats, before: Floats, rows: Ints
+    job: FitJob,
+    fit: Callable[[Floats, Floats], Floats],
+    x: Floats,
+    target: Floats,
+    before: Floats,
+    rows: Ints,
 ) -> dict[str, HeldOut]:
     """The metrics of the weighted sum at each row, with weights that were fitted to the rows of other folds."""
     after = np.empty(len(x))
     fold = folds(rows, job.options.folds, job.rng)
     for index in range(job.options.folds):
         after[fold == index] = x[fold == index] @ fit(x[fold != index], target[fold != index])
-    return held_out(("mae", "rmse", "pearson"), numbers.number_pairs, (before, target), (after, target), rows, job.rng)
+    return held_out(
+        ("mae", "rmse", "pearson"),
+        numbers.number_pairs,
+        (before, target),
+        (after, target),
+        rows,
+        job.rng,
+    )
 
 
 def fit_score_weights(job: FitJob) -> Calibrated:
@@ -589,7 +654,9 @@ def fit_score_weights(job: FitJob) -> Calibrated:
     target = numbers_of(targets)
     own = [job.scale.number(value) for value in values]
     start = np.array([float(target.mean()) if number is None else number for number in own])
-    metrics = _held_out_sums(job, lambda x, y: score_weights(x, y, start), p, target, p @ start, rows)
+    metrics = _held_out_sums(
+        job, lambda x, y: score_weights(x, y, start), p, target, p @ start, rows
+    )
     weights = score_weights(p, target, start).tolist()
     content = ScoreWeights.model_validate(
         job.head
@@ -610,20 +677,32 @@ def fit_pool_weights(job: FitJob) -> Calibrated:
     if len(pool.work.fields) != 1:
         raise UsageError(f"{pool.id} pools several fields", hint="name one of them with `field:`")
     ((name, taken),) = pool.work.fields
-    method = job.options.method or ("logistic" if isinstance(pool.unit, ModePoolUnit) else "least_squares")
+    method = job.options.method or (
+        "logistic" if isinstance(pool.unit, ModePoolUnit) else "least_squares"
+    )
     if (method == "least_squares") == isinstance(pool.unit, ModePoolUnit):
-        fit = "`logistic`, `log_odds` or `dawid_skene`" if isinstance(pool.unit, ModePoolUnit) else "`least_squares`"
+        fit = (
+            "`logistic`, `log_odds` or `dawid_skene`"
+            if isinstance(pool.unit, ModePoolUnit)
+            else "`least_squares`"
+        )
         raise UsageError(f"`{method}` does not fit a {pool.unit.type_name}", hint=f"use {fit}")
     if job.options.target is None and method != "dawid_skene":
-        raise UsageError(f"`{method}` needs --target", hint="`--method dawid_skene` needs no labels")
+        raise UsageError(
+            f"`{method}` needs --target", hint="`--method dawid_skene` needs no labels"
+        )
     rows = [
         row
         for row in labelled_rows(job.results, parents, job.options)
-        if (row.target is not None or job.options.target is None) and any(output is not None for output in row.outputs)
+        if (row.target is not None or job.options.target is None)
+        and any(output is not None for output in row.outputs)
     ]
     check_enough_rows(len(rows))
     answers = [
-        [None if output is None else take(output[name]) for output, take in zip(row.outputs, taken, strict=True)]
+        [
+            None if output is None else take(output[name])
+            for output, take in zip(row.outputs, taken, strict=True)
+        ]
         for row in rows
     ]
     fit_job = _mean_pool if method == "least_squares" else _vote
@@ -635,7 +714,9 @@ def fit_pool_weights(job: FitJob) -> Calibrated:
         | {"fingerprint": job.marks("output"), "rows": len(rows), "method": method}
         | {"weights": weights.tolist(), "held_out": held_out_keys(metrics)}
     )
-    shown = ", ".join(f"{parent.id} {weight:.3g}" for parent, weight in zip(parents, weights, strict=True))
+    shown = ", ".join(
+        f"{parent.id} {weight:.3g}" for parent, weight in zip(parents, weights, strict=True)
+    )
     return Calibrated(content, {method: metrics} if metrics else {}, (f"weights: {shown}",))
 
 
@@ -643,24 +724,31 @@ def _vote(
     job: FitJob, method: str, answers: Answers, targets: list[Any], rows: Ints
 ) -> tuple[Floats, dict[str, HeldOut]]:
     known = list(dict.fromkeys(value for row in answers for value in row if value is not None))
-    votes = np.array([[known.index(value) if value is not None else -1 for value in row] for row in answers])
+    votes = np.array(
+        [[known.index(value) if value is not None else -1 for value in row] for row in answers]
+    )
     truth = np.array([known.index(target) if target in known else -2 for target in targets])
     fit: Callable[[Ints, Ints], Floats]
     if method == "logistic":
         if len(known) > 2:
             raise UsageError(
-                f"`logistic` is for votes between two values, here are {len(known)}", hint="use `log_odds`"
+                f"`logistic` is for votes between two values, here are {len(known)}",
+                hint="use `log_odds`",
             )
         fit = _logistic
     elif method == "dawid_skene":
 
         def fit(votes: Ints, truth: Ints) -> Floats:
             answered = (votes >= 0).sum(axis=0)
-            return weight_log_odds(dawid_skene(votes, len(known))[1] * answered, answered, len(known))
+            return weight_log_odds(
+                dawid_skene(votes, len(known))[1] * answered, answered, len(known)
+            )
     else:
 
         def fit(votes: Ints, truth: Ints) -> Floats:
-            return weight_log_odds((votes == truth[:, None]).sum(axis=0), (votes >= 0).sum(axis=0), len(known))
+            return weight_log_odds(
+                (votes == truth[:, None]).sum(axis=0), (votes >= 0).sum(axis=0), len(known)
+            )
 
     weights = fit(votes, truth)
     if job.options.target is None:
@@ -672,11 +760,22 @@ def _vote(
         for row in np.flatnonzero(fold == index):
             for side, weighing in enumerate((np.ones_like(kept), kept)):
                 given = [
-                    (int(vote), float(weight)) for vote, weight in zip(votes[row], weighing, strict=True) if vote >= 0
+                    (int(vote), float(weight))
+                    for vote, weight in zip(votes[row], weighing, strict=True)
+                    if vote >= 0
                 ]
-                won = summary_statistics.weighted_mode([vote for vote, _ in given], [weight for _, weight in given])
+                won = summary_statistics.weighted_mode(
+                    [vote for vote, _ in given], [weight for _, weight in given]
+                )
                 hits[side, row] = won == truth[row]
-    metrics = held_out(("mean",), lambda hit: numbers.number_values(hit, True), (hits[0],), (hits[1],), rows, job.rng)
+    metrics = held_out(
+        ("mean",),
+        lambda hit: numbers.number_values(hit, True),
+        (hits[0],),
+        (hits[1],),
+        rows,
+        job.rng,
+    )
     return weights, {"accuracy": metrics["mean"]}
 
 
@@ -728,7 +827,9 @@ FIT_KINDS: Mapping[FitKind, Fit] = {
 }
 
 
-def calibrate_run(plan: Plan, results: Path, calls: Path, options: FitOptions, *, created: str, run: str) -> Calibrated:
+def calibrate_run(
+    plan: Plan, results: Path, calls: Path, options: FitOptions, *, created: str, run: str
+) -> Calibrated:
     """The calibration. UsageError where the run, the unit or its labels do not allow one."""
     nodes = _nodes(plan, options)
     head = {
@@ -757,17 +858,22 @@ def _nodes(plan: Plan, options: FitOptions) -> list[Node]:
     kind = FIT_KINDS[options.kind]
     what = kind.unit_property
     if not names:
-        raise UsageError(f"no unit of this run {what}", hint=f"{kind.needed}, and run the pipeline again")
+        raise UsageError(
+            f"no unit of this run {what}", hint=f"{kind.needed}, and run the pipeline again"
+        )
     if named is None:
         raise UsageError(
-            f"--unit is missing: {plural(len(names), 'unit')} of this run {what}", hint=f"give {' or '.join(names)}"
+            f"--unit is missing: {plural(len(names), 'unit')} of this run {what}",
+            hint=f"give {' or '.join(names)}",
         )
     raise UsageError(f"no unit {named!r} of this run {what}", hint=f"these do: {', '.join(names)}")
 
 
 def _fits(plan: Plan, node: Node, kind: FitKind) -> bool:
     if kind == "pool_weights":
-        return isinstance(node.work, PoolNode) and isinstance(node.unit, ModePoolUnit | MeanPoolUnit)
+        return isinstance(node.work, PoolNode) and isinstance(
+            node.unit, ModePoolUnit | MeanPoolUnit
+        )
     if kind == "threshold":
         return True
     if not isinstance(node.work, LLMNode) or not node.work.reading.top_logprobs:

@@ -62,7 +62,9 @@ class Node(ABC):
         """An independent copy."""
         return copy.copy(self)
 
-    def via(self: AnyNode, policy_or_name: Any, retries: int = 1, **inference_parameters: Any) -> AnyNode:
+    def via(
+        self: AnyNode, policy_or_name: Any, retries: int = 1, **inference_parameters: Any
+    ) -> AnyNode:
         """The model of the units inside that have none."""
         policy = ModelSelectionPolicy.from_any(policy_or_name, retries, **inference_parameters)
         for unit in self.nodes():
@@ -180,12 +182,17 @@ class Unit(Node):
         own = type(self)
         if own.validate is not Unit.validate:
             functions["validate",] = python_rule(
-                _by_place(self.validate, ("input", "response")), f"{own.__name__}.validate", RULE_NAMES, schemas
+                _by_place(self.validate, ("input", "response")),
+                f"{own.__name__}.validate",
+                RULE_NAMES,
+                schemas,
             )
         fields = self.output_fields()
         if fields is not None:
             called = _by_place(self.process, ("input", "response"))
-            functions["process",] = function(called, f"{own.__name__}.process", OUTPUT_NAMES, fields)
+            functions["process",] = function(
+                called, f"{own.__name__}.process", OUTPUT_NAMES, fields
+            )
         if self.propagator is not None:
             functions["propagate",] = self._propagation(root=root and not inputs)
         return keys, functions
@@ -197,17 +204,25 @@ class Unit(Node):
     def _prompt_text(self, inputs: set[str], *, root: bool) -> str:
         written = type(self)._prompt if self._prompt is None else self._prompt
         if written is None:
-            raise UsageError(f"{type(self).__name__} has no prompt", hint="give it one: `.prompt('…')`")
+            raise UsageError(
+                f"{type(self).__name__} has no prompt", hint="give it one: `.prompt('…')`"
+            )
         text = written.text({}) if isinstance(written, Prompt) else written
 
         def setting(match: re.Match[str]) -> str:
             if not hasattr(self, match[1]):
-                raise UsageError(f"the prompt's {match[0]}: {type(self).__name__} has no {match[1]!r}")
-            return literal(followed(getattr(self, match[1]), match[2], f"unit.{match[1]}{match[2]}"))
+                raise UsageError(
+                    f"the prompt's {match[0]}: {type(self).__name__} has no {match[1]!r}"
+                )
+            return literal(
+                followed(getattr(self, match[1]), match[2], f"unit.{match[1]}{match[2]}")
+            )
 
         text = _UNIT_PATH.sub(setting, text)
         if root:
-            text = _INPUT_PATH.sub(lambda match: match[0] if match[2] in inputs else f"{{source{match[0][6:]}", text)
+            text = _INPUT_PATH.sub(
+                lambda match: match[0] if match[2] in inputs else f"{{source{match[0][6:]}", text
+            )
         scale = self.token_scale()
         return text if scale is None else f"{text}{TOKEN_PROMPT}{_ends(scale)}"
 
@@ -236,7 +251,10 @@ class Unit(Node):
             return plain(propagator(self, given["previous"], given[row], shown(given["output"])))
 
         return function(
-            wrapped(passed, propagator, ("previous", row, "output")), what, OUTPUT_NAMES, self.passed_fields
+            wrapped(passed, propagator, ("previous", row, "output")),
+            what,
+            OUTPUT_NAMES,
+            self.passed_fields,
         )
 
 
@@ -250,7 +268,9 @@ def _ends(scale: Scale) -> str:
     return f'Respond with a single output value from "{listed}"{where}.'
 
 
-def wrapped(wrapper: Callable[..., Any], original: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
+def wrapped(
+    wrapper: Callable[..., Any], original: Callable[..., Any], names: Sequence[str]
+) -> Callable[..., Any]:
     """A function of these parameters whose source is that of the original."""
     kind = inspect.Parameter.KEYWORD_ONLY
     wrapper.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
@@ -274,7 +294,11 @@ class Layer(Node):
     """Copies of nodes side by side. Every leaf is linked to every root of the next layer, unless `outer` says otherwise."""
 
     def __init__(
-        self, nodes: Node | Sequence[Node], repeat: int = 1, inner: str = "none", outer: str = "dense"
+        self,
+        nodes: Node | Sequence[Node],
+        repeat: int = 1,
+        inner: str = "none",
+        outer: str = "dense",
     ) -> None:
         given = [nodes] if isinstance(nodes, Node) else list(nodes)
         for name, value, allowed in (("inner", inner, INNER), ("outer", outer, OUTER)):
@@ -357,7 +381,9 @@ def _propagate(node: Node, function: Callable[..., Any], fields: Fields) -> None
     node.propagate(function, fields)
 
 
-def _step_keys(step: Node, following: Node | None, *, root: bool) -> tuple[dict[str, Any], FunctionsByPath]:
+def _step_keys(
+    step: Node, following: Node | None, *, root: bool
+) -> tuple[dict[str, Any], FunctionsByPath]:
     """A step as a pipeline file has it, before the next one. `root`: it takes the row as its input."""
     if isinstance(step, Unit):
         return step.document(root=root)
@@ -366,14 +392,22 @@ def _step_keys(step: Node, following: Node | None, *, root: bool) -> tuple[dict[
     inner: list[tuple[Node, Node | None, bool]]
     if isinstance(step, Layer):
         key = "layer"
-        inner = [(node, None, root and (index == 0 or step.inner == "none")) for index, node in enumerate(step.order)]
+        inner = [
+            (node, None, root and (index == 0 or step.inner == "none"))
+            for index, node in enumerate(step.order)
+        ]
     else:
         assert isinstance(step, Block)
-        key, inner = "block", [(node, after, root and not before) for before, node, after in _neighbours(step.steps)]
+        key, inner = (
+            "block",
+            [(node, after, root and not before) for before, node, after in _neighbours(step.steps)],
+        )
     for index, (node, after, is_root) in enumerate(inner):
         keys, inside = _step_keys(node, after, root=is_root)
         documents.append(keys)
-        functions |= {(key, index, *rest): inner_function for rest, inner_function in inside.items()}
+        functions |= {
+            (key, index, *rest): inner_function for rest, inner_function in inside.items()
+        }
     document: dict[str, Any] = {key: documents}
     if isinstance(step, Layer):
         document |= _links(step, following)
@@ -406,7 +440,9 @@ def _links(layer: Layer, following: Node | None) -> dict[str, Any]:
     """How a layer is linked: pairs need a next layer of as many roots, else every leaf is linked to every root."""
     pairs = isinstance(following, Layer) and len(following.root_idx) == len(layer.leaf_idx)
     outer = layer.outer if pairs and layer.outer in ("broadcast", "cumulative") else "dense"
-    keys: dict[str, Any] = {"outer": outer} | ({} if layer.inner == "none" else {"inner": layer.inner})
+    keys: dict[str, Any] = {"outer": outer} | (
+        {} if layer.inner == "none" else {"inner": layer.inner}
+    )
     everything = list(range(len(layer.order)))
     return (
         keys
@@ -447,7 +483,9 @@ class MapUnit(Unit):
     step_type: ClassVar[str] = "MapUnit"
     calls_model: ClassVar[bool] = False
 
-    def __init__(self, map_func: Callable[[Any], Any], *, fields: Fields = None, **keys: Any) -> None:
+    def __init__(
+        self, map_func: Callable[[Any], Any], *, fields: Fields = None, **keys: Any
+    ) -> None:
         """`fields` declares what the function gives, where made-up values cannot show it (not in the library)."""
         super().__init__(**keys)
         self.map_func, self.given_fields = map_func, fields
@@ -472,8 +510,12 @@ class MapUnit(Unit):
 class FieldMapUnit(MapUnit):
     """A function of each field's values."""
 
-    def __init__(self, map_func: Callable[[Any], Any], fields: str | Sequence[str] = (), **keys: Any) -> None:
-        super().__init__(map_func, fields=None if isinstance(fields, str) or not fields else list(fields), **keys)
+    def __init__(
+        self, map_func: Callable[[Any], Any], fields: str | Sequence[str] = (), **keys: Any
+    ) -> None:
+        super().__init__(
+            map_func, fields=None if isinstance(fields, str) or not fields else list(fields), **keys
+        )
         self.fields = [fields] if isinstance(fields, str) else list(fields)
 
     def mapped(self, values: Any) -> Any:
@@ -491,7 +533,9 @@ class _Pool(FieldMapUnit):
         super().__init__(statistics.mean, fields, name=type(self).__name__.removesuffix("Unit"))
 
     def document(self, *, root: bool) -> tuple[dict[str, Any], FunctionsByPath]:
-        return {"unit": self.pool_type, "name": self.short_name} | ({"fields": self.fields} if self.fields else {}), {}
+        return {"unit": self.pool_type, "name": self.short_name} | (
+            {"fields": self.fields} if self.fields else {}
+        ), {}
 
 
 class MeanPoolUnit(_Pool):

@@ -46,7 +46,10 @@ class Pipeline:
 
     def __init__(self, name: str = "Pipeline", tracer: Any = None) -> None:
         if tracer is not None:
-            raise UsageError("a pipeline takes no tracer", hint="`verdict run --trace` writes OpenTelemetry traces")
+            raise UsageError(
+                "a pipeline takes no tracer",
+                hint="`verdict run --trace` writes OpenTelemetry traces",
+            )
         self.name, self.block = name, Block()
 
     def __rshift__(self, other: Node) -> Pipeline:
@@ -107,7 +110,9 @@ class Pipeline:
         table = rows.reset_index(drop=True)
         for column in columns:
             home = f"{column.id}."
-            column.add_fields(name.removeprefix(home) for name in map(str, results) if name.startswith(home))
+            column.add_fields(
+                name.removeprefix(home) for name in map(str, results) if name.startswith(home)
+            )
             for name in column.fields:
                 table[f"{column.prefix}_{name}"] = results[f"{column.id}.{name}"]
         return table, _leaf_names(columns)
@@ -139,7 +144,9 @@ class DatasetWrapper:
 
         if input_fn is not None and columns is not None:
             raise UsageError("a DatasetWrapper takes either `input_fn` or `columns`")
-        table = dataset if isinstance(dataset, pandas.DataFrame) else pandas.DataFrame(list(dataset))
+        table = (
+            dataset if isinstance(dataset, pandas.DataFrame) else pandas.DataFrame(list(dataset))
+        )
         chosen = range(len(table))
         if max_samples:
             chosen = sorted(random.sample(chosen, min(int(max_samples), len(table))))  # type: ignore[assignment]
@@ -156,7 +163,9 @@ class DatasetWrapper:
         return len(self.samples)
 
     @staticmethod
-    def from_hf(dataset: Mapping[str, Any], *arguments: Any, **keys: Any) -> dict[str, DatasetWrapper]:
+    def from_hf(
+        dataset: Mapping[str, Any], *arguments: Any, **keys: Any
+    ) -> dict[str, DatasetWrapper]:
         """A wrapper for each split of a dataset."""
         return {split: DatasetWrapper(rows, *arguments, **keys) for split, rows in dataset.items()}
 
@@ -169,7 +178,11 @@ class DatasetWrapper:
         max_samples: int | None = None,
     ) -> dict[str, DatasetWrapper]:
         """A wrapper for each value of `split_column`; without one, of all rows, under `all`."""
-        parts = {"all": df} if split_column is None else {str(split): part for split, part in df.groupby(split_column)}
+        parts = (
+            {"all": df}
+            if split_column is None
+            else {str(split): part for split, part in df.groupby(split_column)}
+        )
         return DatasetWrapper.from_hf(parts, input_fn, columns, max_samples)
 
 
@@ -186,7 +199,9 @@ def _row(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The row with plain values, and the names of its images."""
     values = plain(given)
     images = [name for name in values if isinstance(given[name], Image)]
-    return {name: value for name, value in values.items() if not isinstance(value, Conversation)}, images
+    return {
+        name: value for name, value in values.items() if not isinstance(value, Conversation)
+    }, images
 
 
 @dataclass
@@ -204,7 +219,10 @@ class _Column:
 
 
 def _columns(pipeline: Pipeline, plan: Plan) -> list[_Column]:
-    prefixes = [f"{pipeline.name}_{'.'.join(parts)}" for parts in unit_prefixes(pipeline.block.steps, ("root",))]
+    prefixes = [
+        f"{pipeline.name}_{'.'.join(parts)}"
+        for parts in unit_prefixes(pipeline.block.steps, ("root",))
+    ]
     parents = {parent for node in plan.nodes for parent in node.parents}
     return [
         _Column(node.id, prefix, list(node.output.fields), node.index not in parents)
@@ -213,7 +231,9 @@ def _columns(pipeline: Pipeline, plan: Plan) -> list[_Column]:
 
 
 def _leaf_names(columns: Sequence[_Column]) -> list[str]:
-    return sorted(f"{column.prefix}_{name}" for column in columns if column.is_leaf for name in column.fields)
+    return sorted(
+        f"{column.prefix}_{name}" for column in columns if column.is_leaf for name in column.fields
+    )
 
 
 HEADERS = ("Ground Truth", "Prediction", "Acc.", "Cohen (κ)", "Kendall (τ)", "Spearman (ρ)")
@@ -228,7 +248,9 @@ class ExperimentConfig:
     pivot_cols: list[str] | None = None
 
 
-def display_stats(df: pandas.DataFrame, experiment_config: ExperimentConfig) -> list[tuple[Any, ...]]:
+def display_stats(
+    df: pandas.DataFrame, experiment_config: ExperimentConfig
+) -> list[tuple[Any, ...]]:
     """Print accuracy, Cohen's kappa, Kendall's tau and Spearman's rho of each pair of columns, and return them."""
     from rich.console import Console
     from rich.table import Table
@@ -239,7 +261,9 @@ def display_stats(df: pandas.DataFrame, experiment_config: ExperimentConfig) -> 
     for header in (*(("Pivot", "N") if pivoted else ()), *HEADERS):
         table.add_column(header)
     for row in rows:
-        table.add_row(*(_text(value, share=index == len(row) - 4) for index, value in enumerate(row)))
+        table.add_row(
+            *(_text(value, share=index == len(row) - 4) for index, value in enumerate(row))
+        )
     Console().print(table)
     return rows
 
@@ -259,7 +283,9 @@ def _rows(df: pandas.DataFrame, config: ExperimentConfig) -> Iterator[tuple[Any,
                 yield (f"{column}={value}", len(part), truth, prediction, *agreement)
 
 
-def _agreement(truth: Sequence[Any], prediction: Sequence[Any]) -> tuple[float, float, float, float]:
+def _agreement(
+    truth: Sequence[Any], prediction: Sequence[Any]
+) -> tuple[float, float, float, float]:
     """Accuracy, kappa, tau and rho; NaN where one is undefined."""
     import numpy as np
     import pandas
@@ -272,13 +298,20 @@ def _agreement(truth: Sequence[Any], prediction: Sequence[Any]) -> tuple[float, 
         counts[0, labels.index(label), labels.index(answer)] += 1
     with np.errstate(invalid="ignore", divide="ignore"):
         kappa = float(cohen_kappa(counts)[0])
-    accuracy = sum(label == answer for label, answer in zip(truth, prediction, strict=True)) / max(len(truth), 1)
+    accuracy = sum(label == answer for label, answer in zip(truth, prediction, strict=True)) / max(
+        len(truth), 1
+    )
     if any(isinstance(label, str) for label in labels):
         return accuracy, kappa, math.nan, math.nan
     first, second = pandas.Series(truth, dtype=float), pandas.Series(prediction, dtype=float)
     if first.nunique() < 2 or second.nunique() < 2:
         return accuracy, kappa, math.nan, math.nan
-    return accuracy, kappa, float(first.corr(second, method="kendall")), float(first.corr(second, method="spearman"))
+    return (
+        accuracy,
+        kappa,
+        float(first.corr(second, method="kendall")),
+        float(first.corr(second, method="spearman")),
+    )
 
 
 class CoTUnit(Unit):
@@ -362,7 +395,9 @@ class _OptionsUnit(Unit):
     def validate(self, input: Any, response: Any) -> None:  # noqa: A002
         """As many options as letters, where their texts are needed."""
         if self.original and len(input.options) != len(self.scale.values):
-            raise ValueError(f"there are {len(input.options)} options, expected {len(self.scale.values)}")
+            raise ValueError(
+                f"there are {len(input.options)} options, expected {len(self.scale.values)}"
+            )
 
     def output_fields(self) -> dict[str, Any] | None:
         if not self.original:
@@ -439,7 +474,12 @@ class RankerUnit(_OptionsUnit):
         ranked_options: list[str]
 
     def __init__(
-        self, k: int = 3, options: Scale | None = None, explanation: bool = False, original: bool = False, **keys: Any
+        self,
+        k: int = 3,
+        options: Scale | None = None,
+        explanation: bool = False,
+        original: bool = False,
+        **keys: Any,
     ) -> None:
         super().__init__(**keys)
         self.k, self.explanation, self.original = k, explanation, original
@@ -456,7 +496,10 @@ class RankerUnit(_OptionsUnit):
     def process(self, input: Any, response: Any) -> Mapping[str, Any]:  # noqa: A002
         """The options' texts in order."""
         more = {"explanation": response.explanation} if self.explanation else {}
-        ranked = [self.text_of(input.options, self.scale.value_mapping_fn(rank)) for rank in response.ranking]
+        ranked = [
+            self.text_of(input.options, self.scale.value_mapping_fn(rank))
+            for rank in response.ranking
+        ]
         return {"ranked_options": ranked, **more}
 
 
@@ -488,11 +531,15 @@ def _shipped_prompts(config: str) -> list[str]:
 
 
 def _expertqa_prompt(index: int) -> str:
-    return _shipped_prompts("paper/table3_expertqa_as_run")[index].replace("{source.document}", "{source.doc}")
+    return _shipped_prompts("paper/table3_expertqa_as_run")[index].replace(
+        "{source.document}", "{source.doc}"
+    )
 
 
 def _geval_prompt(index: int) -> str:
-    written = _shipped_prompts("paper/figure5_geval_as_run")[index].replace('"', "\N{RIGHT DOUBLE QUOTATION MARK}")
+    written = _shipped_prompts("paper/figure5_geval_as_run")[index].replace(
+        '"', "\N{RIGHT DOUBLE QUOTATION MARK}"
+    )
     return written.replace("{source.source}", "{source.document}")
 
 
@@ -523,7 +570,9 @@ class EnsembleVerifyJudge(_ReadyJudge):
         verify.prompt(self.verify_prompt).via(
             self.model, retries=self.retries, temperature=self.verify_temperature, **self.kwargs
         )
-        self.pipeline = Pipeline() >> Layer(Block() >> judge >> verify, self.repeat) >> MaxPoolUnit()
+        self.pipeline = (
+            Pipeline() >> Layer(Block() >> judge >> verify, self.repeat) >> MaxPoolUnit()
+        )
 
 
 @dataclass
@@ -543,8 +592,15 @@ class GEvalJudge(_ReadyJudge):
     def __post_init__(self) -> None:
         think = CoTUnit(name="GEval-CoT").prompt(self.cot_prompt)
         judge = JudgeUnit(name="GEval-Judge", scale=DiscreteScale((1, 5))).prompt(self.judge_prompt)
-        think.via(self.cot_model, retries=self.retries, temperature=self.cot_temperature, **self.kwargs)
-        judge.via(self.judge_model, retries=self.retries, temperature=self.judge_temperature, **self.kwargs)
+        think.via(
+            self.cot_model, retries=self.retries, temperature=self.cot_temperature, **self.kwargs
+        )
+        judge.via(
+            self.judge_model,
+            retries=self.retries,
+            temperature=self.judge_temperature,
+            **self.kwargs,
+        )
         self.pipeline = Pipeline() >> think >> judge
 
 
@@ -559,5 +615,8 @@ class ModelEnsembleJudge(_ReadyJudge):
 
     def __post_init__(self) -> None:
         scale = ContinuousScale(1, 5)
-        judges = [JudgeUnit(scale=scale).prompt(self.judge_prompt).via(model, **self.kwargs) for model in self.models]
+        judges = [
+            JudgeUnit(scale=scale).prompt(self.judge_prompt).via(model, **self.kwargs)
+            for model in self.models
+        ]
         self.pipeline = Pipeline() >> Layer(judges) >> MeanPoolUnit()

@@ -37,19 +37,27 @@ class RateLimitPolicy(dict[str, int]):
 class ProviderModel:
     """A model of a provider by its litellm name."""
 
-    def __init__(self, name: str, use_nonce: bool = False, rate_limiter: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, name: str, use_nonce: bool = False, rate_limiter: Mapping[str, int] | None = None
+    ) -> None:
         self.name, self.rate_limiter = name, rate_limiter
 
     def keys(self) -> dict[str, Any]:
         """The keys of the model in a pipeline file."""
-        return {"name": self.name} | ({"rate_limit": dict(self.rate_limiter)} if self.rate_limiter else {})
+        return {"name": self.name} | (
+            {"rate_limit": dict(self.rate_limiter)} if self.rate_limiter else {}
+        )
 
 
 class vLLMModel(ProviderModel):  # noqa: N801 - the library's name
     """A model on a vLLM server. Its key is read from the environment: `HOSTED_VLLM_API_KEY`."""
 
     def __init__(
-        self, name: str, api_base: str, api_key: str = "", rate_limiter: Mapping[str, int] | None = None
+        self,
+        name: str,
+        api_base: str,
+        api_key: str = "",
+        rate_limiter: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(name, rate_limiter=rate_limiter)
         self.api_base = api_base
@@ -62,31 +70,49 @@ class ModelSelectionPolicy(tuple[tuple[str | ProviderModel, int, dict[str, Any]]
     """Models that are tried in order, each so many times with its parameters."""
 
     @classmethod
-    def from_name(cls, model: str | ProviderModel, retries: int = 1, **parameters: Any) -> ModelSelectionPolicy:
+    def from_name(
+        cls, model: str | ProviderModel, retries: int = 1, **parameters: Any
+    ) -> ModelSelectionPolicy:
         """One model."""
         return cls([(model, retries, parameters)])
 
     @classmethod
-    def from_names(cls, models: Iterable[tuple[str | ProviderModel, int, dict[str, Any]]]) -> ModelSelectionPolicy:
+    def from_names(
+        cls, models: Iterable[tuple[str | ProviderModel, int, dict[str, Any]]]
+    ) -> ModelSelectionPolicy:
         """Several models, each with its attempts and parameters."""
         return cls(models)
 
     @classmethod
-    def from_any(cls, policy_or_name: Any, retries: int = 1, **parameters: Any) -> ModelSelectionPolicy:
+    def from_any(
+        cls, policy_or_name: Any, retries: int = 1, **parameters: Any
+    ) -> ModelSelectionPolicy:
         """A policy, a model, or a list of models or of (model, attempts, parameters)."""
         if isinstance(policy_or_name, ModelSelectionPolicy):
             return policy_or_name
         listed = policy_or_name if isinstance(policy_or_name, list) else [policy_or_name]
-        return cls(item if isinstance(item, tuple) else (item, retries, parameters) for item in listed)
+        return cls(
+            item if isinstance(item, tuple) else (item, retries, parameters) for item in listed
+        )
 
     def model_keys(self, defaults: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The models in a pipeline file: `retries` there does not count the first attempt."""
         models = []
         for model, attempts, parameters in self:
             given = model.keys() if isinstance(model, ProviderModel) else {"name": model}
-            named = {name: value for name, value in parameters.items() if name in Model.model_fields}
+            named = {
+                name: value for name, value in parameters.items() if name in Model.model_fields
+            }
             more = {name: value for name, value in parameters.items() if name not in named}
-            models.append({**defaults, **given, "retries": attempts - 1, **named, **({"params": more} if more else {})})
+            models.append(
+                {
+                    **defaults,
+                    **given,
+                    "retries": attempts - 1,
+                    **named,
+                    **({"params": more} if more else {}),
+                }
+            )
         return models
 
 
@@ -106,7 +132,9 @@ def PostHocExtractor(policy_or_name: Any = None, retries: int = 1, **parameters:
     """A second call that structures the first one's text, by the same model or another one."""
     if policy_or_name is None:
         return OwnPostHocExtractor()
-    return OwnPostHocExtractor(ModelSelectionPolicy.from_any(policy_or_name, retries, **parameters).model_keys({}))
+    return OwnPostHocExtractor(
+        ModelSelectionPolicy.from_any(policy_or_name, retries, **parameters).model_keys({})
+    )
 
 
 class Scale:
@@ -139,13 +167,17 @@ class DiscreteScale(Scale):
         else:
             own = OwnDiscreteScale(values, end_is_worst=end_is_worst)
         written = own.values()  # worst first
-        super().__init__(own, written[::-1] if end_is_worst else written, ", ".join(map(str, written)))
+        super().__init__(
+            own, written[::-1] if end_is_worst else written, ", ".join(map(str, written))
+        )
 
 
 class BooleanScale(Scale):
     """Yes or no."""
 
-    def __init__(self, yes: Sequence[str] = ("yes", "Yes", "YES"), no: Sequence[str] = ("no", "No", "NO")) -> None:
+    def __init__(
+        self, yes: Sequence[str] = ("yes", "Yes", "YES"), no: Sequence[str] = ("no", "No", "NO")
+    ) -> None:
         own = OwnBooleanScale(yes=_each_once(yes), no=_each_once(no))
         super().__init__(own, [*no, *yes], f"{'/'.join(yes)},{'/'.join(no)}")
 
@@ -190,7 +222,13 @@ class Schema(OwnSchema):
         kept: dict[str, Any] = {}
         for name, annotation in annotations.items():
             default = cls.__dict__.get(name)
-            given = default if isinstance(default, Scale) else annotation if isinstance(annotation, Scale) else None
+            given = (
+                default
+                if isinstance(default, Scale)
+                else annotation
+                if isinstance(annotation, Scale)
+                else None
+            )
             if given is not None:
                 scales[name] = given
                 setattr(cls, name, given.own)
@@ -218,7 +256,11 @@ class Schema(OwnSchema):
         """A class whose fields have the scales given, and the types of the other values."""
         scales = {name: value for name, value in values.items() if isinstance(value, Scale)}
         types = {name: Scale if name in scales else type(value) for name, value in values.items()}
-        return type("InferredSchema", (Schema,), {**scales, "__module__": __name__, "__annotations__": types})
+        return type(
+            "InferredSchema",
+            (Schema,),
+            {**scales, "__module__": __name__, "__annotations__": types},
+        )
 
     @staticmethod
     def inline(**types: Any) -> type[Schema]:
@@ -260,7 +302,11 @@ def _plain_type(annotation: Any) -> Any:
     if get_origin(annotation) in (Union, UnionType):
         present = [kind for kind in get_args(annotation) if kind is not type(None)]
         return _plain_type(present[0]) if len(present) == 1 else annotation
-    return list[str] if get_origin(annotation) is list and get_args(annotation) == (str,) else annotation
+    return (
+        list[str]
+        if get_origin(annotation) is list and get_args(annotation) == (str,)
+        else annotation
+    )
 
 
 class Message:
@@ -352,12 +398,17 @@ def followed(value: Any, rest: str, written: str) -> Any:
     position = 0
     while part := _PATH_PART.match(rest, position):
         name, index, *keys = part.groups()
-        key = int(index) if index is not None else next((text for text in keys if text is not None), None)
+        key = (
+            int(index)
+            if index is not None
+            else next((text for text in keys if text is not None), None)
+        )
         value = getattr(value, name) if name is not None else value[key]
         position = part.end()
     if rest[position:].strip():
         raise UsageError(
-            f"the prompt's {{{written}}} is an expression", hint="compute it before, and name the variable"
+            f"the prompt's {{{written}}} is an expression",
+            hint="compute it before, and name the variable",
         )
     return value
 
@@ -371,10 +422,19 @@ def shown(value: Any) -> Any:
     """A value as functions of the library take it: attributes for keys, a `Conversation` for turns."""
     if isinstance(value, Mapping):
         named = all(isinstance(name, str) and name.isidentifier() for name in value)
-        return Schema(**{str(name): shown(item) for name, item in value.items()}) if named else dict(value)
+        return (
+            Schema(**{str(name): shown(item) for name, item in value.items()})
+            if named
+            else dict(value)
+        )
     if isinstance(value, list | tuple):
         if looks_like_conversation(value):
-            return Conversation([Message("<START>", ""), *(Message(turn["role"], turn["content"]) for turn in value)])
+            return Conversation(
+                [
+                    Message("<START>", ""),
+                    *(Message(turn["role"], turn["content"]) for turn in value),
+                ]
+            )
         return [shown(item) for item in value]
     return value
 

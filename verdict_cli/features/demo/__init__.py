@@ -4,6 +4,10 @@ from verdict_cli.registry import PartSpec
 
 PARTS = {
     "commands": {
-        "demo": PartSpec("command.demo", "Show a judge, a report and a comparison, offline.", "Benchmarks and data")
+        "demo": PartSpec(
+            "command.demo",
+            "Show a judge, a report and a comparison, offline.",
+            "Benchmarks and data",
+        )
     }
 }

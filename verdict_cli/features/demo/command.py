@@ -36,7 +36,10 @@ _LOCAL = "local/smollm2"
 
 def demo(
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="The directory of the two runs and their comparison.")
+        Path,
+        typer.Option(
+            "--out", metavar="DIR", help="The directory of the two runs and their comparison."
+        ),
     ] = Path("runs/demo"),
 ) -> None:
     """Show a judge, its report and a comparison, without a key or a network.
@@ -55,7 +58,9 @@ def demo(
     lexical = RowOptions(model=DEMO_BASELINE, no_cache=True, fresh=True, quiet=True)
     judge = judged_dataset(config, data, recorded, out=out / "judge")
     judged_dataset(config, data, lexical, out=out / "baseline")
-    document, comparison = compare_finished([load_run(out / name) for name in ("baseline", "judge")])
+    document, comparison = compare_finished(
+        [load_run(out / name) for name in ("baseline", "judge")]
+    )
     write_page(out / "comparison.html", document)
     to_terminal(_summary(judge, comparison.evaluations["safety"], out))
 
@@ -151,7 +156,9 @@ def _next(out: Path) -> Table:
         ("Your own data", "verdict init answers.csv"),
     ]
     if detected := at_hand(os.environ) or _installed_model():
-        environment = "".join(f"{name}={shlex.quote(value)} " for name, value in detected.variables.items())
+        environment = "".join(
+            f"{name}={shlex.quote(value)} " for name, value in detected.variables.items()
+        )
         command = f"{environment}verdict run {CONFIG} {DATA} --model {shlex.quote(detected.model)}"
         lines += [("A real model", command), ("", f"({detected.reason})")]
     else:

@@ -4,6 +4,8 @@ from verdict_cli.registry import PartSpec
 
 PARTS = {
     "commands": {
-        "export": PartSpec("command.export", "Write the scores of a run for other tools.", "Benchmarks and data")
+        "export": PartSpec(
+            "command.export", "Write the scores of a run for other tools.", "Benchmarks and data"
+        )
     }
 }

@@ -67,7 +67,8 @@ def exported_rows(run: RunResult) -> Iterator[ScoredRow]:
         for at, index in enumerate(batch["row"]):
             source = {field: batch[name][at] for name, field in sources.items()}
             given = {
-                unit: {field: batch[name][at] for name, field in fields.items()} for unit, fields in outputs.items()
+                unit: {field: batch[name][at] for name, field in fields.items()}
+                for unit, fields in outputs.items()
             }
             ok = batch["status"][at] == "ok"
             yield ScoredRow(
@@ -76,7 +77,9 @@ def exported_rows(run: RunResult) -> Iterator[ScoredRow]:
                 source,
                 judged_span(plan, source),
                 tuple(output_scores(plan, given)) if ok else (),
-                (batch["failure.message"][at] or "failed") if batch["status"][at] == "failed" else "",
+                (batch["failure.message"][at] or "failed")
+                if batch["status"][at] == "failed"
+                else "",
             )
 
 
@@ -106,12 +109,16 @@ def write_export(run: RunResult, tool: str, out: Path) -> ExportCounts:
             hint="set `dataset: {trace: source.trace_id}`, and repeat the run's command: it makes no call again",
         )
     with replacing(out) as part, part.open("wb") as file:
-        for piece in EXPORTS[tool](run, counts.count(exported_rows(run), needs_trace=tool == "langfuse")):
+        for piece in EXPORTS[tool](
+            run, counts.count(exported_rows(run), needs_trace=tool == "langfuse")
+        ):
             file.write(piece)
     return counts
 
 
-def send_events(run: RunResult, endpoint: str, environ: Mapping[str, str] = os.environ) -> ExportCounts:
+def send_events(
+    run: RunResult, endpoint: str, environ: Mapping[str, str] = os.environ
+) -> ExportCounts:
     """Send the run's scores to a collector, as OTLP over HTTP in JSON. OutputError where it does not accept them.
 
     As by OpenTelemetry's own variables, ``endpoint`` is the base to which `/v1/logs` is added, and
@@ -119,10 +126,16 @@ def send_events(run: RunResult, endpoint: str, environ: Mapping[str, str] = os.e
     """
     counts = ExportCounts()
     url = endpoint if endpoint.endswith("/v1/logs") else f"{endpoint.rstrip('/')}/v1/logs"
-    given = environ.get("OTEL_EXPORTER_OTLP_LOGS_HEADERS") or environ.get("OTEL_EXPORTER_OTLP_HEADERS") or ""
+    given = (
+        environ.get("OTEL_EXPORTER_OTLP_LOGS_HEADERS")
+        or environ.get("OTEL_EXPORTER_OTLP_HEADERS")
+        or ""
+    )
     pairs = [pair.partition("=") for pair in given.split(",") if "=" in pair]
     headers = {unquote(name.strip()): unquote(value.strip()) for name, _, value in pairs}
-    asyncio.run(_send(url, headers, _otlp(run, counts.count(exported_rows(run), needs_trace=False))))
+    asyncio.run(
+        _send(url, headers, _otlp(run, counts.count(exported_rows(run), needs_trace=False)))
+    )
     return counts
 
 
@@ -138,14 +151,24 @@ async def _send(url: str, headers: Mapping[str, str], bodies: Iterable[bytes]) -
             raise ValueError(f"the scheme is {address.scheme}")
     except ValueError as error:
         raise UsageError(
-            f"--endpoint {url} is not an http address: {error}", hint="such as http://localhost:4318"
+            f"--endpoint {url} is not an http address: {error}",
+            hint="such as http://localhost:4318",
         ) from None
     clients = HttpClients()
     try:
         for number, body in enumerate(bodies):
-            request = clients.get(address).post(address).headers({"Content-Type": "application/json", **headers})
+            request = (
+                clients.get(address)
+                .post(address)
+                .headers({"Content-Type": "application/json", **headers})
+            )
             try:
-                response = await request.body_bytes(body).timeout(timedelta(seconds=ANSWER_WITHIN_S)).build().send()
+                response = (
+                    await request.body_bytes(body)
+                    .timeout(timedelta(seconds=ANSWER_WITHIN_S))
+                    .build()
+                    .send()
+                )
                 answer = (await response.bytes()).to_bytes()
             except PyreqwestError as error:
                 raise _not_sent(url, root_cause(error), number) from None
@@ -174,7 +197,9 @@ def _langfuse(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[bytes]:
         for score in row.scores:
             kind = {bool: "BOOLEAN", str: "CATEGORICAL"}.get(type(score.given), "NUMERIC")
             body = {
-                "id": hashlib.blake2b(encoded([*facts, row.index, row.id, score.name]), digest_size=16).hexdigest(),
+                "id": hashlib.blake2b(
+                    encoded([*facts, row.index, row.id, score.name]), digest_size=16
+                ).hexdigest(),
                 "traceId": trace_id,
                 "observationId": span_id,
                 "name": score.name,
@@ -246,7 +271,10 @@ def _inspect(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[bytes]:
             "input": given if isinstance(given, str) else encoded(row.source).decode(),
             "target": target if isinstance(target, str) else "",
             "metadata": row.source,
-            "scores": {score.name: {"value": score.given, "explanation": score.explanation} for score in row.scores},
+            "scores": {
+                score.name: {"value": score.given, "explanation": score.explanation}
+                for score in row.scores
+            },
         }
         if row.failure:
             sample["error"] = {"message": row.failure, "traceback": "", "traceback_ansi": ""}
@@ -269,9 +297,19 @@ def _log_records(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[dict[str
     observed = str(time.time_ns())
     for row in rows:
         if run.plan.trace is not None and (reason := check_judged_span(run.plan, row.source)):
-            raise DataError(Problem("trace-id", f"row {row.index}: {reason}", "OpenTelemetry has ids of no other form"))
+            raise DataError(
+                Problem(
+                    "trace-id",
+                    f"row {row.index}: {reason}",
+                    "OpenTelemetry has ids of no other form",
+                )
+            )
         own = {"verdict.row.index": row.index, "verdict.row.id": str(row.id)}
-        ids = {} if row.judged is None else {"traceId": row.judged.trace_id, "spanId": row.judged.span_id or ""}
+        ids = (
+            {}
+            if row.judged is None
+            else {"traceId": row.judged.trace_id, "spanId": row.judged.span_id or ""}
+        )
         for score in row.scores:
             yield {
                 "timeUnixNano": judged_at,
@@ -290,7 +328,8 @@ def _attributes(values: Mapping[str, Any]) -> list[dict[str, Any]]:
         float: ("doubleValue", float),
     }
     return [
-        {"key": key, "value": {kinds[type(value)][0]: kinds[type(value)][1](value)}} for key, value in values.items()
+        {"key": key, "value": {kinds[type(value)][0]: kinds[type(value)][1](value)}}
+        for key, value in values.items()
     ]
 
 
@@ -326,7 +365,11 @@ def export(
     ] = None,
     endpoint: Annotated[
         str | None,
-        typer.Option("--endpoint", metavar="URL", help="otlp: send to this collector, such as http://localhost:4318."),
+        typer.Option(
+            "--endpoint",
+            metavar="URL",
+            help="otlp: send to this collector, such as http://localhost:4318.",
+        ),
     ] = None,
 ) -> None:
     """Write a run's scores in the form that another tool reads.
@@ -337,7 +380,11 @@ def export(
     Example: verdict export runs/demo/judge --to inspect --out logs
     """
     if endpoint is not None and (to is not Tool.OTLP or out is not None):
-        problem = "--endpoint and --out cannot be combined" if to is Tool.OTLP else "--endpoint is for --to otlp"
+        problem = (
+            "--endpoint and --out cannot be combined"
+            if to is Tool.OTLP
+            else "--endpoint is for --to otlp"
+        )
         raise UsageError(problem, hint="give --out" if to is not Tool.OTLP else "give one of them")
     from verdict_cli.run.load_run import load_run
 

@@ -56,7 +56,8 @@ def bind_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise UsageError(
-            f"cannot listen on {host}:{port}: {error.strerror or error}", hint="choose another --port or --host"
+            f"cannot listen on {host}:{port}: {error.strerror or error}",
+            hint="choose another --port or --host",
         ) from None
     return listener
 
@@ -76,7 +77,9 @@ def connection_class(limit: int | None = None, head_s: float = HEAD_S) -> type[P
     return type("Connection", (_Connection,), {"limit": limit, "head_s": head_s})
 
 
-def server_config(app: App, *, connections: int | None = None, keep_alive_s: int, shutdown_s: int) -> uvicorn.Config:
+def server_config(
+    app: App, *, connections: int | None = None, keep_alive_s: int, shutdown_s: int
+) -> uvicorn.Config:
     """uvicorn's settings for a guarded application: it logs no request, and tells and trusts no more than it must."""
     return uvicorn.Config(
         app,
@@ -115,7 +118,9 @@ class _Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
     def data_received(self, data: bytes) -> None:
         """Pass the bytes on, and count those of a request's head."""
         cycle = self.cycle
-        in_body = cycle is not None and cycle.more_body  # read it first: the last bytes of the body clear it
+        in_body = (
+            cycle is not None and cycle.more_body
+        )  # read it first: the last bytes of the body clear it
         super().data_received(data)
         if self.transport.is_closing():
             self._stop_timer()
@@ -125,7 +130,9 @@ class _Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
         elif not in_body:
             self._head_bytes += len(data)
         if self._head_bytes > HEAD_BYTES:
-            self._reject(431, "head-too-large", f"the request's head is larger than {HEAD_BYTES} bytes")
+            self._reject(
+                431, "head-too-large", f"the request's head is larger than {HEAD_BYTES} bytes"
+            )
         elif self.cycle is None or self.cycle.response_complete:
             self._start_timer()
         else:
@@ -138,7 +145,11 @@ class _Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
     def _start_timer(self) -> None:
         if self._head_timer is None:
             self._head_timer = self.loop.call_later(
-                self.head_s, self._reject, 408, "head-too-slow", "the request's head did not arrive in time"
+                self.head_s,
+                self._reject,
+                408,
+                "head-too-slow",
+                "the request's head did not arrive in time",
             )
 
     def _stop_timer(self) -> None:
@@ -149,7 +160,11 @@ class _Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
     def _reject(self, status: int, kind: str, message: str) -> None:
         self._stop_timer()
         body = orjson.dumps({"error": {"kind": kind, "message": message}})
-        own = {b"content-type": b"application/json", b"content-length": b"%d" % len(body), b"connection": b"close"}
+        own = {
+            b"content-type": b"application/json",
+            b"content-length": b"%d" % len(body),
+            b"connection": b"close",
+        }
         head = b"".join(b"%b: %b\r\n" % pair for pair in (SECURITY_HEADERS | own).items())
         line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
         self.transport.write(line + head + b"\r\n" + body)
@@ -180,7 +195,12 @@ class AccessPolicy(Struct, frozen=True):
     def allowed_hosts(host: str, more: Sequence[str] = ()) -> tuple[str, ...]:
         """The accepted Host headers of a server at that address."""
         return tuple(
-            sorted({name.lower() for name in (*AccessPolicy().hosts, f"[{host}]" if ":" in host else host, *more)})
+            sorted(
+                {
+                    name.lower()
+                    for name in (*AccessPolicy().hosts, f"[{host}]" if ":" in host else host, *more)
+                }
+            )
         )
 
 
@@ -241,7 +261,9 @@ class GuardMiddleware:
                 status, started_response = message["status"], True
                 headers = list(message.get("headers", ()))
                 names = {name.lower() for name, _ in headers}
-                message["headers"] = headers + [pair for pair in SECURITY_HEADERS.items() if pair[0] not in names]
+                message["headers"] = headers + [
+                    pair for pair in SECURITY_HEADERS.items() if pair[0] not in names
+                ]
             await send(message)
 
         try:
@@ -266,7 +288,9 @@ class GuardMiddleware:
         name = _PORT.sub("", host)
         if "*" not in self._policy.hosts and name not in self._policy.hosts:
             raise _Rejected(
-                421, "wrong-host", f"this server does not accept the host {name[:100]!r}; add it with --allow-host"
+                421,
+                "wrong-host",
+                f"this server does not accept the host {name[:100]!r}; add it with --allow-host",
             )
         self._check_origin(headers, host)
         if self._token is not None and scope["path"] not in self._unguarded:
@@ -278,9 +302,14 @@ class GuardMiddleware:
     def _check_origin(self, headers: dict[bytes, bytes], host: str) -> None:
         origin = headers.get(b"origin")
         own_origins = (f"http://{host}", f"https://{host}") if self._pages else ()
-        if origin is not None and origin.decode("latin-1") not in (*self._policy.origins, *own_origins):
+        if origin is not None and origin.decode("latin-1") not in (
+            *self._policy.origins,
+            *own_origins,
+        ):
             raise _Rejected(
-                403, "wrong-origin", "requests from this origin are not accepted; add it with --allow-origin"
+                403,
+                "wrong-origin",
+                "requests from this origin are not accepted; add it with --allow-origin",
             )
         if (
             self._pages
@@ -299,10 +328,16 @@ class GuardMiddleware:
             ):
                 return
             query_token = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token", "")
-            if scope["method"] == "GET" and hmac.compare_digest(b"bearer " + query_token.encode(), expected):
+            if scope["method"] == "GET" and hmac.compare_digest(
+                b"bearer " + query_token.encode(), expected
+            ):
                 raise _TokenInQuery
-            raise _Rejected(401, "unauthorized", "open the URL that `verdict view` printed, including its token")
-        raise _Rejected(401, "unauthorized", "send the token of the server: `Authorization: Bearer …`")
+            raise _Rejected(
+                401, "unauthorized", "open the URL that `verdict view` printed, including its token"
+            )
+        raise _Rejected(
+            401, "unauthorized", "send the token of the server: `Authorization: Bearer …`"
+        )
 
     @staticmethod
     def _cookie_name(scope: AsgiScope) -> str:
@@ -321,7 +356,11 @@ class GuardMiddleware:
                 while more:
                     message = await receive()
                     if message["type"] != "http.request":
-                        raise _Rejected(400, "disconnected", "the client disconnected before the body was complete")
+                        raise _Rejected(
+                            400,
+                            "disconnected",
+                            "the client disconnected before the body was complete",
+                        )
                     part = message.get("body", b"")
                     parts.append(part)
                     size += len(part)
@@ -350,7 +389,8 @@ def _replay_body(body: bytes, receive: Receive) -> Receive:
 def _cookies(headers: dict[bytes, bytes]) -> dict[str, str]:
     try:
         return {
-            name: morsel.value for name, morsel in SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).items()
+            name: morsel.value
+            for name, morsel in SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).items()
         }
     except CookieError:
         return {}
@@ -358,9 +398,7 @@ def _cookies(headers: dict[bytes, bytes]) -> dict[str, str]:
 
 async def _set_session_cookie(cookie: str, session: str, send: Send) -> None:
     """Set the cookie on a page of this site that leads on to `/`: a SameSite cookie is not sent after a redirect from elsewhere."""
-    body = (
-        b'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=/"><a href="/">Continue</a>'
-    )
+    body = b'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=/"><a href="/">Continue</a>'
     header = f"{cookie}={session}; HttpOnly; SameSite=Strict; Path=/".encode()
     headers = [
         (b"content-type", b"text/html; charset=utf-8"),

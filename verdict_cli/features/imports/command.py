@@ -23,13 +23,18 @@ ROWS_PER_GROUP = 1_000
 
 def import_(
     log_format: Annotated[
-        str, typer.Argument(metavar="FORMAT", help=f"{', '.join(LOG_FORMATS)}; json with --path for any document.")
+        str,
+        typer.Argument(
+            metavar="FORMAT", help=f"{', '.join(LOG_FORMATS)}; json with --path for any document."
+        ),
     ],
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="The logs.")],
     out: Annotated[Path, typer.Option("--out", help="The .jsonl or .parquet to write.")],
     path: Annotated[
         str | None,
-        typer.Option("--path", help="json: the keys that lead to the list of rows, such as results.results."),
+        typer.Option(
+            "--path", help="json: the keys that lead to the list of rows, such as results.results."
+        ),
     ] = None,
 ) -> None:
     """Convert logs of other tools to a dataset: one row a sample or trace.
@@ -41,14 +46,24 @@ def import_(
     Example: verdict import promptfoo out.json --out rows.jsonl
     """
     if log_format != "json" and log_format not in LOG_FORMATS.names():
-        hint = nearest_spelling(log_format, [*LOG_FORMATS, "json"]) or f"formats are {', '.join(LOG_FORMATS)} and json"
+        hint = (
+            nearest_spelling(log_format, [*LOG_FORMATS, "json"])
+            or f"formats are {', '.join(LOG_FORMATS)} and json"
+        )
         raise UsageError(f"unknown format {log_format!r}", hint=hint)
     if path is not None and log_format != "json":
-        raise UsageError("--path is for the format json", hint=f"`verdict import json … --path {path}`")
+        raise UsageError(
+            "--path is for the format json", hint=f"`verdict import json … --path {path}`"
+        )
     if out.suffix not in (".jsonl", ".parquet"):
-        raise UsageError(f"--out {out} has another ending than .jsonl or .parquet", hint="choose one of them")
+        raise UsageError(
+            f"--out {out} has another ending than .jsonl or .parquet", hint="choose one of them"
+        )
     if out.name == LABELS and out.exists():
-        raise UsageError(f"{out} has labels already", hint=f"give another --out, and append it: cat FILE >> {out}")
+        raise UsageError(
+            f"{out} has labels already",
+            hint=f"give another --out, and append it: cat FILE >> {out}",
+        )
     for file in files:
         if not file.is_file():
             raise UsageError(f"no such file: {file}", hint="give the paths of the logs")

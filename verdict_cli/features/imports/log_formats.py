@@ -30,7 +30,9 @@ from verdict_cli.storage.file_reads import report_read
 @object_rows("messages", "data")
 def chat_lines(place: LogPlace, line: dict[str, Any], index: int) -> LogRow:
     """A line of OpenAI's chat form: a request, one of a batch, a fine-tuning example, or a logged request with its response."""
-    request = next((line[key] for key in ("body", "request") if isinstance(line.get(key), dict)), line)
+    request = next(
+        (line[key] for key in ("body", "request") if isinstance(line.get(key), dict)), line
+    )
     response = line.get("response") or {}
     response = response.get("body", response) if isinstance(response, dict) else {}
     error = line.get("error") or response.get("error")
@@ -39,11 +41,16 @@ def chat_lines(place: LogPlace, line: dict[str, Any], index: int) -> LogRow:
         for key, name in _OTHER_LINES.items():
             if key in line:
                 raise place.error(
-                    f"this is {name}, not a line of chat", "`verdict import json` reads its objects as they are"
+                    f"this is {name}, not a line of chat",
+                    "`verdict import json` reads its objects as they are",
                 )
         messages = place.required(request, "messages", list)
-    scores, metadata = (value if isinstance(value := line.get(key), dict) else {} for key in ("scores", "metadata"))
-    failed = {"error": error.get("message") if isinstance(error, dict) else str(error)} if error else {}
+    scores, metadata = (
+        value if isinstance(value := line.get(key), dict) else {} for key in ("scores", "metadata")
+    )
+    failed = (
+        {"error": error.get("message") if isinstance(error, dict) else str(error)} if error else {}
+    )
     return place.row(
         identity=line.get("custom_id") or line.get("id") or index,
         messages=messages,
@@ -62,10 +69,16 @@ _OTHER_LINES = {
 }
 
 
-def _chat_messages(line: dict[str, Any], request: dict[str, Any], response: dict[str, Any]) -> list[Any] | None:
+def _chat_messages(
+    line: dict[str, Any], request: dict[str, Any], response: dict[str, Any]
+) -> list[Any] | None:
     """The messages of a request and its reply, of chat completions or of the Responses API; None where there are none."""
     choices = response.get("choices") or line.get("choices") or []
-    replied = [choices[0]["message"]] if choices and isinstance(choices[0], dict) and "message" in choices[0] else []
+    replied = (
+        [choices[0]["message"]]
+        if choices and isinstance(choices[0], dict) and "message" in choices[0]
+        else []
+    )
     messages = request.get("messages")
     if looks_like_conversation(messages) or (replied and messages is None):
         return [*(messages or ()), *replied]
@@ -112,7 +125,13 @@ def lm_eval_samples(place: LogPlace, sample: dict[str, Any], _: int) -> LogRow:
 def _lm_eval_prompt(arguments: Any) -> Any:
     """The prompt: `arguments` is a list of lists in old versions, a mapping `gen_args_0: {arg_0: …}` in newer ones. With
     `--apply_chat_template` to an API model, it is a list of messages as JSON."""
-    first = next(iter(arguments.values()), None) if isinstance(arguments, dict) else arguments[0] if arguments else None
+    first = (
+        next(iter(arguments.values()), None)
+        if isinstance(arguments, dict)
+        else arguments[0]
+        if arguments
+        else None
+    )
     if isinstance(first, dict):
         first = [first.get("arg_0")]
     prompt = first[0] if isinstance(first, list) and first else first
@@ -125,7 +144,10 @@ def _lm_eval_output(responses: list[Any]) -> Any:
     first = responses[0] if responses else None
     if isinstance(first, str) or first is None:
         return first
-    likelihoods = [response[0] if isinstance(response, list) and response else response for response in responses]
+    likelihoods = [
+        response[0] if isinstance(response, list) and response else response
+        for response in responses
+    ]
     try:
         numbers = [float(likelihood) for likelihood in likelihoods]
     except (TypeError, ValueError):
@@ -151,7 +173,11 @@ def langfuse_traces(place: LogPlace, trace: dict[str, Any], _: int) -> LogRow | 
         raise place.error(f"it has no `{names[0]}`")
     asked, text = _langfuse_conversation(trace.get("input"))
     replied, output = _langfuse_conversation(trace.get("output"))
-    generations = [seen for seen in trace.get("observations") or [] if isinstance(seen, dict) and seen.get("model")]
+    generations = [
+        seen
+        for seen in trace.get("observations") or []
+        if isinstance(seen, dict) and seen.get("model")
+    ]
     if asked is not None and replied is None and output is not None:
         replied = [{"role": "assistant", "content": as_text(output)}]
     metadata = parsed(trace.get("metadata"))
@@ -168,7 +194,8 @@ def langfuse_traces(place: LogPlace, trace: dict[str, Any], _: int) -> LogRow | 
         target=trace.get("expectedOutput"),
         scores=scores,
         model=trace.get("model") or (generations[-1]["model"] if generations else None),
-        metadata=metadata | {key: trace[key] for key in ("name", "sessionId", "userId", "tags") if trace.get(key)},
+        metadata=metadata
+        | {key: trace[key] for key in ("name", "sessionId", "userId", "tags") if trace.get(key)},
         trace_id=trace_id,
         **more,
     )
@@ -198,7 +225,11 @@ def _langfuse_scores(scores: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     values = [(score, _langfuse_value(score)) for score in scores if isinstance(score, dict)]
     given = [(score, value) for score, value in values if value is not None]
     names = unique_names([str(score.get("name")) for score, _ in given])
-    comments = {name: score["comment"] for name, (score, _) in zip(names, given, strict=True) if score.get("comment")}
+    comments = {
+        name: score["comment"]
+        for name, (score, _) in zip(names, given, strict=True)
+        if score.get("comment")
+    }
     return dict(zip(names, (value for _, value in given), strict=True)), comments
 
 
@@ -236,7 +267,9 @@ def promptfoo_results(place: LogPlace, result: dict[str, Any], index: int) -> Lo
     components = [part for part in grading.get("componentResults") or [] if isinstance(part, dict)]
     # Before version 3 of the results, a test case has no assertions, only those that were graded.
     assertions = case.get("assert") or [part.get("assertion") for part in components]
-    references = (part for part in assertions if isinstance(part, dict) and part.get("type") in _REFERENCES)
+    references = (
+        part for part in assertions if isinstance(part, dict) and part.get("type") in _REFERENCES
+    )
     replied = asked and output is not None
     return place.row(
         identity=result.get("id") or f"{result.get('testIdx', index)}-{result.get('promptIdx', 0)}",
@@ -244,9 +277,16 @@ def promptfoo_results(place: LogPlace, result: dict[str, Any], index: int) -> Lo
         output=output,
         messages=[*asked, {"role": "assistant", "content": as_text(output)}] if replied else asked,
         target=next((part.get("value") for part in references), None),
-        scores={"pass": result.get("success"), "score": result.get("score"), **_promptfoo_scores(result, components)},
+        scores={
+            "pass": result.get("success"),
+            "score": result.get("score"),
+            **_promptfoo_scores(result, components),
+        },
         model=provider.get("id") if isinstance(provider, dict) else provider,
-        metadata={"vars": result.get("vars") or case.get("vars") or {}, **(case.get("metadata") or {})},
+        metadata={
+            "vars": result.get("vars") or case.get("vars") or {},
+            **(case.get("metadata") or {}),
+        },
         explanations={"score": grading.get("reason")},
         error=result.get("error") or (_STRIPPED if is_stripped else None),
     )
@@ -255,7 +295,9 @@ def promptfoo_results(place: LogPlace, result: dict[str, Any], index: int) -> Lo
 def _promptfoo_scores(result: dict[str, Any], components: list[dict[str, Any]]) -> dict[str, Any]:
     """The scores of named metrics, and of each assertion without a metric by its type."""
     unnamed = [part for part in components if not (part.get("assertion") or {}).get("metric")]
-    kinds = unique_names([str((part.get("assertion") or {}).get("type", "assertion")) for part in unnamed])
+    kinds = unique_names(
+        [str((part.get("assertion") or {}).get("type", "assertion")) for part in unnamed]
+    )
     scores = dict(zip(kinds, (part.get("score") for part in unnamed), strict=True))
     return {**scores, **(result.get("namedScores") or {})}
 
@@ -264,10 +306,14 @@ def deepeval_cases(path: Path) -> Iterator[LogRow]:
     """The test cases of a run of DeepEval (`DEEPEVAL_RESULTS_FOLDER`, or `.deepeval/.latest_test_run.json`), then the
     conversational ones. Raises DataError for a file with neither, and a case without input."""
     heads = ("", "testRunData.")
-    lists = lists_at(path, [head + kind for head in heads for kind in ("testCases", "conversationalTestCases")])
+    lists = lists_at(
+        path, [head + kind for head in heads for kind in ("testCases", "conversationalTestCases")]
+    )
     if not lists:
         raise not_in_format(
-            path, "not a test run of DeepEval: it has no `testCases`", "set DEEPEVAL_RESULTS_FOLDER to get one"
+            path,
+            "not a test run of DeepEval: it has no `testCases`",
+            "set DEEPEVAL_RESULTS_FOLDER to get one",
         )
     for name in lists:
         for index, case in items_at(path, name):
@@ -280,7 +326,9 @@ def _deepeval_row(place: LogPlace, case: Any) -> LogRow:
     place.required({place.name: case}, place.name, dict)
     identity = place.required(case, "name", str)
     metrics = [metric for metric in case.get("metricsData") or [] if isinstance(metric, dict)]
-    named = dict(zip(unique_names([str(metric.get("name")) for metric in metrics]), metrics, strict=True))
+    named = dict(
+        zip(unique_names([str(metric.get("name")) for metric in metrics]), metrics, strict=True)
+    )
     turns = _deepeval_messages(place, case)
     return place.row(
         identity=identity,
@@ -288,7 +336,10 @@ def _deepeval_row(place: LogPlace, case: Any) -> LogRow:
         output=case.get("actualOutput"),
         messages=turns,
         target=case.get("expectedOutput") or case.get("expectedOutcome"),
-        scores={"pass": case.get("success"), **{name: metric.get("score") for name, metric in named.items()}},
+        scores={
+            "pass": case.get("success"),
+            **{name: metric.get("score") for name, metric in named.items()},
+        },
         metadata=case.get("metadata") or case.get("additionalMetadata"),
         explanations={name: metric.get("reason") for name, metric in named.items()},
         context=case.get("context"),
@@ -305,7 +356,10 @@ def _deepeval_messages(place: LogPlace, case: dict[str, Any]) -> list[dict[str, 
     if "turns" in case:
         for at, turn in enumerate(place.required(case, "turns", list)):
             inside = place.within(f"turns[{at}]")
-            role, content = inside.required(turn, "role", str), inside.required(turn, "content", str)
+            role, content = (
+                inside.required(turn, "role", str),
+                inside.required(turn, "content", str),
+            )
             messages.append({"role": role, "content": content, **_tool_calls(inside, turn)})
         return messages
     if "testCases" not in case:
@@ -344,7 +398,9 @@ def inspect_samples(path: Path) -> Iterator[LogRow]:
         yield from _archive(path)
         return
     if path.suffix == ".eval":
-        raise not_in_format(path, "not an Inspect log: the archive is damaged or truncated", "copy it again")
+        raise not_in_format(
+            path, "not an Inspect log: the archive is damaged or truncated", "copy it again"
+        )
     (head,) = [item for _, item in items_at(path, "eval")]
     model = LogPlace(path, "eval").required(head, "model", str)
     for index, sample in items_at(path, "samples"):
@@ -356,10 +412,14 @@ def inspect_samples(path: Path) -> Iterator[LogRow]:
 def _archive(path: Path) -> Iterator[LogRow]:
     with zipfile.ZipFile(path) as archive:
         names = set(archive.namelist())
-        head = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
+        head = next(
+            (name for name in ("header.json", "_journal/start.json") if name in names), None
+        )
         if head is None:
             raise not_in_format(path, "not an Inspect log: the archive has no header.json")
-        model = LogPlace(path, f"{head}: eval").required(_member(path, archive, head).get("eval"), "model", str)
+        model = LogPlace(path, f"{head}: eval").required(
+            _member(path, archive, head).get("eval"), "model", str
+        )
         entries = [
             info
             for info in archive.infolist()
@@ -380,8 +440,17 @@ def _archive(path: Path) -> Iterator[LogRow]:
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> dict[str, Any]:
     try:
         value = json.loads(_content(path, archive, archive.getinfo(name)))
-    except (ValueError, RecursionError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise not_in_format(path, f"{name}: not a valid part of an Inspect log: {error!s:.100}") from None
+    except (
+        ValueError,
+        RecursionError,
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        NotImplementedError,
+    ) as error:
+        raise not_in_format(
+            path, f"{name}: not a valid part of an Inspect log: {error!s:.100}"
+        ) from None
     if not isinstance(value, dict):
         raise not_in_format(path, f"{name} is not an object")
     return value
@@ -404,7 +473,9 @@ def _content(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> byt
         stream.seek(name + extra, 1)
         packed = stream.read(info.compress_size)
     try:
-        content: bytes = pyarrow.CompressedInputStream(pyarrow.BufferReader(packed), "zstd").read(info.file_size + 1)
+        content: bytes = pyarrow.CompressedInputStream(pyarrow.BufferReader(packed), "zstd").read(
+            info.file_size + 1
+        )
     except OSError as error:
         raise EOFError(str(error)) from None
     if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
@@ -426,11 +497,18 @@ def _inspect_row(place: LogPlace, sample: Any, model: str) -> LogRow:
         output=output.get("completion"),
         messages=messages or asked,
         target=sample.get("target"),
-        scores={name: score.get("value") if isinstance(score, dict) else score for name, score in scores.items()},
+        scores={
+            name: score.get("value") if isinstance(score, dict) else score
+            for name, score in scores.items()
+        },
         model=output.get("model") or model,
         metadata=sample.get("metadata"),
         epoch=epoch,
-        explanations={name: score.get("explanation") for name, score in scores.items() if isinstance(score, dict)},
+        explanations={
+            name: score.get("explanation")
+            for name, score in scores.items()
+            if isinstance(score, dict)
+        },
         error=error.get("message"),
     )
 

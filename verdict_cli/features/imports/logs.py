@@ -17,7 +17,12 @@ import orjson
 from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.language.conversation import ConversationError, answer_text, looks_like_conversation, read_conversation
+from verdict_cli.language.conversation import (
+    ConversationError,
+    answer_text,
+    looks_like_conversation,
+    read_conversation,
+)
 from verdict_cli.registry import Registry
 from verdict_cli.storage.datasets.files import open_bytes
 from verdict_cli.storage.datasets.json_files import jsonl_records, parse_json_line
@@ -57,7 +62,9 @@ def read_logs(log_format: str, paths: Sequence[Path]) -> Iterator[LogRow]:
             yield row
         if not is_read:
             raise not_in_format(
-                path, f"nothing in it is read as a row of {log_format}", "check the format's name and the file"
+                path,
+                f"nothing in it is read as a row of {log_format}",
+                "check the format's name and the file",
             )
 
 
@@ -80,7 +87,14 @@ class LogPlace(Struct, frozen=True):
         """Turn what goes wrong with a value of another kind than the format has into a DataError that names the place."""
         try:
             yield
-        except (AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RecursionError) as error:
+        except (
+            AttributeError,
+            TypeError,
+            ValueError,
+            LookupError,
+            ArithmeticError,
+            RecursionError,
+        ) as error:
             message = f"a value in it is not of the kind that the format has there: {error!s:.100}"
             raise self.error(message) from None
 
@@ -88,7 +102,9 @@ class LogPlace(Struct, frozen=True):
         """A required value, checked for its kind. Raises DataError."""
         value = mapping.get(key) if isinstance(mapping, Mapping) else None
         if not isinstance(value, kind):
-            names = " or ".join(_KIND_NAMES[expected] for expected in (kind if isinstance(kind, tuple) else (kind,)))
+            names = " or ".join(
+                _KIND_NAMES[expected] for expected in (kind if isinstance(kind, tuple) else (kind,))
+            )
             shown = "nothing" if value is None else f"{value!r:.60}"
             raise not_in_format(self.path, f"{self.name}.{key}: expected {names}, found {shown}")
         return value
@@ -117,7 +133,9 @@ class LogPlace(Struct, frozen=True):
             input = input if input is not None else _last_text(conversation, "user")  # noqa: A001
             output = output if output is not None else _last_text(conversation, "assistant")
         return {
-            "id": identity if isinstance(identity, int | str) and not isinstance(identity, bool) else str(identity),
+            "id": identity
+            if isinstance(identity, int | str) and not isinstance(identity, bool)
+            else str(identity),
             "input": input,
             "output": output,
             "messages": conversation,
@@ -133,7 +151,14 @@ _KIND_NAMES = {dict: "an object", list: "a list", str: "a text", int: "a number"
 
 
 def _last_text(messages: Sequence[Mapping[str, Any]], role: str) -> str | None:
-    return next((answer_text(message["content"]) for message in reversed(messages) if message["role"] == role), None)
+    return next(
+        (
+            answer_text(message["content"])
+            for message in reversed(messages)
+            if message["role"] == role
+        ),
+        None,
+    )
 
 
 def conversation_or_text(value: Any) -> tuple[Any, Any]:
@@ -163,11 +188,15 @@ def not_in_format(path: Path, message: str, hint: str = "", line: int = 0) -> Da
 
 def object_rows(
     *lists: str,
-) -> Callable[[Callable[[LogPlace, dict[str, Any], int], LogRow | None]], Callable[[Path], Iterator[LogRow]]]:
+) -> Callable[
+    [Callable[[LogPlace, dict[str, Any], int], LogRow | None]], Callable[[Path], Iterator[LogRow]]
+]:
     """Make a reader of a file from a function that makes a row of one object, its place and its number. The objects are
     lines, or the items of the first of the `lists` that the document has. None is no row."""
 
-    def reader(row: Callable[[LogPlace, dict[str, Any], int], LogRow | None]) -> Callable[[Path], Iterator[LogRow]]:
+    def reader(
+        row: Callable[[LogPlace, dict[str, Any], int], LogRow | None],
+    ) -> Callable[[Path], Iterator[LogRow]]:
         @wraps(row)
         def rows(path: Path) -> Iterator[LogRow]:
             for index, (name, item) in enumerate(log_objects(path, *lists)):
@@ -216,13 +245,17 @@ def items_at(path: Path, keys: str) -> Iterator[tuple[int, Any]]:
                 if kind is None
                 else f"{keys or 'the document'} is neither a list nor an object"
             )
-            raise not_in_format(path, message, "a path names keys from the outside, such as `results.results`")
+            raise not_in_format(
+                path, message, "a path names keys from the outside, such as `results.results`"
+            )
         if kind == "start_map":
             yield 0, _value(events, (kind, None))
         else:
             starts = takewhile(lambda event: event[0] != "end_array", events)
             yield from enumerate(_value(events, start) for start in starts)
-        for _ in events:  # to its end: a truncated document is an error even where its rows are complete
+        for _ in (
+            events
+        ):  # to its end: a truncated document is an error even where its rows are complete
             pass
 
 
@@ -244,13 +277,17 @@ def log_objects(path: Path, *lists: str) -> Iterator[tuple[str, dict[str, Any]]]
     """
     first = first_character(path)
     if first not in ("{", "["):
-        raise not_in_format(path, "the file is neither JSON nor JSON lines" if first else "the file is empty")
+        raise not_in_format(
+            path, "the file is neither JSON nor JSON lines" if first else "the file is empty"
+        )
     if first == "{" and _is_lines(path):
         yield from _line_objects(path)
         return
     keys = "" if first == "[" else next(iter(lists_at(path, list(lists))), None)
     if keys is None:
-        raise not_in_format(path, f"the document has no {' and no '.join(f'`{name}`' for name in lists)}")
+        raise not_in_format(
+            path, f"the document has no {' and no '.join(f'`{name}`' for name in lists)}"
+        )
     for index, item in items_at(path, keys):
         if not isinstance(item, dict):
             raise not_in_format(path, f"{keys}[{index}] is not an object")
@@ -272,7 +309,11 @@ def _is_lines(path: Path) -> bool:
         return True
     with open_bytes(path) as stream:
         line = stream.readline(LONGEST_FIRST_LINE)
-        return line.endswith(b"\n") and isinstance(parse_json_line(line), dict) and bool(stream.readline(2).strip())
+        return (
+            line.endswith(b"\n")
+            and isinstance(parse_json_line(line), dict)
+            and bool(stream.readline(2).strip())
+        )
 
 
 def _line_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -23,7 +23,9 @@ _EVENT_ROLES = {
     "gen_ai.tool.message": "tool",
 }
 _CONTENT_EVENTS = {"gen_ai.content.prompt": ("input", "gen_ai.prompt"), "gen_ai.content.completion": ("output", "gen_ai.completion")}  # fmt: skip
-_NUMBERED = re.compile(r"gen_ai\.(prompt|completion)\.(\d{1,6})\.(?:tool_calls\.(\d{1,6})\.)?(\w+)", re.ASCII)
+_NUMBERED = re.compile(
+    r"gen_ai\.(prompt|completion)\.(\d{1,6})\.(?:tool_calls\.(\d{1,6})\.)?(\w+)", re.ASCII
+)
 
 
 _DETAILS = "gen_ai.client.inference.operation.details"
@@ -59,7 +61,9 @@ def numbered_messages(values: Mapping[str, Any], side: str) -> list[Any]:
         if match is None or match[1] != ("prompt" if side == "input" else "completion"):
             continue
         number = int(match[2])
-        message = messages.setdefault(number, {"role": "user" if side == "input" else "assistant", "content": None})
+        message = messages.setdefault(
+            number, {"role": "user" if side == "input" else "assistant", "content": None}
+        )
         if match[3] is not None:
             calls.setdefault(number, {}).setdefault(int(match[3]), {})[match[4]] = value
         elif match[4] in ("role", "content", "tool_call_id"):
@@ -107,14 +111,20 @@ def _message(content: Mapping[str, Any], role: str) -> dict[str, Any]:
 
 def _with_content(message: dict[str, Any]) -> dict[str, Any]:
     """The message; a missing content, of one that calls no tool, is empty: it was not recorded."""
-    return message if message["content"] is not None or message.get("tool_calls") else {**message, "content": ""}
+    return (
+        message
+        if message["content"] is not None or message.get("tool_calls")
+        else {**message, "content": ""}
+    )
 
 
 def parsed_parts(value: Any) -> Any:
     """A content: a text, or parts that were written as JSON text."""
     content = parsed(value)
     is_parts = (
-        isinstance(content, list) and all(isinstance(part, dict) and "type" in part for part in content) and content
+        isinstance(content, list)
+        and all(isinstance(part, dict) and "type" in part for part in content)
+        and content
     )
     return content if is_parts else value
 
@@ -140,7 +150,10 @@ def otlp_traces(path: Path) -> Iterator[LogRow]:
             for number, span in enumerate(inside.required(scope, "spans", list)):
                 with (inner := inside.within(f"spans[{number}]")).known_shape():
                     _add(inner, span, traces)
-    if not any(trace["called"] or trace["logged"]["input"] or trace["logged"]["output"] for trace in traces.values()):
+    if not any(
+        trace["called"] or trace["logged"]["input"] or trace["logged"]["output"]
+        for trace in traces.values()
+    ):
         raise not_in_format(
             path,
             f"none of its {plural(len(traces), 'trace')} has messages: neither `gen_ai.*` nor OpenInference's `llm.*_messages`",
@@ -182,7 +195,9 @@ def _add(place: LogPlace, span: Any, traces: dict[str, dict[str, Any]]) -> None:
         if isinstance(event, dict) and event.get("name") == _DETAILS:
             values |= _attributes(event.get("attributes"))
     events = [event for event in span.get("events") or [] if isinstance(event, dict)]
-    sides = {side: _messages(place, values, side) or numbered_messages(values, side) for side in _SIDES}
+    sides = {
+        side: _messages(place, values, side) or numbered_messages(values, side) for side in _SIDES
+    }
     for event in events:
         side, messages = event_messages(event.get("name"), _attributes(event.get("attributes")))
         if messages:
@@ -196,7 +211,13 @@ def _add(place: LogPlace, span: Any, traces: dict[str, dict[str, Any]]) -> None:
         system = values.get("gen_ai.system_instructions")
         parts = orjson.loads(system) if isinstance(system, str) and system else system
         instructions = [{"role": "system", "parts": parts}] if system else []
-        trace |= {"called": True, "ended": ended, "input": instructions + asked, "output": replied, "span": own}
+        trace |= {
+            "called": True,
+            "ended": ended,
+            "input": instructions + asked,
+            "output": replied,
+            "span": own,
+        }
         trace["model"] = model
     for event in events:
         if event.get("name") == "gen_ai.evaluation.result":
@@ -263,7 +284,11 @@ def _messages(place: LogPlace, values: dict[str, Any], side: str) -> list[Any]:
 
 
 def _attributes(pairs: Any) -> dict[str, Any]:
-    return {pair["key"]: _value(pair.get("value")) for pair in pairs or [] if isinstance(pair, dict) and "key" in pair}
+    return {
+        pair["key"]: _value(pair.get("value"))
+        for pair in pairs or []
+        if isinstance(pair, dict) and "key" in pair
+    }
 
 
 def _value(value: Any) -> Any:

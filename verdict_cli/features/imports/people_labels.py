@@ -21,7 +21,10 @@ def label_studio(path: Path) -> Iterator[LogRow]:
         with place.known_shape():
             annotations = place.required(task, "annotations", list)
             row_id = task.get("data", {}).get("id", task.get("id"))
-            lines = [_annotation(place.within(f"annotations[{index}]"), each) for index, each in enumerate(annotations)]
+            lines = [
+                _annotation(place.within(f"annotations[{index}]"), each)
+                for index, each in enumerate(annotations)
+            ]
         yield from ({"id": row_id, **line} for line in lines)
 
 
@@ -38,14 +41,29 @@ def _annotation(place: LogPlace, annotation: Mapping[str, Any]) -> LogRow:
             text = value.get("text") or ()
             notes += [text] if isinstance(text, str) else text
             continue
-        given = next((value[kind] for kind in ("choices", "rating", "number") if value.get(kind) is not None), None)
+        given = next(
+            (
+                value[kind]
+                for kind in ("choices", "rating", "number")
+                if value.get(kind) is not None
+            ),
+            None,
+        )
         if given is not None:
-            values.setdefault(str(result.get("from_name")), []).extend(given if isinstance(given, list) else [given])
+            values.setdefault(str(result.get("from_name")), []).extend(
+                given if isinstance(given, list) else [given]
+            )
     labels = values.get(_question(place, list(values)), [])
     if len(labels) > 1:
         raise place.error(f"it has {len(labels)} labels", "a row has one label of each person")
     skipped = {"skip": True} if annotation.get("was_cancelled") else {}
-    return {"label": labels[0] if labels else None, "by": by, "note": "\n".join(notes) or None, "at": at, **skipped}
+    return {
+        "label": labels[0] if labels else None,
+        "by": by,
+        "note": "\n".join(notes) or None,
+        "at": at,
+        **skipped,
+    }
 
 
 def _question(place: LogPlace, names: Sequence[str]) -> str:
@@ -88,11 +106,14 @@ def _cells(path: Path, rows: csv.DictReader[str]) -> Iterator[LogRow]:
     if "id" not in columns or not people:
         has = ", ".join(columns) or "none"
         raise not_in_format(
-            path, f"it needs the column `id` and one column for each person; its columns are {has:.200}"
+            path,
+            f"it needs the column `id` and one column for each person; its columns are {has:.200}",
         )
     for row in rows:
         if None in row:
-            raise not_in_format(path, "a row has more cells than there are columns", line=rows.line_num)
+            raise not_in_format(
+                path, "a row has more cells than there are columns", line=rows.line_num
+            )
         for person in people:
             label = (row[person] or "").strip()
             if label:

@@ -36,13 +36,18 @@ def queue(
         int, typer.Option("--annotators", min=1, max=100, help="How many people label each row.")
     ] = 1,
     blind: Annotated[
-        bool, typer.Option("--blind", help="Hide the verdicts in `verdict view --as` until a person's part is done.")
+        bool,
+        typer.Option(
+            "--blind",
+            help="Hide the verdicts in `verdict view --as` until a person's part is done.",
+        ),
     ] = False,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The seed of the draw.")] = 0,
     replace: Annotated[
         bool,
         typer.Option(
-            "--replace", help="Draw again. Labels are kept; those of rows outside the new queue lose their weight."
+            "--replace",
+            help="Draw again. Labels are kept; those of rows outside the new queue lose their weight.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -55,7 +60,8 @@ def queue(
 
     if choose == "random" and by is not None:
         raise UsageError(
-            "--by has no meaning with --choose random", hint="add --choose stratified, uncertain or disagree"
+            "--by has no meaning with --choose random",
+            hint="add --choose stratified, uncertain or disagree",
         )
     directory, _, plan = load_run(run)
     path = run / QUEUE_FILE
@@ -65,14 +71,23 @@ def queue(
             hint=f"label its rows: verdict view {run} --as NAME; or draw again with --replace, which keeps the labels",
         )
     with show_reading():
-        drawn, drawn_by = draw_queue(plan, directory.results, n, choose, by, annotators, blind=blind, seed=seed)
+        drawn, drawn_by = draw_queue(
+            plan, directory.results, n, choose, by, annotators, blind=blind, seed=seed
+        )
     with output_errors(path):
         partial = path.with_suffix(".partial")
         partial.write_bytes(drawn.file_text())
         partial.replace(path)
     if as_json:
         print_json(
-            {"queue": str(path), "n": n, "choose": choose, "by": drawn_by or None, **_ends(drawn), "blind": blind}
+            {
+                "queue": str(path),
+                "n": n,
+                "choose": choose,
+                "by": drawn_by or None,
+                **_ends(drawn),
+                "blind": blind,
+            }
         )
         return
     ends = _ends(drawn)

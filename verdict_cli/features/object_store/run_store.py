@@ -45,7 +45,9 @@ class RemoteFolder(Struct, frozen=True):
         """The folder at a URL. Raises UsageError if no installed package supports the URL."""
         scheme = url.partition(":")[0]
         if any(letter in url for letter in "*?["):
-            raise UsageError(f"{url} has one of * ? [, which stand for several names", hint="name one folder")
+            raise UsageError(
+                f"{url} has one of * ? [, which stand for several names", hint="name one folder"
+            )
         try:
             import fsspec
 
@@ -149,7 +151,10 @@ class RemoteFolder(Struct, frozen=True):
             parent.mkdir(parents=True, exist_ok=True)
         with self._translated_errors():
             if names:
-                self._files.get([f"{self._root}/{name}" for name in names], [str(folder / name) for name in names])
+                self._files.get(
+                    [f"{self._root}/{name}" for name in names],
+                    [str(folder / name) for name in names],
+                )
 
     def remove(self, names: Iterable[str]) -> None:
         paths = [f"{self._root}/{name}" for name in names]
@@ -200,7 +205,11 @@ LEASE_FOLDER = "lease"
 def _clock() -> float:
     """Seconds that include those for which the machine was suspended, where the system counts them."""
     # Linux's monotonic clock stands still while a laptop sleeps, and another process may take over meanwhile.
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+    return (
+        time.clock_gettime(time.CLOCK_BOOTTIME)
+        if hasattr(time, "CLOCK_BOOTTIME")
+        else time.monotonic()
+    )
 
 
 @dataclass
@@ -278,7 +287,10 @@ class Lease:
 
     def _heartbeat_loop(self) -> None:
         while not self._released.wait(HEARTBEAT_S):
-            with suppress(OutputError), self._renewing:  # whoever writes to the store reports that it cannot be reached
+            with (
+                suppress(OutputError),
+                self._renewing,
+            ):  # whoever writes to the store reports that it cannot be reached
                 self._renew()
 
     def _renew(self) -> None:
@@ -286,7 +298,9 @@ class Lease:
             return
         expired, now = self.expired, _clock()
         content = self.folder.read(self.name)
-        held = _fields(content).get("mark") == self._mark and self.folder.names(LEASE_FOLDER)[-1:] == [self.name]
+        held = _fields(content).get("mark") == self._mark and self.folder.names(LEASE_FOLDER)[
+            -1:
+        ] == [self.name]
         if held and expired:
             # Rewriting the object could cross with another process that takes over; only one creates the next number.
             former, self.name = self.name, f"{LEASE_FOLDER}/{self.token + 1:08}"
@@ -320,9 +334,14 @@ def _abandoned(folder: RemoteFolder, name: str, owner: str) -> bool:
 
 def _held_error(folder: RemoteFolder, name: str) -> JournalError:
     by = _fields(folder.read(name))
-    who = f" (process {by['process']} of {by['machine']})" if {"process", "machine"} <= by.keys() else ""
+    who = (
+        f" (process {by['process']} of {by['machine']})"
+        if {"process", "machine"} <= by.keys()
+        else ""
+    )
     return JournalError(
-        f"another run is writing to {folder.url}{who}", hint="wait until it has ended, or choose another --out"
+        f"another run is writing to {folder.url}{who}",
+        hint="wait until it has ended, or choose another --out",
     )
 
 
@@ -354,7 +373,11 @@ class RemoteRunDirectory:
 
     @property
     def copy(self) -> Path:
-        return cache_directory() / "runs" / blake2b(self.folder.url.encode(), digest_size=12).hexdigest()
+        return (
+            cache_directory()
+            / "runs"
+            / blake2b(self.folder.url.encode(), digest_size=12).hexdigest()
+        )
 
     def put(self, name: str) -> None:
         self._check()
@@ -382,7 +405,8 @@ class RemoteRunDirectory:
             descriptor = os.open(self.copy / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as fault:
             raise OutputError(
-                f"{self.copy} cannot be written: {fault.strerror}", hint="set VERDICT_CACHE_DIR to another directory"
+                f"{self.copy} cannot be written: {fault.strerror}",
+                hint="set VERDICT_CACHE_DIR to another directory",
             ) from None
         try:
             if not lock_file(descriptor):
@@ -419,7 +443,11 @@ class RemoteRunDirectory:
         for path in self.copy.iterdir():
             if path.name not in _KEPT:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        stored = {*self.folder.names("run.json"), *self.folder.names("spec.yaml"), *self.folder.names(RUN_DB)}
+        stored = {
+            *self.folder.names("run.json"),
+            *self.folder.names("spec.yaml"),
+            *self.folder.names(RUN_DB),
+        }
         self.get(name for name in (*_NEEDED, RUN_DB) if name in stored)
 
 

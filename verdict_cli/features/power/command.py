@@ -27,20 +27,28 @@ class PrecisionOptions:
     """The precision that is required, and what is known beforehand."""
 
     half_width: Annotated[
-        float | None, typer.Option("--half-width", help="The wanted half-width of the interval, e.g. 0.02.")
+        float | None,
+        typer.Option("--half-width", help="The wanted half-width of the interval, e.g. 0.02."),
     ] = None
     mde: Annotated[
         float | None,
         typer.Option(
-            "--mde", help="The minimum detectable effect: a difference from another run, or a drop below a gate."
+            "--mde",
+            help="The minimum detectable effect: a difference from another run, or a drop below a gate.",
         ),
     ] = None
-    power: Annotated[float, typer.Option("--power", help="With --mde: the probability of detecting it.")] = 0.8
+    power: Annotated[
+        float, typer.Option("--power", help="With --mde: the probability of detecting it.")
+    ] = 0.8
     confidence: Annotated[
-        float, typer.Option("--confidence", help="The confidence level of the interval and the test.")
+        float,
+        typer.Option("--confidence", help="The confidence level of the interval and the test."),
     ] = 0.95
     expect: Annotated[
-        float | None, typer.Option("--expect", help="The expected value of the metric. [default: 0.5, the worst case]")
+        float | None,
+        typer.Option(
+            "--expect", help="The expected value of the metric. [default: 0.5, the worst case]"
+        ),
     ] = None
     discordant: Annotated[
         float | None,
@@ -77,7 +85,9 @@ class PrecisionOptions:
         if self.pilot and self.expect is not None:
             raise UsageError("--expect says what --pilot shows", hint="leave one of them out")
         if self.mde is not None and self.discordant is not None and self.discordant < self.mde:
-            raise UsageError(f"--discordant {self.discordant:g} is less than --mde {self.mde:g}, which it contains")
+            raise UsageError(
+                f"--discordant {self.discordant:g} is less than --mde {self.mde:g}, which it contains"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,14 +134,24 @@ def plan(
             hint="name a metric of rows: `--metric EVALUATION.METRIC`",
         )
     if metric_name is None:
-        metric_name = evaluation.metrics[0] if evaluation.metrics else "accuracy" if evaluation.target else "mean"
+        metric_name = (
+            evaluation.metrics[0]
+            if evaluation.metrics
+            else "accuracy"
+            if evaluation.target
+            else "mean"
+        )
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = open_dataset(pipeline, data, Path(spool_to))
         facts = check_data(pipeline, dataset)
         available = facts.rows
         rows = stream_rows(dataset, facts.selection)
-        tests = len(pipeline.evaluations) * alike_tests(evaluation, rows if precision.mde is not None else ())
-        requested = RequirementOptions(**vars(precision), name=name, metric=metric_name, seed=seed, tests=tests)
+        tests = len(pipeline.evaluations) * alike_tests(
+            evaluation, rows if precision.mde is not None else ()
+        )
+        requested = RequirementOptions(
+            **vars(precision), name=name, metric=metric_name, seed=seed, tests=tests
+        )
         needs, repeats, notes = needed(requested, evaluation)
 
         def costs(count: int) -> tuple[Line, ...]:
@@ -169,10 +189,17 @@ def _conclusion(needs: list[dict[str, Any]], available: int) -> str:
 
 
 def _text(content: dict[str, Any]) -> str:
-    lines = [content["conclusion"], f"{content['metric']}; the dataset has {plural(content['rows_there'], 'row')}"]
+    lines = [
+        content["conclusion"],
+        f"{content['metric']}; the dataset has {plural(content['rows_there'], 'row')}",
+    ]
     for need in content["needs"]:
         worst = need.get("rows_at_worst", need["rows"])
-        more = "" if worst == need["rows"] else f" ({worst:,} at the worst end of the pilot's interval)"
+        more = (
+            ""
+            if worst == need["rows"]
+            else f" ({worst:,} at the worst end of the pilot's interval)"
+        )
         calls = (
             f"{need['least_calls']:,} to {need['calls']:,}"
             if need["least_calls"] < need["calls"]
@@ -181,7 +208,8 @@ def _text(content: dict[str, Any]) -> str:
         lines += [
             "",
             need["for"],
-            f"  rows    {need['rows']:,}{more}" + ("" if need["enough"] else ": more than the dataset has"),
+            f"  rows    {need['rows']:,}{more}"
+            + ("" if need["enough"] else ": more than the dataset has"),
             f"  labels  {need['labels']:,}",
             f"  calls   {calls}",
             f"  cost    {money(need['cost_usd'])}",

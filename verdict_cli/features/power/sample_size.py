@@ -66,7 +66,9 @@ def rows_for_share(p: float, half_width: float, level: float) -> int:
 
 def rows_for_mean(spread: float, half_width: float, level: float) -> int:
     """The least rows whose t interval of a mean with this standard deviation is at most this wide to each side."""
-    return max(2, _least(lambda n: n > 1 and student(level, n - 1) * spread / math.sqrt(n) <= half_width))
+    return max(
+        2, _least(lambda n: n > 1 and student(level, n - 1) * spread / math.sqrt(n) <= half_width)
+    )
 
 
 def rows_scaled(rows: int, width: float, half_width: float) -> int:
@@ -84,7 +86,9 @@ def rows_for_difference(effect: float, apart: float, level: float, power: float)
     where the share `apart` of the rows (at least the effect) is right in only one of the two."""
     from scipy.special import ndtri
 
-    reach = normal(level) * math.sqrt(apart) + float(ndtri(power)) * math.sqrt(max(apart - effect * effect, 0.0))
+    reach = normal(level) * math.sqrt(apart) + float(ndtri(power)) * math.sqrt(
+        max(apart - effect * effect, 0.0)
+    )
     root = (reach + math.sqrt(reach * reach + 4 * effect)) / (2 * effect)
     if root * root > MOST_ROWS_SUMMED:
         return math.ceil(root * root - 1e-9)
@@ -99,7 +103,9 @@ def power_of_difference(rows: int, effect: float, apart: float, level: float) ->
     half = 10 * math.sqrt(rows * apart * (1 - apart)) + 20
     counts = np.arange(max(1, int(rows * apart - half)), min(rows, int(rows * apart + half)) + 1)
     weights = bdtr(counts, rows, apart) - bdtr(counts - 1, rows, apart)
-    last = np.floor(bdtrik((1 - level) / 2, counts, 0.5) + 1e-9)  # the most rows on the losing side of a rejection
+    last = np.floor(
+        bdtrik((1 - level) / 2, counts, 0.5) + 1e-9
+    )  # the most rows on the losing side of a rejection
     last = np.where(2 * bdtr(np.maximum(last, 0), counts, 0.5) <= 1 - level + 1e-12, last, last - 1)
     gains = min(0.5 + effect / apart / 2, 1.0)
     kept = last >= 0
@@ -158,8 +164,12 @@ class PilotChange(Struct, frozen=True):
         if self.differing is not None:
             of_rows = betaincinv(self.differing + 1, self.rows - self.differing + 1, LEFT_OPEN)
             shares = np.minimum(np.maximum(of_rows + more, effect), 1.0)
-            return float(np.mean([power_of_difference(rows, effect, share, level) for share in shares]))
-        variance = self.spread**2 * (self.rows - 1) / chdtri(self.rows - 1, LEFT_OPEN) + more * self.step
+            return float(
+                np.mean([power_of_difference(rows, effect, share, level) for share in shares])
+            )
+        variance = (
+            self.spread**2 * (self.rows - 1) / chdtri(self.rows - 1, LEFT_OPEN) + more * self.step
+        )
         ratio, limit = effect * np.sqrt(rows / variance), student(level, rows - 1)
         return float(np.mean(1 - nctdtr(rows - 1, ratio, limit) + nctdtr(rows - 1, ratio, -limit)))
 
@@ -223,7 +233,9 @@ class Pilot(Struct, frozen=True):
         if self.share:
             ends = self.metric.low, self.metric.high
             worst = min(max(0.5, ends[0]), ends[1])
-            return rows_for_share(self.metric.value, half_width, level), rows_for_share(worst, half_width, level)
+            return rows_for_share(self.metric.value, half_width, level), rows_for_share(
+                worst, half_width, level
+            )
         width = (self.metric.high - self.metric.low) / 2 * normal(level) / normal(CONFIDENCE_LEVEL)
         rows = rows_scaled(self.metric.n, width, half_width)
         return rows, rows
@@ -236,17 +248,25 @@ def pilot(evaluation: Evaluation, name: str, metric: str, results: Path, seed: i
     return Pilot(estimate, is_share(metric) and evaluation.cluster is None)
 
 
-def gold_labels(evaluation: Evaluation, name: str, results: Path, half_width: float, seed: int) -> GoldFacts | None:
+def gold_labels(
+    evaluation: Evaluation, name: str, results: Path, half_width: float, seed: int
+) -> GoldFacts | None:
     """How many gold labels the half-width needs, by the pilot; None where the evaluation has no `gold`, or too few."""
     if evaluation.gold is None:
         return None
     gold = evaluation.gold.model_copy(update={"half_width": half_width})
-    corrected = measure({name: evaluation.model_copy(update={"gold": gold, "by": ()})}, results, seed=seed)[name].gold
+    corrected = measure(
+        {name: evaluation.model_copy(update={"gold": gold, "by": ()})}, results, seed=seed
+    )[name].gold
     return corrected if corrected is not None and corrected.alone is not None else None
 
 
 def pilot_change(
-    evaluations: tuple[Evaluation, Evaluation], name: str, metric: str, runs: tuple[Path, Path], seed: int
+    evaluations: tuple[Evaluation, Evaluation],
+    name: str,
+    metric: str,
+    runs: tuple[Path, Path],
+    seed: int,
 ) -> PilotChange | str:
     """What two pilots show of the difference of a metric; or why they show nothing."""
     only = tuple(evaluation.alone(metric) for evaluation in evaluations)
@@ -272,12 +292,16 @@ def pilot_change(
     )
 
 
-def repeated(plan: Plan, evaluation: Evaluation, name: str, metric: str, results: Path) -> tuple[str, Parts] | str:
+def repeated(
+    plan: Plan, evaluation: Evaluation, name: str, metric: str, results: Path
+) -> tuple[str, Parts] | str:
     """The unit that the pilot repeats, and the parts of its score's variance; or why they are not known."""
     prediction = evaluation.prediction or evaluation.value
     fields = set(re.findall(r"\boutput\.(\w+)", prediction or ""))
     counts = Counter(
-        node.name for node in plan.nodes if isinstance(node.work, LLMNode) and fields <= set(node.output.fields)
+        node.name
+        for node in plan.nodes
+        if isinstance(node.work, LLMNode) and fields <= set(node.output.fields)
     )
     copies = [unit for unit, count in counts.items() if count > 1]
     if not fields or len(copies) != 1:
@@ -290,9 +314,15 @@ def repeated(plan: Plan, evaluation: Evaluation, name: str, metric: str, results
     for node in ids:
         text = re.sub(r"\boutput\.(?=\w)", f"nodes['{node}'].", prediction or "")
         repeated_once = evaluation.alone(metric).model_copy(update={key: text})
-        columns.append(scores_of(run_rows({name: repeated_once}, results, None)[name][0], [metric])[0])
+        columns.append(
+            scores_of(run_rows({name: repeated_once}, results, None)[name][0], [metric])[0]
+        )
     parts = sample_parts(np.column_stack(columns))
-    return (copies[0], parts) if parts is not None else "fewer than two rows have a score in every asking"
+    return (
+        (copies[0], parts)
+        if parts is not None
+        else "fewer than two rows have a score in every asking"
+    )
 
 
 MOST_REPEATS = 9
@@ -305,7 +335,9 @@ def needed(
     runs = [load_run(path) for path in want.pilot or ()]
     for path, (_, _, its) in zip(want.pilot or (), runs, strict=True):
         if want.name not in its.evaluations:
-            raise UsageError(f"{path} has no evaluation {want.name!r}", hint="choose another pilot or --metric")
+            raise UsageError(
+                f"{path} has no evaluation {want.name!r}", hint="choose another pilot or --metric"
+            )
     needs: list[dict[str, Any]] = []
     notes: list[str] = []
     parts = None
@@ -315,14 +347,18 @@ def needed(
         needs.append(_difference(want, runs))
     if runs and want.half_width is not None:
         directory, facts, its = runs[0]
-        gold = gold_labels(its.evaluations[want.name], want.name, directory.results, want.half_width, facts.seed)
+        gold = gold_labels(
+            its.evaluations[want.name], want.name, directory.results, want.half_width, facts.seed
+        )
         if gold is not None:
             few = f"{gold.needed:,}" if gold.needed is not None else "more than the pilot's rows"
             notes.append(
                 f"what people would say of all rows (`gold`), to ±{want.half_width:g} with 95%: {few} labels with the judge on "
                 f"{plural(gold.rows, 'row')} (`ppi`), {gold.alone:,} without it"
             )
-        repeats = repeated(its, its.evaluations[want.name], want.name, want.metric, directory.results)
+        repeats = repeated(
+            its, its.evaluations[want.name], want.name, want.metric, directory.results
+        )
         if isinstance(repeats, str):
             notes.append(f"rows against repeats: {repeats}")
         else:
@@ -340,17 +376,28 @@ def _interval(want: RequirementOptions, evaluation: Evaluation, runs: list[Any])
     if not runs:
         if not is_share(want.metric):
             raise UsageError(
-                f"how much {want.metric} varies is not known beforehand", hint="give a small run with --pilot RUN"
+                f"how much {want.metric} varies is not known beforehand",
+                hint="give a small run with --pilot RUN",
             )
         p = want.expect if want.expect is not None else WORST
         why = f"a share of {p:g}" + ("" if want.expect is not None else ", the worst case")
         if evaluation.cluster is not None:
             why += "; rows in clusters need more: give --pilot RUN"
-        return {"for": what, "from": why, "rows": rows_for_share(p, want.half_width, want.confidence)}
+        return {
+            "for": what,
+            "from": why,
+            "rows": rows_for_share(p, want.half_width, want.confidence),
+        }
     directory, facts, its = runs[0]
-    pilot_run = pilot(its.evaluations[want.name], want.name, want.metric, directory.results, facts.seed)
+    pilot_run = pilot(
+        its.evaluations[want.name], want.name, want.metric, directory.results, facts.seed
+    )
     estimate = pilot_run.metric
-    if estimate.low is None or estimate.high is None or (not pilot_run.share and estimate.high <= estimate.low):
+    if (
+        estimate.low is None
+        or estimate.high is None
+        or (not pilot_run.share and estimate.high <= estimate.low)
+    ):
         raise UsageError(
             f"{directory.path}: {want.metric} has no interval there: {estimate.reason or 'no row differs'}",
             hint="a larger pilot has one",
@@ -384,14 +431,23 @@ def _difference(want: RequirementOptions, runs: list[Any]) -> dict[str, Any]:
     p = want.expect if want.expect is not None else WORST
     if runs:
         directory, facts, its = runs[0]
-        p = pilot(its.evaluations[want.name], want.name, want.metric, directory.results, facts.seed).metric.value
+        p = pilot(
+            its.evaluations[want.name], want.name, want.metric, directory.results, facts.seed
+        ).metric.value
         p = WORST if p is None else float(p)
     apart, why = want.discordant, "given"
     if apart is None:
         other = p - want.mde if p >= want.mde else p + want.mde
-        apart, why = max(discordant(p, other), want.mde), f"independent errors at {p:.3g} and {other:.3g}"
+        apart, why = (
+            max(discordant(p, other), want.mde),
+            f"independent errors at {p:.3g} and {other:.3g}",
+        )
     rows = rows_for_difference(want.mde, apart, want.test_level, want.power)
-    return {"for": what, "from": f"{apart:.3g} of the rows right in only one of the two ({why})", "rows": rows}
+    return {
+        "for": what,
+        "from": f"{apart:.3g} of the rows right in only one of the two ({why})",
+        "rows": rows,
+    }
 
 
 def cost(lines: tuple[Line, ...]) -> dict[str, Any]:
@@ -401,7 +457,11 @@ def cost(lines: tuple[Line, ...]) -> dict[str, Any]:
 
 
 def trade(
-    want: RequirementOptions, repeats: tuple[str, Parts] | None, pipeline: Plan, lines: tuple[Line, ...], there: int
+    want: RequirementOptions,
+    repeats: tuple[str, Parts] | None,
+    pipeline: Plan,
+    lines: tuple[Line, ...],
+    there: int,
 ) -> list[dict[str, Any]]:
     """Rows, calls and cost for each number of repeats of the unit that the pilot repeats."""
     if repeats is None or want.half_width is None or not there:
@@ -416,7 +476,11 @@ def trade(
     for count in range(1, MOST_REPEATS + 1):
         rows = rows_with_repeats(parts, count, want.half_width, want.confidence)
         known = own.cost_usd is not None and rest.cost_usd is not None
-        usd = ((own.cost_usd or 0) / len(copies) * count + (rest.cost_usd or 0)) / there * rows if known else None
+        usd = (
+            ((own.cost_usd or 0) / len(copies) * count + (rest.cost_usd or 0)) / there * rows
+            if known
+            else None
+        )
         calls = round((own.calls / len(copies) * count + rest.calls) / there * rows)
         table.append({"repeats": count, "rows": rows, "calls": calls, "cost_usd": usd})
     return table

@@ -3,7 +3,11 @@
 from verdict_cli.registry import PartSpec
 
 PARTS = {
-    "commands": {"rank": PartSpec("command.rank", "Rank candidates by score, tournament or groups.", "Judge live")},
+    "commands": {
+        "rank": PartSpec(
+            "command.rank", "Rank candidates by score, tournament or groups.", "Judge live"
+        )
+    },
     "evaluators": {"arena": PartSpec("evaluator.ArenaEvaluator")},
     "file_keys": {"Evaluation.arena": PartSpec("arena_keys.ArenaEvaluation")},
     "metrics": {
@@ -11,5 +15,7 @@ PARTS = {
         "win_rate": PartSpec("evaluator.WIN_RATE", before="length_controlled_win_rate"),
         "bradley_terry": PartSpec("evaluator.BRADLEY_TERRY", before="length_controlled_win_rate"),
     },
-    "sections": {"Leaderboards": PartSpec("leaderboard_section.leaderboard_sections", before="Evaluations")},
+    "sections": {
+        "Leaderboards": PartSpec("leaderboard_section.leaderboard_sections", before="Evaluations")
+    },
 }

@@ -48,7 +48,9 @@ def arena_keys(evaluation: ConfigModel) -> ArenaKeys | None:
     assert isinstance(evaluation, ArenaEvaluation)
     if evaluation.arena is not None:
         return evaluation.arena
-    return evaluation if any(is_written(evaluation, key) for key in ArenaKeys.model_fields) else None
+    return (
+        evaluation if any(is_written(evaluation, key) for key in ArenaKeys.model_fields) else None
+    )
 
 
 def is_written(evaluation: ConfigModel, key: str) -> bool:
@@ -77,7 +79,9 @@ def control_texts(keys: ArenaKeys) -> list[tuple[str, ...]]:
 
 def control_names(keys: ArenaKeys) -> tuple[str, ...]:
     """What reports call each control."""
-    return tuple(control if isinstance(control, str) else " − ".join(control) for control in keys.control)
+    return tuple(
+        control if isinstance(control, str) else " − ".join(control) for control in keys.control
+    )
 
 
 def arena_problems(keys: ArenaKeys, metrics: Sequence[str]) -> list[tuple[str, str, str]]:
@@ -89,17 +93,25 @@ def arena_problems(keys: ArenaKeys, metrics: Sequence[str]) -> list[tuple[str, s
         return [(battles[0], message, "write two evaluations")]
     wanted = BATTLE_KEYS if battles else SCORE_KEYS
     lacking = [key for key in (*wanted, "item") if getattr(keys, key) is None]
-    issues = [("", f"an arena needs `{key}`", f"such as `{key}: {_EXAMPLES[key]}`") for key in lacking]
+    issues = [
+        ("", f"an arena needs `{key}`", f"such as `{key}: {_EXAMPLES[key]}`") for key in lacking
+    ]
     for index, control in enumerate(keys.control):
         if battles and isinstance(control, str) and not plain_control(control):
             message = f"a battle has two answers, and `{control}` is one value"
-            issues.append((f"control[{index}]", message, "give a pair: `[source.length_a, source.length_b]`"))
+            issues.append(
+                (f"control[{index}]", message, "give a pair: `[source.length_a, source.length_b]`")
+            )
         if not battles and not isinstance(control, str):
             hint = "give one expression, such as `source.length`"
-            issues.append((f"control[{index}]", "a scored answer has one value of a control, not two", hint))
+            issues.append(
+                (f"control[{index}]", "a scored answer has one value of a control, not two", hint)
+            )
     if battles and "mean_score" in metrics:
         hint = "name `bradley_terry` or `win_rate`"
-        issues.append(("metrics", "battles have no score: `mean_score` needs `system` and `score`", hint))
+        issues.append(
+            ("metrics", "battles have no score: `mean_score` needs `system` and `score`", hint)
+        )
     return issues
 
 

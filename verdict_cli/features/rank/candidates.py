@@ -44,7 +44,9 @@ class CandidateColumns(Struct, frozen=True):
         return {**shared, **dict(zip(self.columns, texts, strict=True))}
 
 
-def find_candidate_columns(plan: Plan, shared: Mapping[str, Any], named: Sequence[str]) -> CandidateColumns:
+def find_candidate_columns(
+    plan: Plan, shared: Mapping[str, Any], named: Sequence[str]
+) -> CandidateColumns:
     """The columns named, else those in the options of the unit that chooses, else the one that the shared row lacks.
 
     UsageError if that is ambiguous.
@@ -96,7 +98,9 @@ def _option_columns(node: Node) -> CandidateColumns:
     )
 
 
-def order_reader(plan: Plan, text: str | None, count: int) -> Callable[[Result, Sequence[str]], Order]:
+def order_reader(
+    plan: Plan, text: str | None, count: int
+) -> Callable[[Result, Sequence[str]], Order]:
     """A function from a result and its candidates' texts to their order.
 
     It reads `ranking`, `choice` or `chosen` of the last step or of the unit that chooses, or the expression ``text``,
@@ -172,7 +176,11 @@ class Candidate(Struct, frozen=True):
         """The text that is judged: the value itself, or one field of it. UsageError if there is none."""
         if isinstance(self.value, str):
             return self.value
-        texts = [name for name, value in self.value.items() if isinstance(value, str) and name not in _NAMES]
+        texts = [
+            name
+            for name, value in self.value.items()
+            if isinstance(value, str) and name not in _NAMES
+        ]
         name = field or (texts[0] if len(texts) == 1 else None)
         text = None if name is None else self.value.get(name)
         if not isinstance(text, str):
@@ -198,7 +206,10 @@ def read_candidates(paths: Sequence[str]) -> tuple[Candidate, ...]:
     labels = {candidate.label for candidate in everyone}
     if len(labels) == len(everyone):
         return tuple(everyone)
-    return tuple(Candidate(f"{candidate.label}#{index}", candidate.value) for index, candidate in enumerate(everyone))
+    return tuple(
+        Candidate(f"{candidate.label}#{index}", candidate.value)
+        for index, candidate in enumerate(everyone)
+    )
 
 
 def _read_file(path: str) -> list[Candidate]:
@@ -215,7 +226,9 @@ def _read_file(path: str) -> list[Candidate]:
     try:
         return [Candidate(file.stem, content.decode("utf-8").strip())]
     except UnicodeDecodeError:
-        raise DataError(Problem("bad-encoding", "a candidate's text is not UTF-8", "save it as UTF-8", path)) from None
+        raise DataError(
+            Problem("bad-encoding", "a candidate's text is not UTF-8", "save it as UTF-8", path)
+        ) from None
 
 
 def _lines(content: bytes, name: str) -> list[Candidate]:
@@ -229,7 +242,9 @@ def _lines(content: bytes, name: str) -> list[Candidate]:
 def _array(content: bytes, name: str) -> list[Candidate]:
     items = _json(content, name, 0)
     if not isinstance(items, list):
-        raise DataError(Problem("not-a-list", "candidates in JSON are a list", 'write `["…", "…"]`', name))
+        raise DataError(
+            Problem("not-a-list", "candidates in JSON are a list", 'write `["…", "…"]`', name)
+        )
     return [_candidate(item, index, name, 0) for index, item in enumerate(items)]
 
 
@@ -238,7 +253,9 @@ def _json(text: bytes, name: str, line: int) -> Any:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         at = line or error.lineno
-        raise DataError(Problem("broken-json", f"not valid JSON: {error.msg}", "", name, at, error.colno)) from None
+        raise DataError(
+            Problem("broken-json", f"not valid JSON: {error.msg}", "", name, at, error.colno)
+        ) from None
 
 
 def _candidate(value: Any, index: int, name: str, line: int) -> Candidate:
@@ -246,7 +263,15 @@ def _candidate(value: Any, index: int, name: str, line: int) -> Candidate:
         return Candidate(str(index), value)
     if not isinstance(value, dict):
         raise DataError(
-            Problem("not-a-candidate", f"candidate {index} is {value!r:.60}", "a text or an object", name, line)
+            Problem(
+                "not-a-candidate",
+                f"candidate {index} is {value!r:.60}",
+                "a text or an object",
+                name,
+                line,
+            )
         )
-    label = next((str(value[key]) for key in _NAMES if isinstance(value.get(key), str | int)), str(index))
+    label = next(
+        (str(value[key]) for key in _NAMES if isinstance(value.get(key), str | int)), str(index)
+    )
     return Candidate(label, value)

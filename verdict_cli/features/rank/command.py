@@ -36,7 +36,11 @@ class RankOptions:
 
     row: Annotated[
         str | None,
-        typer.Option("--row", metavar="JSON", help="The columns that all candidates share, such as the question."),
+        typer.Option(
+            "--row",
+            metavar="JSON",
+            help="The columns that all candidates share, such as the question.",
+        ),
     ] = None
     columns: Annotated[
         str | None,
@@ -47,30 +51,42 @@ class RankOptions:
         ),
     ] = None
     field: Annotated[
-        str | None, typer.Option("--field", metavar="NAME", help="The field of a candidate that holds its text.")
+        str | None,
+        typer.Option(
+            "--field", metavar="NAME", help="The field of a candidate that holds its text."
+        ),
     ] = None
     tournament: Annotated[
         Literal["auto", "round-robin", "swiss"],
         typer.Option(
-            "--tournament", help="For judges of pairs: all pairs (auto: up to 12 candidates), or Swiss rounds."
+            "--tournament",
+            help="For judges of pairs: all pairs (auto: up to 12 candidates), or Swiss rounds.",
         ),
     ] = "auto"
     rounds: Annotated[
-        int | None, typer.Option("--rounds", min=1, help="Rounds of a Swiss tournament, or of groups.")
+        int | None,
+        typer.Option("--rounds", min=1, help="Rounds of a Swiss tournament, or of groups."),
     ] = None
     samples: Annotated[
         int,
         typer.Option(
-            "--samples", min=1, help="For judges that score: judgements per candidate. Two or more give intervals."
+            "--samples",
+            min=1,
+            help="For judges that score: judgements per candidate. Two or more give intervals.",
         ),
     ] = 1
     reward: Annotated[
-        str | None, typer.Option("--reward", metavar="EXPR", help="The score. [default: the output of the last step]")
+        str | None,
+        typer.Option(
+            "--reward", metavar="EXPR", help="The score. [default: the output of the last step]"
+        ),
     ] = None
     choice: Annotated[
         str | None,
         typer.Option(
-            "--choice", metavar="EXPR", help="The winner: a letter, `tie`, or a list. [default: `choice` or `ranking`]"
+            "--choice",
+            metavar="EXPR",
+            help="The winner: a letter, `tie`, or a list. [default: `choice` or `ranking`]",
         ),
     ] = None
 
@@ -89,7 +105,9 @@ class BattleOptions:
     battles: Annotated[
         int | None,
         typer.Option(
-            "--battles", min=1, help="With --systems: the most informative so many. [default: every pair at every task]"
+            "--battles",
+            min=1,
+            help="With --systems: the most informative so many. [default: every pair at every task]",
         ),
     ] = None
     after: Annotated[
@@ -103,7 +121,9 @@ class BattleOptions:
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="FILE", help="With --systems: the JSONL file of the battles. [default: standard output]"
+            "--out",
+            metavar="FILE",
+            help="With --systems: the JSONL file of the battles. [default: standard output]",
         ),
     ] = None
 
@@ -140,42 +160,65 @@ def rank(
     if battling.systems:
         if ranking != RankOptions() or as_json:
             raise UsageError(
-                "--systems takes --battles, --after, --out and --seed only", hint="remove the other options"
+                "--systems takes --battles, --after, --out and --seed only",
+                hint="remove the other options",
             )
-        write_battles(plan, candidates, battling.battles, battling.after, battling.out, options.seed)
+        write_battles(
+            plan, candidates, battling.battles, battling.after, battling.out, options.seed
+        )
         return
     if battling != BattleOptions():
-        raise UsageError("--battles, --after and --out need --systems", hint="add --systems, or remove them")
-    shared = {} if ranking.row is None else parse_row(ranking.row.encode("utf-8", "surrogateescape"), "--row")
+        raise UsageError(
+            "--battles, --after and --out need --systems", hint="add --systems, or remove them"
+        )
+    shared = (
+        {}
+        if ranking.row is None
+        else parse_row(ranking.row.encode("utf-8", "surrogateescape"), "--row")
+    )
     task = RankingTask(plan, shared, read_candidates(candidates), ranking, options.seed)
     work = task.plan_work()
     replay = options.recording(plan)
     if not options.quiet:
-        print_message(f"{work.text}: at most {work.rows:,} judgements, {work.rows * calls_a_row(plan):,} model calls")
+        print_message(
+            f"{work.text}: at most {work.rows:,} judgements, {work.rows * calls_a_row(plan):,} model calls"
+        )
     options.warn_of_baselines(plan)
     if replay is None:
         sample = [Row(at, at, source) for at, source in enumerate(work.sample)]
         lines = DryRun(plan, options.seed, real=False).add(sample).lines(work.rows)
-        ask_to_spend(f"{work.rows:,} judgements", [lines], [plan], at_most=True, yes=yes, quiet=options.quiet)
+        ask_to_spend(
+            f"{work.rows:,} judgements", [lines], [plan], at_most=True, yes=yes, quiet=options.quiet
+        )
     store = options.store(plan, wanted=ranking.samples == 1)
 
     async def judge(on_progress: Callable[[Any], None]) -> tuple[Ranking, CountingJudge]:
-        access = ModelClient.open(concurrency=concurrency, recording=replay, budget_usd=options.budget, store=store)
+        access = ModelClient.open(
+            concurrency=concurrency, recording=replay, budget_usd=options.budget, store=store
+        )
         try:
             judging = CountingJudge(
-                await JudgeSession(plan, access, seed=options.seed).open(), work.rows, concurrency, on_progress
+                await JudgeSession(plan, access, seed=options.seed).open(),
+                work.rows,
+                concurrency,
+                on_progress,
             )
             return await work.rank(judging), judging
         finally:
             await access.close()
 
     try:
-        with show_progress(quiet=options.quiet) as on_progress, asyncio.Runner(loop_factory=loop_factory()) as runner:
+        with (
+            show_progress(quiet=options.quiet) as on_progress,
+            asyncio.Runner(loop_factory=loop_factory()) as runner,
+        ):
             standings, judging = runner.run(judge(on_progress))
     finally:
         if store is not None:
             store.close()
-    outcome = ranking_document(plan.name, standings, calls=judging.stats.calls, cost_usd=judging.stats.cost_usd)
+    outcome = ranking_document(
+        plan.name, standings, calls=judging.stats.calls, cost_usd=judging.stats.cost_usd
+    )
     if as_json:
         print_json(outcome.as_json())
     else:

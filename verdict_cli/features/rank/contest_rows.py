@@ -17,7 +17,17 @@ ROOTS = ("source", "output", "nodes", "human")
 """What an expression over rows that are judged can name."""
 POSITIONS = {"a": 1.0, "model_a": 1.0, "[[a]]": 1.0, "b": 0.0, "model_b": 0.0, "[[b]]": 0.0}
 TIES = frozenset(
-    ("tie", "draw", "equal", "tie (bothbad)", "both bad", "both_bad", "bothbad", "tie (both bad)", "[[c]]")
+    (
+        "tie",
+        "draw",
+        "equal",
+        "tie (bothbad)",
+        "both bad",
+        "both_bad",
+        "bothbad",
+        "tie (both bad)",
+        "[[c]]",
+    )
 )
 _MOST_VALUES = 1_000
 _SHOWN = 5
@@ -37,12 +47,18 @@ class Winners:
     A reading counts if it reads every winner. Where two do and differ at a row, it is not known what is meant.
     """
 
-    READINGS = ("the names of systems", "positions (A is the first system)", "shares of the first system's win")
+    READINGS = (
+        "the names of systems",
+        "positions (A is the first system)",
+        "shares of the first system's win",
+    )
 
     def __init__(self, expression: Expression) -> None:
         self._text = expression.text
         self._is_choice = (
-            expression.path is not None and expression.path[0] != "source" and expression.path[-1] == "choice"
+            expression.path is not None
+            and expression.path[0] != "source"
+            and expression.path[-1] == "choice"
         )
         self._values: Counter[Any] = Counter()
         self._unread = [0, 0, 0]
@@ -87,14 +103,22 @@ class Winners:
         text = self._text
         names = f"1 if {text} == SYSTEM_A else 0 if {text} == SYSTEM_B else 0.5"
         if pair[1] == 2:
-            return WinnerError(message, f'for names write `winner: "{names}"`, for shares `winner: "{text} / 1"`')
+            return WinnerError(
+                message, f'for names write `winner: "{names}"`, for shares `winner: "{text} / 1"`'
+            )
         first = [value for value in self._values if _position_share(value) == 1.0]
         second = [value for value in self._values if _position_share(value) == 0.0]
         positions = f"1 if {text} in {first} else 0 if {text} in {second} else 0.5"
-        return WinnerError(message, f'for names write `winner: "{names}"`, for positions `winner: "{positions}"`')
+        return WinnerError(
+            message, f'for names write `winner: "{names}"`, for positions `winner: "{positions}"`'
+        )
 
     def _not_read(self) -> WinnerError:
-        numbers = [value for value in self._values if isinstance(value, int | float) and not isinstance(value, bool)]
+        numbers = [
+            value
+            for value in self._values
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        ]
         if len(numbers) == len(self._values):
             message = f"`{self._text}` gives {_listed(self._values)}: numbers are shares of the first system's win, from 0 to 1"
             return WinnerError(message, self._number_cure(sorted(numbers)))
@@ -105,17 +129,23 @@ class Winners:
             f"nor a system of the row: {_listed(unread)}"
         )
         mapped = ", ".join(f"{value!r}: {_guess(value)!r}" for value in list(self._values)[:_SHOWN])
-        return WinnerError(message, f'say what each value means, such as `winner: "{{{mapped}}}[{self._text}]"`')
+        return WinnerError(
+            message, f'say what each value means, such as `winner: "{{{mapped}}}[{self._text}]"`'
+        )
 
     def _number_cure(self, numbers: list[Any]) -> str:
         low, high = numbers[0], numbers[-1]
         if len(numbers) <= 3:
-            words = _CODES.get(tuple(numbers)) or dict(zip(numbers, ("A", "B", "tie"), strict=False))
+            words = _CODES.get(tuple(numbers)) or dict(
+                zip(numbers, ("A", "B", "tie"), strict=False)
+            )
             mapped = ", ".join(f"{number!r}: {words[number]!r}" for number in numbers)
             return f'say what each number means, such as `winner: "{{{mapped}}}[{self._text}]"`'
         if low < 0:
             reach = max(high, -low)
-            return f'make them shares, such as `winner: "({self._text} + {reach:g}) / {2 * reach:g}"`'
+            return (
+                f'make them shares, such as `winner: "({self._text} + {reach:g}) / {2 * reach:g}"`'
+            )
         return f'make them shares, such as `winner: "{self._text} / {100 if 10 < high <= 100 else high:g}"`'
 
 
@@ -154,7 +184,9 @@ def _named_share(systems: Sequence[Any], winner: Any) -> float:
         return math.nan
     exact = [winner == system for system in systems]
     if not any(exact) and isinstance(winner, str):
-        exact = [isinstance(system, str) and _folded(winner) == _folded(system) for system in systems]
+        exact = [
+            isinstance(system, str) and _folded(winner) == _folded(system) for system in systems
+        ]
     if exact.count(True) == 1:
         return 1.0 if exact[0] else 0.0
     return 0.5 if isinstance(winner, str) and _folded(winner) in TIES else math.nan
@@ -168,7 +200,9 @@ def _position_share(winner: Any) -> float:
 
 
 def _number_share(winner: Any) -> float:
-    return float(winner) if isinstance(winner, bool | int | float) and 0 <= winner <= 1 else math.nan
+    return (
+        float(winner) if isinstance(winner, bool | int | float) and 0 <= winner <= 1 else math.nan
+    )
 
 
 def _folded(text: str) -> str:
@@ -200,7 +234,11 @@ class ContestRows:
     def every(self) -> list[Expression]:
         """All expressions."""
         controls = [expression for pair in self.controls for expression in pair]
-        return [*self.expressions.values(), *controls, *([] if self.where is None else [self.where])]
+        return [
+            *self.expressions.values(),
+            *controls,
+            *([] if self.where is None else [self.where]),
+        ]
 
     def selects(self, row: int, values: Mapping[str, Any]) -> bool:
         """Whether the evaluation's `where` holds. Raises DataError."""
@@ -210,7 +248,9 @@ class ContestRows:
         """The systems of a row. DataError where one is null, or both are the same."""
         systems = [self.value(key, self.expressions[key], row, values) for key in self.sides]
         if None in systems:
-            raise self._error(self.sides[systems.index(None)], row, "the system is null", "name every system")
+            raise self._error(
+                self.sides[systems.index(None)], row, "the system is null", "name every system"
+            )
         if self.battles and systems[0] == systems[1]:
             hint = f"a battle needs two systems: leave it out by `where: {self.expressions['a'].text} != {self.expressions['b'].text}`"
             raise self._error("b", row, f"{systems[0]!r:.60} is in battle with itself", hint)
@@ -248,7 +288,9 @@ class ContestRows:
 
     def _error(self, key: str, row: int, message: str, hint: str) -> DataError:
         path = f"evaluate.{self._name}.{key}"
-        return DataError(Problem("evaluate", f"row {row}: {message}", hint, file=self._file, path=path))
+        return DataError(
+            Problem("evaluate", f"row {row}: {message}", hint, file=self._file, path=path)
+        )
 
 
 def _size(expression: Expression, values: Mapping[str, Any]) -> float:

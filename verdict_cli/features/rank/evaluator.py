@@ -43,7 +43,9 @@ class ArenaEvaluator:
                 if is_written(evaluation, key)
             ]
         for key, message, hint in arena_problems(keys, evaluation.metrics or ()):
-            issues.append((key if key == "metrics" else ".".join(filter(None, (*base, key))), message, hint))
+            issues.append(
+                (key if key == "metrics" else ".".join(filter(None, (*base, key))), message, hint)
+            )
         return issues
 
     def expressions(self, evaluation: Evaluation) -> list[tuple[tuple[str | int, ...], str | None]]:
@@ -61,9 +63,13 @@ class ArenaEvaluator:
         keys, _ = _keys_below(evaluation)
         return ContestCheck(name, keys, evaluation.where)
 
-    def measure(self, evaluations: Mapping[str, Evaluation], results: Path, seed: int) -> Mapping[str, Any]:
+    def measure(
+        self, evaluations: Mapping[str, Evaluation], results: Path, seed: int
+    ) -> Mapping[str, Any]:
         """As `Evaluator.measure`."""
-        from verdict_cli.features.rank.leaderboard import leaderboards  # here, because it imports numpy and scipy
+        from verdict_cli.features.rank.leaderboard import (
+            leaderboards,  # here, because it imports numpy and scipy
+        )
 
         return leaderboards(evaluations, results, seed=seed)
 
@@ -76,7 +82,11 @@ def _keys_below(evaluation: ConfigModel) -> tuple[ArenaKeys, tuple[str, ...]]:
 
 
 MEAN_SCORE = Metric(
-    "mean_score", "The mean score of each system of an `arena`.", ("evaluator",), interval="none", keys=("arena",)
+    "mean_score",
+    "The mean score of each system of an `arena`.",
+    ("evaluator",),
+    interval="none",
+    keys=("arena",),
 )
 WIN_RATE = Metric(
     "win_rate",

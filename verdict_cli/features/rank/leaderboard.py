@@ -118,7 +118,9 @@ class Leaderboard(Struct, frozen=True):
         """Which systems may be first, and how many rows it is without; the reason where there is no ranking."""
         if not self.standings:
             return self.warnings[0] if self.warnings else ""
-        without = f", without {self.missing:,} of {plural(self.rows, 'row')}" if self.missing else ""
+        without = (
+            f", without {self.missing:,} of {plural(self.rows, 'row')}" if self.missing else ""
+        )
         return f"{self._leaders()}{without}"
 
     def _leaders(self) -> str:
@@ -150,7 +152,9 @@ class Leaderboard(Struct, frozen=True):
         return {"systems": self.systems_json(), **rest}
 
 
-def leaderboards(arenas: Mapping[str, Evaluation], results: Path, *, seed: int = 0) -> dict[str, Leaderboard]:
+def leaderboards(
+    arenas: Mapping[str, Evaluation], results: Path, *, seed: int = 0
+) -> dict[str, Leaderboard]:
     """The leaderboard of each arena, from a run's `results.parquet`; an empty one with the reason where its rows cannot be
     used: a run that is paid for has its report."""
     boards = {}
@@ -166,22 +170,33 @@ def leaderboards(arenas: Mapping[str, Evaluation], results: Path, *, seed: int =
     return boards
 
 
-def leaderboard(contests: Contests, metrics: tuple[str, ...] | None = None, seed: int = 0) -> Leaderboard:
+def leaderboard(
+    contests: Contests, metrics: tuple[str, ...] | None = None, seed: int = 0
+) -> Leaderboard:
     """The systems, best first by the first of the metrics that is defined."""
-    asked = metrics or (("mean_score", "win_rate") if contests.answers is not None else ("bradley_terry", "win_rate"))
+    asked = metrics or (
+        ("mean_score", "win_rate")
+        if contests.answers is not None
+        else ("bradley_terry", "win_rate")
+    )
     if not contests.systems:
         warnings = tuple(_warnings(contests, {}, (), ""))
-        return Leaderboard(asked, asked[0], (), (), (), 0, contests.rows, contests.missing, warnings=warnings)
+        return Leaderboard(
+            asked, asked[0], (), (), (), 0, contests.rows, contests.missing, warnings=warnings
+        )
     rng = np.random.default_rng(abs(seed))
     group = rng.permutation(contests.items) % max(1, min(contests.items, MOST_DELETIONS))
     strengths = {metric: _METRICS[metric](contests, group) for metric in asked}
     ranked_by = next((metric for metric in asked if not strengths[metric].reason), asked[0])
     count = len(contests.systems)
-    values = {metric: _system_values(metric, strengths[metric], contests, group) for metric in asked}
+    values = {
+        metric: _system_values(metric, strengths[metric], contests, group) for metric in asked
+    }
     better = significantly_better(strengths[ranked_by], count)
     main = [value.value for value in values[ranked_by]]
     order = sorted(
-        range(count), key=lambda system: (main[system] is None, -(main[system] or 0.0), contests.systems[system])
+        range(count),
+        key=lambda system: (main[system] is None, -(main[system] or 0.0), contests.systems[system]),
     )
     counts = strengths[asked[0]].counts
     standings = tuple(
@@ -193,7 +208,10 @@ def leaderboard(contests: Contests, metrics: tuple[str, ...] | None = None, seed
         )
         for system in order
     )
-    wins, met = (counts[0] for counts in battle_counts(contests.battles, count, np.zeros(contests.items, np.int64), 1))
+    wins, met = (
+        counts[0]
+        for counts in battle_counts(contests.battles, count, np.zeros(contests.items, np.int64), 1)
+    )
     return Leaderboard(
         asked,
         ranked_by,
@@ -213,15 +231,21 @@ def _slopes(strengths: Strengths, contests: Contests) -> dict[str, float]:
     return dict(zip(contests.controls, map(float, slopes), strict=True)) if len(slopes) else {}
 
 
-def _system_values(metric: str, strengths: Strengths, contests: Contests, group: Ints) -> list[SystemValue]:
+def _system_values(
+    metric: str, strengths: Strengths, contests: Contests, group: Ints
+) -> list[SystemValue]:
     count = len(contests.systems)
     if strengths.reason:
         return [SystemValue(None, reason=strengths.reason)] * count
     without: list[float | None] = [None] * count
     if contests.controls:
         plain = _METRICS[metric](structs.replace(contests, controls=()), group)
-        without = [None] * count if plain.reason else [float(value) for value in plain.values[:count]]
-    least, most = {"mean_score": contests.bounds, "win_rate": (0.0, 1.0)}.get(metric, (-math.inf, math.inf))
+        without = (
+            [None] * count if plain.reason else [float(value) for value in plain.values[:count]]
+        )
+    least, most = {"mean_score": contests.bounds, "win_rate": (0.0, 1.0)}.get(
+        metric, (-math.inf, math.inf)
+    )
     covariance, freedom = _covariance(strengths, count)
     errors = np.sqrt(np.maximum(np.diag(covariance), 0))
     known = np.isfinite(errors) & (errors > _ZERO)
@@ -232,12 +256,21 @@ def _system_values(metric: str, strengths: Strengths, contests: Contests, group:
         if not np.isfinite(value):
             values.append(SystemValue(None, reason="no rows"))
         elif not known[system]:
-            reason = "interval undefined: the system is in one item" if freedom[system] < 1 else NO_VARIATION
+            reason = (
+                "interval undefined: the system is in one item"
+                if freedom[system] < 1
+                else NO_VARIATION
+            )
             values.append(SystemValue(value, reason=reason, uncontrolled=without[system]))
         else:
             reach = _quantile(single, freedom[system]) * float(errors[system])
             values.append(
-                SystemValue(value, max(value - reach, least), min(value + reach, most), uncontrolled=without[system])
+                SystemValue(
+                    value,
+                    max(value - reach, least),
+                    min(value + reach, most),
+                    uncontrolled=without[system],
+                )
             )
     return values
 
@@ -288,18 +321,26 @@ def significantly_better(strengths: Strengths, count: int) -> NDArray[np.bool_]:
                 least = min(freedom[one], freedom[other])
                 better[one, other] = distance > _quantile(pairs, least) * math.sqrt(variance)
             else:  # the same difference at every item: a sign test, by Bonferroni over the pairs
-                better[one, other] = 2.0 ** (1 - shared[one, other]) * count * (count - 1) / 2 < 1 - LEVEL
+                better[one, other] = (
+                    2.0 ** (1 - shared[one, other]) * count * (count - 1) / 2 < 1 - LEVEL
+                )
     return better
 
 
 def _warnings(
     contests: Contests, strengths: Mapping[str, Strengths], asked: tuple[str, ...], ranked_by: str
 ) -> list[str]:
-    warnings = [f"`{metric}` is undefined: {strengths[metric].reason}" for metric in asked if strengths[metric].reason]
+    warnings = [
+        f"`{metric}` is undefined: {strengths[metric].reason}"
+        for metric in asked
+        if strengths[metric].reason
+    ]
     if asked and ranked_by != asked[0]:
         warnings.append(f"the ranks are by `{ranked_by}`")
     if len(contests.systems) < 2:
-        warnings.append(f"there {'is one system' if contests.systems else 'are no systems'}: a leaderboard needs two")
+        warnings.append(
+            f"there {'is one system' if contests.systems else 'are no systems'}: a leaderboard needs two"
+        )
     if 0 < contests.items < FEW_ITEMS:
         warnings.append(
             f"{plural(contests.items, 'item is|items are')} too few for intervals and ranks to be relied on"
@@ -307,18 +348,27 @@ def _warnings(
     if contests.items >= FEW_ITEMS and ranked_by:
         few = [
             name
-            for name, items in zip(contests.systems, strengths[ranked_by].seen.sum(axis=0).tolist(), strict=True)
+            for name, items in zip(
+                contests.systems, strengths[ranked_by].seen.sum(axis=0).tolist(), strict=True
+            )
             if items < FEW_ITEMS
         ]
         if few:
-            warnings.append(f"fewer than {FEW_ITEMS} items have {', '.join(few[:5])}: their ranks cannot be relied on")
+            warnings.append(
+                f"fewer than {FEW_ITEMS} items have {', '.join(few[:5])}: their ranks cannot be relied on"
+            )
     if contests.unreadable:
         warnings.append(f"left out, such as {contests.unreadable}")
     return warnings
 
 
 def write_battles(
-    plan: Plan, files: Sequence[str], battles: int | None, after: Path | None, out: Path | None, seed: int
+    plan: Plan,
+    files: Sequence[str],
+    battles: int | None,
+    after: Path | None,
+    out: Path | None,
+    seed: int,
 ) -> None:
     """Write one row a battle, ready for `verdict run`. Raises DataError and UsageError."""
     from verdict_cli.cli.open_dataset import open_dataset
@@ -328,7 +378,9 @@ def write_battles(
 
     columns = battle_columns(plan)
     if len(files) != 1:
-        raise UsageError("--systems takes one file of outputs", hint="or one folder, or a quoted glob")
+        raise UsageError(
+            "--systems takes one file of outputs", hint="or one folder, or a quoted glob"
+        )
     with tempfile.TemporaryDirectory() as spool:
         from verdict_cli.storage.datasets.dataset import Dataset
 
@@ -343,13 +395,13 @@ def write_battles(
             known.evaluation, earlier.studies[known.evaluation], directory.results, outputs.systems
         )
     chosen = [battle_row(outputs, *pairing) for pairing in pairings(outputs, battles, seed, judged)]
-    counts = (
-        f"{plural(len(chosen), 'battle')} of {plural(len(outputs.systems), 'system')} at {len(outputs.rows):,} tasks"
-    )
+    counts = f"{plural(len(chosen), 'battle')} of {plural(len(outputs.systems), 'system')} at {len(outputs.rows):,} tasks"
     if battles is not None and len(chosen) < battles:
         counts += f" ({battles:,} were wanted: no other pairs are left)"
     if out is None:
-        sys.stdout.buffer.write(b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in chosen))
+        sys.stdout.buffer.write(
+            b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in chosen)
+        )
         print_message(counts)
         return
     write_rows(out, chosen)
@@ -401,7 +453,9 @@ class SystemOutputs(Struct, frozen=True):
         return [item for item, outputs in self.rows.items() if one in outputs and other in outputs]
 
 
-def read_outputs(rows: Iterator[Mapping[str, Any]], columns: BattleColumns, file: str) -> SystemOutputs:
+def read_outputs(
+    rows: Iterator[Mapping[str, Any]], columns: BattleColumns, file: str
+) -> SystemOutputs:
     """The outputs of a file. DataError for a row without its system or item, and for two outputs of one system."""
     outputs: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
     systems: dict[str, None] = {}
@@ -415,12 +469,23 @@ def read_outputs(rows: Iterator[Mapping[str, Any]], columns: BattleColumns, file
         system, item = key_text(row[columns.system]), key_text(row[columns.item])
         if system in outputs[item]:
             message = f"row {number}: {system!r:.60} has two outputs for {item!r:.60}"
-            raise DataError(Problem("ambiguous-rows", message, "keep one output of each system for a task", file=file))
+            raise DataError(
+                Problem(
+                    "ambiguous-rows",
+                    message,
+                    "keep one output of each system for a task",
+                    file=file,
+                )
+            )
         systems[system] = None
         outputs[item][system] = row
     if len(systems) < 2:
         message = f"{plural(len(systems), 'system')}: battles need at least 2"
-        raise DataError(Problem("too-few", message, f"the column {columns.system!r} names the system", file=file))
+        raise DataError(
+            Problem(
+                "too-few", message, f"the column {columns.system!r} names the system", file=file
+            )
+        )
     return SystemOutputs(tuple(systems), outputs, frozenset(_shared(outputs)))
 
 
@@ -429,7 +494,9 @@ def _shared(rows: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> set[str]:
     for outputs in rows.values():
         first, *others = outputs.values()
         columns = {
-            column for column in columns if all(column in row and row[column] == first.get(column) for row in others)
+            column
+            for column in columns
+            if all(column in row and row[column] == first.get(column) for row in others)
         }
     return columns - {"id"}
 
@@ -442,12 +509,20 @@ class EarlierBattles(Struct, frozen=True):
     covariance: Floats
 
 
-def earlier_battles(name: str, evaluation: Evaluation, results: Path, systems: Sequence[str]) -> EarlierBattles:
+def earlier_battles(
+    name: str, evaluation: Evaluation, results: Path, systems: Sequence[str]
+) -> EarlierBattles:
     """What a finished run knows of these systems; strengths have a prior, so that few battles are no certainty."""
     contests = read_contests(name, evaluation, results)
     index_of = {system: index for index, system in enumerate(systems)}
-    wins, _ = battle_counts(contests.battles, len(contests.systems), np.zeros(contests.items, np.int64), 1)
-    known = [(index, index_of[system]) for index, system in enumerate(contests.systems) if system in index_of]
+    wins, _ = battle_counts(
+        contests.battles, len(contests.systems), np.zeros(contests.items, np.int64), 1
+    )
+    known = [
+        (index, index_of[system])
+        for index, system in enumerate(contests.systems)
+        if system in index_of
+    ]
     choices = [
         Choice(mine, (mine, yours), float(wins[0, one, other]))
         for one, mine in known
@@ -484,14 +559,20 @@ def pairings(
     left: dict[tuple[int, int], list[str]] = {}
     for one, other in combinations(range(count), 2):
         names = sorted((outputs.systems[one], outputs.systems[other]))
-        items = [item for item in outputs.items_of(names[0], names[1]) if (item, names[0], names[1]) not in met]
+        items = [
+            item
+            for item in outputs.items_of(names[0], names[1])
+            if (item, names[0], names[1]) not in met
+        ]
         if items:
             draw.shuffle(items)
             left[one, other] = items
     if battles is None:
         order = {item: index for index, item in enumerate(outputs.rows)}
         everything = [(order[item], item, pair) for pair, items in left.items() for item in items]
-        chosen: Iterator[tuple[str, tuple[int, int]]] = ((item, pair) for _, item, pair in sorted(everything))
+        chosen: Iterator[tuple[str, tuple[int, int]]] = (
+            (item, pair) for _, item, pair in sorted(everything)
+        )
     else:
         chosen = _most_informative(left, battles, count, judged, draw)
     for item, pair in chosen:
@@ -500,7 +581,11 @@ def pairings(
 
 
 def _most_informative(
-    left: dict[tuple[int, int], list[str]], battles: int, count: int, judged: EarlierBattles | None, draw: random.Random
+    left: dict[tuple[int, int], list[str]],
+    battles: int,
+    count: int,
+    judged: EarlierBattles | None,
+    draw: random.Random,
 ) -> Iterator[tuple[str, tuple[int, int]]]:
     strengths = np.zeros(count) if judged is None else judged.strengths
     covariance = np.eye(count) * SPREAD**2 if judged is None else judged.covariance.copy()

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, cast
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import ChartPoint, Dots
-from verdict_cli.report.document import PAGE_FORMATS, Note, Only, Part, Section, Table, isolated_parts
+from verdict_cli.report.document import (
+    PAGE_FORMATS,
+    Note,
+    Only,
+    Part,
+    Section,
+    Table,
+    isolated_parts,
+)
 from verdict_cli.report.report import Report
 from verdict_cli.report.report_context import ReportContext
 
@@ -46,7 +54,8 @@ def _parts(board: Leaderboard) -> Iterator[Part]:
         )
     if board.missing:
         yield Note(
-            f"{board.missing:,} of {plural(board.rows, 'row has|rows have')} no result and are left out", warning=True
+            f"{board.missing:,} of {plural(board.rows, 'row has|rows have')} no result and are left out",
+            warning=True,
         )
     for warning in board.warnings:
         yield Note(warning, warning=True)
@@ -69,7 +78,14 @@ def _ranks(board: Leaderboard, metric: str) -> Table:
     """The systems by their ranks, with the metric that they are ranked by."""
     plain = [standing.values[metric].uncontrolled for standing in board.standings]
     controlled = any(value is not None for value in plain)
-    headers = ("rank", "system", metric, "95% interval", *(["uncontrolled"] if controlled else []), "n")
+    headers = (
+        "rank",
+        "system",
+        metric,
+        "95% interval",
+        *(["uncontrolled"] if controlled else []),
+        "n",
+    )
     rows = [
         (
             rank_text(standing.rank),
@@ -87,7 +103,10 @@ def _further(board: Leaderboard, metrics: list[str]) -> Table:
     """The other metrics of each system."""
     headers = ("system", *(header for metric in metrics for header in (metric, "95% interval")))
     rows = [
-        (standing.system, *(cell for metric in metrics for cell in _value_cells(standing.values[metric])))
+        (
+            standing.system,
+            *(cell for metric in metrics for cell in _value_cells(standing.values[metric])),
+        )
         for standing in board.standings
     ]
     return Table(headers, rows, tuple(range(1, len(headers))), "Other metrics")
@@ -99,19 +118,32 @@ def _value_cells(value: SystemValue) -> tuple[str, str]:
 
 def _chart(board: Leaderboard, metric: str) -> Dots:
     points = [
-        ChartPoint(standing.system, value.value, value.low, value.high, f"rank {rank_text(standing.rank)}")
+        ChartPoint(
+            standing.system, value.value, value.low, value.high, f"rank {rank_text(standing.rank)}"
+        )
         for standing in board.standings
         if (value := standing.values[metric]).value is not None
     ]
-    return Dots(f"{metric} by system", points, metric, caption="Intervals are 95% for all systems together.")
+    return Dots(
+        f"{metric} by system", points, metric, caption="Intervals are 95% for all systems together."
+    )
 
 
 def _matrix(board: Leaderboard) -> Table:
     """Shares of battles that the row's system won against the column's."""
     rows, heat = [], []
-    for index, (standing, wins, met) in enumerate(zip(board.standings, board.wins, board.battles, strict=True), 1):
-        shares = [won / battles if battles else None for won, battles in zip(wins, met, strict=True)]
-        rows.append((f"{index} {standing.system}", *("" if share is None else f"{share:.2f}" for share in shares)))
+    for index, (standing, wins, met) in enumerate(
+        zip(board.standings, board.wins, board.battles, strict=True), 1
+    ):
+        shares = [
+            won / battles if battles else None for won, battles in zip(wins, met, strict=True)
+        ]
+        rows.append(
+            (
+                f"{index} {standing.system}",
+                *("" if share is None else f"{share:.2f}" for share in shares),
+            )
+        )
         heat.append([share or 0.0 for share in shares])
     headers = ("row beats column", *(str(index) for index in range(1, len(rows) + 1)))
     right = tuple(range(1, len(headers)))

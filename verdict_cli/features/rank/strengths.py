@@ -110,7 +110,9 @@ class _Reader:
         self.unreadable = ""
         self.results = results
         self.contests = ContestRows(name, keys, where, str(results))
-        self.winners = Winners(self.contests.expressions["winner"]) if self.contests.battles else None
+        self.winners = (
+            Winners(self.contests.expressions["winner"]) if self.contests.battles else None
+        )
 
     def bounds(self) -> tuple[float, float]:
         """The ends of the declared scale of the score, else infinite."""
@@ -183,7 +185,9 @@ def battles_of_scores(answers: ScoredAnswers, systems: int, items: int) -> Battl
 
     def means(column: Floats) -> Floats:
         sums = np.bincount(cell, weights=column, minlength=size)
-        mean: Floats = np.divide(sums, counts, out=np.full(size, np.nan), where=counts > 0).reshape(items, systems)
+        mean: Floats = np.divide(sums, counts, out=np.full(size, np.nan), where=counts > 0).reshape(
+            items, systems
+        )
         return mean
 
     scores = means(answers.score)
@@ -193,7 +197,9 @@ def battles_of_scores(answers: ScoredAnswers, systems: int, items: int) -> Battl
         both = np.flatnonzero(np.isfinite(scores[:, one]) & np.isfinite(scores[:, other]))
         share = (np.sign(scores[both, one] - scores[both, other]) + 1) / 2
         control = (
-            np.stack([column[both, one] - column[both, other] for column in controls], axis=1) if controls else None
+            np.stack([column[both, one] - column[both, other] for column in controls], axis=1)
+            if controls
+            else None
         )
         parts.append(
             (
@@ -207,7 +213,9 @@ def battles_of_scores(answers: ScoredAnswers, systems: int, items: int) -> Battl
     if not parts:
         none = np.empty(0, np.int64)
         return Battles(none, none, np.empty(0), none, np.empty((0, len(controls))), np.empty(0))
-    first, second, share, item, control = (np.concatenate(column) for column in zip(*parts, strict=True))
+    first, second, share, item, control = (
+        np.concatenate(column) for column in zip(*parts, strict=True)
+    )
     return Battles(first, second, share, item, control, np.ones(len(first)))
 
 
@@ -252,7 +260,10 @@ def _regression(answers: ScoredAnswers, contests: Contests, group_of: Ints, n: F
     centred = np.column_stack(
         [
             column
-            - (np.bincount(answers.item, weights=column, minlength=contests.items) / np.maximum(sizes, 1))[answers.item]
+            - (
+                np.bincount(answers.item, weights=column, minlength=contests.items)
+                / np.maximum(sizes, 1)
+            )[answers.item]
             for column in answers.control.T
         ]
     )
@@ -262,12 +273,17 @@ def _regression(answers: ScoredAnswers, contests: Contests, group_of: Ints, n: F
     products, sums = np.zeros((n.shape[0], width, width)), np.zeros((n.shape[0], width))
     for index in range(n.shape[0]):
         here = group_of == index
-        products[index], sums[index] = design[here].T @ design[here], design[here].T @ answers.score[here]
+        products[index], sums[index] = (
+            design[here].T @ design[here],
+            design[here].T @ answers.score[here],
+        )
     total, right = products.sum(axis=0), sums.sum(axis=0)
     if np.linalg.matrix_rank(total) < width:
         return _undefined("a control does not vary within items", n)
     values = np.linalg.solve(total, right)
-    replicates = np.einsum("gij,gj->gi", np.linalg.pinv(total - products, hermitian=True), right - sums)
+    replicates = np.einsum(
+        "gij,gj->gi", np.linalg.pinv(total - products, hermitian=True), right - sums
+    )
     values[count:] /= scale
     replicates[:, count:] /= scale
     return Strengths(values, replicates, n.sum(axis=0), n > 0)
@@ -279,7 +295,9 @@ def win_rates(contests: Contests, group: Ints) -> Strengths:
     wins, n = battle_counts(battles, count, group, groups)
     seen = n.sum(axis=2) > 0
     if count < 2:
-        return Strengths(np.empty(0), np.empty((0, 0)), n.sum(axis=(0, 2)), seen, "there is one system")
+        return Strengths(
+            np.empty(0), np.empty((0, 0)), n.sum(axis=(0, 2)), seen, "there is one system"
+        )
     if contests.controls:
         strengths = bradley_terry(contests, group)
         if strengths.reason:
@@ -315,7 +333,9 @@ def battle_counts(battles: Battles, count: int, group: Ints, groups: int) -> tup
     size, shape = groups * count * count, (groups, count, count)
     there = (group_of * count + battles.first) * count + battles.second
     back = (group_of * count + battles.second) * count + battles.first
-    won: Floats = np.bincount(there, weights=battles.share * battles.weight, minlength=size).astype(np.float64)
+    won: Floats = np.bincount(there, weights=battles.share * battles.weight, minlength=size).astype(
+        np.float64
+    )
     won += np.bincount(back, weights=(1 - battles.share) * battles.weight, minlength=size)
     met: Floats = np.bincount(there, weights=battles.weight, minlength=size).astype(np.float64)
     met += np.bincount(back, weights=battles.weight, minlength=size)
@@ -339,13 +359,24 @@ def bradley_terry(contests: Contests, group: Ints) -> Strengths:
         data = Battles(first, second, share, at, np.empty((len(at), 0)), met[at, first, second])
     else:
         data = Battles(
-            battles.first, battles.second, battles.share, group[battles.item], battles.control, battles.weight
+            battles.first,
+            battles.second,
+            battles.share,
+            group[battles.item],
+            battles.control,
+            battles.weight,
         )
     spread = np.maximum(np.sqrt((data.control**2).mean(axis=0)), 1e-300)
     model = _Logistic(data, count, groups, data.control / spread)
     fitted = model.fit()
     if fitted is None:
-        return Strengths(np.empty(0), np.empty((0, 0)), counts, seen, "a control separates the winners: no fit exists")
+        return Strengths(
+            np.empty(0),
+            np.empty((0, 0)),
+            counts,
+            seen,
+            "a control separates the winners: no fit exists",
+        )
     gradients, hessians = model.by_group(fitted)
     inverse = np.linalg.pinv(hessians.sum(axis=0) - hessians, rcond=1e-10, hermitian=True)
     replicates = fitted - np.einsum("gij,gj->gi", inverse, gradients)
@@ -367,7 +398,11 @@ class _Logistic(Struct, frozen=True):
     def chances(self, at: Floats) -> Floats:
         """The probability that the first system wins each battle."""
         strengths = at[: self.count]
-        return expit(strengths[self.data.first] - strengths[self.data.second] + self.control @ at[self.count :])
+        return expit(
+            strengths[self.data.first]
+            - strengths[self.data.second]
+            + self.control @ at[self.count :]
+        )
 
     def fit(self) -> Floats | None:
         """Newton's method with halved steps; None where it does not converge."""
@@ -388,14 +423,21 @@ class _Logistic(Struct, frozen=True):
 
     def _loss(self, at: Floats) -> float:
         strengths = at[: self.count]
-        odds = strengths[self.data.first] - strengths[self.data.second] + self.control @ at[self.count :]
+        odds = (
+            strengths[self.data.first]
+            - strengths[self.data.second]
+            + self.control @ at[self.count :]
+        )
         return float(self.data.weight @ (np.logaddexp(0, odds) - self.data.share * odds))
 
     def _design(self) -> csr_array:
         n = len(self.data.first)
         rows = np.tile(np.arange(n), 2)
         signs = np.repeat([1.0, -1.0], n)
-        systems = csr_array((signs, (rows, np.concatenate([self.data.first, self.data.second]))), shape=(n, self.count))
+        systems = csr_array(
+            (signs, (rows, np.concatenate([self.data.first, self.data.second]))),
+            shape=(n, self.count),
+        )
         if not self.control.shape[1]:
             return systems
         from scipy.sparse import hstack
@@ -435,12 +477,24 @@ def degenerate(systems: tuple[str, ...], wins: Floats, met: Floats) -> str:
     parts, part = connected_components((met > 0).astype(np.float64), directed=False)
     if parts > 1:
         least = np.argmin(np.bincount(part))
-        alone = _named([name for name, part_of_system in zip(systems, part, strict=True) if part_of_system == least])
-        return f"the battles do not connect {alone} with the other systems: add battles between them"
-    groups, group = connected_components((wins > 0).astype(np.float64), directed=True, connection="strong")
+        alone = _named(
+            [
+                name
+                for name, part_of_system in zip(systems, part, strict=True)
+                if part_of_system == least
+            ]
+        )
+        return (
+            f"the battles do not connect {alone} with the other systems: add battles between them"
+        )
+    groups, group = connected_components(
+        (wins > 0).astype(np.float64), directed=True, connection="strong"
+    )
     if groups == 1:
         return ""
-    for index in np.argsort(np.bincount(group), kind="stable"):  # the fewest systems are the shortest explanation
+    for index in np.argsort(
+        np.bincount(group), kind="stable"
+    ):  # the fewest systems are the shortest explanation
         own = group == index
         names = _named([name for name, mine in zip(systems, own, strict=True) if mine])
         if not wins[~own][:, own].any():

@@ -53,7 +53,11 @@ class CountingJudge:
     """A judge that counts what it has judged. ``rows`` is the most that it will judge."""
 
     def __init__(
-        self, session: JudgeSession, rows: int, concurrency: int, on_progress: Callable[[Progress], None]
+        self,
+        session: JudgeSession,
+        rows: int,
+        concurrency: int,
+        on_progress: Callable[[Progress], None],
     ) -> None:
         self.stats = Counts(rows)
         self._session = session
@@ -63,7 +67,9 @@ class CountingJudge:
 
     async def judge(self, rows: Sequence[Mapping[str, Any]]) -> list[Result]:
         """The rows' results, in their order. Row numbers continue over all calls."""
-        results = await self._session.judge_all(rows, self._count, self._concurrency, self._next_row)
+        results = await self._session.judge_all(
+            rows, self._count, self._concurrency, self._next_row
+        )
         self._next_row += len(rows)
         return results
 
@@ -109,7 +115,9 @@ class Ranking(Struct, frozen=True):
         first = self.standings[0]
         return {
             "kind": self.kind,
-            "best": None if first.rank is None else {"candidate": first.candidate, "label": first.label},
+            "best": None
+            if first.rank is None
+            else {"candidate": first.candidate, "label": first.label},
             "ranking": [structs.asdict(candidate) for candidate in self.standings],
             "judgements": self.judgements,
             "failed": self.failed,
@@ -129,11 +137,14 @@ class CandidateResult(Struct, frozen=True):
 
 
 def rank_candidates(
-    candidates: Sequence[Candidate], results: Sequence[CandidateResult], differ: Callable[[int, int], bool]
+    candidates: Sequence[Candidate],
+    results: Sequence[CandidateResult],
+    differ: Callable[[int, int], bool],
 ) -> tuple[RankedCandidate, ...]:
     """The candidates, best first; equal values share a rank. ``differ`` says whether two differ significantly."""
     order = sorted(
-        range(len(results)), key=lambda index: (results[index].value is None, -(results[index].value or 0.0), index)
+        range(len(results)),
+        key=lambda index: (results[index].value is None, -(results[index].value or 0.0), index),
     )
     first = order[0]
     standings: list[RankedCandidate] = []
@@ -143,11 +154,17 @@ def rank_candidates(
         if result.value is not None:
             rank = position + 1
             above = standings[-1] if standings else None
-            if above is not None and above.value is not None and isclose(above.value, result.value, abs_tol=_TOLERANCE):
+            if (
+                above is not None
+                and above.value is not None
+                and isclose(above.value, result.value, abs_tol=_TOLERANCE)
+            ):
                 rank = above.rank
         tied = result.value is not None and index != first and not differ(first, index)
         label = candidates[index].label
-        standings.append(RankedCandidate(rank, index, label, tied_with_first=tied, **structs.asdict(result)))
+        standings.append(
+            RankedCandidate(rank, index, label, tied_with_first=tied, **structs.asdict(result))
+        )
     return tuple(standings)
 
 
@@ -163,7 +180,9 @@ def ranking_conclusion(ranking: Ranking) -> str:
     return f"{first}; not significantly different from it: {listed_names(tied)}"
 
 
-def ranking_document(pipeline: str, ranking: Ranking, *, calls: int, cost_usd: float | None) -> ReportDocument:
+def ranking_document(
+    pipeline: str, ranking: Ranking, *, calls: int, cost_usd: float | None
+) -> ReportDocument:
     """The candidates, ties with rank 1, and how consistent the judge was; from a ranking and the cost of its calls."""
     compares = ranking.kind != "scores"
     headers = (
@@ -174,14 +193,21 @@ def ranking_document(pipeline: str, ranking: Ranking, *, calls: int, cost_usd: f
         *(["won"] if compares else []),
         "",
     )
-    table = Table(headers, [_cells(candidate, compares=compares) for candidate in ranking.standings], (0, 2))
+    table = Table(
+        headers, [_cells(candidate, compares=compares) for candidate in ranking.standings], (0, 2)
+    )
     cost = f"calls {calls:,} · cost {formatting.money(cost_usd)}"
     counts = Note(f"{ranking.judgements:,} judgements · failed {ranking.failed:,} · {cost}")
     return ReportDocument(
         pipeline,
         [Section("", [table, *_consistency(ranking), counts], listed=False)],
         kicker="Verdict ranking",
-        data=lambda: {"pipeline": pipeline, **ranking.as_json(), "calls": calls, "cost_usd": cost_usd},
+        data=lambda: {
+            "pipeline": pipeline,
+            **ranking.as_json(),
+            "calls": calls,
+            "cost_usd": cost_usd,
+        },
         conclusion=ranking_conclusion(ranking),
     )
 
@@ -209,7 +235,9 @@ def _consistency(ranking: Ranking) -> Iterator[Note]:
             f"the first position won {counts['first_place_wins']} of {counts['decided']}"
         )
         if counts["flips"] is not None:
-            yield Note(f"order: {counts['flips']} of {plural(counts['pairs_in_both_orders'], 'pair')} changed with it")
+            yield Note(
+                f"order: {counts['flips']} of {plural(counts['pairs_in_both_orders'], 'pair')} changed with it"
+            )
     if ranking.kind == "groups":
         yield Note(f"wins by position: {', '.join(map(str, counts['wins_by_place']))}")
 
@@ -250,7 +278,9 @@ async def rank_by_score(
                 continue
     pooled = _pooled(scores)
     results = [_mean_score(values, samples, pooled, len(scores)) for values in scores]
-    standings = rank_candidates(candidates, results, lambda one, other: _differ(scores[one], scores[other], pooled))
+    standings = rank_candidates(
+        candidates, results, lambda one, other: _differ(scores[one], scores[other], pooled)
+    )
     return Ranking("scores", standings, len(rows), sum(result.failed for result in results), {})
 
 
@@ -268,7 +298,11 @@ def _pooled(scores: Sequence[Sequence[float]]) -> Pooled | None:
     freedom = sum(len(values) - 1 for values in known)
     if not freedom:
         return None
-    return Pooled(sum(_variance(values) * (len(values) - 1) for values in known) / freedom, freedom, len(known))
+    return Pooled(
+        sum(_variance(values) * (len(values) - 1) for values in known) / freedom,
+        freedom,
+        len(known),
+    )
 
 
 def _variance(values: Sequence[float]) -> float:
@@ -276,7 +310,9 @@ def _variance(values: Sequence[float]) -> float:
     return sum((value - mean) ** 2 for value in values) / max(len(values) - 1, 1)
 
 
-def _mean_score(values: Sequence[float], samples: int, pooled: Pooled | None, family: int) -> CandidateResult:
+def _mean_score(
+    values: Sequence[float], samples: int, pooled: Pooled | None, family: int
+) -> CandidateResult:
     """The mean, and with several samples an interval that holds for all candidates together (Šidák, 1967)."""
     if not values:
         return CandidateResult(None, contests=samples, failed=samples)
@@ -284,7 +320,9 @@ def _mean_score(values: Sequence[float], samples: int, pooled: Pooled | None, fa
     failed = samples - len(values)
     if pooled is None:
         return CandidateResult(mean, None, None, contests=samples, failed=failed)
-    reach = student(_LEVEL ** (1 / family), pooled.freedom) * math.sqrt(pooled.variance / len(values))
+    reach = student(_LEVEL ** (1 / family), pooled.freedom) * math.sqrt(
+        pooled.variance / len(values)
+    )
     return CandidateResult(mean, mean - reach, mean + reach, contests=samples, failed=failed)
 
 
@@ -293,7 +331,9 @@ def _differ(one: Sequence[float], other: Sequence[float], pooled: Pooled | None)
     if pooled is None or not one or not other:
         return False
     away = abs(sum(one) / len(one) - sum(other) / len(other)) - _ROUNDING
-    if not _is_separated(away, pooled.variance * (1 / len(one) + 1 / len(other)), pooled.candidates, pooled.freedom):
+    if not _is_separated(
+        away, pooled.variance * (1 / len(one) + 1 / len(other)), pooled.candidates, pooled.freedom
+    ):
         return False
     if min(len(one), len(other)) < 2:
         return True
@@ -301,7 +341,9 @@ def _differ(one: Sequence[float], other: Sequence[float], pooled: Pooled | None)
     errors = [(_variance(values) or pooled.variance) / len(values) for values in (one, other)]
     if not sum(errors):
         return True
-    squares = sum(error**2 / (len(values) - 1) for error, values in zip(errors, (one, other), strict=True))
+    squares = sum(
+        error**2 / (len(values) - 1) for error, values in zip(errors, (one, other), strict=True)
+    )
     return _is_separated(away, sum(errors), pooled.candidates, sum(errors) ** 2 / squares)
 
 
@@ -311,7 +353,11 @@ def _is_separated(away: float, variance: float, candidates: int, freedom: float)
         return False
     from scipy.stats import studentized_range
 
-    return not variance or float(studentized_range.sf(away / math.sqrt(variance / 2), candidates, freedom)) < 1 - _LEVEL
+    return (
+        not variance
+        or float(studentized_range.sf(away / math.sqrt(variance / 2), candidates, freedom))
+        < 1 - _LEVEL
+    )
 
 
 SPREAD = 2.0
@@ -356,7 +402,9 @@ def fit_ratings(count: int, choices: Sequence[Choice], spread: float = SPREAD) -
     """The most probable strengths of `count` candidates. An infinite ``spread`` gives maximum likelihood, if it exists."""
     groups = _by_size(choices)
     shrink = 0.0 if math.isinf(spread) else 1 / spread**2
-    ridge = shrink or 1e-9  # without a prior only differences are identified, and the Hessian is singular
+    ridge = (
+        shrink or 1e-9
+    )  # without a prior only differences are identified, and the Hessian is singular
 
     def negative_log_posterior(strengths: NDArray[np.float64]) -> float:
         total = shrink * float(strengths @ strengths) / 2
@@ -377,7 +425,9 @@ def fit_ratings(count: int, choices: Sequence[Choice], spread: float = SPREAD) -
         for among, _, weights in groups:
             p = softmax(strengths[among], axis=1)
             own = np.einsum("cs,st->cst", p, np.eye(among.shape[1])) - p[:, :, None] * p[:, None, :]
-            np.add.at(curvature, (among[:, :, None], among[:, None, :]), own * weights[:, None, None])
+            np.add.at(
+                curvature, (among[:, :, None], among[:, None, :]), own * weights[:, None, None]
+            )
         return curvature
 
     fitted = minimize(
@@ -400,7 +450,9 @@ def count_cycles(wins: NDArray[np.bool_]) -> tuple[int, int]:
     return int(np.trace(met @ met @ met)) // 6, int(np.trace(beat @ beat @ beat)) // 3
 
 
-def _by_size(choices: Sequence[Choice]) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
+def _by_size(
+    choices: Sequence[Choice],
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
     """The choices as arrays, grouped by the number of candidates."""
     sizes: dict[int, list[Choice]] = defaultdict(list)
     for choice in choices:
@@ -443,7 +495,9 @@ def swiss_round(points: Mapping[int, float], met: set[frozenset[int]], seed: int
     pairs: list[Contest] = []
     while len(unpaired) > 1:
         one = unpaired.pop(0)
-        other = next((candidate for candidate in unpaired if frozenset((one, candidate)) not in met), None)
+        other = next(
+            (candidate for candidate in unpaired if frozenset((one, candidate)) not in met), None
+        )
         if other is None:
             continue
         unpaired.remove(other)
@@ -460,7 +514,9 @@ def group_contests(count: int, size: int, rounds: int, seed: int) -> list[Contes
         for start in range(0, count, size):
             group = order[start : start + size]
             rest = order[:start]
-            contests.append(tuple(group + draw.sample(rest, size - len(group)) if len(group) < size else group))
+            contests.append(
+                tuple(group + draw.sample(rest, size - len(group)) if len(group) < size else group)
+            )
     return contests
 
 
@@ -497,12 +553,20 @@ class Tournament:
         orders_each = 2 if self.both else 1
         for number in range(rounds or 1):
             met = {frozenset(pair) for pair in shares}
-            pairs = round_robin(count, seed) if rounds is None else swiss_round(points, met, seed + number)
+            pairs = (
+                round_robin(count, seed)
+                if rounds is None
+                else swiss_round(points, met, seed + number)
+            )
             contests = both_orders(pairs) if self.both else pairs
             outcomes = list(zip(contests, await self._judge(contests), strict=True))
             for index, pair in enumerate(pairs):
                 of_pair = outcomes[index * orders_each : (index + 1) * orders_each]
-                values = [_first_wins(pair, contest, order) for contest, order in of_pair if order is not None]
+                values = [
+                    _first_wins(pair, contest, order)
+                    for contest, order in of_pair
+                    if order is not None
+                ]
                 if not values:
                     continue
                 if len(values) == 2:
@@ -548,12 +612,16 @@ class Tournament:
             if order:
                 points[contest[order[0]]] += 1
         wins = [self.position_wins[position] for position in range(self.columns.count)]
-        return self._ranking("groups", choices, points, {"groups": len(contests), "wins_by_place": wins})
+        return self._ranking(
+            "groups", choices, points, {"groups": len(contests), "wins_by_place": wins}
+        )
 
     async def _judge(self, contests: Sequence[Contest]) -> list[Order | None]:
         """The order that each contest ends in; None if it failed."""
         texts = [[self.texts[candidate] for candidate in contest] for contest in contests]
-        results = await self.judge.judge([self.columns.row(self.shared, row_texts) for row_texts in texts])
+        results = await self.judge.judge(
+            [self.columns.row(self.shared, row_texts) for row_texts in texts]
+        )
         self.judgements += len(contests)
         orders: list[Order | None] = []
         for contest, its_texts, result in zip(contests, texts, results, strict=True):
@@ -572,7 +640,11 @@ class Tournament:
         return orders
 
     def _ranking(
-        self, kind: str, choices: Sequence[Choice], points: Mapping[int, float], consistency: dict[str, Any]
+        self,
+        kind: str,
+        choices: Sequence[Choice],
+        points: Mapping[int, float],
+        consistency: dict[str, Any],
     ) -> Ranking:
         count = len(self.candidates)
         compared = {candidate for choice in choices for candidate in choice.among}
@@ -583,7 +655,11 @@ class Tournament:
             if candidate in compared:
                 value, (low, high) = float(fitted.strengths[candidate]), fitted.interval(candidate)
             contests = self.contests[candidate] // (2 if self.both else 1)
-            results.append(CandidateResult(value, low, high, points[candidate], contests, self.failures[candidate]))
+            results.append(
+                CandidateResult(
+                    value, low, high, points[candidate], contests, self.failures[candidate]
+                )
+            )
         # A failed contest counts for each of its candidates.
         failed = self.failures.total() // self.columns.count
         standings = rank_candidates(self.candidates, results, fitted.differ)
@@ -621,7 +697,11 @@ class RankingTask(Struct, frozen=True):
 
     def plan_work(self) -> RankingWork:
         """Return the ranking to run. UsageError if the pipeline or an option does not fit."""
-        named = tuple(name.strip() for name in self.options.columns.split(",")) if self.options.columns else ()
+        named = (
+            tuple(name.strip() for name in self.options.columns.split(","))
+            if self.options.columns
+            else ()
+        )
         are_rows = (
             not named
             and self.options.field is None
@@ -633,23 +713,37 @@ class RankingTask(Struct, frozen=True):
         if where.count == 1:
             return self._score(where)
         if self.options.samples > 1 or self.options.reward is not None:
-            raise UsageError("--samples and --reward need a judge that scores", hint="this one compares")
+            raise UsageError(
+                "--samples and --reward need a judge that scores", hint="this one compares"
+            )
         return self._compare(where)
 
     def _sample(self, where: CandidateColumns | None) -> list[Mapping[str, Any]]:
         """Rows of a few candidates, as the judge reads them."""
         if where is None:
             few = self.candidates[:SAMPLED_CANDIDATES]
-            return [{**self.shared, **candidate.value} for candidate in few if not isinstance(candidate.value, str)]
+            return [
+                {**self.shared, **candidate.value}
+                for candidate in few
+                if not isinstance(candidate.value, str)
+            ]
         texts = [
-            candidate.text(self.options.field) for candidate in self.candidates[: SAMPLED_CANDIDATES + where.count - 1]
+            candidate.text(self.options.field)
+            for candidate in self.candidates[: SAMPLED_CANDIDATES + where.count - 1]
         ]
         starts = range(max(1, len(texts) - where.count + 1))
         return [where.row(self.shared, texts[start : start + where.count]) for start in starts]
 
     def _score(self, where: CandidateColumns | None) -> RankingWork:
-        if self.options.rounds is not None or self.options.choice is not None or self.options.tournament != "auto":
-            raise UsageError("--tournament, --rounds and --choice need a judge that compares", hint="this one scores")
+        if (
+            self.options.rounds is not None
+            or self.options.choice is not None
+            or self.options.tournament != "auto"
+        ):
+            raise UsageError(
+                "--tournament, --rounds and --choice need a judge that compares",
+                hint="this one scores",
+            )
         reward = reward_of(self.plan, self.options.reward)
         count = len(self.candidates)
         times = "" if self.options.samples == 1 else f", {self.options.samples} judgements each"
@@ -677,7 +771,8 @@ class RankingTask(Struct, frozen=True):
                 )
             if self.options.tournament != "auto":
                 raise UsageError(
-                    "--tournament needs a judge of pairs", hint="--rounds sets how many rounds of groups are judged"
+                    "--tournament needs a judge of pairs",
+                    hint="--rounds sets how many rounds of groups are judged",
                 )
             times = self.options.rounds or GROUP_ROUNDS
             rows = times * -(-count // size)
@@ -689,7 +784,9 @@ class RankingTask(Struct, frozen=True):
             self.options.tournament == "auto" and (self.options.rounds or count > ROUND_ROBIN)
         )
         if self.options.tournament == "round-robin" and self.options.rounds is not None:
-            raise UsageError("--rounds needs a Swiss tournament", hint="remove --tournament or --rounds")
+            raise UsageError(
+                "--rounds needs a Swiss tournament", hint="remove --tournament or --rounds"
+            )
         number = (self.options.rounds or swiss_rounds(count)) if swiss else None
         pairs = number * (count // 2) if number is not None else count * (count - 1) // 2
         form = f"a Swiss tournament of {number} rounds" if number is not None else "all pairs"

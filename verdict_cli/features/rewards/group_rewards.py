@@ -24,7 +24,12 @@ from verdict_cli.features.rank.candidates import (
     judges_both_orders,
     order_reader,
 )
-from verdict_cli.features.rank.tournament import GROUP_ROUNDS, both_orders, group_contests, round_robin
+from verdict_cli.features.rank.tournament import (
+    GROUP_ROUNDS,
+    both_orders,
+    group_contests,
+    round_robin,
+)
 from verdict_cli.messages import Result
 from verdict_cli.plan.node import Plan
 
@@ -73,7 +78,9 @@ class GroupJudge(Struct, frozen=True):
                 hint=f"sample at least {size} for each prompt, or use a judge of pairs",
             )
         seed = zlib.crc32(
-            "\0".join([str(self.seed), repr(sorted(shared.items(), key=str)), *texts]).encode("utf-8", "replace")
+            "\0".join([str(self.seed), repr(sorted(shared.items(), key=str)), *texts]).encode(
+                "utf-8", "replace"
+            )
         )
         if size == 2:
             pairs = round_robin(count, seed)

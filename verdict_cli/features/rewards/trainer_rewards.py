@@ -29,11 +29,17 @@ TRL_OBJECTS = ("completion_ids", "trainer_state", "log_extra", "log_metric", "en
 """What TRL hands to every reward function beside the columns of the dataset."""
 
 
-def trl_rows(prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+def trl_rows(
+    prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     """TRL's `reward_func(prompts, completions, **columns)`: texts, or conversations as lists of messages."""
 
     def is_column(name: str, values: Any) -> bool:
-        return name not in TRL_OBJECTS and isinstance(values, list | tuple) and len(values) == len(prompts)
+        return (
+            name not in TRL_OBJECTS
+            and isinstance(values, list | tuple)
+            and len(values) == len(prompts)
+        )
 
     rows: list[dict[str, Any]] = []
     for index, (prompt, completion) in enumerate(_zipped(prompts=prompts, completions=completions)):
@@ -51,7 +57,9 @@ def openrlhf_rows(
     """OpenRLHF's remote reward model: `query` is prompt and response in one text; older versions send nothing else."""
     rows: list[dict[str, Any]] = []
     nothing: list[Any] = [None] * len(query)
-    for text, prompt, label in _zipped(query=query, prompts=prompts or nothing, labels=labels or nothing):
+    for text, prompt, label in _zipped(
+        query=query, prompts=prompts or nothing, labels=labels or nothing
+    ):
         row: dict[str, Any] = {"query": text, "response": text}
         if prompt is not None:
             row |= {"prompt": prompt, "response": text.removeprefix(prompt)}
@@ -65,7 +73,11 @@ def verl_row(
     """verl's `compute_score(data_source, solution_str, ground_truth, extra_info)`; keys of `extra_info` are columns too."""
     row: dict[str, Any] = {str(name): value for name, value in (extra_info or {}).items()}
     row |= {"data_source": data_source, "solution_str": solution_str, "ground_truth": ground_truth}
-    return row | {"extra_info": dict(extra_info or {}), "response": solution_str, "label": ground_truth}
+    return row | {
+        "extra_info": dict(extra_info or {}),
+        "response": solution_str,
+        "label": ground_truth,
+    }
 
 
 def text_of(completion: Any) -> str:
@@ -73,9 +85,13 @@ def text_of(completion: Any) -> str:
     if isinstance(completion, str):
         return completion
     if isinstance(completion, list):
-        contents = [message.get("content") for message in completion if isinstance(message, Mapping)]
+        contents = [
+            message.get("content") for message in completion if isinstance(message, Mapping)
+        ]
         return "\n".join(content for content in contents if isinstance(content, str))
-    raise UsageError(f"a completion is {completion!r:.80}", hint="TRL sends a text or a list of messages")
+    raise UsageError(
+        f"a completion is {completion!r:.80}", hint="TRL sends a text or a list of messages"
+    )
 
 
 def prompt_groups(prompts: Sequence[Any]) -> list[list[int]]:
@@ -107,12 +123,15 @@ class TrainerRewards(Struct, frozen=True):
     group: GroupJudge | None
 
     @staticmethod
-    def of(plan: Plan, reward: str | None, criteria: Mapping[str, str], seed: int) -> TrainerRewards:
+    def of(
+        plan: Plan, reward: str | None, criteria: Mapping[str, str], seed: int
+    ) -> TrainerRewards:
         """UsageError where the pipeline gives no number, or where criteria are asked of a judge that compares."""
         if reward is None and choosing_unit(plan) is not None:
             if criteria:
                 raise UsageError(
-                    "a judge that compares rollouts gives one reward, without criteria", hint="leave the criteria out"
+                    "a judge that compares rollouts gives one reward, without criteria",
+                    hint="leave the criteria out",
                 )
             from verdict_cli.features.rewards.group_rewards import GroupJudge  # it needs scipy
 
@@ -120,26 +139,38 @@ class TrainerRewards(Struct, frozen=True):
         if REWARD in criteria:
             raise UsageError("a criterion cannot be called `reward`", hint="give it another name")
         return TrainerRewards(
-            {name: reward_of(plan, text) for name, text in {REWARD: reward, **criteria}.items()}, None
+            {name: reward_of(plan, text) for name, text in {REWARD: reward, **criteria}.items()},
+            None,
         )
 
-    async def of_rows(self, rows: Sequence[Mapping[str, Any]], judge: JudgeRows) -> dict[str, list[float | None]]:
+    async def of_rows(
+        self, rows: Sequence[Mapping[str, Any]], judge: JudgeRows
+    ) -> dict[str, list[float | None]]:
         """`reward` and each criterion of every row; None for a row that failed, abstained, or has no number."""
         if self.group is None:
             results = await judge(rows)
-            return {name: [_number(result, number) for result in results] for name, number in self.numbers.items()}
+            return {
+                name: [_number(result, number) for result in results]
+                for name, number in self.numbers.items()
+            }
         for row in rows:
             if "prompt" not in row:
                 raise UsageError(
-                    "rollouts are compared by their prompt, and the trainer sends none", hint="use a judge that scores"
+                    "rollouts are compared by their prompt, and the trainer sends none",
+                    hint="use a judge that scores",
                 )
         indices = prompt_groups([row["prompt"] for row in rows])
         groups = [
-            (_shared([rows[index] for index in group]), [rows[index]["response"] for index in group])
+            (
+                _shared([rows[index] for index in group]),
+                [rows[index]["response"] for index in group],
+            )
             for group in indices
         ]
         rewards: list[float | None] = [None] * len(rows)
-        for group, rewards_of_group in zip(indices, await self.group.rewards(groups, judge), strict=True):
+        for group, rewards_of_group in zip(
+            indices, await self.group.rewards(groups, judge), strict=True
+        ):
             for index, reward in zip(group, rewards_of_group, strict=True):
                 rewards[index] = reward
         return {REWARD: rewards}
@@ -171,7 +202,11 @@ def verl_score(rewards: Mapping[str, float | None]) -> dict[str, float]:
 
 
 def trl_reward(
-    source: str | Path | Pipeline, *, reward: str | None = None, name: str | None = None, **options: Any
+    source: str | Path | Pipeline,
+    *,
+    reward: str | None = None,
+    name: str | None = None,
+    **options: Any,
 ) -> TrlReward:
     """TRL's reward function of a pipeline file, or of a `Pipeline`: `(prompts, completions, **columns) -> list[float]`.
 
@@ -182,13 +217,17 @@ def trl_reward(
     return TrlReward(SharedBatches(judge), name or judge.name, REWARD)
 
 
-def trl_rewards(source: str | Path | Pipeline, criteria: Mapping[str, str], **options: Any) -> list[TrlReward]:
+def trl_rewards(
+    source: str | Path | Pipeline, criteria: Mapping[str, str], **options: Any
+) -> list[TrlReward]:
     """A reward function for each criterion, a name and its expression, for `reward_funcs=` with `reward_weights=`.
 
     All share one judgement of each batch: `trl_rewards("judge.yaml", {"right": "nodes.right.score"})`.
     """
     if not criteria:
-        raise UsageError("trl_rewards needs criteria", hint='such as {"right": "nodes.right.score"}')
+        raise UsageError(
+            "trl_rewards needs criteria", hint='such as {"right": "nodes.right.score"}'
+        )
     first = next(iter(criteria.values()))
     batches = SharedBatches(TrainerJudge(source, reward=first, criteria=criteria, **options))
     return [TrlReward(batches, name, name) for name in criteria]
@@ -208,10 +247,17 @@ def verl_reward(
     judge = TrainerJudge(source, reward=reward, criteria=criteria, **options)
     if judge.compares:
         judge.close()
-        raise UsageError("verl scores one solution at a time, and this judge compares", hint="use a judge that scores")
+        raise UsageError(
+            "verl scores one solution at a time, and this judge compares",
+            hint="use a judge that scores",
+        )
 
     def compute_score(
-        data_source: Any, solution_str: str, ground_truth: Any, extra_info: Mapping[str, Any] | None = None, **_: Any
+        data_source: Any,
+        solution_str: str,
+        ground_truth: Any,
+        extra_info: Mapping[str, Any] | None = None,
+        **_: Any,
     ) -> dict[str, float]:
         rewards = judge.rewards_of([verl_row(data_source, solution_str, ground_truth, extra_info)])
         return verl_score({name: values[0] for name, values in rewards.items()})
@@ -237,7 +283,13 @@ class TrainerJudge(Judge):
     ) -> None:
         pipeline = source if isinstance(source, Pipeline) else Pipeline.from_yaml(source)
         super().__init__(
-            pipeline, model=model, replay=replay, seed=seed, concurrency=concurrency, budget=budget, cache=cache
+            pipeline,
+            model=model,
+            replay=replay,
+            seed=seed,
+            concurrency=concurrency,
+            budget=budget,
+            cache=cache,
         )
         self.name = self._plan.name
         self._rewards = TrainerRewards.of(self._plan, reward, criteria or {}, seed)
@@ -267,7 +319,9 @@ class TrlReward:
         self._batches = batches
         self._which = which
 
-    def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
+    def __call__(
+        self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
+    ) -> list[float | None]:
         """The reward of each completion, in order."""
         return self._batches.rewards(self._which, trl_rows(prompts, completions, columns))
 

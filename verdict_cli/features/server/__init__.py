@@ -4,6 +4,8 @@ from verdict_cli.registry import PartSpec
 
 PARTS = {
     "commands": {
-        "serve": PartSpec("command.serve", "Serve a judge over HTTP: verdicts, rewards, batches.", "Judge live")
+        "serve": PartSpec(
+            "command.serve", "Serve a judge over HTTP: verdicts, rewards, batches.", "Judge live"
+        )
     }
 }

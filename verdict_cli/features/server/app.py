@@ -30,7 +30,13 @@ from starlette.middleware.cors import CORSMiddleware
 
 from verdict_cli import __version__
 from verdict_cli.errors import DataError, Problem, UsageError, VerdictError
-from verdict_cli.features.guard.middleware import App, GuardMiddleware, Server, listening_address, server_config
+from verdict_cli.features.guard.middleware import (
+    App,
+    GuardMiddleware,
+    Server,
+    listening_address,
+    server_config,
+)
 from verdict_cli.features.rewards.trainer_rewards import (
     REWARD,
     TrainerProtocol,
@@ -71,7 +77,9 @@ class ChatRequest(BaseModel):
     messages: Annotated[list[dict[str, Any]], Field(min_length=1)]
     row: Annotated[
         dict[str, Any] | None,
-        Field(description="The columns of the row (`extra_body` of the SDKs). Without it they come from the messages."),
+        Field(
+            description="The columns of the row (`extra_body` of the SDKs). Without it they come from the messages."
+        ),
     ] = None
     n: Annotated[int, Field(ge=1, le=1)] = 1
     stream: bool = False
@@ -85,7 +93,9 @@ def chat_row(messages: list[dict[str, Any]]) -> dict[str, Any]:
     try:
         conversation = read_conversation(messages)
     except ConversationError as error:
-        raise DataError(Problem("schema", f"messages{error}", "send messages of the form {role, content}")) from None
+        raise DataError(
+            Problem("schema", f"messages{error}", "send messages of the form {role, content}")
+        ) from None
     row: dict[str, Any] = {"messages": conversation}
     for message in conversation:
         text = content_text(message["content"])
@@ -105,7 +115,11 @@ def verdict_as_text(output: Mapping[str, Any]) -> str:
     """The verdict as text: the only field, else the main one, else all of them as JSON."""
     names = list(output) if len(output) == 1 else [name for name in MAIN_FIELDS if name in output]
     value = output[names[0]] if names else output
-    return value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
+    return (
+        value
+        if isinstance(value, str)
+        else orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
+    )
 
 
 def completion(name: str, answer: ServiceAnswer) -> dict[str, Any]:
@@ -119,7 +133,10 @@ def completion(name: str, answer: ServiceAnswer) -> dict[str, Any]:
         "choices": [
             {
                 "index": 0,
-                "message": {"role": "assistant", "content": verdict_as_text(document["output"] or {})},
+                "message": {
+                    "role": "assistant",
+                    "content": verdict_as_text(document["output"] or {}),
+                },
                 "finish_reason": "stop",
             }
         ],
@@ -129,17 +146,34 @@ def completion(name: str, answer: ServiceAnswer) -> dict[str, Any]:
 
 def stream_of(whole: Mapping[str, Any]) -> bytes:
     """The completion as server-sent events: one chunk with the text, one that ends it."""
-    head = {**{key: whole[key] for key in ("id", "created", "model")}, "object": "chat.completion.chunk"}
-    first = {**head, "choices": [{"index": 0, "delta": whole["choices"][0]["message"], "finish_reason": None}]}
-    last = {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "verdict": whole["verdict"]}
-    events = [b"data: " + orjson.dumps(chunk, option=orjson.OPT_NON_STR_KEYS) for chunk in (first, last)]
+    head = {
+        **{key: whole[key] for key in ("id", "created", "model")},
+        "object": "chat.completion.chunk",
+    }
+    first = {
+        **head,
+        "choices": [{"index": 0, "delta": whole["choices"][0]["message"], "finish_reason": None}],
+    }
+    last = {
+        **head,
+        "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
+        "verdict": whole["verdict"],
+    }
+    events = [
+        b"data: " + orjson.dumps(chunk, option=orjson.OPT_NON_STR_KEYS) for chunk in (first, last)
+    ]
     return b"\n\n".join([*events, b"data: [DONE]", b""])
 
 
 def openai_error(status: int, code: str, message: str) -> dict[str, Any]:
     """An error as the API's clients read it."""
     return {
-        "error": {"message": message, "type": _ERROR_TYPES.get(status, "server_error"), "code": code, "param": None}
+        "error": {
+            "message": message,
+            "type": _ERROR_TYPES.get(status, "server_error"),
+            "code": code,
+            "param": None,
+        }
     }
 
 
@@ -149,7 +183,12 @@ def chat_endpoints(app: FastAPI, service: Service, respond: Callable[..., Respon
     @app.get("/v1/models")
     async def models(_: Request) -> Response:
         """List the judge, the only model."""
-        model = {"id": service.active.plan.name, "object": "model", "created": 0, "owned_by": "verdict"}
+        model = {
+            "id": service.active.plan.name,
+            "object": "model",
+            "created": 0,
+            "owned_by": "verdict",
+        }
         return respond({"object": "list", "data": [model]})
 
     @app.post("/v1/chat/completions")
@@ -159,18 +198,27 @@ def chat_endpoints(app: FastAPI, service: Service, respond: Callable[..., Respon
         if body.model != name:
             message = f"the model {body.model!r} does not exist; the judge is {name!r}"
             return respond(openai_error(404, "model_not_found", message), 404)
-        (answer,) = await service.judge_rows([body.row or chat_row(body.messages)], service.deadline(None))
+        (answer,) = await service.judge_rows(
+            [body.row or chat_row(body.messages)], service.deadline(None)
+        )
         if (failure := answer.document["failure"]) is not None:
             # 422, because the clients repeat a request after any other error, and the judge has retried already.
             return respond(openai_error(422, failure["kind"], failure["message"]), 422)
         whole = completion(name, answer)
-        return Response(stream_of(whole), media_type="text/event-stream") if body.stream else respond(whole)
+        return (
+            Response(stream_of(whole), media_type="text/event-stream")
+            if body.stream
+            else respond(whole)
+        )
 
 
 class OpenRLHFRequest(BaseModel):
     """What OpenRLHF's remote reward client posts."""
 
-    query: Annotated[list[str], Field(min_length=1, description="Prompt and response of each sample, in one text.")]
+    query: Annotated[
+        list[str],
+        Field(min_length=1, description="Prompt and response of each sample, in one text."),
+    ]
     prompts: list[str] | None = None
     labels: list[Any] | None = None
 
@@ -202,7 +250,9 @@ def trainer_endpoints(app: FastAPI, service: Service, protocol: TrainerProtocol)
     {"openrlhf": _openrlhf, "verl": _verl, "trl": _trl}[protocol](app, service)
 
 
-async def _rewards(service: Service, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None]]:
+async def _rewards(
+    service: Service, rows: Sequence[Mapping[str, Any]]
+) -> dict[str, list[float | None]]:
     until = service.deadline(None)
 
     async def judge(given: Sequence[Mapping[str, Any]]) -> list[Result]:
@@ -220,13 +270,18 @@ def _openrlhf(app: FastAPI, service: Service) -> None:
     @app.post("/get_reward")
     async def get_reward(body: OpenRLHFRequest) -> Response:
         """Rewards of samples. One without a reward is NaN, and `extra_logs.failed` is 1 there."""
-        rewards = await _rewards(service, _checked(openrlhf_rows, body.query, body.prompts, body.labels))
+        rewards = await _rewards(
+            service, _checked(openrlhf_rows, body.query, body.prompts, body.labels)
+        )
         failed = [float(value is None) for value in rewards[REWARD]]
         logs = {
-            name: [float("nan") if value is None else value for value in values] for name, values in rewards.items()
+            name: [float("nan") if value is None else value for value in values]
+            for name, values in rewards.items()
         }
         scores = logs.pop(REWARD)
-        return _answer({"rewards": scores, "scores": scores, "extra_logs": {"failed": failed, **logs}})
+        return _answer(
+            {"rewards": scores, "scores": scores, "extra_logs": {"failed": failed, **logs}}
+        )
 
 
 def _verl(app: FastAPI, service: Service) -> None:
@@ -243,17 +298,26 @@ def _verl(app: FastAPI, service: Service) -> None:
         count = len(solutions or ())
         if not count or solutions is None or any(solution is None for solution in solutions):
             raise DataError(
-                Problem("bad-batch", "there is no `solution_str`", "send `solution_str` or `solution_strs`")
+                Problem(
+                    "bad-batch",
+                    "there is no `solution_str`",
+                    "send `solution_str` or `solution_strs`",
+                )
             )
         filled = [[None] * count if column is None else column for column in columns]
         if any(len(column) != count for column in filled):
-            raise DataError(Problem("bad-batch", f"the batch has {count} solutions", "send as many of each"))
+            raise DataError(
+                Problem("bad-batch", f"the batch has {count} solutions", "send as many of each")
+            )
         rows = [
             verl_row(source, str(solution), truth, extra)
             for solution, source, truth, extra in zip(solutions, *filled, strict=True)
         ]
         rewards = await _rewards(service, rows)
-        scores = [verl_score({name: values[at] for name, values in rewards.items()}) for at in range(count)]
+        scores = [
+            verl_score({name: values[at] for name, values in rewards.items()})
+            for at in range(count)
+        ]
         return _answer(scores[0] if is_single else scores)
 
 
@@ -304,24 +368,36 @@ class RowsRequest(_RequestBody):
 class FailedRow(BaseModel):
     """The failure of a row."""
 
-    kind: Annotated[str, Field(description="The kind of failure, such as `unreadable`, `timeout` or `deadline`.")]
+    kind: Annotated[
+        str,
+        Field(description="The kind of failure, such as `unreadable`, `timeout` or `deadline`."),
+    ]
     message: str
-    unit: Annotated[str, Field(description="The unit that failed; empty if the failure is not of a unit.")]
+    unit: Annotated[
+        str, Field(description="The unit that failed; empty if the failure is not of a unit.")
+    ]
 
 
 class JudgeResponse(BaseModel):
     """The outcome of a row."""
 
     status: Annotated[
-        str, Field(description="`ok`, `failed`, or `abstained` (the judge returned no verdict on purpose).")
+        str,
+        Field(
+            description="`ok`, `failed`, or `abstained` (the judge returned no verdict on purpose)."
+        ),
     ]
     id: str | int
-    output: Annotated[dict[str, Any] | None, Field(description="The output of the last step; null for a failed row.")]
+    output: Annotated[
+        dict[str, Any] | None,
+        Field(description="The output of the last step; null for a failed row."),
+    ]
     failure: FailedRow | None
     calls: Annotated[int, Field(description="The number of model calls.")]
     cost_usd: Annotated[float | None, Field(description="Null if a price is unknown.")]
     accepted: Annotated[
-        bool | None, Field(description="Whether the outcome meets --accept; absent without that option.")
+        bool | None,
+        Field(description="Whether the outcome meets --accept; absent without that option."),
     ] = None
     latency_s: float | None = None
 
@@ -349,7 +425,10 @@ class Batch(BaseModel):
     failed: int
     cost_usd: float | None
     error: Annotated[
-        str | None, Field(description="The error that stopped the batch. It is retried after a reload or a restart.")
+        str | None,
+        Field(
+            description="The error that stopped the batch. It is retried after a reload or a restart."
+        ),
     ] = None
     results: list[JudgeResponse] | None = None
     next_offset: int | None = None
@@ -361,7 +440,10 @@ class PipelineInfo(BaseModel):
     name: str
     fingerprint: str
     columns: Annotated[list[str], Field(description="The columns that a row must have.")]
-    floors: Annotated[list[str], Field(description="The embedded baselines of the pipeline, which are not LLM judges.")]
+    floors: Annotated[
+        list[str],
+        Field(description="The embedded baselines of the pipeline, which are not LLM judges."),
+    ]
     policy: str
     reload_error: Annotated[str | None, Field(description="Why the latest reload failed.")]
 
@@ -492,7 +574,10 @@ def _judge_endpoints(app: FastAPI, service: Service) -> None:
             return _error_response(409, "no-number", str(service.active.reward))
         answers = await service.judge_rows(body.rows, service.deadline(body.deadline_s))
         no_number = {"kind": "no-number", "message": "the outcome has no number", "unit": ""}
-        failures = [answer.document["failure"] or (no_number if answer.reward is None else None) for answer in answers]
+        failures = [
+            answer.document["failure"] or (no_number if answer.reward is None else None)
+            for answer in answers
+        ]
         return _json({"rewards": [answer.reward for answer in answers], "failures": failures})
 
 
@@ -517,14 +602,18 @@ def _batch_endpoints(app: FastAPI, service: Service, batches: Batches) -> None:
 
     @app.get("/batches/{name}", response_model=Batch)
     def state(
-        name: str, offset: Annotated[int, Query(ge=0)] = 0, limit: Annotated[int, Query(ge=1, le=PAGE)] = PAGE
+        name: str,
+        offset: Annotated[int, Query(ge=0)] = 0,
+        limit: Annotated[int, Query(ge=1, le=PAGE)] = PAGE,
     ) -> Response:
         """Return the state of a batch and, once it is finished, a page of its results."""
         try:
             content = batches.state(name)
             if content["status"] == "finished":
                 content["results"] = batches.results(name, offset, limit)
-                content["next_offset"] = offset + limit if offset + limit < content["rows"] else None
+                content["next_offset"] = (
+                    offset + limit if offset + limit < content["rows"] else None
+                )
         except KeyError:
             return _error_response(404, "no-batch", "no such batch")
         return _json(content)
@@ -537,7 +626,9 @@ def _batch_endpoints(app: FastAPI, service: Service, batches: Batches) -> None:
         except KeyError:
             return _error_response(404, "no-batch", "no such batch")
         return (
-            Response(status_code=204) if removed else _error_response(409, "not-finished", "the batch is being judged")
+            Response(status_code=204)
+            if removed
+            else _error_response(409, "not-finished", "the batch is being judged")
         )
 
 
@@ -607,18 +698,26 @@ def _error_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
         unknown = f"there is no {request.url.path:.100}; GET /openapi.json lists the endpoints and their bodies"
-        message = unknown if error.status_code == 404 and error.detail == "Not Found" else str(error.detail)
+        message = (
+            unknown
+            if error.status_code == 404 and error.detail == "Not Found"
+            else str(error.detail)
+        )
         return _error_response(error.status_code, "http", message, dict(error.headers or {}))
 
 
-def _error_response(status: int, kind: str, message: str, headers: dict[str, str] | None = None) -> Response:
+def _error_response(
+    status: int, kind: str, message: str, headers: dict[str, str] | None = None
+) -> Response:
     return _json({"error": {"kind": kind, "message": message}}, status, headers)
 
 
 def _json(document: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     try:
         content = orjson.dumps(document, option=_OPTIONS)
-    except TypeError:  # orjson does not encode half a surrogate pair, which a reply of a model may have
+    except (
+        TypeError
+    ):  # orjson does not encode half a surrogate pair, which a reply of a model may have
         content = json.dumps(document).encode()
     return Response(content, status, headers, "application/json")
 
@@ -648,7 +747,9 @@ async def serve_api(
         batches = Batches(service, concurrency)
         batches.open()
         application = api_application(service, batches)
-        server = Server(server_config(application, keep_alive_s=_KEEP_ALIVE_S, shutdown_s=_RESPONSE_S))
+        server = Server(
+            server_config(application, keep_alive_s=_KEEP_ALIVE_S, shutdown_s=_RESPONSE_S)
+        )
         with _signals(server, service, batches, log, warn):
             listener.listen(_BACKLOG)
             log(f"{plan.name}: serving at {listening_address(listener)}")
@@ -661,7 +762,11 @@ async def serve_api(
 
 @contextlib.contextmanager
 def _signals(
-    server: uvicorn.Server, service: Service, batches: Batches, log: Callable[[str], None], warn: Callable[[str], None]
+    server: uvicorn.Server,
+    service: Service,
+    batches: Batches,
+    log: Callable[[str], None],
+    warn: Callable[[str], None],
 ) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     tasks: set[asyncio.Task[None]] = set()
@@ -689,7 +794,11 @@ def _signals(
         # A terminal sends it when it is closed; service managers, which have none, send it to reload.
         "SIGHUP": shut_down if sys.stdin is not None and sys.stdin.isatty() else reload,
     }
-    numbers = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
+    numbers = {
+        getattr(signal, name): handler
+        for name, handler in handlers.items()
+        if hasattr(signal, name)
+    }
     with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the loop itself
         for number, handler in numbers.items():
             loop.add_signal_handler(number, handler)
@@ -701,7 +810,9 @@ def _signals(
                 loop.remove_signal_handler(number)
 
 
-async def _drain(server: uvicorn.Server, service: Service, batches: Batches, warn: Callable[[str], None]) -> None:
+async def _drain(
+    server: uvicorn.Server, service: Service, batches: Batches, warn: Callable[[str], None]
+) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(service.settings.limits.drain_s):
             await service.admission.drain()
@@ -712,7 +823,9 @@ async def _drain(server: uvicorn.Server, service: Service, batches: Batches, war
     server.should_exit = True
 
 
-async def _reload(service: Service, batches: Batches, log: Callable[[str], None], warn: Callable[[str], None]) -> None:
+async def _reload(
+    service: Service, batches: Batches, log: Callable[[str], None], warn: Callable[[str], None]
+) -> None:
     try:
         before, after = await service.reload()
     except VerdictError as error:

@@ -29,12 +29,22 @@ class ServeOptions:
     """How much a server takes on, what it answers, and to whom."""
 
     concurrency: Concurrency = 64
-    in_flight: Annotated[int, typer.Option("--in-flight", min=1, help="The most rows judged concurrently.")] = 64
+    in_flight: Annotated[
+        int, typer.Option("--in-flight", min=1, help="The most rows judged concurrently.")
+    ] = 64
     queue: Annotated[
-        int, typer.Option("--queue", min=0, help="The most rows that wait. Further ones are rejected with status 429.")
+        int,
+        typer.Option(
+            "--queue",
+            min=0,
+            help="The most rows that wait. Further ones are rejected with status 429.",
+        ),
     ] = 256
     deadline: Annotated[
-        float, typer.Option("--deadline", min=0.001, metavar="SECONDS", help="The time limit of a request.")
+        float,
+        typer.Option(
+            "--deadline", min=0.001, metavar="SECONDS", help="The time limit of a request."
+        ),
     ] = 30.0
     policy: Annotated[
         Literal["closed", "open"],
@@ -46,12 +56,16 @@ class ServeOptions:
     accept: Annotated[
         str | None,
         typer.Option(
-            "--accept", metavar="EXPR", help="The condition for `accepted` in responses, such as 'output.score > 0.5'."
+            "--accept",
+            metavar="EXPR",
+            help="The condition for `accepted` in responses, such as 'output.score > 0.5'.",
         ),
     ] = None
     reward: Annotated[
         str | None,
-        typer.Option("--reward", metavar="EXPR", help="The reward that /reward returns. [default: the score]"),
+        typer.Option(
+            "--reward", metavar="EXPR", help="The reward that /reward returns. [default: the score]"
+        ),
     ] = None
     protocol: Annotated[
         Literal["openrlhf", "verl", "trl"] | None,
@@ -69,31 +83,56 @@ class ServeOptions:
         ),
     ] = None
     token_env: Annotated[
-        str, typer.Option("--token-env", metavar="NAME", help="The environment variable that holds the token.")
+        str,
+        typer.Option(
+            "--token-env", metavar="NAME", help="The environment variable that holds the token."
+        ),
     ] = "VERDICT_TOKEN"
     allow_host: Annotated[
         list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="Also accept requests with this Host header; * accepts any."),
+        typer.Option(
+            "--allow-host",
+            metavar="NAME",
+            help="Also accept requests with this Host header; * accepts any.",
+        ),
     ] = None
     allow_origin: Annotated[
         list[str] | None,
-        typer.Option("--allow-origin", metavar="ORIGIN", help="Also accept requests from pages of this origin."),
+        typer.Option(
+            "--allow-origin",
+            metavar="ORIGIN",
+            help="Also accept requests from pages of this origin.",
+        ),
     ] = None
-    max_body: Annotated[int, typer.Option("--max-body", min=1, metavar="MIB", help="The largest request body.")] = 8
+    max_body: Annotated[
+        int, typer.Option("--max-body", min=1, metavar="MIB", help="The largest request body.")
+    ] = 8
     state: Annotated[
-        Path | None, typer.Option("--state", metavar="DIR", help="Where batches are stored. [default: runs/serve-NAME]")
+        Path | None,
+        typer.Option(
+            "--state", metavar="DIR", help="Where batches are stored. [default: runs/serve-NAME]"
+        ),
     ] = None
     drain: Annotated[
-        float, typer.Option("--drain", min=0, metavar="SECONDS", help="How long a stop waits for accepted work.")
+        float,
+        typer.Option(
+            "--drain", min=0, metavar="SECONDS", help="How long a stop waits for accepted work."
+        ),
     ] = 30.0
 
 
 def serve(
     config: Config,
     host: Annotated[
-        str, typer.Option("--host", help="The address to listen on. Other than this machine's own, it needs a token.")
+        str,
+        typer.Option(
+            "--host",
+            help="The address to listen on. Other than this machine's own, it needs a token.",
+        ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 picks a free one.")] = 8000,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="The port; 0 picks a free one.")
+    ] = 8000,
     *,
     options: ModelOptions,
     serving: ServeOptions,
@@ -127,9 +166,17 @@ def serve(
 
     plan = load()
     settings = ServeSettings(
-        Limits(serving.in_flight, serving.queue, serving.deadline, serving.max_body * 2**20, drain_s=serving.drain),
+        Limits(
+            serving.in_flight,
+            serving.queue,
+            serving.deadline,
+            serving.max_body * 2**20,
+            drain_s=serving.drain,
+        ),
         AccessPolicy(
-            token, AccessPolicy.allowed_hosts(host, serving.allow_host or ()), tuple(serving.allow_origin or ())
+            token,
+            AccessPolicy.allowed_hosts(host, serving.allow_host or ()),
+            tuple(serving.allow_origin or ()),
         ),
         serving.policy,
         serving.accept,
@@ -143,7 +190,10 @@ def serve(
     options.warn_of_baselines(plan)
     store = options.store(plan)
     try:
-        with bind_socket(host, port) as listener, asyncio.Runner(loop_factory=loop_factory()) as runner:
+        with (
+            bind_socket(host, port) as listener,
+            asyncio.Runner(loop_factory=loop_factory()) as runner,
+        ):
             runner.run(
                 serve_api(
                     settings,
@@ -151,7 +201,9 @@ def serve(
                     load,
                     lambda: ModelClient.open(
                         concurrency=serving.concurrency,
-                        recording=None if options.replay is None else load_recording(options.replay, plan),
+                        recording=None
+                        if options.replay is None
+                        else load_recording(options.replay, plan),
                         budget_usd=options.budget,
                         store=store,
                     ),
@@ -174,7 +226,8 @@ def _criteria(given: Sequence[str]) -> dict[str, str]:
         name, equals, expression = text.partition("=")
         if not equals or not name.strip() or not expression.strip() or name.strip() in criteria:
             raise UsageError(
-                f"--criterion {text!r:.80} is not NAME=EXPR, each name once", hint="such as right=nodes.right.score"
+                f"--criterion {text!r:.80} is not NAME=EXPR, each name once",
+                hint="such as right=nodes.right.score",
             )
         criteria[name.strip()] = expression.strip()
     return criteria

@@ -75,7 +75,9 @@ class Verdict(BaseModel):
         value, distribution = output[self.field], output.get("distribution")
         if self.scale is None:
             if not isinstance(value, int | float) or not 0 <= value <= 1:
-                raise DataError(_problem(f"the judge's {self.field} {value!r:.40} is not a probability"))
+                raise DataError(
+                    _problem(f"the judge's {self.field} {value!r:.40} is not a probability")
+                )
             return [float(value), 1 - float(value)]
         values = [self.scale.read(option.token) for option in self.question().options]
         if isinstance(distribution, Mapping) and set(values) <= set(distribution):
@@ -95,7 +97,9 @@ def decision_endpoints(app: FastAPI, service: Service, respond: Callable[..., Re
         verdict = _verdict(service, body.model)
         for question in body.questions:
             _check(question, verdict, [_value(item) for item in _listed(question)])
-        results = await _judged(service, _columns_of_input(body.input), [q.get("instructions") for q in body.questions])
+        results = await _judged(
+            service, _columns_of_input(body.input), [q.get("instructions") for q in body.questions]
+        )
         answers = [
             {"name": question.get("name"), **_openai_answer(verdict, result, question)}
             for question, result in zip(body.questions, results, strict=True)
@@ -108,9 +112,15 @@ def decision_endpoints(app: FastAPI, service: Service, respond: Callable[..., Re
         verdict = _verdict(service, body.model)
         questions = body.questions.values()
         for question in questions:
-            criteria = question.get("criteria") if _KINDS.get(str(question.get("type"))) != "predicate" else ()
+            criteria = (
+                question.get("criteria")
+                if _KINDS.get(str(question.get("type"))) != "predicate"
+                else ()
+            )
             _check(question, verdict, list(criteria or ()))
-        results = await _judged(service, _columns(body.state), [q.get("instructions") for q in questions])
+        results = await _judged(
+            service, _columns(body.state), [q.get("instructions") for q in questions]
+        )
         answers = {
             name: answer
             for name, result in zip(body.questions, results, strict=True)
@@ -128,10 +138,14 @@ def _problem(message: str) -> Problem:
 def _verdict(service: Service, model: str) -> Verdict:
     plan = service.active.plan
     if model != plan.name:
-        raise DataError(_problem(f"the model {model!r:.80} does not exist; the judge is {plan.name!r}"))
+        raise DataError(
+            _problem(f"the model {model!r:.80} does not exist; the judge is {plan.name!r}")
+        )
     verdict = Verdict.of(plan)
     if verdict is None:
-        raise DataError(_problem("the judge's output has no `score` and no `choice`, which could be a decision"))
+        raise DataError(
+            _problem("the judge's output has no `score` and no `choice`, which could be a decision")
+        )
     return verdict
 
 
@@ -155,7 +169,9 @@ def _check(question: Mapping[str, Any], verdict: Verdict, options: Sequence[Any]
     elif fits and kind == "score":
         fits = len(options) == len(tokens)
     if not fits:
-        raise DataError(_problem(f"the judge answers a {own.kind} of {', '.join(tokens)}: ask for that"))
+        raise DataError(
+            _problem(f"the judge answers a {own.kind} of {', '.join(tokens)}: ask for that")
+        )
 
 
 def _text(value: Any) -> str:
@@ -182,9 +198,13 @@ def _columns_of_input(given: Any) -> dict[str, Any]:
     return columns | ({TEXT_COLUMN: "\n\n".join(texts)} if texts else {})
 
 
-async def _judged(service: Service, columns: Mapping[str, Any], instructions: Sequence[Any]) -> list[Result]:
+async def _judged(
+    service: Service, columns: Mapping[str, Any], instructions: Sequence[Any]
+) -> list[Result]:
     """The results, in order. Raises DataError where a row failed."""
-    rows = [{**columns, **({} if text is None else {QUESTION_COLUMN: text})} for text in instructions]
+    rows = [
+        {**columns, **({} if text is None else {QUESTION_COLUMN: text})} for text in instructions
+    ]
     results = await service.results(rows, service.deadline(None))
     failure = next((result.failure for result in results if result.failure is not None), None)
     if failure is not None:
@@ -216,13 +236,25 @@ def _openai_answer(verdict: Verdict, result: Result, question: Mapping[str, Any]
         return {"type": "predicate", "probability": ps[0]}
     if own.kind == "score":
         labels = [str(_value(item)) for item in _listed(question)]
-        listed = [{"value": index, "label": labels[index], "probability": p} for index, p in enumerate(ps)]
-        return {"type": "score", "score": _expected(ps), "confidence": _confidence(ps), "probabilities": listed}
+        listed = [
+            {"value": index, "label": labels[index], "probability": p} for index, p in enumerate(ps)
+        ]
+        return {
+            "type": "score",
+            "score": _expected(ps),
+            "confidence": _confidence(ps),
+            "probabilities": listed,
+        }
     by_token = dict(zip((option.token for option in own.options), ps, strict=True))
     values = [_value(item) for item in _listed(question)]
     best = max(values, key=lambda value: by_token[_text(value)])
     listed = [{"value": value, "probability": by_token[_text(value)]} for value in values]
-    return {"type": "choice", "choice": best, "confidence": _confidence(ps), "probabilities": listed}
+    return {
+        "type": "choice",
+        "choice": best,
+        "confidence": _confidence(ps),
+        "probabilities": listed,
+    }
 
 
 def _system_one_answer(verdict: Verdict, result: Result) -> dict[str, Any] | None:
@@ -237,7 +269,13 @@ def _system_one_answer(verdict: Verdict, result: Result) -> dict[str, Any] | Non
     if own.kind == "score":
         legend = {str(index): token for index, token in enumerate(tokens)}
         levels = {str(index): p for index, p in enumerate(ps)}
-        return {"type": "score", "score": _expected(ps), **shared, "legend": legend, "probabilities": levels}
+        return {
+            "type": "score",
+            "score": _expected(ps),
+            **shared,
+            "legend": legend,
+            "probabilities": levels,
+        }
     probabilities = dict(zip(tokens, ps, strict=True))
     best = max(tokens, key=probabilities.__getitem__)
     return {"type": "choice", "choice": best, **shared, "probabilities": probabilities}
@@ -247,7 +285,9 @@ def _usage(results: Sequence[Result]) -> Usage:
     total = Usage()
     for result in results:
         for call in result.calls:
-            total = total if call.reply is None or call.reply.cached else total.plus(call.reply.usage)
+            total = (
+                total if call.reply is None or call.reply.cached else total.plus(call.reply.usage)
+            )
     return total
 
 
@@ -255,7 +295,10 @@ def _openai_usage(results: Sequence[Result]) -> dict[str, Any]:
     usage = _usage(results)
     return {
         "input_tokens": usage.prompt_tokens,
-        "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.cache_write_tokens},
+        "input_tokens_details": {
+            "cached_tokens": usage.cached_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+        },
         "output_tokens": usage.completion_tokens,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,

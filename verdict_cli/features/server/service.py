@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from verdict_cli.errors import (
@@ -35,7 +42,14 @@ from verdict_cli.errors import (
     VerdictError,
 )
 from verdict_cli.features.guard.middleware import AccessPolicy
-from verdict_cli.language.fields.types import FieldType, ImageType, ListType, RecordType, is_image_url, without_null
+from verdict_cli.language.fields.types import (
+    FieldType,
+    ImageType,
+    ListType,
+    RecordType,
+    is_image_url,
+    without_null,
+)
 from verdict_cli.language.load import load
 from verdict_cli.messages import Call, Failure, Result, Row
 from verdict_cli.plan.build import build_plan
@@ -75,7 +89,9 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
         registry = self._registry
-        self._requests = Counter("verdict_requests", "Requests.", ["endpoint", "status"], registry=registry)
+        self._requests = Counter(
+            "verdict_requests", "Requests.", ["endpoint", "status"], registry=registry
+        )
         self._seconds = Histogram(
             "verdict_request_seconds",
             "Time from a request to its response.",
@@ -84,19 +100,30 @@ class Metrics:
             registry=registry,
         )
         self._rows = Counter("verdict_rows", "Rows judged.", ["status"], registry=registry)
-        self._failures = Counter("verdict_failures", "Rows that failed, by kind.", ["kind"], registry=registry)
+        self._failures = Counter(
+            "verdict_failures", "Rows that failed, by kind.", ["kind"], registry=registry
+        )
         self._shed = Counter("verdict_shed", "Rejected requests.", ["status"], registry=registry)
-        self._calls = Counter("verdict_model_calls", "Model calls.", ["model", "outcome"], registry=registry)
-        self._tokens = Counter("verdict_tokens", "Tokens of model calls.", ["model", "kind"], registry=registry)
+        self._calls = Counter(
+            "verdict_model_calls", "Model calls.", ["model", "outcome"], registry=registry
+        )
+        self._tokens = Counter(
+            "verdict_tokens", "Tokens of model calls.", ["model", "kind"], registry=registry
+        )
         self._cost = Counter(
             "verdict_cost_usd",
             "Cost of model calls in US dollars, where the price is known.",
             ["model"],
             registry=registry,
         )
-        self._reloads = Counter("verdict_reloads", "Reloads of the pipeline.", ["outcome"], registry=registry)
+        self._reloads = Counter(
+            "verdict_reloads", "Reloads of the pipeline.", ["outcome"], registry=registry
+        )
         self._pipeline = Gauge(
-            "verdict_pipeline_info", "The active pipeline.", ["name", "fingerprint"], registry=registry
+            "verdict_pipeline_info",
+            "The active pipeline.",
+            ["name", "fingerprint"],
+            registry=registry,
         )
 
     def gauge(self, name: str, description: str, value: Callable[[], float]) -> None:
@@ -116,7 +143,9 @@ class Metrics:
             self._failures.labels(failure.kind).inc()
         for call in calls:
             model, reply = call.request.model.name, call.reply
-            self._calls.labels(model, call.failure or ("cached" if reply and reply.cached else "ok")).inc()
+            self._calls.labels(
+                model, call.failure or ("cached" if reply and reply.cached else "ok")
+            ).inc()
             if reply is not None and not reply.cached:
                 self._tokens.labels(model, "prompt").inc(reply.usage.prompt_tokens)
                 self._tokens.labels(model, "completion").inc(reply.usage.completion_tokens)
@@ -177,7 +206,8 @@ class Admission:
             raise Overloaded(503, "the server is stopping", 1)
         if rows > self._capacity:
             raise Overloaded(
-                413, f"{plural(rows, 'row exceeds|rows exceed')} the {self._capacity} that the server admits"
+                413,
+                f"{plural(rows, 'row exceeds|rows exceed')} the {self._capacity} that the server admits",
             )
         if self.admitted + rows > self._capacity:
             raise Overloaded(
@@ -213,7 +243,9 @@ class Admission:
 
     def _retry_after_s(self) -> int:
         """Estimated seconds until the rows that wait now are judged."""
-        return max(1, min(_MOST_RETRY_AFTER_S, math.ceil(self._mean_s * self.waiting / self._in_flight)))
+        return max(
+            1, min(_MOST_RETRY_AFTER_S, math.ceil(self._mean_s * self.waiting / self._in_flight))
+        )
 
 
 Policy = Literal["closed", "open"]
@@ -269,7 +301,9 @@ class ActivePipeline(Struct, frozen=True):
         """Check the values and return the row. DataError if it does not fit the pipeline, or if an image is a local file."""
         types = self.plan.row_types
         column = (
-            None if types is None else _local_image_column(types, {**values, **rename_columns(self.columns, values)})
+            None
+            if types is None
+            else _local_image_column(types, {**values, **rename_columns(self.columns, values)})
         )
         if column is not None:
             raise DataError(
@@ -287,7 +321,9 @@ class ActivePipeline(Struct, frozen=True):
             return None
         value = self.accept(result)
         if not isinstance(value, bool):
-            raise RowError(f"`--accept` returned {value!r:.80}, expected true or false", kind="no-answer")
+            raise RowError(
+                f"`--accept` returned {value!r:.80}, expected true or false", kind="no-answer"
+            )
         return value
 
 
@@ -302,7 +338,9 @@ class ServiceAnswer(Struct, frozen=True):
 class Service:
     """Judges rows for all endpoints, in one event loop."""
 
-    def __init__(self, settings: ServeSettings, client: ModelClient, load: PlanLoader, observer: RunObserver) -> None:
+    def __init__(
+        self, settings: ServeSettings, client: ModelClient, load: PlanLoader, observer: RunObserver
+    ) -> None:
         self.settings = settings
         self.client = client
         self.metrics = Metrics()
@@ -317,8 +355,12 @@ class Service:
             "Cost of all calls, including those of batches, as far as known.",
             lambda: self.client.spending.spent_usd,
         )
-        self.metrics.gauge("verdict_rows_judging", "Rows being judged.", lambda: self.admission.judging)
-        self.metrics.gauge("verdict_rows_waiting", "Rows waiting to be judged.", lambda: self.admission.waiting)
+        self.metrics.gauge(
+            "verdict_rows_judging", "Rows being judged.", lambda: self.admission.judging
+        )
+        self.metrics.gauge(
+            "verdict_rows_waiting", "Rows waiting to be judged.", lambda: self.admission.waiting
+        )
 
     @property
     def active(self) -> ActivePipeline:
@@ -334,7 +376,9 @@ class Service:
     async def open(self, plan: Plan) -> None:
         """Call the pinned units of the plan, then make it the active one. Raises UsageError, PinnedError and Refused."""
         settings = self.settings
-        accept = None if settings.accept is None else compile_reward(plan, settings.accept, "--accept")
+        accept = (
+            None if settings.accept is None else compile_reward(plan, settings.accept, "--accept")
+        )
         reward: Reward | UsageError
         try:
             reward = reward_of(plan, settings.reward)
@@ -343,7 +387,9 @@ class Service:
                 raise
             reward = error
         columns = (plan.resolved.get("dataset") or {}).get("columns") or {}
-        session = await JudgeSession(plan, self.client, seed=settings.seed, observer=self._observer).open()
+        session = await JudgeSession(
+            plan, self.client, seed=settings.seed, observer=self._observer
+        ).open()
         self._active = ActivePipeline(plan, session, reward, accept, columns, self._trainer(plan))
         self.metrics.set_pipeline(plan.name, plan.fingerprint)
 
@@ -352,7 +398,9 @@ class Service:
             return None
         from verdict_cli.features.rewards.trainer_rewards import TrainerRewards
 
-        return TrainerRewards.of(plan, self.settings.reward, self.settings.criteria, self.settings.seed)
+        return TrainerRewards.of(
+            plan, self.settings.reward, self.settings.criteria, self.settings.seed
+        )
 
     async def reload(self) -> tuple[str, str]:
         """Reload the pipeline file. Returns the fingerprints before and after; on VerdictError the active pipeline stays."""
@@ -371,9 +419,13 @@ class Service:
     def deadline(self, requested_s: float | None) -> float:
         """The deadline of a request that arrives now, on the clock of the event loop."""
         limit_s = self.settings.limits.deadline_s
-        return asyncio.get_running_loop().time() + (limit_s if requested_s is None else min(requested_s, limit_s))
+        return asyncio.get_running_loop().time() + (
+            limit_s if requested_s is None else min(requested_s, limit_s)
+        )
 
-    async def judge_rows(self, values: Sequence[Mapping[str, Any]], until: float) -> list[ServiceAnswer]:
+    async def judge_rows(
+        self, values: Sequence[Mapping[str, Any]], until: float
+    ) -> list[ServiceAnswer]:
         """Judge rows. A row that is not done by the deadline fails with `deadline`.
 
         Raises DataError before any row is judged, and Overloaded if there are too many.
@@ -383,7 +435,9 @@ class Service:
         with self.admission.admit(len(rows)):
             if len(rows) == 1:
                 return [await self._judge_row(pipeline, rows[0], until)]
-            return list(await asyncio.gather(*(self._judge_row(pipeline, row, until) for row in rows)))
+            return list(
+                await asyncio.gather(*(self._judge_row(pipeline, row, until) for row in rows))
+            )
 
     async def results(self, values: Sequence[Mapping[str, Any]], until: float) -> list[Result]:
         """The results of rows, for trainers. Raises what `judge_rows` does."""
@@ -438,7 +492,9 @@ class Service:
                 reward = None
         document = outcome(pipeline.plan, result)
         if pipeline.accept is not None:
-            document["accepted"] = self.settings.policy == "open" if result.status != "ok" else accepted
+            document["accepted"] = (
+                self.settings.policy == "open" if result.status != "ok" else accepted
+            )
         return ServiceAnswer(200, document, reward)
 
 
@@ -486,7 +542,9 @@ class Batches:
         self._running: str | None = None
         self._stop = Stop()
         self._worker: asyncio.Task[None] | None = None
-        service.metrics.gauge("verdict_batches_left", "Unfinished batches.", lambda: len(self._unfinished))
+        service.metrics.gauge(
+            "verdict_batches_left", "Unfinished batches.", lambda: len(self._unfinished)
+        )
 
     @property
     def unfinished(self) -> int:
@@ -519,7 +577,9 @@ class Batches:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock_folder()
         name = secrets.token_hex(16)
-        await asyncio.to_thread(_store_batch, self._folder / name, pipeline.plan, checked, self._service.settings)
+        await asyncio.to_thread(
+            _store_batch, self._folder / name, pipeline.plan, checked, self._service.settings
+        )
         self._enqueue(name)
         return self.state(name)
 
@@ -528,13 +588,27 @@ class Batches:
         batch will still take. KeyError if there is no such batch."""
         path = self._path(name)
         facts = RunDirectory(path).facts()
-        state: dict[str, Any] = {"id": name, "status": "accepted", "rows": _read(path)["rows"], "error": None}
+        state: dict[str, Any] = {
+            "id": name,
+            "status": "accepted",
+            "rows": _read(path)["rows"],
+            "error": None,
+        }
         state |= {"done": 0, "failed": 0, "cost_usd": 0.0, "left_s": None}
         progress = self._progress.get(name)
         if facts is not None and facts.status == "finished":
-            state |= {"status": "finished", "done": facts.done, "failed": facts.failed, "cost_usd": facts.cost_usd}
+            state |= {
+                "status": "finished",
+                "done": facts.done,
+                "failed": facts.failed,
+                "cost_usd": facts.cost_usd,
+            }
         elif progress is not None:
-            state |= {"done": progress.done, "failed": progress.failed, "cost_usd": progress.cost_usd}
+            state |= {
+                "done": progress.done,
+                "failed": progress.failed,
+                "cost_usd": progress.cost_usd,
+            }
         if name in self._stopped:
             state |= {"status": "stopped", "error": self._stopped[name]}
         elif name == self._running:
@@ -644,7 +718,9 @@ class Batches:
         try:
             await asyncio.to_thread(write_report, result, warn=_logger.warning)
         except VerdictError as error:
-            _logger.warning("the report of %s could not be written: %s", result.directory.path, error)
+            _logger.warning(
+                "the report of %s could not be written: %s", result.directory.path, error
+            )
 
     def _plan(self, path: Path) -> Plan:
         """The plan for which the batch was accepted: the active one, or the one in its directory."""
@@ -660,7 +736,11 @@ class Batches:
 
     def _result_document(self, plan: Plan, row: Mapping[str, Any]) -> dict[str, Any]:
         result, active = _result_of_row(plan, row), self._service.active
-        document = self._service.answer(active, result).document if plan is active.plan else outcome(plan, result)
+        document = (
+            self._service.answer(active, result).document
+            if plan is active.plan
+            else outcome(plan, result)
+        )
         return document | {"calls": row["calls"], "cost_usd": row["cost_usd"]}
 
     def _path(self, name: str) -> Path:
@@ -676,7 +756,10 @@ class Batches:
         descriptor = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         if not lock_file(descriptor):
             os.close(descriptor)
-            raise UsageError(f"{self._folder} is in use by another server", hint="give this server its own --state")
+            raise UsageError(
+                f"{self._folder} is in use by another server",
+                hint="give this server its own --state",
+            )
         self._lock = descriptor
 
 
@@ -722,8 +805,17 @@ def _result_of_row(plan: Plan, row: Mapping[str, Any]) -> Result:
     for node in plan.nodes:
         columns = {name: row[f"{node.id}.{name}"] for name in node.output.fields}
         outputs.append(from_lists(columns, len(node.groups)))
-    source = {name.removeprefix("source."): value for name, value in row.items() if name.startswith("source.")}
+    source = {
+        name.removeprefix("source."): value
+        for name, value in row.items()
+        if name.startswith("source.")
+    }
     failure = None
     if row["status"] == "failed":
         failure = Failure(row["failure.kind"], row["failure.message"], row["failure.node"])
-    return Result(Row(row["row"], row["id"], source), tuple(outputs), failure, abstained=row["status"] == "abstained")
+    return Result(
+        Row(row["row"], row["id"], source),
+        tuple(outputs),
+        failure,
+        abstained=row["status"] == "abstained",
+    )

@@ -4,6 +4,10 @@ from verdict_cli.registry import PartSpec
 
 PARTS = {
     "commands": {
-        "sweep": PartSpec("command.sweep", "Compare variants of a pipeline: metric, cost, latency.", "Study a judge")
+        "sweep": PartSpec(
+            "command.sweep",
+            "Compare variants of a pipeline: metric, cost, latency.",
+            "Study a judge",
+        )
     }
 }

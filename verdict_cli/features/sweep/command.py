@@ -51,7 +51,9 @@ class SweepVariant(Struct, frozen=True):
     off: tuple[str, ...] = ()
 
 
-def variants(document: Document, vary: Sequence[str], *, together: bool = False) -> tuple[SweepVariant, ...]:
+def variants(
+    document: Document, vary: Sequence[str], *, together: bool = False
+) -> tuple[SweepVariant, ...]:
     """Every combination of the values, the last path changing fastest; `together` takes the first values of all
     paths, then the second ones, and so on.
 
@@ -70,7 +72,9 @@ def variants(document: Document, vary: Sequence[str], *, together: bool = False)
     ]
     if together:
         if len({len(settings) for settings in choices}) > 1:
-            counts = ", ".join(f"{path} has {len(settings)}" for path, settings in zip(paths, choices, strict=True))
+            counts = ", ".join(
+                f"{path} has {len(settings)}" for path, settings in zip(paths, choices, strict=True)
+            )
             raise UsageError(f"--together needs as many values of each path: {counts}")
         combined: list[tuple[SweepVariant, ...]] = list(zip(*choices, strict=True))
     else:
@@ -94,7 +98,10 @@ def _axis(document: Document, vary: str) -> tuple[str, list[Any], bool]:
     """The path, its values, and whether they are `on` and `off` of a container."""
     path, given, text = vary.partition("=")
     if not given or not path:
-        raise UsageError(f"--vary {vary!r} is not of the form PATH=V1,V2", hint="--vary 'pipeline[0].repeat=1,3,5'")
+        raise UsageError(
+            f"--vary {vary!r} is not of the form PATH=V1,V2",
+            hint="--vary 'pipeline[0].repeat=1,3,5'",
+        )
     parts_of(path)
     values = _values(text, vary)
     target = find_target(document.data, path)
@@ -137,8 +144,13 @@ def _variant(path: str, name: str, value: Any, *, switched: bool) -> SweepVarian
 
 def _short_names(paths: Sequence[str]) -> list[str]:
     """The last key of each path where it is unique; else, and for a path that ends in an index, the whole path."""
-    last = [path.rpartition(".")[2] if "." in path and not path.endswith("]") else path for path in paths]
-    return [short if last.count(short) == 1 else path for short, path in zip(last, paths, strict=True)]
+    last = [
+        path.rpartition(".")[2] if "." in path and not path.endswith("]") else path
+        for path in paths
+    ]
+    return [
+        short if last.count(short) == 1 else path for short, path in zip(last, paths, strict=True)
+    ]
 
 
 class Axis(StrEnum):
@@ -162,14 +174,22 @@ def sweep(
     ],
     together: Annotated[
         bool,
-        typer.Option("--together", help="Pair the values of all --vary by position, instead of every combination."),
+        typer.Option(
+            "--together",
+            help="Pair the values of all --vary by position, instead of every combination.",
+        ),
     ] = False,
     metric: MetricOption = None,
     against: Annotated[
         Axis | None,
-        typer.Option("--against", help="What the metric is plotted against. [default: cost if known, else calls]"),
+        typer.Option(
+            "--against",
+            help="What the metric is plotted against. [default: cost if known, else calls]",
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="The sweep's directory. [default: sweeps/NAME]")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The sweep's directory. [default: sweeps/NAME]")
+    ] = None,
     *,
     how: RowOptions,
     level: IntervalLevel = None,
@@ -190,12 +210,18 @@ def sweep(
     chosen = _variants(config, how, vary, together=together)
     plans = _planned(config, how, chosen)
     names = [variant.name for variant, _ in plans]
-    name, figure = choose_metric([(f"variant {variant.name}", plan) for variant, plan in plans], metric)
+    name, figure = choose_metric(
+        [(f"variant {variant.name}", plan) for variant, plan in plans], metric
+    )
     recording = _answering([(variant.name, plan) for variant, plan in plans], how)
     stop = Stop()
     folder = out or Path("sweeps") / plans[0][1].name
     warned: dict[str, None] = {}
-    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop), ExitStack() as opened:
+    with (
+        tempfile.TemporaryDirectory(prefix="verdict-") as spool_to,
+        stopping(stop),
+        ExitStack() as opened,
+    ):
         sessions = []
         source = data
         for (_, plan), slug in zip(plans, _slugs(names), strict=True):
@@ -219,7 +245,10 @@ def sweep(
             _announce([(session.options.plan, session.options.data.rows) for session in sessions])
         results = execute_all_or_exit(sessions, folder, stop, how)
     reports = [write_report(run, warn=print_error) for run in results]
-    ran = [VariantRun(name, run.plan, run.directory.path, run.facts) for name, run in zip(names, results, strict=True)]
+    ran = [
+        VariantRun(name, run.plan, run.directory.path, run.facts)
+        for name, run in zip(names, results, strict=True)
+    ]
     result = compare_variants(
         ran,
         name,
@@ -230,30 +259,46 @@ def sweep(
         level=plans[0][1].interval_level,
     )
     title = plans[0][1].name
-    settings = {"sweep": str(folder), "pipeline": title, "config": str(config), "dataset": data, "vary": vary}
+    settings = {
+        "sweep": str(folder),
+        "pipeline": title,
+        "config": str(config),
+        "dataset": data,
+        "vary": vary,
+    }
     chart = "" if how.quiet else f"chart: {folder / 'sweep.html'}"
-    show_study(sweep_document(title, result, settings), folder, "sweep", as_json=as_json, message=chart)
+    show_study(
+        sweep_document(title, result, settings), folder, "sweep", as_json=as_json, message=chart
+    )
     if not all(report.passed for report in reports):
         raise typer.Exit(1)
     raise typer.Exit(3 if any(run.facts.failed for run in results) else 0)
 
 
-def _variants(config: Path, how: RowOptions, vary: list[str], *, together: bool) -> tuple[SweepVariant, ...]:
+def _variants(
+    config: Path, how: RowOptions, vary: list[str], *, together: bool
+) -> tuple[SweepVariant, ...]:
     chosen = variants(
-        apply_override(read_document(file_or_named(config, configs)), how.settings or ()), vary, together=together
+        apply_override(read_document(file_or_named(config, configs)), how.settings or ()),
+        vary,
+        together=together,
     )
     if how.model is not None and any(axis.split("=")[0] == "model" for axis in vary):
         raise UsageError("--model and --vary model= cannot be combined", hint="remove one of them")
     return chosen
 
 
-def _planned(config: Path, how: RowOptions, chosen: tuple[SweepVariant, ...]) -> list[tuple[SweepVariant, Plan]]:
+def _planned(
+    config: Path, how: RowOptions, chosen: tuple[SweepVariant, ...]
+) -> list[tuple[SweepVariant, Plan]]:
     """The plan of every variant. SpecError with the problems of all variants."""
     plans, problems = [], []
     warned: set[Any] = set()
     for variant in chosen:
         try:
-            built = replace(how, settings=[*(how.settings or ()), *variant.settings]).built(config, off=variant.off)
+            built = replace(how, settings=[*(how.settings or ()), *variant.settings]).built(
+                config, off=variant.off
+            )
         except SpecError as error:
             problems += [
                 structs.replace(problem, message=f"variant {variant.name}: {problem.message}")

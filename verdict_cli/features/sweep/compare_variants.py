@@ -75,7 +75,9 @@ ReplyLatencies = dict[bytes, float]
 """The latency of each reply when the model was called, shared by the runs of a sweep."""
 
 
-def standalone_costs(plan: Plan, calls: Path, latencies: ReplyLatencies, *, recorded: bool) -> StandaloneCost:
+def standalone_costs(
+    plan: Plan, calls: Path, latencies: ReplyLatencies, *, recorded: bool
+) -> StandaloneCost:
     """Calls, cost and seconds of the run with this `calls.parquet`. A recording (`recorded`) has no latency, and a cost
     only if it has tokens."""
     models = _models(plan)
@@ -93,7 +95,9 @@ def standalone_costs(plan: Plan, calls: Path, latencies: ReplyLatencies, *, reco
             before = units.get(call["unit"], 0.0)
             units[call["unit"]] = None if took is None or before is None else before + took
     seconds = _row_seconds(plan, rows)
-    middle, high = (None, None) if not seconds else (float(q) for q in np.quantile(seconds, (0.5, 0.95)))
+    middle, high = (
+        (None, None) if not seconds else (float(q) for q in np.quantile(seconds, (0.5, 0.95)))
+    )
     return StandaloneCost(count, cost if known else None, middle, high)
 
 
@@ -107,7 +111,10 @@ def _models(plan: Plan) -> dict[tuple[str, str], Model]:
     models = {}
     for node in plan.nodes:
         if isinstance(node.work, LLMNode):
-            for model in (*(model for stage in node.stages for model in stage), *node.work.follow_up):
+            for model in (
+                *(model for stage in node.stages for model in stage),
+                *node.work.follow_up,
+            ):
                 models[node.id, model.name] = model
     return models
 
@@ -148,7 +155,9 @@ ROUNDING = 1e-12
 """A variance below this part of the estimates' squares and variances is rounding."""
 
 
-def probability_best(joint: JointEstimates, rng: np.random.Generator, *, lower_is_better: bool) -> Floats:
+def probability_best(
+    joint: JointEstimates, rng: np.random.Generator, *, lower_is_better: bool
+) -> Floats:
     """How likely each variant is the best; equal ones share.
 
     The estimates are shrunk to their mean by what their spread shows beyond their errors (empirical Bayes: Efron and
@@ -157,9 +166,13 @@ def probability_best(joint: JointEstimates, rng: np.random.Generator, *, lower_i
     count = len(joint.values)
     away = (joint.values - joint.values.mean()) * (-1.0 if lower_is_better else 1.0)
     centre = np.eye(count) - 1 / count
-    spread = max((float(away @ away) - float(np.trace(centre @ joint.covariance))) / max(count - 1, 1), 0.0)
+    spread = max(
+        (float(away @ away) - float(np.trace(centre @ joint.covariance))) / max(count - 1, 1), 0.0
+    )
     # Variants that agree differ by rounding only, and the matrix below would be singular.
-    if spread <= ROUNDING * (float(joint.values @ joint.values) + float(np.trace(joint.covariance))):
+    if spread <= ROUNDING * (
+        float(joint.values @ joint.values) + float(np.trace(joint.covariance))
+    ):
         return np.full(count, 1 / count)
     weights = spread * np.linalg.inv(spread * np.eye(count) + joint.covariance)
     shrunk = replace(joint, values=weights @ away, covariance=spread * (np.eye(count) - weights))
@@ -176,7 +189,9 @@ def indistinct(
     count = len(joint.values)
     pairs = np.array([(i, j) for i in range(count) for j in range(i)]).reshape(-1, 2)
     contrasts = np.eye(count)[pairs[:, 0]] - np.eye(count)[pairs[:, 1]]
-    errors = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", contrasts, joint.covariance, contrasts), 0))
+    errors = np.sqrt(
+        np.maximum(np.einsum("ij,jk,ik->i", contrasts, joint.covariance, contrasts), 0)
+    )
     known = errors > 1e-12
     same = np.eye(count, dtype=bool)
     quantile = np.inf
@@ -198,7 +213,10 @@ def frontier(prices: Sequence[float | None], gains: Sequence[float | None]) -> t
         (price, gain) if price is not None and gain is not None else None
         for price, gain in zip(prices, gains, strict=True)
     ]
-    return tuple(point is not None and not any(_dominates(other, point) for other in points) for point in points)
+    return tuple(
+        point is not None and not any(_dominates(other, point) for other in points)
+        for point in points
+    )
 
 
 def _dominates(other: tuple[float, float] | None, point: tuple[float, float]) -> bool:
@@ -267,34 +285,50 @@ def compare_variants(
     known = find_metric(metric)
     lower = known is not None and known.lower_is_better
     axis = axis or _default_axis(points)
-    gains = [None if point.metric.value is None else point.metric.value * (-1 if lower else 1) for point in points]
+    gains = [
+        None if point.metric.value is None else point.metric.value * (-1 if lower else 1)
+        for point in points
+    ]
     on_frontier = frontier([price(point, axis) for point in points], gains)
-    points = [structs.replace(point, on_frontier=is_best) for point, is_best in zip(points, on_frontier, strict=True)]
+    points = [
+        structs.replace(point, on_frontier=is_best)
+        for point, is_best in zip(points, on_frontier, strict=True)
+    ]
     best = None
     pairs = pair(*(_rows(run, evaluation, metric) for run in runs))
     if isinstance(pairs, str):
         points = [points[0], *(structs.replace(point, reason=pairs) for point in points[1:])]
     else:
-        against = compare_with_reference((metric,), pairs, [1] * len(runs), level, [abs(seed)], SWAPS)[metric]
+        against = compare_with_reference(
+            (metric,), pairs, [1] * len(runs), level, [abs(seed)], SWAPS
+        )[metric]
         points = _with_differences(points, against.differences)
         if against.joint is not None and len(points) > 1:
             points = _with_chances(points, against.joint, lower, seed, level)
             defined = {index: gain for index, gain in enumerate(gains) if gain is not None}
             if defined:
                 run = runs[max(defined, key=defined.__getitem__)]
-                together = against.joint.level(level, np.eye(len(runs)), np.random.default_rng([abs(seed), 2]))
+                together = against.joint.level(
+                    level, np.eye(len(runs)), np.random.default_rng([abs(seed), 2])
+                )
                 best = (run.name, _measured(run, evaluation, metric, seed, together))
     return SweepResult(f"{evaluation}.{metric}", lower, axis, tuple(points), best, level)
 
 
-def _measured(run: VariantRun, evaluation: str, metric: str, seed: int, level: float) -> MetricValue:
+def _measured(
+    run: VariantRun, evaluation: str, metric: str, seed: int, level: float
+) -> MetricValue:
     only = {evaluation: run.plan.evaluations[evaluation].alone(metric)}
-    return measure(only, run.folder / "results.parquet", seed=seed, level=level)[evaluation].values[metric]
+    return measure(only, run.folder / "results.parquet", seed=seed, level=level)[evaluation].values[
+        metric
+    ]
 
 
 def _calibration_error(run: VariantRun, seed: int, level: float) -> MetricValue | None:
     """The calibration error of the first evaluation with a probability; None without one, or where no row has any."""
-    name = next((name for name, one in run.plan.evaluations.items() if one.probability is not None), None)
+    name = next(
+        (name for name, one in run.plan.evaluations.items() if one.probability is not None), None
+    )
     if name is None:
         return None
     measured = _measured(run, name, "ece", seed, level)
@@ -305,7 +339,9 @@ def _rows(run: VariantRun, evaluation: str, metric: str) -> RunRows:
     """The variant's rows; their index identifies them, since all variants read the same dataset."""
     results = run.folder / "results.parquet"
     ids = [str(row) for batch in read_table(results, ["row"]) for row in batch["row"]]
-    return run_rows({evaluation: run.plan.evaluations[evaluation].alone(metric)}, results, ids)[evaluation]
+    return run_rows({evaluation: run.plan.evaluations[evaluation].alone(metric)}, results, ids)[
+        evaluation
+    ]
 
 
 def _with_chances(
@@ -322,7 +358,11 @@ def _with_chances(
             p_best=float(chances[index]),
             like_frontier=()
             if point.on_frontier
-            else tuple(name for other, name in enumerate(names) if points[other].on_frontier and same[index, other]),
+            else tuple(
+                name
+                for other, name in enumerate(names)
+                if points[other].on_frontier and same[index, other]
+            ),
         )
         for index, point in enumerate(points)
     ]
@@ -341,12 +381,16 @@ def _default_axis(points: Sequence[SweepPoint]) -> str:
     return "cost" if None not in costs and len(set(costs)) > 1 else "calls"
 
 
-def _with_differences(points: list[SweepPoint], differences: Sequence[Difference]) -> list[SweepPoint]:
+def _with_differences(
+    points: list[SweepPoint], differences: Sequence[Difference]
+) -> list[SweepPoint]:
     adjusted = holm_adjusted([difference.p for difference in differences])
     return [
         points[0],
         *(
-            structs.replace(point, difference=replace(difference, p_adjusted=p), reason=difference.change.reason)
+            structs.replace(
+                point, difference=replace(difference, p_adjusted=p), reason=difference.change.reason
+            )
             for point, difference, p in zip(points[1:], differences, adjusted, strict=True)
         ),
     ]
@@ -367,10 +411,17 @@ def sweep_document(title: str, sweep: SweepResult, facts: Mapping[str, Any]) -> 
         _variants_table(sweep),
         *([differences] if differences.rows else []),
         *_best_notes(sweep),
-        Only(("terminal",), [Note(f"► on the frontier: no other variant is as good for less. {PAIRED}")]),
+        Only(
+            ("terminal",),
+            [Note(f"► on the frontier: no other variant is as good for less. {PAIRED}")],
+        ),
         Only(
             ("markdown", "html"),
-            [Note(f"Bold rows are on the frontier: no other variant is as good for less. {PAIRED}")],
+            [
+                Note(
+                    f"Bold rows are on the frontier: no other variant is as good for less. {PAIRED}"
+                )
+            ],
         ),
         *_notes(sweep),
     ]
@@ -378,7 +429,11 @@ def sweep_document(title: str, sweep: SweepResult, facts: Mapping[str, Any]) -> 
     reports = [f"{folder.parent.name}/{folder.name}/report.html" for folder in folders]
     sections = [
         Section("", variants, listed=False, essential=True),
-        Section("Frontier", [Group([_frontier_chart(sweep), *_difference_chart(sweep)])], formats=PAGE_FORMATS),
+        Section(
+            "Frontier",
+            [Group([_frontier_chart(sweep), *_difference_chart(sweep)])],
+            formats=PAGE_FORMATS,
+        ),
         Section("Runs", [Links(reports)], formats=PAGE_FORMATS),
     ]
     return ReportDocument(
@@ -403,7 +458,9 @@ def sweep_conclusion(sweep: SweepResult) -> str:
     if not gains:
         return f"no variant could be compared with {base}" if sweep.points[1:] else ""
     decided = [name for name, (_, gain) in gains.items() if is_significant(gain, sweep.level)]
-    better = sorted((name for name in decided if gains[name][0] > 0), key=lambda name: -gains[name][0])
+    better = sorted(
+        (name for name in decided if gains[name][0] > 0), key=lambda name: -gains[name][0]
+    )
     worse = [name for name in decided if gains[name][0] < 0]
     best = better[0] if better else max(gains, key=lambda name: gains[name][0])
     change = change_text(gains[best][1])
@@ -424,7 +481,9 @@ def short_labels(names: Sequence[str]) -> list[str]:
     words = [name.split(" ") for name in names]
     if len({len(parts) for parts in words}) > 1 or len(names) < 2:
         return list(names)
-    differing = [index for index in range(len(words[0])) if len({parts[index] for parts in words}) > 1]
+    differing = [
+        index for index in range(len(words[0])) if len({parts[index] for parts in words}) > 1
+    ]
     kept = [[parts[index] for index in differing] for parts in words]
     keys = {parts[0].partition("=")[0] for parts in kept if parts}
     if len(differing) == len(keys) == 1 and all("=" in parts[0] for parts in kept):
@@ -442,7 +501,9 @@ def sweep_json(sweep: SweepResult, facts: Mapping[str, Any]) -> dict[str, Any]:
         "level": sweep.level,
         "variants": [_point_json(point) for point in sweep.points],
         "frontier": [point.run.name for point in _frontier(sweep)],
-        "best": None if sweep.best is None else {"name": sweep.best[0], **metric_json(sweep.best[1])},
+        "best": None
+        if sweep.best is None
+        else {"name": sweep.best[0], **metric_json(sweep.best[1])},
     }
 
 
@@ -475,7 +536,8 @@ def _point_json(point: SweepPoint) -> dict[str, Any]:
 
 def _frontier(sweep: SweepResult) -> list[SweepPoint]:
     return sorted(
-        (point for point in sweep.points if point.on_frontier), key=lambda point: price(point, sweep.axis) or 0.0
+        (point for point in sweep.points if point.on_frontier),
+        key=lambda point: price(point, sweep.axis) or 0.0,
     )
 
 
@@ -508,7 +570,12 @@ def _seconds_text(seconds: float | None) -> str:
 
 
 def _differences_table(sweep: SweepResult) -> Table:
-    headers = ("variant", "difference", formatting.interval_header(sweep.level, "together"), "p (Holm)")
+    headers = (
+        "variant",
+        "difference",
+        formatting.interval_header(sweep.level, "together"),
+        "p (Holm)",
+    )
     rows = []
     for point in sweep.points[1:]:
         cells = ("", point.reason, "")
@@ -528,7 +595,9 @@ def _best_notes(sweep: SweepResult) -> list[Note]:
         chance = next((point.p_best for point in sweep.points if point.run.name == name), None)
         probability = "" if chance is None else f"; the best of all with probability {chance:.2f}"
         interval = formatting.interval(best.low, best.high) or best.reason
-        notes.append(f"best: {name} {formatting.format_number(best.value)} {interval} (chosen from all){probability}")
+        notes.append(
+            f"best: {name} {formatting.format_number(best.value)} {interval} (chosen from all){probability}"
+        )
     alike = [point for point in sweep.points if point.like_frontier]
     if alike:
         names = ", ".join(formatting.visible_text(point.run.name, 60) for point in alike)
@@ -571,7 +640,9 @@ def _frontier_chart(sweep: SweepResult) -> Scatter:
     labels = _labels(sweep)
     others = [point for point in sweep.points if not point.on_frontier]
     series = [
-        Series("frontier", _plane_points(_frontier(sweep), sweep.axis, labels), joined=True, named=True),
+        Series(
+            "frontier", _plane_points(_frontier(sweep), sweep.axis, labels), joined=True, named=True
+        ),
         Series("other variants", _plane_points(others, sweep.axis, labels), named=True),
     ]
     return Scatter(
@@ -583,9 +654,13 @@ def _frontier_chart(sweep: SweepResult) -> Scatter:
     )
 
 
-def _plane_points(points: Sequence[SweepPoint], axis: str, labels: Mapping[str, str]) -> list[PlanePoint]:
+def _plane_points(
+    points: Sequence[SweepPoint], axis: str, labels: Mapping[str, str]
+) -> list[PlanePoint]:
     return [
-        PlanePoint(x, point.metric.value, point.metric.low, point.metric.high, label=labels[point.run.name])
+        PlanePoint(
+            x, point.metric.value, point.metric.low, point.metric.high, label=labels[point.run.name]
+        )
         for point in points
         if (x := price(point, axis)) is not None and point.metric.value is not None
     ]
@@ -594,9 +669,15 @@ def _plane_points(points: Sequence[SweepPoint], axis: str, labels: Mapping[str, 
 def _difference_chart(sweep: SweepResult) -> list[Dots]:
     labels = _labels(sweep)
     points = [
-        ChartPoint(labels[point.run.name], change.value, change.low, change.high, strong=point.on_frontier)
+        ChartPoint(
+            labels[point.run.name], change.value, change.low, change.high, strong=point.on_frontier
+        )
         for point in sweep.points
         if point.difference is not None and (change := point.difference.change).value is not None
     ]
     title = f"Difference from {sweep.points[0].run.name}"
-    return [Dots(title, points, sweep.metric, reference=0, caption="Paired, row by row.")] if points else []
+    return (
+        [Dots(title, points, sweep.metric, reference=0, caption="Paired, row by row.")]
+        if points
+        else []
+    )

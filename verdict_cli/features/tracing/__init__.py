@@ -3,4 +3,8 @@
 from verdict_cli.registry import PartSpec
 
 _OPTION = {"trace": PartSpec("option.TraceOption")}
-PARTS = {"run_options": _OPTION, "serve_options": _OPTION, "middleware": {"tracing": PartSpec("calls.trace_calls")}}
+PARTS = {
+    "run_options": _OPTION,
+    "serve_options": _OPTION,
+    "middleware": {"tracing": PartSpec("calls.trace_calls")},
+}

@@ -30,7 +30,11 @@ class TraceOption:
     ] = False
     trace_content: Annotated[
         bool,
-        typer.Option("--trace-content", rich_help_panel="Tracing", help="With --trace: include prompts and replies."),
+        typer.Option(
+            "--trace-content",
+            rich_help_panel="Tracing",
+            help="With --trace: include prompts and replies.",
+        ),
     ] = False
 
     def applied(self, call: CommandCall) -> AbstractContextManager[None]:
@@ -39,12 +43,16 @@ class TraceOption:
         if not self.trace:
             return nullcontext()
         if call.options.get("engine") == "ray":
-            raise UsageError("--trace does not reach Ray's workers", hint="run it with --engine local")
+            raise UsageError(
+                "--trace does not reach Ray's workers", hint="run it with --engine local"
+            )
         return trace_to_otel(call.extras, content=self.trace_content)
 
 
 @contextmanager
-def trace_to_otel(extras: dict[str, Any], *, content: bool, environ: Mapping[str, str] = os.environ) -> Iterator[None]:
+def trace_to_otel(
+    extras: dict[str, Any], *, content: bool, environ: Mapping[str, str] = os.environ
+) -> Iterator[None]:
     """Send spans and scores to the end, with the observer in ``extras``. UsageError if OpenTelemetry or the exporter is not installed."""
     try:
         from opentelemetry.sdk._logs import LoggerProvider
@@ -62,14 +70,19 @@ def trace_to_otel(extras: dict[str, Any], *, content: bool, environ: Mapping[str
             "--trace needs OpenTelemetry, which is not installed",
             hint="in a checkout of verdict: pip install '.[otel]'",
         ) from None
-    named = "OTEL_SERVICE_NAME" in environ or "service.name=" in environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    named = "OTEL_SERVICE_NAME" in environ or "service.name=" in environ.get(
+        "OTEL_RESOURCE_ATTRIBUTES", ""
+    )
     resource = Resource.create({} if named else {SERVICE_NAME: "verdict"})
     tracers, loggers = TracerProvider(resource=resource), LoggerProvider(resource=resource)
     if span_exporter is not None:
         tracers.add_span_processor(BatchSpanProcessor(span_exporter))
     if event_exporter is not None:
         loggers.add_log_record_processor(BatchLogRecordProcessor(event_exporter))
-    tracer, logger = tracers.get_tracer("verdict", __version__), loggers.get_logger("verdict", __version__)
+    tracer, logger = (
+        tracers.get_tracer("verdict", __version__),
+        loggers.get_logger("verdict", __version__),
+    )
     extras["observer"] = OpenTelemetrySpans(tracer, logger, content=content)
     try:
         yield
@@ -98,12 +111,16 @@ def _exporter(signal: str, environ: Mapping[str, str]) -> Any:
 
         return ConsoleSpanExporter(out=sys.stderr)
     if name != "otlp":
-        raise UsageError(f"{variable}={name} is not an exporter of --trace", hint="set it to otlp, console or none")
+        raise UsageError(
+            f"{variable}={name} is not an exporter of --trace",
+            hint="set it to otlp, console or none",
+        )
     for variable in (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
         if environ.get(variable):
             if environ[variable] != "http/protobuf":
                 raise UsageError(
-                    f"{variable}={environ[variable]} is not a protocol of --trace", hint="set it to http/protobuf"
+                    f"{variable}={environ[variable]} is not a protocol of --trace",
+                    hint="set it to http/protobuf",
                 )
             break
     if signal == "LOGS":

@@ -52,7 +52,9 @@ class OpenTelemetrySpans(CallObserver):
     Prompts, replies, and messages of errors, which may quote them, only with ``content``.
     """
 
-    def __init__(self, tracer: Tracer, logger: Logger | None = None, *, content: bool = False) -> None:
+    def __init__(
+        self, tracer: Tracer, logger: Logger | None = None, *, content: bool = False
+    ) -> None:
         self._tracer = tracer
         self._logger = logger
         self._content = content
@@ -86,17 +88,23 @@ class OpenTelemetrySpans(CallObserver):
         judged span, or on this one if there is none."""
         attributes = {"verdict.row.index": row.index, "verdict.row.id": str(row.id)}
         foreign = None if judged is None else _span_context(judged)
-        with self._span("row", attributes, links=[] if foreign is None else [Link(foreign)]) as span:
+        with self._span(
+            "row", attributes, links=[] if foreign is None else [Link(foreign)]
+        ) as span:
 
             def ended(failure: Failure | None, scores: Iterable[Score]) -> None:
                 if failure is not None:
                     span.set_attribute("verdict.failure.unit", failure.node)
                     self._fail(span, failure.kind, failure.message)
-                self._send_scores(scores, attributes, span if foreign is None else NonRecordingSpan(foreign))
+                self._send_scores(
+                    scores, attributes, span if foreign is None else NonRecordingSpan(foreign)
+                )
 
             yield ended
 
-    def _send_scores(self, scores: Iterable[Score], attributes: Mapping[str, Any], span: Span) -> None:
+    def _send_scores(
+        self, scores: Iterable[Score], attributes: Mapping[str, Any], span: Span
+    ) -> None:
         """An event for each score, in the context of the span: a span that has ended takes no event of its own."""
         if self._logger is None:
             return
@@ -120,13 +128,18 @@ class OpenTelemetrySpans(CallObserver):
 
         async def ask_traced(request: Request) -> Reply:
             model = request.model
-            attributes = self._model_attributes(model.name, model.api_base, model.api_key_env) | _request_attributes(
-                request
-            )
+            attributes = self._model_attributes(
+                model.name, model.api_base, model.api_key_env
+            ) | _request_attributes(request)
             if request.questions:
-                attributes |= {"gen_ai.operation.name": "decide", "verdict.questions": len(request.questions)}
+                attributes |= {
+                    "gen_ai.operation.name": "decide",
+                    "verdict.questions": len(request.questions),
+                }
             if self._content:
-                attributes["gen_ai.input.messages"] = _json([_message(message) for message in request.messages])
+                attributes["gen_ai.input.messages"] = _json(
+                    [_message(message) for message in request.messages]
+                )
             name = f"{attributes['gen_ai.operation.name']} {attributes['gen_ai.request.model']}"
             with self._span(name, attributes, SpanKind.CLIENT) as span:
                 try:
@@ -142,11 +155,20 @@ class OpenTelemetrySpans(CallObserver):
 
     @contextmanager
     def _span(
-        self, name: str, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.INTERNAL, links: Sequence[Link] = ()
+        self,
+        name: str,
+        attributes: Mapping[str, Any],
+        kind: SpanKind = SpanKind.INTERNAL,
+        links: Sequence[Link] = (),
     ) -> Iterator[Span]:
         """A span that is current while it lasts; an exception marks it as failed."""
         with self._tracer.start_as_current_span(
-            name, kind=kind, attributes=attributes, links=links, record_exception=False, set_status_on_exception=False
+            name,
+            kind=kind,
+            attributes=attributes,
+            links=links,
+            record_exception=False,
+            set_status_on_exception=False,
         ) as span:
             try:
                 yield span
@@ -171,7 +193,9 @@ class OpenTelemetrySpans(CallObserver):
         if reply.cost_usd is not None:
             span.set_attribute("verdict.cost_usd", reply.cost_usd)
         if self._content:
-            message = _message(Message("assistant", reply.text)) | {"finish_reason": reply.finish_reason}
+            message = _message(Message("assistant", reply.text)) | {
+                "finish_reason": reply.finish_reason
+            }
             span.set_attribute("gen_ai.output.messages", _json([message]))
 
 
@@ -183,7 +207,9 @@ def _span_context(judged: JudgedSpan) -> SpanContext | None:
         return None
     if not 0 < trace_id < 1 << 128 or not 0 <= span_id < 1 << 64:
         return None
-    return SpanContext(trace_id, span_id, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+    return SpanContext(
+        trace_id, span_id, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED)
+    )
 
 
 def _model_attributes(name: str, api_base: str | None, api_key_env: str | None) -> dict[str, Any]:
@@ -195,7 +221,9 @@ def _model_attributes(name: str, api_base: str | None, api_key_env: str | None) 
         "gen_ai.request.model": short or name,
     }
     with suppress(AddressError):  # not an address but the name of a provider of litellm
-        address = parse_address(endpoint_address(Model(name=name, api_base=api_base, api_key_env=api_key_env))[0])
+        address = parse_address(
+            endpoint_address(Model(name=name, api_base=api_base, api_key_env=api_key_env))[0]
+        )
         attributes["server.address"] = address.host.strip("[]")
         attributes["server.port"] = address.port or (80 if address.scheme == "http" else 443)
     return attributes
@@ -204,9 +232,13 @@ def _model_attributes(name: str, api_base: str | None, api_key_env: str | None) 
 def _request_attributes(request: Request) -> dict[str, Any]:
     """The request's parameters, and which call of the run it is."""
     sampling = request.model.sampling()
-    attributes = {f"gen_ai.request.{name}": sampling[name] for name in _SAMPLING if name in sampling}
+    attributes = {
+        f"gen_ai.request.{name}": sampling[name] for name in _SAMPLING if name in sampling
+    }
     if stop := sampling.get("stop"):
-        attributes["gen_ai.request.stop_sequences"] = (stop,) if isinstance(stop, str) else tuple(stop)
+        attributes["gen_ai.request.stop_sequences"] = (
+            (stop,) if isinstance(stop, str) else tuple(stop)
+        )
     if request.row.item:
         attributes["verdict.item"] = request.row.item
     return attributes | {

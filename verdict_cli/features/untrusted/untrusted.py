@@ -34,9 +34,20 @@ CPU_S = 900
 """Processor time."""
 
 _STARTED_PROGRAMS = frozenset(
-    ("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.startfile", "os.system", "pty.spawn")
+    (
+        "os.exec",
+        "os.fork",
+        "os.forkpty",
+        "os.posix_spawn",
+        "os.spawn",
+        "os.startfile",
+        "os.system",
+        "pty.spawn",
+    )
 )
-_SOCKETS = frozenset(("socket.bind", "socket.connect", "socket.getaddrinfo", "socket.sendto", "socket.sendmsg"))
+_SOCKETS = frozenset(
+    ("socket.bind", "socket.connect", "socket.getaddrinfo", "socket.sendto", "socket.sendmsg")
+)
 """Events of Python's sockets. The client of the models has its own, whose hosts `may_call` checks."""
 
 
@@ -55,7 +66,9 @@ class Confinement(Struct, frozen=True):
         enforced = False
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(
-                _PARENT_DEATH_SIGNAL, ctypes.c_ulong(signal.SIGTERM), *map(ctypes.c_ulong, (0, 0, 0))
+                _PARENT_DEATH_SIGNAL,
+                ctypes.c_ulong(signal.SIGTERM),
+                *map(ctypes.c_ulong, (0, 0, 0)),
             )
             enforced = _restrict_by_kernel(self)
         sys.addaudithook(_audit_hook(None if enforced else self))
@@ -117,7 +130,9 @@ def _restrict_by_kernel(rules: Confinement) -> bool:
         return False
     every = sum(rights for since, rights in _FILE_RIGHTS.items() if since <= version)
     handled = words(*(every, 0b11, 0b11)[: 1 if version < 4 else 2 if version < 6 else 3])
-    ruleset = call(_CREATE_RULESET, handled, ctypes.c_size_t(ctypes.sizeof(handled)), ctypes.c_uint32(0))
+    ruleset = call(
+        _CREATE_RULESET, handled, ctypes.c_size_t(ctypes.sizeof(handled)), ctypes.c_uint32(0)
+    )
     if ruleset < 0:
         return False
     for paths, rights in ((rules.read, _READ_FILE | _READ_DIR), (rules.write, every & ~_EXECUTE)):
@@ -131,7 +146,13 @@ def _restrict_by_kernel(rules: Confinement) -> bool:
                 call(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(1), rule, ctypes.c_uint32(0))
                 os.close(opened)
     for port in rules.ports if version >= 4 else ():
-        call(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(2), words(_CONNECT, port), ctypes.c_uint32(0))
+        call(
+            _ADD_RULE,
+            ctypes.c_int(ruleset),
+            ctypes.c_int(2),
+            words(_CONNECT, port),
+            ctypes.c_uint32(0),
+        )
     libc.prctl(_NO_NEW_PRIVILEGES, *map(ctypes.c_ulong, (1, 0, 0, 0)))
     restricted = call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0)) == 0
     os.close(ruleset)
@@ -176,11 +197,14 @@ def confine(
         return
     if sys.platform == "win32":
         raise UsageError(
-            "--untrusted needs the limits of a POSIX system", hint="run it on Linux or macOS, or in a container"
+            "--untrusted needs the limits of a POSIX system",
+            hint="run it on Linux or macOS, or in a container",
         )
     for option, value in (forbidden or {}).items():
         if value:
-            raise UsageError(f"--untrusted and {option} cannot be combined", hint=f"leave {option} out")
+            raise UsageError(
+                f"--untrusted and {option} cannot be combined", hint=f"leave {option} out"
+            )
     environ, hosts = _environment(model, allow_host or ())
     directory = None if out is None else Path(out)
     existed = directory is None or directory.exists()
@@ -199,7 +223,11 @@ def confine(
         Path(summary).touch()
     rules = Confinement(
         read=tuple(sorted({*_SYSTEM.split(), *_program_folders(), *_folders_of(paths)})),
-        write=tuple(str(path) for path in (directory and directory.resolve(), cache, temporary, summary) if path),
+        write=tuple(
+            str(path)
+            for path in (directory and directory.resolve(), cache, temporary, summary)
+            if path
+        ),
         ports=(_DNS, *sorted({port for _, port in hosts} | _proxy_ports(environ))),
         memory_bytes=MEMORY_BYTES,
         cpu_s=CPU_S,
@@ -225,12 +253,18 @@ def run_confined() -> None:
     main()
 
 
-def _environment(model: str | None, allow_host: Sequence[str]) -> tuple[dict[str, str], set[tuple[str, int]]]:
+def _environment(
+    model: str | None, allow_host: Sequence[str]
+) -> tuple[dict[str, str], set[tuple[str, int]]]:
     """The environment of the process, and the hosts with their ports that it may call."""
     from verdict_cli.llm.model_families import base_url, family, is_local
     from verdict_cli.model import Model
 
-    environ = {name: value for name, value in os.environ.items() if name in _KEPT.split() or name.startswith("LC_")}
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _KEPT.split() or name.startswith("LC_")
+    }
     hosts = {host_and_port(part) for text in allow_host for part in text.split(",")}
     named = None if model is None or is_local(model) else Model(name=model)
     if named is not None:
@@ -246,7 +280,11 @@ def _environment(model: str | None, allow_host: Sequence[str]) -> tuple[dict[str
             if name in os.environ:
                 environ[name] = os.environ[name]
     names = {host for host, _ in hosts}
-    environ |= {name: os.environ[name] for name, owner in OWNERS.items() if owner in names and name in os.environ}
+    environ |= {
+        name: os.environ[name]
+        for name, owner in OWNERS.items()
+        if owner in names and name in os.environ
+    }
     environ[ALLOWED] = ",".join(allow_host)
     environ[ONLY] = ",".join(f"{host}:{port}" for host, port in sorted(hosts))
     return environ, hosts
@@ -295,8 +333,20 @@ def _proxy_ports(environ: Mapping[str, str]) -> set[int]:
 def _run_child(rules: Confinement, environ: Mapping[str, str]) -> int:
     # -P keeps the working directory, which may be a stranger's, out of the import path; -E ignores PYTHON… variables.
     root = str(Path(__file__).parents[3])
-    command = [sys.executable, "-P", "-E", "-c", _CHILD, root, msgspec.json.encode(rules).decode(), *sys.argv[1:]]
-    with subprocess.Popen(command, env=dict(environ), start_new_session=True) as child, _forwarding(child):
+    command = [
+        sys.executable,
+        "-P",
+        "-E",
+        "-c",
+        _CHILD,
+        root,
+        msgspec.json.encode(rules).decode(),
+        *sys.argv[1:],
+    ]
+    with (
+        subprocess.Popen(command, env=dict(environ), start_new_session=True) as child,
+        _forwarding(child),
+    ):
         code = child.wait()
     if code >= 0:
         return code
@@ -320,7 +370,10 @@ def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
         child.send_signal(number)
 
     names = ("SIGINT", "SIGTERM", "SIGHUP")
-    former = {number: signal.signal(number, forward) for number in (getattr(signal, name) for name in names)}
+    former = {
+        number: signal.signal(number, forward)
+        for number in (getattr(signal, name) for name in names)
+    }
     try:
         yield
     finally:

@@ -2,4 +2,8 @@
 
 from verdict_cli.registry import PartSpec
 
-PARTS = {"commands": {"view": PartSpec("command.view", "Show runs in a browser.", "Commands", before="compare")}}
+PARTS = {
+    "commands": {
+        "view": PartSpec("command.view", "Show runs in a browser.", "Commands", before="compare")
+    }
+}

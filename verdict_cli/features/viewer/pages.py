@@ -21,7 +21,12 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import Route
 
 from verdict_cli.errors import UsageError, VerdictError
-from verdict_cli.features.guard.middleware import AccessPolicy, GuardMiddleware, listening_address, server_config
+from verdict_cli.features.guard.middleware import (
+    AccessPolicy,
+    GuardMiddleware,
+    listening_address,
+    server_config,
+)
 from verdict_cli.features.viewer.query import Query, QueryTimeout
 from verdict_cli.features.viewer.run_registry import (
     HIDDEN,
@@ -45,7 +50,13 @@ from verdict_cli.report.chat import as_conversation, chat_turns
 from verdict_cli.report.compress import encoded
 from verdict_cli.report.renderers.html import PAGE_FOLDER, chart_library, page_environment
 from verdict_cli.storage.tables.human_labels import HumanLabel, label_key
-from verdict_cli.storage.tables.label_queue import QUEUE_FILE, LabelQueue, QueuedRow, next_rows, read_queue
+from verdict_cli.storage.tables.label_queue import (
+    QUEUE_FILE,
+    LabelQueue,
+    QueuedRow,
+    next_rows,
+    read_queue,
+)
 from verdict_cli.storage.tables.reader import read_rows
 
 MOST_LABEL_CHARS, MOST_NOTE_CHARS = 1_000, 20_000
@@ -89,13 +100,19 @@ def _queued_row(view: RunView, shown: QueuedRow) -> dict[str, Any]:
     names = view.judged_columns()
     (batch,) = read_rows(view.results, [shown.row], names) if names else ({},)
     source = {name.removeprefix("source."): batch[name][0] for name in names}
-    talks = {name: messages for name, value in source.items() if (messages := as_conversation(value)) is not None}
+    talks = {
+        name: messages
+        for name, value in source.items()
+        if (messages := as_conversation(value)) is not None
+    }
     own = view.annotations().get(label_key(shown.id), {}).get(view.annotator, HumanLabel())
     return {
         "position": shown.row,
         "id": shown.id,
         "source": {name: _cut(value) for name, value in source.items() if name not in talks},
-        "chats": {name: chat_turns(messages, _cut, MOST_CELL_TEXT) for name, messages in talks.items()},
+        "chats": {
+            name: chat_turns(messages, _cut, MOST_CELL_TEXT) for name, messages in talks.items()
+        },
         "human": {"label": own.label, "note": own.note, "at": own.at},
     }
 
@@ -123,16 +140,25 @@ def label_endpoint(registry: RunRegistry) -> Callable[[Request], Awaitable[Respo
             raise HTTPException(415, "send JSON")
         try:
             body = await request.json()
-            run, position, label, note, skip = (body.get(key) for key in ("run", "row", "label", "note", "skip"))
+            run, position, label, note, skip = (
+                body.get(key) for key in ("run", "row", "label", "note", "skip")
+            )
             keeps_note = "note" not in body
         except (ValueError, AttributeError, RecursionError):
             raise HTTPException(422, "the body is not a JSON object") from None
         is_valid = (
-            "id" in body and isinstance(run, str) and type(position) is int and (note is None or isinstance(note, str))
+            "id" in body
+            and isinstance(run, str)
+            and type(position) is int
+            and (note is None or isinstance(note, str))
         )
-        is_valid = is_valid and (skip is None or (isinstance(skip, bool) and not (skip and label is not None)))
+        is_valid = is_valid and (
+            skip is None or (isinstance(skip, bool) and not (skip and label is not None))
+        )
         if not is_valid or not (label is None or isinstance(label, str | int | float | bool)):
-            raise HTTPException(422, "give `run`, `row` (the position), its `id`, and `label` and `note`, or `skip`")
+            raise HTTPException(
+                422, "give `run`, `row` (the position), its `id`, and `label` and `note`, or `skip`"
+            )
         if len(str(label)) > MOST_LABEL_CHARS or len(note or "") > MOST_NOTE_CHARS:
             raise HTTPException(413, "the label or the note is too long")
         if not _is_storable(label) or not _is_storable(note):
@@ -157,13 +183,20 @@ def _is_storable(value: Any) -> bool:
 
 
 def _store_label(
-    registry: RunRegistry, run: str, row: tuple[int, Any], label: Any, note: str | bool | None, skipped: bool
+    registry: RunRegistry,
+    run: str,
+    row: tuple[int, Any],
+    label: Any,
+    note: str | bool | None,
+    skipped: bool,
 ) -> None:
     view = registry.view(registry.run(run))
     position, row_id = row
     try:
         if not view.is_row(position, row_id):
-            raise HTTPException(409, "the run was made again, and this row is another one: load the page again")
+            raise HTTPException(
+                409, "the run was made again, and this row is another one: load the page again"
+            )
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         view.add_label(position, label, note, at, skipped=skipped)
     except KeyError:
@@ -180,7 +213,11 @@ VIEWER_FILES = (
 
 def viewer_page() -> str:
     """The page. Its script reads from the URL what to show."""
-    return page_environment().from_string((FOLDER / "view.html").read_text("utf-8")).render(kicker="Verdict")
+    return (
+        page_environment()
+        .from_string((FOLDER / "view.html").read_text("utf-8"))
+        .render(kicker="Verdict")
+    )
 
 
 def viewer_script() -> str:
@@ -200,13 +237,23 @@ _MOST_CONNECTIONS = 200
 
 
 def serve_viewer(
-    runs: Runs, policy: AccessPolicy, listener: socket.socket, log: Callable[[str], None], annotator: str = ""
+    runs: Runs,
+    policy: AccessPolicy,
+    listener: socket.socket,
+    log: Callable[[str], None],
+    annotator: str = "",
 ) -> None:
     """Serve until SIGTERM or SIGINT. Labels that are given are those of the `annotator`."""
     guarded = GuardMiddleware(
-        viewer_application(RunRegistry(runs, annotator)), policy, body_bytes=BODY_BYTES, body_s=BODY_S, pages=True
+        viewer_application(RunRegistry(runs, annotator)),
+        policy,
+        body_bytes=BODY_BYTES,
+        body_s=BODY_S,
+        pages=True,
     )
-    server = uvicorn.Server(server_config(guarded, connections=_MOST_CONNECTIONS, keep_alive_s=15, shutdown_s=2))
+    server = uvicorn.Server(
+        server_config(guarded, connections=_MOST_CONNECTIONS, keep_alive_s=15, shutdown_s=2)
+    )
     listener.listen(128)
     token = "" if policy.token is None else f"/?token={policy.token}"
     log(f"{runs.root.name}: serving at {listening_address(listener)}{token} (press Ctrl-C to stop)")
@@ -266,7 +313,11 @@ def viewer_application(registry: RunRegistry) -> Starlette:
     return Starlette(
         routes=routes,
         lifespan=lifespan,
-        exception_handlers={HTTPException: _http_error, VerdictError: _verdict_error, QueryTimeout: _too_long},
+        exception_handlers={
+            HTTPException: _http_error,
+            VerdictError: _verdict_error,
+            QueryTimeout: _too_long,
+        },
     )
 
 
@@ -274,7 +325,9 @@ def _asset(text: str, kind: str) -> Callable[[Request], Response]:
     return lambda _: Response(text, media_type=kind)
 
 
-def _in_thread(handler: PageHandler, registry: RunRegistry) -> Callable[[Request], Awaitable[Response]]:
+def _in_thread(
+    handler: PageHandler, registry: RunRegistry
+) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         content = await anyio.to_thread.run_sync(handler, request, registry)
         return content if isinstance(content, Response) else _json(content)
@@ -285,12 +338,16 @@ def _in_thread(handler: PageHandler, registry: RunRegistry) -> Callable[[Request
 def _runs(request: Request, registry: RunRegistry) -> Any:
     runs = registry.runs.all()
     studies = find_studies(registry.runs.root)
-    folders = sorted({study.name for study in studies if study.kind != "comparison"}, key=len, reverse=True)
+    folders = sorted(
+        {study.name for study in studies if study.kind != "comparison"}, key=len, reverse=True
+    )
     listed = []
     for run in runs:
         summary = {} if _hides(run, registry) else registry.summaries.get(run.directory.path)
         parts = {key: summary.get(key) for key in ("main", "second", "conclusion")}
-        gates = [[gate["metric"], gate["verdict"], gate["passed"]] for gate in summary.get("gates", ())]
+        gates = [
+            [gate["metric"], gate["verdict"], gate["passed"]] for gate in summary.get("gates", ())
+        ]
         queued = (run.directory.path / QUEUE_FILE).is_file()
         study = next((folder for folder in folders if run.name.startswith(f"{folder}/")), None)
         listed.append({**_facts(run), **parts, "gates": gates, "queue": queued, "study": study})
@@ -343,7 +400,11 @@ def _query(request: Request, view: RunView) -> Query:
     sort = params.get("sort", "") or view.default_sort()
     down = params.get("down") == "1"
     return Query.parse(
-        params.getlist("f"), params.get("q", ""), "" if sort == "row" else sort, down, tuple(view.columns())
+        params.getlist("f"),
+        params.get("q", ""),
+        "" if sort == "row" else sort,
+        down,
+        tuple(view.columns()),
     )
 
 
@@ -373,7 +434,11 @@ def _wrong(request: Request, registry: RunRegistry) -> Any:
     check_shown(view)
     position = whole_number(params.get("row", ""))
     registry.evaluate(view, wait_s=5.0)
-    return {"row": view.next_wrong(_query(request, view), position, -1 if params.get("back") == "1" else 1)}
+    return {
+        "row": view.next_wrong(
+            _query(request, view), position, -1 if params.get("back") == "1" else 1
+        )
+    }
 
 
 def _labels(request: Request, registry: RunRegistry) -> Any:
@@ -388,7 +453,9 @@ def _row(request: Request, registry: RunRegistry) -> Any:
     view = registry.view(registry.run(params.get("run", "")))
     check_shown(view)
     try:
-        position = view.position(params["id"]) if "id" in params else whole_number(params.get("row", ""))
+        position = (
+            view.position(params["id"]) if "id" in params else whole_number(params.get("row", ""))
+        )
         return view.details(position)
     except KeyError:
         raise HTTPException(404, "no such row") from None

@@ -89,19 +89,27 @@ def evaluation_columns(scored: RowScores, rows: int, failed: Any) -> EvaluationC
     if scored.labels and scored.labelled:
         outcomes = {None: "none", 1.0: "right", 0.0: "wrong"}
         outcome = [
-            "failed" if is_failed else outcomes[value] for value, is_failed in zip(score, failed.tolist(), strict=True)
+            "failed" if is_failed else outcomes[value]
+            for value, is_failed in zip(score, failed.tolist(), strict=True)
         ]
         del columns["score"]
         columns = {"outcome": pa.array(outcome, pa.string()), **columns}
         order = np.array([OUTCOMES.index(name) for name in outcome], np.int8)
-    return EvaluationColumns(columns, scored.name, _answers(scored), order=order, matrix=_matrix(scored))
+    return EvaluationColumns(
+        columns, scored.name, _answers(scored), order=order, matrix=_matrix(scored)
+    )
 
 
 def _matrix(scored: RowScores) -> dict[str, Any] | None:
     """Labels and counts; None for an evaluation without labels, and where they are too many for a page."""
     data = scored.data
     rows = np.flatnonzero(data.target != MISSING)
-    if not scored.labelled or not data.predictions.types or not len(rows) or len(data.labels) >= MOST_LABELS_IN_MATRIX:
+    if (
+        not scored.labelled
+        or not data.predictions.types
+        or not len(rows)
+        or len(data.labels) >= MOST_LABELS_IN_MATRIX
+    ):
         return None
     return confusion_counts(data, rows)
 
@@ -117,8 +125,13 @@ def _answers(scored: RowScores) -> tuple[Any, ...]:
     answers |= {(type(value).__name__, value): value for value in declared}
     if len(answers) > _MOST_ANSWERS:
         return ()
-    rank = {str(label): index for index, label in reversed([*enumerate([*declared, *scored.data.labels])])}
-    return tuple(sorted(answers.values(), key=lambda value: (rank.get(str(value), len(rank)), str(value))))
+    rank = {
+        str(label): index
+        for index, label in reversed([*enumerate([*declared, *scored.data.labels])])
+    }
+    return tuple(
+        sorted(answers.values(), key=lambda value: (rank.get(str(value), len(rank)), str(value)))
+    )
 
 
 def _declared(scored: RowScores) -> list[Any]:
@@ -138,7 +151,10 @@ def _cut(value: Any) -> Any:
 
 def _array(values: list[Any]) -> Any:
     """Store numbers as numbers, and anything else as text."""
-    if all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in values):
+    if all(
+        value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+        for value in values
+    ):
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
     return pa.array([to_text(value) for value in values], pa.string())
 
@@ -194,14 +210,18 @@ class Query(Struct, frozen=True):
         return not (self.filters or self.words or self.sort)
 
     @staticmethod
-    def parse(filters_json: Sequence[str], text: str, sort: str, down: bool, columns: Sequence[str]) -> Query:
+    def parse(
+        filters_json: Sequence[str], text: str, sort: str, down: bool, columns: Sequence[str]
+    ) -> Query:
         """Parse the parameters of a URL. Each filter is JSON: `[column, operation, value]`. Raises UsageError."""
         filters = []
         for text_of_filter in filters_json[:_MOST_FILTERS]:
             try:
                 column, operation, *rest = json.loads(text_of_filter)
             except (ValueError, TypeError, RecursionError):
-                raise UsageError("a filter is not a JSON list of column, operation and value") from None
+                raise UsageError(
+                    "a filter is not a JSON list of column, operation and value"
+                ) from None
             if operation not in OPERATIONS:
                 raise UsageError(f"unknown operation of a filter; use {', '.join(OPERATIONS)}")
             filters.append(Filter(str(column), operation, str(rest[0]) if rest else ""))
@@ -211,14 +231,18 @@ class Query(Struct, frozen=True):
         return Query(tuple(filters), tuple(text.split()[:_MOST_WORDS]), sort, down)
 
 
-def find_rows(results: Path, texts: Sequence[str], virtual: Mapping[str, Any], query: Query) -> RowPositions:
+def find_rows(
+    results: Path, texts: Sequence[str], virtual: Mapping[str, Any], query: Query
+) -> RowPositions:
     """Find the positions of the matching rows, in the order of the query.
 
     `texts` are the columns that are searched for words. `virtual` are columns that are not in the file: a `pyarrow.Array`
     each, with one value per row. Raises QueryTimeout, and UsageError if a number is compared with something else.
     """
     until = monotonic() + LONGEST_QUERY_S
-    needed = {condition.column for condition in query.filters} | ({query.sort} if query.sort else set())
+    needed = {condition.column for condition in query.filters} | (
+        {query.sort} if query.sort else set()
+    )
     needed |= set(texts) if query.words else set()
     stored = sorted(needed - virtual.keys()) or ["row"]
     parts: list[RowPositions] = []
@@ -228,7 +252,9 @@ def find_rows(results: Path, texts: Sequence[str], virtual: Mapping[str, Any], q
         if monotonic() > until:
             raise QueryTimeout
         columns = {name: _as_text(batch.column(name)) for name in stored}
-        columns |= {name: virtual[name].slice(start, batch.num_rows) for name in needed if name in virtual}
+        columns |= {
+            name: virtual[name].slice(start, batch.num_rows) for name in needed if name in virtual
+        }
         mask = np.ones(batch.num_rows, bool)
         for filter_ in query.filters:
             mask &= _passes(columns[filter_.column], filter_)
@@ -284,7 +310,9 @@ def _passes(column: Any, filter_: Filter) -> npt.NDArray[np.bool_]:
             ) from None
         if not numeric:
             raise UsageError(f"{filter_.column} has no numbers: compare it with is, not or has")
-        compare = {"least": pc.greater_equal, "most": pc.less_equal}.get(filter_.operation, pc.equal)
+        compare = {"least": pc.greater_equal, "most": pc.less_equal}.get(
+            filter_.operation, pc.equal
+        )
         same = truths(compare(column.cast(pa.float64(), safe=False), value))
     elif pa.types.is_boolean(column.type):
         same = truths(pc.equal(column, filter_.value.lower() == "true"))

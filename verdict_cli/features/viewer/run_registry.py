@@ -52,7 +52,11 @@ def hides_verdicts(view: RunView) -> bool:
     if not view.annotator:
         return False
     queue = read_queue(view.run.directory.path)
-    return queue is not None and queue.blind and bool(next_rows(queue, view.annotations(), view.annotator))
+    return (
+        queue is not None
+        and queue.blind
+        and bool(next_rows(queue, view.annotations(), view.annotator))
+    )
 
 
 def check_shown(view: RunView) -> None:
@@ -121,7 +125,13 @@ def comparison_page(request: Request, registry: RunRegistry) -> dict[str, Any]:
     start = min(page, max(0, len(indices) - 1) // PER_PAGE) * PER_PAGE
     shown = indices[start : start + PER_PAGE]
     rows = _rows(outcomes, shown.tolist(), compared.positions, views)
-    return {**content, "counts": outcomes.counts, "total": len(indices), "per": PER_PAGE, "rows": rows}
+    return {
+        **content,
+        "counts": outcomes.counts,
+        "total": len(indices),
+        "per": PER_PAGE,
+        "rows": rows,
+    }
 
 
 def whole_number(text: str) -> int:
@@ -132,7 +142,10 @@ def whole_number(text: str) -> int:
 
 
 def _rows(
-    outcomes: PairedOutcomes, indices: Sequence[int], positions: Sequence[Mapping[str, int]], views: Sequence[RunView]
+    outcomes: PairedOutcomes,
+    indices: Sequence[int],
+    positions: Sequence[Mapping[str, int]],
+    views: Sequence[RunView],
 ) -> list[dict[str, Any]]:
     """Each pair with its predictions, its target, its position in each run, and the texts that a reader compares."""
     import numpy as np
@@ -140,7 +153,10 @@ def _rows(
     flips = outcomes.flips(np.array(indices, dtype=np.int64))
     keys = [outcomes.pairs.key(index) for index in indices]
     at = [[_position(key, places) for key in keys] for places in positions]
-    outputs = [_texts(view, places, _compared_outputs(view.kinds)) for view, places in zip(views, at, strict=True)]
+    outputs = [
+        _texts(view, places, _compared_outputs(view.kinds))
+        for view, places in zip(views, at, strict=True)
+    ]
     sources = _texts(views[1], at[1], views[1].prompt_columns()[:MOST_OUTPUTS])
     return [
         {
@@ -161,7 +177,11 @@ def _compared_outputs(columns: Iterable[str]) -> list[str]:
     """The output's columns; where it has no text that explains it, also the explanations of the units."""
     outputs = [name for name in columns if name.startswith("output.")]
     if not any(name.endswith(EXPLANATIONS) for name in outputs):
-        outputs += [name for name in columns if name.endswith(EXPLANATIONS) and not name.startswith("source.")]
+        outputs += [
+            name
+            for name in columns
+            if name.endswith(EXPLANATIONS) and not name.startswith("source.")
+        ]
     return outputs[:MOST_OUTPUTS]
 
 
@@ -170,7 +190,9 @@ def _position(key: str, positions: Mapping[str, int]) -> int | None:
     return positions.get(key, positions.get(key.rpartition("[")[0]))
 
 
-def _texts(view: RunView, places: Sequence[int | None], columns: Sequence[str]) -> list[dict[str, Any]]:
+def _texts(
+    view: RunView, places: Sequence[int | None], columns: Sequence[str]
+) -> list[dict[str, Any]]:
     """The cells of the rows at these positions, in this order."""
     known = list(dict.fromkeys(position for position in places if position is not None))
     cells = {row["position"]: row["cells"] for row in view.cells(known, columns)}
@@ -211,7 +233,9 @@ def run_summary(report: Mapping[str, Any]) -> dict[str, Any]:
     try:
         evaluated = _mapping(report.get("evaluations"))
         boards = [
-            board for name, evaluation in evaluated.items() if (board := _leaderboard(name, evaluation)) is not None
+            board
+            for name, evaluation in evaluated.items()
+            if (board := _leaderboard(name, evaluation)) is not None
         ]
         evaluations = [
             _evaluation(name, evaluation, _mapping(_mapping(report.get("published")).get(name)))
@@ -220,16 +244,23 @@ def run_summary(report: Mapping[str, Any]) -> dict[str, Any]:
         ]
         summary = {
             "main": next(
-                (evaluation["main"] for evaluation in evaluations if evaluation["main"]), _of_leaderboards(boards)
+                (evaluation["main"] for evaluation in evaluations if evaluation["main"]),
+                _of_leaderboards(boards),
             ),
-            "second": next((evaluation["second"] for evaluation in evaluations if evaluation["main"]), None),
-            "coverage": next((evaluation["coverage"] for evaluation in evaluations if evaluation["main"]), None),
+            "second": next(
+                (evaluation["second"] for evaluation in evaluations if evaluation["main"]), None
+            ),
+            "coverage": next(
+                (evaluation["coverage"] for evaluation in evaluations if evaluation["main"]), None
+            ),
             "gates": [_gate(gate) for gate in report.get("gates") or ()],
             "evaluations": evaluations,
             "leaderboards": boards,
             "level": _number(report.get("level", CONFIDENCE_LEVEL)),
         }
-        return summary | {"conclusion": formatting.visible_text(str(report.get("conclusion") or ""), 400)}
+        return summary | {
+            "conclusion": formatting.visible_text(str(report.get("conclusion") or ""), 400)
+        }
     except _INVALID:
         return run_summary({})
 
@@ -245,13 +276,16 @@ def _report(path: Path, size: int) -> Mapping[str, Any]:
         return {}
 
 
-def _evaluation(name: str, evaluation: Mapping[str, Any], published: Mapping[str, Any]) -> dict[str, Any]:
+def _evaluation(
+    name: str, evaluation: Mapping[str, Any], published: Mapping[str, Any]
+) -> dict[str, Any]:
     """One evaluation: its metrics, the main one with its slices, and one corrected for chance."""
     figures = evaluation["figures"]
     metrics = [_metric(metric, value) for metric, value in figures.items() if metric != "confusion"]
     known = [metric for metric in metrics if metric["value"] is not None]
     first = next(
-        (metric for metric in known if metric["metric"] == published.get("metric")), known[0] if known else None
+        (metric for metric in known if metric["metric"] == published.get("metric")),
+        known[0] if known else None,
     )
     second = next((metric for metric in known if is_beyond_chance(metric["metric"])), None)
     counted = str(evaluation.get("of") or "rows")
@@ -264,13 +298,20 @@ def _evaluation(name: str, evaluation: Mapping[str, Any], published: Mapping[str
         "second": None if second is None or second == first else {"evaluation": name, **second},
         "coverage": _number(evaluation.get("coverage")),
         "warnings": [str(warning) for warning in evaluation.get("warnings") or ()],
-        "slices": [] if first is None else list(_slices(first["metric"], _mapping(evaluation.get("groups")))),
+        "slices": []
+        if first is None
+        else list(_slices(first["metric"], _mapping(evaluation.get("groups")))),
     }
 
 
 def _metric(name: str, figure: Mapping[str, Any]) -> dict[str, Any]:
     ends = {key: _number(figure.get(key)) for key in ("value", "low", "high")}
-    return {"metric": name, **ends, "n": int(figure.get("n") or 0), "reason": str(figure.get("reason") or "")}
+    return {
+        "metric": name,
+        **ends,
+        "n": int(figure.get("n") or 0),
+        "reason": str(figure.get("reason") or ""),
+    }
 
 
 def _number(value: Any) -> float | None:
@@ -283,7 +324,11 @@ def _wrong(figures: Mapping[str, Any]) -> int | None:
     if matrix:
         return sum(int(sum(row)) - int(row[index]) for index, row in enumerate(matrix["counts"]))
     accuracy = _mapping(figures.get("accuracy"))
-    return None if accuracy.get("value") is None else round((1 - float(accuracy["value"])) * int(accuracy["n"]))
+    return (
+        None
+        if accuracy.get("value") is None
+        else round((1 - float(accuracy["value"])) * int(accuracy["n"]))
+    )
 
 
 def _slices(metric: str, groups: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -291,7 +336,10 @@ def _slices(metric: str, groups: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     record = find_metric(metric)
     sign = -1 if record is not None and record.lower_is_better else 1
     for expression, values in groups.items():
-        rows = [{"slice": value, **_metric(metric, metrics[metric])} for value, metrics in values.items()]
+        rows = [
+            {"slice": value, **_metric(metric, metrics[metric])}
+            for value, metrics in values.items()
+        ]
         rows.sort(key=lambda row: (row["value"] is None, sign * (row["value"] or 0)))
         yield {"by": expression, "rows": rows}
 
@@ -327,7 +375,13 @@ def _of_leaderboards(boards: list[dict[str, Any]]) -> dict[str, Any] | None:
         for system in board["systems"][:1]:
             ends = {key: system[key] for key in ("value", "low", "high", "n")}
             name = f"{board['metric']} of {system['system']}"
-            return {"evaluation": board["evaluation"], "metric": name, **ends, "of": "rows", "wrong": None}
+            return {
+                "evaluation": board["evaluation"],
+                "metric": name,
+                **ends,
+                "of": "rows",
+                "wrong": None,
+            }
     return None
 
 
@@ -375,7 +429,10 @@ class LiveRun:
     def _read(self) -> None:
         if not self._path.exists():
             return
-        with suppress(DataError, DamagedError, Error), Database.open_foreign(self._path) as database:
+        with (
+            suppress(DataError, DamagedError, Error),
+            Database.open_foreign(self._path) as database,
+        ):
             for call in database.calls_after(self._last, _MOST_CALLS):
                 self._last = call.number
                 self._count(call)

@@ -84,7 +84,12 @@ class StudyEntry(Struct, frozen=True):
             conclusion = str(content.get("conclusion") or _page_conclusion(self.page))
             if not conclusion and self.kind in _STUDY_FACTS:
                 conclusion = _STUDY_FACTS[self.kind](content)
-        except (LookupError, TypeError, ValueError, AttributeError):  # a file that verdict did not write
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+        ):  # a file that verdict did not write
             conclusion = ""
         return {
             "kind": self.kind,
@@ -109,14 +114,21 @@ def find_studies(root: Path) -> list[StudyEntry]:
             if f"{kind}.html" in files and not (current / f"{kind}.html").is_symlink()
         ]
         # The runs of a study are below it, but no other study is.
-        if "run.json" in files or len(current.relative_to(root).parts) >= DEEPEST or len(studies) >= MOST_RUNS:
+        if (
+            "run.json" in files
+            or len(current.relative_to(root).parts) >= DEEPEST
+            or len(studies) >= MOST_RUNS
+        ):
             subfolders.clear()
     return studies
 
 
 def study_page(root: Path, kind: str, name: str) -> Path | None:
     """The page of that study; None where there is none. The names are compared, never used as a path."""
-    return next((study.page for study in find_studies(root) if (study.kind, study.name) == (kind, name)), None)
+    return next(
+        (study.page for study in find_studies(root) if (study.kind, study.name) == (kind, name)),
+        None,
+    )
 
 
 def _content(file: Path) -> Mapping[str, Any]:
@@ -133,7 +145,9 @@ def _page_conclusion(page: Path) -> str:
     """The conclusion that the page shows; "" where there is none."""
     try:
         with page.open(encoding="utf-8", errors="replace") as file:
-            conclusion = re.search(r'<p class="conclusion">([^<]*)</p>', file.read(_HEAD_CHARACTERS))
+            conclusion = re.search(
+                r'<p class="conclusion">([^<]*)</p>', file.read(_HEAD_CHARACTERS)
+            )
     except OSError:
         return ""
     return "" if conclusion is None else html.unescape(conclusion[1]).strip()
@@ -150,7 +164,11 @@ def _sweep_facts(content: Mapping[str, Any]) -> str:
 
 def _audit_facts(content: Mapping[str, Any]) -> str:
     effects = content["effects"]
-    shown = [effect["name"] for effect in effects if effect["p_holm"] is not None and effect["p_holm"] < 0.05]
+    shown = [
+        effect["name"]
+        for effect in effects
+        if effect["p_holm"] is not None and effect["p_holm"] < 0.05
+    ]
     names = f": {', '.join(map(str, shown[:3]))}{', …' if len(shown) > 3 else ''}" if shown else ""
     return f"{len(shown)} of {len(effects)} effects with p < 0.05 (Holm){names}"
 
@@ -260,7 +278,12 @@ def label_metrics(view: RunView) -> dict[str, Any]:
     ]
     own = {name: plan.evaluations[name] for name in named[:MOST_SCORED]}
     given = {name: _with_gold(evaluation, drawn=drawn) for name, evaluation in own.items()}
-    content: dict[str, Any] = {**_labelled_rows(view), "drawn": drawn, "evaluations": [], "error": ""}
+    content: dict[str, Any] = {
+        **_labelled_rows(view),
+        "drawn": drawn,
+        "evaluations": [],
+        "error": "",
+    }
     try:
         every = {**given, **label_evaluations(own)}
         measures = measure(every, view.results, seed=facts.seed, level=plan.interval_level)
@@ -272,13 +295,19 @@ def label_metrics(view: RunView) -> dict[str, Any]:
 
 def _with_gold(evaluation: Evaluation, *, drawn: bool) -> Evaluation:
     """The evaluation with the queue's labels as its sample, where it has none of its own and can use one."""
-    if evaluation.gold is not None or not drawn or (evaluation.positive is None and evaluation.value is None):
+    if (
+        evaluation.gold is not None
+        or not drawn
+        or (evaluation.positive is None and evaluation.value is None)
+    ):
         return evaluation
     return evaluation.model_copy(update={"gold": DRAWN})
 
 
 def _evaluation(name: str, measures: Mapping[str, Measures]) -> dict[str, Any]:
-    given, relabelled, human = (measures[key].values for key in (name, f"{name}_relabelled", f"{name}_human"))
+    given, relabelled, human = (
+        measures[key].values for key in (name, f"{name}_relabelled", f"{name}_human")
+    )
     metrics = [metric for metric in given if metric != "confusion" and metric in relabelled]
     return {
         "name": name,
@@ -318,11 +347,14 @@ def _labelled_rows(view: RunView) -> dict[str, int]:
     texts = [to_text(labels[position].as_py()) for position in positions]
     return {
         "labelled": len(positions),
-        "wrong": 0 if outcomes is None else sum(outcomes[position].as_py() == "wrong" for position in positions),
+        "wrong": 0
+        if outcomes is None
+        else sum(outcomes[position].as_py() == "wrong" for position in positions),
         "changed": 0
         if targets is None
         else sum(
-            _same_text(targets[position].as_py()) != text for position, text in zip(positions, texts, strict=True)
+            _same_text(targets[position].as_py()) != text
+            for position, text in zip(positions, texts, strict=True)
         ),
     }
 
@@ -397,7 +429,9 @@ class RunView:
         """The columns of the dataset that appear in prompts; all of them if the run has no readable spec."""
         if self._prompt_columns is None:
             try:
-                self._prompt_columns = prompt_columns(load_run(self.run.directory.path)[2], self.results)
+                self._prompt_columns = prompt_columns(
+                    load_run(self.run.directory.path)[2], self.results
+                )
             except VerdictError:
                 self._prompt_columns = [name for name in self.kinds if name.startswith("source.")]
         return self._prompt_columns
@@ -421,14 +455,23 @@ class RunView:
             shown = ["outcome", *(name for name in shown if name not in ("outcome", "score"))]
         if self.run.facts.failed:
             shown.append("failure.kind")
-        scores = [name for name in self.kinds if name.startswith("output.") and not is_explanation(name)]
+        scores = [
+            name for name in self.kinds if name.startswith("output.") and not is_explanation(name)
+        ]
         if "prediction" in shown:  # it usually repeats one of the outputs
-            scores = [name for name in scores if self.kinds[name] == "number" and name != self.evaluation.prediction][
-                :1
-            ]
+            scores = [
+                name
+                for name in scores
+                if self.kinds[name] == "number" and name != self.evaluation.prediction
+            ][:1]
         texts = self.prompt_columns()
         explanations = self.explanations()
-        return [*shown, *scores[:_SHOWN_FIELDS], *explanations, *texts[: 1 if explanations else _SHOWN_TEXTS]]
+        return [
+            *shown,
+            *scores[:_SHOWN_FIELDS],
+            *explanations,
+            *texts[: 1 if explanations else _SHOWN_TEXTS],
+        ]
 
     def explanations(self) -> list[str]:
         """The columns with explanations: the output's, else those of the first units."""
@@ -451,13 +494,17 @@ class RunView:
         left = wrong[wrong > start] if by > 0 else wrong[wrong < start][::-1]
         return int(rows[left[0]]) if len(left) else None
 
-    def page(self, query: Query, page: int, columns: Sequence[str]) -> tuple[int, list[dict[str, Any]]]:
+    def page(
+        self, query: Query, page: int, columns: Sequence[str]
+    ) -> tuple[int, list[dict[str, Any]]]:
         """The number of matching rows, and the rows of the page."""
         positions = None if query.everything else self._positions(query)
         total = self.rows if positions is None else len(positions)
         start = min(page * PER_PAGE, max(0, total - 1) // PER_PAGE * PER_PAGE)
         end = min(start + PER_PAGE, total)
-        on_page = np.arange(start, end) if positions is None else positions[start:end].astype(np.int64)
+        on_page = (
+            np.arange(start, end) if positions is None else positions[start:end].astype(np.int64)
+        )
         return total, self.cells(on_page.tolist(), columns)
 
     def cells(self, positions: Sequence[int], columns: Sequence[str]) -> list[dict[str, Any]]:
@@ -482,14 +529,21 @@ class RunView:
                     cells[name] = shorten(self.evaluation.columns[name][position].as_py())
             row_id = values["id"][index]
             own = self._own_label(row_id)["label"]
-            rows[position] = {"position": position, "id": shorten(row_id), "cells": cells, "label": own}
+            rows[position] = {
+                "position": position,
+                "id": shorten(row_id),
+                "cells": cells,
+                "label": own,
+            }
         return [rows[position] for position in positions]
 
     def details(self, position: int) -> dict[str, Any]:
         """Everything about a row. KeyError if there is no such row."""
         if not 0 <= position < self.rows:
             raise KeyError(position)
-        ((_, story),) = row_details(self.results, self.run.directory.calls, np.array([position]), MOST_CELL_TEXT)
+        ((_, story),) = row_details(
+            self.results, self.run.directory.calls, np.array([position]), MOST_CELL_TEXT
+        )
         row_id = self._id(position)
         known = self.columns()
         facts = self.cells([position], [name for name in _FACTS if name in known])[0]["cells"]
@@ -509,9 +563,15 @@ class RunView:
 
     def _other_labels(self, row_id: Any) -> dict[str, Any]:
         row = self.annotations().get(label_key(row_id), {})
-        return {by or "unnamed": label.label for by, label in row.items() if by != self.annotator and not label.skipped}
+        return {
+            by or "unnamed": label.label
+            for by, label in row.items()
+            if by != self.annotator and not label.skipped
+        }
 
-    def add_label(self, position: int, label: Any, note: str | bool | None, at: str, *, skipped: bool = False) -> None:
+    def add_label(
+        self, position: int, label: Any, note: str | bool | None, at: str, *, skipped: bool = False
+    ) -> None:
         """Store the annotator's label of a row; the note True keeps the one that is there. KeyError if there is no such row."""
         if not 0 <= position < self.rows:
             raise KeyError(position)
@@ -532,7 +592,9 @@ class RunView:
         """The position of the row with this id, compared as text. KeyError if there is no such row."""
         start = 0
         for batch in read_arrow(self.results, ["id"]):
-            index = pc.index(batch.column("id").cast(pa.string()), pa.scalar(row_id, pa.string())).as_py()
+            index = pc.index(
+                batch.column("id").cast(pa.string()), pa.scalar(row_id, pa.string())
+            ).as_py()
             if index >= 0:
                 return int(start + index)
             start += batch.num_rows
@@ -549,7 +611,9 @@ class RunView:
             return EvaluationColumns({})
         evaluation = plan.evaluations[scored[0].name]
         prediction = evaluation.prediction or evaluation.value or ""
-        return replace(evaluation_columns(scored[0], self.rows, self._failed()), prediction=prediction)
+        return replace(
+            evaluation_columns(scored[0], self.rows, self._failed()), prediction=prediction
+        )
 
     def _id(self, position: int) -> Any:
         (batch,) = read_rows(self.results, [position], ["id"])
@@ -579,7 +643,9 @@ class RunView:
         texts = [
             name
             for name, kind in columns.items()
-            if name in self.kinds and kind == "text" and (name.startswith(("source.", "output.")) or name == "id")
+            if name in self.kinds
+            and kind == "text"
+            and (name.startswith(("source.", "output.")) or name == "id")
         ]
         texts += ["id"] if "id" not in texts else []
         positions = find_rows(self.results, texts, virtual, query)
@@ -594,5 +660,10 @@ class RunView:
         labels = self.labels()[1]
         by_row: list[Mapping[str, Any]] = []
         for batch in read_arrow(self.results, ["id"]):
-            by_row += [labels.get(label_key(row_id), NOTHING) for row_id in batch.column("id").to_pylist()]
-        return {f"human.{name}": pa.array([to_text(label[name]) for label in by_row], pa.string()) for name in NOTHING}
+            by_row += [
+                labels.get(label_key(row_id), NOTHING) for row_id in batch.column("id").to_pylist()
+            ]
+        return {
+            f"human.{name}": pa.array([to_text(label[name]) for label in by_row], pa.string())
+            for name in NOTHING
+        }

@@ -11,10 +11,25 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from verdict_cli.features.wizard.columns import MAX_CATEGORIES, Pair, numeric, without_blanks, words_of
+from verdict_cli.features.wizard.columns import (
+    MAX_CATEGORIES,
+    Pair,
+    numeric,
+    without_blanks,
+    words_of,
+)
 from verdict_cli.language.scales.written_number import folded
 
-_TRUTHS = {"yes": True, "y": True, "true": True, "t": True, "no": False, "n": False, "false": False, "f": False}
+_TRUTHS = {
+    "yes": True,
+    "y": True,
+    "true": True,
+    "t": True,
+    "no": False,
+    "n": False,
+    "false": False,
+    "f": False,
+}
 _ORDERS = (
     "terrible < very bad < bad < poor < fair < ok < average < good < very good < great < excellent < perfect",
     "none < very low < low < medium < high < very high",
@@ -29,7 +44,9 @@ _ORDERS = (
 )
 """Orders of English words from worst to best. Any other order is asked for."""
 _RANGES = ((1, 3), (1, 5), (0, 5), (1, 7), (1, 10), (0, 10), (0, 100))
-_TIES = frozenset({"tie", "tied", "draw", "equal", "same", "both", "neither", "both bad", "both good"})
+_TIES = frozenset(
+    {"tie", "tied", "draw", "equal", "same", "both", "neither", "both bad", "both good"}
+)
 _CODES = (("0", "1"), ("1", "2"))
 """Numbers of the first and the second text of a pair; the next number is a tie."""
 
@@ -62,7 +79,9 @@ def truth(value: Any) -> bool | None:
 
 def label_words(values: Iterable[Any]) -> list[str]:
     """The distinct labels as texts, the most frequent first."""
-    return [word for word, _ in Counter(str(value) for value in without_blanks(values)).most_common()]
+    return [
+        word for word, _ in Counter(str(value) for value in without_blanks(values)).most_common()
+    ]
 
 
 def proposed_scale(values: Sequence[Any]) -> AnswerScale | None:
@@ -161,14 +180,18 @@ def pair_labels(pair: Pair, name: str, values: Sequence[Any]) -> dict[Any, str] 
             return {label: letters[code] for code, label in codes.items()}
     choices = {label: _choice(str(label), sides) for label in labels}
     return (
-        None if None in choices.values() or not choices else {label: str(choice) for label, choice in choices.items()}
+        None
+        if None in choices.values() or not choices
+        else {label: str(choice) for label, choice in choices.items()}
     )
 
 
 def _side_words(pair: Pair) -> dict[str, str]:
     """What names the sides: the columns, their own words, and the letters."""
     first, second = (words_of(name) for name in pair)
-    own = {word: "A" for word in first if word not in second} | {word: "B" for word in second if word not in first}
+    own = {word: "A" for word in first if word not in second} | {
+        word: "B" for word in second if word not in first
+    }
     letters = {"a": "A", "b": "B", "first": "A", "second": "B", "left": "A", "right": "B"}
     return {**letters, **own, "".join(first): "A", "".join(second): "B"}
 
@@ -186,12 +209,23 @@ def _choice(label: str, sides: Mapping[str, str]) -> str | None:
 
 def option_labels(count: int, names: Sequence[str], values: Sequence[Any]) -> dict[Any, str] | None:
     """Label -> the letter of the option that it names by its number, letter or column; None for other labels."""
-    labels = [label for label in dict.fromkeys(without_blanks(values)) if not isinstance(label, bool)]
+    labels = [
+        label for label in dict.fromkeys(without_blanks(values)) if not isinstance(label, bool)
+    ]
     texts = [str(label).removesuffix(".0").strip() for label in labels]
     letters = list(ascii_uppercase[:count])
     from_zero = [str(number) for number in range(count)]
     from_one = [str(number) for number in range(1, count + 1)]
-    for spelling in (from_zero, from_one, letters, [letter.lower() for letter in letters], list(names)):
+    for spelling in (
+        from_zero,
+        from_one,
+        letters,
+        [letter.lower() for letter in letters],
+        list(names),
+    ):
         if len(texts) > 1 and set(texts) <= set(spelling):
-            return {label: letters[spelling.index(text)] for label, text in zip(labels, texts, strict=True)}
+            return {
+                label: letters[spelling.index(text)]
+                for label, text in zip(labels, texts, strict=True)
+            }
     return None

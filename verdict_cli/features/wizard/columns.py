@@ -116,10 +116,16 @@ ROW_NAMES = frozenset(
 """Names of what is about the row or its label: a reason that an annotator gave reveals it."""
 COMPARISONS = frozenset(["best", "better", "choice", "chosen", "preference", "preferred", "winner"])
 """Words of a label that says which of several texts is better: of one text they say nothing."""
-_KEY_WORDS = frozenset(["answer", "best", "choice", "correct", "gold", "idx", "index", "key", "label", "target"])
+_KEY_WORDS = frozenset(
+    ["answer", "best", "choice", "correct", "gold", "idx", "index", "key", "label", "target"]
+)
 """Words of a column that names the right option."""
-RUBRIC_NAMES = frozenset(["checklist", "criteria", "criterion", "requirements", "rubric", "rubrics"])
-OPTION_LISTS = frozenset(["candidates", "choices", "completions", "endings", "options", "responses"])
+RUBRIC_NAMES = frozenset(
+    ["checklist", "criteria", "criterion", "requirements", "rubric", "rubrics"]
+)
+OPTION_LISTS = frozenset(
+    ["candidates", "choices", "completions", "endings", "options", "responses"]
+)
 _NOT_ANSWERS = frozenset(
     [
         "context",
@@ -138,7 +144,9 @@ _NOT_ANSWERS = frozenset(
     ]
 )
 _REFERENCES = frozenset(["expected", "gold", "ref", "reference", "test", "tests"])
-_ANSWERS = frozenset(["answer", "completion", "output", "reply", "response", "solution", "story", "summary"])
+_ANSWERS = frozenset(
+    ["answer", "completion", "output", "reply", "response", "solution", "story", "summary"]
+)
 _CRITERION_KEYS = ("criterion", "criteria", "text", "description", "question", "requirement")
 _SIDES = {"a": "b", "0": "1", "1": "2", "first": "second", "left": "right", "chosen": "rejected"}
 """What the names of two compared columns differ in."""
@@ -197,10 +205,17 @@ class DatasetColumns(Struct, frozen=True):
         open_names = [name for name in self.values if self.paths[name][0] not in _CLOSED]
         readable = [name for name in open_names if nameable(name) and self._is_readable(name)]
         talks = [name for name in readable if self.kind(name) == "conversation"]
-        named = [name for name in readable if judged_name(name) or name in talks or self._is_prose(name)]
+        named = [
+            name for name in readable if judged_name(name) or name in talks or self._is_prose(name)
+        ]
         proposed = named or readable
-        outermost = [name for name in proposed if not any(_is_inside(name, other) for other in proposed)]
-        read = outermost or [name for name in self.names if nameable(name) and name != self.identifier()][:1]
+        outermost = [
+            name for name in proposed if not any(_is_inside(name, other) for other in proposed)
+        ]
+        read = (
+            outermost
+            or [name for name in self.names if nameable(name) and name != self.identifier()][:1]
+        )
         # A prompt needs every column that it names in every row.
         return [name for name in read if name not in self.absent or name == judged_column(read)]
 
@@ -226,17 +241,26 @@ class DatasetColumns(Struct, frozen=True):
         is_choice = bool(self.options(read))
         is_compared = is_choice or self.pair(read) is not None
         taken = {str(path[0]) for path in self.options(read)}
-        taken |= {str(self.paths[name][0]) for name in read if not (is_choice and self.kind(name) == "label")}
+        taken |= {
+            str(self.paths[name][0])
+            for name in read
+            if not (is_choice and self.kind(name) == "label")
+        }
         candidates = []
         for name in self.values:
             words = set(words_of(name.rpartition(".")[2]))
             is_named = bool(words & _KEY_WORDS) if is_choice else looks_like_label(name)
-            fits = self.paths[name][0] not in (*_CLOSED, *taken) and (is_compared or not words & COMPARISONS)
+            fits = self.paths[name][0] not in (*_CLOSED, *taken) and (
+                is_compared or not words & COMPARISONS
+            )
             seen = without_blanks(self.values[name])
             varies = len(seen) <= 3 or len({str(value) for value in seen}) > 1
             if is_named and fits and varies and self.kind(name) == "label":
                 candidates.append(name)
-        return sorted(candidates, key=lambda name: not {"label", "gold", "human", "winner"} & set(words_of(name)))
+        return sorted(
+            candidates,
+            key=lambda name: not {"label", "gold", "human", "winner"} & set(words_of(name)),
+        )
 
     def identifier(self) -> str | None:
         """The column that names each row: `id` or the like, another text or number in each."""
@@ -254,7 +278,9 @@ class DatasetColumns(Struct, frozen=True):
         apart = _NOT_ANSWERS | (LABEL_NAMES - COMPARISONS)
         pairs = [pair for pair in siblings(texts) if not apart & set(words_of(pair.first))]
         return max(
-            pairs, key=lambda pair: sum(len(str(value)) for name in pair for value in self.values[name]), default=None
+            pairs,
+            key=lambda pair: sum(len(str(value)) for name in pair for value in self.values[name]),
+            default=None,
         )
 
     def options(self, read: Sequence[str]) -> tuple[Path, ...]:
@@ -265,10 +291,16 @@ class DatasetColumns(Struct, frozen=True):
             return numbered
         for name in self.values:
             lists = self.values[name]
-            lengths = {len(value) for value in lists} if self.kind(name) == "texts" and None not in lists else set()
+            lengths = (
+                {len(value) for value in lists}
+                if self.kind(name) == "texts" and None not in lists
+                else set()
+            )
             if OPTION_LISTS & set(words_of(name)) and len(lengths) == 1:
                 count = lengths.pop()
-                return tuple((*self.paths[name], index) for index in range(count)) if count > 2 else ()
+                return (
+                    tuple((*self.paths[name], index) for index in range(count)) if count > 2 else ()
+                )
         return ()
 
     def _numbered_columns(self) -> tuple[Path, ...]:
@@ -283,7 +315,11 @@ class DatasetColumns(Struct, frozen=True):
         for columns in groups.values():
             numbers = sorted(number for number, _ in columns)
             first = numbers[0]
-            if len(numbers) > 2 and first <= 1 and numbers == list(range(first, first + len(numbers))):
+            if (
+                len(numbers) > 2
+                and first <= 1
+                and numbers == list(range(first, first + len(numbers)))
+            ):
                 return tuple((name,) for _, name in sorted(columns))
         return ()
 
@@ -298,7 +334,10 @@ class DatasetColumns(Struct, frozen=True):
     def check(self, names: Sequence[str], flag: str) -> tuple[str, ...]:
         """The columns. UsageError for none, for one that is missing, and for one that no placeholder can name."""
         if not names:
-            raise UsageError(f"{flag}: name at least one column", hint=f"the columns are: {', '.join(self.values)}")
+            raise UsageError(
+                f"{flag}: name at least one column",
+                hint=f"the columns are: {', '.join(self.values)}",
+            )
         for name in names:
             if name not in self.values:
                 problem = missing_column(name, self.values)
@@ -313,13 +352,26 @@ class DatasetColumns(Struct, frozen=True):
         self.check([name], "--target")
         seen = without_blanks(self.values[name])
         if not seen:
-            raise UsageError(f"the column {name!r} is empty", hint="name the column with the right answers")
+            raise UsageError(
+                f"the column {name!r} is empty", hint="name the column with the right answers"
+            )
         if not are_simple(seen):
-            fields = [inner for inner in self.values if inner.startswith(f"{name}.") and self.kind(inner) == "label"]
-            hint = f"name one of its fields: {', '.join(fields[:6])}" if fields else "name a column of labels"
+            fields = [
+                inner
+                for inner in self.values
+                if inner.startswith(f"{name}.") and self.kind(inner) == "label"
+            ]
+            hint = (
+                f"name one of its fields: {', '.join(fields[:6])}"
+                if fields
+                else "name a column of labels"
+            )
             what = "fields" if fields else "lists or mappings"
             raise UsageError(f"{name!r} has {what}, a label is one word or number", hint=hint)
-        if any(_is_inside(name, column) or _is_inside(column, name) or name == column for column in read):
+        if any(
+            _is_inside(name, column) or _is_inside(column, name) or name == column
+            for column in read
+        ):
             raise UsageError(
                 f"{name!r} is both the label and a column that the judge reads",
                 hint="a judge that sees the label repeats it: remove it from --columns",
@@ -344,7 +396,9 @@ def read_columns(data: str) -> DatasetColumns:
 
 def _parsed_lists(values: Sequence[Any]) -> Sequence[Any]:
     """The values; the lists where each cell of CSV or Excel has one in JSON."""
-    if not all(value is None or (isinstance(value, str) and value[:1] in ("[", "")) for value in values):
+    if not all(
+        value is None or (isinstance(value, str) and value[:1] in ("[", "")) for value in values
+    ):
         return values
     try:
         lists = [json.loads(value) if value else None for value in values]
@@ -353,7 +407,9 @@ def _parsed_lists(values: Sequence[Any]) -> Sequence[Any]:
     return lists if any(isinstance(value, list) for value in lists) else values
 
 
-def _inner_columns(top: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, tuple[Path, Sequence[Any]]]]:
+def _inner_columns(
+    top: Mapping[str, Sequence[Any]],
+) -> Iterable[tuple[str, tuple[Path, Sequence[Any]]]]:
     """The columns within mappings, by names such as `conv.id`, with their paths and values."""
     todo: list[tuple[Path, Sequence[Any]]] = [((name,), values) for name, values in top.items()]
     while todo:
@@ -363,7 +419,9 @@ def _inner_columns(top: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, tupl
         seen = [value for value in values if value is not None]
         if len(path) <= _DEPTH and seen and all(isinstance(value, Mapping) for value in seen):
             keys = dict.fromkeys(key for value in seen for key in value if isinstance(key, str))
-            todo = [((*path, key), [(value or {}).get(key) for value in values]) for key in keys] + todo
+            todo = [
+                ((*path, key), [(value or {}).get(key) for value in values]) for key in keys
+            ] + todo
 
 
 def kind_of_values(values: Sequence[Any]) -> Kind:
@@ -382,7 +440,9 @@ def kind_of_values(values: Sequence[Any]) -> Kind:
         return "other"
     distinct = {str(value) for value in seen}
     is_short = all(_width(text) <= _FEW_WORDS for text in distinct)
-    is_repeated = len(distinct) <= MAX_CATEGORIES and (2 * len(distinct) <= len(seen) or len(seen) <= MAX_CATEGORIES)
+    is_repeated = len(distinct) <= MAX_CATEGORIES and (
+        2 * len(distinct) <= len(seen) or len(seen) <= MAX_CATEGORIES
+    )
     numbers = not any(isinstance(value, str) for value in seen) or all(map(numeric, seen))
     return "label" if numbers or (is_short and is_repeated) else "text"
 
@@ -396,9 +456,13 @@ def _width(text: Any) -> float:
 def criterion_key(values: Sequence[Any]) -> str | None:
     """The key with the text of each criterion, where every row has a list of mappings with one; else None."""
     entries = [entry for value in values if isinstance(value, list) for entry in value]
-    if not entries or not all(isinstance(entry, Mapping) and "role" not in entry for entry in entries):
+    if not entries or not all(
+        isinstance(entry, Mapping) and "role" not in entry for entry in entries
+    ):
         return None
-    keys = (key for key in _CRITERION_KEYS if all(isinstance(entry.get(key), str) for entry in entries))
+    keys = (
+        key for key in _CRITERION_KEYS if all(isinstance(entry.get(key), str) for entry in entries)
+    )
     return next(keys, None)
 
 
@@ -406,7 +470,9 @@ def points_key(values: Sequence[Any]) -> str | None:
     """The key with the points of each criterion, where every row has some to earn; else None."""
     entries = [entry for value in values for entry in value if isinstance(entry, Mapping)]
     for key in ("points", "weight"):
-        if entries and all(numeric(entry.get(key)) and not isinstance(entry[key], str) for entry in entries):
+        if entries and all(
+            numeric(entry.get(key)) and not isinstance(entry[key], str) for entry in entries
+        ):
             can_earn = all(any(entry[key] > 0 for entry in value) for value in values if value)
             return key if can_earn else None
     return None
@@ -419,14 +485,21 @@ def are_simple(values: Iterable[Any]) -> bool:
 
 def without_blanks(values: Iterable[Any]) -> list[Any]:
     """The values without nulls and blank texts."""
-    return [value for value in values if value is not None and not (isinstance(value, str) and not value.strip())]
+    return [
+        value
+        for value in values
+        if value is not None and not (isinstance(value, str) and not value.strip())
+    ]
 
 
 def numeric(value: Any) -> bool:
     """Whether a value is a number, or a text that is one."""
     if isinstance(value, bool):
         return False
-    return isinstance(value, int | float) or re.fullmatch(r"\s*-?\d+(\.\d+)?\s*", str(value)) is not None
+    return (
+        isinstance(value, int | float)
+        or re.fullmatch(r"\s*-?\d+(\.\d+)?\s*", str(value)) is not None
+    )
 
 
 def words_of(name: str) -> list[str]:
@@ -437,13 +510,19 @@ def words_of(name: str) -> list[str]:
 
 def _last_word(name: str) -> str:
     """The last word of a name that is no side and no number: `response` of `response_a`."""
-    words = [word for word in words_of(name.rpartition(".")[2]) if len(word) > 1 and not word.isdigit()]
+    words = [
+        word for word in words_of(name.rpartition(".")[2]) if len(word) > 1 and not word.isdigit()
+    ]
     return words[-1] if words else ""
 
 
 def judged_name(name: str) -> bool:
     """Whether the name is one of what a judge reads."""
-    return bool(JUDGED_NAMES & set(words_of(name))) and not looks_like_label(name) and _last_word(name) not in ROW_NAMES
+    return (
+        bool(JUDGED_NAMES & set(words_of(name)))
+        and not looks_like_label(name)
+        and _last_word(name) not in ROW_NAMES
+    )
 
 
 def looks_like_label(name: str) -> bool:
@@ -452,7 +531,11 @@ def looks_like_label(name: str) -> bool:
     if not words:
         return False
     has_verb = words[0] in ("is", "was", "has") and len(words) > 1
-    return has_verb or _last_word(name) in LABEL_NAMES or ("human" in words and _last_word(name) not in JUDGED_NAMES)
+    return (
+        has_verb
+        or _last_word(name) in LABEL_NAMES
+        or ("human" in words and _last_word(name) not in JUDGED_NAMES)
+    )
 
 
 def judged_column(read: Sequence[str]) -> str:
@@ -480,7 +563,9 @@ def siblings(names: Sequence[str]) -> list[Pair]:
 
 def nameable(column: str) -> bool:
     """Whether a placeholder can name the column."""
-    return column.isprintable() and not re.search(r"[{}\n]", column) and not {"'", '"'} <= set(column)
+    return (
+        column.isprintable() and not re.search(r"[{}\n]", column) and not {"'", '"'} <= set(column)
+    )
 
 
 def _is_inside(name: str, column: str) -> bool:
@@ -489,5 +574,6 @@ def _is_inside(name: str, column: str) -> bool:
 
 def _are_links(values: Sequence[Any]) -> bool:
     return all(
-        isinstance(value, str) and re.match(r"(https?|file|s3|data):", value) for value in without_blanks(values)
+        isinstance(value, str) and re.match(r"(https?|file|s3|data):", value)
+        for value in without_blanks(values)
     )

@@ -18,7 +18,13 @@ from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import Quiet
 from verdict_cli.errors import OutputError, UsageError
 from verdict_cli.features.wizard import questions
-from verdict_cli.features.wizard.answers import BOOLEAN, AnswerScale, label_words, option_labels, pair_labels
+from verdict_cli.features.wizard.answers import (
+    BOOLEAN,
+    AnswerScale,
+    label_words,
+    option_labels,
+    pair_labels,
+)
 from verdict_cli.features.wizard.columns import (
     COMPARISONS,
     DatasetColumns,
@@ -43,12 +49,16 @@ _TRIED = 5
 def init(
     data: Annotated[str | None, typer.Argument(help="The dataset to judge.")] = None,
     question: Annotated[
-        str | None, typer.Option("--question", help="What the judge should decide, in one sentence.")
+        str | None,
+        typer.Option("--question", help="What the judge should decide, in one sentence."),
     ] = None,
     columns: Annotated[
-        str | None, typer.Option("--columns", help="The columns that the judge reads, separated by commas.")
+        str | None,
+        typer.Option("--columns", help="The columns that the judge reads, separated by commas."),
     ] = None,
-    target: Annotated[str | None, typer.Option("--target", help="The column with the right answers, or none.")] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help="The column with the right answers, or none.")
+    ] = None,
     scale: Annotated[
         str | None,
         typer.Option(
@@ -69,18 +79,29 @@ def init(
     column: Annotated[
         list[str] | None,
         typer.Option(
-            "--column", metavar="ROLE=COLUMN", help="--from a shipped judge: your column for one of its columns."
+            "--column",
+            metavar="ROLE=COLUMN",
+            help="--from a shipped judge: your column for one of its columns.",
         ),
     ] = None,
     out: Annotated[
-        FilePath | None, typer.Option("--out", help="The file to write. [default: judge.yaml, or the template's name]")
+        FilePath | None,
+        typer.Option(
+            "--out", help="The file to write. [default: judge.yaml, or the template's name]"
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Take the proposals instead of prompting, without a terminal too.")
+        bool,
+        typer.Option(
+            "--yes", "-y", help="Take the proposals instead of prompting, without a terminal too."
+        ),
     ] = False,
     no_try: Annotated[
-        bool, typer.Option("--no-try", help="Do not try the pipeline on five rows with the embedded baseline.")
+        bool,
+        typer.Option(
+            "--no-try", help="Do not try the pipeline on five rows with the embedded baseline."
+        ),
     ] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -100,10 +121,14 @@ def init(
       verdict init --from geval
     """
     if template is not None and (question or columns or target or scale):
-        raise UsageError("--from copies a judge unchanged", hint="remove --question, --columns, --target and --scale")
+        raise UsageError(
+            "--from copies a judge unchanged",
+            hint="remove --question, --columns, --target and --scale",
+        )
     if column and template is None:
         raise UsageError(
-            "--column needs --from NAME, a judge shipped with verdict", hint="name the columns with --columns"
+            "--column needs --from NAME, a judge shipped with verdict",
+            hint="name the columns with --columns",
         )
     if template is not None:
         config, files, dataset = shipped_judge(template, data, out, column or ())
@@ -131,7 +156,9 @@ class JudgeAnswers(Struct, frozen=True):
     model: str | None
 
 
-def _first_judge(columns: DatasetColumns, name: str, given: JudgeAnswers, *, yes: bool) -> FirstJudge:
+def _first_judge(
+    columns: DatasetColumns, name: str, given: JudgeAnswers, *, yes: bool
+) -> FirstJudge:
     """The parts of the pipeline, from the options, the answers on a terminal, or with ``yes`` the proposals, which are said."""
     ask = not yes and given.columns is None
     if ask and not console.is_interactive():
@@ -143,7 +170,9 @@ def _first_judge(columns: DatasetColumns, name: str, given: JudgeAnswers, *, yes
     judge = _shape(columns, read, target, given.scale)
     if judge is None:
         scale = _scale(columns, target, given, ask=ask, yes=yes)
-        judge = JudgeShape(question=questions.default_question(columns, read, target), scale=scale, target=target)
+        judge = JudgeShape(
+            question=questions.default_question(columns, read, target), scale=scale, target=target
+        )
     question = given.question or judge.question
     model, api_base = _model(given.model)
     print_message(f"The judge reads {', '.join(read)} and is asked: {question}")
@@ -194,7 +223,9 @@ def _read(columns: DatasetColumns, given: JudgeAnswers, *, ask: bool) -> tuple[s
     return read
 
 
-def _target(columns: DatasetColumns, read: tuple[str, ...], given: JudgeAnswers, *, ask: bool, yes: bool) -> str | None:
+def _target(
+    columns: DatasetColumns, read: tuple[str, ...], given: JudgeAnswers, *, ask: bool, yes: bool
+) -> str | None:
     if given.target is not None:
         is_none = given.target.lower() == questions.NONE and given.target not in columns.values
         return None if is_none else columns.check_label(given.target, read)
@@ -207,11 +238,15 @@ def _without_label(read: tuple[str, ...], target: str) -> tuple[str, ...]:
     """The columns without the one that has the label: a judge that sees the label repeats it."""
     others = tuple(name for name in read if name != target and not target.startswith(f"{name}."))
     if len(others) < len(read):
-        print_message(f"  {target} is left out of what the judge reads: a judge that sees the label repeats it.")
+        print_message(
+            f"  {target} is left out of what the judge reads: a judge that sees the label repeats it."
+        )
     return others or read
 
 
-def _shape(columns: DatasetColumns, read: tuple[str, ...], target: str | None, scale: str | None) -> JudgeShape | None:
+def _shape(
+    columns: DatasetColumns, read: tuple[str, ...], target: str | None, scale: str | None
+) -> JudgeShape | None:
     """A judge of pairs, of options, or of criteria; None for a judge on a scale."""
     if scale is not None:
         return None
@@ -237,11 +272,15 @@ def _shape(columns: DatasetColumns, read: tuple[str, ...], target: str | None, s
     rubric = columns.rubric(read)
     if rubric is not None:
         is_number = target is not None and all(map(numeric, label_words(labels)))
-        return JudgeShape("Is the criterion met?", target=target if is_number else None, rubric=rubric)
+        return JudgeShape(
+            "Is the criterion met?", target=target if is_number else None, rubric=rubric
+        )
     return None
 
 
-def _scale(columns: DatasetColumns, target: str | None, given: JudgeAnswers, *, ask: bool, yes: bool) -> AnswerScale:
+def _scale(
+    columns: DatasetColumns, target: str | None, given: JudgeAnswers, *, ask: bool, yes: bool
+) -> AnswerScale:
     if given.scale is not None:
         return questions.checked_scale(given.scale, columns.values[target] if target else ())
     if ask:
@@ -249,14 +288,20 @@ def _scale(columns: DatasetColumns, target: str | None, given: JudgeAnswers, *, 
     return questions.scale_of_labels(columns, target, take_categories=yes)
 
 
-def _print_comparison(columns: DatasetColumns, read: Sequence[str], judge: JudgeShape, target: str | None) -> None:
+def _print_comparison(
+    columns: DatasetColumns, read: Sequence[str], judge: JudgeShape, target: str | None
+) -> None:
     """Say what the answers are compared with, and how labels are read."""
     if judge.pair is not None:
-        print_message(f"Pairs: {judge.pair.first} is A, {judge.pair.second} is B; each is judged in both orders.")
+        print_message(
+            f"Pairs: {judge.pair.first} is A, {judge.pair.second} is B; each is judged in both orders."
+        )
     if judge.target is not None:
         print_message(f"Its answers are compared with {judge.target}.")
     elif target is None:
-        others = [name for name in columns.values if columns.kind(name) == "label" and name not in read]
+        others = [
+            name for name in columns.values if columns.kind(name) == "label" and name not in read
+        ]
         more = f"; if one of {', '.join(others[:6])} is, name it: --target" if others else ""
         print_message(f"No column is taken for the right answers{more}.")
     if judge.choices and any(str(label) != choice for label, choice in judge.choices.items()):
@@ -295,7 +340,11 @@ def _offer_decision_model() -> None:
 def _write(files: dict[FilePath, str], own: Sequence[FilePath], *, force: bool) -> None:
     """Write the files. OutputError for one that exists: of ``own`` any, of the others one that differs."""
     _refuse_existing(
-        [path for path, text in files.items() if path in own or (path.exists() and path.read_bytes() != text.encode())],
+        [
+            path
+            for path, text in files.items()
+            if path in own or (path.exists() and path.read_bytes() != text.encode())
+        ],
         force=force,
     )
     for path, text in files.items():
@@ -309,7 +358,8 @@ def _refuse_existing(paths: Sequence[FilePath], *, force: bool) -> None:
     existing = [str(path) for path in paths if path.exists()]
     if existing and not force:
         raise OutputError(
-            f"{', '.join(existing)} already exists", hint="choose another --out, or overwrite with --force"
+            f"{', '.join(existing)} already exists",
+            hint="choose another --out, or overwrite with --force",
         )
 
 
@@ -323,13 +373,17 @@ def _check(config: FilePath, data: str | None, *, try_rows: bool, quiet: bool) -
         with tempfile.TemporaryDirectory() as spool_to:
             check_data(plan, open_dataset(plan, data, FilePath(spool_to)))
     if try_rows and fixed:
-        print_error(f"not tried with {EMBEDDED}: units of {config} set their own models ({', '.join(fixed)})")
+        print_error(
+            f"not tried with {EMBEDDED}: units of {config} set their own models ({', '.join(fixed)})"
+        )
     elif try_rows and data is not None:
         from verdict_cli.cli.run import judged_dataset
         from verdict_cli.cli.show_report import show_report
 
         out = FilePath("runs") / f"{plan.name}-first"
-        report = judged_dataset(config, data, RowOptions(model=EMBEDDED, limit=_TRIED, fresh=True, quiet=True), out=out)
+        report = judged_dataset(
+            config, data, RowOptions(model=EMBEDDED, limit=_TRIED, fresh=True, quiet=True), out=out
+        )
         show_report(report, as_json=False)
         print_message(f"all calls for these rows: {out / 'report.html'}")
     if not quiet:
@@ -339,7 +393,12 @@ def _check(config: FilePath, data: str | None, *, try_rows: bool, quiet: bool) -
 def _hosted_models(plan: Plan) -> list[str]:
     """The models of a plan that are not embedded baselines."""
     llm_nodes = [node.work for node in plan.nodes if isinstance(node.work, LLMNode)]
-    names = {model.name for work in llm_nodes for model in (*work.models, *work.follow_up) if not model.api_base}
+    names = {
+        model.name
+        for work in llm_nodes
+        for model in (*work.models, *work.follow_up)
+        if not model.api_base
+    }
     return sorted(name for name in names if not is_local(name))
 
 

@@ -100,12 +100,18 @@ def _dataset(judge: FirstJudge) -> list[str]:
         if declared and len(columns.paths[name]) == 1:
             types[name] = declared
     if judge.target and len(columns.paths[judge.target]) == 1 and _is_written_number(judge):
-        number = "float" if any("." in str(value) for value in without_blanks(judge.labels)) else "int"
+        number = (
+            "float" if any("." in str(value) for value in without_blanks(judge.labels)) else "int"
+        )
         types[judge.target] = f"{number}?" if judge.has_blank_labels else number
     if types:
         keys.append(f"  schema: {flow(types)}")
     needed = [name for name in judge.read if name in columns.names]
-    incomplete = [name for name in needed if 0 < len(without_blanks(columns.values[name])) < len(columns.values[name])]
+    incomplete = [
+        name
+        for name in needed
+        if 0 < len(without_blanks(columns.values[name])) < len(columns.values[name])
+    ]
     if incomplete:
         full = " and ".join(f"{judge.expression(name)} is not none" for name in incomplete)
         keys.append(f"  where: {yaml_scalar(full)}   # other rows have nothing to judge")
@@ -139,7 +145,10 @@ def _units(judge: FirstJudge) -> list[str]:
         return ["  - unit: BestOfKJudgeUnit", size, f"    options: [{options}]", reasons, *prompt]
     if judge.rubric is not None:
         points = points_key(judge.columns.values[judge.rubric])
-        pool = ["  - unit: MeanPoolUnit   # the share of the criteria that are met", "    field: score"]
+        pool = [
+            "  - unit: MeanPoolUnit   # the share of the criteria that are met",
+            "    field: score",
+        ]
         if points:
             pool = [
                 "  - unit: RubricPoolUnit   # the share of the points that are earned",
@@ -164,7 +173,9 @@ def _scale(scale: AnswerScale) -> str:
     if scale.kind == "boolean":
         return "boolean   # yes or no; others: 1-5, {range: [0, 10]}, {values: [bad, good]}"
     if scale.kind == "range":
-        return f"{{type: discrete, range: [{', '.join(scale.values)}]}}   # whole numbers, worst first"
+        return (
+            f"{{type: discrete, range: [{', '.join(scale.values)}]}}   # whole numbers, worst first"
+        )
     if scale.kind == "continuous":
         low, high = scale.values
         return f"{{type: continuous, min: {low}, max: {high}}}"
@@ -226,7 +237,10 @@ def _without_labels(judge: FirstJudge) -> list[str]:
 
 def _pair_keys(judge: FirstJudge) -> list[str]:
     options = ", ".join(yaml_scalar(judge.expression(name)) for name in judge.pair or ())
-    return ["    consistent: output.consistent   # the same choice in both orders", f"    options: [{options}]"]
+    return [
+        "    consistent: output.consistent   # the same choice in both orders",
+        f"    options: [{options}]",
+    ]
 
 
 def _agreement(judge: FirstJudge) -> tuple[str, str, list[str]]:
@@ -238,7 +252,10 @@ def _agreement(judge: FirstJudge) -> tuple[str, str, list[str]]:
         more = _pair_keys(judge) if judge.pair else []
         target = path
         if any(str(label) != choice for label, choice in judge.choices.items()):
-            words = ", ".join(f"{expression_literal(label)}: '{choice}'" for label, choice in judge.choices.items())
+            words = ", ".join(
+                f"{expression_literal(label)}: '{choice}'"
+                for label, choice in judge.choices.items()
+            )
             target = f"{{{words}}}.get({path})"
         return "output.choice", target, more
     if judge.rubric is not None:
@@ -251,7 +268,9 @@ def _agreement(judge: FirstJudge) -> tuple[str, str, list[str]]:
         if len(judge.columns.paths[judge.target]) > 1 and _is_written_number(judge):
             return "output.score", f"{blank}{path} | float", []
         return "output.score", path, []
-    positive = f"    positive: {yaml_scalar(judge.scale.values[0])}   # precision, recall and F1 are of it"
+    positive = (
+        f"    positive: {yaml_scalar(judge.scale.values[0])}   # precision, recall and F1 are of it"
+    )
     target = f"{path} or none" if judge.has_blank_labels else path
     return "output.score", target, [positive] if len(judge.scale.values) == 2 else []
 
@@ -261,8 +280,14 @@ def _is_true(judge: FirstJudge, path: str) -> str:
     seen = without_blanks(judge.labels)
     if all(map(numeric, seen)):
         ones = sorted({value for value in seen if float(value) == 1}, key=str) or [1]
-        return f"{path} == {expression_literal(ones[0])}" if len(ones) == 1 else f"{path} in {json.dumps(ones)}"
-    yes = sorted({word.strip().strip(".").lower() for word in label_words(seen) if truth(word)}) or ["yes"]
+        return (
+            f"{path} == {expression_literal(ones[0])}"
+            if len(ones) == 1
+            else f"{path} in {json.dumps(ones)}"
+        )
+    yes = sorted(
+        {word.strip().strip(".").lower() for word in label_words(seen) if truth(word)}
+    ) or ["yes"]
     return f"{path} | string | trim | lower in {json.dumps(yes)}"
 
 
@@ -282,12 +307,18 @@ def _other_scores(judge: FirstJudge) -> list[str]:
 def _comparison(judge: FirstJudge, name: str, path: str, values: Sequence[Any]) -> list[str]:
     """The evaluation with one score; none where the scale cannot be compared with it."""
     is_boolean = judge.scale.kind == "boolean"
-    prediction, target, more = "output.score", path, ["    kind: numeric", "    metrics: [spearman]"]
+    prediction, target, more = (
+        "output.score",
+        path,
+        ["    kind: numeric", "    metrics: [spearman]"],
+    )
     if is_boolean and all(isinstance(value, bool) for value in values):
         more = []
     elif is_boolean and set(values) <= {"C", "I"}:  # Inspect's correct and incorrect
         target, more = f"{path} == 'C'", []
-    elif not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+    elif not all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in values
+    ):
         return []
     elif is_boolean and set(values) <= {0, 1}:
         target, more = f"{path} == 1", []

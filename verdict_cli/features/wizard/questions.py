@@ -78,7 +78,11 @@ def ask_target(columns: DatasetColumns, read: tuple[str, ...]) -> str | None:
         return columns.check_label(answer, others)
 
     labels = columns.labels(read)
-    return ask("What is the right answer? The column with people's labels, or none", parse, (labels or [NONE])[0])
+    return ask(
+        "What is the right answer? The column with people's labels, or none",
+        parse,
+        (labels or [NONE])[0],
+    )
 
 
 def ask_scale(columns: DatasetColumns, target: str | None) -> AnswerScale:
@@ -111,7 +115,9 @@ def checked_scale(text: str, labels: Sequence[Any]) -> AnswerScale:
     raise UsageError(parsed, hint=hint)
 
 
-def scale_of_labels(columns: DatasetColumns, target: str | None, *, take_categories: bool) -> AnswerScale:
+def scale_of_labels(
+    columns: DatasetColumns, target: str | None, *, take_categories: bool
+) -> AnswerScale:
     """The scale of the target's labels. UsageError where the user must say it: ``take_categories`` takes words of no known
     order as categories."""
     if target is None:
@@ -158,10 +164,18 @@ def default_question(columns: DatasetColumns, read: Sequence[str], target: str |
                 return f"Are {_spoken(first)} and {_spoken(second)} {words[1]}?"
             return f"Is the {thing} {words[1]}?"
         is_praise = words[-1] in ("label", "gold", "good", "human", "pass", "target", "verdict")
-        return f"Is the {thing} good?" if is_praise else f"Should the {thing} be labelled {_spoken(target)!r}?"
+        return (
+            f"Is the {thing} good?"
+            if is_praise
+            else f"Should the {thing} be labelled {_spoken(target)!r}?"
+        )
     if all(map(numeric, label_words(labels))) or word_order(label_words(labels)):
         is_general = words[-1] in ("grade", "label", "rating", "score", "stars", "target")
-        return f"How good is the {thing}?" if is_general else f"Rate the {_spoken(target)} of the {thing}."
+        return (
+            f"How good is the {thing}?"
+            if is_general
+            else f"Rate the {_spoken(target)} of the {thing}."
+        )
     return f"What is the {_spoken(target)} of the {thing}?"
 
 
@@ -169,7 +183,15 @@ def missing_options(columns: DatasetColumns) -> UsageError:
     """The error without a terminal, with the columns to choose from and a whole command."""
     read = columns.judged()
     label = next(iter(columns.labels(read)), NONE)
-    command = ["verdict", "init", columns.data, "--columns", ",".join(read) or "COLUMN", "--target", label]
+    command = [
+        "verdict",
+        "init",
+        columns.data,
+        "--columns",
+        ",".join(read) or "COLUMN",
+        "--target",
+        label,
+    ]
     return UsageError(
         "--columns must be given, because there is no terminal to prompt on",
         hint=f"the columns are {', '.join(columns.names)}\n    for example: {shlex.join(command)}\n"
@@ -177,14 +199,18 @@ def missing_options(columns: DatasetColumns) -> UsageError:
     )
 
 
-def ask_role(column: str, names: Mapping[str, Any], default: str | None, *, optional: bool) -> str | None:
+def ask_role(
+    column: str, names: Mapping[str, Any], default: str | None, *, optional: bool
+) -> str | None:
     """Prompt for the column that plays the role of a shipped judge's column; None if no column does."""
 
     def parse(answer: str) -> str | None:
         if optional and answer.lower() == NONE:
             return None
         if answer not in names:
-            raise UsageError(f"there is no column {answer!r}", hint=f"the columns are: {', '.join(names)}")
+            raise UsageError(
+                f"there is no column {answer!r}", hint=f"the columns are: {', '.join(names)}"
+            )
         return answer
 
     more = " (none: leave its metrics out)" if optional else ""

@@ -23,11 +23,41 @@ EMBEDDED = "baseline/lexical"
 _SAMPLE = re.compile(r"datasets/(\w+_sample\.jsonl)")
 _NONE = "none"
 _SYNONYMS = (
-    ("question", "prompt", "query", "input", "request", "task", "instruction", "user_message", "goal"),
-    ("answer", "response", "reply", "output", "completion", "actual_output", "model_output", "summary", "submission"),
+    (
+        "question",
+        "prompt",
+        "query",
+        "input",
+        "request",
+        "task",
+        "instruction",
+        "user_message",
+        "goal",
+    ),
+    (
+        "answer",
+        "response",
+        "reply",
+        "output",
+        "completion",
+        "actual_output",
+        "model_output",
+        "summary",
+        "submission",
+    ),
     ("document", "context", "source", "text", "passage", "article"),
     ("contexts", "references", "documents", "retrieval_context", "retrieved_contexts", "passages"),
-    ("label", "gold", "target", "correct", "rating", "supported", "human_label", "verdict", "winner"),
+    (
+        "label",
+        "gold",
+        "target",
+        "correct",
+        "rating",
+        "supported",
+        "human_label",
+        "verdict",
+        "winner",
+    ),
     ("messages", "conversation", "turns", "dialogue", "chat"),
     ("rubric", "rubrics", "criteria", "checklist"),
     ("response_A", "answer_a", "response_1", "output_a", "option_a", "chosen"),
@@ -54,7 +84,8 @@ def shipped_judge(
         text = _for_data(template, source, text, document, read_columns(data), given)
     elif given:
         raise UsageError(
-            "--column maps the columns of DATA, which is missing", hint=f"verdict init --from {template} DATA"
+            "--column maps the columns of DATA, which is missing",
+            hint=f"verdict init --from {template} DATA",
         )
     files = {target: without_schema_line(text)}
     for evaluation in (document.get("evaluate") or {}).values():
@@ -69,7 +100,12 @@ def shipped_judge(
 
 
 def _for_data(
-    template: str, source: Path, text: str, document: Any, samples: DatasetColumns, given: Sequence[str]
+    template: str,
+    source: Path,
+    text: str,
+    document: Any,
+    samples: DatasetColumns,
+    given: Sequence[str],
 ) -> str:
     """The judge's text, with `dataset.columns` for the columns that the data calls otherwise."""
     plan = PipelineOptions(model=EMBEDDED).plan(source, warn=False)
@@ -77,19 +113,29 @@ def _for_data(
     for used in plan.columns:
         roles[used.column] = roles.get(used.column, False) or used.asked
     mapped = _given(given, roles, samples)
-    missing = {role: needed for role, needed in roles.items() if role not in samples.names and role not in mapped}
+    missing = {
+        role: needed
+        for role, needed in roles.items()
+        if role not in samples.names and role not in mapped
+    }
     free = [name for name in samples.names if name not in roles and name not in mapped.values()]
     guesses = _guesses(missing, free, samples)
     if missing and not console.is_interactive():
         raise _unmapped(template, samples, missing, guesses)
     for role, needed in missing.items():
         default = guesses.get(role) or (None if needed else _NONE)
-        mapped[role] = questions.ask_role(role, dict.fromkeys(samples.names), default, optional=not needed)
+        mapped[role] = questions.ask_role(
+            role, dict.fromkeys(samples.names), default, optional=not needed
+        )
     keys = dict(document.get("dataset") or {})
     identity = keys.pop("id", None)
-    if identity is not None and (own := identity if identity in samples.names else samples.identifier()):
+    if identity is not None and (
+        own := identity if identity in samples.names else samples.identifier()
+    ):
         keys = {"id": own, **keys}
-    renamed = {role: column for role, column in mapped.items() if column is not None and column != role}
+    renamed = {
+        role: column for role, column in mapped.items() if column is not None and column != role
+    }
     # A column in the role of another one is no longer there under its own name.
     if keys.get("id") in renamed.values():
         keys["id"] = next(role for role, column in renamed.items() if column == keys["id"])
@@ -102,7 +148,9 @@ def _for_data(
     return _without(_with_dataset(text, keys), document, dropped)
 
 
-def _given(given: Sequence[str], roles: Mapping[str, bool], samples: DatasetColumns) -> dict[str, str | None]:
+def _given(
+    given: Sequence[str], roles: Mapping[str, bool], samples: DatasetColumns
+) -> dict[str, str | None]:
     """The column of each role in `ROLE=COLUMN`; None for `none`."""
     mapped: dict[str, str | None] = {}
     for pair in given:
@@ -116,14 +164,23 @@ def _given(given: Sequence[str], roles: Mapping[str, bool], samples: DatasetColu
         if column == _NONE and not roles[role]:
             mapped[role] = None
         else:
-            (mapped[role],) = samples.check([column], "--column") if column in samples.names else (None,)
+            (mapped[role],) = (
+                samples.check([column], "--column") if column in samples.names else (None,)
+            )
             if mapped[role] is None:
-                hint = nearest_spelling(column, samples.names) or f"the columns are: {', '.join(samples.names)}"
-                raise UsageError(f"--column {pair}: {samples.data} has no column {column!r}", hint=hint)
+                hint = (
+                    nearest_spelling(column, samples.names)
+                    or f"the columns are: {', '.join(samples.names)}"
+                )
+                raise UsageError(
+                    f"--column {pair}: {samples.data} has no column {column!r}", hint=hint
+                )
     return mapped
 
 
-def _guesses(missing: Collection[str], free: Sequence[str], samples: DatasetColumns) -> dict[str, str]:
+def _guesses(
+    missing: Collection[str], free: Sequence[str], samples: DatasetColumns
+) -> dict[str, str]:
     """For each missing column the one of the data that probably has its role."""
     guesses: dict[str, str] = {}
     for role in missing:
@@ -142,7 +199,10 @@ def _guesses(missing: Collection[str], free: Sequence[str], samples: DatasetColu
 def _unmapped(
     template: str, samples: DatasetColumns, missing: Mapping[str, bool], guesses: Mapping[str, str]
 ) -> UsageError:
-    words = [f"--column {role}={guesses.get(role, 'COLUMN' if needed else _NONE)}" for role, needed in missing.items()]
+    words = [
+        f"--column {role}={guesses.get(role, 'COLUMN' if needed else _NONE)}"
+        for role, needed in missing.items()
+    ]
     optional = [role for role, needed in missing.items() if not needed]
     leave = f"; only metrics use {', '.join(optional)}: `none` leaves them out" if optional else ""
     return UsageError(
@@ -159,23 +219,39 @@ def _with_dataset(text: str, keys: Mapping[str, Any]) -> str:
     pattern = re.compile(r"^dataset:.*\n(?:[ \t]+.*\n)*", re.MULTILINE)
     if pattern.search(text):
         return pattern.sub(lambda _: section, text, count=1)
-    return re.sub(r"^(?=pipeline:)", lambda _: f"{section}\n" if section else "", text, count=1, flags=re.MULTILINE)
+    return re.sub(
+        r"^(?=pipeline:)",
+        lambda _: f"{section}\n" if section else "",
+        text,
+        count=1,
+        flags=re.MULTILINE,
+    )
 
 
 def _without(text: str, document: Any, dropped: Collection[str]) -> str:
     """The text without the evaluations that use one of these columns, and without their gates."""
     evaluations = document.get("evaluate") or {}
     uses = re.compile(
-        "|".join(rf"source(?:\.{re.escape(column)}\b|\[\W+{re.escape(column)}\W)" for column in dropped) or "(?!)"
+        "|".join(
+            rf"source(?:\.{re.escape(column)}\b|\[\W+{re.escape(column)}\W)" for column in dropped
+        )
+        or "(?!)"
     )
     named = set()
     for name, keys in evaluations.items():
-        if uses.search(json.dumps({key: value for key, value in keys.items() if key != "by"}, default=str)):
+        if uses.search(
+            json.dumps({key: value for key, value in keys.items() if key != "by"}, default=str)
+        ):
             named.add(name)
             entry = rf"^  {re.escape(name)}:.*\n(?:    .*\n|\n(?=    ))*"
             text = re.sub(entry, "", text, count=1, flags=re.MULTILINE)
             text = re.sub(rf"^  - .*\b{re.escape(name)}\..*\n", "", text, flags=re.MULTILINE)
-    text = re.sub(r"^    by: \[.*\]\n", lambda line: "" if uses.search(line[0]) else line[0], text, flags=re.MULTILINE)
+    text = re.sub(
+        r"^    by: \[.*\]\n",
+        lambda line: "" if uses.search(line[0]) else line[0],
+        text,
+        flags=re.MULTILINE,
+    )
     if named and named == set(evaluations):
         text = re.sub(r"^(?:evaluate|gates):[ \t]*\n", "", text, flags=re.MULTILINE)
     return text

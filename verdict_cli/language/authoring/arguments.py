@@ -83,7 +83,10 @@ class Prompt(Struct, frozen=True):
     def from_template(cls, text: str) -> Prompt:
         """The prompt with placeholders such as `{source.question}`; common indentation is removed."""
         if not isinstance(text, str):
-            raise UsageError(f"a prompt is a text, not {text!r:.80}", hint="write `.prompt('…{source.question}…')`")
+            raise UsageError(
+                f"a prompt is a text, not {text!r:.80}",
+                hint="write `.prompt('…{source.question}…')`",
+            )
         return cls(dedented(text))
 
     @classmethod
@@ -129,7 +132,9 @@ def _checked_model(what: str, keys: Mapping[str, Any]) -> dict[str, Any]:
         Model.model_validate(dict(keys))
     except ValidationError as error:
         raise first_error(what, error) from None
-    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in keys.items()}
+    return {
+        name: dict(value) if isinstance(value, Mapping) else value for name, value in keys.items()
+    }
 
 
 def path_argument(what: str, path: str | PathLike[str]) -> Path:

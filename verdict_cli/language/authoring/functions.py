@@ -72,7 +72,9 @@ class PythonRule(Function):
         except (RowError, ReplyError):
             raise
         except Exception as error:
-            raise ReplyError(f"{self.name}: {str(error) or type(error).__name__}", kind="invalid") from None
+            raise ReplyError(
+                f"{self.name}: {str(error) or type(error).__name__}", kind="invalid"
+            ) from None
         if accepted is not None and not accepted:
             raise ReplyError(f"{self.name} gave {quoted(accepted)}", kind="invalid")
         return True
@@ -93,7 +95,13 @@ def function(
     parameters, text, traceable = _inspect_function(function_object, what, names, first)
     own_names = {first: own} if (own := _own_name(function_object, names, first)) else {}
     return Function(
-        function_object, what, parameters, text, traceable, _declared_fields(what, fields), own_names=own_names
+        function_object,
+        what,
+        parameters,
+        text,
+        traceable,
+        _declared_fields(what, fields),
+        own_names=own_names,
     )
 
 
@@ -116,11 +124,22 @@ def method_function(
 ) -> Function:
     """A custom unit's `process`: its arguments are instances of the unit's own schemas."""
     parameters, text, traceable = _inspect_function(function_object, what, names)
-    return Function(function_object, what, parameters, text, traceable, _record_type(output_fields), argument_classes)
+    return Function(
+        function_object,
+        what,
+        parameters,
+        text,
+        traceable,
+        _record_type(output_fields),
+        argument_classes,
+    )
 
 
 def python_rule(
-    function_object: Callable[..., Any], what: str, names: Sequence[str], argument_classes: Mapping[str, type[Schema]]
+    function_object: Callable[..., Any],
+    what: str,
+    names: Sequence[str],
+    argument_classes: Mapping[str, type[Schema]],
 ) -> PythonRule:
     """A custom unit's `validate`."""
     parameters, text, traceable = _inspect_function(function_object, what, names)
@@ -138,14 +157,18 @@ def _inspect_function(
         signature = inspect.signature(function_object)
     except (TypeError, ValueError):
         raise UsageError(
-            f"{what}: {function_object!r:.80} does not say which arguments it takes", hint="wrap it in a lambda"
+            f"{what}: {function_object!r:.80} does not say which arguments it takes",
+            hint="wrap it in a lambda",
         ) from None
     parameters: list[str] = []
     own_name = _own_name(function_object, names, first)
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:
             parameters += [name for name in names if name not in parameters]
-        elif parameter.kind is parameter.POSITIONAL_ONLY or parameter.kind is parameter.VAR_POSITIONAL:
+        elif (
+            parameter.kind is parameter.POSITIONAL_ONLY
+            or parameter.kind is parameter.VAR_POSITIONAL
+        ):
             raise UsageError(f"{what}: arguments are given by name, `{parameter}` takes none")
         elif parameter.name in names:
             parameters.append(parameter.name)
@@ -173,7 +196,10 @@ def source_text(function_object: Callable[..., Any]) -> tuple[str, bool]:
     closure = inspect.getclosurevars(unwrapped) if inspect.isfunction(unwrapped) else None
     values = {**closure.globals, **closure.nonlocals} if closure is not None else {}
     values |= {f"={name}": value for name, value in _defaults(unwrapped).items()}
-    values |= {f".{name}": value for name, value in _own_attributes(getattr(function_object, "__self__", None)).items()}
+    values |= {
+        f".{name}": value
+        for name, value in _own_attributes(getattr(function_object, "__self__", None)).items()
+    }
     known_values = {name: repr(value) for name, value in sorted(values.items()) if _is_plain(value)}
     return f"{inspect.cleandoc(source)}\n{known_values}", True
 
@@ -182,7 +208,11 @@ def _source_lines(function_object: Any) -> str:
     """The function's source. OSError or TypeError where it is not known."""
     try:
         source = inspect.getsource(function_object)
-        return source if source.count("lambda") < 2 else source + _lambda_body(function_object.__code__)
+        return (
+            source
+            if source.count("lambda") < 2
+            else source + _lambda_body(function_object.__code__)
+        )
     except (tokenize.TokenError, SyntaxError):
         # The line of a lambda may begin with the end of a string: `""").propagate(lambda output: …)`.
         code = function_object.__code__
@@ -215,7 +245,11 @@ def _own_attributes(owner: Any) -> dict[str, Any]:
 
 def _defaults(unwrapped: Any) -> dict[str, Any]:
     parameters = inspect.signature(unwrapped).parameters.values()
-    return {parameter.name: parameter.default for parameter in parameters if parameter.default is not parameter.empty}
+    return {
+        parameter.name: parameter.default
+        for parameter in parameters
+        if parameter.default is not parameter.empty
+    }
 
 
 def _is_plain(value: Any) -> bool:
@@ -226,14 +260,20 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def _declared_fields(what: str, fields: Mapping[str, Any] | Sequence[str] | None) -> RecordType | None:
+def _declared_fields(
+    what: str, fields: Mapping[str, Any] | Sequence[str] | None
+) -> RecordType | None:
     """The declared fields of what a function gives: types where they are given, else names alone."""
     if fields is None:
         return None
     if isinstance(fields, str) or not isinstance(fields, Mapping | Sequence):
-        raise UsageError(f"{what}: `fields` is a list of names or a mapping of types, not {fields!r}")
+        raise UsageError(
+            f"{what}: `fields` is a list of names or a mapping of types, not {fields!r}"
+        )
     if isinstance(fields, Mapping):
-        return _record_type({name: type_key(f"{what}: {name}", kind) for name, kind in fields.items()})
+        return _record_type(
+            {name: type_key(f"{what}: {name}", kind) for name, kind in fields.items()}
+        )
     return RecordType(dict.fromkeys(fields, UnknownType()))
 
 

@@ -13,7 +13,13 @@ from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.fields.field_keys import type_text
 from verdict_cli.language.scales import Scale
 
-_PLAIN: dict[Any, str] = {str: "str", int: "int", float: "float", bool: "bool", list[str]: "list[str]"}
+_PLAIN: dict[Any, str] = {
+    str: "str",
+    int: "int",
+    float: "float",
+    bool: "bool",
+    list[str]: "list[str]",
+}
 _MISSING: Any = object()
 
 
@@ -31,7 +37,11 @@ class View(Mapping[str, Any]):
     def __getitem__(self, name: Any) -> Any:
         """The value of a key; a value of a scale may be given as it is or as it is written: `distribution["4"]`."""
         if name not in self._fields:
-            written = (key for key in self._fields if type(key) is not type(name) and _written(key) == _written(name))
+            written = (
+                key
+                for key in self._fields
+                if type(key) is not type(name) and _written(key) == _written(name)
+            )
             name = next(written, name)
         return to_view(self._fields[name])
 
@@ -49,10 +59,14 @@ class View(Mapping[str, Any]):
             return self[name]
         except KeyError:
             known = ", ".join(map(str, self)) or "nothing"
-            raise AttributeError(f"there is no {name!r} here, only {known}", name=name, obj=self) from None
+            raise AttributeError(
+                f"there is no {name!r} here, only {known}", name=name, obj=self
+            ) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise UsageError(f"{name!r} cannot be set: {type(self).__name__} is immutable", hint="make a new one")
+        raise UsageError(
+            f"{name!r} cannot be set: {type(self).__name__} is immutable", hint="make a new one"
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._fields)
@@ -103,8 +117,13 @@ class Schema(View):
             unknown = [name for name in values if name not in kind._declared]
             missing = [name for name in kind._declared if name not in values]
             if unknown or missing:
-                wrong = f"has no field {unknown[0]!r}" if unknown else f"needs the field {missing[0]!r}"
-                raise UsageError(f"{kind.__qualname__} {wrong}", hint=f"its fields are {', '.join(kind._declared)}")
+                wrong = (
+                    f"has no field {unknown[0]!r}" if unknown else f"needs the field {missing[0]!r}"
+                )
+                raise UsageError(
+                    f"{kind.__qualname__} {wrong}",
+                    hint=f"its fields are {', '.join(kind._declared)}",
+                )
         super().__init__(values)
 
     @classmethod
@@ -122,7 +141,9 @@ class Schema(View):
         """The fields' types and defaults as `input` in a pipeline file writes them."""
         defaults = cls._defaults
         return {
-            name: {"type": key, "default": unwrap_views(defaults[name])} if name in defaults else key
+            name: {"type": key, "default": unwrap_views(defaults[name])}
+            if name in defaults
+            else key
             for name, key in cls._declared.items()
         }
 
@@ -188,7 +209,9 @@ def _annotations(cls: type[Any]) -> dict[str, Any]:
 
 def _evaluated(cls: type[Any], annotation: Any) -> Any:
     """The type in an annotation; an annotation with a name that is not its module's stays a text."""
-    alone = type("alone", (), {"__annotations__": {"kind": annotation}, "__module__": cls.__module__})
+    alone = type(
+        "alone", (), {"__annotations__": {"kind": annotation}, "__module__": cls.__module__}
+    )
     try:
         return inspect.get_annotations(alone, eval_str=True)["kind"]
     except (NameError, SyntaxError, TypeError, AttributeError):
@@ -215,7 +238,11 @@ def type_key(what: str, annotation: Any, default: Any = _MISSING) -> Any:
     if get_origin(annotation) in (Union, UnionType) and len(parts) == 2 and NoneType in parts:
         other = next(part for part in parts if part is not NoneType)
         return f"{type_text(type_key(what, other))}?"
-    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    name = (
+        annotation
+        if isinstance(annotation, str)
+        else getattr(annotation, "__name__", str(annotation))
+    )
     raise UsageError(
         f"{what}: {name!r} is no type of a field",
         hint="types are str, int, float, bool, list[…], … | None, Literal['a', 'b'], another Schema, and a scale as default: "

@@ -27,9 +27,13 @@ class Step:
         if "__init__" in vars(cls):
             setattr(cls, "__init__", checked_arguments(vars(cls)["__init__"]))  # noqa: B010 - mypy refuses the attribute
 
-    def __init__(self, keys: Mapping[str, Any], functions: Mapping[str, Function] | None = None) -> None:
+    def __init__(
+        self, keys: Mapping[str, Any], functions: Mapping[str, Function] | None = None
+    ) -> None:
         """Values are validated with the whole pipeline, which reports every problem at once and where it is."""
-        object.__setattr__(self, "_keys", {key: value for key, value in keys.items() if value is not None})
+        object.__setattr__(
+            self, "_keys", {key: value for key, value in keys.items() if value is not None}
+        )
         if functions:
             object.__setattr__(self, "_functions", functions)
 
@@ -61,7 +65,8 @@ class Step:
         if name not in fields:
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
         return self._keys.get(
-            fields[name].alias or name, fields[name].get_default(call_default_factory=True, validated_data={})
+            fields[name].alias or name,
+            fields[name].get_default(call_default_factory=True, validated_data={}),
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -75,7 +80,11 @@ class Step:
     def own_attributes(self) -> dict[str, Any]:
         """The attributes that Python code set, which are no keys of the language."""
         fields = self.language_class().model_fields
-        return {name: value for name, value in vars(self).items() if name not in fields and not name.startswith("_")}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in fields and not name.startswith("_")
+        }
 
     def _with(self, **keys: Any) -> Self:
         """A copy with these keys; one that is None goes."""
@@ -92,7 +101,9 @@ class FileStep(Step):
 
     _inside: Mapping[StepPath, Function]
 
-    def __init__(self, keys: Mapping[str, Any], functions: Mapping[StepPath, Function] | None = None) -> None:
+    def __init__(
+        self, keys: Mapping[str, Any], functions: Mapping[StepPath, Function] | None = None
+    ) -> None:
         super().__init__(keys)
         object.__setattr__(self, "_inside", functions or {})
 
@@ -146,7 +157,10 @@ class Layer(Step):
         return self._via(model, dict(keys))
 
     def document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
-        return {**super().document(path, functions), "layer": step_documents(self.items, (*path, "layer"), functions)}
+        return {
+            **super().document(path, functions),
+            "layer": step_documents(self.items, (*path, "layer"), functions),
+        }
 
     def __repr__(self) -> str:
         keys = "".join(f", {key}={value!r}" for key, value in self._keys.items() if key != "layer")
@@ -177,7 +191,10 @@ class Block(Step):
         return self._with(pin=True)
 
     def document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
-        return {**super().document(path, functions), "block": step_documents(self.steps, (*path, "block"), functions)}
+        return {
+            **super().document(path, functions),
+            "block": step_documents(self.steps, (*path, "block"), functions),
+        }
 
     def __repr__(self) -> str:
         return " >> ".join(map(repr, self.steps))
@@ -196,7 +213,9 @@ class Each(Block):
         per_call: int | None = None,
     ) -> None:
         block = check_steps(steps, "an Each holds")
-        Step.__init__(self, {"each": entries, "block": block, "as": name, "max": most, "per_call": per_call})
+        Step.__init__(
+            self, {"each": entries, "block": block, "as": name, "max": most, "per_call": per_call}
+        )
 
     def __repr__(self) -> str:
         return f"Each({self.each!r}, {super().__repr__()})"
@@ -218,12 +237,16 @@ def check_step(value: Any, what: str) -> Step:
 
 def check_steps(values: Any, what: str) -> tuple[Step, ...]:
     """One step or several as a tuple. UsageError begins with `what`."""
-    items = [values] if isinstance(values, Step) or not isinstance(values, Sequence) else list(values)
+    items = (
+        [values] if isinstance(values, Step) or not isinstance(values, Sequence) else list(values)
+    )
     if not items:
         raise UsageError(f"{what} at least one unit, layer or block")
     return tuple(check_step(value, what) for value in items)
 
 
-def step_documents(steps: Sequence[Step], path: StepPath, functions: FunctionsByPath) -> list[dict[str, Any]]:
+def step_documents(
+    steps: Sequence[Step], path: StepPath, functions: FunctionsByPath
+) -> list[dict[str, Any]]:
     """The steps as a pipeline file has them below `path`."""
     return [step.document((*path, index), functions) for index, step in enumerate(steps)]

@@ -12,7 +12,13 @@ from typing import Any, ClassVar, Self, Unpack, cast
 
 from verdict_cli.config_model import check_keywords, checked_arguments
 from verdict_cli.errors import UsageError
-from verdict_cli.language.authoring.arguments import LLMUnitKeys, ModelKeys, ModelLike, Prompt, prompt_key
+from verdict_cli.language.authoring.arguments import (
+    LLMUnitKeys,
+    ModelKeys,
+    ModelLike,
+    Prompt,
+    prompt_key,
+)
 from verdict_cli.language.authoring.functions import (
     OUTPUT_NAMES,
     RULE_NAMES,
@@ -48,7 +54,9 @@ class UnitStep(Step):
         kind, own = type(self), own_keys(type(self))
         fields = self.language_class().model_fields
         check_keywords(
-            kind.__name__, keys, [*(field.alias or name for name, field in fields.items() if name != "unit"), *own]
+            kind.__name__,
+            keys,
+            [*(field.alias or name for name, field in fields.items() if name != "unit"), *own],
         )
         for key in ("input", "output", "response"):
             if isinstance(keys.get(key), Mapping):
@@ -92,7 +100,9 @@ class UnitStep(Step):
         if output is None or isinstance(output, Mapping):
             keys = {**(output or {}), **expressions}
         else:
-            functions["propagate"] = function(output, f"{type(self).__name__}.propagate", OUTPUT_NAMES, fields)
+            functions["propagate"] = function(
+                output, f"{type(self).__name__}.propagate", OUTPUT_NAMES, fields
+            )
         changed = self._with(propagate=keys)
         object.__setattr__(changed, "_functions", functions)
         return changed
@@ -125,7 +135,11 @@ class LLMUnitStep(UnitStep):
     @property
     def node_name(self) -> str:
         kind = type(self)
-        return super().node_name if not written_above(kind) else str(self.name or snake(self._char or kind.__name__))
+        return (
+            super().node_name
+            if not written_above(kind)
+            else str(self.name or snake(self._char or kind.__name__))
+        )
 
     def validate(self, response: Any, input: Any) -> Any:  # noqa: A002
         """Refuse a response by raising, or by returning False: the model is called again, then the row fails."""
@@ -149,8 +163,15 @@ class LLMUnitStep(UnitStep):
         """How the response is read from the reply."""
         if not isinstance(extractor, Extractor):
             is_class = isinstance(extractor, type) and issubclass(extractor, Extractor)
-            hint = f"write `{extractor.__name__}()`" if is_class else "such as `RegexExtractor(pattern=…)`"
-            raise UsageError(f"{type(self).__name__}.extract takes an extractor, not {extractor!r:.80}", hint=hint)
+            hint = (
+                f"write `{extractor.__name__}()`"
+                if is_class
+                else "such as `RegexExtractor(pattern=…)`"
+            )
+            raise UsageError(
+                f"{type(self).__name__}.extract takes an extractor, not {extractor!r:.80}",
+                hint=hint,
+            )
         return self._with(extract=extractor)
 
     def stream(self) -> Self:
@@ -173,7 +194,9 @@ class LLMUnitStep(UnitStep):
                 declared = schema.declared_input() if key == "input" else schema.declared()
                 data[key] = {**data.get(key, {}), **declared}
         if decides_more(kind):
-            functions[*path, "class"] = UnitClass(kind, kind.__name__, (), "", traceable=True, unit=self)
+            functions[*path, "class"] = UnitClass(
+                kind, kind.__name__, (), "", traceable=True, unit=self
+            )
         else:
             functions |= self.bound_functions(path)
         return data
@@ -181,7 +204,11 @@ class LLMUnitStep(UnitStep):
     @classmethod
     def schemas(cls) -> dict[str, type[Schema]]:
         """The schema of each key that declares fields; one without fields where the class has none."""
-        declared = {"input": cls.InputSchema, "response": cls.ResponseSchema, "output": cls.OutputSchema}
+        declared = {
+            "input": cls.InputSchema,
+            "response": cls.ResponseSchema,
+            "output": cls.OutputSchema,
+        }
         return {key: schema or Schema for key, schema in declared.items()}
 
     def bound_functions(self, path: StepPath) -> FunctionsByPath:
@@ -190,11 +217,15 @@ class LLMUnitStep(UnitStep):
         arguments = {key: schemas[key] for key in ("response", "input")}
         bound: FunctionsByPath = {}
         if kind.validate is not LLMUnitStep.validate:
-            bound[*path, "validate"] = python_rule(self.validate, f"{kind.__name__}.validate", RULE_NAMES, arguments)
+            bound[*path, "validate"] = python_rule(
+                self.validate, f"{kind.__name__}.validate", RULE_NAMES, arguments
+            )
         if kind.process is not LLMUnitStep.process:
             fields = schemas["output"].declared() or None
             what = f"{kind.__name__}.process"
-            bound[*path, "process"] = method_function(self.process, what, OUTPUT_NAMES, arguments, fields)
+            bound[*path, "process"] = method_function(
+                self.process, what, OUTPUT_NAMES, arguments, fields
+            )
         return bound
 
     @classmethod
@@ -206,12 +237,18 @@ class LLMUnitStep(UnitStep):
         """
         if "_written_class" not in vars(cls):
             base = cls.language_class()
-            body = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+            body = {
+                "__module__": cls.__module__,
+                "__qualname__": cls.__qualname__,
+                "__doc__": cls.__doc__,
+            }
             body |= {
-                name: getattr(base, name) for name in ("__init__", "__getattr__", "__setattr__", "__repr__", "__str__")
+                name: getattr(base, name)
+                for name in ("__init__", "__getattr__", "__setattr__", "__repr__", "__str__")
             }
             cls._written_class = cast(
-                "type[UnitBase]", new_class(cls.__name__, (cls, base), exec_body=lambda space: space.update(body))
+                "type[UnitBase]",
+                new_class(cls.__name__, (cls, base), exec_body=lambda space: space.update(body)),
             )
         return cls._written_class
 
@@ -239,7 +276,9 @@ class LLMUnitStep(UnitStep):
         written = cls.written_class()
         unit: Any = written.model_validate(keys)
         attributes = (like or cls.default()).own_attributes()
-        vars(unit).update({name: value for name, value in attributes.items() if name not in written.model_fields})
+        vars(unit).update(
+            {name: value for name, value in attributes.items() if name not in written.model_fields}
+        )
         functions: FunctionsByPath = unit.bound_functions(path)
         if decides_more(cls):
             base = cls.language_class()
@@ -265,12 +304,18 @@ class UnitClass(Function):
     def keys(self, unit: UnitBase) -> dict[str, Any]:
         """All keys of the unit that was read from its document: those of the class were no part of it."""
         fields = type(unit).model_fields
-        given = {fields[name].alias or name: getattr(unit, name) for name in fields if name in unit.model_fields_set}
+        given = {
+            fields[name].alias or name: getattr(unit, name)
+            for name in fields
+            if name in unit.model_fields_set
+        }
         set_here = vars(self.unit)
         return given | {key: set_here[key] for key in own_keys(self.unit_class) if key in set_here}
 
 
-def check_class_names(steps: Iterable[Step], known: dict[str, type[UnitStep]] | None = None) -> None:
+def check_class_names(
+    steps: Iterable[Step], known: dict[str, type[UnitStep]] | None = None
+) -> None:
     """Raise UsageError where two classes, one of which is written in Python, give their units the same name: results and
     placeholders could not tell them from copies of one unit."""
     known = {} if known is None else known
@@ -294,11 +339,15 @@ def written_above(kind: type[UnitStep]) -> list[type[Any]]:
 
 def _declared_keys(kind: type[UnitStep]) -> set[str]:
     """The annotated attributes of classes written in Python."""
-    hints = {name: hint for owner in written_above(kind) for name, hint in get_annotations(owner).items()}
+    hints = {
+        name: hint for owner in written_above(kind) for name, hint in get_annotations(owner).items()
+    }
     return {
         name
         for name, hint in hints.items()
-        if not name.startswith("_") and not hasattr(LLMUnitStep, name) and "ClassVar" not in str(hint)
+        if not name.startswith("_")
+        and not hasattr(LLMUnitStep, name)
+        and "ClassVar" not in str(hint)
     }
 
 
@@ -309,7 +358,9 @@ def own_keys(kind: type[UnitStep]) -> frozenset[str]:
 
 def decides_more(kind: type[UnitStep]) -> bool:
     """Whether a class overrides hooks, or declares keys."""
-    return bool(_declared_keys(kind)) or any(hook in vars(owner) for owner in written_above(kind) for hook in HOOKS)
+    return bool(_declared_keys(kind)) or any(
+        hook in vars(owner) for owner in written_above(kind) for hook in HOOKS
+    )
 
 
 def _check_unit(_: str, loaded: Any) -> type[LLMUnitStep]:
@@ -318,7 +369,9 @@ def _check_unit(_: str, loaded: Any) -> type[LLMUnitStep]:
     return loaded
 
 
-PACKAGE_UNITS: Registry[type[LLMUnitStep]] = Registry(__name__, {}, "verdict_cli.units", _check_unit)
+PACKAGE_UNITS: Registry[type[LLMUnitStep]] = Registry(
+    __name__, {}, "verdict_cli.units", _check_unit
+)
 """The unit types of installed packages by name."""
 
 
@@ -335,21 +388,28 @@ def _types_in(path: Path) -> dict[str, type[LLMUnitStep]]:
 
     spec = importlib.util.spec_from_file_location(f"verdict_allowed_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise UsageError(f"--allow-code {path}: there is no such Python file", hint="name a file that ends in .py")
+        raise UsageError(
+            f"--allow-code {path}: there is no such Python file",
+            hint="name a file that ends in .py",
+        )
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except Exception as fault:
         raise UsageError(
-            f"--allow-code {path}: {type(fault).__name__}: {fault}", hint="the file must import without errors"
+            f"--allow-code {path}: {type(fault).__name__}: {fault}",
+            hint="the file must import without errors",
         ) from None
     types = {
         name: value
         for name, value in vars(module).items()
-        if isinstance(value, type) and issubclass(value, LLMUnitStep) and value.__module__ == module.__name__
+        if isinstance(value, type)
+        and issubclass(value, LLMUnitStep)
+        and value.__module__ == module.__name__
     }
     if not types:
         raise UsageError(
-            f"--allow-code {path}: no subclass of verdict_cli.Unit is defined in it", hint="see docs/python.md"
+            f"--allow-code {path}: no subclass of verdict_cli.Unit is defined in it",
+            hint="see docs/python.md",
         )
     return types

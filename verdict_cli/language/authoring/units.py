@@ -31,7 +31,9 @@ class CategoricalJudgeUnit(LLMUnitStep):
 
     unit_type = "CategoricalJudgeUnit"
 
-    def __init__(self, categories: Sequence[Any] | Scale | str | None = None, **keys: Unpack[LLMUnitKeys]) -> None:
+    def __init__(
+        self, categories: Sequence[Any] | Scale | str | None = None, **keys: Unpack[LLMUnitKeys]
+    ) -> None:
         is_list = isinstance(categories, list | tuple)
         UnitStep.__init__(self, **{"categories" if is_list else "scale": categories}, **keys)
 
@@ -53,7 +55,13 @@ class PairwiseJudgeUnit(LLMUnitStep):
     ) -> None:
         asked = None if positions == "given" else positions
         UnitStep.__init__(
-            self, options=options, original=original or None, tie=tie or None, positions=asked, labels=labels, **keys
+            self,
+            options=options,
+            original=original or None,
+            tie=tie or None,
+            positions=asked,
+            labels=labels,
+            **keys,
         )
 
 
@@ -71,7 +79,9 @@ class BestOfKJudgeUnit(LLMUnitStep):
         shuffle: bool = False,
         **keys: Unpack[LLMUnitKeys],
     ) -> None:
-        UnitStep.__init__(self, k=k, options=options, original=original or None, shuffle=shuffle or None, **keys)
+        UnitStep.__init__(
+            self, k=k, options=options, original=original or None, shuffle=shuffle or None, **keys
+        )
 
 
 class RankerUnit(LLMUnitStep):
@@ -104,7 +114,9 @@ class ConversationalUnit(LLMUnitStep):
 
     unit_type = "ConversationalUnit"
 
-    def __init__(self, role_name: str, *, number: bool = False, **keys: Unpack[LLMUnitKeys]) -> None:
+    def __init__(
+        self, role_name: str, *, number: bool = False, **keys: Unpack[LLMUnitKeys]
+    ) -> None:
         UnitStep.__init__(self, role_name=role_name, number=number or None, **keys)
 
 
@@ -113,7 +125,9 @@ class DebateUnit(ConversationalUnit):
 
     unit_type = "DebateUnit"
 
-    def __init__(self, role_name: str, stance: str, *, number: bool = False, **keys: Unpack[LLMUnitKeys]) -> None:
+    def __init__(
+        self, role_name: str, stance: str, *, number: bool = False, **keys: Unpack[LLMUnitKeys]
+    ) -> None:
         UnitStep.__init__(self, role_name=role_name, stance=stance, number=number or None, **keys)
 
 
@@ -122,7 +136,9 @@ class ArgumentUnit(LLMUnitStep):
 
     unit_type = "ArgumentUnit"
 
-    def __init__(self, stance: Literal["for", "against"], target: str, **keys: Unpack[LLMUnitKeys]) -> None:
+    def __init__(
+        self, stance: Literal["for", "against"], target: str, **keys: Unpack[LLMUnitKeys]
+    ) -> None:
         UnitStep.__init__(self, stance=stance, target=target, **keys)
 
 
@@ -132,7 +148,11 @@ class RubricUnit(LLMUnitStep):
     unit_type = "RubricUnit"
 
     def __init__(
-        self, criteria: Sequence[str] | None = None, *, n: int | None = None, **keys: Unpack[LLMUnitKeys]
+        self,
+        criteria: Sequence[str] | None = None,
+        *,
+        n: int | None = None,
+        **keys: Unpack[LLMUnitKeys],
     ) -> None:
         UnitStep.__init__(self, criteria=criteria, n=n, **keys)
 
@@ -153,13 +173,20 @@ class MapUnit(UnitStep):
         name that returns a Schema or a mapping. A first parameter of another name takes `outputs`. `fields` declares the
         function's fields where a trial with made-up values cannot show them."""
         if map is None:
-            raise UsageError("MapUnit takes a function or expressions", hint="`MapUnit(lambda outputs: Schema.of(…))`")
+            raise UsageError(
+                "MapUnit takes a function or expressions",
+                hint="`MapUnit(lambda outputs: Schema.of(…))`",
+            )
         if isinstance(map, Mapping):
             super().__init__(map=map, **keys)
             return
         # The function replaces this expression, which only makes the step valid.
         super().__init__(map={"value": "outputs"}, **keys)
-        object.__setattr__(self, "_functions", {"map": function(map, "MapUnit", MAP_NAMES, fields, first="outputs")})
+        object.__setattr__(
+            self,
+            "_functions",
+            {"map": function(map, "MapUnit", MAP_NAMES, fields, first="outputs")},
+        )
 
 
 class PoolStep(UnitStep):
@@ -168,11 +195,17 @@ class PoolStep(UnitStep):
     unit_type = ""
 
     def __init__(self, *names: str | Sequence[str], **keys: Any) -> None:
-        given: Sequence[Any] = names[0] if len(names) == 1 and isinstance(names[0], list | tuple) else names
+        given: Sequence[Any] = (
+            names[0] if len(names) == 1 and isinstance(names[0], list | tuple) else names
+        )
         for name in given:
             if not isinstance(name, str):
-                raise UsageError(f"{type(self).__name__} takes the names of the fields to pool, not {name!r:.80}")
-        pooled = {"field": given[0]} if len(given) == 1 else {"fields": list(given)} if given else {}
+                raise UsageError(
+                    f"{type(self).__name__} takes the names of the fields to pool, not {name!r:.80}"
+                )
+        pooled = (
+            {"field": given[0]} if len(given) == 1 else {"fields": list(given)} if given else {}
+        )
         super().__init__(**pooled, **keys)
 
 
@@ -182,7 +215,10 @@ class MeanPoolUnit(PoolStep):
     unit_type = "MeanPoolUnit"
 
     def __init__(
-        self, *names: str | Sequence[str], weights: Sequence[float] | None = None, **keys: Unpack[PoolKeys]
+        self,
+        *names: str | Sequence[str],
+        weights: Sequence[float] | None = None,
+        **keys: Unpack[PoolKeys],
     ) -> None:
         super().__init__(*names, weights=weights, **keys)
 
@@ -265,5 +301,9 @@ def unit_class(name: str) -> type[UnitStep] | None:
         known = globals().get(kind.__name__)
         if isinstance(known, type) and issubclass(known, UnitStep) and known.unit_type:
             same = known.unit_type == TYPES[name].__name__
-            return known if same else type(name, (known,), {"unit_type": name, "__doc__": TYPES[name].__doc__})
+            return (
+                known
+                if same
+                else type(name, (known,), {"unit_type": name, "__doc__": TYPES[name].__doc__})
+            )
     return None

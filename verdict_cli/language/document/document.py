@@ -18,7 +18,12 @@ from yaml.reader import Reader
 from yaml.scanner import Scanner
 
 from verdict_cli.errors import Problem, SpecError
-from verdict_cli.language.document.source_positions import Document, Position, ValueNode, format_path
+from verdict_cli.language.document.source_positions import (
+    Document,
+    Position,
+    ValueNode,
+    format_path,
+)
 
 _BLANK = re.compile(r"[ \t]*[#\r\n\0]")
 
@@ -95,7 +100,9 @@ class Composer:
             self.documents += 1
             if self.documents > 1:
                 hint = "Keep one pipeline a file; remove the line `---`."
-                self.stop("several-documents", "a second document begins here", hint, event.start_mark)
+                self.stop(
+                    "several-documents", "a second document begins here", hint, event.start_mark
+                )
 
     def finish(self, list_key: str = "") -> Document:
         """The document, or SpecError with every problem. With ``list_key`` a file that is a list is the value of that key."""
@@ -106,7 +113,9 @@ class Composer:
             self._problem("empty-file", "the file is empty", _START, Position(1, 1))
         elif root.value is not None and not isinstance(root.value, dict):
             kind = "a list" if isinstance(root.value, list) else "a single value"
-            self._problem("not-a-mapping", f"the file is {kind}, expected `key: value` lines", _START, root.at)
+            self._problem(
+                "not-a-mapping", f"the file is {kind}, expected `key: value` lines", _START, root.at
+            )
         if self.problems or root is None:
             raise SpecError(self.problems)
         return Document(self.file, root.value, root)
@@ -124,13 +133,20 @@ class Composer:
                 break
             path.append(key)
         message = message.translate(self.back)
-        shown = format_path(tuple(path)) if len(path) <= 20 else ""  # longer than anybody would read
+        shown = (
+            format_path(tuple(path)) if len(path) <= 20 else ""
+        )  # longer than anybody would read
         self.problems.append(Problem(code, message, hint, self.file, at.line, at.column, shown))
 
     def _open(self, event: events.CollectionStartEvent) -> None:
         if len(self.stack) >= MAX_DEPTH:
             hint = "Name inner parts under `blocks:` and refer to them with `use:`."
-            self.stop("too-deep", f"lists and mappings are nested more than {MAX_DEPTH} deep", hint, event.start_mark)
+            self.stop(
+                "too-deep",
+                f"lists and mappings are nested more than {MAX_DEPTH} deep",
+                hint,
+                event.start_mark,
+            )
         empty: Any = [] if isinstance(event, events.SequenceStartEvent) else {}
         at = _position(event.start_mark)
         expected = "!!seq" if empty == [] else "!!map"
@@ -147,18 +163,26 @@ class Composer:
         value: Any = None
         fits = True
         try:
-            value = resolve(event.value.translate(self.back), tag, plain=event.implicit[0] and tag is None)
+            value = resolve(
+                event.value.translate(self.back), tag, plain=event.implicit[0] and tag is None
+            )
         except UnfitError as unfit:
             fits = False
             self._problem(unfit.code, unfit.message, unfit.hint, at)
         node = ValueNode(value, at)
         if event.anchor is not None:
             self.anchors[event.anchor] = node
-        is_key = bool(self.stack) and isinstance(self.stack[-1].node.value, dict) and self.stack[-1].key is _NO_KEY
+        is_key = (
+            bool(self.stack)
+            and isinstance(self.stack[-1].node.value, dict)
+            and self.stack[-1].key is _NO_KEY
+        )
         if is_key and fits and value == "<<" and event.implicit[0]:
             fits = False
             hint = "Merge keys are not part of YAML 1.2: write the keys out, or name a block under `blocks:`."
-            self._problem("merge-key", "`<<` is a plain key in YAML 1.2 and merges nothing", hint, at)
+            self._problem(
+                "merge-key", "`<<` is a plain key in YAML 1.2 and merges nothing", hint, at
+            )
         if is_key and not fits:
             self.stack[-1].key = _DROPPED
         else:
@@ -170,11 +194,17 @@ class Composer:
         node = self.anchors.get(name)
         if node is None:
             near = get_close_matches(name, self.anchors, n=1)
-            hint = f"Did you mean `*{near[0]}`?" if near else "Text that begins with `*` must be in quotes."
+            hint = (
+                f"Did you mean `*{near[0]}`?"
+                if near
+                else "Text that begins with `*` must be in quotes."
+            )
             if name in self.anchors:
                 self._problem("recursive-alias", f"`*{name}` is inside its own anchor", _CYCLE, at)
             else:
-                self._problem("unknown-alias", f"there is no anchor `&{name}` above this alias", hint, at)
+                self._problem(
+                    "unknown-alias", f"there is no anchor `&{name}` above this alias", hint, at
+                )
             node = ValueNode(None, at)
         # A few lines of aliases to aliases stand for billions of values ("billion laughs").
         self.aliased += node.size
@@ -211,9 +241,7 @@ class Composer:
         first = (parent.node.keys or {}).get(key)
         parent.key, parent.key_at = key, at
         if first is not None:
-            message = (
-                f"the key {json.dumps(key, ensure_ascii=False)} is a duplicate; the first one is on line {first.line}"
-            )
+            message = f"the key {json.dumps(key, ensure_ascii=False)} is a duplicate; the first one is on line {first.line}"
             self._problem("duplicate-key", message, "Keep one of the two.", at)
             parent.key = _DROPPED
 
@@ -259,7 +287,11 @@ def resolve(text: str, tag: str | None, *, plain: bool) -> Any:
         number = float("nan") if _UNBOUNDED.fullmatch(text) else float(text)
         if not abs(number) < float("inf"):
             shown = text if len(text) <= 40 else f"{text[:40]}…"
-            raise UnfitError("not-finite", f"{shown} is not a finite number", "If text is meant, put it in quotes.")
+            raise UnfitError(
+                "not-finite",
+                f"{shown} is not a finite number",
+                "If text is meant, put it in quotes.",
+            )
         return number
     if tag is None:
         return text
@@ -318,16 +350,24 @@ def read_document(path: pathlib.Path, list_key: str = "") -> Document:
         with path.open("rb") as stream:
             text = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise SpecError([Problem("not-found", "there is no such file", _nearest_file(path), file)]) from None
+        raise SpecError(
+            [Problem("not-found", "there is no such file", _nearest_file(path), file)]
+        ) from None
     except IsADirectoryError:
         hint = "Name a pipeline file in it."
-        raise SpecError([Problem("not-a-file", "this is a directory, not a file", hint, file)]) from None
+        raise SpecError(
+            [Problem("not-a-file", "this is a directory, not a file", hint, file)]
+        ) from None
     except PermissionError:
         hint = "Check who may read it: `ls -l`."
-        raise SpecError([Problem("not-readable", "no permission to read this file", hint, file)]) from None
+        raise SpecError(
+            [Problem("not-readable", "no permission to read this file", hint, file)]
+        ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise SpecError([Problem("not-readable", f"the file cannot be read: {reason}", "", file)]) from None
+        raise SpecError(
+            [Problem("not-readable", f"the file cannot be read: {reason}", "", file)]
+        ) from None
     return parse_document(text, file, list_key)
 
 
@@ -359,7 +399,9 @@ def parse_document(text: bytes, file: str, list_key: str = "") -> Document:
     decoded = _decode(text, file)
     # YAML 1.2 breaks lines at LF and CR only, PyYAML also at these; it drops a byte order mark at the start.
     # They are replaced by private-use characters that the file contains neither literally nor as an escape.
-    used = set(map(ord, set(decoded))) | {int(code, 16) for code in re.findall(r"\\U([0-9a-fA-F]{8})", decoded)}
+    used = set(map(ord, set(decoded))) | {
+        int(code, 16) for code in re.findall(r"\\U([0-9a-fA-F]{8})", decoded)
+    }
     free = (code for code in range(0xF0000, 0x10FFFE) if code not in used)
     away = dict(zip(map(ord, "\x85\u2028\u2029\ufeff"), free, strict=False))
     back = {code: chr(special) for special, code in away.items()}
@@ -391,7 +433,9 @@ def _decode(text: bytes, file: str) -> str:
     except UnicodeDecodeError as error:
         at = _end_of(text[: error.start].decode("utf-8"))
         message = f"byte 0x{text[error.start]:02x} is not valid UTF-8"
-        raise SpecError([Problem("not-utf8", message, "Save the file as UTF-8.", file, at.line, at.column)]) from None
+        raise SpecError(
+            [Problem("not-utf8", message, "Save the file as UTF-8.", file, at.line, at.column)]
+        ) from None
     bad = Reader.NON_PRINTABLE.search(decoded)
     if bad:
         at = _end_of(decoded[: bad.start()])
@@ -449,11 +493,15 @@ def plain_words(error: MarkedYAMLError, text: str) -> tuple[str, str, str, Any]:
     original = f"{error.context}: {error.problem}"
     begun, at = error.context_mark, error.problem_mark
     match, message, hint = next(
-        (match, message, hint) for pattern, message, hint in _MESSAGES if (match := re.search(pattern, original))
+        (match, message, hint)
+        for pattern, message, hint in _MESSAGES
+        if (match := re.search(pattern, original))
     )
     captured = match[1] if match.re.groups else ""
     token = _TOKENS.get(captured, f"`{captured.strip('<>')}`")
-    message = message.format(captured, token=token, line=begun.line + 1 if begun else 0, problem=error.problem)
+    message = message.format(
+        captured, token=token, line=begun.line + 1 if begun else 0, problem=error.problem
+    )
     cause_is_earlier = "could not find" in original or "scalar: found unexpected" in original
     line = "" if at is None else text[at.index - at.column :].partition("\n")[0]
     if quote := _TYPOGRAPHIC.search(line):

@@ -11,22 +11,41 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, Tag, ValidationError
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, Expected, LazyUnion, described, displayed, known_keys
+from verdict_cli.config_model import (
+    ConfigModel,
+    Expected,
+    LazyUnion,
+    described,
+    displayed,
+    known_keys,
+)
 from verdict_cli.errors import Problem
 from verdict_cli.language.document.source_positions import Document, format_path
 
 _MEANT = (
     (("a", "b", "candidates", "responses"), "options", "write `options: [source.a, source.b]`"),
     (("both_orders", "swap", "swap_positions"), "positions", "write `positions: both`"),
-    (("temperature", "top_p", "max_tokens", "stop"), "model", "write `model: {name: …, temperature: …}`"),
-    (("system", "system_prompt"), "prompt", "write a line `@system` in the prompt, and `@user` before the rest"),
+    (
+        ("temperature", "top_p", "max_tokens", "stop"),
+        "model",
+        "write `model: {name: …, temperature: …}`",
+    ),
+    (
+        ("system", "system_prompt"),
+        "prompt",
+        "write a line `@system` in the prompt, and `@user` before the rest",
+    ),
     (("choices", "classes", "labels"), "categories", "write `categories: [a, b]`"),
     (
         ("choices", "labels", "values", "range"),
         "scale",
         "write `scale: {values: [bad, good]}` or `scale: {range: [1, 5]}`",
     ),
-    (("n", "votes", "repeat", "times"), "unit", "write `layer: [{unit: …}]` with `repeat: 3` beside it"),
+    (
+        ("n", "votes", "repeat", "times"),
+        "unit",
+        "write `layer: [{unit: …}]` with `repeat: 3` beside it",
+    ),
 )
 """Keys that newcomers write, the key that is meant, and how that is written."""
 
@@ -127,7 +146,11 @@ def explain_error(
         if _is_of_key(detail):
             path = path[:-1]
         grouped.setdefault(path, []).append((detail, owner, annotation))
-    unquoted = {path[:-1]: details[0][0]["input"] for path, details in grouped.items() if _is_unquoted(path, details)}
+    unquoted = {
+        path[:-1]: details[0][0]["input"]
+        for path, details in grouped.items()
+        if _is_unquoted(path, details)
+    }
     entered = {path[:depth] for path in grouped for depth in range(len(path))}
     problems: dict[ErrorPath, Problem] = {}
     for path, details in grouped.items():
@@ -146,7 +169,11 @@ def explain_error(
             hint = f"put the prompt in quotes, or under `|`: {where[-1]}: '{replacement}'"
         else:
             code, message, hint, at_key = _words(detail, kinds, owner, annotation, path)
-        if code == "unknown-key" and owner is not None and (feature := feature_of(owner.__name__, str(path[-1]))):
+        if (
+            code == "unknown-key"
+            and owner is not None
+            and (feature := feature_of(owner.__name__, str(path[-1])))
+        ):
             code, message, hint, at_key = (
                 "missing-feature",
                 f"`{path[-1]}` needs the feature `{feature}`, which this verdict is without",
@@ -156,7 +183,14 @@ def explain_error(
         whole = to_document(where)
         position = document.key_at(whole) if at_key else document.value_at(whole)
         problems[where] = Problem(
-            code, message, hint, document.file, position.line, position.column, format_path(whole), replacement
+            code,
+            message,
+            hint,
+            document.file,
+            position.line,
+            position.column,
+            format_path(whole),
+            replacement,
         )
     renamed = {
         (*path[:-1], problem.hint.removeprefix("did you mean '").removesuffix("'?"))
@@ -164,7 +198,11 @@ def explain_error(
         if problem.code == "unknown-key"
     }
     # A key that is only misspelled is not missing, too.
-    return {path: problem for path, problem in problems.items() if problem.code != "missing-key" or path not in renamed}
+    return {
+        path: problem
+        for path, problem in problems.items()
+        if problem.code != "missing-key" or path not in renamed
+    }
 
 
 def _is_unquoted(path: ErrorPath, details: list[tuple[Any, Any, Any]]) -> bool:
@@ -196,12 +234,24 @@ def _words(
         return "unknown-key", f"unknown key '{last}'", _unknown(str(last), owner), True
     if kind in ("union_tag_not_found", "union_tag_invalid"):
         words = _expected(annotation)
-        message, hint = words(given) if words is not None else (f"{displayed(given)} is none of the possible forms", "")
+        message, hint = (
+            words(given)
+            if words is not None
+            else (f"{displayed(given)} is none of the possible forms", "")
+        )
         return "wrong-type", message, hint, False
     if path == ("verdict",) and kind == "literal_error":
-        return "wrong-value", f"{displayed(given)} is not a version of the language", "write `1`", False
+        return (
+            "wrong-value",
+            f"{displayed(given)} is not a version of the language",
+            "write `1`",
+            False,
+        )
     if kind == "literal_error":
-        allowed = [word.strip().strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(", ")]
+        allowed = [
+            word.strip().strip("'")
+            for word in str(context["expected"]).replace(" or ", ", ").split(", ")
+        ]
         near = nearest_spelling(str(given), allowed, most=0) if isinstance(given, str) else ""
         if len(allowed) > MOST_LISTED:
             return (
@@ -212,13 +262,28 @@ def _words(
             )
         return "wrong-value", f"{given!r:.80} is not one of {', '.join(allowed)}", near, False
     if kind == "written_form":
-        return "wrong-value", f"expected {context['expected']}, found {displayed(given)}", context["hint"], False
+        return (
+            "wrong-value",
+            f"expected {context['expected']}, found {displayed(given)}",
+            context["hint"],
+            False,
+        )
     if path == ("name",) and isinstance(given, str):
         replacement = _replacement(path, detail)
-        return "wrong-value", f"{given!r}: a name has small letters, digits, - and _", f"write `{replacement}`", False
+        return (
+            "wrong-value",
+            f"{given!r}: a name has small letters, digits, - and _",
+            f"write `{replacement}`",
+            False,
+        )
     if kinds <= _TYPES.keys():
         wanted = " or ".join(dict.fromkeys(_TYPES[expected] for expected in sorted(kinds)))
-        return "wrong-type", f"expected {wanted}, found {displayed(given)}", _boolean_hint(given, kinds), False
+        return (
+            "wrong-type",
+            f"expected {wanted}, found {displayed(given)}",
+            _boolean_hint(given, kinds),
+            False,
+        )
     at_key = _is_of_key(detail)
     purpose = "" if at_key else _purpose(owner, str(last))
     return (
@@ -263,18 +328,28 @@ def _unknown(key: str, owner: type[BaseModel] | None) -> str:
 
 
 def _purpose(owner: type[BaseModel] | None, key: str) -> str:
-    return described(owner).get(key, "") if owner is not None and issubclass(owner, ConfigModel) else ""
+    return (
+        described(owner).get(key, "")
+        if owner is not None and issubclass(owner, ConfigModel)
+        else ""
+    )
 
 
 def _boolean_hint(given: Any, kinds: set[str]) -> str:
-    if "bool_type" in kinds and isinstance(given, str) and given.lower() in ("yes", "no", "on", "off", "y", "n"):
+    if (
+        "bool_type" in kinds
+        and isinstance(given, str)
+        and given.lower() in ("yes", "no", "on", "off", "y", "n")
+    ):
         return f"in YAML 1.2 `{given}` is a string; write {'true' if given.lower() in ('yes', 'on', 'y') else 'false'}"
     if "string_type" in kinds and isinstance(given, bool | int | float):
         return "put it in quotes to make it a text"
     return ""
 
 
-def locate_error(root: type[BaseModel], loc: ErrorPath) -> tuple[ErrorPath, type[BaseModel] | None, Any]:
+def locate_error(
+    root: type[BaseModel], loc: ErrorPath
+) -> tuple[ErrorPath, type[BaseModel] | None, Any]:
     """The path in the data of a pydantic location (which also names union members), the innermost class that the path
     enters, and the annotation at its end."""
     here: Any = root
@@ -340,7 +415,11 @@ def _inside(annotation: Any, part: str | int) -> Any:
             kind.model_rebuild()
             for name, field in kind.model_fields.items():
                 if part in (field.alias, name):
-                    return Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+                    return (
+                        Annotated[(field.annotation, *field.metadata)]
+                        if field.metadata
+                        else field.annotation
+                    )
         arguments = get_args(kind)
         if get_origin(kind) is dict:
             return arguments[1]

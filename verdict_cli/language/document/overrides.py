@@ -25,7 +25,10 @@ def apply_override(document: Document, settings: Sequence[str]) -> Document:
     for setting in settings:
         path, equals, text = setting.partition("=")
         if not equals or not path:
-            raise UsageError(f"--set {setting!r} is not of the form PATH=VALUE", hint="--set 'pipeline[1].repeat=5'")
+            raise UsageError(
+                f"--set {setting!r} is not of the form PATH=VALUE",
+                hint="--set 'pipeline[1].repeat=5'",
+            )
         _put(data, parts_of(path), _value(text, setting), path)
     return replace(document, data=data)
 
@@ -68,7 +71,9 @@ def remove_value(document: Document, paths: Sequence[str]) -> Document:
         targets.append(target.path)
     data, root = copy.deepcopy(document.data), document.root
     # From the back, so that removing an item of a list does not move the other targets.
-    for target_path in sorted(set(targets), key=lambda path: [(str(type(part)), part) for part in path], reverse=True):
+    for target_path in sorted(
+        set(targets), key=lambda path: [(str(type(part)), part) for part in path], reverse=True
+    ):
         parent = data
         for part in target_path[:-1]:
             parent = parent[part]
@@ -103,7 +108,9 @@ def _without(node: ValueNode, path: DocumentPath) -> ValueNode:
     if not node.children or path[0] not in node.children:
         return node
     if len(path) > 1:
-        return replace(node, children=node.children | {path[0]: _without(node.children[path[0]], path[1:])})
+        return replace(
+            node, children=node.children | {path[0]: _without(node.children[path[0]], path[1:])}
+        )
     at = path[0]
     moved = {
         key - 1 if isinstance(at, int) and isinstance(key, int) and key > at else key: child
@@ -120,7 +127,10 @@ def parts_of(path: str) -> list[str | int]:
     while position < len(path):
         match = _PART.match(path, position)
         if match is None:
-            raise UsageError(f"--set: {path!r} is not a path", hint="a path is written `pipeline[1].layer[0].scale`")
+            raise UsageError(
+                f"--set: {path!r} is not a path",
+                hint="a path is written `pipeline[1].layer[0].scale`",
+            )
         parts.append(int(match[2]) if match[2] is not None else match[1])
         position = match.end()
     return parts
@@ -133,7 +143,8 @@ def _value(text: str, setting: str) -> Any:
         parsed = {}
     if parsed.keys() != {"value"}:
         raise UsageError(
-            f"--set {setting!r}: the value is not YAML", hint="put a text with special characters in quotes"
+            f"--set {setting!r}: the value is not YAML",
+            hint="put a text with special characters in quotes",
         )
     return parsed["value"]
 
@@ -161,5 +172,6 @@ def _has_index(value: Any, index: str | int) -> bool:
 
 def _absent(path: str, part: str | int) -> UsageError:
     return UsageError(
-        f"--set {path}: there is no {part!r} in the pipeline file", hint="paths start at the top of the file"
+        f"--set {path}: there is no {part!r} in the pipeline file",
+        hint="paths start at the top of the file",
     )

@@ -46,7 +46,9 @@ class ValueNode:
 
     def copy(self) -> ValueNode:
         """The same node with a value of its own, for an alias."""
-        return ValueNode(_copy(self.value), self.at, self.children, self.keys, self.size, self.height)
+        return ValueNode(
+            _copy(self.value), self.at, self.children, self.keys, self.size, self.height
+        )
 
 
 @dataclass(frozen=True, slots=True)

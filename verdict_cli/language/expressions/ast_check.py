@@ -27,9 +27,17 @@ def literal_path(node: nodes.Node) -> ExpressionPath | None:
 
 
 def _literal(node: nodes.Node) -> str | int | None:
-    if isinstance(node, nodes.Neg) and isinstance(node.node, nodes.Const) and isinstance(node.node.value, int):
+    if (
+        isinstance(node, nodes.Neg)
+        and isinstance(node.node, nodes.Const)
+        and isinstance(node.node.value, int)
+    ):
         return -node.node.value
-    if isinstance(node, nodes.Const) and isinstance(node.value, str | int) and not isinstance(node.value, bool):
+    if (
+        isinstance(node, nodes.Const)
+        and isinstance(node.value, str | int)
+        and not isinstance(node.value, bool)
+    ):
         return node.value
     return None
 
@@ -46,12 +54,17 @@ def rewrite(
     Raises ExpressionError for a name that is neither a root nor set in the template itself.
     """
     path = literal_path(node)
-    if isinstance(node, nodes.Test) and (tested := _field_of_unit(node, resolve, local)) is not None:
+    if (
+        isinstance(node, nodes.Test)
+        and (tested := _field_of_unit(node, resolve, local)) is not None
+    ):
         paths.append(literal_path(node.node) or ())
         return tested
     if path is not None and str(path[0]) not in local:
         if roots is not None and path[0] not in roots:
-            hint = did_you_mean(str(path[0]), sorted(roots), f"the names are {', '.join(sorted(roots))}")
+            hint = did_you_mean(
+                str(path[0]), sorted(roots), f"the names are {', '.join(sorted(roots))}"
+            )
             raise ExpressionError(f"unknown name `{path[0]}`", hint)
         paths.append(path)
         resolved = resolve(path)
@@ -59,7 +72,11 @@ def rewrite(
             return node
         items = [_access(target) for target in resolved.paths]
         return nodes.List(items, lineno=1) if resolved.many else items[0]
-    if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr) and literal_path(node.node):
+    if (
+        isinstance(node, nodes.Call)
+        and isinstance(node.node, nodes.Getattr)
+        and literal_path(node.node)
+    ):
         node.node.node = _expr(rewrite(node.node.node, resolve, roots, paths, local))
         for child in list(node.iter_child_nodes(exclude=("node",))):
             _replace(node, child, rewrite(child, resolve, roots, paths, local))
@@ -74,13 +91,19 @@ def rewrite(
 def _field_of_unit(node: nodes.Test, resolve: Resolve, local: frozenset[str]) -> nodes.Expr | None:
     """The test whether a field of an earlier unit is defined, which asks first whether the unit is: it may be skipped."""
     path = literal_path(node.node)
-    if path is None or path[0] != "previous" or "previous" in local or node.name not in ("defined", "undefined"):
+    if (
+        path is None
+        or path[0] != "previous"
+        or "previous" in local
+        or node.name not in ("defined", "undefined")
+    ):
         return None
     (target, *others) = resolve(path).paths
     if others or len(target) < 3:
         return None
     steps = [
-        nodes.Test(_access(target[:end]), "defined", [], [], None, None, lineno=1) for end in range(2, len(target) + 1)
+        nodes.Test(_access(target[:end]), "defined", [], [], None, None, lineno=1)
+        for end in range(2, len(target) + 1)
     ]
     both: nodes.Expr = steps[0]
     for step in steps[1:]:
@@ -92,7 +115,12 @@ def tested_paths(tree: nodes.Node) -> tuple[ExpressionPath, ...]:
     """The paths of which the tree tests whether they are defined, or for which it has a default."""
     tested = []
     for node in (tree, *tree.find_all((nodes.Test, nodes.Filter))):
-        if isinstance(node, nodes.Test | nodes.Filter) and node.name in ("defined", "undefined", "default", "d"):
+        if isinstance(node, nodes.Test | nodes.Filter) and node.name in (
+            "defined",
+            "undefined",
+            "default",
+            "d",
+        ):
             tested.append(literal_path(node.node) if node.node is not None else None)
     return tuple(path for path in tested if path is not None)
 
@@ -104,7 +132,11 @@ def check_ast(tree: nodes.Node, sandbox: Environment) -> None:
             _known(node.name, "filter", sandbox.filters)
         elif isinstance(node, nodes.Test):
             _known(node.name, "test", sandbox.tests)
-        elif isinstance(node, nodes.Const) and isinstance(node.value, float) and not math.isfinite(node.value):
+        elif (
+            isinstance(node, nodes.Const)
+            and isinstance(node.value, float)
+            and not math.isfinite(node.value)
+        ):
             raise ExpressionError("a number in it is too large", "numbers end at 1.8e308")
 
 
@@ -119,7 +151,8 @@ def assigned_names(template: nodes.Template) -> frozenset[str]:
     return frozenset(
         str(name.name) for name in template.find_all(nodes.Name) if name.ctx in ("store", "param")
     ) | frozenset(
-        {"loop", "caller", "varargs", "kwargs"} | {str(macro.name) for macro in template.find_all(nodes.Macro)}
+        {"loop", "caller", "varargs", "kwargs"}
+        | {str(macro.name) for macro in template.find_all(nodes.Macro)}
     )
 
 

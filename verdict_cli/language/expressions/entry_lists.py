@@ -33,7 +33,13 @@ from verdict_cli.language.fields.types import (
 )
 
 TURN = RecordType(
-    {"index": INTEGER, "role": TEXT, "content": TEXT, "before": TranscriptType(), "message": UnknownType()}
+    {
+        "index": INTEGER,
+        "role": TEXT,
+        "content": TEXT,
+        "before": TranscriptType(),
+        "message": UnknownType(),
+    }
 )
 TURNS = ListType(TURN)
 """The type of what `turns` gives."""
@@ -113,7 +119,9 @@ def _content(value: Any) -> bytes:
 
 
 MATCHES = ListType(
-    RecordType({"tool": TEXT, "match": TEXT, "expected": TEXT, "made": TEXT, "turn": OptionalType(INTEGER)})
+    RecordType(
+        {"tool": TEXT, "match": TEXT, "expected": TEXT, "made": TEXT, "turn": OptionalType(INTEGER)}
+    )
 )
 """The type of what `match_calls` gives."""
 
@@ -141,7 +149,8 @@ def match_calls(messages: Any, expected: Any) -> list[dict[str, Any]]:
             free = (
                 at
                 for at, (_, candidate) in enumerate(calls)
-                if at not in taken.values() and (_same(candidate, call) if exactly else candidate[0] == call[0])
+                if at not in taken.values()
+                and (_same(candidate, call) if exactly else candidate[0] == call[0])
             )
             if index not in taken and (nearest := next(free, None)) is not None:
                 taken[index] = nearest
@@ -183,7 +192,13 @@ def equal_json(left: Any, right: Any) -> bool:
 def _entry(
     tool: str, match: str, expected: _NamedCall | None, called: _NamedCall | None, turn: int | None
 ) -> dict[str, Any]:
-    return {"tool": tool, "match": match, "expected": _text(expected), "made": _text(called), "turn": turn}
+    return {
+        "tool": tool,
+        "match": match,
+        "expected": _text(expected),
+        "made": _text(called),
+        "turn": turn,
+    }
 
 
 def _text(call: _NamedCall | None) -> str:
@@ -227,8 +242,12 @@ def _call(call: dict[str, Any]) -> _NamedCall:
         return name, text
 
 
-ENTRY_LISTS: Mapping[str, Callable[..., list[Any]]] = MappingProxyType({"turns": turns, "match_calls": match_calls})
+ENTRY_LISTS: Mapping[str, Callable[..., list[Any]]] = MappingProxyType(
+    {"turns": turns, "match_calls": match_calls}
+)
 """The functions by name. No other expression can call them."""
 
-ENTRY_LIST_TYPES: Mapping[str, ListType] = MappingProxyType({"turns": TURNS, "match_calls": MATCHES})
+ENTRY_LIST_TYPES: Mapping[str, ListType] = MappingProxyType(
+    {"turns": TURNS, "match_calls": MATCHES}
+)
 """The types of what they give."""

@@ -6,7 +6,17 @@ value is an error before there is a value, so that it is found before a call is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import (
+    Callable,
+    Collection,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
 from functools import cache
 from typing import Any
 
@@ -17,7 +27,12 @@ from msgspec import Struct
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.conversation import NumberedMessages
-from verdict_cli.language.expressions.ast_check import check_ast, literal_path, rewrite, tested_paths
+from verdict_cli.language.expressions.ast_check import (
+    check_ast,
+    literal_path,
+    rewrite,
+    tested_paths,
+)
 from verdict_cli.language.expressions.entry_lists import ENTRY_LIST_TYPES, Turns
 from verdict_cli.language.expressions.paths import (
     ExpressionError,
@@ -26,7 +41,11 @@ from verdict_cli.language.expressions.paths import (
     format_expression_path,
     unresolved,
 )
-from verdict_cli.language.expressions.sandbox import LARGEST_BITS, begin_rendering, sandbox_environment
+from verdict_cli.language.expressions.sandbox import (
+    LARGEST_BITS,
+    begin_rendering,
+    sandbox_environment,
+)
 from verdict_cli.language.fields.field_keys import plain_type
 from verdict_cli.language.fields.types import (
     INTEGER,
@@ -52,7 +71,10 @@ _UNKNOWN = UnknownType()
 _FILTERS: dict[str, FieldType] = {
     **dict.fromkeys(("mean", "median", "variance", "stdev", "float"), NUMBER),
     **dict.fromkeys(("length", "count", "int", "wordcount"), INTEGER),
-    **dict.fromkeys(("upper", "lower", "trim", "join", "string", "title", "capitalize", "replace", "truncate"), TEXT),
+    **dict.fromkeys(
+        ("upper", "lower", "trim", "join", "string", "title", "capitalize", "replace", "truncate"),
+        TEXT,
+    ),
 }
 
 
@@ -117,7 +139,11 @@ _ALLOWED = {
     **dict.fromkeys(("lt", "lteq", "gt", "gteq"), _SAME),
     **dict.fromkeys(
         ("in", "notin"),
-        {(left, right) for left in ("number", "text", "list", "mapping") for right in ("list", "mapping")}
+        {
+            (left, right)
+            for left in ("number", "text", "list", "mapping")
+            for right in ("list", "mapping")
+        }
         | {("text", "text")},
     ),
 }
@@ -132,7 +158,9 @@ _OF_LISTS = frozenset(
 """Filters that no number has: they go through the items of a list, a mapping or a text."""
 _OF_NUMBERS = frozenset({"mean", "median", "variance", "stdev", "sum"})
 """Filters whose items are numbers."""
-_KEEP_ITEMS = frozenset({"select", "reject", "selectattr", "rejectattr", "list", "sort", "unique", "reverse"})
+_KEEP_ITEMS = frozenset(
+    {"select", "reject", "selectattr", "rejectattr", "list", "sort", "unique", "reverse"}
+)
 _ONE_ITEM = frozenset({"first", "last", "max", "min", "random"})
 _CONVERT = "convert a text with `| float` or `| int`, a list of them with `| map('float')`"
 _METHODS: dict[str, type] = {"text": str, "list": list, "mapping": dict}
@@ -169,7 +197,9 @@ class _Checker(Struct, frozen=True):
             self._comparison(node)
         elif isinstance(node, nodes.Neg | nodes.Pos):
             if _excludes(_shapes(self.types(node.node)), {"number"}):
-                raise self._error("-" if isinstance(node, nodes.Neg) else "+", "a number", node.node)
+                raise self._error(
+                    "-" if isinstance(node, nodes.Neg) else "+", "a number", node.node
+                )
         elif isinstance(node, nodes.Filter):
             return self._filtered(node)
         elif isinstance(node, nodes.Getattr | nodes.Getitem):
@@ -187,7 +217,10 @@ class _Checker(Struct, frozen=True):
         self.types(node.test)
         if _tests_a_type(node.test):
             return (_UNKNOWN,)
-        return (*self.types(node.expr1), *((_UNKNOWN,) if node.expr2 is None else self.types(node.expr2)))
+        return (
+            *self.types(node.expr1),
+            *((_UNKNOWN,) if node.expr2 is None else self.types(node.expr2)),
+        )
 
     def _operator(self, sign: str, left: nodes.Expr, right: nodes.Expr) -> None:
         sides = [_shapes(self.types(side)) for side in (left, right)]
@@ -226,10 +259,18 @@ class _Checker(Struct, frozen=True):
             items = self._at(items, attribute, f"{node.name}(attribute={attribute!r})")
         if node.name in _OF_NUMBERS and _excludes(_shapes(items), {"number"}):
             word = " or ".join(dict.fromkeys(map(_type_name, items)))
-            raise ExpressionError(f"`| {node.name}` takes numbers, not items of type {word}", _CONVERT)
+            raise ExpressionError(
+                f"`| {node.name}` takes numbers, not items of type {word}", _CONVERT
+            )
         if node.name == "map":
-            named = node.args[0].value if node.args and isinstance(node.args[0], nodes.Const) else None
-            return (ItemsType(items if attribute is not None else (_FILTERS.get(str(named), _UNKNOWN),)),)
+            named = (
+                node.args[0].value if node.args and isinstance(node.args[0], nodes.Const) else None
+            )
+            return (
+                ItemsType(
+                    items if attribute is not None else (_FILTERS.get(str(named), _UNKNOWN),)
+                ),
+            )
         if node.name in _KEEP_ITEMS:
             return (ItemsType(_items(kinds)),)
         if node.name in _ONE_ITEM and not node.args:
@@ -241,7 +282,9 @@ class _Checker(Struct, frozen=True):
         for part in attribute.split("."):
             parts = [_part_of(kind, part) for kind in items]
             if items and all(kind is None for kind in parts):
-                fields = dict.fromkeys(name for kind in items if isinstance(kind, RecordType) for name in kind.fields)
+                fields = dict.fromkeys(
+                    name for kind in items if isinstance(kind, RecordType) for name in kind.fields
+                )
                 hint = f"they have {', '.join(fields)}" if fields else "they have no fields"
                 raise ExpressionError(f"`{where}`: no item has a field {part!r}", hint)
             items = [kind for kind in parts if kind is not None]
@@ -296,7 +339,9 @@ def _type_name(kind: FieldType) -> str:
 
 def _tests_a_type(condition: nodes.Node) -> bool:
     """Whether a condition asks what kind of value there is, so that an operation behind it may never be reached."""
-    return isinstance(condition, nodes.Test) or next(condition.find_all(nodes.Test), None) is not None
+    return (
+        isinstance(condition, nodes.Test) or next(condition.find_all(nodes.Test), None) is not None
+    )
 
 
 def _attribute(node: nodes.Filter) -> str | None:
@@ -304,13 +349,21 @@ def _attribute(node: nodes.Filter) -> str | None:
     given = [pair.value for pair in node.kwargs if pair.key == "attribute"]
     if node.name in ("selectattr", "rejectattr"):
         given = node.args[:1]
-        if len(node.args) > 1 and isinstance(node.args[1], nodes.Const) and "defined" in str(node.args[1].value):
+        if (
+            len(node.args) > 1
+            and isinstance(node.args[1], nodes.Const)
+            and "defined" in str(node.args[1].value)
+        ):
             return None
     elif node.name == "groupby":
         given = given or node.args[:1]
     has_default = any(pair.key == "default" for pair in node.kwargs)
     constant = given[0] if given and not has_default else None
-    return constant.value if isinstance(constant, nodes.Const) and isinstance(constant.value, str) else None
+    return (
+        constant.value
+        if isinstance(constant, nodes.Const) and isinstance(constant.value, str)
+        else None
+    )
 
 
 def _part_of(kind: FieldType, part: str) -> FieldType | None:
@@ -437,7 +490,9 @@ class Expression(Struct, frozen=True):
             raise RowError(f"`{self.text}`: {fault}") from None
 
 
-def compile_expression(text: str, roots: Collection[str] | None = None, resolve: Resolve = unresolved) -> Expression:
+def compile_expression(
+    text: str, roots: Collection[str] | None = None, resolve: Resolve = unresolved
+) -> Expression:
     """The expression, its paths replaced by what `resolve` returns.
 
     Raises ExpressionError for bad syntax, a name outside `roots` (None: any), an unknown filter, or a path that
@@ -469,13 +524,19 @@ def compile_expression(text: str, roots: Collection[str] | None = None, resolve:
         body: list[nodes.Node] = [nodes.Assign(nodes.Name("result", "store"), meant, lineno=1)]
         template = sandbox.from_string(nodes.Template(body, lineno=1))
     except TemplateSyntaxError as error:
-        raise ExpressionError(f"`{text}` is not an expression: {error.message}", _syntax_hint(text)) from None
+        raise ExpressionError(
+            f"`{text}` is not an expression: {error.message}", _syntax_hint(text)
+        ) from None
     except (RecursionError, MemoryError):
-        raise ExpressionError("the expression is nested too deeply", "compute it in several fields") from None
+        raise ExpressionError(
+            "the expression is nested too deeply", "compute it in several fields"
+        ) from None
     except ExpressionError:
         raise
     except (SyntaxError, ValueError) as error:
-        raise ExpressionError(f"`{text:.200}` is not an expression: {error}", _syntax_hint(text)) from None
+        raise ExpressionError(
+            f"`{text:.200}` is not an expression: {error}", _syntax_hint(text)
+        ) from None
     kind = UnknownType() if isinstance(kind, ItemsType) else kind
     return Expression(text, tuple(paths), kind, template, literal_path(meant), tested)
 
@@ -486,4 +547,6 @@ _sandbox = cache(sandbox_environment)
 def _syntax_hint(text: str) -> str:
     if "{{" in text or text.startswith("{"):
         return "an expression has no braces: `output.score > 3`"
-    return "expressions are Jinja2: `output.score / 5`, `'safe' if output.score > 0.5 else 'unsafe'`"
+    return (
+        "expressions are Jinja2: `output.score / 5`, `'safe' if output.score > 0.5 else 'unsafe'`"
+    )

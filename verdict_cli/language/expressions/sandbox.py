@@ -35,7 +35,19 @@ LONGEST_RENDER_S = 3.0
 
 _WIDTH = re.compile(r"\d{5}")
 _NESTED = re.compile(r"\{[^{}]*:[^{}]*\{")
-_SLOW = frozenset(["urlize", "striptags", "wordwrap", "title", "wordcount", "xmlattr", "tojson", "pprint", "urlencode"])
+_SLOW = frozenset(
+    [
+        "urlize",
+        "striptags",
+        "wordwrap",
+        "title",
+        "wordcount",
+        "xmlattr",
+        "tojson",
+        "pprint",
+        "urlencode",
+    ]
+)
 _WHOLE = frozenset(
     [
         "string",
@@ -59,8 +71,13 @@ _TEXT = frozenset(
     ]
 )  # fmt: skip
 """Filters that work on the text of their value."""
-_PYTHON_SPELLING = re.compile(r"%(?:\([^)]*\))?[-#0 +]*\d*(?:\.\d+)?[ra]"), re.compile(r"\{[^{}]*![ra]")
-_EACH = frozenset(["map", "select", "reject", "selectattr", "rejectattr", "sum", "min", "max", "list"])
+_PYTHON_SPELLING = (
+    re.compile(r"%(?:\([^)]*\))?[-#0 +]*\d*(?:\.\d+)?[ra]"),
+    re.compile(r"\{[^{}]*![ra]"),
+)
+_EACH = frozenset(
+    ["map", "select", "reject", "selectattr", "rejectattr", "sum", "min", "max", "list"]
+)
 
 
 class _Account(threading.local):
@@ -140,7 +157,9 @@ def limited_join(parts: tuple[Any, ...]) -> str:
 
 def value_text(value: Any) -> str:
     """The value's text as a prompt writes it; a missing value raises its own error."""
-    from verdict_cli.language.expressions.value_text import insert  # here, because most expressions write no text
+    from verdict_cli.language.expressions.value_text import (
+        insert,  # here, because most expressions write no text
+    )
 
     return str(value) if isinstance(value, Undefined) else insert(value)
 
@@ -163,7 +182,9 @@ def formatted(template: str, values: Iterable[Any], mark: str) -> None:
     if _WIDTH.search(template) or (mark == "%" and "*" in template) or _NESTED.search(template):
         raise SecurityError("a width in a format has at most four digits")
     if _PYTHON_SPELLING["%{".index(mark)].search(template.replace(mark * 2, "")):
-        raise SecurityError("`r` and `a` in a format write a value as Python does: use `s`, or the filter `tojson`")
+        raise SecurityError(
+            "`r` and `a` in a format write a value as Python does: use `s`, or the filter `tojson`"
+        )
     charge(len(template) + template.count(mark) * max(map(weight, values), default=0))
 
 
@@ -201,8 +222,15 @@ def bounded(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
             value = [value_text(item) for item in value]
             charge(weight(value) + weight(more) * len(value))
         elif name == "replace" and len(more) > 1:
-            args = (*args[: first + 1], *map(value_text, args[first + 1 : first + 3]), *args[first + 3 :])
-            keys = {key: value_text(argument) if key in ("old", "new") else argument for key, argument in keys.items()}
+            args = (
+                *args[: first + 1],
+                *map(value_text, args[first + 1 : first + 3]),
+                *args[first + 3 :],
+            )
+            keys = {
+                key: value_text(argument) if key in ("old", "new") else argument
+                for key, argument in keys.items()
+            }
             _replaced(str(value), *[*map(value_text, more[:2])])
         elif name == "indent":
             text = str(value)
@@ -219,7 +247,9 @@ def bounded(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
             )
         elif name == "pprint":
             raise SecurityError("`pprint` writes a value as Python does: use the filter `tojson`")
-        elif name == "sum" and any(isinstance(argument, list | tuple | str) for argument in more[1:] or keys.values()):
+        elif name == "sum" and any(
+            isinstance(argument, list | tuple | str) for argument in more[1:] or keys.values()
+        ):
             raise SecurityError("`sum` adds numbers")
         elif name in _EACH and not isinstance(value, str | Mapping):
             value = counted(value)
@@ -329,13 +359,19 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """Methods of strings, lists and mappings only, and the `loop` variable of a `for`."""
-        known = isinstance(obj, LoopContext) or (isinstance(obj, str | list | tuple | Mapping) and callable(value))
+        known = isinstance(obj, LoopContext) or (
+            isinstance(obj, str | list | tuple | Mapping) and callable(value)
+        )
         return known and super().is_safe_attribute(obj, attr, value)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """`*`, `**`, `+` and `%`, rejected where the result would fill the memory."""
         if isinstance(left, int) and isinstance(right, int):
-            bits = left.bit_length() * right if operator == "**" else left.bit_length() + right.bit_length()
+            bits = (
+                left.bit_length() * right
+                if operator == "**"
+                else left.bit_length() + right.bit_length()
+            )
             if operator in ("*", "**") and bits > LARGEST_BITS:
                 raise SecurityError(f"a whole number of more than {LARGEST_BITS:,} bits")
         elif operator == "%" and isinstance(left, str):
@@ -380,12 +416,20 @@ def sandbox_environment(finalize: Callable[[Any], str] | None = None) -> Sandbox
     Constants are not folded: Jinja2 cannot write all of them, such as NaN, into its code.
     """
     sandbox = Sandbox(
-        undefined=Absent, finalize=finalize, trim_blocks=True, lstrip_blocks=True, autoescape=False, optimized=False
+        undefined=Absent,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+        optimized=False,
     )
     sandbox.globals.clear()
     sandbox.filters = {name: bounded(name, own) for name, own in sandbox.filters.items()}
     sandbox.filters.update(
-        {name: getattr(summary_statistics, name) for name in ("mean", "median", "mode", "variance", "stdev")}
+        {
+            name: getattr(summary_statistics, name)
+            for name in ("mean", "median", "mode", "variance", "stdev")
+        }
     )
     sandbox.filters["last"] = _last_or_filter("last", sandbox.filters["last"])
     sandbox.filters["first"] = _last_or_filter("first", sandbox.filters["first"])
@@ -415,6 +459,8 @@ def _last_or_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(own)
     def chosen(environment: Any, value: Any, count: int | None = None) -> Any:
-        return own(environment, value) if count is None else _conversation_filter(name, value, count)
+        return (
+            own(environment, value) if count is None else _conversation_filter(name, value, count)
+        )
 
     return chosen

@@ -10,7 +10,12 @@ from typing import Any
 import orjson
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.conversation import ConversationError, looks_like_conversation, message_text, transcript
+from verdict_cli.language.conversation import (
+    ConversationError,
+    looks_like_conversation,
+    message_text,
+    transcript,
+)
 
 _WIDTH = re.compile(r"\d{5}")
 _NUMBER_FORMATS = "bcdeEfFgGnoxX%"
@@ -115,7 +120,9 @@ def _refuse_null(value: Any) -> None:
                 key, path_to_item = path_to_item
                 keys.append(f"[{key!r}]")
             path = "".join(reversed(keys))
-            raise RowError(f"{path:.200} in it is null; a prompt needs a value", kind="missing-value")
+            raise RowError(
+                f"{path:.200} in it is null; a prompt needs a value", kind="missing-value"
+            )
         if isinstance(item, Mapping):
             todo += [(inner, (key, path_to_item)) for key, inner in reversed(list(item.items()))]
         elif isinstance(item, list | tuple):

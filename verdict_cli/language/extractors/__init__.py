@@ -53,14 +53,17 @@ def _expected(given: Any) -> tuple[str, str]:
 
 
 ExtractorKeys = Annotated[
-    Extractor, LazyUnion(_extractor_tag, EXTRACTORS.choices("<{}>".format), registry=EXTRACTORS), Expected(_expected)
+    Extractor,
+    LazyUnion(_extractor_tag, EXTRACTORS.choices("<{}>".format), registry=EXTRACTORS),
+    Expected(_expected),
 ]
 """An extractor written out as a mapping."""
 
 ExtractKey = TypeAliasType(
     "ExtractKey",
     Annotated[
-        Annotated[str, RegisteredName(EXTRACTORS), Tag("<name>")] | Annotated[ExtractorKeys, Tag("<extractor>")],
+        Annotated[str, RegisteredName(EXTRACTORS), Tag("<name>")]
+        | Annotated[ExtractorKeys, Tag("<extractor>")],
         Discriminator(_name_or_extractor),
     ],
 )

@@ -30,16 +30,22 @@ _HARMONY = re.compile(
     r"|<\|start\|>\s*assistant\s*<\|channel\|>",
     re.IGNORECASE,
 )
-_FINAL = re.compile(r"<\|channel\|>\s*final\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>", re.IGNORECASE)
+_FINAL = re.compile(
+    r"<\|channel\|>\s*final\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>", re.IGNORECASE
+)
 _BARE_HARMONY = re.compile(r"\A\s*(?:analysis|commentary).*assistant\s*final", re.DOTALL)
 """Harmony's channels where the server has dropped the special tokens: `analysisPerhaps 2.assistantfinal4`."""
-_GRANITE = re.compile(r"\A\s*Here is my thought process:.*?Here is my response:", re.DOTALL | re.IGNORECASE)
+_GRANITE = re.compile(
+    r"\A\s*Here is my thought process:.*?Here is my response:", re.DOTALL | re.IGNORECASE
+)
 _QUOTES = frozenset("`'\"“”‘’")
 _END_OF_TURN = (
     r"<[|｜](?![^|｜]*(?:think|thought|reason|inner))[^<>|｜\n]{1,40}[|｜]>|</?s>|<(?:eos|bos|eot|pad|end_of_turn|end_of_text|end_of_utterance|turn\||start_of_turn)>"
     r"|\[/?INST\]|\[EOS\]"
 )
-_MARKS_BEFORE = re.compile(rf"\A\s*(?:(?:{_END_OF_TURN})\s*(?:(?:assistant|model)\b\s*)?)+", re.IGNORECASE)
+_MARKS_BEFORE = re.compile(
+    rf"\A\s*(?:(?:{_END_OF_TURN})\s*(?:(?:assistant|model)\b\s*)?)+", re.IGNORECASE
+)
 _MARKS_AFTER = re.compile(rf"(?:{_END_OF_TURN})\s*\Z", re.IGNORECASE)
 
 
@@ -83,7 +89,12 @@ def split_thoughts(text: str, kept: Collection[str] = (), *, inline: bool = True
             opened = mark if inline or _begins_line(text, mark) else None
         elif opened is not None and _closes(mark) and _style(mark) == _style(opened):
             answer, end, opened = answer + text[end : opened.start()], mark.end(), None
-        elif opened is None and not end and _ends_line(text, mark) and not text.lstrip().startswith(("{", "```")):
+        elif (
+            opened is None
+            and not end
+            and _ends_line(text, mark)
+            and not text.lstrip().startswith(("{", "```"))
+        ):
             end = mark.end()
         elif opened is None:
             doubt = mark[0]
@@ -118,7 +129,10 @@ def _style(mark: re.Match[str]) -> tuple[str, str]:
 
 
 def _is_quoted(text: str, mark: re.Match[str]) -> bool:
-    return text[mark.start() - 1 : mark.start()] in _QUOTES and text[mark.end() : mark.end() + 1] in _QUOTES
+    return (
+        text[mark.start() - 1 : mark.start()] in _QUOTES
+        and text[mark.end() : mark.end() + 1] in _QUOTES
+    )
 
 
 def _begins_line(text: str, mark: re.Match[str]) -> bool:
@@ -130,7 +144,9 @@ def _ends_line(text: str, mark: re.Match[str]) -> bool:
 
 
 _TAG = re.compile(rf"<\s*({_NAMES})\s*>", re.IGNORECASE)
-_AROUND_A_VALUE = re.compile(rf"<\s*({_NAMES})\s*>[^<>{{]*\{{[^<>]*\}}[^<>}}]*<\s*/\s*\1\s*>", re.IGNORECASE)
+_AROUND_A_VALUE = re.compile(
+    rf"<\s*({_NAMES})\s*>[^<>{{]*\{{[^<>]*\}}[^<>}}]*<\s*/\s*\1\s*>", re.IGNORECASE
+)
 
 
 def requested_tags(prompt: str) -> frozenset[str]:

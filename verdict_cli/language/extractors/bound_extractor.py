@@ -98,7 +98,8 @@ class BoundExtractor(Struct, frozen=True):
             return scalar_text(text) != text
         return (
             self.thoughts == "drop"
-            and visible(split_thoughts(scalar_text(text), self.kept_tags).answer).strip() != text.strip()
+            and visible(split_thoughts(scalar_text(text), self.kept_tags).answer).strip()
+            != text.strip()
         )
 
     @property

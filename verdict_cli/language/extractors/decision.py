@@ -5,10 +5,23 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor, ExtractorIssue
+from verdict_cli.language.extractors.bound_extractor import (
+    BoundExtractor,
+    Extractor,
+    ExtractorIssue,
+)
 from verdict_cli.language.extractors.structured import json_object, repaired
-from verdict_cli.language.extractors.token_probability import DISTRIBUTION_FIELD, decided_distribution
-from verdict_cli.language.fields.types import NUMBER, DistributionType, FieldType, RecordType, ScaleType
+from verdict_cli.language.extractors.token_probability import (
+    DISTRIBUTION_FIELD,
+    decided_distribution,
+)
+from verdict_cli.language.fields.types import (
+    NUMBER,
+    DistributionType,
+    FieldType,
+    RecordType,
+    ScaleType,
+)
 from verdict_cli.language.scales import Scale
 
 if TYPE_CHECKING:
@@ -91,7 +104,11 @@ class _Decided:
         self._name = name
         self._anchors = scale.anchors()
         self._values = list(dict.fromkeys(value for _, value in scale.tokens()))
-        self._numbers = {value: scale.number(value) or 0.0 for _, value in self._anchors} if scale.numeric() else None
+        self._numbers = (
+            {value: scale.number(value) or 0.0 for _, value in self._anchors}
+            if scale.numeric()
+            else None
+        )
         self._bounds = scale.bounds() or (0.0, 1.0)
         self.tokens = frozenset(token for token, _ in self._anchors)
 

@@ -29,10 +29,14 @@ class PostHocExtractor(Extractor):
     """The model that structures the text; by default the unit's own."""
 
     @python_constructor
-    def __init__(self, model: str | Mapping[str, Any] | Sequence[Any] | None = None, **keys: Any) -> None:
+    def __init__(
+        self, model: str | Mapping[str, Any] | Sequence[Any] | None = None, **keys: Any
+    ) -> None:
         """Keys of a model, such as ``temperature``, belong to the named ``model``."""
         if not isinstance(model, str | Mapping | Sequence | None):
-            raise UsageError(f"PostHocExtractor: a model is a name, a mapping or a list of these, not {model!r:.80}")
+            raise UsageError(
+                f"PostHocExtractor: a model is a name, a mapping or a list of these, not {model!r:.80}"
+            )
         settings = {name: keys.pop(name) for name in list(keys) if name in Model.model_fields}
         if isinstance(model, str):
             keys["model"] = {"name": model, **settings} if settings else model

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor, ExtractorIssue
+from verdict_cli.language.extractors.bound_extractor import (
+    BoundExtractor,
+    Extractor,
+    ExtractorIssue,
+)
 from verdict_cli.language.fields.types import TEXT, RecordType
 
 if TYPE_CHECKING:

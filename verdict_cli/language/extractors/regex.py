@@ -9,8 +9,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from verdict_cli.config_model import KeyRule, python_constructor
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.extractors.answer_text import requested_tags, visible
-from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor, Extractor, ExtractorIssue
-from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, FieldType, PlainType, RecordType, ScaleType
+from verdict_cli.language.extractors.bound_extractor import (
+    EXPLANATION,
+    BoundExtractor,
+    Extractor,
+    ExtractorIssue,
+)
+from verdict_cli.language.fields.types import (
+    INTEGER,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    FieldType,
+    PlainType,
+    RecordType,
+    ScaleType,
+)
 from verdict_cli.language.scales import named_scales
 from verdict_cli.language.scales.written_number import (
     Ends,
@@ -37,7 +51,10 @@ MAX_EXPANDED_SIZE = 100_000
 and 30 ms, `a{1000000000}` all memory there is."""
 
 
-_ONE = ("`regex` needs either `fields` or `pattern`", "such as `{type: regex, fields: {score: FIRST_INT}}`")
+_ONE = (
+    "`regex` needs either `fields` or `pattern`",
+    "such as `{type: regex, fields: {score: FIRST_INT}}`",
+)
 
 
 class RegexExtractor(Extractor):
@@ -75,8 +92,15 @@ class RegexExtractor(Extractor):
             hint = "`RegexExtractor(pattern=RegexExtractor.FIRST_INT)`, or `fields={'score': …}` for several"
             raise UsageError("RegexExtractor takes either `pattern` or `fields`", hint=hint)
         if not isinstance(fields, Mapping | None):
-            raise UsageError(f"RegexExtractor: `fields` is a mapping, not {fields!r:.80}", hint="`fields={'score': …}`")
-        keys |= {"pattern": pattern, "fields": None if fields is None else dict(fields), "match": match}
+            raise UsageError(
+                f"RegexExtractor: `fields` is a mapping, not {fields!r:.80}",
+                hint="`fields={'score': …}`",
+            )
+        keys |= {
+            "pattern": pattern,
+            "fields": None if fields is None else dict(fields),
+            "match": match,
+        }
         super().__init__(**keys)
 
     def validation_error(self, response: RecordType) -> ExtractorIssue | None:
@@ -91,13 +115,21 @@ class RegexExtractor(Extractor):
         for name, pattern in patterns.items():
             key = f"fields.{name}" if self.pattern is None else "pattern"
             if name not in response.fields:
-                return (key, f"the response has no field {name!r}", f"its fields are {', '.join(response.fields)}")
+                return (
+                    key,
+                    f"the response has no field {name!r}",
+                    f"its fields are {', '.join(response.fields)}",
+                )
             error = _pattern_error(pattern)
             if error is not None:
                 return (key, *error)
         for name, kind in response.fields.items():
             if name not in patterns and not (name == EXPLANATION and kind == TEXT):
-                return ("fields", f"the field {name!r} has no pattern", f"add `{name}: …` to `fields`")
+                return (
+                    "fields",
+                    f"the field {name!r} has no pattern",
+                    f"add `{name}: …` to `fields`",
+                )
             if not isinstance(kind, PlainType | ScaleType):
                 message = f"the field {name!r} of type {kind.type_name()} cannot be read from text"
                 return ("fields", message, "use `structured`")
@@ -106,13 +138,22 @@ class RegexExtractor(Extractor):
     def _patterns(self, response: RecordType) -> dict[str, str]:
         if self.pattern is None:
             return self.fields or {}
-        names = [name for name, kind in response.fields.items() if not (name == EXPLANATION and kind == TEXT)]
+        names = [
+            name
+            for name, kind in response.fields.items()
+            if not (name == EXPLANATION and kind == TEXT)
+        ]
         return dict.fromkeys(names, self.pattern)
 
     def bind(self, response: RecordType) -> BoundExtractor:
         patterns = self._patterns(response)
-        needs_end = self.match != "first" or any(CONSTANTS.get(pattern) == "last" for pattern in patterns.values())
-        searches = {name: _search(patterns.get(name), kind, self.match) for name, kind in response.fields.items()}
+        needs_end = self.match != "first" or any(
+            CONSTANTS.get(pattern) == "last" for pattern in patterns.values()
+        )
+        searches = {
+            name: _search(patterns.get(name), kind, self.match)
+            for name, kind in response.fields.items()
+        }
 
         def read(reply: Reply, _: Request) -> dict[str, Any]:
             values, text = {}, visible(reply.text)
@@ -193,10 +234,14 @@ def _number_matches(ends: Ends) -> Callable[[str], list[_Match]]:
                 continue
             start, end = number.start, number.end
             written = plain[start:end]
-            doubt = _within_word(plain, start, end) or ("" if number.value is not None else _around(plain, start, end))
+            doubt = _within_word(plain, start, end) or (
+                "" if number.value is not None else _around(plain, start, end)
+            )
             if number.value is not None and not _PLAIN.fullmatch(written):
                 written = written_decimal(number.value)
-            captures.append(_Match(written, len(text) if end == len(plain) else end, doubt, number.whole))
+            captures.append(
+                _Match(written, len(text) if end == len(plain) else end, doubt, number.whole)
+            )
         return captures
 
     return matches
@@ -217,14 +262,26 @@ def _pattern_matches(pattern: str, kind: FieldType, ends: Ends) -> Callable[[str
         numbers: list[WrittenNumber] | None = None
         captures = []
         for match in raw:
-            group = next((number for number in range(1, len(match.groups()) + 1) if match.group(number) is not None), 0)
+            group = next(
+                (
+                    number
+                    for number in range(1, len(match.groups()) + 1)
+                    if match.group(number) is not None
+                ),
+                0,
+            )
             start, end = match.span(group)
             captured = text[start:end]
             doubt = _within_word(text, start, end) if captured else ""
             if numeric and not doubt and any(char.isdigit() for char in captured):
                 numbers = find_numbers(text, ends) if numbers is None else numbers
-                around = next((number for number in numbers if number.start <= start and end <= number.end), None)
-                if around is not None and (around.start < match.start() or around.end > match.end()):
+                around = next(
+                    (number for number in numbers if number.start <= start and end <= number.end),
+                    None,
+                )
+                if around is not None and (
+                    around.start < match.start() or around.end > match.end()
+                ):
                     if around.mention:
                         continue
                     if around.value is None or around.value != read_number(captured, ends):
@@ -245,9 +302,21 @@ def _within_word(text: str, start: int, end: int) -> str:
         (start > 0 and _is_word(text[start - 1 : start + 1]))
         or (end < len(text) and _is_word(text[end - 1 : end + 1]))
         or (captured[-1].isdigit() and re.match(r"[.,]\d", text[end : end + 2]) is not None)
-        or (captured[0].isdigit() and re.match(r"\d[.,]", text[max(start - 2, 0) : start]) is not None)
-        or (captured[0].isalpha() and start > 1 and text[start - 1] in _HYPHENS and text[start - 2].isalpha())
-        or (captured[-1].isalpha() and text[end : end + 1] in _HYPHENS and text[end + 1 : end + 2].isalpha())
+        or (
+            captured[0].isdigit()
+            and re.match(r"\d[.,]", text[max(start - 2, 0) : start]) is not None
+        )
+        or (
+            captured[0].isalpha()
+            and start > 1
+            and text[start - 1] in _HYPHENS
+            and text[start - 2].isalpha()
+        )
+        or (
+            captured[-1].isalpha()
+            and text[end : end + 1] in _HYPHENS
+            and text[end + 1 : end + 2].isalpha()
+        )
     )
     return _around(text, start, end) if inside else ""
 
@@ -279,7 +348,11 @@ def _value(kind: FieldType, *, whole_number: bool) -> Callable[[_Match], Any]:
         try:
             if number is None:
                 raise ValueError
-            return kind.read(int(number) if number == int(number) and "e" not in match.text.lower() else float(number))
+            return kind.read(
+                int(number)
+                if number == int(number) and "e" not in match.text.lower()
+                else float(number)
+            )
         except (ValueError, OverflowError):
             raise ReplyError(f"{match.text!r:.80} is not of type {kind.type_name()}") from None
 

@@ -26,7 +26,9 @@ _OPENING = re.compile(r"```[\w-]*\s*")
 _END = re.compile(r"\s*```")
 _TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
 _LABELS = r"(?:score|rating|grade|verdict|choice|decision)"
-_VALUE = r"(?P<value>\d+(?:[.,/]\d+)*|(?:pass|fail)(?:ed)?\b|yes\b|no\b|true\b|false\b|(?-i:[A-Z])\b)"
+_VALUE = (
+    r"(?P<value>\d+(?:[.,/]\d+)*|(?:pass|fail)(?:ed)?\b|yes\b|no\b|true\b|false\b|(?-i:[A-Z])\b)"
+)
 _STATED = re.compile(
     r"(?:\b(?:i|we)\b(?:['’]d)?(?:[ \t]+\w+){0,3}?[ \t]+(?:rate|score|grade|give|assign|choose|pick|judge)\b"
     r"(?:[ \t]+(?:it|this|that|the[ \t]+\w+|as|at|an?|with))*"
@@ -54,7 +56,12 @@ class StructuredOutputExtractor(Extractor):
             return response.read(json_object(reply.text, cut=reply.finish_reason == "length"))
 
         return BoundExtractor(
-            response, read, json_schema=response.json_schema(), corrects=True, deviates=repaired, thoughts="keep"
+            response,
+            read,
+            json_schema=response.json_schema(),
+            corrects=True,
+            deviates=repaired,
+            thoughts="keep",
         )
 
 
@@ -98,7 +105,9 @@ def _plain_object(text: str) -> dict[str, Any] | None:
     kinds = [*map(type, value.values())]
     if not _FLAT.issuperset(kinds):
         return None
-    if float in kinds and not all(-_LARGE < part < _LARGE for part in value.values() if type(part) is float):
+    if float in kinds and not all(
+        -_LARGE < part < _LARGE for part in value.values() if type(part) is float
+    ):
         return None
     return value if 2 * (len(kinds) + kinds.count(str)) == text.count('"') else None
 
@@ -125,7 +134,10 @@ def _decoded(text: str) -> Any:
 def _valid_escapes(match: re.Match[str]) -> str:
     """A JSON string in which a backslash that JSON does not know, as in TeX's `\\(`, stands for itself; "" for a last comma."""
     return _ESCAPE.sub(
-        lambda escape: escape[0] if escape[1] else _UNKNOWN_ESCAPES.get(escape[2], rf"\\{escape[2]}"), match[1] or ""
+        lambda escape: (
+            escape[0] if escape[1] else _UNKNOWN_ESCAPES.get(escape[2], rf"\\{escape[2]}")
+        ),
+        match[1] or "",
     )
 
 
@@ -137,7 +149,11 @@ def _scalars(value: Any, text: str) -> Any:
         return scalar_text(value)
     if isinstance(value, list):
         return [_scalars(item, text) for item in value]
-    return {scalar_text(key): _scalars(item, text) for key, item in value.items()} if isinstance(value, dict) else value
+    return (
+        {scalar_text(key): _scalars(item, text) for key, item in value.items()}
+        if isinstance(value, dict)
+        else value
+    )
 
 
 def _only_object(text: str) -> dict[str, Any]:
@@ -150,7 +166,9 @@ def _only_object(text: str) -> dict[str, Any]:
             raise ReplyError(f"the reply holds a broken JSON object: {text[start : start + 200]!r}")
         text_of_value = json.dumps(value, sort_keys=True)
         if only is not None and text_of_value != canonical:
-            raise ReplyError("the reply holds several JSON objects that differ; reply with one, and nothing else")
+            raise ReplyError(
+                "the reply holds several JSON objects that differ; reply with one, and nothing else"
+            )
         only, canonical = value, text_of_value
         is_answer = is_answer or _is_answer(text, start, end)
         last = end
@@ -181,9 +199,14 @@ def _scalars_in(value: Any) -> Iterator[Any]:
 def _folded_value(value: Any) -> str:
     """A value in one spelling: 4 and 4.0, true and yes and pass."""
     text = str(value).casefold().partition("/")[0].strip(".,")
-    word = {"yes": "true", "pass": "true", "passed": "true", "no": "false", "fail": "false", "failed": "false"}.get(
-        text, text
-    )
+    word = {
+        "yes": "true",
+        "pass": "true",
+        "passed": "true",
+        "no": "false",
+        "fail": "false",
+        "failed": "false",
+    }.get(text, text)
     return word.removesuffix(".0")
 
 
@@ -198,7 +221,9 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
         start = mark.start()
         attempts += 1
         if attempts > _MOST_OBJECTS:
-            raise ReplyError(f"the reply holds more than {_MOST_OBJECTS:,} JSON objects or beginnings of one")
+            raise ReplyError(
+                f"the reply holds more than {_MOST_OBJECTS:,} JSON objects or beginnings of one"
+            )
         try:
             value, end = _DECODER.raw_decode(text, start)
             if value:
@@ -215,7 +240,11 @@ def _is_answer(text: str, start: int, end: int) -> bool:
     """Whether the object is an answer, not a quotation: on lines of its own at the text's end, or in a code fence at the
     start or the end of the text."""
     opening = text.rfind("```", max(0, start - _LONGEST_OPENING), start)
-    if opening != -1 and _OPENING.fullmatch(text, opening, start) and (mark := _END.match(text, end)):
+    if (
+        opening != -1
+        and _OPENING.fullmatch(text, opening, start)
+        and (mark := _END.match(text, end))
+    ):
         start, end = opening, mark.end()
         if not text[:start].strip():
             return not text[end:].partition("\n")[0].strip()

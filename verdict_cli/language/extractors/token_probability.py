@@ -18,7 +18,13 @@ from pydantic import Field
 
 from verdict_cli.config_model import LATER, KeyRule, Whole, python_constructor
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.calibrations import MapKey, ProbabilityMap, ScoreWeights, ScoreWeightsKey, apply_map
+from verdict_cli.language.calibrations import (
+    MapKey,
+    ProbabilityMap,
+    ScoreWeights,
+    ScoreWeightsKey,
+    apply_map,
+)
 from verdict_cli.language.extractors.answer_text import visible
 from verdict_cli.language.extractors.bound_extractor import (
     EXPLANATION,
@@ -61,7 +67,11 @@ class Support:
         word = self.normal(token)
         if word in self.exact:
             return (self.exact[word],)
-        candidates = [value for known, value in self.exact.items() if known.startswith(word) and may_begin(word, known)]
+        candidates = [
+            value
+            for known, value in self.exact.items()
+            if known.startswith(word) and may_begin(word, known)
+        ]
         return tuple(dict.fromkeys(candidates))
 
     def is_clear(self, value: Any, present: Set[Any]) -> bool:
@@ -75,7 +85,11 @@ class Support:
         """The longer values that each value begins, where it begins some."""
         begun: dict[Any, frozenset[Any]] = {}
         for word, value in self.exact.items():
-            longer = {other for known, other in self.exact.items() if known.startswith(word) and may_begin(word, known)}
+            longer = {
+                other
+                for known, other in self.exact.items()
+                if known.startswith(word) and may_begin(word, known)
+            }
             if longer - {value}:
                 begun[value] = begun.get(value, frozenset()) | (longer - {value})
         return begun
@@ -93,7 +107,10 @@ def may_begin(word: str, known: str) -> bool:
 
 def support_of(scale: Scale) -> Support:
     cased = _cased(scale)
-    return Support({(token if cased else token.casefold()): value for token, value in _stripped_tokens(scale)}, cased)
+    return Support(
+        {(token if cased else token.casefold()): value for token, value in _stripped_tokens(scale)},
+        cased,
+    )
 
 
 def ambiguity(scale: Scale) -> str | None:
@@ -120,7 +137,10 @@ def _stripped_tokens(scale: Scale) -> list[tuple[str, Any]]:
 
 def _cased(scale: Scale) -> bool:
     folded: dict[str, Any] = {}
-    return any(folded.setdefault(token.casefold(), value) != value for token, value in _stripped_tokens(scale))
+    return any(
+        folded.setdefault(token.casefold(), value) != value
+        for token, value in _stripped_tokens(scale)
+    )
 
 
 QUOTES = "\"'`“”‘’"
@@ -144,7 +164,9 @@ def find_value(text: str, support: Support, after: str | None) -> FoundValue:
     if after is not None:
         last = text.rfind(after)
         if last < 0:
-            raise ReplyError(f"the reply does not contain {after!r}", hint="ask for it in the prompt")
+            raise ReplyError(
+                f"the reply does not contain {after!r}", hint="ask for it in the prompt"
+            )
         begin = last + len(after)
     start, stop = _stripped(text, begin, end)
     period = True
@@ -183,8 +205,14 @@ def position_at(positions: Sequence[TokenPosition], text: str, start: int) -> tu
 
     ReplyError where the drawn tokens do not spell the text.
     """
-    if len(positions) == 1 and any(spelled(alternative.token).strip() == text.strip() for alternative in positions[0]):
-        return 0, text[:start], text  # recordings of one token often have its alternatives in another order
+    if len(positions) == 1 and any(
+        spelled(alternative.token).strip() == text.strip() for alternative in positions[0]
+    ):
+        return (
+            0,
+            text[:start],
+            text,
+        )  # recordings of one token often have its alternatives in another order
     pieces = [visible(spelled(position[0].token)) if position else "" for position in positions]
     # Some servers leave out the white space at the ends of the text, write reasoning before it, or a special token after it.
     while pieces and is_special(pieces[-1]) and not text.rstrip().endswith(pieces[-1].strip()):
@@ -228,7 +256,12 @@ def is_logprob(value: float) -> bool:
 
 
 def distribution(
-    reply: Reply, scale: Scale, *, after: str | None = None, min_mass: float = 0.0, first_token: bool = False
+    reply: Reply,
+    scale: Scale,
+    *,
+    after: str | None = None,
+    min_mass: float = 0.0,
+    first_token: bool = False,
 ) -> tuple[dict[Any, float], float]:
     """The probability of each value, normalised over the token support and in its order; and the support's own mass.
 
@@ -260,14 +293,18 @@ def distribution(
     return {value: mass.get(value, 0.0) / total for value in values}, min(total, 1.0)
 
 
-def decided_distribution(reply: Reply, anchors: Sequence[tuple[str, Any]]) -> tuple[dict[Any, float], float]:
+def decided_distribution(
+    reply: Reply, anchors: Sequence[tuple[str, Any]]
+) -> tuple[dict[Any, float], float]:
     """The probability of each value in a decision model's answer, and their sum. ``anchors`` are those of the scale.
 
     ReplyError where the reply has none.
     """
     if not reply.logprobs:
         raise _no_logprobs()
-    probabilities = {alternative.token: math.exp(alternative.logprob) for alternative in reply.logprobs[0]}
+    probabilities = {
+        alternative.token: math.exp(alternative.logprob) for alternative in reply.logprobs[0]
+    }
     unknown = [token for token, _ in anchors if token not in probabilities]
     if unknown:
         raise ReplyError(f"the answer has no probability of {unknown[0]!r:.80}", kind="no-logprobs")
@@ -280,7 +317,9 @@ _DIGITS = 12
 """Of a probability whose logarithm was taken; more would show the rounding."""
 
 
-def _mass(support: Support, position: TokenPosition, lead: str, *, around: bool) -> tuple[dict[Any, float], float]:
+def _mass(
+    support: Support, position: TokenPosition, lead: str, *, around: bool
+) -> tuple[dict[Any, float], float]:
     """The probability of each value, and of tokens that begin several values."""
     mass: dict[Any, float] = {}
     unclear = 0.0
@@ -351,7 +390,9 @@ class SequenceDistribution(Struct, frozen=True):
         """The distribution, in which a missing value has its share of these further replies. ReplyError where nothing has
         a probability."""
         drawn = list(replies)
-        shares = {value: drawn.count(value) / len(drawn) if drawn else 0.0 for value in self.missing}
+        shares = {
+            value: drawn.count(value) / len(drawn) if drawn else 0.0 for value in self.missing
+        }
         total = math.fsum([*self.products.values(), *shares.values()])
         if total == 0:
             raise ReplyError("no value of the scale has a probability", kind="low-mass")
@@ -359,7 +400,12 @@ class SequenceDistribution(Struct, frozen=True):
 
 
 def sequence_distribution(
-    reply: Reply, scale: Scale, *, after: str | None = None, min_mass: float = 0.0, sampled: bool = False
+    reply: Reply,
+    scale: Scale,
+    *,
+    after: str | None = None,
+    min_mass: float = 0.0,
+    sampled: bool = False,
 ) -> SequenceDistribution:
     """The probability of each value as the product along its tokens.
 
@@ -391,7 +437,9 @@ def sequence_distribution(
         )
     values = tuple(dict.fromkeys(value for _, value in scale.tokens()))
     missing = tuple(value for value in values if value not in products)
-    return SequenceDistribution({value: products.get(value, 0.0) for value in values}, missing, min(path.mass, 1.0))
+    return SequenceDistribution(
+        {value: products.get(value, 0.0) for value in values}, missing, min(path.mass, 1.0)
+    )
 
 
 class _Path:
@@ -438,12 +486,18 @@ class _Path:
         """The products, and the probability of texts that may become a value without one."""
         value, longer = _continuations(self.support, self.text)
         if self.value not in self.products and value == self.value:
-            self.open.append((value, longer, self.reached))  # the reply ends here, or its next token is not known
+            self.open.append(
+                (value, longer, self.reached)
+            )  # the reply ends here, or its next token is not known
         unclear = 0.0
-        for value, longer, p in sorted(self.open, key=lambda entry: (entry[0] is None, len(entry[1]))):
+        for value, longer, p in sorted(
+            self.open, key=lambda entry: (entry[0] is None, len(entry[1]))
+        ):
             if not all(other in self.products for other in longer):
                 unclear += p
-            elif value is not None:  # the longer values have tokens of their own, so this is the whole value
+            elif (
+                value is not None
+            ):  # the longer values have tokens of their own, so this is the whole value
                 self._add(value, p)
         return self.products, unclear
 
@@ -454,13 +508,19 @@ def _continuations(support: Support, text: str) -> tuple[Any, tuple[Any, ...]]:
     if word not in support.exact:
         word = support.normal(bare_token(word)) or word
     value = support.exact.get(word)
-    begun = (other for known, other in support.exact.items() if known.startswith(word) and may_begin(word, known))
+    begun = (
+        other
+        for known, other in support.exact.items()
+        if known.startswith(word) and may_begin(word, known)
+    )
     return value, tuple(dict.fromkeys(other for other in begun if other != value))
 
 
 def _is_end(word: str) -> bool:
     """Whether a token ends the value before it: a special token, a line end, a quote, emphasis or a period."""
-    return not word or (not bare_token(word).strip(".") and bool(word.strip(" "))) or is_special(word)
+    return (
+        not word or (not bare_token(word).strip(".") and bool(word.strip(" "))) or is_special(word)
+    )
 
 
 TOP_LOGPROBS = 20
@@ -498,9 +558,13 @@ def _log_of_best(_: Any, scale: Scale) -> Callable[[dict[Any, float], Request], 
     return lambda probabilities, _: math.log(max(probabilities[best], LEAST_PROBABILITY))
 
 
-def _expectation(extractor: WeightedSummedScoreExtractor, scale: Scale) -> Callable[[dict[Any, float], Request], float]:
+def _expectation(
+    extractor: WeightedSummedScoreExtractor, scale: Scale
+) -> Callable[[dict[Any, float], Request], float]:
     number = scale.number if extractor.weights is None else extractor.numbers().__getitem__
-    return lambda probabilities, _: math.fsum(p * (number(value) or 0.0) for value, p in probabilities.items())
+    return lambda probabilities, _: math.fsum(
+        p * (number(value) or 0.0) for value, p in probabilities.items()
+    )
 
 
 class _TokenExtractor(Extractor):
@@ -571,7 +635,9 @@ class _TokenExtractor(Extractor):
 
     def for_decisions(self) -> Extractor:
         """The extractor without what concerns only written tokens: a decision model's values are whole ones."""
-        return self.model_copy(update={"sequence": True, "after": None, "first_token": False, "samples": 0})
+        return self.model_copy(
+            update={"sequence": True, "after": None, "first_token": False, "samples": 0}
+        )
 
     def bind(self, response: RecordType) -> BoundExtractor:
         """The extractor for a scale: what it makes of the distribution, beside the evidence for it."""
@@ -582,11 +648,15 @@ class _TokenExtractor(Extractor):
         name, kind, score = reading.field or field, reading.kind(own), reading.score(self, scale)
         support = support_of(scale)
 
-        def output(reply: Reply, request: Request, probabilities: dict[Any, float], mass: float) -> dict[str, Any]:
+        def output(
+            reply: Reply, request: Request, probabilities: dict[Any, float], mass: float
+        ) -> dict[str, Any]:
             fitted = self.calibration
             assert fitted is None or isinstance(fitted, ProbabilityMap)
             explained = {EXPLANATION: _before(reply.text, after)} if explains else {}
-            value = score(probabilities if fitted is None else apply_map(probabilities, fitted), request)
+            value = score(
+                probabilities if fitted is None else apply_map(probabilities, fitted), request
+            )
             return {**explained, name: value, MASS_FIELD: mass}
 
         def read(reply: Reply, request: Request) -> dict[str, Any]:
@@ -594,20 +664,32 @@ class _TokenExtractor(Extractor):
             if request.questions:
                 return output(reply, request, *decided_distribution(reply, anchors))
             if not self.sequence:
-                evidence = distribution(reply, scale, after=after, min_mass=least, first_token=self.first_token)
+                evidence = distribution(
+                    reply, scale, after=after, min_mass=least, first_token=self.first_token
+                )
                 return output(reply, request, *evidence)
-            known = sequence_distribution(reply, scale, after=after, min_mass=least, sampled=self.samples > 0)
+            known = sequence_distribution(
+                reply, scale, after=after, min_mass=least, sampled=self.samples > 0
+            )
             if self.samples and known.missing:
                 return {SAMPLED_FIELD: True, MASS_FIELD: known.mass}
             given = output(reply, request, known.completed(), known.mass)
             return {**given, SAMPLED_FIELD: False} if self.samples else given
 
         def complete(reply: Reply, request: Request, values: Sequence[Any]) -> dict[str, Any]:
-            known = sequence_distribution(reply, scale, after=after, min_mass=self.min_mass, sampled=True)
-            return {**output(reply, request, known.completed(values), known.mass), SAMPLED_FIELD: True}
+            known = sequence_distribution(
+                reply, scale, after=after, min_mass=self.min_mass, sampled=True
+            )
+            return {
+                **output(reply, request, known.completed(values), known.mass),
+                SAMPLED_FIELD: True,
+            }
 
         explained = {EXPLANATION: TEXT} if explains else {}
-        evidence = {MASS_FIELD: MASS_TYPE, **({SAMPLED_FIELD: SAMPLED_TYPE} if self.samples else {})}
+        evidence = {
+            MASS_FIELD: MASS_TYPE,
+            **({SAMPLED_FIELD: SAMPLED_TYPE} if self.samples else {}),
+        }
         worst_first = sorted(scale.tokens(), key=lambda pair: scale.values().index(pair[1]))
         tokens = tuple(token for token, _ in worst_first)
         longest = max(-(-len(token.encode()) // BYTES_A_TOKEN) for token in tokens)
@@ -627,7 +709,9 @@ class _TokenExtractor(Extractor):
                     lambda reply, _: {name: find_value(reply.text, support, after).value},
                     token_cap=cap,
                 ),
-                lambda reply, request, replies: complete(reply, request, [values[name] for values in replies]),
+                lambda reply, request, replies: complete(
+                    reply, request, [values[name] for values in replies]
+                ),
             )
             if self.samples
             else None,
@@ -649,7 +733,11 @@ def _before(text: str, after: str | None) -> str:
 
 def _judged(response: RecordType) -> dict[str, FieldType]:
     """The response's fields without the explanation."""
-    return {name: kind for name, kind in response.fields.items() if not (name == EXPLANATION and kind == TEXT)}
+    return {
+        name: kind
+        for name, kind in response.fields.items()
+        if not (name == EXPLANATION and kind == TEXT)
+    }
 
 
 def _scale(response: RecordType) -> Scale:
@@ -676,7 +764,11 @@ class TokenProbabilityExtractor(_TokenExtractor):
         issue = super().validation_error(response)
         if issue is None and self.log and _scale(response).best() is None:
             hint = "give the scale `ordered: true`, or leave `log` out and use `distribution`"
-            return ("log", "no value of the scale is the best, whose probability could be the score", hint)
+            return (
+                "log",
+                "no value of the scale is the best, whose probability could be the score",
+                hint,
+            )
         return issue
 
     def made_as(self) -> TokenReading:
@@ -690,7 +782,8 @@ class ArgmaxScoreExtractor(_TokenExtractor):
     type: Literal["argmax_score"] = "argmax_score"
     """The type of extractor."""
     reading: ClassVar[TokenReading] = TokenReading(
-        lambda kind: kind, lambda _, __: lambda probabilities, _: max(probabilities, key=probabilities.__getitem__)
+        lambda kind: kind,
+        lambda _, __: lambda probabilities, _: max(probabilities, key=probabilities.__getitem__),
     )
 
 
@@ -731,9 +824,17 @@ class WeightedSummedScoreExtractor(_TokenExtractor):
         weights = self.numbers()
         for value in weights:
             if value not in values:
-                return ("weights", f"{value!r} is not a value of the scale", f"its values are {scale.display()}")
+                return (
+                    "weights",
+                    f"{value!r} is not a value of the scale",
+                    f"its values are {scale.display()}",
+                )
         missing = [value for value in values if value not in weights]
-        return ("weights", f"the value {missing[0]!r} has no weight", "give every value a number") if missing else None
+        return (
+            ("weights", f"the value {missing[0]!r} has no weight", "give every value a number")
+            if missing
+            else None
+        )
 
     def numbers(self) -> dict[Value, float]:
         """The weights, written out or fitted."""

@@ -21,9 +21,22 @@ from verdict_cli.language.extractors.bound_extractor import (
     ExtractorIssue,
 )
 from verdict_cli.language.extractors.structured import json_object
-from verdict_cli.language.fields.types import DEFAULTED_TYPE, INTEGER, NUMBER, TEXT, FieldType, RecordType, ScaleType
+from verdict_cli.language.fields.types import (
+    DEFAULTED_TYPE,
+    INTEGER,
+    NUMBER,
+    TEXT,
+    FieldType,
+    RecordType,
+    ScaleType,
+)
 from verdict_cli.language.scales.discrete import Categories
-from verdict_cli.language.scales.written_number import Ends, find_numbers, number_ends, without_markup
+from verdict_cli.language.scales.written_number import (
+    Ends,
+    find_numbers,
+    number_ends,
+    without_markup,
+)
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Reply, Request
@@ -103,7 +116,11 @@ class VerdictExtractor(Extractor):
     def validation_error(self, response: RecordType) -> ExtractorIssue | None:
         for name, kind in response.fields.items():
             if name not in ("verdict", "score") and not (name == EXPLANATION and kind == TEXT):
-                return ("", f"`verdict` reads `verdict` and `score`, not {name!r}", "use `structured` or `regex`")
+                return (
+                    "",
+                    f"`verdict` reads `verdict` and `score`, not {name!r}",
+                    "use `structured` or `regex`",
+                )
         return None
 
     def bind(self, response: RecordType) -> BoundExtractor:
@@ -129,7 +146,11 @@ class VerdictExtractor(Extractor):
                     f"the reply states no verdict and no score: {reply.text[:200]!r}",
                     kind="no-verdict" if defaults else "unreadable",
                 )
-                error.default = explanation | _fields(output, "FAIL", 0) | {DEFAULTED_FIELD: True} if defaults else None
+                error.default = (
+                    explanation | _fields(output, "FAIL", 0) | {DEFAULTED_FIELD: True}
+                    if defaults
+                    else None
+                )
                 raise error
             if (needs_verdict and verdict is None) or (needs_score and score is None):
                 missing = "verdict" if verdict is None else "score"
@@ -139,7 +160,9 @@ class VerdictExtractor(Extractor):
 
         support = () if decimals else _ZERO_TO_TEN
         added = {DEFAULTED_FIELD: DEFAULTED_TYPE} if defaults else {}
-        return BoundExtractor(RecordType(explained | output | added), read, support=support, whole=True)
+        return BoundExtractor(
+            RecordType(explained | output | added), read, support=support, whole=True
+        )
 
 
 def _fields(output: Mapping[str, FieldType], verdict: str, score: float) -> dict[str, Any]:
@@ -158,7 +181,9 @@ def _plain(text: str) -> str:
                 raise
             fields = {}
         if fields.keys() & {"verdict", "score"}:
-            text = "\n".join(f"{name}: {fields[name]}" for name in ("verdict", "score") if name in fields)
+            text = "\n".join(
+                f"{name}: {fields[name]}" for name in ("verdict", "score") if name in fields
+            )
     return without_markup(_QUOTES.sub("", text) if _QUOTE_MARKS & set(text) else text)
 
 
@@ -173,7 +198,9 @@ def _verdict(text: str) -> str | None:
         return _stated(lines[-1])
     words = [word for word in _words(text) if word.meaning is not None]
     if len({word.meaning for word in words}) > 1 and not words[-1].match[0].isupper():
-        raise ReplyError(f"the reply says both pass and fail, without a label: {_around(text, words[-1].match)}")
+        raise ReplyError(
+            f"the reply says both pass and fail, without a label: {_around(text, words[-1].match)}"
+        )
     return words[-1].meaning if words else None
 
 
@@ -222,9 +249,15 @@ def _score(text: str, ends: Ends, *, decimals: bool) -> float | None:
     read."""
     labels = list(_SCORE_LABEL.finditer(text))
     numbers = (
-        {number.start: number for number in find_numbers(text, ends or _TEN) if not number.mention} if labels else {}
+        {number.start: number for number in find_numbers(text, ends or _TEN) if not number.mention}
+        if labels
+        else {}
     )
-    colons = [label for label in labels if label["separator"] and not _COLONS.isdisjoint(label["separator"])]
+    colons = [
+        label
+        for label in labels
+        if label["separator"] and not _COLONS.isdisjoint(label["separator"])
+    ]
     labels = colons[-1:] or [label for label in labels if label.end() in numbers][-1:]
     if not labels:
         return None
@@ -238,11 +271,16 @@ def _score(text: str, ends: Ends, *, decimals: bool) -> float | None:
             hint="declare `score: float`, or a scale with decimals, to read it",
         )
     if ends is not None and not ends[0] <= value <= ends[1]:
-        raise ReplyError(f"the score {float(value):g} is not between {ends[0]:g} and {ends[1]:g}", kind="off-scale")
+        raise ReplyError(
+            f"the score {float(value):g} is not between {ends[0]:g} and {ends[1]:g}",
+            kind="off-scale",
+        )
     return float(value) if decimals else int(value)
 
 
 def _has_decimals(kind: FieldType) -> bool:
     """Whether some value of the type has decimals."""
     schema = kind.json_schema()
-    return schema.get("type") == "number" or any(isinstance(value, float) for value in schema.get("enum", ()))
+    return schema.get("type") == "number" or any(
+        isinstance(value, float) for value in schema.get("enum", ())
+    )

@@ -59,7 +59,9 @@ def is_type_text(text: str) -> bool:
 
 
 def parse_type(
-    text: str, named: Callable[[str], FieldType], written: Callable[[dict[str, Any]], FieldType | None]
+    text: str,
+    named: Callable[[str], FieldType],
+    written: Callable[[dict[str, Any]], FieldType | None],
 ) -> FieldType:
     """The type that a text means. TypeTextError where it means none.
 
@@ -75,10 +77,15 @@ def type_text(key: Any) -> str:
     """The text of a type that is given as a pipeline file has it."""
     if isinstance(key, str):
         return key
-    if not isinstance(key, Mapping) or isinstance(key.get("enum"), list) or not all(map(_is_type, key.values())):
+    if (
+        not isinstance(key, Mapping)
+        or isinstance(key.get("enum"), list)
+        or not all(map(_is_type, key.values()))
+    ):
         return json.dumps(key, ensure_ascii=False)
     fields = (
-        f"{name if _PLAIN_FIELD.fullmatch(name) else json.dumps(name)}: {type_text(kind)}" for name, kind in key.items()
+        f"{name if _PLAIN_FIELD.fullmatch(name) else json.dumps(name)}: {type_text(kind)}"
+        for name, kind in key.items()
     )
     return "{" + ", ".join(fields) + "}"
 
@@ -95,7 +102,9 @@ class _Parser:
     def type(self) -> FieldType:
         self.depth += 1
         if self.depth > _DEEPEST:
-            raise TypeTextError(f"the type {self.text[:40]!r}… is nested too deeply", "use fewer levels")
+            raise TypeTextError(
+                f"the type {self.text[:40]!r}… is nested too deeply", "use fewer levels"
+            )
         kind = self._atom()
         while self._take("?"):
             kind = kind if isinstance(kind, OptionalType) else OptionalType(kind)
@@ -138,7 +147,10 @@ class _Parser:
                 raise self._error("`field: type`")
             name = next(part for part in key.groups() if part is not None)
             if name in fields:
-                raise TypeTextError(f"the type {self.text!r:.120} has the field {name!r} twice", "name each field once")
+                raise TypeTextError(
+                    f"the type {self.text!r:.120} has the field {name!r} twice",
+                    "name each field once",
+                )
             self.at = key.end()
             fields[name] = self.type()
             if not self._take(","):
@@ -179,7 +191,9 @@ def _closing(text: str, start: int) -> int:
 
 def _flow_mapping(text: str) -> dict[str, Any] | None:
     """The mapping in a text of YAML; None where it is none, as where it contains `list[…]`."""
-    from verdict_cli.language.document.document import parse_document  # only a type with an `enum` or a scale needs it
+    from verdict_cli.language.document.document import (
+        parse_document,  # only a type with an `enum` or a scale needs it
+    )
 
     try:
         data = parse_document(text.encode(), "").data
@@ -246,7 +260,11 @@ FieldKey = TypeAliasType(
         Annotated[str, Tag("<name>")]
         | Annotated[Enum, Tag("<enum>")]
         | Annotated[TypedScaleKeys, Tag("<scale>")]
-        | Annotated["dict[str, FieldKey]", Field(min_length=1, json_schema_extra=_without_scale_type), Tag("<record>")],
+        | Annotated[
+            "dict[str, FieldKey]",
+            Field(min_length=1, json_schema_extra=_without_scale_type),
+            Tag("<record>"),
+        ],
         Discriminator(_field_tag),
         Expected(_expected),
     ],
@@ -322,7 +340,9 @@ def _written_type(value: dict[str, Any]) -> FieldType | None:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"][1:])
-        raise TypeTextError(f"{where + ': ' if where else ''}{first['msg']}, found {first['input']!r:.80}") from None
+        raise TypeTextError(
+            f"{where + ': ' if where else ''}{first['msg']}, found {first['input']!r:.80}"
+        ) from None
     return field_type(key, named_scales().__getitem__)
 
 
@@ -331,13 +351,17 @@ def record(keys: dict[str, Any], scale_named: Callable[[str], Scale]) -> RecordT
     return RecordType({name: field_type(key, scale_named) for name, key in keys.items()})
 
 
-def map_parts(kind: FieldType, change: Callable[[FieldType, tuple[str, ...]], FieldType]) -> FieldType:
+def map_parts(
+    kind: FieldType, change: Callable[[FieldType, tuple[str, ...]], FieldType]
+) -> FieldType:
     """The type with `change` applied to each type in it that is neither a record, a list nor nullable; `change` is given
     the names of the fields around it."""
 
     def mapped(kind: FieldType, names: tuple[str, ...]) -> FieldType:
         if isinstance(kind, RecordType):
-            return RecordType({name: mapped(inner, (*names, name)) for name, inner in kind.fields.items()})
+            return RecordType(
+                {name: mapped(inner, (*names, name)) for name, inner in kind.fields.items()}
+            )
         if isinstance(kind, ListType | OptionalType):
             return type(kind)(mapped(kind.item, names))
         return change(kind, names)
@@ -348,7 +372,9 @@ def map_parts(kind: FieldType, change: Callable[[FieldType, tuple[str, ...]], Fi
 def plain_type(kind: FieldType) -> FieldType:
     """The plain type of a scale's values: int, bool, float or str; another type as it is."""
     plains = (INTEGER, TRUTH, NUMBER, TEXT)
-    return next((plain for plain in plains if isinstance(kind, ScaleType) and fits(kind, plain)), kind)
+    return next(
+        (plain for plain in plains if isinstance(kind, ScaleType) and fits(kind, plain)), kind
+    )
 
 
 def fits(given: FieldType, expected: FieldType) -> bool:
@@ -364,7 +390,9 @@ def fits(given: FieldType, expected: FieldType) -> bool:
     if isinstance(expected, PlainType):
         if isinstance(given, ScaleType):
             kind = given.json_schema().get("type")
-            return kind == expected.json_schema()["type"] or (kind == "integer" and expected.name == "float")
+            return kind == expected.json_schema()["type"] or (
+                kind == "integer" and expected.name == "float"
+            )
         return isinstance(given, PlainType) and (
             given.name == expected.name or (given.name, expected.name) == ("int", "float")
         )

@@ -59,7 +59,9 @@ class PlainType(Struct, frozen=True):
             return float(value)
         if self.name == "int" and isinstance(value, float) and value.is_integer():
             return int(value)
-        if type(value) is not _PLAIN[self.name][0] or (isinstance(value, float) and not math.isfinite(value)):
+        if type(value) is not _PLAIN[self.name][0] or (
+            isinstance(value, float) and not math.isfinite(value)
+        ):
             raise ReplyError(f"{quoted(value)} is not of type {self.name}")
         return value
 
@@ -95,7 +97,9 @@ class TextListType(_NotNumeric):
             return value
         order = [bare(item).upper() for item in value]
         if sorted(order) != sorted(self.ranks):
-            raise ReplyError(f"{quoted(value)} does not rank each of {', '.join(self.ranks)} exactly once")
+            raise ReplyError(
+                f"{quoted(value)} does not rank each of {', '.join(self.ranks)} exactly once"
+            )
         return order
 
     @property
@@ -107,7 +111,13 @@ class TextListType(_NotNumeric):
             return {"type": "array", "items": {"type": "string"}}
         count = len(self.ranks)
         items = {"type": "string", "enum": list(self.ranks)}
-        return {"type": "array", "items": items, "minItems": count, "maxItems": count, "uniqueItems": True}
+        return {
+            "type": "array",
+            "items": items,
+            "minItems": count,
+            "maxItems": count,
+            "uniqueItems": True,
+        }
 
     def type_name(self) -> str:
         return f"ranking of {', '.join(self.ranks)}" if self.ranks else "list[str]"
@@ -190,7 +200,9 @@ class RecordType(_NotNumeric):
     def read(self, value: Any) -> dict[str, Any]:
         """Every declared field, read; ReplyError names the field that is missing, unknown or of a wrong type."""
         if not isinstance(value, dict):
-            raise ReplyError(f"expected an object with {', '.join(self.fields)}, found {quoted(value)}")
+            raise ReplyError(
+                f"expected an object with {', '.join(self.fields)}, found {quoted(value)}"
+            )
         if self.unknown:
             return value
         if value.keys() != self.fields.keys():
@@ -209,7 +221,9 @@ class RecordType(_NotNumeric):
         if missing is not None:
             return ReplyError(f"the field {missing!r} is missing")
         unknown = next(name for name in value if name not in self.fields)
-        return ReplyError(f"the field {unknown!r} is not in the response schema; expected {', '.join(self.fields)}")
+        return ReplyError(
+            f"the field {unknown!r} is not in the response schema; expected {', '.join(self.fields)}"
+        )
 
     def json_schema(self) -> dict[str, Any]:
         """JSON Schema of a value: every field is required, no other is allowed."""
@@ -221,7 +235,11 @@ class RecordType(_NotNumeric):
         }
 
     def type_name(self) -> str:
-        return "{" + ", ".join(f"{name}: {kind.type_name()}" for name, kind in self.fields.items()) + "}"
+        return (
+            "{"
+            + ", ".join(f"{name}: {kind.type_name()}" for name, kind in self.fields.items())
+            + "}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,10 +313,20 @@ class MassType(PlainType, frozen=True):
 
 
 MASS_TYPE, SAMPLED_TYPE, DEFAULTED_TYPE = MassType("float"), MassType("bool"), MassType("bool")
-TEXT, INTEGER, NUMBER, TRUTH = PlainType("str"), PlainType("int"), PlainType("float"), PlainType("bool")
+TEXT, INTEGER, NUMBER, TRUTH = (
+    PlainType("str"),
+    PlainType("int"),
+    PlainType("float"),
+    PlainType("bool"),
+)
 
 
-_SIGNATURES = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
+_SIGNATURES = {
+    b"\x89PNG": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"RIFF": "image/webp",
+}
 _URLS = ("http://", "https://", "data:image/")
 
 
@@ -356,7 +384,8 @@ def image_url(value: str) -> str:
         content = Path(value).read_bytes()
     except (OSError, ValueError) as fault:
         raise RowError(
-            f"the image {value!r:.200} cannot be read: {getattr(fault, 'strerror', fault)}", kind="missing-value"
+            f"the image {value!r:.200} cannot be read: {getattr(fault, 'strerror', fault)}",
+            kind="missing-value",
         ) from None
     try:
         return _data_url(content, _kind(content))

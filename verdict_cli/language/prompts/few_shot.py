@@ -71,7 +71,11 @@ class ExamplePool:
         examples = self.chosen(source)
         if not examples:
             return ""
-        data = [Delimited(value) if self.delimited else value for example in examples for value in example.values]
+        data = [
+            Delimited(value) if self.delimited else value
+            for example in examples
+            for value in example.values
+        ]
         mark = boundary(data)
         texts = iter(wrap_in_tags(value, mark) for value in data)
         parts = [HEADING, *([data_notice(mark)] if mark else [])]
@@ -85,7 +89,13 @@ class ExamplePool:
     def content(self) -> list[Any]:
         """All that decides what prompts show, for a fingerprint."""
         rows = [
-            [example.values, example.answer, example.explanation, repr(example.cluster), example.wrong]
+            [
+                example.values,
+                example.answer,
+                example.explanation,
+                repr(example.cluster),
+                example.wrong,
+            ]
             for example in self.examples
         ]
         cluster = "" if self.cluster is None else self.cluster.text
@@ -106,7 +116,9 @@ class ExamplePool:
         if self.choose != "errors":
             return self._in_turn(self._shuffled)
         wrong = [index for index in self._shuffled if self.examples[index].wrong]
-        return self._in_turn(wrong) + self._in_turn([index for index in self._shuffled if index not in set(wrong)])
+        return self._in_turn(wrong) + self._in_turn(
+            [index for index in self._shuffled if index not in set(wrong)]
+        )
 
     def _in_turn(self, indices: Sequence[int]) -> list[int]:
         by_label: dict[str, list[int]] = defaultdict(list)
@@ -114,7 +126,12 @@ class ExamplePool:
             by_label[self.examples[index].answer].append(index)
         lists = [by_label[label] for label in sorted(by_label)]
         longest = max(map(len, lists), default=0)
-        return [drawn[position] for position in range(longest) for drawn in lists if position < len(drawn)]
+        return [
+            drawn[position]
+            for position in range(longest)
+            for drawn in lists
+            if position < len(drawn)
+        ]
 
     @cached_property
     def _index(self) -> tuple[dict[str, list[tuple[int, float]]], dict[str, float]]:
@@ -124,7 +141,9 @@ class ExamplePool:
         weight = {word: math.log(1 + len(counts) / number) for word, number in frequency.items()}
         examples: dict[str, list[tuple[int, float]]] = defaultdict(list)
         for index, counted in enumerate(counts):
-            length = math.sqrt(sum((number * weight[word]) ** 2 for word, number in counted.items()))
+            length = math.sqrt(
+                sum((number * weight[word]) ** 2 for word, number in counted.items())
+            )
             for word, number in counted.items():
                 examples[word].append((index, number * weight[word] ** 2 / length))
         return dict(examples), weight
@@ -168,6 +187,8 @@ def prefixed(
         return (*messages, Message("user", prefix)), tuple(marks)
     shift = len(prefix) + 2
     old = messages[first]
-    new = Message(old.role, f"{prefix}\n\n{old.content}", tuple((at + shift, url) for at, url in old.images))
+    new = Message(
+        old.role, f"{prefix}\n\n{old.content}", tuple((at + shift, url) for at, url in old.images)
+    )
     moved = tuple((index, at + shift) if index == first else (index, at) for index, at in marks)
     return (*messages[:first], new, *messages[first + 1 :]), moved

@@ -14,7 +14,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.expressions.ast_check import assigned_names, check_ast, literal_path, rewrite, tested_paths
+from verdict_cli.language.expressions.ast_check import (
+    assigned_names,
+    check_ast,
+    literal_path,
+    rewrite,
+    tested_paths,
+)
 from verdict_cli.language.expressions.expression import FAULTS
 from verdict_cli.language.expressions.paths import (
     ExpressionError,
@@ -23,11 +29,22 @@ from verdict_cli.language.expressions.paths import (
     Resolved,
     format_expression_path,
 )
-from verdict_cli.language.expressions.sandbox import begin_rendering, bounded, charge, sandbox_environment, weight
+from verdict_cli.language.expressions.sandbox import (
+    begin_rendering,
+    bounded,
+    charge,
+    sandbox_environment,
+    weight,
+)
 from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.extractors.answer_text import requested_tags
 from verdict_cli.language.fields.types import ImageType, without_null
-from verdict_cli.language.prompts.placeholders import BraceText, brace_error, find_brace_texts, unescaped
+from verdict_cli.language.prompts.placeholders import (
+    BraceText,
+    brace_error,
+    find_brace_texts,
+    unescaped,
+)
 from verdict_cli.language.prompts.prompt import Rendered, Tell
 from verdict_cli.language.prompts.sections import (
     MARKER,
@@ -79,7 +96,9 @@ class JinjaTemplate(Struct, frozen=True):
             begin_rendering()
             text = self.template.render(dict(values))
         except RowError as error:
-            raise RowError(f"the jinja prompt: {error.message}", hint=error.hint, kind=error.failure) from None
+            raise RowError(
+                f"the jinja prompt: {error.message}", hint=error.hint, kind=error.failure
+            ) from None
         except FAULTS as fault:
             raise RowError(f"the jinja prompt: {fault}") from None
         first, *others = re.split(f"{self.sign}([0-{len(ROLES) - 1}])", text)
@@ -91,9 +110,13 @@ class JinjaTemplate(Struct, frozen=True):
             return Rendered(tuple(Message(role, body) for role, body in sections), ())
         pieces = [(role, self._pieces(body)) for role, body in sections]
         mark = boundary(
-            (text for _, texts in pieces for text in texts), row_content(values.get("source") or {}, self.columns)
+            (text for _, texts in pieces for text in texts),
+            row_content(values.get("source") or {}, self.columns),
         )
-        messages = [Message(role, "".join(wrap_in_tags(text, mark) for text in texts)) for role, texts in pieces]
+        messages = [
+            Message(role, "".join(wrap_in_tags(text, mark) for text in texts))
+            for role, texts in pieces
+        ]
         return Rendered(append_data_notice(messages, mark), ())
 
     def _pieces(self, body: str) -> list[str]:
@@ -110,7 +133,9 @@ class JinjaTemplate(Struct, frozen=True):
             else:
                 pieces.append(Delimited(text) if depth else text)
         if depth:
-            raise RowError("the jinja prompt cuts a delimited text, or starts a section in it; use `delimit: false`")
+            raise RowError(
+                "the jinja prompt cuts a delimited text, or starts a section in it; use `delimit: false`"
+            )
         return pieces
 
 
@@ -121,7 +146,8 @@ def _text_only(resolve: Resolve) -> Resolve:
         meant = resolve(path)
         if isinstance(without_null(meant.type), ImageType):
             raise ExpressionError(
-                f"`{format_expression_path(path)}` is an image", "write a prompt with placeholders: `{source.photo}`"
+                f"`{format_expression_path(path)}` is an image",
+                "write a prompt with placeholders: `{source.photo}`",
             )
         return meant
 
@@ -142,7 +168,10 @@ def compile_jinja(
     try:
         tree = sandbox.parse(marked)
         if next(tree.find_all(_ELSEWHERE), None) is not None:
-            problem("the jinja prompt includes another template", "write its text here: there are no other templates")
+            problem(
+                "the jinja prompt includes another template",
+                "write its text here: there are no other templates",
+            )
             return None
         check_ast(tree, sandbox)
         if delimit:
@@ -156,21 +185,29 @@ def compile_jinja(
         rewrite(tree, _text_only(resolve), roots, paths, assigned_names(tree))
         template = sandbox.from_string(tree)
     except TemplateSyntaxError as error:
-        problem(f"line {error.lineno} of the jinja prompt: {error.message}", "it is a Jinja2 template")
+        problem(
+            f"line {error.lineno} of the jinja prompt: {error.message}", "it is a Jinja2 template"
+        )
         return None
     except ExpressionError as error:
         problem(error.message, error.hint)
         return None
     except (RecursionError, MemoryError):
-        problem("the jinja prompt is nested too deeply", "compute parts of it in units before this one")
+        problem(
+            "the jinja prompt is nested too deeply", "compute parts of it in units before this one"
+        )
         return None
     except (SyntaxError, ValueError) as error:
         problem(f"the jinja prompt: {error}", "it is a Jinja2 template")
         return None
-    return JinjaTemplate(template, sign, tuple(paths), delimit, tested, requested_tags(text), braces)
+    return JinjaTemplate(
+        template, sign, tuple(paths), delimit, tested, requested_tags(text), braces
+    )
 
 
-def _brace_texts(tree: nodes.Template, roots: tuple[str, ...], problem: Tell) -> tuple[BraceText, ...]:
+def _brace_texts(
+    tree: nodes.Template, roots: tuple[str, ...], problem: Tell
+) -> tuple[BraceText, ...]:
     """The braces in the literal text that may name a column; those that name a root are told."""
     braces: list[BraceText] = []
     for literal in tree.find_all(nodes.TemplateData):
@@ -187,7 +224,15 @@ def _name_values(tree: nodes.Template) -> None:
     """Has every printed path, also behind filters, checked for null, with its name for the message."""
     for output in tree.find_all(nodes.Output):
         output.nodes = [
-            nodes.Filter(node, _NAMED, [nodes.Const(format_expression_path(path))], [], None, None, lineno=node.lineno)
+            nodes.Filter(
+                node,
+                _NAMED,
+                [nodes.Const(format_expression_path(path))],
+                [],
+                None,
+                None,
+                lineno=node.lineno,
+            )
             if (path := _first_path(node)) is not None
             else node
             for node in output.nodes
@@ -222,7 +267,9 @@ def _delimit(tree: nodes.Template) -> None:
     """Has every expression that is printed signed, but for those that can only print the author's own words."""
     for output in tree.find_all(nodes.Output):
         output.nodes = [
-            part if _own(part) else nodes.Filter(part, _DELIMITED, [], [], None, None, lineno=part.lineno)
+            part
+            if _own(part)
+            else nodes.Filter(part, _DELIMITED, [], [], None, None, lineno=part.lineno)
             for part in output.nodes
         ]
 
@@ -234,7 +281,11 @@ def _own(node: nodes.Expr | None) -> bool:
     if isinstance(node, nodes.Call):
         return isinstance(node.node, nodes.Name)
     path = None if node is None else literal_path(node)
-    return node is None or isinstance(node, nodes.TemplateData | nodes.Const) or (path or ("",))[0] == "unit"
+    return (
+        node is None
+        or isinstance(node, nodes.TemplateData | nodes.Const)
+        or (path or ("",))[0] == "unit"
+    )
 
 
 def _signed(sign: str, value: Any) -> Any:

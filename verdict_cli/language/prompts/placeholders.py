@@ -25,13 +25,16 @@ from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.fields.types import ImageType, without_null
 from verdict_cli.language.prompts.sections import Delimited, closed
 
-_BRACES = re.compile(r"(?P<escape>\\)?(?P<braces>(?P<opening>\{+)(?P<inner>[^{}\n]*)(?P<closing>\}*))")
+_BRACES = re.compile(
+    r"(?P<escape>\\)?(?P<braces>(?P<opening>\{+)(?P<inner>[^{}\n]*)(?P<closing>\}*))"
+)
 _NAME = r"[^\W\d]\w*"
 _BRACE_STEP = rf"[ \t]*(?:(?:\.|->|::)[ \t]*(?P<name>{_NAME})|\[[ \t]*(?:(?P<index>-?\d+)|['\"]?(?P<key>[^'\"\[\]]+)['\"]?)[ \t]*\])"
 _PATH = re.compile(rf"(?P<head>{_NAME})(?P<steps>(?:{re.sub('[?]P<[a-z]+>', '?:', _BRACE_STEP)})*)")
 _BRACE_STEPS = re.compile(_BRACE_STEP)
 _TAIL = re.compile(
-    r"(?:![rsa])?(?::[<>^=+ -]?#?0?\d*,?(?:\.\d+)?[bcdeEfFgGnosxX%]|:[^\s:]*\.\d+)?(?:[ \t]*\|[^|].*)?", re.DOTALL
+    r"(?:![rsa])?(?::[<>^=+ -]?#?0?\d*,?(?:\.\d+)?[bcdeEfFgGnosxX%]|:[^\s:]*\.\d+)?(?:[ \t]*\|[^|].*)?",
+    re.DOTALL,
 )
 _ROOT_TAIL = re.compile(rf"[:/](?:(?P<name>{_NAME})\Z|\S*)")
 _WORDS = re.compile(rf"{_NAME}(?:[ .-]\w+)*")
@@ -58,7 +61,11 @@ class BraceText(NamedTuple):
     def columns(self) -> tuple[str, ...]:
         """The names of columns that it may mean."""
         if self.kind == "name":
-            return tuple(dict.fromkeys((self.core, str(self.path[0]), re.sub(r"\Asource[ _-]", "", self.core))))
+            return tuple(
+                dict.fromkeys(
+                    (self.core, str(self.path[0]), re.sub(r"\Asource[ _-]", "", self.core))
+                )
+            )
         if self.path[0] in CODE_NAMES or self.path == _TAG:
             return (self.core,)
         names = [part for part in self.path[1:] if isinstance(part, str)]
@@ -84,13 +91,18 @@ def unescaped(text: str, roots: Collection[str]) -> str:
     """The text without the backslash before each brace text."""
     if "\\{" not in text:
         return text
-    return _BRACES.sub(lambda match: match["braces"] if match["escape"] and _read(match, roots) else match[0], text)
+    return _BRACES.sub(
+        lambda match: match["braces"] if match["escape"] and _read(match, roots) else match[0], text
+    )
 
 
 def warning_of(brace: BraceText, roots: Collection[str]) -> tuple[str, str]:
     """(message, hint) of a path from an unknown name."""
     if brace.path == _TAG:
-        return f"{brace.written} is literal text", "a prompt with loops and conditions is `prompt: {jinja: …}`"
+        return (
+            f"{brace.written} is literal text",
+            "a prompt with loops and conditions is `prompt: {jinja: …}`",
+        )
     close = get_close_matches(str(brace.path[0]).lower(), roots, n=1, cutoff=0.75)
     hint = (
         f"did you mean {{{close[0]}…}}?"
@@ -119,7 +131,11 @@ def _read(match: re.Match[str], roots: Collection[str]) -> BraceText | None:
     inner, written = match["inner"], match["braces"]
     if inner[:1] in ("%", "#") and inner[1:].strip(" -%#"):  # a template's own language
         inside = re.search(rf"\b(?:{'|'.join(roots)})[.\[]", inner)
-        return BraceText(written, _TAG, "root" if inside else "path") if inside or inner[0] == "%" else None
+        return (
+            BraceText(written, _TAG, "root" if inside else "path")
+            if inside or inner[0] == "%"
+            else None
+        )
     core = inner.strip().strip(_SIGILS).strip()
     closed = bool(match["closing"])
     path = _PATH.match(core)
@@ -129,17 +145,25 @@ def _read(match: re.Match[str], roots: Collection[str]) -> BraceText | None:
     for step in _BRACE_STEPS.finditer(path["steps"]):
         parts.append(int(step["index"]) if step["index"] else (step["name"] or step["key"]))
     tail = core[path.end() :]
-    root = next((known for known in (*roots, "output") if known.lower() == path["head"].lower()), None)
+    root = next(
+        (known for known in (*roots, "output") if known.lower() == path["head"].lower()), None
+    )
     if root is not None and root != "index":
         joined = _ROOT_TAIL.fullmatch(tail)
         meant = (root, *parts[1:], *([joined["name"]] if joined and joined["name"] else []))
         whole = _TAIL.fullmatch(tail) or joined
         if not closed and len(parts) > 1 and (whole or not tail[:1].isalnum()):
-            return BraceText(written[: written.index(path[0]) + len(path[0])], meant, "root", closed=False)
+            return BraceText(
+                written[: written.index(path[0]) + len(path[0])], meant, "root", closed=False
+            )
         if (
             closed
             and whole
-            and (len(parts) > 1 or tail[:1] in (":", "/") or (root != "output" and written != f"{{{root}}}"))
+            and (
+                len(parts) > 1
+                or tail[:1] in (":", "/")
+                or (root != "output" and written != f"{{{root}}}")
+            )
         ):
             return BraceText(written, meant, "root")
     if not closed and tail:
@@ -187,7 +211,9 @@ class Slot:
     """Whether a text is inserted as it is."""
 
     def __post_init__(self) -> None:
-        changed = self.many or self.spec or self.image or self.delimited or self.filters or self.numbered
+        changed = (
+            self.many or self.spec or self.image or self.delimited or self.filters or self.numbered
+        )
         object.__setattr__(self, "verbatim", not changed)
 
     def fill(self, values: Mapping[str, Any]) -> str:
@@ -206,12 +232,16 @@ class Slot:
             return delimited
         except ConversationError as error:
             name = format_expression_path(self.written)
-            raise RowError(f"{{{name}}}: `{self.filters[0][0]}` takes a conversation: {error}") from None
+            raise RowError(
+                f"{{{name}}}: `{self.filters[0][0]}` takes a conversation: {error}"
+            ) from None
         except RowError as error:
             message = error.message
             name = f"{{{format_expression_path(self.written)}}}"
             raise RowError(
-                message if message.startswith(format_expression_path(self.written)) else f"{name}: {message}",
+                message
+                if message.startswith(format_expression_path(self.written))
+                else f"{name}: {message}",
                 kind=error.failure,
             ) from None
 
@@ -278,7 +308,9 @@ def parse_placeholders(
             problem(f"{{{written}}}: {error.message}", error.hint)
             continue
         image = isinstance(without_null(meant.type), ImageType)
-        delimited = delimit and path[0] != "unit" and not (image or meant.trusted or closed(meant.type))
+        delimited = (
+            delimit and path[0] != "unit" and not (image or meant.trusted or closed(meant.type))
+        )
         parts.append(Slot(path, meant.paths, meant.many, spec, image, delimited, filters, in_list))
     literal(text[end:])
     return tuple(part for part in parts if part != "")
@@ -291,7 +323,9 @@ def _path(root: str, rest: str) -> tuple[ExpressionPath, str, tuple[tuple[str, i
     while match := _STEP.match(rest, position):
         name, index, single, double = match.groups()
         parts.append(
-            int(index) if index is not None else next(text for text in (name, single, double) if text is not None)
+            int(index)
+            if index is not None
+            else next(text for text in (name, single, double) if text is not None)
         )
         position = match.end()
     tail = rest[position:]
@@ -303,7 +337,8 @@ def _path(root: str, rest: str) -> tuple[ExpressionPath, str, tuple[tuple[str, i
         role = single if double is None else double
         if (count is None) == (MESSAGE_FILTERS[name] is int):
             raise ExpressionError(
-                f"`{name}` takes {_FILTER_TAKES[MESSAGE_FILTERS[name]]}", "such as `last(6)` or `without('tool')`"
+                f"`{name}` takes {_FILTER_TAKES[MESSAGE_FILTERS[name]]}",
+                "such as `last(6)` or `without('tool')`",
             )
         filters.append((name, role if count is None else int(count)))
         tail = tail[match.end() :]

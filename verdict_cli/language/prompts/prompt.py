@@ -59,13 +59,18 @@ def _prompt_tag(value: Any) -> str | None:
 
 
 def _expected(given: Any) -> tuple[str, str]:
-    return f"expected a prompt, found {displayed(given)}", "write a text, `{file: prompts/judge.md}` or `{jinja: …}`"
+    return (
+        f"expected a prompt, found {displayed(given)}",
+        "write a text, `{file: prompts/judge.md}` or `{jinja: …}`",
+    )
 
 
 PromptKey = TypeAliasType(
     "PromptKey",
     Annotated[
-        Annotated[str, Tag("<text>")] | Annotated[PromptFile, Tag("<file>")] | Annotated[JinjaPrompt, Tag("<jinja>")],
+        Annotated[str, Tag("<text>")]
+        | Annotated[PromptFile, Tag("<file>")]
+        | Annotated[JinjaPrompt, Tag("<jinja>")],
         Discriminator(_prompt_tag),
         Expected(_expected),
     ],
@@ -143,7 +148,9 @@ class PlaceholderPrompt:
     """Whether all slots have values of the row."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "plain", () if self.shows_images else tuple(_plain_sections(self.sections)))
+        object.__setattr__(
+            self, "plain", () if self.shows_images else tuple(_plain_sections(self.sections))
+        )
         object.__setattr__(self, "inserts_all", all(map(_is_of_row, self.slots)))
 
     @property
@@ -169,13 +176,23 @@ class PlaceholderPrompt:
         """The messages for these values."""
         message = _message()
         filled = [slot.fill(values) for slot in self.slots]
-        if self.plain and self.inserts_all and not self.cuts and _ONLY_TEXTS.issuperset(map(type, filled)):
+        if (
+            self.plain
+            and self.inserts_all
+            and not self.cuts
+            and _ONLY_TEXTS.issuperset(map(type, filled))
+        ):
             texts = tuple(filled)
             whole = [
-                message(section.role, section.template % texts[section.first : section.last]) for section in self.plain
+                message(section.role, section.template % texts[section.first : section.last])
+                for section in self.plain
             ]
             return Rendered(tuple(whole), texts)
-        mark = boundary(filled, row_content(values.get("source") or {}, self.columns)) if self.delimited else ""
+        mark = (
+            boundary(filled, row_content(values.get("source") or {}, self.columns))
+            if self.delimited
+            else ""
+        )
         rest = iter(filled)
         inserted: list[str] = []
         messages = []
@@ -234,7 +251,9 @@ class _PlainSection(NamedTuple):
     last: int
 
 
-def _plain_sections(sections: Sequence[tuple[str, tuple[str | Slot, ...]]]) -> Iterator[_PlainSection]:
+def _plain_sections(
+    sections: Sequence[tuple[str, tuple[str | Slot, ...]]],
+) -> Iterator[_PlainSection]:
     last = 0
     for role, parts in sections:
         first = last
@@ -261,7 +280,12 @@ Tell = Callable[[str, str], None]
 
 
 def compile_prompt(
-    text: str, resolve: Resolve, problem: Tell, warning: Tell, delimit: bool = False, entries: Collection[str] = ()
+    text: str,
+    resolve: Resolve,
+    problem: Tell,
+    warning: Tell,
+    delimit: bool = False,
+    entries: Collection[str] = (),
 ) -> PlaceholderPrompt:
     """The prompt with placeholders, each path resolved; with ``delimit``, a boundary around each text by others.
 
@@ -284,4 +308,6 @@ def compile_prompt(
         for role, body in system_first(split_sections(text))
     )
     slots = tuple(part for _, parts in sections for part in parts if isinstance(part, Slot))
-    return PlaceholderPrompt(sections, slots, delimit, tuple(dict.fromkeys(braces)), requested_tags(text))
+    return PlaceholderPrompt(
+        sections, slots, delimit, tuple(dict.fromkeys(braces)), requested_tags(text)
+    )

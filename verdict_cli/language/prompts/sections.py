@@ -77,7 +77,11 @@ def suffixed(messages: Sequence[Message], suffix: str) -> tuple[Message, ...]:
         last = messages[index]
         if last.role == "user":
             content = f"{last.content}\n\n{suffix}" if last.content else suffix
-            return (*messages[:index], type(last)("user", content, last.images), *messages[index + 1 :])
+            return (
+                *messages[:index],
+                type(last)("user", content, last.images),
+                *messages[index + 1 :],
+            )
     from verdict_cli.messages import Message  # here, because no message is made before a run
 
     return (*messages, Message("user", suffix))
@@ -105,7 +109,11 @@ def row_content(source: Mapping[str, Any], columns: Sequence[str] | None) -> byt
 
     The columns are those that the pipeline's units use: a label that is added or corrected changes no prompt.
     """
-    shown = {name: source[name] for name in (sorted(source) if columns is None else columns) if name in source}
+    shown = {
+        name: source[name]
+        for name in (sorted(source) if columns is None else columns)
+        if name in source
+    }
     if not shown:
         return b""
     try:
@@ -120,7 +128,9 @@ def boundary(texts: Iterable[str], content: bytes = b"") -> str:
     They are made from ``content``, that of the row, or without it from the texts. Where a text contains them, others are
     taken, and more of them.
     """
-    judged = [text.encode("utf-8", "surrogatepass") for text in texts if isinstance(text, Delimited)]
+    judged = [
+        text.encode("utf-8", "surrogatepass") for text in texts if isinstance(text, Delimited)
+    ]
     if not judged:
         return ""
     whole = b"\n".join(judged).lower()

@@ -17,7 +17,13 @@ from verdict_cli.language.conversation import looks_like_conversation
 from verdict_cli.language.expressions.paths import ExpressionPath, follow
 from verdict_cli.language.prompts.placeholders import Slot
 from verdict_cli.language.prompts.prompt import CompiledPrompt, PlaceholderPrompt
-from verdict_cli.language.prompts.sections import Delimited, boundary, data_notice, row_content, wrap_in_tags
+from verdict_cli.language.prompts.sections import (
+    Delimited,
+    boundary,
+    data_notice,
+    row_content,
+    wrap_in_tags,
+)
 from verdict_cli.messages import Message
 
 
@@ -40,15 +46,22 @@ class StatePrompt:
 
     @classmethod
     def of(
-        cls, prompt: CompiledPrompt, is_inline: Callable[[ExpressionPath], bool], labels: Mapping[ExpressionPath, str]
+        cls,
+        prompt: CompiledPrompt,
+        is_inline: Callable[[ExpressionPath], bool],
+        labels: Mapping[ExpressionPath, str],
     ) -> StatePrompt:
         """The prompt split. Values that are ``is_inline`` stay in the instructions; ``labels`` name fields that have names already."""
-        if not isinstance(prompt, PlaceholderPrompt) or any(role == "system" for role, _ in prompt.sections):
+        if not isinstance(prompt, PlaceholderPrompt) or any(
+            role == "system" for role, _ in prompt.sections
+        ):
             return cls(prompt, None)
         names: dict[Slot, str] = {}
         for slot in prompt.slots:
             if slot not in names and not is_inline(slot.written):
-                names[slot] = _free_name(labels.get(slot.written) or _last_name(slot.written), names.values())
+                names[slot] = _free_name(
+                    labels.get(slot.written) or _last_name(slot.written), names.values()
+                )
         return cls(prompt, names)
 
     def render(self, values: Mapping[str, Any], examples: str = "") -> State:
@@ -61,7 +74,11 @@ class StatePrompt:
             system = [message.content for message in rendered.messages if message.role == "system"]
             others = tuple(message for message in rendered.messages if message.role != "system")
             state = State("\n\n".join(system), others, rendered.inserted, False)
-        return state._replace(instructions=f"{state.instructions}\n\n{examples}") if examples else state
+        return (
+            state._replace(instructions=f"{state.instructions}\n\n{examples}")
+            if examples
+            else state
+        )
 
     def _sections(self, parts: _Parts) -> State:
         instructions, messages = [], []
@@ -71,7 +88,9 @@ class StatePrompt:
                 instructions.append(message.content)
             else:
                 messages.append(message)
-        return State(parts.with_notice("\n\n".join(instructions)), tuple(messages), parts.inserted(), False)
+        return State(
+            parts.with_notice("\n\n".join(instructions)), tuple(messages), parts.inserted(), False
+        )
 
     def _fields(self, parts: _Parts, names: Mapping[Slot, str]) -> State:
         fields: dict[str, Any] = {}
@@ -93,7 +112,12 @@ class StatePrompt:
             texts.append(text)
         content = _json(fields)
         shown = tuple((len(content), url) for url in images)
-        return State(parts.with_notice("\n\n".join(texts)), (Message("user", content, shown),), parts.inserted(), True)
+        return State(
+            parts.with_notice("\n\n".join(texts)),
+            (Message("user", content, shown),),
+            parts.inserted(),
+            True,
+        )
 
 
 class _Parts:
@@ -114,7 +138,13 @@ class _Parts:
     def field(self, slot: Slot) -> Any:
         """The value of a field of the state: as it is in the row, or as a text where the prompt says how it is written."""
         text = self.text(slot)
-        if isinstance(self.filled[slot], Delimited) or slot.many or slot.spec or slot.filters or slot.numbered:
+        if (
+            isinstance(self.filled[slot], Delimited)
+            or slot.many
+            or slot.spec
+            or slot.filters
+            or slot.numbered
+        ):
             return str(text)
         value = follow(slot.paths[0], self._values)
         is_plain = isinstance(value, str | int | float) or not looks_like_conversation(value)
@@ -131,7 +161,9 @@ class _Parts:
                 images += ((len(content), self.filled[piece]),)
             else:
                 content += self.text(piece)
-                images += tuple((len(content), url) for url in getattr(self.filled[piece], "images", ()))
+                images += tuple(
+                    (len(content), url) for url in getattr(self.filled[piece], "images", ())
+                )
         return Message(role, content, images)
 
     def with_notice(self, instructions: str) -> str:
@@ -149,7 +181,9 @@ def _last_name(path: ExpressionPath) -> str:
 def _free_name(name: str, taken: Collection[str]) -> str:
     if name not in taken:
         return name
-    return next(other for number in range(2, len(taken) + 3) if (other := f"{name}_{number}") not in taken)
+    return next(
+        other for number in range(2, len(taken) + 3) if (other := f"{name}_{number}") not in taken
+    )
 
 
 def _json(fields: Mapping[str, Any]) -> str:

@@ -11,7 +11,14 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag, ValidationError
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, Expected, LazyUnion, displayed, python_constructor, subclass_of
+from verdict_cli.config_model import (
+    ConfigModel,
+    Expected,
+    LazyUnion,
+    displayed,
+    python_constructor,
+    subclass_of,
+)
 from verdict_cli.errors import UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.registry import Registry
@@ -46,7 +53,9 @@ class Scale(ConfigModel):
         issue = self.validation_error()
         if issue is not None:
             key, message, hint = issue
-            raise UsageError(f"{type(self).__name__}: {key + ': ' if key else ''}{message}", hint=hint)
+            raise UsageError(
+                f"{type(self).__name__}: {key + ': ' if key else ''}{message}", hint=hint
+            )
 
     def validation_error(self) -> ScaleIssue | None:
         """What makes no sense about the scale, None when nothing."""
@@ -57,7 +66,11 @@ class Scale(ConfigModel):
         values = list(map(_typed, self.values()))
         for value in self.descriptions or ():
             if _typed(value) not in values:
-                return ("descriptions", f"{value!r} is not a value of the scale", f"its values are {self.display()}")
+                return (
+                    "descriptions",
+                    f"{value!r} is not a value of the scale",
+                    f"its values are {self.display()}",
+                )
         return None
 
     def description(self, value: Any) -> str:
@@ -67,7 +80,11 @@ class Scale(ConfigModel):
 
     def described(self) -> str:
         """The values with their descriptions, one a line, as a prompt shows them; "" without any."""
-        lines = (f"- {token}: {text}" for token, value in self.anchors() if (text := self.description(value)))
+        lines = (
+            f"- {token}: {text}"
+            for token, value in self.anchors()
+            if (text := self.description(value))
+        )
         return "\n".join(lines)
 
     def anchors(self) -> tuple[tuple[str, Any], ...]:
@@ -75,7 +92,9 @@ class Scale(ConfigModel):
         tokens: dict[Any, str] = {}
         for token, value in self.tokens():
             tokens.setdefault(_typed(value), token)
-        values = self.values() if self.ordered else dict.fromkeys(value for _, value in self.tokens())
+        values = (
+            self.values() if self.ordered else dict.fromkeys(value for _, value in self.tokens())
+        )
         return tuple((tokens[_typed(value)], value) for value in values)
 
     def read(self, value: Any) -> Any:
@@ -159,10 +178,13 @@ class Scale(ConfigModel):
         if type(self).read is not registered.read:
             # A file can only say `type`, which would silently mean the class that this one derives from.
             hint = "declare it as an entry point of the group verdict_cli.scales, and use its name: scale='NAME'"
-            raise UsageError(f"{type(self).__name__} is not the scale of the type {self.type!r}", hint=hint)
+            raise UsageError(
+                f"{type(self).__name__} is not the scale of the type {self.type!r}", hint=hint
+            )
         defaults = {name: field.default for name, field in registered.model_fields.items()}
         keys = self.model_dump(
-            by_alias=True, exclude={name for name in defaults if getattr(self, name) == defaults[name]}
+            by_alias=True,
+            exclude={name for name in defaults if getattr(self, name) == defaults[name]},
         )
         return {"type": self.type} | {
             key: list(value) if isinstance(value, tuple) else value for key, value in keys.items()
@@ -173,7 +195,11 @@ class Scale(ConfigModel):
 
     def __repr_args__(self) -> Any:
         # Fingerprints contain the repr, and those of scales without descriptions are older than these.
-        return [(name, value) for name, value in super().__repr_args__() if name != "descriptions" or value is not None]
+        return [
+            (name, value)
+            for name, value in super().__repr_args__()
+            if name != "descriptions" or value is not None
+        ]
 
     def __repr_name__(self) -> str:
         # Fingerprints of runs and calibrations contain the repr. The names in it are older than the classes' names.
@@ -238,7 +264,11 @@ def _expected(given: Any) -> tuple[str, str]:
     return f"expected a scale, found {displayed(given)}", hint
 
 
-ScaleKeys = Annotated[Scale, LazyUnion(_scale_tag, SCALES.choices("<{}>".format), registry=SCALES), Expected(_expected)]
+ScaleKeys = Annotated[
+    Scale,
+    LazyUnion(_scale_tag, SCALES.choices("<{}>".format), registry=SCALES),
+    Expected(_expected),
+]
 """A scale written out as a mapping."""
 
 
@@ -248,7 +278,10 @@ def _name_or_scale(value: Any) -> str:
 
 ScaleKey = TypeAliasType(
     "ScaleKey",
-    Annotated[Annotated[str, Tag("<name>")] | Annotated[ScaleKeys, Tag("<scale>")], Discriminator(_name_or_scale)],
+    Annotated[
+        Annotated[str, Tag("<name>")] | Annotated[ScaleKeys, Tag("<scale>")],
+        Discriminator(_name_or_scale),
+    ],
 )
 """A scale in a pipeline: a name or a mapping."""
 
@@ -266,7 +299,11 @@ def named_without_keys() -> list[str]:
     """The names of scales that a file need not declare."""
     return [
         *named_scales(),
-        *(name for name in SCALES if name not in named_scales() and scale_of_type(name) is not None),
+        *(
+            name
+            for name in SCALES
+            if name not in named_scales() and scale_of_type(name) is not None
+        ),
     ]
 
 
@@ -287,5 +324,9 @@ def written_range(text: str) -> Scale | None:
     """The scale of whole numbers that a text such as `1-5` names, None for any other text."""
     ends = re.fullmatch(WRITTEN_RANGE, text)
     return (
-        SCALES["discrete"].model_validate({"type": "discrete", "range": [int(ends[1]), int(ends[2])]}) if ends else None
+        SCALES["discrete"].model_validate(
+            {"type": "discrete", "range": [int(ends[1]), int(ends[2])]}
+        )
+        if ends
+        else None
     )

@@ -66,7 +66,9 @@ class BooleanScale(Scale):
             return value
         match = match_value(value, self.tokens()) if isinstance(value, str) else None
         if match is None:
-            raise ReplyError(f"{quoted(value)} is not on the scale {self.display()}", kind="off-scale")
+            raise ReplyError(
+                f"{quoted(value)} is not on the scale {self.display()}", kind="off-scale"
+            )
         return bool(match[0])
 
     def tokens(self) -> tuple[tuple[str, Any], ...]:

@@ -23,21 +23,40 @@ class ContinuousScale(Scale):
     """Whether `max` is the worst value."""
 
     @python_constructor
-    def __init__(self, min: float = 0.0, max: float = 1.0, *, end_is_worst: bool = False, **keys: Any) -> None:  # noqa: A002
+    def __init__(
+        self,
+        min: float = 0.0,  # noqa: A002
+        max: float = 1.0,  # noqa: A002
+        *,
+        end_is_worst: bool = False,
+        **keys: Any,
+    ) -> None:
         super().__init__(min=min, max=max, end_is_worst=end_is_worst, **keys)
 
     def validation_error(self) -> ScaleIssue | None:
         if self.min >= self.max:
-            return ("min", f"min {self.min} is not below max {self.max}", "put the smaller number in `min`")
+            return (
+                "min",
+                f"min {self.min} is not below max {self.max}",
+                "put the smaller number in `min`",
+            )
         return self.descriptions_error()
 
     def descriptions_error(self) -> ScaleIssue | None:
         described = list(self.descriptions or ())
         for value in described:
             if isinstance(value, bool | str) or not self.min <= value <= self.max:
-                return ("descriptions", f"{value!r} is not on the scale", f"describe numbers from {self.display()}")
+                return (
+                    "descriptions",
+                    f"{value!r} is not on the scale",
+                    f"describe numbers from {self.display()}",
+                )
         if described and not {self.min, self.max} <= set(described):
-            return ("descriptions", "an end of the scale has no description", f"describe {self.display()}")
+            return (
+                "descriptions",
+                "an end of the scale has no description",
+                f"describe {self.display()}",
+            )
         return None
 
     def anchors(self) -> tuple[tuple[str, Any], ...]:
@@ -51,10 +70,15 @@ class ContinuousScale(Scale):
         number: float | None = None
         if isinstance(value, int | float) and not isinstance(value, bool):
             number = value
-        elif isinstance(value, str) and (parsed := parse_number(value, (self.min, self.max))) is not None:
+        elif (
+            isinstance(value, str)
+            and (parsed := parse_number(value, (self.min, self.max))) is not None
+        ):
             number = float(parsed)
         if number is None or not self.min <= number <= self.max:
-            raise ReplyError(f"{quoted(value)} is not on the scale {self.display()}", kind="off-scale")
+            raise ReplyError(
+                f"{quoted(value)} is not on the scale {self.display()}", kind="off-scale"
+            )
         return float(number)
 
     def bounds(self) -> tuple[float, float]:

@@ -46,19 +46,31 @@ def range_error(ends: Sequence[Any]) -> tuple[str, str] | None:
     if isinstance(first, str) and isinstance(last, str):
         if not _letters(first, last) or not isinstance(step, int):
             expected = "two single letters of one alphabet and case, and a whole step"
-            return f"a range of letters takes {expected}", "write `range: [a, e]`, or list the `values`"
+            return (
+                f"a range of letters takes {expected}",
+                "write `range: [a, e]`, or list the `values`",
+            )
         count = _count(ord(first), ord(last), step)
     elif not isinstance(first, str | bool) and not isinstance(last, str | bool):
         count = _count(first, last, step)
     else:
-        return f"the ends {first!r} and {last!r} are not of one type", "both numbers, or both single letters"
+        return (
+            f"the ends {first!r} and {last!r} are not of one type",
+            "both numbers, or both single letters",
+        )
     if count < 1:
         hint = "put the smaller end first; `end_is_worst: true` flips the direction"
         return f"the range runs from {first!r} down to {last!r}", hint
     if count > MAX_VALUES:
-        return f"the range has {count} values, more than {MAX_VALUES}", "use a larger step or `type: continuous`"
+        return (
+            f"the range has {count} values, more than {MAX_VALUES}",
+            "use a larger step or `type: continuous`",
+        )
     if len(set(parse_range(*ends))) < count:
-        return f"the step {step!r} is too small to distinguish values near {last!r}", "use a larger step"
+        return (
+            f"the step {step!r} is too small to distinguish values near {last!r}",
+            "use a larger step",
+        )
     return None
 
 
@@ -83,12 +95,18 @@ Value = Annotated[str | int | float | bool, Field(union_mode="left_to_right")]
 
 _LETTER: JsonDict = {"pattern": r"^\D$", "type": "string"}
 _RANGE: JsonDict = {
-    "anyOf": [{"items": {"type": "number"}}, {"prefixItems": [_LETTER, _LETTER], "items": {"type": "integer"}}]
+    "anyOf": [
+        {"items": {"type": "number"}},
+        {"prefixItems": [_LETTER, _LETTER], "items": {"type": "integer"}},
+    ]
 }
 """What of `range_error` a JSON Schema can say."""
 
 
-_ONE = ("a discrete scale needs either `range` or `values`", "write `range: [1, 5]` or `values: [unsafe, safe]`")
+_ONE = (
+    "a discrete scale needs either `range` or `values`",
+    "write `range: [1, 5]` or `values: [unsafe, safe]`",
+)
 
 
 class DiscreteScale(Scale):
@@ -104,9 +122,14 @@ class DiscreteScale(Scale):
 
     type: Literal["discrete"] = "discrete"
     """The type of scale."""
-    range: Annotated[tuple[Value, ...], Field(min_length=2, max_length=3, json_schema_extra=_RANGE)] | None = None
+    range: (
+        Annotated[tuple[Value, ...], Field(min_length=2, max_length=3, json_schema_extra=_RANGE)]
+        | None
+    ) = None
     """First and last value (integers, decimals or single letters) and optionally the step between values."""
-    values_: Annotated[tuple[Value, ...], Field(min_length=1)] | None = Field(default=None, alias="values")
+    values_: Annotated[tuple[Value, ...], Field(min_length=1)] | None = Field(
+        default=None, alias="values"
+    )
     """The values; of an ordered scale the worst first."""
     ordered_: bool | None = Field(default=None, alias="ordered")
     """Whether the listed `values` run from worst to best; by default where they are numbers or have `scores`."""
@@ -133,7 +156,9 @@ class DiscreteScale(Scale):
         if values is not None:
             if isinstance(values, str) or not isinstance(values, Sequence):
                 hint = "a range `DiscreteScale((1, 5))`, or the values `DiscreteScale(['A', 'B'])`"
-                raise UsageError(f"{type(self).__name__} takes a tuple or a list, not {values!r:.80}", hint=hint)
+                raise UsageError(
+                    f"{type(self).__name__} takes a tuple or a list, not {values!r:.80}", hint=hint
+                )
             keys["range" if isinstance(values, tuple) else "values"] = values
         keys |= {"scores": None if scores is None else dict(scores), "end_is_worst": end_is_worst}
         super().__init__(**keys, ordered=ordered, shuffle=shuffle)
@@ -156,7 +181,11 @@ class DiscreteScale(Scale):
         written: set[str] = set()
         for value in self.values_ or ():
             if not _plain(value).strip():
-                return ("values", f"{value!r} is not a word that a model can answer", "give each value a name")
+                return (
+                    "values",
+                    f"{value!r} is not a word that a model can answer",
+                    "give each value a name",
+                )
             if value in seen or _plain(value) in written:
                 return ("values", f"the value {value!r} is a duplicate", "name each value once")
             seen.add(value)
@@ -167,16 +196,35 @@ class DiscreteScale(Scale):
         return self._scores_error() or self._order_error() or self.descriptions_error()
 
     def _order_error(self) -> ScaleIssue | None:
-        if self.ordered_ is False and (self.range is not None or self.scores is not None or self.end_is_worst):
-            key = "a range" if self.range is not None else "`scores`" if self.scores is not None else "`end_is_worst`"
-            return ("ordered", f"a scale with {key} is ordered", "leave `ordered: false` out, or list only `values`")
+        if self.ordered_ is False and (
+            self.range is not None or self.scores is not None or self.end_is_worst
+        ):
+            key = (
+                "a range"
+                if self.range is not None
+                else "`scores`"
+                if self.scores is not None
+                else "`end_is_worst`"
+            )
+            return (
+                "ordered",
+                f"a scale with {key} is ordered",
+                "leave `ordered: false` out, or list only `values`",
+            )
         if self.shuffle and self.ordered:
-            hint = "leave `shuffle` out, or write `ordered: false` if no value is better than another"
+            hint = (
+                "leave `shuffle` out, or write `ordered: false` if no value is better than another"
+            )
             return ("shuffle", "an ordered scale is listed from one end to the other", hint)
         return None
 
     def warning(self) -> ScaleIssue | None:
-        if self.values_ is None or len(self.values_) != 2 or self.ordered_ is not None or self.scores is not None:
+        if (
+            self.values_ is None
+            or len(self.values_) != 2
+            or self.ordered_ is not None
+            or self.scores is not None
+        ):
             return None
         first, last = self.values_
         if isinstance(first, str | bool) or isinstance(last, str | bool) or 0 <= last - first <= 1:
@@ -187,7 +235,12 @@ class DiscreteScale(Scale):
 
     def label_warning(self) -> ScaleIssue | None:
         words = [value for value in self.values() if isinstance(value, str)]
-        if not self.ordered or len(words) != len(self.values()) or len(words) < 2 or not are_labels(words):
+        if (
+            not self.ordered
+            or len(words) != len(self.values())
+            or len(words) < 2
+            or not are_labels(words)
+        ):
             return None
         return (
             "scores" if self.scores is not None else "ordered" if self.ordered_ else "end_is_worst",
@@ -201,7 +254,11 @@ class DiscreteScale(Scale):
         written = set(self.written_values())
         for value in self.scores:
             if value not in written:
-                return ("scores", f"{value!r} is not a value of the scale", f"its values are {self.display()}")
+                return (
+                    "scores",
+                    f"{value!r} is not a value of the scale",
+                    f"its values are {self.display()}",
+                )
         for value in self.written_values():
             if value not in self.scores:
                 return ("scores", f"the value {value!r} has no score", "give every value a number")
@@ -244,7 +301,9 @@ class DiscreteScale(Scale):
         return None if isinstance(value, str) else float(value)
 
     def numeric(self) -> bool:
-        return self.scores is not None or not any(isinstance(value, str) for value in self.written_values())
+        return self.scores is not None or not any(
+            isinstance(value, str) for value in self.written_values()
+        )
 
     @property
     def has_scores(self) -> bool:
@@ -260,7 +319,11 @@ class DiscreteScale(Scale):
         if not self.ordered:
             return f"The {field} must be exactly one of: {self.display()}."
         values = self.values()
-        ends = f", where {_plain(values[0])} is the worst and {_plain(values[-1])} the best" if len(values) > 1 else ""
+        ends = (
+            f", where {_plain(values[0])} is the worst and {_plain(values[-1])} the best"
+            if len(values) > 1
+            else ""
+        )
         return f"The {field} must be one of: {self.display()}{ends}."
 
     def is_shuffled(self) -> bool:
@@ -275,7 +338,12 @@ class DiscreteScale(Scale):
         types = {type(value) for value in self.written_values()}
         schema: dict[str, Any] = {"enum": list(self.values())}
         if len(types) == 1:
-            schema = {"type": {str: "string", int: "integer", float: "number", bool: "boolean"}[types.pop()], **schema}
+            schema = {
+                "type": {str: "string", int: "integer", float: "number", bool: "boolean"}[
+                    types.pop()
+                ],
+                **schema,
+            }
         return schema
 
 

@@ -30,7 +30,8 @@ def question_form(scale: Scale, draw: int = 0) -> QuestionForm:
     if {*map(type, anchors.values())} == {bool} and not scale.ordered and len(anchors) == 2:
         yes_first = sorted(anchors.items(), key=lambda pair: not pair[1])
         return QuestionForm(
-            "predicate", tuple(Option(token, token, scale.description(value)) for token, value in yes_first)
+            "predicate",
+            tuple(Option(token, token, scale.description(value)) for token, value in yes_first),
         )
     tokens = list(anchors)
     if scale.is_shuffled():
@@ -39,8 +40,14 @@ def question_form(scale: Scale, draw: int = 0) -> QuestionForm:
     is_score = scale.ordered and len(tokens) <= MOST_SCORE_LEVELS
     if is_score and tokens:
         labels |= {tokens[0]: f"{tokens[0]} (worst)", tokens[-1]: f"{tokens[-1]} (best)"}
-    options = tuple(Option(token, labels[token], scale.description(anchors[token])) for token in tokens)
+    options = tuple(
+        Option(token, labels[token], scale.description(anchors[token])) for token in tokens
+    )
     if is_score:
         return QuestionForm("score", options)
-    ends = f"The options run from {tokens[0]} (worst) to {tokens[-1]} (best)." if scale.ordered and tokens else ""
+    ends = (
+        f"The options run from {tokens[0]} (worst) to {tokens[-1]} (best)."
+        if scale.ordered and tokens
+        else ""
+    )
     return QuestionForm("choice", options, ends)

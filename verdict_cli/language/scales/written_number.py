@@ -53,7 +53,9 @@ _SIGN = re.compile(rf"(?P<sign>[{_DASHES}+＋﹢])(?P<gap>[ \t]*)\Z")
 _NEGATIVE = re.compile(r"\b(?:minus|negative|neg\.?|moins|menos|meno)[ \t]+\Z", re.IGNORECASE)
 _PERCENT = re.compile(r"[ \t]*(?:[%％﹪٪]|(?:percent|per[ \t]?cent|pct|prozent)\b)", re.IGNORECASE)
 _MARKUP = r"(?:</?[a-z][^<>\n]{0,20}>)?"
-_OUT_OF = r"out[ \t]+of(?:[ \t]+(?:an?|the|possible|maximum|max\.?|total|of|full|perfect|score|top))*"
+_OUT_OF = (
+    r"out[ \t]+of(?:[ \t]+(?:an?|the|possible|maximum|max\.?|total|of|full|perfect|score|top))*"
+)
 _OF = (
     rf"{_OUT_OF}"
     r"|of(?:[ \t]+(?:the|a[ \t]+possible))?|over|von|sur|su|de|di|av|af|van|из"
@@ -68,15 +70,23 @@ _RANGE = re.compile(
     re.IGNORECASE,
 )
 _LISTED_ENDS = re.compile(r"[ \t]*[,;][ \t]*\Z")
-_NAMED_END = re.compile(r"[ \t]*(?:[=:]|is|being|means?|meaning)[ \t]*[^\d\n]{1,40}\Z", re.IGNORECASE)
-_IS_NAMED = re.compile(r"[ \t]*(?:[=:]|is\b|being\b|means?\b|meaning\b)[ \t]*[^\W\d]", re.IGNORECASE)
+_NAMED_END = re.compile(
+    r"[ \t]*(?:[=:]|is|being|means?|meaning)[ \t]*[^\d\n]{1,40}\Z", re.IGNORECASE
+)
+_IS_NAMED = re.compile(
+    r"[ \t]*(?:[=:]|is\b|being\b|means?\b|meaning\b)[ \t]*[^\W\d]", re.IGNORECASE
+)
 _BEST = re.compile(
     r"[ \t]*(?:=|is|being|means?|meaning)[ \t]*(?:the[ \t]+)?(?:best|worst|highest|lowest|perfect|excellent|maximum|minimum|top)\b",
     re.IGNORECASE,
 )
 _WHERE = re.compile(r"\b(?:where|with)[ \t]+\Z", re.IGNORECASE)
-_DENOMINATOR = re.compile(rf"(?:[/⁄∕÷／][ \t]*|\b{_OUT_OF}[ \t]+|\bscale[ \t]+of[ \t]+){_MARKUP}\Z", re.IGNORECASE)
-_LARGEST = re.compile(r"(?:\bmax(?:imum|\.)?|满分|滿分|满点)(?:[ \t]+\w+){0,2}[ \t]*[:=]?[ \t]*\Z", re.IGNORECASE)
+_DENOMINATOR = re.compile(
+    rf"(?:[/⁄∕÷／][ \t]*|\b{_OUT_OF}[ \t]+|\bscale[ \t]+of[ \t]+){_MARKUP}\Z", re.IGNORECASE
+)
+_LARGEST = re.compile(
+    r"(?:\bmax(?:imum|\.)?|满分|滿分|满点)(?:[ \t]+\w+){0,2}[ \t]*[:=]?[ \t]*\Z", re.IGNORECASE
+)
 _POINT_SCALE = re.compile(r"[ \t]*[-‐‑][ \t]*(?:points?|pts?|stars?|levels?)\b", re.IGNORECASE)
 _COMPOUND = re.compile(r"[-‐‑][^\W\d_]")
 
@@ -89,7 +99,9 @@ def number_ends(scale: Scale) -> Ends:
     values = scale.values()
     if not values:
         return scale.bounds()
-    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    numbers = [
+        value for value in values if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
     return (min(numbers), max(numbers)) if len(numbers) == len(values) else None
 
 
@@ -103,7 +115,11 @@ def without_markup(text: str) -> str:
 def read_number(text: str, ends: Ends = None) -> Decimal | None:
     """The number that the whole text is, None for any other text."""
     numbers = list(_numbers(text, ends))
-    if len(numbers) != 1 or numbers[0].mention or (numbers[0].start, numbers[0].end) != (0, len(text)):
+    if (
+        len(numbers) != 1
+        or numbers[0].mention
+        or (numbers[0].start, numbers[0].end) != (0, len(text))
+    ):
         return None
     return numbers[0].value
 
@@ -125,8 +141,12 @@ def _numbers(text: str, ends: Ends) -> Iterator[WrittenNumber]:
             joined = _joined(text, number, following, between, ends)
             if joined is not None:
                 index += 1
-                while index < len(atoms) and _CONTINUED.fullmatch(text[joined.end : _unsigned(text, atoms[index])]):
-                    joined = joined._replace(end=atoms[index].end, value=None, mention=False)  # such as a date
+                while index < len(atoms) and _CONTINUED.fullmatch(
+                    text[joined.end : _unsigned(text, atoms[index])]
+                ):
+                    joined = joined._replace(
+                        end=atoms[index].end, value=None, mention=False
+                    )  # such as a date
                     index += 1
                 yield joined
                 continue
@@ -157,7 +177,11 @@ def _signed(text: str, match: re.Match[str], ends: Ends) -> WrittenNumber:
         negative = sign["sign"] not in "+＋﹢"
         if tight and not (previous.isalnum() or previous == "_"):
             start, value = begin, -value if value is not None and negative else value
-        elif negative and (sign["sign"] in "−－﹣⁻" or (ends is not None and ends[0] < 0)) and not previous.isdigit():
+        elif (
+            negative
+            and (sign["sign"] in "−－﹣⁻" or (ends is not None and ends[0] < 0))
+            and not previous.isdigit()
+        ):
             value = None  # a minus, or a dash between a label and its number
     elif _NEGATIVE.search(before) is not None:
         start, value = start - len(_NEGATIVE.search(before)[0]), None if value is None else -value  # type: ignore[index]
@@ -170,8 +194,13 @@ def _unsigned(text: str, number: WrittenNumber) -> int:
 
 
 def _ascii(text: str) -> str:
-    marks = text.translate({**{ord(mark): "." for mark in _POINTS}, **{ord(mark): "," for mark in _COMMAS}})
-    return "".join(str(digit) if (digit := unicodedata.decimal(char, None)) is not None else char for char in marks)
+    marks = text.translate(
+        {**{ord(mark): "." for mark in _POINTS}, **{ord(mark): "," for mark in _COMMAS}}
+    )
+    return "".join(
+        str(digit) if (digit := unicodedata.decimal(char, None)) is not None else char
+        for char in marks
+    )
 
 
 def _parsed(written: str) -> Decimal | None:
@@ -185,7 +214,9 @@ def _parsed(written: str) -> Decimal | None:
     return Decimal(f"{mantissa}e{exponent[0]}" if exponent else mantissa)
 
 
-def _joined(text: str, first: WrittenNumber, second: WrittenNumber, between: str, ends: Ends) -> WrittenNumber | None:
+def _joined(
+    text: str, first: WrittenNumber, second: WrittenNumber, between: str, ends: Ends
+) -> WrittenNumber | None:
     """Two numbers that are one expression: a fraction, a range, a mention of the scale's ends."""
     start, end = first.start, second.end
     if len(between) > 60 or "\n" in between:
@@ -194,16 +225,29 @@ def _joined(text: str, first: WrittenNumber, second: WrittenNumber, between: str
     if _DIVIDED.fullmatch(between):
         again = re.match(r"[ \t]*[/⁄∕][ \t]*\d", text[end:]) or _PERCENT.match(text, end)
         value = None if again else _quotient(first.value, second.value, ends)
-        return WrittenNumber(start, end, value, first.whole and second.whole and (value is None or value == int(value)))
+        return WrittenNumber(
+            start,
+            end,
+            value,
+            first.whole and second.whole and (value is None or value == int(value)),
+        )
     if _RANGE.fullmatch(between):
-        if between.strip().lower() == "and" and not re.search(r"\bbetween[ \t]+\Z", text[:start], re.IGNORECASE):
+        if between.strip().lower() == "and" and not re.search(
+            r"\bbetween[ \t]+\Z", text[:start], re.IGNORECASE
+        ):
             return None
-        reversed_ends = ends is not None and _same(first.value, ends[1]) and _same(second.value, ends[0])
+        reversed_ends = (
+            ends is not None and _same(first.value, ends[1]) and _same(second.value, ends[0])
+        )
         mention = (are_ends or reversed_ends) and between.strip().lower() != "or"
         return WrittenNumber(start, end, None, mention=mention)
     if not are_ends:
         return None
-    bracketed = text[start - 1 : start] in ("[", "(", "{") and text[end : end + 1] in ("]", ")", "}")
+    bracketed = text[start - 1 : start] in ("[", "(", "{") and text[end : end + 1] in (
+        "]",
+        ")",
+        "}",
+    )
     if (_LISTED_ENDS.fullmatch(between) and bracketed) or (
         _NAMED_END.fullmatch(between) and _IS_NAMED.match(text, end)
     ):
@@ -217,24 +261,44 @@ def _alone(text: str, number: WrittenNumber, ends: Ends) -> WrittenNumber:
     before, after = text[max(0, start - 60) : start], text[end : end + 60]
     percent = _PERCENT.match(text, end)
     if percent is not None:
-        hundred = None if ends is None else Decimal(100) if ends == (0, 1) else Decimal(1) if ends == (0, 100) else None
+        hundred = (
+            None
+            if ends is None
+            else Decimal(100)
+            if ends == (0, 1)
+            else Decimal(1)
+            if ends == (0, 100)
+            else None
+        )
         value = value / hundred if value is not None and hundred is not None else None
-        return WrittenNumber(start, percent.end(), value, whole=False if value is None else value == int(value))
+        return WrittenNumber(
+            start, percent.end(), value, whole=False if value is None else value == int(value)
+        )
     is_end = ends is not None and (_same(value, ends[1]) or _same(value, ends[0]))
     is_last = ends is not None and _same(value, ends[1])
     if _DENOMINATOR.search(before) or _POINT_SCALE.match(after):
         return number._replace(value=None, mention=is_last)
     if _LARGEST.search(before):
-        return number._replace(value=None, mention=is_last and after.lstrip()[:1] in (")", "]", "）"))
+        return number._replace(
+            value=None, mention=is_last and after.lstrip()[:1] in (")", "]", "）")
+        )
     if is_end and (_BEST.match(after) or (_WHERE.search(before) and _IS_NAMED.match(after))):
         return number._replace(value=None, mention=True)
     in_pair = ends is not None and re.fullmatch(r"(\d+)[,;](\d+)", text[start:end])
-    if in_pair and (float(in_pair[1]), float(in_pair[2])) == ends and before[-1:] in ("[", "(", "{"):
+    if (
+        in_pair
+        and (float(in_pair[1]), float(in_pair[2])) == ends
+        and before[-1:] in ("[", "(", "{")
+    ):
         return number._replace(value=None, mention=True)
     mixed = _MIXED.match(text, end)
     if mixed and mixed[1] < mixed[2]:  # 4 1/2
         return number._replace(value=None)
-    if _COMPOUND.match(after) or re.match(r":\d|‰", after) or re.search(r"(?:\d:|[≤≥≈±][ \t]*)\Z", before):
+    if (
+        _COMPOUND.match(after)
+        or re.match(r":\d|‰", after)
+        or re.search(r"(?:\d:|[≤≥≈±][ \t]*)\Z", before)
+    ):
         return number._replace(value=None)
     return number
 

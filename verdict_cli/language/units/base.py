@@ -109,10 +109,14 @@ MOST_ENTRIES = 100
 """The most entries of a list by default."""
 
 _AROUND = Uncounted("the compiled `each` and `when` around a unit count")
-_RESOLVED = Uncounted("what it means at the unit counts: its content, without names and inherited settings")
+_RESOLVED = Uncounted(
+    "what it means at the unit counts: its content, without names and inherited settings"
+)
 _BY_ID = Uncounted("the id of the node counts")
 _BY_TYPE = Uncounted("the types that it means count, not their names")
-_PASSED_ON = Uncounted("it changes what is passed on, which a judge's digest counts with its output", ("judge",))
+_PASSED_ON = Uncounted(
+    "it changes what is passed on, which a judge's digest counts with its output", ("judge",)
+)
 _NOT_ASKED = Uncounted("it changes neither what is asked nor how the reply is read", ("judge",))
 
 
@@ -121,15 +125,19 @@ class RowKeys(ConfigModel):
 
     each: Annotated[Annotated[str, Field(min_length=1)] | None, _AROUND] = None
     """An expression that gives a list of the row, such as `source.claims`: the step runs once for every entry."""
-    entry_name: Annotated[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None, _AROUND] = Field(
-        default=None, alias="as"
-    )
+    entry_name: Annotated[
+        Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None, _AROUND
+    ] = Field(default=None, alias="as")
     """The entry's name in prompts and expressions, `item` by default."""
-    most: Annotated[Annotated[int, Field(ge=1, le=1_000_000), Whole] | None, _AROUND] = Field(default=None, alias="max")
+    most: Annotated[Annotated[int, Field(ge=1, le=1_000_000), Whole] | None, _AROUND] = Field(
+        default=None, alias="max"
+    )
     """The most entries of the list, 100 by default; a longer list fails the row before its first call there."""
     per_call: Annotated[Annotated[int, Field(ge=1, le=1000), Whole] | None, _AROUND] = None
     """How many entries one call judges: fewer calls, but less accurate than a call for each entry. For a decision model: the most questions of one request, by default as many as the server takes."""
-    condition: Annotated[Annotated[str, Field(min_length=1)] | None, _AROUND] = Field(default=None, alias="when")
+    condition: Annotated[Annotated[str, Field(min_length=1)] | None, _AROUND] = Field(
+        default=None, alias="when"
+    )
     """An expression: where it is false for the row (or the entry), the step is skipped."""
 
 
@@ -174,7 +182,9 @@ class UnitBase(RowKeys):
         """The values of `unit.…` in its prompt: its plain settings."""
         dumped = self.model_dump(by_alias=True, exclude_none=True)
         return {
-            key: value for key, value in dumped.items() if isinstance(value, str | int | float | bool | list | tuple)
+            key: value
+            for key, value in dumped.items()
+            if isinstance(value, str | int | float | bool | list | tuple)
         }
 
 
@@ -263,7 +273,10 @@ class LLMUnit(UnitBase):
         return ((),)
 
     def combine_responses(
-        self, responses: Sequence[dict[str, Any]], orders: Sequence[tuple[int, ...]], given: Mapping[str, Any]
+        self,
+        responses: Sequence[dict[str, Any]],
+        orders: Sequence[tuple[int, ...]],
+        given: Mapping[str, Any],
     ) -> dict[str, Any]:
         """The output from the response of each call and the unit's input."""
         return responses[0]

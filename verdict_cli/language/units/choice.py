@@ -15,7 +15,14 @@ from pydantic import Field
 from verdict_cli.config_model import KeyRule, Seq, Whole
 from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.extractors.bound_extractor import MASS_FIELD, SAMPLED_FIELD
-from verdict_cli.language.fields.types import TEXT, TRUTH, FieldType, RecordType, ScaleType, TextListType
+from verdict_cli.language.fields.types import (
+    TEXT,
+    TRUTH,
+    FieldType,
+    RecordType,
+    ScaleType,
+    TextListType,
+)
 from verdict_cli.language.prompts.prompt import JinjaPrompt
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Categories
@@ -66,7 +73,10 @@ class ChoiceUnit(LLMUnit):
 
     def gets_letter(self) -> bool:
         """Whether the reply is read as a letter, not as a distribution or its expectation."""
-        return resolve_extractor(self.extract_key).type not in ("token_probability", "weighted_summed_score")
+        return resolve_extractor(self.extract_key).type not in (
+            "token_probability",
+            "weighted_summed_score",
+        )
 
     def required_inputs(self) -> dict[str, FieldType]:
         """The options' texts, where no expressions give them."""
@@ -103,15 +113,23 @@ class ChoiceUnit(LLMUnit):
 
     def listed(self) -> str:
         """The part of a prompt that shows the options."""
-        return "\n\n".join(f"<option_{letter}>\n{{input.{letter}}}\n</option_{letter}>" for letter in self.letters())
+        return "\n\n".join(
+            f"<option_{letter}>\n{{input.{letter}}}\n</option_{letter}>"
+            for letter in self.letters()
+        )
 
 
-def shown(given: Mapping[str, Any], letters: Sequence[str], arrangement: Sequence[int]) -> dict[str, Any]:
+def shown(
+    given: Mapping[str, Any], letters: Sequence[str], arrangement: Sequence[int]
+) -> dict[str, Any]:
     """The input with the options in another order: letter i names option arrangement[i]. A unit whose prompt shows the
     texts by its own placeholders has no options in its input."""
     if not set(letters) <= given.keys():
         return dict(given)
-    return {**given, **{letters[index]: given[letters[option]] for index, option in enumerate(arrangement)}}
+    return {
+        **given,
+        **{letters[index]: given[letters[option]] for index, option in enumerate(arrangement)},
+    }
 
 
 def shuffled(count: int, draw: int) -> tuple[int, ...]:
@@ -187,7 +205,11 @@ class PairwiseJudgeUnit(ChoiceUnit):
             hint = "leave `scale` out; `labels: [first, second]` gives them names, and `tie: true` adds a tie"
             return ("scale", "a pairwise judge chooses between A and B", hint)
         if len({*self.choices(), TIE}) < 3:
-            return ("labels", "the labels are not two, or one of them is `tie`", "give each option a name of its own")
+            return (
+                "labels",
+                "the labels are not two, or one of them is `tie`",
+                "give each option a name of its own",
+            )
         return super().validation_error()
 
     def default_scale(self) -> Scale:
@@ -239,20 +261,29 @@ class PairwiseJudgeUnit(ChoiceUnit):
         return ((0, 1), (1, 0)) if self.positions == "both" else ((0, 1),)
 
     def combine_responses(
-        self, responses: Sequence[dict[str, Any]], orders: Sequence[tuple[int, ...]], given: Mapping[str, Any]
+        self,
+        responses: Sequence[dict[str, Any]],
+        orders: Sequence[tuple[int, ...]],
+        given: Mapping[str, Any],
     ) -> dict[str, Any]:
         """The choice in terms of the options as given."""
         if not self.gets_letter():
             return responses[0]
         names = self.choices()
         choices = [
-            response["choice"] if response["choice"] == TIE else names[order[names.index(response["choice"])]]
+            response["choice"]
+            if response["choice"] == TIE
+            else names[order[names.index(response["choice"])]]
             for response, order in zip(responses, orders, strict=True)
         ]
         output = dict(responses[0])
         if self.positions == "both":
             output["consistent"] = choices[0] == choices[1]
-            output |= {MASS_FIELD: min(response[MASS_FIELD] for response in responses)} if MASS_FIELD in output else {}
+            output |= (
+                {MASS_FIELD: min(response[MASS_FIELD] for response in responses)}
+                if MASS_FIELD in output
+                else {}
+            )
             output |= (
                 {SAMPLED_FIELD: any(response[SAMPLED_FIELD] for response in responses)}
                 if SAMPLED_FIELD in output
@@ -260,7 +291,11 @@ class PairwiseJudgeUnit(ChoiceUnit):
             )
         output["choice"] = choices[0] if len(set(choices)) == 1 else TIE
         if self.original:
-            output["chosen"] = "" if output["choice"] == TIE else given[self.letters()[names.index(output["choice"])]]
+            output["chosen"] = (
+                ""
+                if output["choice"] == TIE
+                else given[self.letters()[names.index(output["choice"])]]
+            )
         return output
 
 
@@ -302,14 +337,21 @@ class BestOfKJudgeUnit(KChoiceUnit):
         return (shuffled(self.count(), draw),) if self.shuffle else super().option_orders(draw)
 
     def combine_responses(
-        self, responses: Sequence[dict[str, Any]], orders: Sequence[tuple[int, ...]], given: Mapping[str, Any]
+        self,
+        responses: Sequence[dict[str, Any]],
+        orders: Sequence[tuple[int, ...]],
+        given: Mapping[str, Any],
     ) -> dict[str, Any]:
         """The choice in terms of the options as given."""
         if not self.gets_letter():
             return responses[0]
         letters = self.letters()
         choice = letters[orders[0][letters.index(responses[0]["choice"])]]
-        return {**responses[0], "choice": choice, **({"chosen": given[choice]} if self.original else {})}
+        return {
+            **responses[0],
+            "choice": choice,
+            **({"chosen": given[choice]} if self.original else {}),
+        }
 
 
 class RankerUnit(KChoiceUnit):
@@ -332,7 +374,10 @@ class RankerUnit(KChoiceUnit):
         return RecordType({**read.fields, **({"ranked": TextListType()} if self.original else {})})
 
     def combine_responses(
-        self, responses: Sequence[dict[str, Any]], orders: Sequence[tuple[int, ...]], given: Mapping[str, Any]
+        self,
+        responses: Sequence[dict[str, Any]],
+        orders: Sequence[tuple[int, ...]],
+        given: Mapping[str, Any],
     ) -> dict[str, Any]:
         """The ranking's letters, and the texts in that order with `original`."""
         if not self.original:

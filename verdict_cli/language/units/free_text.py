@@ -55,7 +55,10 @@ class ConversationalUnit(LLMUnit):
         return RecordType({"conversation": TranscriptType(), **read.fields})
 
     def combine_responses(
-        self, responses: Sequence[dict[str, Any]], orders: Sequence[tuple[int, ...]], given: Mapping[str, Any]
+        self,
+        responses: Sequence[dict[str, Any]],
+        orders: Sequence[tuple[int, ...]],
+        given: Mapping[str, Any],
     ) -> dict[str, Any]:
         """The transcript with this turn at its end."""
         before = list(given["conversation"])

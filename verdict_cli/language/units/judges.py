@@ -25,7 +25,10 @@ class JudgeUnit(LLMUnit):
         return "score"
 
 
-_BOTH = ("the unit needs `categories` (or a discrete `scale`, not both)", "write `categories: [safe, unsafe]`")
+_BOTH = (
+    "the unit needs `categories` (or a discrete `scale`, not both)",
+    "write `categories: [safe, unsafe]`",
+)
 
 
 class CategoricalJudgeUnit(LLMUnit):
@@ -44,7 +47,9 @@ class CategoricalJudgeUnit(LLMUnit):
     def validation_error(self) -> UnitIssue | None:
         """Categories are given by exactly one of the two keys, each once."""
         broken = self.broken_rule()
-        return broken if broken or self.categories is None else self.default_scale().validation_error()
+        return (
+            broken if broken or self.categories is None else self.default_scale().validation_error()
+        )
 
     def default_scale(self) -> Scale:
         return Categories.model_validate({"values": self.categories})

@@ -79,7 +79,10 @@ class Pool(UnitBase):
         return pooled
 
     def extra_fields(
-        self, pooled: dict[str, Any], votes_by_field: Mapping[str, Sequence[Any]], weights: Sequence[float] | None
+        self,
+        pooled: dict[str, Any],
+        votes_by_field: Mapping[str, Sequence[Any]],
+        weights: Sequence[float] | None,
     ) -> dict[str, Any]:
         """The fields that `extra_field_names` names, from the pooled values."""
         return {}
@@ -100,7 +103,9 @@ class MeanPoolUnit(Pool):
         """The mean, weighted where weights are given."""
         numbers = summary_statistics.as_numbers(values, "mean")
         return (
-            summary_statistics.mean(numbers) if weights is None else summary_statistics.weighted_mean(numbers, weights)
+            summary_statistics.mean(numbers)
+            if weights is None
+            else summary_statistics.weighted_mean(numbers, weights)
         )
 
 
@@ -175,7 +180,11 @@ class ModePoolUnit(Pool):
     def validation_error(self) -> UnitIssue | None:
         """Weights of votes are at least 0."""
         if isinstance(self.weights, tuple) and min(self.weights) < 0:
-            return ("weights", f"the weight {min(self.weights):g} is below 0", "a vote weighs at least 0")
+            return (
+                "weights",
+                f"the weight {min(self.weights):g} is below 0",
+                "a vote weighs at least 0",
+            )
         return super().validation_error()
 
     def pool_weights(self) -> PoolWeightsKey | None:
@@ -189,7 +198,11 @@ class ModePoolUnit(Pool):
         return RecordType({**pooled.fields, **dict.fromkeys(self.extra_field_names(), NUMBER)})
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
-        return summary_statistics.mode(values) if weights is None else summary_statistics.weighted_mode(values, weights)
+        return (
+            summary_statistics.mode(values)
+            if weights is None
+            else summary_statistics.weighted_mode(values, weights)
+        )
 
     def draws(self) -> bool:
         return self.ties == "random"
@@ -207,11 +220,18 @@ class ModePoolUnit(Pool):
             raise AbstainedError
         if self.ties == "fail":
             tied = ", ".join(f"{value!r:.40}" for value in winners[:4])
-            raise RowError(f"the vote is a tie between {tied}", hint="`ties: first` takes the first", kind="tie")
+            raise RowError(
+                f"the vote is a tie between {tied}",
+                hint="`ties: first` takes the first",
+                kind="tie",
+            )
         return random.Random(seed).choice(winners)
 
     def extra_fields(
-        self, pooled: dict[str, Any], votes_by_field: Mapping[str, Sequence[Any]], weights: Sequence[float] | None
+        self,
+        pooled: dict[str, Any],
+        votes_by_field: Mapping[str, Sequence[Any]],
+        weights: Sequence[float] | None,
     ) -> dict[str, Any]:
         """The lowest share of the votes for a field's pooled value, and the lowest margin."""
         if not self.extra_field_names():
@@ -219,8 +239,14 @@ class ModePoolUnit(Pool):
         shares, margins = [], []
         for name, votes in votes_by_field.items():
             given = weights or [1.0] * len(votes)
-            share = summary_statistics.weighted_mean([float(vote == pooled[name]) for vote in votes], given)
-            others = [weight for value, weight in summary_statistics.tally(votes, given) if value != pooled[name]]
+            share = summary_statistics.weighted_mean(
+                [float(vote == pooled[name]) for vote in votes], given
+            )
+            others = [
+                weight
+                for value, weight in summary_statistics.tally(votes, given)
+                if value != pooled[name]
+            ]
             rest = max(others, default=0.0) / math.fsum(given)
             shares.append(share)
             margins.append(0.0 if math.isclose(share, rest) else share - rest)
@@ -241,7 +267,10 @@ class MeanVariancePoolUnit(Pool):
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> dict[str, float]:
         """Mean and sample variance (0 for one value)."""
-        return {"mean": summary_statistics.mean(values), "variance": summary_statistics.variance(values)}
+        return {
+            "mean": summary_statistics.mean(values),
+            "variance": summary_statistics.variance(values),
+        }
 
     def of_the_rest(self, pooled: Any, values: Sequence[Any]) -> Any:
         """One value that is left of several has no variance: 0 would say that the judges agree."""
@@ -277,9 +306,17 @@ class RubricPoolUnit(Pool):
     def validation_error(self) -> UnitIssue | None:
         """A rubric pools one field, and `clip` runs upwards."""
         if self.fields is not None:
-            return ("fields", "a rubric has one judgement for each criterion", "name it: `field: score`")
+            return (
+                "fields",
+                "a rubric has one judgement for each criterion",
+                "name it: `field: score`",
+            )
         if self.clip[0] >= self.clip[1]:
-            return ("clip", f"{self.clip[0]:g} is not below {self.clip[1]:g}", "such as `clip: [0, 1]`")
+            return (
+                "clip",
+                f"{self.clip[0]:g} is not below {self.clip[1]:g}",
+                "such as `clip: [0, 1]`",
+            )
         return None
 
     def output_fields(self, pooled: RecordType) -> RecordType:
@@ -298,7 +335,11 @@ class RubricPoolUnit(Pool):
             raise RowError("the sum of these points is too large")
         if possible <= 0 or not math.isfinite(earned / possible):
             hint = "a rubric needs a criterion with positive points; `when` leaves out rows without one"
-            raise RowError(f"none of its {len(points)} criteria has positive points", hint=hint, kind="no-points")
+            raise RowError(
+                f"none of its {len(points)} criteria has positive points",
+                hint=hint,
+                kind="no-points",
+            )
         score = min(max(earned / possible, self.clip[0]), self.clip[1])
         return {"score": score, "earned": earned, "possible": possible, "count": len(points)}
 

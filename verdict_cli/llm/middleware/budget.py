@@ -58,7 +58,9 @@ class Spending:
         """Count dollars, and learn what others have spent where the budget is shared."""
         self.spent_usd += usd
 
-    async def reserve(self, worst_usd: float | None, halted: Callable[[], bool] = lambda: False) -> float:
+    async def reserve(
+        self, worst_usd: float | None, halted: Callable[[], bool] = lambda: False
+    ) -> float:
         """Reserve the worst case of a call (None: unknown), waiting for calls in flight where the budget has no room.
 
         A call that does not fit even alone is made alone, so that the budget is exceeded by one call at most. Returns
@@ -104,7 +106,9 @@ class Spending:
             )
 
 
-def check_budget(ask: Ask, spending: Spending, halted: Callable[[], bool], halt: Callable[[VerdictError], None]) -> Ask:
+def check_budget(
+    ask: Ask, spending: Spending, halted: Callable[[], bool], halt: Callable[[VerdictError], None]
+) -> Ask:
     """``ask``, which raises HaltedError once ``halted`` is true. ``halt`` receives the error that stops the run."""
 
     def ask_unless_halted(request: Request) -> Awaitable[Reply]:

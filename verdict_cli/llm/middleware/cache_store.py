@@ -29,7 +29,11 @@ def cache_directory(environ: Mapping[str, str] = os.environ, platform: str = sys
     if chosen:
         return Path(chosen)
     if platform == "win32":
-        return Path(environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "verdict" / "Cache"
+        return (
+            Path(environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+            / "verdict"
+            / "Cache"
+        )
     if platform == "darwin":
         return Path.home() / "Library" / "Caches" / "verdict"
     return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "verdict"
@@ -116,4 +120,8 @@ class CacheStore:
 
 def store_files(path: Path) -> list[Path]:
     """The store's file and SQLite's own files beside it, as far as they exist."""
-    return [part for ending in ("", "-wal", "-shm") if (part := path.with_name(path.name + ending)).exists()]
+    return [
+        part
+        for ending in ("", "-wal", "-shm")
+        if (part := path.with_name(path.name + ending)).exists()
+    ]

@@ -101,10 +101,16 @@ def _confirm(ask: Ask, calls: RunCalls) -> Ask:
     return ask_confirmed
 
 
-def with_renamed_units(take: Callable[[Request], T], renamed: Callable[[str], str]) -> Callable[[Request], T]:
+def with_renamed_units(
+    take: Callable[[Request], T], renamed: Callable[[str], str]
+) -> Callable[[Request], T]:
     """``take``, which gets requests with the units' other names."""
     return lambda request: take(
-        replace(request, node=renamed(request.node), written=request.written and renamed(request.written))
+        replace(
+            request,
+            node=renamed(request.node),
+            written=request.written and renamed(request.written),
+        )
     )
 
 
@@ -114,7 +120,9 @@ _CORE: dict[str, Middleware] = {
     # Inside, so that a call is pooled only where no source has its reply.
     "pool": lambda ask, calls: ask if calls.pool is None else calls.pool(ask),
     # Inside, so that what it refuses is not stored: the resumed run makes these calls again.
-    "circuit_breaker": lambda ask, calls: ask if calls.is_spared is None else circuit_breaker(ask, calls.is_spared),
+    "circuit_breaker": lambda ask, calls: (
+        ask if calls.is_spared is None else circuit_breaker(ask, calls.is_spared)
+    ),
     "unit_names": _unit_names,
     # Outside of the rate limit: a call that waits for its prefix to be cached holds no slot.
     "prefix_leader": lambda ask, calls: calls.leaders.around(ask),
@@ -123,11 +131,15 @@ _CORE: dict[str, Middleware] = {
     "pack_questions": lambda ask, _: pack_questions(ask),
     "rate_limit": lambda ask, calls: calls.limit(ask),
     # Inside of the rate limit, so that a call that waited for it is checked when its turn comes.
-    "budget": lambda ask, calls: check_budget(ask, calls.spending, calls.stop.is_set, calls.stop.stop),
+    "budget": lambda ask, calls: check_budget(
+        ask, calls.spending, calls.stop.is_set, calls.stop.stop
+    ),
     # The last thing before a call is made: another process may have taken the run over meanwhile.
     "confirm": _confirm,
 }
-MIDDLEWARE: Registry[Middleware] = Registry("verdict_cli.llm.middleware", _CORE, "verdict_cli.middleware")
+MIDDLEWARE: Registry[Middleware] = Registry(
+    "verdict_cli.llm.middleware", _CORE, "verdict_cli.middleware"
+)
 """All middleware, outermost first. That of features and packages comes last, next to the provider, unless it says `before`: in
 its `PartSpec`, or as an attribute of what an entry point gives. Retries are outside of all, in `run/attempts.py`, because a
 reply is found to be unreadable only after it has returned."""

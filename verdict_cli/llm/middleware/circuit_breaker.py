@@ -36,7 +36,9 @@ class _Health:
     reason: str = ""
 
 
-def circuit_breaker(ask: Ask, is_spared: Callable[[Request], bool], clock: Callable[[], float] = monotonic) -> Ask:
+def circuit_breaker(
+    ask: Ask, is_spared: Callable[[Request], bool], clock: Callable[[], float] = monotonic
+) -> Ask:
     """``ask``, which raises Refused where every row would fail.
 
     An endpoint that has never answered is given up when a call has used up its attempts without a connection; one that has
@@ -50,7 +52,11 @@ def circuit_breaker(ask: Ask, is_spared: Callable[[Request], bool], clock: Calla
     known: defaultdict[EndpointKey, _Health] = defaultdict(_Health)
 
     def ask_either(request: Request) -> Awaitable[Reply]:
-        return ask(request) if is_local(request.model.name) else ask_counted(request, known[request.model.endpoint_key])
+        return (
+            ask(request)
+            if is_local(request.model.name)
+            else ask_counted(request, known[request.model.endpoint_key])
+        )
 
     async def ask_counted(request: Request, health: _Health) -> Reply:
         try:
@@ -78,7 +84,9 @@ def _count_failure(health: _Health, request: Request, error: Retryable, now: flo
     if health.has_answered:
         if health.failures < LATER_FAILURES or now - health.failing_since < LATER_S:
             return
-        what = f"its endpoint stopped answering: the last {health.failures} attempts did not connect"
+        what = (
+            f"its endpoint stopped answering: the last {health.failures} attempts did not connect"
+        )
     elif health.failures < FIRST_FAILURES or request.attempt < request.model.retries:
         return
     else:

@@ -212,7 +212,9 @@ class LearnedConcurrency:
             self._strikes += others < self._refused_at
             if self._strikes >= STRIKES or others < LEAST_CONCURRENCY:
                 # It was another limit: next time, it takes more refusals to believe otherwise.
-                self._refused_beside = deque(maxlen=2 * (self._refused_beside.maxlen or SAME_REFUSALS))
+                self._refused_beside = deque(
+                    maxlen=2 * (self._refused_beside.maxlen or SAME_REFUSALS)
+                )
                 self.limit = inf
                 return False
             self.limit = self._refused_at = others
@@ -270,13 +272,25 @@ class StatedQuota:
             self.left -= amount
 
     def update(
-        self, left: int | None, limit: int | None, reset_s: float | None, since: int, at: float, now: float
+        self,
+        left: int | None,
+        limit: int | None,
+        reset_s: float | None,
+        since: int,
+        at: float,
+        now: float,
     ) -> None:
         """Take over what a reply states; ``at``: the time that it holds for, ``since``: what was sent after its call."""
         if left is None or reset_s is None or reset_s > LONGEST_RESET_S:
             self.left, self.rate = None, 0.0
             return
-        self.left, self.limit, self.full_at, self.period_s, self.at = left - since, limit, now + reset_s, reset_s, at
+        self.left, self.limit, self.full_at, self.period_s, self.at = (
+            left - since,
+            limit,
+            now + reset_s,
+            reset_s,
+            at,
+        )
         used = 0 if limit is None else limit - left
         if used <= 0 or reset_s <= 0:
             return
@@ -366,7 +380,11 @@ class Outage:
         self._in_a_row = self._in_a_row + 1 if is_next else 0
         if not is_next:
             return None
-        return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** (self._in_a_row - self.needed)) if self.is_on else 0.0
+        return (
+            min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** (self._in_a_row - self.needed))
+            if self.is_on
+            else 0.0
+        )
 
     def end(self) -> None:
         self._in_a_row = 0
@@ -459,7 +477,9 @@ class Pacer:
         self._noise = RandomRefusals()
         self._calls = self._tokens_sent = self._passed = 0  # passed: sent and not refused
         self._guessed_from = (0.0, 0)  # a time, and the calls passed until then
-        self._refused_at = -inf  # when a refusal came back of a call that was sent after the one before
+        self._refused_at = (
+            -inf
+        )  # when a refusal came back of a call that was sent after the one before
         self._held_until = -inf
 
     @property
@@ -491,7 +511,9 @@ class Pacer:
             and self.most_at_once == inf
             and not (self._outage.is_on or self._stated_by)
         )
-        return max(wait_s, self._stated_requests.wait_s(1, now), self._stated_tokens.wait_s(tokens, now))
+        return max(
+            wait_s, self._stated_requests.wait_s(1, now), self._stated_tokens.wait_s(tokens, now)
+        )
 
     def _unknown_s(self, now: float) -> float:
         """Seconds until a call may be sent while everything is refused, or nothing is known."""
@@ -505,7 +527,12 @@ class Pacer:
             else:
                 self._first, self._guessed_from = FirstCalls(), (now, self._passed)
         since, before = self._guessed_from
-        if self._is_refused and self._learned is None and self._passed > before and self._refused_at > since:
+        if (
+            self._is_refused
+            and self._learned is None
+            and self._passed > before
+            and self._refused_at > since
+        ):
             # Not before all calls that were in flight at the first refusal have come back as refused.
             guess = (self._passed - before) / max(1.0, self._refused_at - since)
             self._learned, self._first = LearnedRate(guess, self._measured, self._refused_at), None
@@ -553,8 +580,12 @@ class Pacer:
         # Providers write the headers when they accept a call; one that writes them with the reply refuses some.
         at = call.at if self._overruns < MOST_OVERRUNS else now
         requests, used = self._stated_requests, self._stated_tokens
-        requests.update(allowance.requests_left, allowance.requests, allowance.requests_reset_s, calls, at, now)
-        used.update(allowance.tokens_left, allowance.tokens, allowance.tokens_reset_s, tokens, at, now)
+        requests.update(
+            allowance.requests_left, allowance.requests, allowance.requests_reset_s, calls, at, now
+        )
+        used.update(
+            allowance.tokens_left, allowance.tokens, allowance.tokens_reset_s, tokens, at, now
+        )
         if not requests.rate:
             self._stated_rate_at = None
         elif self._stated_rate_at is None:
@@ -578,7 +609,12 @@ class Pacer:
         pause_s = self._outage.refuse(call.number, self._calls)
         self._noise.refuse(pause_s is None and call.is_low)
         is_stated = self._stated_rate_at is not None and self._overruns < MOST_OVERRUNS
-        if not is_stated and delay_s is None and not pause_s and self._learns_concurrency(call.others, now):
+        if (
+            not is_stated
+            and delay_s is None
+            and not pause_s
+            and self._learns_concurrency(call.others, now)
+        ):
             return
         if self._is_refused and self._noise.is_found():
             self._learned = None

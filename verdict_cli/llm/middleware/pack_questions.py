@@ -76,7 +76,13 @@ class Packer:
         """The answer to the request's one question."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Reply] = loop.create_future()
-        key = (request.row.index, request.row.id, id(request.model), request.messages[1:], request.most_questions)
+        key = (
+            request.row.index,
+            request.row.id,
+            id(request.model),
+            request.messages[1:],
+            request.most_questions,
+        )
         if not self._groups:
             loop.call_soon(self._turn, loop)
         group = self._groups.get(key)
@@ -155,11 +161,17 @@ class Packer:
         messages = (Message("system", instructions), *first.messages[1:])
         return replace(first, messages=messages, questions=questions)
 
-    def _again(self, error: Rejected, request: Request, chunk: Sequence[Waiting]) -> list[Sequence[Waiting]]:
+    def _again(
+        self, error: Rejected, request: Request, chunk: Sequence[Waiting]
+    ) -> list[Sequence[Waiting]]:
         """What to send in place of a request that the server rejected for its form; empty where that would not help."""
         endpoint = request.model.endpoint_key
         is_first = endpoint not in self._without_predicates
-        if is_first and _NO_PREDICATE.search(error.message) and any(q.kind == "predicate" for q in request.questions):
+        if (
+            is_first
+            and _NO_PREDICATE.search(error.message)
+            and any(q.kind == "predicate" for q in request.questions)
+        ):
             self._without_predicates.add(endpoint)
             return [chunk]
         is_long = error.failure == "context-too-long" or error.status == 413
@@ -171,7 +183,9 @@ class Packer:
         return [chunk[:half], chunk[half:]]
 
 
-def _cancel_unwanted(group: Sequence[Waiting], task: asyncio.Task[None], _: asyncio.Future[Reply]) -> None:
+def _cancel_unwanted(
+    group: Sequence[Waiting], task: asyncio.Task[None], _: asyncio.Future[Reply]
+) -> None:
     """Cancel a request whose questions are all cancelled."""
     if all(future.cancelled() for _, future in group):
         task.cancel()
@@ -201,7 +215,9 @@ def _question_size(question: Question) -> int:
 def _fail(chunk: Sequence[Waiting], error: VerdictError) -> None:
     """Fail every question by a copy of the error, with its share of what was paid. Those that are called again wait alike."""
     paid = getattr(error, "reply", None)
-    shares: Sequence[Reply | None] = [None] * len(chunk) if paid is None else _shares(paid, _weights(chunk))
+    shares: Sequence[Reply | None] = (
+        [None] * len(chunk) if paid is None else _shares(paid, _weights(chunk))
+    )
     delay = None
     if isinstance(error, Retryable):
         delay = error.retry_after_s
@@ -244,9 +260,15 @@ def _shares(reply: Reply, weights: Sequence[float]) -> list[Reply]:
     request = uuid4().hex[:16]
     if len(weights) == 1:
         return [replace(reply, answers=(), request=request)]
-    counts = {name: _parts(getattr(reply.usage, name), weights) for name in Usage.__struct_fields__ if name != "note"}
+    counts = {
+        name: _parts(getattr(reply.usage, name), weights)
+        for name in Usage.__struct_fields__
+        if name != "note"
+    }
     total = sum(weights)
-    costs = [None if reply.cost_usd is None else reply.cost_usd * weight / total for weight in weights]
+    costs = [
+        None if reply.cost_usd is None else reply.cost_usd * weight / total for weight in weights
+    ]
     return [
         replace(
             reply,
@@ -254,7 +276,9 @@ def _shares(reply: Reply, weights: Sequence[float]) -> list[Reply]:
             request=request,
             cost_usd=cost,
             allowance=reply.allowance if number == 0 else None,
-            usage=Usage(**{name: parts[number] for name, parts in counts.items()}, note=reply.usage.note),
+            usage=Usage(
+                **{name: parts[number] for name, parts in counts.items()}, note=reply.usage.note
+            ),
         )
         for number, cost in enumerate(costs)
     ]

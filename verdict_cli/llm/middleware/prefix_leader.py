@@ -34,7 +34,11 @@ class PrefixLeaders:
 
         def ask_in_order(request: Request) -> Awaitable[Reply]:
             prefixes = self._prefixes.of(request)
-            return self._ask(ask, request, [digest for _, digest in prefixes]) if prefixes else ask(request)
+            return (
+                self._ask(ask, request, [digest for _, digest in prefixes])
+                if prefixes
+                else ask(request)
+            )
 
         return ask_in_order
 
@@ -42,7 +46,11 @@ class PrefixLeaders:
         while (leader := self._leader(prefixes)) is not None:
             if not await asyncio.shield(leader):
                 break
-        own = [digest for digest in prefixes if digest not in self._leading and not self._is_cached(digest)]
+        own = [
+            digest
+            for digest in prefixes
+            if digest not in self._leading and not self._is_cached(digest)
+        ]
         answered = asyncio.get_running_loop().create_future()
         self._leading.update(dict.fromkeys(own, answered))
         is_cached = False

@@ -115,7 +115,9 @@ class ModelLimiter:
         self.pacer.accept(call)
         self._learn(call, estimated, reply, now)
 
-    def fail(self, call: SentCall, estimated: int, error: VerdictError, now: float, max_wait: float) -> None:
+    def fail(
+        self, call: SentCall, estimated: int, error: VerdictError, now: float, max_wait: float
+    ) -> None:
         """Learn from a call that failed."""
         if not isinstance(error, ProviderError | ReplyError):
             return
@@ -198,7 +200,9 @@ def estimate_tokens(request: Request) -> int:
     return characters // CHARACTERS_A_TOKEN + (request.model.max_tokens or REPLY_TOKENS)
 
 
-def rate_limited(ask: Ask, limiters: RateLimiters, estimate: Callable[[Request], int] = estimate_tokens) -> Ask:
+def rate_limited(
+    ask: Ask, limiters: RateLimiters, estimate: Callable[[Request], int] = estimate_tokens
+) -> Ask:
     """``ask``, waiting until the limits allow the call, whose tokens ``estimate`` predicts.
 
     A call that the provider refuses because of its rate limit waits and is made again, for up to ``max_wait`` seconds.
@@ -250,7 +254,9 @@ def _gave_up(error: Retryable, model: Model) -> Retryable:
     return final
 
 
-def limited(ask: Ask, limiters: RateLimiters, estimate: Callable[[Request], int] = estimate_tokens) -> PatientSend:
+def limited(
+    ask: Ask, limiters: RateLimiters, estimate: Callable[[Request], int] = estimate_tokens
+) -> PatientSend:
     """One attempt of ``ask``, made when the limits allow it."""
 
     def send(request: Request, again: bool) -> Awaitable[Reply]:
@@ -289,7 +295,11 @@ async def _send(
         limiter.slots.acquired += 1
     else:
         await _count_waiting(_acquire(limiters, limiter, tokens, again), flow)
-    call = None if limiter is None else limiter.pacer.send(tokens, limiters.clock(), limiter.slots.acquired - 1)
+    call = (
+        None
+        if limiter is None
+        else limiter.pacer.send(tokens, limiters.clock(), limiter.slots.acquired - 1)
+    )
     flow.running += 1
     try:
         reply = await ask(request)

@@ -13,7 +13,14 @@ import orjson
 from msgspec import Struct, field
 from msgspec.structs import astuple, replace
 
-from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable, recorded_error
+from verdict_cli.errors import (
+    ProviderError,
+    Refused,
+    Rejected,
+    ReplyError,
+    Retryable,
+    recorded_error,
+)
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.providers.endpoint import endpoint_address
 from verdict_cli.llm.providers.price_book import cache_saved_usd
@@ -58,13 +65,21 @@ class OwnCalls(Struct):
         """Whether an earlier process has left calls, or an earlier pass."""
         return self.passes or self.first > 1
 
-    def add(self, request: Request, digest: bytes | None, content: CallContent, failure: str = "") -> StoredCall:
+    def add(
+        self, request: Request, digest: bytes | None, content: CallContent, failure: str = ""
+    ) -> StoredCall:
         """Store a call."""
         reply = content.reply
         usable = not failure and reply is not None and is_storable(reply, request.top_logprobs)
         place = place_of(request)
         call = self.database.add_call(
-            digest, place, request.model.name, content, failure=failure, usable=usable, messages=request.messages
+            digest,
+            place,
+            request.model.name,
+            content,
+            failure=failure,
+            usable=usable,
+            messages=request.messages,
         )
         self.answered[place] = Answered(call.number)
         if self.passes and request.attempt:
@@ -123,10 +138,14 @@ class _Answers:
                 if shared is not None:
                     self._note_shared(request, digest)
                     return free_reply(shared, shared=True)
-        reply = self._own_reply(request, digest, shares) or self._other_reply(request, digest, shares)
+        reply = self._own_reply(request, digest, shares) or self._other_reply(
+            request, digest, shares
+        )
         if reply is not None:
             return reply
-        return await (self._ask_shared(request, digest) if shares else self._ask_and_store(request, digest))
+        return await (
+            self._ask_shared(request, digest) if shares else self._ask_and_store(request, digest)
+        )
 
     async def _ask_shared(self, request: Request, digest: bytes) -> Reply:
         """Ask, with the reply for equal requests that come meanwhile and later."""
@@ -145,7 +164,9 @@ class _Answers:
     def _note_shared(self, request: Request, digest: bytes) -> None:
         latest = [] if self._own is None else self._own.database.find(digest)
         if self._own is not None and latest:
-            self._own.answered[place_of(request)] = Answered(latest[0].number, shared=not latest[0].content.reused)
+            self._own.answered[place_of(request)] = Answered(
+                latest[0].number, shared=not latest[0].content.reused
+            )
 
     def _own_reply(self, request: Request, digest: bytes, shares: bool) -> Reply | None:
         """The reply of the run itself: of this very call, or to an equal request. Raises the failure of this call."""
@@ -188,7 +209,9 @@ class _Answers:
         except Refused:
             raise
         except (ProviderError, ReplyError) as error:
-            retryable = isinstance(error, Retryable) or (isinstance(error, Rejected) and error.passing)
+            retryable = isinstance(error, Retryable) or (
+                isinstance(error, Rejected) and error.passing
+            )
             content = CallContent(
                 error.reply,
                 error=error.message,
@@ -198,7 +221,9 @@ class _Answers:
             )
             own.add(request, digest, content, error.failure)
             raise
-        content = CallContent(reply, latency_s=reply.latency_s, saved_usd=cache_saved(request, reply))
+        content = CallContent(
+            reply, latency_s=reply.latency_s, saved_usd=cache_saved(request, reply)
+        )
         own.add(request, digest, content)
         return reply
 
@@ -242,7 +267,14 @@ def cache_saved(request: Request, reply: Reply | None) -> float | None:
 def free_reply(reply: Reply, *, shared: bool = False) -> Reply:
     """The reply as another equal request gets it: it costs nothing. ``shared``: the equal request was of the same run."""
     return replace(
-        reply, cached=True, shared=shared, recalled=False, cost_usd=0.0, latency_s=0.0, allowance=None, request=""
+        reply,
+        cached=True,
+        shared=shared,
+        recalled=False,
+        cost_usd=0.0,
+        latency_s=0.0,
+        allowance=None,
+        request="",
     )
 
 
@@ -255,13 +287,22 @@ VERSION = 2
 """Increased when a change to this program changes the replies to equal requests."""
 
 KEY_PARTS = (
-    ("endpoint", "the URL that is called, or the provider that litellm calls; never the key. Only in the shared cache"),
+    (
+        "endpoint",
+        "the URL that is called, or the provider that litellm calls; never the key. Only in the shared cache",
+    ),
     ("model", "the model's name"),
     ("messages", "every role and text, byte for byte"),
-    ("parameters", "temperature, top_p, max_tokens, seed, stop, reasoning_effort, and everything in `params`"),
+    (
+        "parameters",
+        "temperature, top_p, max_tokens, seed, stop, reasoning_effort, and everything in `params`",
+    ),
     ("schema", "the JSON schema of the response"),
     ("logprobs", "how many alternatives are requested at each position"),
-    ("question", "of a decision model: its kind, and its options with their descriptions, in order"),
+    (
+        "question",
+        "of a decision model: its kind, and its options with their descriptions, in order",
+    ),
     ("seed", "the run's --seed: another seed samples again"),
     ("unit", "the unit's name, its index among the units of that name, and the number of the call"),
 )
@@ -270,7 +311,10 @@ KEY_PARTS = (
 
 def question_key(request: Request) -> list[Any]:
     """What a decision model is asked, without what says how it is sent. The instructions and the state are the messages."""
-    return [request.has_fields, *([question.kind, *map(astuple, question.options)] for question in request.questions)]
+    return [
+        request.has_fields,
+        *([question.kind, *map(astuple, question.options)] for question in request.questions),
+    ]
 
 
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
@@ -295,8 +339,12 @@ class RequestDigests:
                 [
                     VERSION,
                     model.name,
-                    [(message.role, message.content, message.images) for message in request.messages],
-                    model.sampling() | ({} if model.structured == "auto" else {"structured": model.structured}),
+                    [
+                        (message.role, message.content, message.images)
+                        for message in request.messages
+                    ],
+                    model.sampling()
+                    | ({} if model.structured == "auto" else {"structured": model.structured}),
                     request.json_schema,
                     request.top_logprobs and (model.top_logprobs or request.top_logprobs),
                     request.seed,

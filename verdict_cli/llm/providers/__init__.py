@@ -108,7 +108,9 @@ class Providers:
     With a recording, all calls are answered from it and nothing is sent to any model.
     """
 
-    def __init__(self, recording: Recording | None = None, on_token: TokenCallback | None = None) -> None:
+    def __init__(
+        self, recording: Recording | None = None, on_token: TokenCallback | None = None
+    ) -> None:
         self._on_token = on_token
         self._replay: Provider | None = None
         if recording is not None:
@@ -121,7 +123,9 @@ class Providers:
 
     def ask(self, request: Request) -> Coroutine[Any, Any, Reply]:
         """The reply of the request's model. Raises ProviderError or ReplyError."""
-        provider = self._replay or self._by_model.get((request.model,), None, self._provider, request.model)
+        provider = self._replay or self._by_model.get(
+            (request.model,), None, self._provider, request.model
+        )
         if request.top_logprobs and self._replay is None:
             return self._top_logprobs.ask(request.model.endpoint_key, request, provider.ask)
         return provider.ask(request)

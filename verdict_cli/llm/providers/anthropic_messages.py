@@ -46,7 +46,9 @@ def cache_marks(request: Request) -> Mapping[int, list[int]]:
     if least is None:
         return {}
     positions: dict[int, list[int]] = {}
-    marks = [(len(request.messages) - 1, -1) if mark == (-1, -1) else mark for mark in request.marks]
+    marks = [
+        (len(request.messages) - 1, -1) if mark == (-1, -1) else mark for mark in request.marks
+    ]
     system = preceding = turn = 0
     for index, message in enumerate(request.messages):
         is_system = message.role == "system"
@@ -74,7 +76,9 @@ def marked_parts(message: Message, positions: Sequence[int]) -> list[dict[str, A
         is_last = end == len(message.content)
         text = message.content[start:end]
         images = tuple(
-            (at - start, url) for at, url in message.images if start <= at and (at < end or (is_last and at == end))
+            (at - start, url)
+            for at, url in message.images
+            if start <= at and (at < end or (is_last and at == end))
         )
         if text.strip() or images:
             parts += protocol_parts(Message(message.role, text, images))
@@ -96,7 +100,15 @@ _FINISH = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
-_UNSUPPORTED = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength")
+_UNSUPPORTED = (
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+)
 """Keywords that the API's structured output refuses. They move into the description, where the model reads them."""
 
 
@@ -106,9 +118,14 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
         raise Refused(f"model {request.model.name} returns no token log-probabilities", hint=hint)
     settings = request.model.sampling()
     if "seed" in settings:
-        raise Refused(f"model {request.model.name} takes no seed", hint="remove `seed` from the model")
+        raise Refused(
+            f"model {request.model.name} takes no seed", hint="remove `seed` from the model"
+        )
     system, turns = split_system(request.messages)
-    body: dict[str, Any] = {"model": name, "max_tokens": settings.pop("max_tokens", _DEFAULT_MAX_TOKENS)}
+    body: dict[str, Any] = {
+        "model": name,
+        "max_tokens": settings.pop("max_tokens", _DEFAULT_MAX_TOKENS),
+    }
     effort = settings.pop("reasoning_effort", None)
     if effort is not None:
         _think(body, settings, str(effort), request.model.name)
@@ -119,7 +136,10 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     if system:
         body["system"] = marked_parts(Message("system", system), marks.get(SYSTEM, ()))
     body["messages"] = [
-        {"role": turn.role, "content": [_part(part) for part in marked_parts(turn, marks.get(index, ()))]}
+        {
+            "role": turn.role,
+            "content": [_part(part) for part in marked_parts(turn, marks.get(index, ()))],
+        }
         for index, turn in enumerate(turns)
     ]
     schema = request.json_schema
@@ -127,7 +147,9 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
         if mode == "tool" and ("thinking" in body or "thinking" in settings):
             mode = "prompt"  # the API refuses a forced tool together with thinking
         if mode == "schema":
-            body["output_config"] = {"format": {"type": "json_schema", "schema": _supported_schema(schema)}}
+            body["output_config"] = {
+                "format": {"type": "json_schema", "schema": _supported_schema(schema)}
+            }
         elif mode == "tool":
             tool = {"name": TOOL, "description": "Gives the reply.", "input_schema": schema}
             body |= {"tools": [tool], "tool_choice": {"type": "tool", "name": TOOL}}
@@ -144,10 +166,14 @@ def _think(body: dict[str, Any], settings: Mapping[str, Any], effort: str, model
     if effort in ("none", "minimal"):
         return
     if effort not in _THINKING_TOKENS:
-        raise Refused(f"model {model}: unknown reasoning_effort {effort!r}", hint="use low, medium or high")
+        raise Refused(
+            f"model {model}: unknown reasoning_effort {effort!r}", hint="use low, medium or high"
+        )
     if settings.get("temperature", 1) != 1 or "top_p" in settings:
         hint = "remove temperature and top_p, or reasoning_effort"
-        raise Refused(f"model {model} takes no temperature together with reasoning_effort", hint=hint)
+        raise Refused(
+            f"model {model} takes no temperature together with reasoning_effort", hint=hint
+        )
     budget = _THINKING_TOKENS[effort]
     body["thinking"] = {"type": "enabled", "budget_tokens": budget}
     # The limit includes the thinking, and must be larger than its budget.
@@ -163,7 +189,11 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     if embedded is None:
         return {"type": "image", "source": {"type": "url", "url": url}, **marked}
     kind, data = embedded
-    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}, **marked}
+    return {
+        "type": "image",
+        "source": {"type": "base64", "media_type": kind, "data": data},
+        **marked,
+    }
 
 
 def _supported_schema(schema: Any) -> Any:
@@ -179,11 +209,17 @@ def _supported(schema: Any) -> Any:
         return [_supported(part) for part in schema]
     if not isinstance(schema, Mapping):
         return schema
-    bounds = {key: schema[key] for key in _UNSUPPORTED if key in schema and not isinstance(schema[key], Mapping)}
+    bounds = {
+        key: schema[key]
+        for key in _UNSUPPORTED
+        if key in schema and not isinstance(schema[key], Mapping)
+    }
     kept = {key: _supported(part) for key, part in schema.items() if key not in bounds}
     if bounds:
         limits = ", ".join(f"{key}: {value}" for key, value in bounds.items())
-        kept["description"] = f"{kept['description']} ({limits})" if kept.get("description") else limits
+        kept["description"] = (
+            f"{kept['description']} ({limits})" if kept.get("description") else limits
+        )
     return kept
 
 
@@ -192,10 +228,15 @@ def _to_chat(envelope: Envelope) -> dict[str, Any]:
         return {"error": envelope.get("error") or "no content"}
     blocks = objects(envelope.get("content"))
     text = "".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text")
-    used = next((b.get("input") for b in blocks if b.get("type") == "tool_use" and b.get("name") == TOOL), None)
+    used = next(
+        (b.get("input") for b in blocks if b.get("type") == "tool_use" and b.get("name") == TOOL),
+        None,
+    )
     stop = envelope.get("stop_reason")
     finish = _FINISH.get(str(stop), "stop")
-    thinking = "".join(str(block.get("thinking") or "") for block in blocks if block.get("type") == "thinking")
+    thinking = "".join(
+        str(block.get("thinking") or "") for block in blocks if block.get("type") == "thinking"
+    )
     usage = _usage(envelope.get("usage"))
     refusal = (text or "the model refused") if finish == "refusal" else None
     if stop == "pause_turn":
@@ -209,7 +250,10 @@ def _to_chat(envelope: Envelope) -> dict[str, Any]:
         model=str(envelope.get("model") or ""),
         arguments=used if isinstance(used, dict) else None,
         refusal=refusal,
-        extra={"service_tier": object_at(envelope, "usage").get("service_tier"), "reasoning": thinking},
+        extra={
+            "service_tier": object_at(envelope, "usage").get("service_tier"),
+            "reasoning": thinking,
+        },
     )
 
 
@@ -217,7 +261,10 @@ def _usage(usage: Any) -> dict[str, Any] | None:
     """OpenAI's form. Anthropic counts tokens read from and written to its cache apart from the others of the prompt."""
     if not isinstance(usage, Mapping) or "input_tokens" not in usage:
         return None
-    read, written = count(usage.get("cache_read_input_tokens")), count(usage.get("cache_creation_input_tokens"))
+    read, written = (
+        count(usage.get("cache_read_input_tokens")),
+        count(usage.get("cache_creation_input_tokens")),
+    )
     return {
         "prompt_tokens": count(usage.get("input_tokens")) + read + written,
         "completion_tokens": count(usage.get("output_tokens")),
@@ -237,12 +284,21 @@ def _assemble(stream: Iterable[Envelope]) -> dict[str, Any]:
             case "message_start":
                 whole = dict(object_at(event, "message"))
             case "content_block_start":
-                blocks[count(event.get("index"))] = {**object_at(event, "content_block"), "written": []}
+                blocks[count(event.get("index"))] = {
+                    **object_at(event, "content_block"),
+                    "written": [],
+                }
             case "content_block_delta":
-                block = blocks.setdefault(count(event.get("index")), {"type": "text", "text": "", "written": []})
+                block = blocks.setdefault(
+                    count(event.get("index")), {"type": "text", "text": "", "written": []}
+                )
                 block["written"].append(object_at(event, "delta"))
             case "message_delta":
-                whole |= {key: value for key, value in object_at(event, "delta").items() if value is not None}
+                whole |= {
+                    key: value
+                    for key, value in object_at(event, "delta").items()
+                    if value is not None
+                }
                 whole["usage"] = {**object_at(whole, "usage"), **object_at(event, "usage")}
             case "message_stop":
                 ended = True
@@ -262,7 +318,11 @@ def _block(block: dict[str, Any]) -> dict[str, Any]:
             return {**block, "input": orjson.loads(joined("partial_json") or "{}")}
         except orjson.JSONDecodeError:
             raise ValueError("the tool's arguments are not JSON") from None
-    return {**block, "text": str(block.get("text") or "") + joined("text"), "thinking": joined("thinking")}
+    return {
+        **block,
+        "text": str(block.get("text") or "") + joined("text"),
+        "thinking": joined("thinking"),
+    }
 
 
 def _text_of(event: Envelope) -> str:

@@ -39,9 +39,13 @@ def _text_and_rest(request: Request) -> tuple[str, str]:
         text = request.inserted[-1]
         at = _start_of_last(prompt, request.inserted)
         return text, prompt if at < 0 else f"{prompt[:at]} {prompt[at + len(text) :]}"
-    users = [position for position, message in enumerate(request.messages) if message.role == "user"]
+    users = [
+        position for position, message in enumerate(request.messages) if message.role == "user"
+    ]
     last = users[-1] if users else len(request.messages) - 1
-    others = (message.content for position, message in enumerate(request.messages) if position != last)
+    others = (
+        message.content for position, message in enumerate(request.messages) if position != last
+    )
     return request.messages[last].content, "\n".join(others)
 
 
@@ -116,7 +120,13 @@ def lexical_reply(request: Request) -> Reply:
 
 def random_reply(request: Request) -> Reply:
     """The reply of the random judge, decided by the seed and the call's name alone."""
-    parts = (request.seed, request.row.draw_id, request.written or request.node, request.call, request.attempt)
+    parts = (
+        request.seed,
+        request.row.draw_id,
+        request.written or request.node,
+        request.call,
+        request.attempt,
+    )
     name = "\x1f".join(str(part) for part in parts).encode("utf-8", "surrogatepass")
     seed = int.from_bytes(blake2b(name, digest_size=16).digest())
     return _answer(request, lambda: RandomAnswer(Random(seed)))
@@ -130,7 +140,9 @@ def echo_reply(request: Request) -> Reply:
     users = [message.content for message in request.messages if message.role == "user"]
     text = users[-1] if users else ""
     properties = (request.json_schema or {}).get("properties", {})
-    strings = all(part.get("type") == "string" and "enum" not in part for part in properties.values())
+    strings = all(
+        part.get("type") == "string" and "enum" not in part for part in properties.values()
+    )
     if properties and strings and not _is_json_object(text):
         text = json.dumps(dict.fromkeys(properties, text), ensure_ascii=False)
     return _reply(request, text)
@@ -170,7 +182,9 @@ def _text(answer: LexicalAnswer | RandomAnswer, support: tuple[str, ...]) -> str
     return f"{answer.remark()}\nVERDICT: {'PASS' if level >= 0.5 else 'FAIL'}\nSCORE: {score}"
 
 
-def _reply(request: Request, text: str, logprobs: tuple[tuple[Alternative, ...], ...] | None = None) -> Reply:
+def _reply(
+    request: Request, text: str, logprobs: tuple[tuple[Alternative, ...], ...] | None = None
+) -> Reply:
     """A free reply, with words counted as tokens."""
     prompt_tokens = sum(len(message.content.split()) for message in request.messages)
     usage = Usage(prompt_tokens, len(text.split()))
@@ -206,7 +220,10 @@ class BaselineProvider:
         answer = _BASELINES.get(request.model.name)
         if answer is None:
             known = ", ".join(NAMES)
-            raise Refused(f"there is no built-in model {request.model.name!r}", hint=f"the built-in ones are {known}")
+            raise Refused(
+                f"there is no built-in model {request.model.name!r}",
+                hint=f"the built-in ones are {known}",
+            )
         return answer(request)
 
     async def close(self) -> None:

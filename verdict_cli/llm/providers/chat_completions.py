@@ -13,7 +13,13 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import ProviderError, Rejected, ReplyError, Retryable
 from verdict_cli.llm.identity_cache import IdentityCache
-from verdict_cli.llm.providers.http_errors import UNKNOWN_SOURCE, Source, clean, first_words, stated_error
+from verdict_cli.llm.providers.http_errors import (
+    UNKNOWN_SOURCE,
+    Source,
+    clean,
+    first_words,
+    stated_error,
+)
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.secrets import redact, redact_text
 from verdict_cli.llm.providers.sse import assemble, has_events
@@ -62,12 +68,18 @@ def _messages(request: Request, mode: JsonMode) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     for message in request.messages:
         messages.append(
-            {"role": message.role, "content": message_content(message) if message.images else message.content}
+            {
+                "role": message.role,
+                "content": message_content(message) if message.images else message.content,
+            }
         )
     if mode in ("prompt", "json") and request.json_schema is not None:
         last = request.messages[-1]
         instructed = f"{last.content}{INSTRUCTION}{orjson.dumps(request.json_schema).decode()}"
-        messages[-1] = {"role": last.role, "content": message_content(replace(last, content=instructed))}
+        messages[-1] = {
+            "role": last.role,
+            "content": message_content(replace(last, content=instructed)),
+        }
     return messages
 
 
@@ -83,7 +95,9 @@ class RequestBodies:
         Raises TypeError for a request that cannot be written as JSON.
         """
         rest = (request.top_logprobs, request.stream, mode, name)
-        shared = self._shared.get((request.model, request.json_schema), rest, _share, request, name, mode)
+        shared = self._shared.get(
+            (request.model, request.json_schema), rest, _share, request, name, mode
+        )
         if shared.has_messages:
             return shared.body, shared.parameters
         messages = orjson.dumps(_messages(request, mode))
@@ -106,7 +120,9 @@ def _share(request: Request, name: str, mode: JsonMode) -> _SharedBody:
     settings |= settings.pop("extra_body", None) or {}
     if "seed" in settings and request.model.name.startswith("mistral/"):
         settings["random_seed"] = settings.pop("seed")
-    if "max_tokens" in settings and _TAKES_COMPLETION_TOKENS.search(request.model.base_model or name):
+    if "max_tokens" in settings and _TAKES_COMPLETION_TOKENS.search(
+        request.model.base_model or name
+    ):
         settings["max_completion_tokens"] = settings.pop("max_tokens")
     if request.stream:
         settings |= STREAMED
@@ -149,7 +165,9 @@ def read_body(
         if protocol is None:
             envelope = redact(assemble(content, hidden) if streamed else loads(content), hidden)
         else:
-            whole = redact(protocol.assemble(events(content)) if streamed else loads(content), hidden)
+            whole = redact(
+                protocol.assemble(events(content)) if streamed else loads(content), hidden
+            )
             envelope = protocol.to_chat(whole) if isinstance(whole, dict) else whole
     except (ValueError, RecursionError) as fault:
         error = broken_reply(name, *body_fault(content, streamed, fault, hidden, source), source)
@@ -159,7 +177,11 @@ def read_body(
 
 
 def read_envelope(
-    envelope: Any, request: Request, latency_s: float, sent: str = "", source: Source = UNKNOWN_SOURCE
+    envelope: Any,
+    request: Request,
+    latency_s: float,
+    sent: str = "",
+    source: Source = UNKNOWN_SOURCE,
 ) -> Reply:
     """The reply in a decoded body; raises as `read_body` does."""
     error: ProviderError
@@ -186,7 +208,9 @@ def _reply(envelope: Any, request: Request, latency_s: float, sent: str, source:
     except ValueError as fault:
         raise broken_reply(name, str(fault), "", source) from None
     usage = read_usage(envelope.get("usage"))
-    finish_reason, tier, served, fingerprint = _names(choice.get("finish_reason"), *map(envelope.get, _NAMES))
+    finish_reason, tier, served, fingerprint = _names(
+        choice.get("finish_reason"), *map(envelope.get, _NAMES)
+    )
     reply = Reply(
         text,
         finish_reason=finish_reason or "stop",
@@ -218,16 +242,23 @@ def _names(*values: Any) -> list[str]:
     return [value if isinstance(value, str) and len(value) <= _MAX_NAME else "" for value in values]
 
 
-def _choice(envelope: Any, name: str, source: Source) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _choice(
+    envelope: Any, name: str, source: Source
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     if not isinstance(envelope, dict):
         raise broken_reply(name, "the body is not a JSON object", _OTHER_API, source)
     choices = envelope.get("choices")
     if not isinstance(choices, list) or not choices:
         raise broken_reply(
-            name, f"no choices in {first_words(orjson.dumps(envelope, default=str))}", _OTHER_API, source
+            name,
+            f"no choices in {first_words(orjson.dumps(envelope, default=str))}",
+            _OTHER_API,
+            source,
         )
     # Several replies of one request may come in any order: the first is that of index 0.
-    choice = next((item for item in choices if isinstance(item, dict) and item.get("index") == 0), choices[0])
+    choice = next(
+        (item for item in choices if isinstance(item, dict) and item.get("index") == 0), choices[0]
+    )
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(message, dict):
         raise broken_reply(name, "the choice has no message", _OTHER_API, source)
@@ -237,10 +268,19 @@ def _choice(envelope: Any, name: str, source: Source) -> tuple[Mapping[str, Any]
 def _text(message: Mapping[str, Any], name: str, source: Source) -> str:
     """The arguments of a call of our own tool, else the content, its parts joined, else the first call's arguments."""
     content = message.get("content")
-    if isinstance(content, str) and content and not content.isspace() and _CALLS.isdisjoint(message):
+    if (
+        isinstance(content, str)
+        and content
+        and not content.isspace()
+        and _CALLS.isdisjoint(message)
+    ):
         return content
     calls = message.get("tool_calls") or [{"function": message.get("function_call")}]
-    functions = [call.get("function") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    functions = (
+        [call.get("function") for call in calls if isinstance(call, dict)]
+        if isinstance(calls, list)
+        else []
+    )
     called = [function for function in functions if isinstance(function, dict)]
     ours = next((function for function in called if function.get("name") == TOOL), None)
     if ours is not None:
@@ -265,12 +305,16 @@ def _arguments_text(function: Mapping[str, Any]) -> str:
 
 def _accept(reply: Reply, name: str, refusal: Any) -> None:
     if refusal:
-        raise ReplyError(f"model {name} declined to answer: {clean(str(refusal))}", kind="refused", reply=reply)
+        raise ReplyError(
+            f"model {name} declined to answer: {clean(str(refusal))}", kind="refused", reply=reply
+        )
     if reply.finish_reason == "content_filter":
         message = f"model {name}: the provider's content filter withheld the reply"
         raise Rejected(message, kind="content-filter", reply=reply)
     if reply.finish_reason == "error":
-        broken_off = Retryable(f"model {name}: the provider broke its reply off with an error", kind="unavailable")
+        broken_off = Retryable(
+            f"model {name}: the provider broke its reply off with an error", kind="unavailable"
+        )
         broken_off.reply = reply
         raise broken_off
     if reply.text and not reply.text.isspace():

@@ -49,12 +49,16 @@ def read_decisions(
     try:
         envelope = _unwrapped(redact(loads(content), hidden))
     except (ValueError, RecursionError) as fault:
-        error: ProviderError = broken_reply(name, *body_fault(content, False, fault, hidden, source), source)
+        error: ProviderError = broken_reply(
+            name, *body_fault(content, False, fault, hidden, source), source
+        )
         error.reply = paid_reply(usage_in_text(content), request, latency_s, sent)
         raise error from None
     stated = envelope.get("usage") if isinstance(envelope, dict) else None
     try:
-        answers = _answers(envelope, request, source, is_list=protocol is None or protocol.name == "decisions")
+        answers = _answers(
+            envelope, request, source, is_list=protocol is None or protocol.name == "decisions"
+        )
     except ProviderError as error:
         error.reply = paid_reply(stated, request, latency_s, sent)
         raise
@@ -92,16 +96,22 @@ def _unwrapped(value: Any) -> Any:
     return value
 
 
-def _answers(envelope: Any, request: Request, source: Source, *, is_list: bool) -> tuple[Answer, ...]:
+def _answers(
+    envelope: Any, request: Request, source: Source, *, is_list: bool
+) -> tuple[Answer, ...]:
     name = request.model.name
     answers = envelope.get("answers") if isinstance(envelope, dict) else None
     if not isinstance(answers, list | dict):
-        raise stated_error(envelope, name, source) or broken_reply(name, "it has no `answers`", "", source)
+        raise stated_error(envelope, name, source) or broken_reply(
+            name, "it has no `answers`", "", source
+        )
     _check_whole_state(envelope, name)
     names = [question_name(number) for number in range(len(request.questions))]
     named = answers if isinstance(answers, dict) else _by_name(answers, names, name, source)
     pairs = zip(names, request.questions, strict=True)
-    return tuple(_answer(named, key, question, request, source, is_list=is_list) for key, question in pairs)
+    return tuple(
+        _answer(named, key, question, request, source, is_list=is_list) for key, question in pairs
+    )
 
 
 def _check_whole_state(envelope: Mapping[str, Any], name: str) -> None:
@@ -115,27 +125,46 @@ def _check_whole_state(envelope: Mapping[str, Any], name: str) -> None:
             raise Rejected(message, hint="shorten the prompt or the row", kind="context-too-long")
 
 
-def _by_name(answers: list[Any], names: Sequence[str], model: str, source: Source) -> dict[str, Any]:
+def _by_name(
+    answers: list[Any], names: Sequence[str], model: str, source: Source
+) -> dict[str, Any]:
     """The answers by the names of their questions. Raises Retryable where one has none that was sent: an answer might else be
     taken for that of another question."""
     stated_names = [answer.get("name") if isinstance(answer, dict) else None for answer in answers]
-    wrong = next((name for name in stated_names if not isinstance(name, str) or name not in names), "")
+    wrong = next(
+        (name for name in stated_names if not isinstance(name, str) or name not in names), ""
+    )
     if wrong != "" or len(set(stated_names)) < len(stated_names):
         raise broken_reply(
-            model, f"its answers name {stated_names!r:.100}, and {', '.join(names)!r:.100} were asked", "", source
+            model,
+            f"its answers name {stated_names!r:.100}, and {', '.join(names)!r:.100} were asked",
+            "",
+            source,
         )
     return dict(zip(map(str, stated_names), answers, strict=True))
 
 
 def _answer(
-    answers: Mapping[str, Any], name: str, question: Question, request: Request, source: Source, *, is_list: bool
+    answers: Mapping[str, Any],
+    name: str,
+    question: Question,
+    request: Request,
+    source: Source,
+    *,
+    is_list: bool,
 ) -> Answer:
     answer = answers.get(name)
     kind = answer.get("type") if isinstance(answer, dict) else None
     if kind == "refusal" or (answer is None and is_list and name not in answers):
-        return Answer("", failure="refused", error=f"model {request.model.name} declined to answer this question")
+        return Answer(
+            "",
+            failure="refused",
+            error=f"model {request.model.name} declined to answer this question",
+        )
     if not isinstance(answer, dict):
-        return Answer("", failure="invalid", error=f"the reply of {source.address} has no answer to `{name}`")
+        return Answer(
+            "", failure="invalid", error=f"the reply of {source.address} has no answer to `{name}`"
+        )
     expected = "noul" if question.kind == "predicate" and not is_list else question.kind
     if kind != expected and {kind, expected} != {"noul", "predicate"}:
         message = f"its answer to `{name}` is a {kind!r:.40} where a {expected} was asked"
@@ -154,15 +183,24 @@ def checked_answer(answer: Mapping[str, Any], name: str, question: Question) -> 
     for number, key in enumerate(labels):
         if key not in stated:
             option = question.options[number].token
-            raise ReplyError(f"the answer to `{name}` has no probability of {option!r:.80}", kind="invalid")
+            raise ReplyError(
+                f"the answer to `{name}` has no probability of {option!r:.80}", kind="invalid"
+            )
         ps.append(_probability(stated[key], name))
-    extra = [key for key, p in stated.items() if key not in labels and _probability(p, name) > _OUTSIDE]
+    extra = [
+        key for key, p in stated.items() if key not in labels and _probability(p, name) > _OUTSIDE
+    ]
     if extra:
-        raise ReplyError(f"the answer to `{name}` has the option {extra[0]!r:.80}, which was not asked", kind="invalid")
+        raise ReplyError(
+            f"the answer to `{name}` has the option {extra[0]!r:.80}, which was not asked",
+            kind="invalid",
+        )
     total = math.fsum(ps)
     if abs(total - 1) > _SUM_ERROR + _SUM_ERROR_OF_OPTION * len(ps):
         raise ReplyError(f"the probabilities of `{name}` add up to {total:.2f}", kind="invalid")
-    return _of_distribution([p / total for p in ps] if abs(total - 1) > 1e-9 else ps, answer, question)
+    return _of_distribution(
+        [p / total for p in ps] if abs(total - 1) > 1e-9 else ps, answer, question
+    )
 
 
 def _stated(answer: Mapping[str, Any], question: Question) -> dict[Any, Any]:
@@ -179,7 +217,10 @@ def _stated(answer: Mapping[str, Any], question: Question) -> dict[Any, Any]:
         key = item.get("value") if isinstance(item, Mapping) else None
         key = str(key) if question.kind == "score" and isinstance(key, int) else key
         if not isinstance(key, str) or key in stated:
-            raise ReplyError(f"an option {key!r:.80} in its probabilities is unknown or a duplicate", kind="invalid")
+            raise ReplyError(
+                f"an option {key!r:.80} in its probabilities is unknown or a duplicate",
+                kind="invalid",
+            )
         stated[key] = item.get("probability")
     return stated
 
@@ -195,7 +236,9 @@ def _keys(question: Question) -> list[Any]:
 def _probability(value: Any, name: str) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not -_OUTSIDE <= value <= 1 + _OUTSIDE:
-        raise ReplyError(f"{value!r:.40} in the answer to `{name}` is not a probability", kind="invalid")
+        raise ReplyError(
+            f"{value!r:.40} in the answer to `{name}` is not a probability", kind="invalid"
+        )
     return min(1.0, max(0.0, float(value)))
 
 
@@ -204,9 +247,15 @@ def _of_distribution(ps: Sequence[float], answer: Mapping[str, Any], question: Q
     best, p_best = max(pairs, key=lambda pair: pair[1])
     chosen = answer.get("choice") if question.kind == "choice" else None
     p_chosen = next((p for option, p in pairs if option.label == chosen), p_best)
-    note = "" if p_best - p_chosen <= _CONTRADICTION else f"the server chose {chosen!r:.80}, the less probable"
+    note = (
+        ""
+        if p_best - p_chosen <= _CONTRADICTION
+        else f"the server chose {chosen!r:.80}, the less probable"
+    )
     alternatives = [Alternative(option.token, _logarithm(p)) for option, p in pairs]
-    alternatives.sort(key=lambda alternative: alternative.token != best.token)  # the chosen one first
+    alternatives.sort(
+        key=lambda alternative: alternative.token != best.token
+    )  # the chosen one first
     return Answer(best.token, tuple(alternatives), note)
 
 

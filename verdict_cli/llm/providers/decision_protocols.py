@@ -57,7 +57,9 @@ def _extras(model: Model) -> dict[str, Any]:
     """The other fields of a body. Raises Refused for a setting that no decision model takes."""
     absent = absent_settings(model)
     if absent:
-        raise Refused(f"model {model.name} takes no {absent[0]}", hint=f"remove `{absent[0]}` from the model")
+        raise Refused(
+            f"model {model.name} takes no {absent[0]}", hint=f"remove `{absent[0]}` from the model"
+        )
     settings = model.sampling()
     settings.pop("extra_headers", None)
     settings.pop("api_version", None)
@@ -65,8 +67,12 @@ def _extras(model: Model) -> dict[str, Any]:
 
 
 def _decisions_body(request: Request, name: str, _: JsonMode) -> dict[str, Any]:
-    questions = [_openai_question(number, question) for number, question in enumerate(request.questions)]
-    content = [_openai_message(message, has_fields=request.has_fields) for message in request.messages[1:]]
+    questions = [
+        _openai_question(number, question) for number, question in enumerate(request.questions)
+    ]
+    content = [
+        _openai_message(message, has_fields=request.has_fields) for message in request.messages[1:]
+    ]
     return {"model": name, "input": content, "questions": questions} | _extras(request.model)
 
 
@@ -105,10 +111,22 @@ def _openai_question(number: int, question: Question) -> dict[str, Any]:
     named = {"name": question_name(number), "instructions": question.instructions}
     if question.kind == "predicate":
         meanings = [f"{truth}: {text}" for truth, text in _meanings(question.options).items()]
-        return {"type": "predicate", **named, "instructions": "\n".join([question.instructions, *meanings])}
+        return {
+            "type": "predicate",
+            **named,
+            "instructions": "\n".join([question.instructions, *meanings]),
+        }
     if question.kind == "score":
-        return {"type": "score", **named, "levels": [_described("label", option) for option in question.options]}
-    return {"type": "choice", **named, "choices": [_described("value", option) for option in question.options]}
+        return {
+            "type": "score",
+            **named,
+            "levels": [_described("label", option) for option in question.options],
+        }
+    return {
+        "type": "choice",
+        **named,
+        "choices": [_described("value", option) for option in question.options],
+    }
 
 
 def _meanings(options: Sequence[Option]) -> dict[str, str]:
@@ -128,7 +146,9 @@ def _system_one_body(request: Request, name: str, _: JsonMode) -> dict[str, Any]
     body: dict[str, Any] = {} if model.name.startswith("cloudflare/") else {"model": name}
     body["state"] = state
     pairs = enumerate(request.questions)
-    body["questions"] = {question_name(number): _system_one_question(question) for number, question in pairs}
+    body["questions"] = {
+        question_name(number): _system_one_question(question) for number, question in pairs
+    }
     if urls:
         body |= _images(urls, model)
     return body | _extras(model)
@@ -140,7 +160,10 @@ def _system_one_question(question: Question) -> dict[str, Any]:
         told = {"criteria": meanings} if meanings else {}
         return {"type": "noul", "instructions": question.instructions, **told}
     if question.kind == "score":
-        levels = [": ".join(filter(None, (option.label, option.description))) for option in question.options]
+        levels = [
+            ": ".join(filter(None, (option.label, option.description)))
+            for option in question.options
+        ]
         return {"type": "score", "instructions": question.instructions, "criteria": levels}
     options = {option.label: option.description or None for option in question.options}
     return {"type": "choice", "instructions": question.instructions, "criteria": options}
@@ -172,11 +195,16 @@ def _images(urls: Sequence[str], model: Model) -> dict[str, Any]:
     """The images as the server takes them. Raises Rejected where it takes no such ones."""
     limits = decision_limits(model)
     if limits.images is not None and len(urls) > limits.images:
-        raise Rejected(f"model {model.name} takes {limits.images} images a request, and the row has {len(urls)}")
+        raise Rejected(
+            f"model {model.name} takes {limits.images} images a request, and the row has {len(urls)}"
+        )
     whole = [image_url(url) for url in urls]
     read = [data_url(url) for url in whole]
     if None in read and not (limits.takes_image_urls and limits.images is not None):
-        raise Rejected(f"model {model.name} takes images as data, not by their address", hint="give their files")
+        raise Rejected(
+            f"model {model.name} takes images as data, not by their address",
+            hint="give their files",
+        )
     if not _has_images_header(model):
         return {"images": whole}
     assets = {}

@@ -52,10 +52,18 @@ DECISION_KEYS = {
     "FIREWORKS_API_KEY": "fireworks_ai/accounts/fireworks/routers/rune",
 }
 """Environment variable -> a decision model of its provider."""
-DECISION_SERVERS = {11434: "Ollama", 8080: "llama.cpp", 1234: "LM Studio", 8000: "vLLM", 30000: "SGLang"}
+DECISION_SERVERS = {
+    11434: "Ollama",
+    8080: "llama.cpp",
+    1234: "LM Studio",
+    8000: "vLLM",
+    30000: "SGLang",
+}
 
 
-def decision_model_at_hand(environ: Mapping[str, str], ports: Mapping[int, str] | None = None) -> AtHand | None:
+def decision_model_at_hand(
+    environ: Mapping[str, str], ports: Mapping[int, str] | None = None
+) -> AtHand | None:
     """The first decision model that can be called: by a key, else on a local server that lists one. None where there is neither."""
     for variable, model in DECISION_KEYS.items():
         if environ.get(variable, "").strip():
@@ -64,7 +72,11 @@ def decision_model_at_hand(environ: Mapping[str, str], ports: Mapping[int, str] 
         name = _first_model(port)
         if _DECIDES.search(name):
             base = f"http://127.0.0.1:{port}/v1/systemone"
-            return AtHand(f"systemone/{name}", f"{server} answers on port {port}", {"SYSTEMONE_API_BASE": base})
+            return AtHand(
+                f"systemone/{name}",
+                f"{server} answers on port {port}",
+                {"SYSTEMONE_API_BASE": base},
+            )
     return None
 
 

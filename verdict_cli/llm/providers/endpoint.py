@@ -72,14 +72,18 @@ def endpoint(model: Model, entry: Family, environ: Mapping[str, str]) -> Endpoin
     base = base_url(model, entry, environ)
     if not base:
         variables = " or ".join(["api_base", *entry.base_variables])
-        raise Refused(f"model {model.name} has no address", hint=f"set {variables} to the server's base URL")
+        raise Refused(
+            f"model {model.name} has no address", hint=f"set {variables} to the server's base URL"
+        )
     address = _address(model, base)
     if not may_call(base, environ):
         raise Refused(
             f"model {model.name}: --untrusted does not call {address.netloc}, which the command does not name",
             hint=f"if the pipeline may call it: --allow-host {address.netloc}",
         )
-    proxy_for(address.scheme, address.host, host_and_port(base)[1], environ)  # raises for a variable that is no address
+    proxy_for(
+        address.scheme, address.host, host_and_port(base)[1], environ
+    )  # raises for a variable that is no address
     name = model.name.partition("/")[2] or model.name
     if model.name.startswith("fireworks_ai/") and not name.startswith("accounts/"):
         name = f"accounts/fireworks/{'routers' if entry.route else 'models'}/{name}"
@@ -121,7 +125,9 @@ def _is_of_provider(entry: Family, base: str, address: Address) -> bool:
     return is_provider_host(base) and host_of(entry.default_base) == address.host
 
 
-def _urls(model: Model, entry: Family, base: Address, name: str, environ: Mapping[str, str]) -> tuple[str, str]:
+def _urls(
+    model: Model, entry: Family, base: Address, name: str, environ: Mapping[str, str]
+) -> tuple[str, str]:
     """The URL of plain and of streamed calls: the base's path, completed, and its query."""
     path = base.path.rstrip("/")
     if entry.route:
@@ -139,23 +145,33 @@ def _urls(model: Model, entry: Family, base: Address, name: str, environ: Mappin
         path += protocol.version
     # A path may bring a query of its own, such as Gemini's for streams.
     paths = [(path + own).partition("?") for own in (plain, streamed)]
-    plain, streamed = (replace(base, path=whole, query=_joined(base.query, own)).url for whole, _, own in paths)
+    plain, streamed = (
+        replace(base, path=whole, query=_joined(base.query, own)).url for whole, _, own in paths
+    )
     return plain, streamed
 
 
 def _decision_path(path: str, route: str, name: str, environ: Mapping[str, str]) -> str:
     """The path of a decision model's server. One that ends in a route is kept, and a version in it is not repeated."""
-    if path.endswith(("/decisions", "/systemone", "/invocations", "/ai-decide")) or "/ai/run/" in path:
+    if (
+        path.endswith(("/decisions", "/systemone", "/invocations", "/ai-decide"))
+        or "/ai/run/" in path
+    ):
         return path
     account = environ.get("CLOUDFLARE_ACCOUNT_ID", "")
     if "{account}" in route and not account:
-        raise Refused("CLOUDFLARE_ACCOUNT_ID is not set", hint="export CLOUDFLARE_ACCOUNT_ID=…, the account's id")
+        raise Refused(
+            "CLOUDFLARE_ACCOUNT_ID is not set",
+            hint="export CLOUDFLARE_ACCOUNT_ID=…, the account's id",
+        )
     if route.startswith("/v1/"):
         route = route.removeprefix("/v1") if _VERSION.search(path) else route
     elif route.startswith("/alpha/"):
         path = path.removesuffix("/v1")
     plain = name.removeprefix("@cf/cloudflare/")
-    return path + route.replace("{account}", quote(account, safe="")).replace("{name}", quote(plain, safe=""))
+    return path + route.replace("{account}", quote(account, safe="")).replace(
+        "{name}", quote(plain, safe="")
+    )
 
 
 _CHAT = "/chat/completions"
@@ -164,7 +180,9 @@ _AZURE_V1 = ("", "v1", "latest", "preview")
 """The values of the API version with which Azure is called at its versionless address."""
 
 
-def _azure_url(model: Model, base: Address, path: str, name: str, environ: Mapping[str, str]) -> str:
+def _azure_url(
+    model: Model, base: Address, path: str, name: str, environ: Mapping[str, str]
+) -> str:
     """The address of a deployment: of the dated API where a version is set, else of the v1 API. A path of the user's own, of a
     gateway, is kept; only `/openai` is completed."""
     stated = re.search(r"(?:^|&)api-version=([^&]*)", base.query)
@@ -172,7 +190,9 @@ def _azure_url(model: Model, base: Address, path: str, name: str, environ: Mappi
     version = stated[1] if stated else quote(str(asked).strip(), safe="")
     is_v1 = version in _AZURE_V1
     if path in ("", "/openai"):
-        path = f"/openai/v1{_CHAT}" if is_v1 else f"/openai/deployments/{quote(name, safe='')}{_CHAT}"
+        path = (
+            f"/openai/v1{_CHAT}" if is_v1 else f"/openai/deployments/{quote(name, safe='')}{_CHAT}"
+        )
     else:
         is_v1 |= path.removesuffix(_CHAT).endswith("/openai/v1")
         path = path.removesuffix(_CHAT) + _CHAT
@@ -191,7 +211,10 @@ def _address(model: Model, base: str) -> Address:
     except AddressError as error:
         raise Refused(f"model {model.name}: the base URL {error}", hint=FORM) from None
     if "#" in base:
-        raise Refused(f"model {model.name}: the base URL has a fragment (#…), which no server receives", hint=FORM)
+        raise Refused(
+            f"model {model.name}: the base URL has a fragment (#…), which no server receives",
+            hint=FORM,
+        )
     return address
 
 

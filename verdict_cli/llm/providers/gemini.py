@@ -33,7 +33,9 @@ _CONFIG = {
     "presence_penalty": "presencePenalty",
     "frequency_penalty": "frequencyPenalty",
 }
-_FILTERED = frozenset({"SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE", "IMAGE_SAFETY"})
+_FILTERED = frozenset(
+    {"SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE", "IMAGE_SAFETY"}
+)
 _THINKING_TOKENS = {"none": 0, "minimal": 0, "low": 1024, "medium": 4096, "high": 16384}
 """Thinking budgets for `reasoning_effort` of the 2.x models; later ones take the level itself."""
 _FEWEST_THINKING_PRO = 128
@@ -69,9 +71,15 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
         if mode == "schema":
             config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
         elif mode == "tool":
-            function = {"name": TOOL, "description": "Gives the reply.", "parametersJsonSchema": schema}
+            function = {
+                "name": TOOL,
+                "description": "Gives the reply.",
+                "parametersJsonSchema": schema,
+            }
             body["tools"] = [{"functionDeclarations": [function]}]
-            body["toolConfig"] = {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [TOOL]}}
+            body["toolConfig"] = {
+                "functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [TOOL]}
+            }
         else:
             config |= {"responseMimeType": "application/json"} if mode == "json" else {}
             instruction = INSTRUCTION + orjson.dumps(schema).decode()
@@ -86,7 +94,10 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
 
 def _thinking(effort: str, name: str, model: str) -> dict[str, Any]:
     if effort not in _THINKING_TOKENS:
-        raise Refused(f"model {model}: unknown reasoning_effort {effort!r}", hint="use none, low, medium or high")
+        raise Refused(
+            f"model {model}: unknown reasoning_effort {effort!r}",
+            hint="use none, low, medium or high",
+        )
     if not name.startswith("gemini-2"):
         return {"thinkingLevel": "low" if effort in ("none", "minimal") else effort}
     budget = _THINKING_TOKENS[effort]
@@ -117,9 +128,13 @@ def _to_chat(envelope: Envelope) -> dict[str, Any]:
     parts = objects(object_at(candidate, "content").get("parts"))
     text = "".join(str(part.get("text") or "") for part in parts if not part.get("thought"))
     thoughts = "".join(str(part.get("text") or "") for part in parts if part.get("thought"))
-    calls = [call for part in parts if (call := object_at(part, "functionCall")).get("name") == TOOL]
+    calls = [
+        call for part in parts if (call := object_at(part, "functionCall")).get("name") == TOOL
+    ]
     reason = str(candidate.get("finishReason") or "STOP")
-    finish = "length" if reason == "MAX_TOKENS" else "content_filter" if reason in _FILTERED else "stop"
+    finish = (
+        "length" if reason == "MAX_TOKENS" else "content_filter" if reason in _FILTERED else "stop"
+    )
     if reason in ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"):
         return {"error": f"the model's function call is malformed ({reason})", "usage": usage}
     return chat_completion(
@@ -139,7 +154,8 @@ def _usage(usage: Any) -> dict[str, Any] | None:
         return None
     thoughts = count(usage.get("thoughtsTokenCount"))
     return {
-        "prompt_tokens": count(usage.get("promptTokenCount")) + count(usage.get("toolUsePromptTokenCount")),
+        "prompt_tokens": count(usage.get("promptTokenCount"))
+        + count(usage.get("toolUsePromptTokenCount")),
         "completion_tokens": count(usage.get("candidatesTokenCount")) + thoughts,
         "total_tokens": count(usage.get("totalTokenCount")),
         "prompt_tokens_details": {"cached_tokens": count(usage.get("cachedContentTokenCount"))},
@@ -155,7 +171,12 @@ def _logprobs(result: Any) -> list[dict[str, Any]] | None:
     positions = []
     for index, token in enumerate(chosen):
         listed = objects(others[index].get("candidates")) if index < len(others) else []
-        positions.append({**_alternative(token), "top_logprobs": [_alternative(alternative) for alternative in listed]})
+        positions.append(
+            {
+                **_alternative(token),
+                "top_logprobs": [_alternative(alternative) for alternative in listed],
+            }
+        )
     return positions
 
 

@@ -53,14 +53,20 @@ _BAD_KEY = re.compile(
 _STATUS_OF_WORDS = tuple(
     (status, re.compile(words, re.IGNORECASE))
     for status, words in (
-        (401, r"(invalid|incorrect|missing|no|valid)[_ ](api[_ ])?(key|token|auth)|unauthori[sz]ed|(un)?authenticat"),
+        (
+            401,
+            r"(invalid|incorrect|missing|no|valid)[_ ](api[_ ])?(key|token|auth)|unauthori[sz]ed|(un)?authenticat",
+        ),
         (
             429,
             r"rate[_ -]?limit|too[_ ]many[_ ]requests|resource[_ ]exhausted|throttl|slow down|quota|concurrency limit",
         ),
         (529, r"overloaded_error"),
         (403, r"permission[_ ]?(denied|error)|\bforbidden\b|access denied"),
-        (404, r"not[_ ]found|(no such|unknown) model|unexpected endpoint|model\b.{0,80}\b(does not|doesn't) exist"),
+        (
+            404,
+            r"not[_ ]found|(no such|unknown) model|unexpected endpoint|model\b.{0,80}\b(does not|doesn't) exist",
+        ),
         (504, r"deadline|tim(ed?|e)[_ -]?out"),
         (503, r"unavailable|overloaded|capacity|\bloading\b"),
         (400, r"invalid[_ ](request|argument|parameter)|bad[_ ]?request|unsupported|not supported"),
@@ -74,7 +80,9 @@ def status_of_words(words: str) -> int:
     """The status that an error without one would have had by its words; 0 where they do not tell."""
     if is_exhausted(words):
         return 402
-    if not _STATUS_OF_WORDS[1][1].search(words) and (is_context_overflow(words) or is_filtered(words)):
+    if not _STATUS_OF_WORDS[1][1].search(words) and (
+        is_context_overflow(words) or is_filtered(words)
+    ):
         return 400
     return next((status for status, form in _STATUS_OF_WORDS if form.search(words)), 0)
 
@@ -95,7 +103,8 @@ def is_exhausted(words: str, status: int = 429, retry_after_s: float | None = No
     if _NO_CREDIT.search(words):
         return True
     return status == 429 and (
-        _DAILY.search(words) is not None or (retry_after_s is None and _BILLING.search(words) is not None)
+        _DAILY.search(words) is not None
+        or (retry_after_s is None and _BILLING.search(words) is not None)
     )
 
 
@@ -125,7 +134,9 @@ class Source(Struct, frozen=True):
 UNKNOWN_SOURCE = Source()
 
 
-def response_error(status: int, content: bytes, model: str, source: Source = UNKNOWN_SOURCE) -> ProviderError:
+def response_error(
+    status: int, content: bytes, model: str, source: Source = UNKNOWN_SOURCE
+) -> ProviderError:
     """The error of a response without success."""
     detail, code = error_detail(content, source.hidden)
     if 300 <= status < 400 and (location := source.headers.get("location")):
@@ -151,9 +162,18 @@ def stated_error(value: Any, model: str, source: Source = UNKNOWN_SOURCE) -> Pro
     if not status:
         message = f"model {model}: {source.address} answered with an error: {clean(detail)}"
         return Retryable(message, kind="unavailable", status=200)
-    wait = retry_hint(source.headers, value if isinstance(value, Mapping) and value.get("error") else {"error": error})
+    wait = retry_hint(
+        source.headers,
+        value if isinstance(value, Mapping) and value.get("error") else {"error": error},
+    )
     return error_of(
-        status, detail, code, model=model, url=source.address, retry_after_s=wait, body=str(error)[:_MAX_BODY]
+        status,
+        detail,
+        code,
+        model=model,
+        url=source.address,
+        retry_after_s=wait,
+        body=str(error)[:_MAX_BODY],
     )
 
 
@@ -171,7 +191,11 @@ def error_in(value: Any) -> Any:
     choices = value.get("choices")
     if isinstance(choices, list) and choices:
         return (choices[0].get("error") or None) if isinstance(choices[0], dict) else None
-    return value if any(isinstance(value.get(key), str | list) and value[key] for key in _MESSAGE_KEYS) else None
+    return (
+        value
+        if any(isinstance(value.get(key), str | list) and value[key] for key in _MESSAGE_KEYS)
+        else None
+    )
 
 
 _MESSAGE_KEYS = ("message", "detail", "errors", "error_message", "error_msg", "msg")
@@ -190,7 +214,14 @@ def _status_in(error: Any) -> int:
 
 
 def error_of(
-    status: int, detail: str, code: str, *, model: str, url: str, retry_after_s: float | None = None, body: str = ""
+    status: int,
+    detail: str,
+    code: str,
+    *,
+    model: str,
+    url: str,
+    retry_after_s: float | None = None,
+    body: str = "",
 ) -> ProviderError:
     """The error for a response with this status. ``detail`` is the provider's own message, ``code`` its error code, and
     ``body`` the whole text, in which Google names the quota."""
@@ -252,14 +283,18 @@ def _message_and_code(value: Any) -> tuple[str, str]:
     error: Any = value.get("error", value) if isinstance(value, Mapping) else value
     if isinstance(error, Mapping):
         keys = (*_MESSAGE_KEYS, "type")
-        message = next((stated for key in keys if (stated := error.get(key))), None) or str(dict(error))
+        message = next((stated for key in keys if (stated := error.get(key))), None) or str(
+            dict(error)
+        )
         if isinstance(message, list) and len(message) == 1 and isinstance(message[0], Mapping):
             message = message[0].get("message") or message[0].get("msg") or message
         # OpenRouter's own message is "Provider returned error"; the provider's words stand beside it.
         metadata = error.get("metadata")
         raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
         message = f"{message}: {raw}" if raw else str(message)
-        code = " ".join(str(stated) for key in ("code", "type", "status") if (stated := error.get(key)))
+        code = " ".join(
+            str(stated) for key in ("code", "type", "status") if (stated := error.get(key))
+        )
         return message[: 4 * _MAX_LENGTH], code[:_MAX_LENGTH]
     return str(error)[: 4 * _MAX_LENGTH], ""
 
@@ -315,7 +350,14 @@ def _anthropic_allowance(headers: HeaderLookup) -> Allowance | None:
     """
     requests_left = headers.get("anthropic-ratelimit-requests-remaining")
     kinds = ("tokens", "input-tokens", "output-tokens")
-    kind = next((kind for kind in kinds if headers.get(f"anthropic-ratelimit-{kind}-remaining") is not None), None)
+    kind = next(
+        (
+            kind
+            for kind in kinds
+            if headers.get(f"anthropic-ratelimit-{kind}-remaining") is not None
+        ),
+        None,
+    )
     if requests_left is None and kind is None:
         return None
     return Allowance(

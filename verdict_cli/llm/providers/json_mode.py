@@ -17,7 +17,12 @@ JsonMode = Literal["schema", "tool", "json", "prompt"]
 """The provider's JSON-schema output, a forced call of one tool, its JSON output without a schema together with an instruction
 after the last message, or that instruction alone."""
 
-_OF_KEY: dict[str, JsonMode] = {"schema": "schema", "tool": "tool", "json": "json", "words": "prompt"}
+_OF_KEY: dict[str, JsonMode] = {
+    "schema": "schema",
+    "tool": "tool",
+    "json": "json",
+    "words": "prompt",
+}
 
 
 def chosen_mode(model: Model) -> JsonMode | None:
@@ -27,7 +32,9 @@ def chosen_mode(model: Model) -> JsonMode | None:
 
 _NEXT: dict[JsonMode, JsonMode] = {"schema": "tool", "tool": "prompt"}
 _PREVIOUS = {after: before for before, after in _NEXT.items()}
-_NAMES_THE_MODE = re.compile(r"response_format|json_schema|structured|schema|grammar|tool|function", re.IGNORECASE)
+_NAMES_THE_MODE = re.compile(
+    r"response_format|json_schema|structured|schema|grammar|tool|function", re.IGNORECASE
+)
 _REJECTING_STATUSES = (400, 415, 422, 500, 501)
 
 
@@ -44,7 +51,9 @@ class JsonModeFallback:
         self._proven: set[Hashable] = set()
         self._upward: dict[Hashable, _UpwardTrial] = {}
 
-    async def ask(self, target: Hashable, best: JsonMode, send: Callable[[JsonMode], Awaitable[Reply]]) -> Reply:
+    async def ask(
+        self, target: Hashable, best: JsonMode, send: Callable[[JsonMode], Awaitable[Reply]]
+    ) -> Reply:
         """The reply, requested in the first mode that is not rejected; no mode above ``best`` is tried.
 
         Once a mode has brought a reply, a rejection must name the mode to count against it. When every mode is rejected,
@@ -90,7 +99,9 @@ def _is_rejection(error: Rejected) -> bool:
 
 def lesser_mode(mode: JsonMode, error: Rejected) -> JsonMode | None:
     """The mode to use after a rejection; None where the rejection does not name the mode, or there is no lesser one."""
-    return _NEXT.get(mode) if _is_rejection(error) and _NAMES_THE_MODE.search(error.message) else None
+    return (
+        _NEXT.get(mode) if _is_rejection(error) and _NAMES_THE_MODE.search(error.message) else None
+    )
 
 
 class TopLogprobsLimit:
@@ -99,13 +110,17 @@ class TopLogprobsLimit:
     def __init__(self) -> None:
         self._most: dict[Hashable, int] = {}
 
-    async def ask(self, target: Hashable, request: Request, ask: Callable[[Request], Awaitable[Reply]]) -> Reply:
+    async def ask(
+        self, target: Hashable, request: Request, ask: Callable[[Request], Awaitable[Reply]]
+    ) -> Reply:
         """The reply to a request for log-probabilities. A rejection that names the most alternatives is followed by a
         request for so many; one that only names the parameter, by a request for fewer."""
         wanted = request.model.top_logprobs or request.top_logprobs
         asked = min(wanted, self._most.get(target, wanted))
         while True:
-            lowered = request if asked == request.top_logprobs else replace(request, top_logprobs=asked)
+            lowered = (
+                request if asked == request.top_logprobs else replace(request, top_logprobs=asked)
+            )
             try:
                 return await ask(lowered)
             except Rejected as error:

@@ -17,7 +17,12 @@ from msgspec.structs import replace
 from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
 from verdict_cli.llm.model_families import provider_of
 from verdict_cli.llm.providers import TokenCallback
-from verdict_cli.llm.providers.chat_completions import STREAMED, arguments, parameters, read_envelope
+from verdict_cli.llm.providers.chat_completions import (
+    STREAMED,
+    arguments,
+    parameters,
+    read_envelope,
+)
 from verdict_cli.llm.providers.endpoint import check_litellm_host
 from verdict_cli.llm.providers.http_errors import Source, allowance_of, clean
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
@@ -75,7 +80,9 @@ class LitellmProvider:
         if chosen is not None:
             return await self._send(request, chosen)
         return await self._json_modes.ask(
-            model.endpoint_key, _best_json_mode(model.known_name), lambda mode: self._send(request, mode)
+            model.endpoint_key,
+            _best_json_mode(model.known_name),
+            lambda mode: self._send(request, mode),
         )
 
     async def _send(self, request: Request, mode: JsonMode) -> Reply:
@@ -120,7 +127,11 @@ class LitellmProvider:
         received = []
         async for event in events:
             received.append(event)
-            if self._on_token is not None and event.choices and (text := event.choices[0].delta.content):
+            if (
+                self._on_token is not None
+                and event.choices
+                and (text := event.choices[0].delta.content)
+            ):
                 self._on_token(request, text)
         return self._litellm.stream_chunk_builder(received)
 
@@ -163,7 +174,9 @@ class LitellmProvider:
             return float(computed)
         try:
             return float(self._litellm.completion_cost(response))
-        except Exception:  # some versions raise the bare class; a price that fails must not lose a paid reply
+        except (
+            Exception
+        ):  # some versions raise the bare class; a price that fails must not lose a paid reply
             return None
 
 
@@ -177,7 +190,11 @@ def _has_google_auth() -> bool:
 def _allowance(response: Any) -> Allowance | None:
     hidden = getattr(response, "_hidden_params", None) or {}
     headers = hidden.get("additional_headers") if isinstance(hidden, dict) else None
-    return allowance_of({str(name): str(value) for name, value in headers.items()}) if headers else None
+    return (
+        allowance_of({str(name): str(value) for name, value in headers.items()})
+        if headers
+        else None
+    )
 
 
 def _import() -> tuple[Any, tuple[type[BaseException], ...]]:
@@ -197,7 +214,9 @@ def _import() -> tuple[Any, tuple[type[BaseException], ...]]:
     own = tuple(
         kind
         for kind in vars(litellm.exceptions).values()
-        if isinstance(kind, type) and issubclass(kind, Exception) and kind.__module__ == "litellm.exceptions"
+        if isinstance(kind, type)
+        and issubclass(kind, Exception)
+        and kind.__module__ == "litellm.exceptions"
     )
     return litellm, (*own, openai.OpenAIError, httpx.HTTPError, ImportError, OSError, ValueError)
 
@@ -234,8 +253,18 @@ def _is_misspelled(model: Model) -> bool:
     Any other unknown name is left to litellm, whose rules may be newer.
     """
     name = model.name
-    routed = "/" in name or name.startswith("ft:") or model.api_base or "custom_llm_provider" in model.params
-    return not routed and provider_of(name) == name and entry_of(name) is None and bool(nearest_model(name))
+    routed = (
+        "/" in name
+        or name.startswith("ft:")
+        or model.api_base
+        or "custom_llm_provider" in model.params
+    )
+    return (
+        not routed
+        and provider_of(name) == name
+        and entry_of(name) is None
+        and bool(nearest_model(name))
+    )
 
 
 def _envelope(response: Any) -> dict[str, Any]:
@@ -243,7 +272,9 @@ def _envelope(response: Any) -> dict[str, Any]:
     envelope: dict[str, Any] = response.model_dump()
     for choice in envelope.get("choices") or ():
         message = choice.get("message") or {}
-        message.setdefault("refusal", (message.get("provider_specific_fields") or {}).get("refusal"))
+        message.setdefault(
+            "refusal", (message.get("provider_specific_fields") or {}).get("refusal")
+        )
     return envelope
 
 

@@ -8,7 +8,13 @@ from difflib import get_close_matches
 from typing import Any
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
-from verdict_cli.llm.providers.http_errors import allowance_of, clean, error_body, error_detail, error_of
+from verdict_cli.llm.providers.http_errors import (
+    allowance_of,
+    clean,
+    error_body,
+    error_detail,
+    error_of,
+)
 from verdict_cli.llm.providers.price_book import model_names
 from verdict_cli.llm.providers.retry_hints import retry_hint
 from verdict_cli.llm.providers.secrets import redact_text
@@ -20,18 +26,26 @@ def _by_status(name: str, exception: Any) -> Ours:
     """litellm has classes for some statuses only and raises a similar one for the rest, so the status decides."""
     status = int(getattr(exception, "status_code", 0) or 0)
     if status < 300:
-        return Retryable(f"model {name}: {error_text(exception)}", kind="unavailable", status=status)
+        return Retryable(
+            f"model {name}: {error_text(exception)}", kind="unavailable", status=status
+        )
     detail = getattr(exception, "body", None)
     code = str(detail.get("code") or "") if isinstance(detail, Mapping) else ""
     response = getattr(exception, "response", None)
-    headers = getattr(exception, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
+    headers = (
+        getattr(exception, "litellm_response_headers", None)
+        or getattr(response, "headers", None)
+        or {}
+    )
     address = f"the provider of {name}"
     text = error_text(exception)
     content = getattr(response, "content", None)
     words = content if isinstance(content, bytes) and content else _provider_words(exception)
     body = error_body(words)
     hint = retry_hint(headers, body)
-    error = error_of(status, text, code, model=name, url=address, retry_after_s=hint, body=str(body)[:16_384])
+    error = error_of(
+        status, text, code, model=name, url=address, retry_after_s=hint, body=str(body)[:16_384]
+    )
     error.allowance = allowance_of(headers)
     return error
 
@@ -104,7 +118,11 @@ def _of_class(name: str, exception: Any, class_name: str) -> Ours:
         return ReplyError(f"model {name}: {text}", kind=kind)
     if kind in Rejected.kinds:
         named = _PARAMETERS.search(str(exception))
-        arguments = ", ".join(_QUOTED.findall(named[1])) if named and class_name == "UnsupportedParamsError" else ""
+        arguments = (
+            ", ".join(_QUOTED.findall(named[1]))
+            if named and class_name == "UnsupportedParamsError"
+            else ""
+        )
         says = f"does not take {arguments}" if arguments else f"rejected the request: {text}"
         return Rejected(f"model {name} {says}", kind=kind, hint=hint, status=400)
     if kind == "timeout" and status != 504 and "timed out" in str(exception):
@@ -120,10 +138,17 @@ def translate(name: str, exception: BaseException, hidden: tuple[str, ...] = ())
     """Our error for what litellm raised when it called the model of this name, in words without what is ``hidden``."""
     if isinstance(words := getattr(exception, "message", None), str):
         exception.message = redact_text(words, hidden)  # type: ignore[attr-defined]  # before it is cut to a length
-    error = _without_package(name, exception) or _without_settings(name, exception) or _translated(name, exception)
+    error = (
+        _without_package(name, exception)
+        or _without_settings(name, exception)
+        or _translated(name, exception)
+    )
     if isinstance(error, Retryable) and _failed_to_connect(exception):
         # litellm gives it status 500 although no server answered.
-        error = Retryable(f"model {name}: no connection to its provider: {error_text(exception)}", kind="unavailable")
+        error = Retryable(
+            f"model {name}: no connection to its provider: {error_text(exception)}",
+            kind="unavailable",
+        )
         error.unreachable = True
     error.message = redact_text(error.message, hidden)
     return error
@@ -133,7 +158,9 @@ def _without_package(name: str, exception: BaseException) -> Refused | None:
     """The error for a package that is not installed, which litellm reports as a lost connection."""
     words = str(exception)
     module = _NO_MODULE.search(words)
-    missing = module[1] if module else "google.auth" if "Google Cloud SDK not found" in words else ""
+    missing = (
+        module[1] if module else "google.auth" if "Google Cloud SDK not found" in words else ""
+    )
     if not missing:
         return None
     package, extra = PACKAGES.get(missing.partition(".")[0], (missing.partition(".")[0], ""))
@@ -141,7 +168,11 @@ def _without_package(name: str, exception: BaseException) -> Refused | None:
     return Refused(f"model {name} needs the package {package}, which is not installed", hint=hint)
 
 
-PACKAGES = {"google": ("google-auth", "vertex"), "boto3": ("boto3", ""), "botocore": ("botocore", "")}
+PACKAGES = {
+    "google": ("google-auth", "vertex"),
+    "boto3": ("boto3", ""),
+    "botocore": ("botocore", ""),
+}
 """Modules that litellm imports for some providers -> their package, and the extra that brings it."""
 _NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 
@@ -151,20 +182,24 @@ def _without_settings(name: str, exception: BaseException) -> Refused | None:
     lost connection or a bad request."""
     words = str(exception)
     if _NO_CREDENTIALS.search(words):
-        hint = (
-            "set them up: `gcloud auth application-default login` for Vertex AI, AWS's variables or profile for Bedrock"
-        )
+        hint = "set them up: `gcloud auth application-default login` for Vertex AI, AWS's variables or profile for Bedrock"
         return Refused(f"model {name}: no credentials of its cloud were found", hint=hint)
     if _NO_SETTING.search(words):
         hint = "set it in the environment; `api_base` and `api_key_env` are keys of the model"
         return Refused(f"model {name} lacks a setting: {error_text(exception)}", hint=hint)
     if "values to unpack" in words:
-        message = f"the model's name {name!r} does not have the form that its provider's models have"
-        return Refused(message, hint="write all of its parts, such as huggingface/PROVIDER/ORGANISATION/MODEL")
+        message = (
+            f"the model's name {name!r} does not have the form that its provider's models have"
+        )
+        return Refused(
+            message, hint="write all of its parts, such as huggingface/PROVIDER/ORGANISATION/MODEL"
+        )
     return None
 
 
-_NO_CREDENTIALS = re.compile(r"default credentials were not found|Unable to locate credentials", re.IGNORECASE)
+_NO_CREDENTIALS = re.compile(
+    r"default credentials were not found|Unable to locate credentials", re.IGNORECASE
+)
 _NO_SETTING = re.compile(
     r"missing [\w ]*(credentials|api[_ ]?key|api[_ ]?base)|\b(api_base|api_key|\w*project\w*|\w*region\w*) (is|are) (required|not set)|"
     r"(url|base|key|token|credentials?)\b[^.]{0,40} (is|are) not set|set (the |in )?[^.]{0,60}environment variable|"
@@ -174,15 +209,22 @@ _NO_SETTING = re.compile(
 
 
 def _translated(name: str, exception: BaseException) -> Ours:
-    if "LLM Provider NOT provided" in str(exception) or type(exception).__name__ == "LiteLLMUnknownProvider":
+    if (
+        "LLM Provider NOT provided" in str(exception)
+        or type(exception).__name__ == "LiteLLMUnknownProvider"
+    ):
         return unknown_model(name)
     for parent in type(exception).__mro__:
         if parent.__name__ in TABLE:
             return _of_class(name, exception, parent.__name__)
-    if hasattr(exception, "status_code") or any(kind.__name__ == "OpenAIError" for kind in type(exception).__mro__):
+    if hasattr(exception, "status_code") or any(
+        kind.__name__ == "OpenAIError" for kind in type(exception).__mro__
+    ):
         return _by_status(name, exception)
     if isinstance(exception, ImportError):
-        return Refused(f"model {name}: {error_text(exception)}", hint="install the package that it names")
+        return Refused(
+            f"model {name}: {error_text(exception)}", hint="install the package that it names"
+        )
     if isinstance(exception, OSError):
         kind = "timeout" if isinstance(exception, TimeoutError) else "unavailable"
         return Retryable(f"model {name}: {error_text(exception)}", kind=kind)
@@ -224,5 +266,10 @@ def _failed_to_connect(exception: BaseException) -> bool:
     return False
 
 
-_NO_CONNECTION = {"ConnectError", "ConnectTimeout", "ClientConnectorError", "ClientConnectorDNSError"}
+_NO_CONNECTION = {
+    "ConnectError",
+    "ConnectTimeout",
+    "ClientConnectorError",
+    "ClientConnectorDNSError",
+}
 """The classes of httpx and aiohttp for a connection that could not be made."""

@@ -30,7 +30,10 @@ _NO_CHAT = (
     (re.compile(r"(?<![a-z])(?:text-)?embed(?:ding)?s?(?![a-z])"), "an embedding model"),
     (re.compile(r"(?<![a-z])(?:whisper|transcribe|stt)(?![a-z])"), "a speech recognition model"),
     (re.compile(r"(?<![a-z])tts(?![a-z])"), "a speech synthesis model"),
-    (re.compile(r"(?<![a-z])(?:dall-e|gpt-image|imagen|stable-diffusion|flux)(?![a-z])"), "an image model"),
+    (
+        re.compile(r"(?<![a-z])(?:dall-e|gpt-image|imagen|stable-diffusion|flux)(?![a-z])"),
+        "an image model",
+    ),
     (re.compile(r"(?<![a-z])(?:sora|veo)(?![a-z])"), "a video model"),
     (re.compile(r"(?<![a-z])moderation(?![a-z])"), "a moderation model"),
     (re.compile(r"(?<![a-z])rerank(?:er)?(?![a-z])"), "a reranking model"),
@@ -59,10 +62,16 @@ def refused_parameter(model: Model, top_logprobs: int) -> str | None:
         return None
     sampling = model.sampling()
     reasons = bool(entry.get("supports_reasoning"))
-    if reasons and _REASONING.match(model.known_name) and not entry.get("supports_none_reasoning_effort"):
+    if (
+        reasons
+        and _REASONING.match(model.known_name)
+        and not entry.get("supports_none_reasoning_effort")
+    ):
         for name in ("temperature", "top_p"):
             if sampling.get(name) not in (None, 1):
-                return f"{name} is not taken by this reasoning model (only its default, 1); remove it"
+                return (
+                    f"{name} is not taken by this reasoning model (only its default, 1); remove it"
+                )
         for name in ("presence_penalty", "frequency_penalty", "logit_bias"):
             if sampling.get(name):
                 return f"{name} is not taken by this reasoning model; remove it"
@@ -75,7 +84,9 @@ def refused_parameter(model: Model, top_logprobs: int) -> str | None:
         return "reasoning_effort: none is not taken by this model; use low or minimal"
     most = entry.get("max_output_tokens")
     if model.max_tokens is not None and isinstance(most, int) and model.max_tokens > most:
-        return f"max_tokens is {model.max_tokens:,}, but its replies have {most:,} at most; lower it"
+        return (
+            f"max_tokens is {model.max_tokens:,}, but its replies have {most:,} at most; lower it"
+        )
     return None
 
 
@@ -120,7 +131,11 @@ def doubts(model: Model, top_logprobs: int) -> list[str]:
         "takes no seed": "seed" in sampling and provider in _WITHOUT_SEED,
         "takes no tools": sampling.get("tools") and not entry.get("supports_function_calling"),
     }
-    return [f"model {model.name} {what}, as far as is known" for what, is_needed in needs.items() if is_needed]
+    return [
+        f"model {model.name} {what}, as far as is known"
+        for what, is_needed in needs.items()
+        if is_needed
+    ]
 
 
 def _protocol_refusal(model: Model, top_logprobs: int) -> str | None:
@@ -157,7 +172,14 @@ _RESERVED = {
     "vertex_credentials": "set GOOGLE_APPLICATION_CREDENTIALS in the environment",
 }
 """Arguments that the program sets itself, with what to do instead of setting them in `params`."""
-_KEY_HEADERS = {"api-key", "authorization", "cookie", "proxy-authorization", "x-api-key", "x-goog-api-key"}
+_KEY_HEADERS = {
+    "api-key",
+    "authorization",
+    "cookie",
+    "proxy-authorization",
+    "x-api-key",
+    "x-goog-api-key",
+}
 
 
 def check_model(model: Model, top_logprobs: int = 0) -> str | None:
@@ -175,9 +197,7 @@ def check_model(model: Model, top_logprobs: int = 0) -> str | None:
             return f"model {model.name}: {key} is not allowed in params; {fix}"
     header = _key_header(model.params)
     if header is not None:
-        return (
-            f"model {model.name}: the header {header!r:.80} is not allowed in params; keys are named with api_key_env"
-        )
+        return f"model {model.name}: the header {header!r:.80} is not allowed in params; keys are named with api_key_env"
     secret = _environment_reference(model.params)
     if secret is not None:
         return f"model {model.name}: {secret!r:.80} is not allowed in params; keys are named with api_key_env"
@@ -187,7 +207,9 @@ def check_model(model: Model, top_logprobs: int = 0) -> str | None:
     if model.api_key_env and not key_in(model.api_key_env, os.environ):
         return f"model {model.name}: the environment variable {model.api_key_env} (api_key_env) is not set"
     # A family's endpoint without its client, whose import takes a tenth of a second.
-    issue = endpoint_problem(model) if family(model) is not None else provider_class(model).check(model)
+    issue = (
+        endpoint_problem(model) if family(model) is not None else provider_class(model).check(model)
+    )
     if issue is not None:
         return issue
     issue = _protocol_refusal(model, top_logprobs)
@@ -222,8 +244,17 @@ def _environment_reference(value: Any) -> str | None:
     """A text that litellm would replace by a secret of the environment; None if there is none."""
     if isinstance(value, str):
         return value if value.lstrip().startswith(("os.environ/", "oidc/")) else None
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    return next((reference for item in inner if (reference := _environment_reference(item)) is not None), None)
+    inner = (
+        value.values()
+        if isinstance(value, Mapping)
+        else value
+        if isinstance(value, list | tuple)
+        else ()
+    )
+    return next(
+        (reference for item in inner if (reference := _environment_reference(item)) is not None),
+        None,
+    )
 
 
 # litellm has some 350 arguments of its own, among them addresses (`sagemaker_base_url`), callbacks that are sent every prompt,
@@ -259,7 +290,14 @@ _IN_ADDRESSES = frozenset(["api_version", "aws_region_name", "vertex_location", 
 """Arguments that litellm writes into a provider's address."""
 _ALLOWED = _IN_ADDRESSES.union(
     *map(
-        str.split, (_SAMPLING_ARGUMENTS, _REASONING_ARGUMENTS, _FORM_ARGUMENTS, _TEMPLATE_ARGUMENTS, _SERVICE_ARGUMENTS)
+        str.split,
+        (
+            _SAMPLING_ARGUMENTS,
+            _REASONING_ARGUMENTS,
+            _FORM_ARGUMENTS,
+            _TEMPLATE_ARGUMENTS,
+            _SERVICE_ARGUMENTS,
+        ),
     )
 )
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
@@ -270,8 +308,14 @@ def _unknown_argument(params: Mapping[str, Any]) -> str | None:
     for name, value in params.items():
         if name not in _ALLOWED:
             near = get_close_matches(name, sorted(_ALLOWED), n=1, cutoff=0.8)
-            fix = f"did you mean {near[0]}?" if near else "what only a server knows goes in `extra_body`"
-            return f"{name!r:.80} is not allowed in params: it is not an argument of a request; {fix}"
+            fix = (
+                f"did you mean {near[0]}?"
+                if near
+                else "what only a server knows goes in `extra_body`"
+            )
+            return (
+                f"{name!r:.80} is not allowed in params: it is not an argument of a request; {fix}"
+            )
         if name in _IN_ADDRESSES and not (isinstance(value, str) and _PLAIN.fullmatch(value)):
             return f"{name} in params may have letters, digits and ._:- only, because it is part of an address"
     return None

@@ -29,7 +29,12 @@ from verdict_cli.llm.providers.endpoint import Endpoint, endpoint, endpoint_prob
 from verdict_cli.llm.providers.http_errors import Source, allowance_of, response_error
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
 from verdict_cli.llm.providers.protocols import protocol_of
-from verdict_cli.llm.providers.secrets import address_secrets, may_contain, model_secrets, redact_text
+from verdict_cli.llm.providers.secrets import (
+    address_secrets,
+    may_contain,
+    model_secrets,
+    redact_text,
+)
 from verdict_cli.llm.providers.sse import TextStream
 from verdict_cli.llm.providers.usage import header_cost
 from verdict_cli.llm.providers.wire_protocol import ProtocolBodies, WireProtocol
@@ -87,21 +92,31 @@ class NativeProvider:
             return self._send(request, route, "schema")
         if route.mode is not None:
             return self._send(request, route, route.mode)
-        return self._json_modes.ask(request.model.endpoint_key, "schema", partial(self._send, request, route))
+        return self._json_modes.ask(
+            request.model.endpoint_key, "schema", partial(self._send, request, route)
+        )
 
     def _send(self, request: Request, route: _Route, mode: JsonMode) -> Coroutine[Any, Any, Reply]:
         try:
             if route.protocol is None:
                 body, parameters = self._bodies.get(request, route.endpoint.name, mode)
             else:
-                body, parameters = self._protocol_bodies.get(request, route.protocol, route.endpoint.name, mode)
+                body, parameters = self._protocol_bodies.get(
+                    request, route.protocol, route.endpoint.name, mode
+                )
         except TypeError as error:
-            raise Rejected(f"model {request.model.name}: the request cannot be written as JSON: {error}") from None
-        post = route.client.post(route.stream_url if request.stream else route.url).headers(route.headers)
+            raise Rejected(
+                f"model {request.model.name}: the request cannot be written as JSON: {error}"
+            ) from None
+        post = route.client.post(route.stream_url if request.stream else route.url).headers(
+            route.headers
+        )
         sending = post.body_bytes(body).timeout(route.timeout).build_streamed()
         return self._receive(sending, request, route, parameters)
 
-    async def _receive(self, sending: StreamRequest, request: Request, route: _Route, parameters: str) -> Reply:
+    async def _receive(
+        self, sending: StreamRequest, request: Request, route: _Route, parameters: str
+    ) -> Reply:
         model = request.model
         start = perf_counter()
         try:
@@ -116,7 +131,9 @@ class NativeProvider:
             message = f"model {model.name}: no reply from {route.endpoint.host} within {model.timeout:g} s"
             raise Retryable(message, kind="timeout") from None
         except (PyreqwestError, OSError) as error:
-            message = f"model {model.name}: no reply from {route.endpoint.host}: {root_cause(error)}"
+            message = (
+                f"model {model.name}: no reply from {route.endpoint.host}: {root_cause(error)}"
+            )
             lost = Retryable(message, kind="unavailable")
             lost.unreachable = isinstance(error, ConnectError | ConnectTimeoutError)
             raise lost from None
@@ -151,7 +168,9 @@ class NativeProvider:
         self._routes = IdentityCache()
         await self._clients.close()
 
-    def _token_listener(self, request: Request, status: int, route: _Route) -> Callable[[bytes], None] | None:
+    def _token_listener(
+        self, request: Request, status: int, route: _Route
+    ) -> Callable[[bytes], None] | None:
         """What passes the bytes of a streamed reply on as text; None if nobody listens."""
         on_token = self._on_token
         if on_token is None or not request.stream or status != 200:
@@ -208,9 +227,19 @@ def own_headers(model: Model, address: Endpoint) -> dict[str, str]:
 def _headers(values: Mapping[str, object], source: str) -> dict[str, str]:
     """The headers as text. Raises Refused, without quoting them, for characters that no header may have."""
     headers = {str(name): str(value) for name, value in values.items()}
-    wrong = next((letter for pair in headers.items() for letter in "".join(pair) if not " " <= letter <= "~"), None)
+    wrong = next(
+        (
+            letter
+            for pair in headers.items()
+            for letter in "".join(pair)
+            if not " " <= letter <= "~"
+        ),
+        None,
+    )
     if wrong is not None:
-        name = unicodedata.name(wrong, "a line break" if wrong in "\r\n" else "a control character").lower()
+        name = unicodedata.name(
+            wrong, "a line break" if wrong in "\r\n" else "a control character"
+        ).lower()
         raise Refused(
             f"{source} has a character that cannot be sent in a header: {name} (U+{ord(wrong):04X})",
             hint="copy the value again, without what an editor or a web page added",

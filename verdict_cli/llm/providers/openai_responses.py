@@ -33,7 +33,9 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     settings = request.model.sampling()
     for key in _ABSENT:
         if key in settings:
-            raise Refused(f"model {request.model.name} takes no {key}", hint=f"remove `{key}` from the model")
+            raise Refused(
+                f"model {request.model.name} takes no {key}", hint=f"remove `{key}` from the model"
+            )
     # `store: false`: the API otherwise keeps every request and reply for thirty days.
     body: dict[str, Any] = {"model": name, "store": False}
     if "max_tokens" in settings:
@@ -43,13 +45,21 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
         body["reasoning"] = {"effort": effort}
     schema = request.json_schema
     messages: list[dict[str, Any]] = [
-        {"role": message.role, "content": [_part(message.role, part) for part in protocol_parts(message)]}
+        {
+            "role": message.role,
+            "content": [_part(message.role, part) for part in protocol_parts(message)],
+        }
         for message in request.messages
     ]
     if schema is not None:
         if mode == "schema":
             body["text"] = {
-                "format": {"type": "json_schema", "name": TOOL, "schema": schema, "strict": _is_strict(schema)}
+                "format": {
+                    "type": "json_schema",
+                    "name": TOOL,
+                    "schema": schema,
+                    "strict": _is_strict(schema),
+                }
             }
         elif mode == "tool":
             function = {
@@ -58,10 +68,15 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
                 "parameters": schema,
                 "strict": _is_strict(schema),
             }
-            body |= {"tools": [{"type": "function", **function}], "tool_choice": {"type": "function", "name": TOOL}}
+            body |= {
+                "tools": [{"type": "function", **function}],
+                "tool_choice": {"type": "function", "name": TOOL},
+            }
         else:
             body |= {"text": {"format": {"type": "json_object"}}} if mode == "json" else {}
-            messages[-1]["content"].append({"type": "input_text", "text": INSTRUCTION + orjson.dumps(schema).decode()})
+            messages[-1]["content"].append(
+                {"type": "input_text", "text": INSTRUCTION + orjson.dumps(schema).decode()}
+            )
     body["input"] = messages
     if request.top_logprobs:
         body |= {"top_logprobs": request.top_logprobs, "include": ["message.output_text.logprobs"]}
@@ -80,7 +95,10 @@ _STRICT: IdentityCache[bool] = IdentityCache()
 
 def _part(role: str, part: Mapping[str, Any]) -> dict[str, Any]:
     if part["type"] == "text":
-        return {"type": "output_text" if role == "assistant" else "input_text", "text": part["text"]}
+        return {
+            "type": "output_text" if role == "assistant" else "input_text",
+            "text": part["text"],
+        }
     return {"type": "input_image", "image_url": part["image_url"]["url"]}
 
 
@@ -89,18 +107,33 @@ def _to_chat(envelope: Envelope) -> dict[str, Any]:
     if envelope.get("error") or not isinstance(envelope.get("output"), list):
         return {"error": envelope.get("error") or "no output", "usage": usage}
     items = objects(envelope.get("output"))
-    parts = [part for item in items if item.get("type") == "message" for part in objects(item.get("content"))]
+    parts = [
+        part
+        for item in items
+        if item.get("type") == "message"
+        for part in objects(item.get("content"))
+    ]
     texts = [part for part in parts if part.get("type") == "output_text"]
-    calls = [item for item in items if item.get("type") == "function_call" and item.get("name") == TOOL]
+    calls = [
+        item for item in items if item.get("type") == "function_call" and item.get("name") == TOOL
+    ]
     positions = [position for part in texts for position in objects(part.get("logprobs"))]
-    summaries = [part for item in items if item.get("type") == "reasoning" for part in objects(item.get("summary"))]
+    summaries = [
+        part
+        for item in items
+        if item.get("type") == "reasoning"
+        for part in objects(item.get("summary"))
+    ]
     return chat_completion(
         "".join(str(part.get("text") or "") for part in texts),
         _finish(envelope),
         usage,
         model=str(envelope.get("model") or ""),
         arguments=calls[0].get("arguments") if calls else None,
-        refusal="".join(str(part.get("refusal") or "") for part in parts if part.get("type") == "refusal") or None,
+        refusal="".join(
+            str(part.get("refusal") or "") for part in parts if part.get("type") == "refusal"
+        )
+        or None,
         logprobs=[dict(position) for position in positions] or None,
         extra={
             "service_tier": envelope.get("service_tier"),
@@ -134,7 +167,9 @@ def _assemble(stream: Iterable[Envelope]) -> dict[str, Any]:
             case "response.completed" | "response.incomplete" | "response.failed":
                 return dict(object_at(event, "response"))
             case "error":
-                return {"error": event.get("message") or event.get("error") or "an error in the stream"}
+                return {
+                    "error": event.get("message") or event.get("error") or "an error in the stream"
+                }
     raise ValueError("the stream ended before the reply did")
 
 

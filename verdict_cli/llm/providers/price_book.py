@@ -33,7 +33,9 @@ _FINE_TUNED = re.compile(r"(ft:[^:]+):.*")
 _DATE = r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d|\d{4}|latest)$"
 _ADDITIONS = re.compile(rf"^(?:us|eu|apac|au|jp|ca|sa|global|us-gov)\.|{_DATE}|-v\d+(?::\d+)?$")
 """What a name may have beside the model's: a region, a date, a version."""
-_OPEN_PREFIXES = frozenset({"openai", "litellm_proxy", "responses", "text-completion-openai", "decisions", "systemone"})
+_OPEN_PREFIXES = frozenset(
+    {"openai", "litellm_proxy", "responses", "text-completion-openai", "decisions", "systemone"}
+)
 """Prefixes that say a protocol, not whose model it is."""
 TIERS = {"flex": "_flex", "priority": "_priority", "batch": "_batches", "decisions": "_decisions"}
 """Service tiers, and how the file's keys of their prices end. What a model that also chats charges for decisions is one of them."""
@@ -53,7 +55,11 @@ class Rates(Struct, frozen=True):
 
     def cost(self, usage: Usage) -> float:
         """Dollars for one call."""
-        cached, written, hours = usage.cached_tokens, usage.cache_write_tokens, usage.hour_cache_tokens
+        cached, written, hours = (
+            usage.cached_tokens,
+            usage.cache_write_tokens,
+            usage.hour_cache_tokens,
+        )
         fresh = usage.prompt_tokens - cached - written
         prompt = fresh * self.read + cached * self.cached + (written - hours) * self.cache_write
         return prompt + hours * self.hour_write + usage.completion_tokens * self.write
@@ -61,11 +67,16 @@ class Rates(Struct, frozen=True):
     def times(self, share: float) -> Rates:
         """A share of each rate."""
         return Rates(
-            *(share * rate for rate in (self.read, self.write, self.cached, self.cache_write, self.hour_write))
+            *(
+                share * rate
+                for rate in (self.read, self.write, self.cached, self.cache_write, self.hour_write)
+            )
         )
 
 
-def cost_usd(model: Model, usage: Usage | None, tier: str | None = None, served: str = "") -> float | None:
+def cost_usd(
+    model: Model, usage: Usage | None, tier: str | None = None, served: str = ""
+) -> float | None:
     """Dollars for one call; None if the price or the usage is unknown.
 
     The pipeline's own `cost` counts, then the price of its `base_model`, of the model that the reply names as ``served`` where
@@ -134,9 +145,7 @@ def price_source() -> str:
     if _path() != _SHIPPED:
         return f"prices and capabilities are those of the installed litellm {_installed_version()}"
     about = _about_shipped()
-    return (
-        f"prices and capabilities are those of litellm {about['litellm']}, of {about['date']}, which ship with verdict"
-    )
+    return f"prices and capabilities are those of litellm {about['litellm']}, of {about['date']}, which ship with verdict"
 
 
 @lru_cache(maxsize=1024)
@@ -179,12 +188,20 @@ def _variants(name: str) -> Iterator[str]:
 
 def _is_of(entry: Mapping[str, Any], owner: str) -> bool:
     provider = str(entry.get("litellm_provider") or "")
-    return provider == owner or provider.startswith((f"{owner}_", f"{owner}-")) or owner.startswith(provider)
+    return (
+        provider == owner
+        or provider.startswith((f"{owner}_", f"{owner}-"))
+        or owner.startswith(provider)
+    )
 
 
 def _latest_dated(name: str) -> str | None:
     """The newest dated name of a model that the file has only with a date."""
-    dated = [known for known in model_names() if known.startswith(name) and re.fullmatch(_DATE, known[len(name) :])]
+    dated = [
+        known
+        for known in model_names()
+        if known.startswith(name) and re.fullmatch(_DATE, known[len(name) :])
+    ]
     return max(dated, default=None)
 
 
@@ -216,7 +233,11 @@ def _path() -> Path:
     installed = None if folder is None else folder / _INSTALLED
     if installed is None or not installed.is_file():
         return _SHIPPED
-    return installed if _numbers(_installed_version()) > _numbers(_about_shipped()["litellm"]) else _SHIPPED
+    return (
+        installed
+        if _numbers(_installed_version()) > _numbers(_about_shipped()["litellm"])
+        else _SHIPPED
+    )
 
 
 def litellm_folder() -> Path | None:
@@ -238,7 +259,9 @@ def _installed_version() -> str:
 def _about_shipped() -> Mapping[str, str]:
     with _SHIPPED.open(encoding="utf-8") as file:
         file.readline()
-        about: Mapping[str, str] = json.loads(file.readline().partition(":")[2].rstrip().rstrip(","))
+        about: Mapping[str, str] = json.loads(
+            file.readline().partition(":")[2].rstrip().rstrip(",")
+        )
     return about
 
 

@@ -67,7 +67,10 @@ class RecordedRun:
         with self._damage():
             for row in self._database.rows():
                 for number, call in enumerate(row.calls if row.row >= _SHARED else ()):
-                    yield _position(row.row, number), _named(row, call) | {"failure": call.failure or "none"}
+                    yield (
+                        _position(row.row, number),
+                        _named(row, call) | {"failure": call.failure or "none"},
+                    )
 
     def read(self, position: int) -> Any:
         """The record at a position."""
@@ -112,13 +115,23 @@ def _position(row: int, call: int) -> int:
 def _named(row: StoredRow, call: RowCall) -> dict[str, Any]:
     """What identifies a call of a row."""
     name = None if row.row == _SHARED else row.id
-    return {"row": row.row, "id": name, "unit": call.unit, "call": call.call, "attempt": call.attempt, _ITEM: call.item}
+    return {
+        "row": row.row,
+        "id": name,
+        "unit": call.unit,
+        "call": call.call,
+        "attempt": call.attempt,
+        _ITEM: call.item,
+    }
 
 
 def _logprobs(reply: Reply) -> list[list[dict[str, Any]]] | None:
     if reply.logprobs is None:
         return None
-    return [[{"token": one.token, "logprob": one.logprob} for one in position] for position in reply.logprobs]
+    return [
+        [{"token": one.token, "logprob": one.logprob} for one in position]
+        for position in reply.logprobs
+    ]
 
 
 class RecordedColumns:
@@ -133,7 +146,11 @@ class RecordedColumns:
         for part in table_files(path):
             try:
                 with pq.ParquetFile(part, page_checksum_verification=True) as file:
-                    columns = [name for name in (*_NAMES, *_OUTCOME, *_REST, _ITEM) if name in file.schema_arrow.names]
+                    columns = [
+                        name
+                        for name in (*_NAMES, *_OUTCOME, *_REST, _ITEM)
+                        if name in file.schema_arrow.names
+                    ]
                     missing = [name for name in (*_NAMES, *_OUTCOME) if name not in columns]
                     if missing:
                         raise self._problem(f"no column {', '.join(map(repr, missing))}")
@@ -148,7 +165,9 @@ class RecordedColumns:
         """Each record, without the parts that only an answer needs, with its position."""
         for number, batch in enumerate(self._batches):
             for row, record in enumerate(
-                batch.select([*_NAMES, *_OUTCOME, *([_ITEM] if _ITEM in batch.schema.names else [])]).to_pylist()
+                batch.select(
+                    [*_NAMES, *_OUTCOME, *([_ITEM] if _ITEM in batch.schema.names else [])]
+                ).to_pylist()
             ):
                 yield number << _SHIFT | row, record
 
@@ -206,7 +225,9 @@ class RecordedLines:
 
     def where(self, position: int) -> Problem:
         """The position for an error message: file and line."""
-        return Problem("recording", "", file=str(self._path), line=self._bytes[:position].count(b"\n") + 1)
+        return Problem(
+            "recording", "", file=str(self._path), line=self._bytes[:position].count(b"\n") + 1
+        )
 
     def close(self) -> None:
         if isinstance(self._bytes, mmap.mmap):
@@ -237,7 +258,9 @@ def _parse(text: bytes, path: Path, line: int) -> Any:
         return loads(text)
     except ValueError as error:
         hint = "a recording has one JSON object a line"
-        raise DataError(Problem("not-json", f"not JSON: {error}", hint, file=str(path), line=line)) from None
+        raise DataError(
+            Problem("not-json", f"not JSON: {error}", hint, file=str(path), line=line)
+        ) from None
 
 
 class RecordKey(Struct, frozen=True):
@@ -287,7 +310,9 @@ def _item(value: Any) -> str:
     """The number of an entry: 3 or "3", inside another entry "3.1", of several in one call "0-9"."""
     text = "" if value is None else str(value) if type(value) is int else value
     if not isinstance(text, str) or not _ITEM_TEXT.fullmatch(text):
-        raise ValueError(f'"item" must be the number of an entry, such as 3 or "3.1", not {value!r:.40}')
+        raise ValueError(
+            f'"item" must be the number of an entry, such as 3 or "3.1", not {value!r:.40}'
+        )
     return text
 
 
@@ -307,17 +332,23 @@ def check_reply(record: Mapping[str, Any]) -> None:
         raise ValueError('"reply" is missing')
     is_decision = isinstance(reply, Mapping) and "type" in reply
     if reply is not None and not isinstance(reply, str) and not is_decision:
-        raise ValueError(f'"reply" must be a text, not {type(reply).__name__}: write JSON replies as text')
+        raise ValueError(
+            f'"reply" must be a text, not {type(reply).__name__}: write JSON replies as text'
+        )
 
 
-def read_recorded(record: Mapping[str, Any], model: str, questions: Sequence[Question] = ()) -> RecordedCall:
+def read_recorded(
+    record: Mapping[str, Any], model: str, questions: Sequence[Question] = ()
+) -> RecordedCall:
     """The record's outcome, of ``model`` where it names none. The reply to one of the ``questions`` may be the server's answer.
 
     Raises ValueError with what is wrong with it.
     """
     usage = record.get("usage")
     tokens = usage if isinstance(usage, Mapping) else record
-    prompt, completion = (_whole(tokens.get(key) or 0, "usage") for key in ("prompt_tokens", "completion_tokens"))
+    prompt, completion = (
+        _whole(tokens.get(key) or 0, "usage") for key in ("prompt_tokens", "completion_tokens")
+    )
     text, logprobs = record.get("reply"), read_logprobs(record.get("logprobs"))
     if isinstance(text, Mapping):
         text, logprobs = _decision(text, questions)
@@ -338,7 +369,9 @@ def _decision(
 ) -> tuple[str, tuple[tuple[Alternative, ...], ...]]:
     """The chosen token and the probabilities in a decision model's answer."""
     if not questions:
-        raise ValueError('"reply" is the answer of a decision model, and this unit asks a chat model')
+        raise ValueError(
+            '"reply" is the answer of a decision model, and this unit asks a chat model'
+        )
     try:
         read = checked_answer(answer, "reply", questions[0])
     except ReplyError as error:

@@ -84,7 +84,9 @@ class Recording:
 
     def attempts(self, request: Request) -> int:
         """How many attempts before this one are recorded for the same call."""
-        return sum(self._position(request, attempt) is not None for attempt in range(request.attempt))
+        return sum(
+            self._position(request, attempt) is not None for attempt in range(request.attempt)
+        )
 
     def units(self) -> tuple[str, ...]:
         """The units that have a recorded call."""
@@ -147,7 +149,9 @@ class ReplayProvider:
     A call whose recording is a failure fails in the same way, so that a replayed run takes the same path.
     """
 
-    def __init__(self, on_token: TokenCallback | None = None, *, recording: Recording | None = None) -> None:
+    def __init__(
+        self, on_token: TokenCallback | None = None, *, recording: Recording | None = None
+    ) -> None:
         self._recording = recording
         self._by_name: dict[str, Recording] = {}
 
@@ -169,7 +173,11 @@ class ReplayProvider:
         if recorded is None:
             raise _not_recorded(request, recording)
         reply = recorded.reply
-        if reply is None or recorded.failure in _NO_REPLY or (recorded.failure and not reply.text.strip()):
+        if (
+            reply is None
+            or recorded.failure in _NO_REPLY
+            or (recorded.failure and not reply.text.strip())
+        ):
             message = recorded.error or f"the recorded call failed: {recorded.failure}"
             raise recorded_error(recorded.failure, message, reply)
         return reply
@@ -195,7 +203,11 @@ def _not_recorded(request: Request, recording: Recording) -> Rejected:
     hint = ""
     if request.node not in units:
         near = get_close_matches(request.node, units, n=1)
-        hint = f"it has calls of {near[0]}" if near else f"it has calls of {', '.join(units[:8]) or 'no unit'}"
+        hint = (
+            f"it has calls of {near[0]}"
+            if near
+            else f"it has calls of {', '.join(units[:8]) or 'no unit'}"
+        )
     elif before := recording.attempts(request):
         hint = f"its {before} earlier attempt{'s' if before > 1 else ''} had no usable reply"
     return Rejected(message, hint=hint, kind="not-recorded")

@@ -27,7 +27,11 @@ def model_secrets(model: Model, environ: Mapping[str, str]) -> tuple[str, ...]:
 def environment_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Every value of the environment that may be or contain a key, the longest first: for texts that
     nobody checks, such as a traceback."""
-    values = {value for value in environ.values() if not value.startswith("/") and ("://" not in value or "@" in value)}
+    values = {
+        value
+        for value in environ.values()
+        if not value.startswith("/") and ("://" not in value or "@" in value)
+    }
     return _longest_first(values)
 
 
@@ -35,7 +39,11 @@ def address_secrets(base: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     """The values of variables that occur in an address outside its host, the longest first."""
     host = host_of(base)
     return _longest_first(
-        {value for value in environ.values() if "://" not in value and value in base and value not in host}
+        {
+            value
+            for value in environ.values()
+            if "://" not in value and value in base and value not in host
+        }
     )
 
 
@@ -68,7 +76,11 @@ def may_contain(content: bytes, hidden: tuple[str, ...]) -> bool:
     if not hidden:
         return False
     values, plain = _encoded(hidden)
-    return not plain or _ESCAPED.search(content) is not None or any(value in content for value in values)
+    return (
+        not plain
+        or _ESCAPED.search(content) is not None
+        or any(value in content for value in values)
+    )
 
 
 @lru_cache(maxsize=256)
@@ -79,7 +91,9 @@ def _encoded(hidden: tuple[str, ...]) -> tuple[tuple[bytes, ...], bool]:
 
 
 def _longest_first(values: set[str]) -> tuple[str, ...]:
-    return tuple(sorted((value for value in values if len(value) >= _MIN_LENGTH), key=len, reverse=True))
+    return tuple(
+        sorted((value for value in values if len(value) >= _MIN_LENGTH), key=len, reverse=True)
+    )
 
 
 def key_in(variable: str, environ: Mapping[str, str]) -> str:

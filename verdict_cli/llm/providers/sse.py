@@ -34,7 +34,9 @@ def assemble(content: bytes, hidden: tuple[str, ...] = ()) -> dict[str, Any]:
         if error_in(event) is not None:
             return {**envelope, **event}
         envelope |= {
-            key: event[key] for key in ("model", "usage", "service_tier", "system_fingerprint") if event.get(key)
+            key: event[key]
+            for key in ("model", "usage", "service_tier", "system_fingerprint")
+            if event.get(key)
         }
         for choice in first_choices(event):
             message.add(_mapping(choice.get("delta")))
@@ -78,10 +80,17 @@ class _Message:
                     parts.append(text)
 
     def as_dict(self) -> dict[str, Any]:
-        message: dict[str, Any] = {"content": None} | {key: "".join(parts) for key, parts in self.texts.items()}
+        message: dict[str, Any] = {"content": None} | {
+            key: "".join(parts) for key, parts in self.texts.items()
+        }
         if self.calls:
-            functions = [{key: "".join(parts) for key, parts in self.calls[at].items()} for at in sorted(self.calls)]
-            message["tool_calls"] = [{"type": "function", "function": function} for function in functions]
+            functions = [
+                {key: "".join(parts) for key, parts in self.calls[at].items()}
+                for at in sorted(self.calls)
+            ]
+            message["tool_calls"] = [
+                {"type": "function", "function": function} for function in functions
+            ]
         return message
 
 
@@ -132,7 +141,9 @@ def _chat_text(event: Mapping[str, Any]) -> str:
 def _delta_text(delta: dict[str, Any]) -> str:
     """What an event adds to the reply: text, or the arguments of the tool whose call is the reply."""
     parts = [delta.get("content")]
-    parts += [(part.get("function") or {}).get("arguments") for part in delta.get("tool_calls") or ()]
+    parts += [
+        (part.get("function") or {}).get("arguments") for part in delta.get("tool_calls") or ()
+    ]
     return "".join(part for part in parts if isinstance(part, str))
 
 

@@ -28,7 +28,15 @@ AN_IMAGE = 765
 """OpenAI's tokens for an image of 1,024 pixels a side. Other providers take between 258 and some 1,600."""
 _TOOL_FRAME = 10
 _QUESTION_FRAME = 8
-_THINKING = {"none": 0, "minimal": 0, "low": 250, "medium": 500, "high": 1500, "xhigh": 3000, "max": 6000}
+_THINKING = {
+    "none": 0,
+    "minimal": 0,
+    "low": 250,
+    "medium": 500,
+    "high": 1500,
+    "xhigh": 3000,
+    "max": 6000,
+}
 """Hidden tokens a reply, by the effort."""
 _THINKS_UNASKED = re.compile(
     r"(^|/)(o\d|gpt-5|grok-4|deepseek-r|qwq|magistral)|reasoner|thinking|-r1|gemini-(2\.5|[3-9])"
@@ -50,7 +58,11 @@ def text_counter(name: str, *, real: bool = True) -> tuple[Callable[[str], int],
     ``real``: use the model's tokenizer where it is available, which is for OpenAI's models. It takes a second to load.
     """
     plain = name.rpartition("/")[2]
-    encoding = next((encoding for form, encoding in _NAMES_ENCODING if form.match(plain)), "") if real else ""
+    encoding = (
+        next((encoding for form, encoding in _NAMES_ENCODING if form.match(plain)), "")
+        if real
+        else ""
+    )
     counter = _tokenizer(encoding) if encoding else None
     return (by_script, "") if counter is None else (counter, encoding)
 
@@ -69,7 +81,10 @@ def prompt_tokens(request: Request, tokens_of: Callable[[str], int]) -> int:
     total = sum(tokens_of(message.content) + A_MESSAGE for message in request.messages)
     total += AN_IMAGE * sum(len(message.images) for message in request.messages)
     for question in request.questions:
-        total += sum(tokens_of(f"{option.label} {option.description}") for option in question.options) + _QUESTION_FRAME
+        total += (
+            sum(tokens_of(f"{option.label} {option.description}") for option in question.options)
+            + _QUESTION_FRAME
+        )
     for schema in (request.json_schema, request.model.params.get("tools")):
         if schema:
             total += tokens_of(_compact(schema)) + _TOOL_FRAME

@@ -29,10 +29,14 @@ def paid_reply(raw_usage: Any, request: Request, latency_s: float, sent: str) ->
         return None
     name = request.model.name
     cost = charged_cost(request.model, raw_usage, usage)
-    return Reply("", "error", usage=usage, cost_usd=cost, model=name, latency_s=latency_s, sent=sent)
+    return Reply(
+        "", "error", usage=usage, cost_usd=cost, model=name, latency_s=latency_s, sent=sent
+    )
 
 
-def charged_cost(model: Model, raw_usage: Any, usage: Usage | None, tier: str = "", served: str = "") -> float | None:
+def charged_cost(
+    model: Model, raw_usage: Any, usage: Usage | None, tier: str = "", served: str = ""
+) -> float | None:
     """Dollars for one call: by the pipeline's own prices, else as its usage states them, else by the price data.
 
     A stated 0 for a model with a known price says that the price is charged elsewhere, as with a key of the user's own at
@@ -80,10 +84,14 @@ def _stated_cost(usage: Any) -> float | None:
     stated = _dollars(usage.get("estimated_cost") if cost is None else cost)
     if stated is None:
         ticks = _dollars(usage.get("cost_in_usd_ticks"))
-        return ticks / _TICKS_A_DOLLAR if ticks else None  # Google Cloud's copy of the API always states 0
+        return (
+            ticks / _TICKS_A_DOLLAR if ticks else None
+        )  # Google Cloud's copy of the API always states 0
     if usage.get("is_byok") is True:
         details = usage.get("cost_details")
-        upstream = _dollars(details.get("upstream_inference_cost")) if isinstance(details, dict) else None
+        upstream = (
+            _dollars(details.get("upstream_inference_cost")) if isinstance(details, dict) else None
+        )
         return None if upstream is None else stated + upstream
     return stated
 
@@ -115,7 +123,10 @@ def read_usage(stated: Any) -> Usage | None:
         return None
     if _is_plain(stated):
         return Usage(stated["prompt_tokens"], stated["completion_tokens"])
-    prompt, completion = _known(stated, "prompt_tokens", "input_tokens"), _known(stated, *_OUTPUT_KEYS)
+    prompt, completion = (
+        _known(stated, "prompt_tokens", "input_tokens"),
+        _known(stated, *_OUTPUT_KEYS),
+    )
     total = _known(stated, "total_tokens")
     if total is not None and completion is None:  # the dearer reading of a total alone is output
         prompt = prompt or 0
@@ -123,7 +134,10 @@ def read_usage(stated: Any) -> Usage | None:
     if prompt is None or completion is None:
         return None
     details = _details(stated, "prompt_tokens_details", "input_tokens_details")
-    read = max(_known(details, "cached_tokens", "cache_read_input_tokens") or 0, _largest(stated, _READ_KEYS))
+    read = max(
+        _known(details, "cached_tokens", "cache_read_input_tokens") or 0,
+        _largest(stated, _READ_KEYS),
+    )
     written = _largest(details, _WRITTEN_KEYS) or _largest(stated, _WRITTEN_KEYS)
     of_output = _details(stated, "completion_tokens_details", "output_tokens_details")
     thought = _known(of_output, "reasoning_tokens") or _known(stated, "reasoning_tokens") or 0
@@ -136,9 +150,13 @@ def read_usage(stated: Any) -> Usage | None:
 
 
 _OUTPUT_KEYS = ("completion_tokens", "output_tokens")
-_READ_KEYS = frozenset({"prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens", "cached_input_tokens"})
+_READ_KEYS = frozenset(
+    {"prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens", "cached_input_tokens"}
+)
 """DeepSeek's, Moonshot's, and Claude's behind gateways; none of them always has the details."""
-_WRITTEN_KEYS = frozenset({"cache_creation_tokens", "cache_write_tokens", "cache_creation_input_tokens"})
+_WRITTEN_KEYS = frozenset(
+    {"cache_creation_tokens", "cache_write_tokens", "cache_creation_input_tokens"}
+)
 
 
 def _is_plain(stated: dict[str, Any]) -> bool:
@@ -157,13 +175,22 @@ def _is_plain(stated: dict[str, Any]) -> bool:
     )
 
 
-_PLAIN_KEYS = ("prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details")
+_PLAIN_KEYS = (
+    "prompt_tokens",
+    "completion_tokens",
+    "prompt_tokens_details",
+    "completion_tokens_details",
+)
 _OTHER_KEYS = (
-    frozenset({"input_tokens_details", "output_tokens_details", "reasoning_tokens"}) | _READ_KEYS | _WRITTEN_KEYS
+    frozenset({"input_tokens_details", "output_tokens_details", "reasoning_tokens"})
+    | _READ_KEYS
+    | _WRITTEN_KEYS
 )
 
 
-def _charged(prompt: int, completion: int, total: int | None, read: int, written: int, thought: int) -> Usage:
+def _charged(
+    prompt: int, completion: int, total: int | None, read: int, written: int, thought: int
+) -> Usage:
     """The dearest reading that the total allows, and a note where none fits."""
     cache, sums = read + written, prompt + completion
     beyond = (total or sums) - sums
@@ -178,7 +205,9 @@ def _charged(prompt: int, completion: int, total: int | None, read: int, written
         completion += thought
         notes.append(f"{thought} reasoning tokens are more than the reply's: counted beside them")
     if total and total > prompt + completion:
-        notes.append(f"total_tokens is {total}, {total - prompt - completion} more than its parts: counted as output")
+        notes.append(
+            f"total_tokens is {total}, {total - prompt - completion} more than its parts: counted as output"
+        )
         completion = total - prompt
     elif total and total < prompt + completion and not notes:
         notes.append(f"total_tokens is {total}, less than its parts: the parts count")

@@ -48,32 +48,53 @@ class ProtocolBodies:
     def __init__(self) -> None:
         self._parameters: IdentityCache[str] = IdentityCache()
 
-    def get(self, request: Request, protocol: WireProtocol, name: str, mode: JsonMode) -> tuple[bytes, str]:
+    def get(
+        self, request: Request, protocol: WireProtocol, name: str, mode: JsonMode
+    ) -> tuple[bytes, str]:
         """The request's body for a server that knows the model by this name, and its parameters as JSON.
 
         Raises TypeError for a request that cannot be written as JSON, Refused for a setting that the API does not have.
         """
         body = protocol.body(request, name, mode)
         rest = (request.top_logprobs, request.stream, mode, name)
-        parameters = self._parameters.get((request.model, request.json_schema), rest, _parameters, body)
+        parameters = self._parameters.get(
+            (request.model, request.json_schema), rest, _parameters, body
+        )
         return orjson.dumps(body), parameters
 
 
 _IN_OTHER_COLUMNS = frozenset(
-    {"model", "messages", "system", "input", "contents", "systemInstruction", "state", "questions", "images", "assets"}
+    {
+        "model",
+        "messages",
+        "system",
+        "input",
+        "contents",
+        "systemInstruction",
+        "state",
+        "questions",
+        "images",
+        "assets",
+    }
 )
-_SCHEMA_KEYS = frozenset({"schema", "input_schema", "parameters", "responseJsonSchema", "parametersJsonSchema"})
+_SCHEMA_KEYS = frozenset(
+    {"schema", "input_schema", "parameters", "responseJsonSchema", "parametersJsonSchema"}
+)
 
 
 def _parameters(body: Mapping[str, Any]) -> str:
     """The parameters as JSON for `calls.parquet`, without the texts and the JSON schemas."""
-    sent = {key: _without_schemas(value) for key, value in body.items() if key not in _IN_OTHER_COLUMNS}
+    sent = {
+        key: _without_schemas(value) for key, value in body.items() if key not in _IN_OTHER_COLUMNS
+    }
     return orjson.dumps(sent, default=str).decode()
 
 
 def _without_schemas(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _without_schemas(part) for key, part in value.items() if key not in _SCHEMA_KEYS}
+        return {
+            key: _without_schemas(part) for key, part in value.items() if key not in _SCHEMA_KEYS
+        }
     return [_without_schemas(part) for part in value] if isinstance(value, list) else value
 
 
@@ -132,8 +153,14 @@ def chat_completion(
     """A reply in the form of a chat completion. ``arguments``: those of a call of our own tool."""
     message: dict[str, Any] = {"content": text}
     if arguments is not None:
-        message["tool_calls"] = [{"type": "function", "function": {"name": "reply", "arguments": arguments}}]
+        message["tool_calls"] = [
+            {"type": "function", "function": {"name": "reply", "arguments": arguments}}
+        ]
     if refusal:
         message["refusal"] = refusal
-    choice = {"message": message, "finish_reason": finish_reason, "logprobs": logprobs and {"content": logprobs}}
+    choice = {
+        "message": message,
+        "finish_reason": finish_reason,
+        "logprobs": logprobs and {"content": logprobs},
+    }
     return {"choices": [choice], "usage": usage, "model": model, **(extra or {})}

@@ -77,12 +77,16 @@ def _position(position: Any) -> tuple[Alternative, ...]:
 
 def _alternative(item: Any) -> Alternative:
     if not isinstance(item, Mapping) or not isinstance(item.get("token"), str):
-        raise ValueError("an alternative must be a mapping with a token, such as {token: A, logprob: -0.1}")
+        raise ValueError(
+            "an alternative must be a mapping with a token, such as {token: A, logprob: -0.1}"
+        )
     logprob = item.get("logprob")
     if logprob is None:
         return Alternative(item["token"], math.nan)
     if isinstance(logprob, bool) or not isinstance(logprob, int | float):
-        raise ValueError(f"the logprob of {item['token']!r:.80} must be a number, not {_kind(logprob)}")
+        raise ValueError(
+            f"the logprob of {item['token']!r:.80} must be a number, not {_kind(logprob)}"
+        )
     try:
         return Alternative(item["token"], float(logprob))
     except OverflowError:
@@ -105,7 +109,9 @@ def is_strict(schema: Any) -> bool:
         return True
     if schema.get("type") == "object":
         named = schema.get("properties", {})
-        if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(named):
+        if schema.get("additionalProperties") is not False or set(
+            schema.get("required", ())
+        ) != set(named):
             return False
         return all(is_strict(part) for part in named.values())
     return all(is_strict(part) for part in schema.values())

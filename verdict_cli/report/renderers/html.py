@@ -15,14 +15,31 @@ from msgspec.structs import replace
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import Chart
 from verdict_cli.report.compress import island, packed_bytes
-from verdict_cli.report.document import Gates, Group, Part, ReportDocument, Section, failed_section, parts_for
+from verdict_cli.report.document import (
+    Gates,
+    Group,
+    Part,
+    ReportDocument,
+    Section,
+    failed_section,
+    parts_for,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
 PAGE_FOLDER = Path(__file__).parent.parent / "page"
 VENDOR_FOLDER = PAGE_FOLDER / "vendor"
-SCRIPTS = ("data.js", "theme.js", "intervals.js", "charts.js", "cells.js", "story.js", "rows.js", "start.js")
+SCRIPTS = (
+    "data.js",
+    "theme.js",
+    "intervals.js",
+    "charts.js",
+    "cells.js",
+    "story.js",
+    "rows.js",
+    "start.js",
+)
 """The page's own script, in the order in which its files build on each other."""
 PAGE_SIGNS = {"passed": "✓ passed", "failed": "✗ failed", "inconclusive": "? inconclusive"}
 
@@ -45,8 +62,13 @@ def _checked(section: Section) -> Section:
 
 
 def _assemble(document: ReportDocument) -> str:
-    sections = [structs.replace(section, parts=_page_parts(section.parts)) for section in document.sections_for("html")]
-    charts = [part for section in sections for part in _flat(section.parts) if isinstance(part, Chart)]
+    sections = [
+        structs.replace(section, parts=_page_parts(section.parts))
+        for section in document.sections_for("html")
+    ]
+    charts = [
+        part for section in sections for part in _flat(section.parts) if isinstance(part, Chart)
+    ]
     own = page_script()
     library, licences = chart_library() if charts else ("", "")
     hashes = " ".join(_hash(text) for text in (own, library) if text)
@@ -103,7 +125,9 @@ def chart_library() -> tuple[str, str]:
     """Chart.js and its licences; empty texts if a file is missing, so that the page shows tables instead of charts."""
     try:
         script = (VENDOR_FOLDER / "chart.umd.min.js").read_text("utf-8")
-        licences = [file.read_text("utf-8").strip() for file in sorted(VENDOR_FOLDER.glob("LICENSE-*"))]
+        licences = [
+            file.read_text("utf-8").strip() for file in sorted(VENDOR_FOLDER.glob("LICENSE-*"))
+        ]
     except (OSError, UnicodeDecodeError):
         return "", ""
     # The link to the source map would make developer tools request a file that is not there.
@@ -142,7 +166,9 @@ def _breakable(text: str) -> Any:
     """The text escaped; a long name may break after its underscores."""
     from markupsafe import Markup, escape
 
-    return Markup("_<wbr>").join(escape(formatting.visible_text(piece)) for piece in text.split("_"))
+    return Markup("_<wbr>").join(
+        escape(formatting.visible_text(piece)) for piece in text.split("_")
+    )
 
 
 def _lines(text: str) -> Any:

@@ -16,8 +16,14 @@ _INVALID = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 def render_junit(document: ReportDocument) -> str:
     """The XML document. An inconclusive gate is a failure; failed rows are only skipped if a gate on coverage passed."""
     root = ElementTree.Element("testsuites", name=_valid(document.title))
-    parts = [part for section in document.sections_for("junit") for part in parts_for(section.parts, "junit")]
-    _gates_suite(root, [gate for part in parts if isinstance(part, Gates) for gate in part.outcomes])
+    parts = [
+        part
+        for section in document.sections_for("junit")
+        for part in parts_for(section.parts, "junit")
+    ]
+    _gates_suite(
+        root, [gate for part in parts if isinstance(part, Gates) for gate in part.outcomes]
+    )
     for part in parts:
         if isinstance(part, Failures):
             _rows_suite(root, part)
@@ -31,7 +37,9 @@ def render_junit(document: ReportDocument) -> str:
 def _gates_suite(root: ElementTree.Element, gates: list[GateOutcome]) -> None:
     suite = _suite(root, "gates", len(gates), sum(not gate.passed for gate in gates))
     for gate in gates:
-        case = ElementTree.SubElement(suite, "testcase", classname="gates", name=_valid(f"{gate.metric} {gate.rule}"))
+        case = ElementTree.SubElement(
+            suite, "testcase", classname="gates", name=_valid(f"{gate.metric} {gate.rule}")
+        )
         if not gate.passed:
             text = f"{gate.metric} {formatting.format_number(gate.value)}, limit {gate.rule}: {gate.reason}"
             _add_outcome(case, "failure", text, gate.verdict)
@@ -42,15 +50,24 @@ def _rows_suite(root: ElementTree.Element, failed: Failures) -> None:
     failures, skipped = (0, len(kinds)) if failed.tolerated else (len(kinds), 0)
     suite = _suite(root, "rows", max(1, len(kinds)), failures, skipped)
     for kind, count in kinds:
-        case = ElementTree.SubElement(suite, "testcase", classname="rows", name=_valid(f"no row fails: {kind}"))
+        case = ElementTree.SubElement(
+            suite, "testcase", classname="rows", name=_valid(f"no row fails: {kind}")
+        )
         text = f"{count} of {plural(failed.rows, 'row')} failed: {kind}"
         _add_outcome(case, "skipped" if failed.tolerated else "failure", text, kind)
     if not kinds:
         ElementTree.SubElement(suite, "testcase", classname="rows", name="no row fails")
 
 
-def _suite(root: ElementTree.Element, name: str, tests: int, failures: int, skipped: int = 0) -> ElementTree.Element:
-    counts = {"tests": str(tests), "failures": str(failures), "errors": "0", "skipped": str(skipped)}
+def _suite(
+    root: ElementTree.Element, name: str, tests: int, failures: int, skipped: int = 0
+) -> ElementTree.Element:
+    counts = {
+        "tests": str(tests),
+        "failures": str(failures),
+        "errors": "0",
+        "skipped": str(skipped),
+    }
     return ElementTree.SubElement(root, "testsuite", {"name": name, **counts})
 
 

@@ -47,14 +47,18 @@ def render_markdown(document: ReportDocument) -> str:
     """The document. If it would not fit, the last sections that are not essential are left out, with a note."""
     sections = document.sections_for("markdown")
     drawn = [
-        isolated_drawing(section, lambda section: list(_section(section, document.elsewhere))) for section in sections
+        isolated_drawing(section, lambda section: list(_section(section, document.elsewhere)))
+        for section in sections
     ]
     head = [f"## {safe(document.title)}"]
     if document.conclusion:
         head.append(f"**{safe(document.conclusion, MOST_CONCLUSION)}**")
     room = MOST_COMMENT_BYTES - sum(map(_size, head))
     room -= sum(
-        _size(block) for section, blocks in zip(sections, drawn, strict=True) if section.essential for block in blocks
+        _size(block)
+        for section, blocks in zip(sections, drawn, strict=True)
+        if section.essential
+        for block in blocks
     )
     kept = [*head]
     for section, blocks in zip(sections, drawn, strict=True):
@@ -99,7 +103,10 @@ def _table(part: Table, elsewhere: str) -> Iterator[str]:
         yield f"{part.caption}: {plural(len(part.headers) - 1, 'column')}, shown {elsewhere}."
         return
     # The columns of a matrix are labels of the data.
-    headers = [code(header) if part.heat and column else safe(header) for column, header in enumerate(part.headers)]
+    headers = [
+        code(header) if part.heat and column else safe(header)
+        for column, header in enumerate(part.headers)
+    ]
     rule = ["---:" if column in part.right else "---" for column in range(len(headers))]
     lines = [f"| {' | '.join(cells)} |" for cells in (headers, rule)]
     room = MOST_TABLE_BYTES

@@ -30,16 +30,24 @@ from verdict_cli.report.run_notes import UNAVAILABLE_HINT, gate_note
 MOST_TERMINAL_COLUMNS = 9
 """A confusion matrix of more than eight labels does not fit 80 columns."""
 MOST_CELL_CHARACTERS = 200
-TERMINAL_SIGNS = {"passed": ("✓", "bold blue"), "failed": ("✗", "bold red"), "inconclusive": ("?", "bold yellow")}
+TERMINAL_SIGNS = {
+    "passed": ("✓", "bold blue"),
+    "failed": ("✗", "bold red"),
+    "inconclusive": ("?", "bold yellow"),
+}
 
 
 def render_terminal(document: ReportDocument) -> Group:
     """The document as `rich` prints it; data is never read as markup."""
-    lines: list[RenderableType] = [Text(visible_text(document.title), style="bold")] if document.title else []
+    lines: list[RenderableType] = (
+        [Text(visible_text(document.title), style="bold")] if document.title else []
+    )
     if document.conclusion:
         lines.append(Text(visible_text(document.conclusion), style="bold"))
     for section in document.sections_for("terminal"):
-        lines += isolated_drawing(section, lambda section: list(_section(section, document.elsewhere)))
+        lines += isolated_drawing(
+            section, lambda section: list(_section(section, document.elsewhere))
+        )
     return Group(*lines)
 
 
@@ -91,17 +99,25 @@ def _table(part: Table, elsewhere: str) -> Iterator[RenderableType]:
 
 
 def _grid(part: Table, rows: Sequence[Sequence[str]]) -> Grid:
-    headers = [visible_text(header, 12 if part.heat and column else 40) for column, header in enumerate(part.headers)]
+    headers = [
+        visible_text(header, 12 if part.heat and column else 40)
+        for column, header in enumerate(part.headers)
+    ]
     grid = Grid(box=None, padding=(0, 1), header_style="dim", show_header=any(headers))
     if part.strong:
         grid.add_column("")
     for index, header in enumerate(headers):
         right = index in part.right
-        grid.add_column(Text(header), justify="right" if right else "left", overflow="fold", no_wrap=right)
+        grid.add_column(
+            Text(header), justify="right" if right else "left", overflow="fold", no_wrap=right
+        )
     for index, row in enumerate(rows):
         strong = index in part.strong
         mark = [Text("►" if strong else "")] if part.strong else []
-        cells = [Text(visible_text(cell, MOST_CELL_CHARACTERS if column else 60)) for column, cell in enumerate(row)]
+        cells = [
+            Text(visible_text(cell, MOST_CELL_CHARACTERS if column else 60))
+            for column, cell in enumerate(row)
+        ]
         grid.add_row(*mark, *cells, style="bold" if strong else "")
     return grid
 
@@ -113,7 +129,9 @@ def _record(headers: Sequence[str], row: Sequence[str]) -> Text:
         for header, cell in zip(headers[1:], row[1:], strict=True)
         if cell not in ("", "–")
     ]
-    return Text(visible_text(row[0], 60), style="bold").append(f": {' · '.join(cells)}", style="not bold")
+    return Text(visible_text(row[0], 60), style="bold").append(
+        f": {' · '.join(cells)}", style="not bold"
+    )
 
 
 def _gates(part: Gates, elsewhere: str) -> Iterator[RenderableType]:

@@ -42,7 +42,13 @@ from verdict_cli.stats.columns.saved_rows import (
 from verdict_cli.storage.datasets.dataset import missing_column
 from verdict_cli.storage.tables.arrow_vectors import booleans, scalar, truths
 from verdict_cli.storage.tables.column_types import DeclaredType
-from verdict_cli.storage.tables.reader import column_kinds, declared_types, read_arrow, read_table, table_columns
+from verdict_cli.storage.tables.reader import (
+    column_kinds,
+    declared_types,
+    read_arrow,
+    read_table,
+    table_columns,
+)
 
 
 def plain_column(expression: Expression | _Longer) -> str | None:
@@ -108,11 +114,21 @@ def collect(
     if SKIPPED in kinds and any(any(batch[SKIPPED]) for batch in read_table(results, [SKIPPED])):
         plain = set()
     readers = {
-        name: _Reader(name.partition("\0")[0], evaluation, results, ids, (only or {}).get(name, {}), declared, plain)
+        name: _Reader(
+            name.partition("\0")[0],
+            evaluation,
+            results,
+            ids,
+            (only or {}).get(name, {}),
+            declared,
+            plain,
+        )
         for name, evaluation in evaluations.items()
     }
     by_column = [reader for reader in readers.values() if reader.columns]
-    names = dict.fromkeys(("row", "status", *(name for reader in by_column for name in reader.columns.values())))
+    names = dict.fromkeys(
+        ("row", "status", *(name for reader in by_column for name in reader.columns.values()))
+    )
     for batch in read_arrow(results, list(names), BATCH) if by_column else ():
         failures = truths(pc.not_equal(batch["status"], scalar("ok", "str")))
         for reader in by_column:
@@ -120,13 +136,17 @@ def collect(
     by_row = [reader for reader in readers.values() if not reader.columns]
     paths = [path for reader in by_row for path in reader.paths]
     labels = _labels(by_row, results, declared)
-    for at, (row, failed, values) in enumerate(saved_rows(results, paths, labels) if by_row else ()):
+    for at, (row, failed, values) in enumerate(
+        saved_rows(results, paths, labels) if by_row else ()
+    ):
         for reader in by_row:
             reader.read(at, row, failed, values)
     return {name: reader.collected(labels) for name, reader in readers.items()}
 
 
-def _labels(readers: Sequence[_Reader], results: Path, declared: Mapping[str, DeclaredType]) -> RunLabels | None:
+def _labels(
+    readers: Sequence[_Reader], results: Path, declared: Mapping[str, DeclaredType]
+) -> RunLabels | None:
     """People's labels, read as values of what they are compared with; None where no expression uses them."""
     using = [reader for reader in readers if reader.uses_labels]
     if not using:
@@ -144,8 +164,12 @@ def require_columns(text: str, results: Path) -> None:
         return  # told where it is compiled for the rows
     names = table_columns(results)
     for name in _absent_columns(expression, names):
-        columns = [column.removeprefix("source.") for column in names if column.startswith("source.")]
-        raise DataError(missing_column(name, columns, f", which `{text}` names").at(str(results), 0, 0, ""))
+        columns = [
+            column.removeprefix("source.") for column in names if column.startswith("source.")
+        ]
+        raise DataError(
+            missing_column(name, columns, f", which `{text}` names").at(str(results), 0, 0, "")
+        )
 
 
 def _absent_columns(expression: Expression, names: Collection[str]) -> list[str]:
@@ -192,7 +216,12 @@ class _Reader:
         declared: Mapping[str, DeclaredType],
         plain: Collection[str],
     ) -> None:
-        self.name, self.results, self.items, self.splits = name, results, evaluation.items, len(evaluation.by)
+        self.name, self.results, self.items, self.splits = (
+            name,
+            results,
+            evaluation.items,
+            len(evaluation.by),
+        )
         given = {key: getattr(evaluation, key) for key in ("target", *OUTPUT_KEYS)}
         given |= {f"panel[{index}]": text for index, text in enumerate(evaluation.panel or ())}
         self.expressions: dict[str, Expression | _Longer] = {**self._compiled_of(given)}
@@ -200,8 +229,12 @@ class _Reader:
         if (gold := evaluation.gold) is not None:
             self.expressions["gold"] = self._compiled("gold.target", gold.target)
             self.expressions |= self._compiled_of({INCLUSION: gold.weight})
-            self.gold_where = None if gold.where is None else self._compiled("gold.where", gold.where)
-        if options := self._compiled_of({f"options[{at}]": text for at, text in enumerate(evaluation.options or ())}):
+            self.gold_where = (
+                None if gold.where is None else self._compiled("gold.where", gold.where)
+            )
+        if options := self._compiled_of(
+            {f"options[{at}]": text for at, text in enumerate(evaluation.options or ())}
+        ):
             self.expressions[LONGER] = _Longer(tuple(options.values()))
         words: dict[Any, int] = {}
         self.builders = {
@@ -210,7 +243,9 @@ class _Reader:
         }
         self.where = self._compiled("where", evaluation.where) if evaluation.where else None
         self.filters = [] if self.where is None else [(self.where, True)]
-        self.filters += [(self._compiled(f"where.{path}", path), value) for path, value in only.items()]
+        self.filters += [
+            (self._compiled(f"where.{path}", path), value) for path, value in only.items()
+        ]
         keyed = {f"by[{index}]": text for index, text in enumerate(evaluation.by)}
         keyed |= {key: text for key in ("cluster", "group") if (text := getattr(evaluation, key))}
         columns = frozenset(table_columns(results))
@@ -221,7 +256,9 @@ class _Reader:
         }
         self.keys = {key: KeyBuilder() for key in self.keyed}
         if self.items is not None:
-            self.keys.setdefault("cluster", KeyBuilder())  # entries of one row have correlated errors
+            self.keys.setdefault(
+                "cluster", KeyBuilder()
+            )  # entries of one row have correlated errors
         self.columns = self._plain_columns(plain)
         self.given_ids = ids or ()
         self.ids: list[str] = [*self.given_ids] if self.columns else []
@@ -232,7 +269,11 @@ class _Reader:
     @property
     def every(self) -> list[Expression | _Longer]:
         """All expressions but that of which labels count."""
-        return [*(expression for expression, _ in self.filters), *self.expressions.values(), *self.keyed.values()]
+        return [
+            *(expression for expression, _ in self.filters),
+            *self.expressions.values(),
+            *self.keyed.values(),
+        ]
 
     @property
     def paths(self) -> list[SavedRowPath]:
@@ -255,8 +296,13 @@ class _Reader:
         """Key -> the column that its expression is; none where one is more than that, or only some rows count."""
         if self.items is not None or self.filters or self.gold_where is not None:
             return {}
-        columns = {key: plain_column(expression) for key, expression in (self.expressions | self.keyed).items()}
-        plain = {key: column for key, column in columns.items() if column is not None and column in known}
+        columns = {
+            key: plain_column(expression)
+            for key, expression in (self.expressions | self.keyed).items()
+        }
+        plain = {
+            key: column for key, column in columns.items() if column is not None and column in known
+        }
         return plain if len(plain) == len(columns) and INCLUSION not in plain else {}
 
     def read_columns(self, batch: Any, failed: RowMask) -> None:
@@ -270,7 +316,9 @@ class _Reader:
                 self.builders[key].extend(values)
                 continue
             unread = (
-                self.builders[key].extend(pc.if_else(booleans(failed), pa.nulls(len(values), values.type), values))
+                self.builders[key].extend(
+                    pc.if_else(booleans(failed), pa.nulls(len(values), values.type), values)
+                )
                 & ~failed
             )
             if count := int(unread.sum()):
@@ -280,7 +328,9 @@ class _Reader:
         for key in self.keyed:
             values = batch[self.columns[key]]
             lacks_output = failed & truths(values.is_null())
-            self.keys[key].extend(values, ~(lacks_output & (not self.columns[key].startswith("source."))))
+            self.keys[key].extend(
+                values, ~(lacks_output & (not self.columns[key].startswith("source.")))
+            )
         self.at.extend(range(len(self.at), len(self.at) + len(failed)))
 
     def read(self, at: int, row: int, failed: bool, values: Mapping[str, Any]) -> None:
@@ -294,11 +344,15 @@ class _Reader:
         entries = observations(self.items, values)
         self.unreached += entries is None and failed
         for number, known, lacks_output in entries or ():
-            is_read = self._read(at, f"{row}, entry {number}", failed or lacks_output, known, f"[{number}]")
+            is_read = self._read(
+                at, f"{row}, entry {number}", failed or lacks_output, known, f"[{number}]"
+            )
             if is_read and "cluster" not in self.keyed:
                 self.keys["cluster"].add(row)
 
-    def _read(self, at: int, row: int | str, failed: bool, values: Mapping[str, Any], entry: str = "") -> bool:
+    def _read(
+        self, at: int, row: int | str, failed: bool, values: Mapping[str, Any], entry: str = ""
+    ) -> bool:
         """Whether the row, or the entry of a row, is selected; if so, it is added."""
         selected = self._selected(row, failed, values)
         if selected is not True:
@@ -339,13 +393,23 @@ class _Reader:
             if not known:
                 return None
             if expression is self.where and not isinstance(value, bool):
-                raise self._error("where", row, f"`{expression.text}` gives {value!r}, not true or false", "compare")
+                raise self._error(
+                    "where",
+                    row,
+                    f"`{expression.text}` gives {value!r}, not true or false",
+                    "compare",
+                )
             if value != required:
                 return False
         return True
 
     def _value(
-        self, key: str, expression: Expression | _Longer, row: int | str, failed: bool, values: Mapping[str, Any]
+        self,
+        key: str,
+        expression: Expression | _Longer,
+        row: int | str,
+        failed: bool,
+        values: Mapping[str, Any],
     ) -> None:
         if key in OF_PEOPLE:
             known, value = self._fixed(key, expression, row, failed, values)
@@ -354,27 +418,38 @@ class _Reader:
                 value = value if counts else None
             reason = self.builders[key].add(value if known else None)
             if reason and value is not None:
-                raise self._error(key, row, f"`{expression.text}` {reason}", "give a label, a number or null")
+                raise self._error(
+                    key, row, f"`{expression.text}` {reason}", "give a label, a number or null"
+                )
             return
         try:
             self._add_output(key, row, failed, None if failed else expression(values))
         except RowError as error:
             self._add_output(key, row, failed, None, error.message)
 
-    def _add_output(self, key: str, row: int | str, failed: bool, value: Any, error: str = "") -> None:
+    def _add_output(
+        self, key: str, row: int | str, failed: bool, value: Any, error: str = ""
+    ) -> None:
         """Add what the pipeline gave. A row that did not fail and has no value is counted."""
         reason = self.builders[key].add(None if failed else value)
         if reason and not failed:
             self._count_unreadable(key, row, 1, reason, error)
 
-    def _count_unreadable(self, key: str, row: int | str, count: int, reason: str, error: str = "") -> None:
+    def _count_unreadable(
+        self, key: str, row: int | str, count: int, reason: str, error: str = ""
+    ) -> None:
         """Count rows without a value; ``row`` is the first of them, ``error`` why its expression has none."""
         message = error or f"`{self.expressions[key].text}` {reason}"
         known, first = self.unreadable.get(key, (0, f"row {row}: {message}"))
         self.unreadable[key] = (known + count, first)
 
     def _fixed(
-        self, key: str, expression: Expression | _Longer, row: int | str, failed: bool, values: Mapping[str, Any]
+        self,
+        key: str,
+        expression: Expression | _Longer,
+        row: int | str,
+        failed: bool,
+        values: Mapping[str, Any],
     ) -> tuple[bool, Any]:
         """Whether the value is known, and the value: on a failed row it is not, if it depends on a missing output."""
         try:
@@ -394,7 +469,9 @@ class _Reader:
             path = f"evaluate.{self.name}.{key}"
             raise DataError(Problem("expression", error.message, error.hint, path=path)) from None
 
-    def _declared(self, expression: Expression | _Longer, declared: Mapping[str, DeclaredType]) -> DeclaredType | None:
+    def _declared(
+        self, expression: Expression | _Longer, declared: Mapping[str, DeclaredType]
+    ) -> DeclaredType | None:
         column = plain_column(expression) or ""
         if self.items is not None and column.startswith("output."):
             column = column.replace("output.", f"{self.items}.")
@@ -403,7 +480,9 @@ class _Reader:
 
     def _error(self, key: str, row: int | str, message: str, hint: str) -> DataError:
         path = f"evaluate.{self.name}.{key}"
-        return DataError(Problem("evaluate", f"row {row}: {message}", hint, file=str(self.results), path=path))
+        return DataError(
+            Problem("evaluate", f"row {row}: {message}", hint, file=str(self.results), path=path)
+        )
 
     def collected(self, labels: RunLabels | None) -> Collected:
         keys = {key: builder.keys() for key, builder in self.keys.items()}

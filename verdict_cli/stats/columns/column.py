@@ -33,7 +33,9 @@ class Factorized(Struct, frozen=True):
         """The codes of so many keys, the most frequent first, and the keys as text."""
         sizes = np.bincount(self.codes[self.codes != MISSING], minlength=len(self.labels))
         codes = [code for code in np.argsort(-sizes, kind="stable")[:most].tolist() if sizes[code]]
-        return [*zip(codes, disambiguate_labels([self.labels[code] for code in codes]), strict=True)]
+        return [
+            *zip(codes, disambiguate_labels([self.labels[code] for code in codes]), strict=True)
+        ]
 
 
 class KeyBuilder:
@@ -114,7 +116,9 @@ class Column(Struct, frozen=True):
             return None
         low, high = self.declared.bounds
         known = self.numbers[np.isfinite(self.numbers)]
-        return (low, high) if not len(known) or (low <= known.min() and known.max() <= high) else None
+        return (
+            (low, high) if not len(known) or (low <= known.min() and known.max() <= high) else None
+        )
 
     @property
     def present(self) -> npt.NDArray[np.bool_]:
@@ -141,23 +145,35 @@ class LabelSet(Struct, frozen=True):
         """The labels of all columns, and the positive one, whether it occurs or not."""
         distinct = np.unique(np.concatenate([column.numbers for column in columns]))
         extra = [float(positive)] if isinstance(positive, bool | int | float) else []
-        numbers = np.unique(np.concatenate([distinct[~np.isnan(distinct)], np.array(extra, dtype=np.float64)]))
+        numbers = np.unique(
+            np.concatenate([distinct[~np.isnan(distinct)], np.array(extra, dtype=np.float64)])
+        )
         codes = np.unique(np.concatenate([column.codes[column.codes >= 0] for column in columns]))
         shared: tuple[Any, ...] = next((column.words for column in columns if column.words), ())
         known = {int(code): shared[code] for code in codes}
-        listed = [key_text(value) for column in columns if column.declared for value in column.declared.values]
+        listed = [
+            key_text(value)
+            for column in columns
+            if column.declared
+            for value in column.declared.values
+        ]
         rank = {text: index for index, text in reversed([*enumerate(listed)])}
         texts = {code: key_text(word) for code, word in known.items()}
         ordered = sorted(texts, key=lambda code: (rank.get(texts[code], len(listed)), texts[code]))
         words = {code: len(numbers) + index for index, code in enumerate(ordered)}
-        values = [_typed_number(number, *(column.types for column in columns)) for number in numbers.tolist()]
+        values = [
+            _typed_number(number, *(column.types for column in columns))
+            for number in numbers.tolist()
+        ]
         values += [known[code] for code in ordered]
         values += [positive] if isinstance(positive, str) and positive not in known.values() else []
         return LabelSet(tuple(values), numbers, words)
 
     def codes(self, column: Column) -> Ints:
         """The index of each row's label, MISSING where it has none."""
-        table = np.full(max(self.words, default=0) + 2, MISSING, dtype=np.int64)  # the last one is that of MISSING
+        table = np.full(
+            max(self.words, default=0) + 2, MISSING, dtype=np.int64
+        )  # the last one is that of MISSING
         for code, label in self.words.items():
             table[code] = label
         codes = table[np.maximum(column.codes, MISSING)]
@@ -234,8 +250,14 @@ class ColumnBuilder:
             for value in encoded.dictionary.to_pylist():
                 self.add(value)
             at = integers(encoded.indices)
-            numbers, codes = np.array(self.numbers[start:])[at], np.array(self.codes[start:], dtype=np.int32)[at]
-        self.numbers[start:], self.codes[start:] = array("d", numbers.tobytes()), array("i", codes.tobytes())
+            numbers, codes = (
+                np.array(self.numbers[start:])[at],
+                np.array(self.codes[start:], dtype=np.int32)[at],
+            )
+        self.numbers[start:], self.codes[start:] = (
+            array("d", numbers.tobytes()),
+            array("i", codes.tobytes()),
+        )
         return np.equal(codes, MISSING)
 
     def column(self) -> Column:
@@ -249,4 +271,8 @@ def _frozen(value: list[Any] | tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _item(value: Any) -> Hashable:
-    return value if isinstance(value, str | int | float | bool | None) else json.dumps(value, sort_keys=True)
+    return (
+        value
+        if isinstance(value, str | int | float | bool | None)
+        else json.dumps(value, sort_keys=True)
+    )

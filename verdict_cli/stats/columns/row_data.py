@@ -16,7 +16,12 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.language.evaluations import Evaluation, GoldScope
-from verdict_cli.language.metric_registry import BUILT_IN_METRICS, METRICS, EvaluationKind, MetricInput
+from verdict_cli.language.metric_registry import (
+    BUILT_IN_METRICS,
+    METRICS,
+    EvaluationKind,
+    MetricInput,
+)
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.collect import LONGER, Collected
 from verdict_cli.stats.columns.column import (
@@ -71,7 +76,9 @@ class GoldPairs(Struct, frozen=True):
     def weights(self) -> Floats:
         """How many rows each labelled row stands for: one over its probability."""
         if self.inclusion is None:
-            return np.full(int(self.labelled.sum()), len(self.truth) / max(int(self.labelled.sum()), 1))
+            return np.full(
+                int(self.labelled.sum()), len(self.truth) / max(int(self.labelled.sum()), 1)
+            )
         weights: Floats = 1 / self.inclusion[self.labelled]
         return weights
 
@@ -85,15 +92,22 @@ class GoldPairs(Struct, frozen=True):
         )
 
 
-def gold_pairs(evaluation: Evaluation, columns: Mapping[str, Column], cluster: Ints | None) -> GoldPairs | str | None:
+def gold_pairs(
+    evaluation: Evaluation, columns: Mapping[str, Column], cluster: Ints | None
+) -> GoldPairs | str | None:
     """All rows, or why they cannot be compared; None without `gold`. A `positive` makes shares of labels."""
     if evaluation.gold is None:
         return None
-    judged, gold = columns["value" if evaluation.value is not None else "prediction"], columns["gold"]
+    judged, gold = (
+        columns["value" if evaluation.value is not None else "prediction"],
+        columns["gold"],
+    )
     if evaluation.positive is not None:
         labels = LabelSet.of(gold, judged, positive=evaluation.positive)
         code = labels.index(evaluation.positive)
-        judge, truth = ((labels.codes(column) == code).astype(np.float64) for column in (judged, gold))
+        judge, truth = (
+            (labels.codes(column) == code).astype(np.float64) for column in (judged, gold)
+        )
         binary, bounds = True, None
     elif judged.numeric and gold.numeric:
         judge, truth = judged.numbers.copy(), gold.numbers.copy()
@@ -124,10 +138,18 @@ def check_inclusion(name: str, evaluation: Evaluation, collected: Collected, res
         given = f"{numbers[bad][0]:g}"
     if not bad.any() and column.types <= {"int", "float"}:
         return
-    row = "" if collected.at is None or not bad.any() else f"row {collected.at[np.flatnonzero(bad)[0]]}: "
+    row = (
+        ""
+        if collected.at is None or not bad.any()
+        else f"row {collected.at[np.flatnonzero(bad)[0]]}: "
+    )
     message = f"{row}`{evaluation.gold.weight}` gives {given}, which is not a row's probability of being drawn"
     hint = "give a number above 0 and at most 1, such as `human.inclusion`, or null for rows whose label does not count"
-    raise DataError(Problem("gold-weight", message, hint, file=str(results), path=f"evaluate.{name}.{INCLUSION}"))
+    raise DataError(
+        Problem(
+            "gold-weight", message, hint, file=str(results), path=f"evaluate.{name}.{INCLUSION}"
+        )
+    )
 
 
 COLUMNS = ("targets", "predictions", "probability", "value", "consistent", "longer")
@@ -165,7 +187,9 @@ class EvaluationData(Struct, frozen=True):
     @staticmethod
     def of(evaluation: Evaluation, collected: Collected) -> EvaluationData:
         rows = collected.rows
-        none = Column(np.full(rows, np.nan), np.full(rows, MISSING, dtype=np.int32), (), frozenset())
+        none = Column(
+            np.full(rows, np.nan), np.full(rows, MISSING, dtype=np.int32), (), frozenset()
+        )
         columns = collected.columns
         targets, predictions = columns.get("target", none), columns.get("prediction", none)
         panel = tuple(column for key, column in columns.items() if key.startswith("panel["))
@@ -207,7 +231,10 @@ class EvaluationData(Struct, frozen=True):
         """1 where the target is positive, else 0; None where nothing says which target is."""
         code = self.positive
         if code is None and self.targets.types == {"bool"}:
-            code = next((index for index, label in enumerate(self.labels) if label is True), len(self.labels))
+            code = next(
+                (index for index, label in enumerate(self.labels) if label is True),
+                len(self.labels),
+            )
         return None if code is None else (self.target == code).astype(np.float64)
 
 
@@ -243,7 +270,9 @@ def check_labels(name: str, data: EvaluationData, results: Path) -> None:
         "convert one of them in its expression, such as `'yes' if output.score else 'no'` or `source.label | int`; "
         "`verdict validate CONFIG DATA` says which fits these labels"
     )
-    raise DataError(Problem("label-types", message, hint, file=str(results), path=f"evaluate.{name}"))
+    raise DataError(
+        Problem("label-types", message, hint, file=str(results), path=f"evaluate.{name}")
+    )
 
 
 def near_misses(data: EvaluationData) -> str:
@@ -259,7 +288,9 @@ def near_misses(data: EvaluationData) -> str:
     if not count:
         return ""
     first = int(np.flatnonzero(rows)[0])
-    pair = " and ".join(_literal(data.labels[int(side[first])]) for side in (data.prediction, data.target))
+    pair = " and ".join(
+        _literal(data.labels[int(side[first])]) for side in (data.prediction, data.target)
+    )
     wrong = plural(count, "row counts|rows count")
     return f"{wrong} as wrong although prediction and target differ only in type, case or spaces, such as {pair}"
 
@@ -290,7 +321,9 @@ def prepared(
     return collected, data
 
 
-def reduce_groups(name: str, evaluation: Evaluation, collected: Collected, results: Path) -> Collected:
+def reduce_groups(
+    name: str, evaluation: Evaluation, collected: Collected, results: Path
+) -> Collected:
     """One row for each group, in order of first appearance, with the group's key as its id.
 
     A group with one prediction (value, probability) missing has none, since that one could have changed it. Missing
@@ -350,12 +383,22 @@ def _reduce(column: Column, groups: Ints, reducer: str, *, skip_missing: bool) -
 
 def _check_reducer(column: Column, reducer: str, path: str, results: Path) -> None:
     truth = reducer in ("any", "all")
-    if reducer in ("first", "mode") or column.types <= ({"bool"} if truth else {"bool", "int", "float"}):
+    if reducer in ("first", "mode") or column.types <= (
+        {"bool"} if truth else {"bool", "int", "float"}
+    ):
         return
     needs = "true or false" if truth else "numbers"
     types = ", ".join(sorted(column.types))
     hint = "write an expression that gives them, or use `mode` or `first`"
-    raise DataError(Problem("reduce", f"`{reducer}` needs {needs}; found {types}", hint, file=str(results), path=path))
+    raise DataError(
+        Problem(
+            "reduce",
+            f"`{reducer}` needs {needs}; found {types}",
+            hint,
+            file=str(results),
+            path=path,
+        )
+    )
 
 
 def _modes(labels: Ints, groups: Ints) -> Ints:
@@ -368,7 +411,14 @@ def _modes(labels: Ints, groups: Ints) -> Ints:
     return modes
 
 
-_REDUCERS = {"max": "maximum", "any": "maximum", "min": "minimum", "all": "minimum", "mean": "mean", "median": "median"}
+_REDUCERS = {
+    "max": "maximum",
+    "any": "maximum",
+    "min": "minimum",
+    "all": "minimum",
+    "mean": "mean",
+    "median": "median",
+}
 """The functions of `scipy.ndimage` that reduce each group."""
 
 
@@ -412,7 +462,9 @@ def ranked_words(column: Column, ranks: Mapping[str, int]) -> Column:
     if not ranks:
         return column
     places = np.array([*(float(ranks.get(word, np.nan)) for word in column.words), np.nan])
-    return replace(column, numbers=places[np.maximum(column.codes, MISSING)], types=frozenset({"int"}))
+    return replace(
+        column, numbers=places[np.maximum(column.codes, MISSING)], types=frozenset({"int"})
+    )
 
 
 def requested_metrics(evaluation: Evaluation, data: EvaluationData) -> tuple[str, ...]:
@@ -420,7 +472,11 @@ def requested_metrics(evaluation: Evaluation, data: EvaluationData) -> tuple[str
     if evaluation.metrics is not None:
         return evaluation.metrics
     if evaluation.panel is not None:
-        return tuple(metric.name for metric in BUILT_IN_METRICS if "panel" in metric.inputs and not metric.by_name)
+        return tuple(
+            metric.name
+            for metric in BUILT_IN_METRICS
+            if "panel" in metric.inputs and not metric.by_name
+        )
     kind = data.kind if evaluation.prediction is not None else None
     is_truth = evaluation.value is not None and data.value.types == {"bool"}
     inputs: dict[MetricInput, bool] = {
@@ -432,15 +488,23 @@ def requested_metrics(evaluation: Evaluation, data: EvaluationData) -> tuple[str
     }
     names: list[str] = []
     if kind and evaluation.target is not None:
-        names = [metric.name for metric in BUILT_IN_METRICS if kind in metric.kinds and metric.inputs != ("choice",)]
+        names = [
+            metric.name
+            for metric in BUILT_IN_METRICS
+            if kind in metric.kinds and metric.inputs != ("choice",)
+        ]
         # Words have no distances.
         left_out = {
-            name for name in names if data.words and "numbers" in METRICS[name].inputs and METRICS[name].has_own_unit
+            name
+            for name in names
+            if data.words and "numbers" in METRICS[name].inputs and METRICS[name].has_own_unit
         }
         left_out |= set(OF_ONE_LABEL) if evaluation.positive is None else {"balanced_accuracy"}
         if evaluation.average == "micro" and evaluation.positive is None:
             left_out.add("f1")  # all decisions pooled, it is the accuracy
         names = [name for name in names if name not in left_out]
     for family, given in inputs.items():
-        names += [metric.name for metric in BUILT_IN_METRICS if given and metric.inputs == (family,)]
+        names += [
+            metric.name for metric in BUILT_IN_METRICS if given and metric.inputs == (family,)
+        ]
     return (*names, "mean") if is_truth else tuple(names)

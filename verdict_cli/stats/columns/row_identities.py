@@ -79,7 +79,9 @@ def row_identities(results: Sequence[Path]) -> RowIdentities:
         if all(len(set(run)) == len(run) for run in keys):
             break
     _check_unique(results, keys, "content")
-    plain, rest = ([name.partition(".")[2] for name in names] for names in (used, order[len(used) :]))
+    plain, rest = (
+        [name.partition(".")[2] for name in names] for names in (used, order[len(used) :])
+    )
     # Columns that all runs have alike say nothing about how rows were paired.
     left_out = [name for name in rest if _overlap(columns[f"source.{name}"]) < 1]
     return RowIdentities(keys, "content", ids[-1].values, tuple(plain), tuple(left_out))
@@ -108,7 +110,9 @@ def _ids(results: Path) -> _Ids:
 def _shared_columns(results: Sequence[Path]) -> tuple[dict[str, list[Ints]], set[str]]:
     """Each column of the dataset that all runs have: a number for each value, for each run's rows. And the columns that only
     count a run's rows."""
-    names = [{name for name in table_columns(path) if name.startswith("source.")} for path in results]
+    names = [
+        {name for name in table_columns(path) if name.startswith("source.")} for path in results
+    ]
     known: dict[str, int] = {}
     columns: dict[str, list[Ints]] = {
         name: [] for name in table_columns(results[0]) if name in set.intersection(*names)
@@ -131,7 +135,9 @@ def _shared_columns(results: Sequence[Path]) -> tuple[dict[str, list[Ints]], set
 def _id_columns(columns: Iterable[str]) -> list[str]:
     """The columns whose names are those of ids, the shortest first: `id` before `document_id`."""
     plain = {name: name.partition(".")[2] for name in columns}
-    named = [name for name, text in plain.items() if ID_NAME.fullmatch(text) or CAMEL_ID.fullmatch(text)]
+    named = [
+        name for name, text in plain.items() if ID_NAME.fullmatch(text) or CAMEL_ID.fullmatch(text)
+    ]
     return sorted(named, key=lambda name: len(plain[name]))
 
 
@@ -142,7 +148,10 @@ def _is_unique(keys: Ints) -> bool:
 def _joined(columns: Mapping[str, Sequence[Ints]], names: Sequence[str]) -> tuple[list[str], ...]:
     runs = range(len(columns[names[0]]))
     return tuple(
-        [",".join(map(str, key)) for key in zip(*(columns[name][run].tolist() for name in names), strict=True)]
+        [
+            ",".join(map(str, key))
+            for key in zip(*(columns[name][run].tolist() for name in names), strict=True)
+        ]
         for run in runs
     )
 
@@ -152,7 +161,9 @@ def _overlap(runs: Sequence[Ints]) -> float:
     first, shares = runs[0], [1.0]
     for run in runs[1:]:
         size = int(max(first.max(initial=0), run.max(initial=0))) + 1
-        both = np.minimum(np.bincount(first, minlength=size), np.bincount(run, minlength=size)).sum()
+        both = np.minimum(
+            np.bincount(first, minlength=size), np.bincount(run, minlength=size)
+        ).sum()
         shares.append(float(both) / max(min(len(first), len(run)), 1))
     return min(shares)
 

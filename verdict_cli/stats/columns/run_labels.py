@@ -47,7 +47,9 @@ def run_labels(results: Path, types: Sequence[DeclaredType] = ()) -> RunLabels:
         key: {by: replace(label, label=reader.read(label.label)) for by, label in row.items()}
         for key, row in joined.items()
     }
-    return RunLabels(human_values(results.parent, read), (*problems, *reader.problems()), reader.unsure)
+    return RunLabels(
+        human_values(results.parent, read), (*problems, *reader.problems()), reader.unsure
+    )
 
 
 def _joined(annotations: Annotations, results: Path) -> tuple[Annotations, list[str]]:
@@ -106,7 +108,11 @@ class LabelReader:
             for schema in schemas
             if schema.get("type") in ("integer", "number") and "enum" not in schema
         ]
-        open_types = [schema for schema in schemas if schema.get("type") not in ("boolean", "integer", "number")]
+        open_types = [
+            schema
+            for schema in schemas
+            if schema.get("type") not in ("boolean", "integer", "number")
+        ]
         self._is_closed = bool(types) and all("enum" in schema for schema in open_types)
         self._off: Counter[Any] = Counter()
         self._kinds: set[str] = set()
@@ -146,7 +152,9 @@ class LabelReader:
         told = []
         if self._off:
             count = sum(self._off.values())
-            listed = ", ".join(f"{label!r:.60} ({number:,})" for label, number in self._off.most_common(_SHOWN))
+            listed = ", ".join(
+                f"{label!r:.60} ({number:,})" for label, number in self._off.most_common(_SHOWN)
+            )
             more = ", …" if len(self._off) > _SHOWN else ""
             values = ", ".join(f"{value!r:.60}" for value in self._values[:10])
             ranges = ", ".join(f"{low:g} to {high:g}" for low, high in self._bounds)
@@ -156,7 +164,9 @@ class LabelReader:
                 f"{listed}{more}; its values are {values or ranges}"
             )
         if len(self._kinds) > 1 and not self._off:
-            told.append("human labels are partly texts and partly numbers or booleans, which never agree")
+            told.append(
+                "human labels are partly texts and partly numbers or booleans, which never agree"
+            )
         return told
 
 

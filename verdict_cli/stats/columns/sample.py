@@ -35,7 +35,9 @@ class Sample(Struct, frozen=True):
             _, codes = np.unique(column, return_inverse=True)
             key = key * (int(codes.max(initial=0)) + 1) + codes
             key = np.unique(key, return_inverse=True)[1]
-        _, first, atom, counts = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
+        _, first, atom, counts = np.unique(
+            key, return_index=True, return_inverse=True, return_counts=True
+        )
         if cluster is not None:
             cluster = np.unique(cluster, return_inverse=True)[1]
         return Sample(first, counts.astype(np.float64), atom, cluster)
@@ -55,7 +57,9 @@ class Sample(Struct, frozen=True):
         `width` is the most numbers that a statistic computes for one resample: it bounds the memory.
         """
         atoms = len(self.counts)
-        step = max(1, min(times, CELLS // max(atoms, width, 1 if self.cluster is None else self.units)))
+        step = max(
+            1, min(times, CELLS // max(atoms, width, 1 if self.cluster is None else self.units))
+        )
         for start in range(0, times, step):
             size = min(step, times - start)
             if self.cluster is not None:
@@ -63,7 +67,9 @@ class Sample(Struct, frozen=True):
                 yield self._of_units(draws.astype(np.float64))
             elif atoms * 2 > self.n:
                 rows = rng.integers(0, self.n, size=(size, self.n))
-                yield np.stack([np.bincount(self.atom[row], minlength=atoms) for row in rows]).astype(np.float64)
+                yield np.stack(
+                    [np.bincount(self.atom[row], minlength=atoms) for row in rows]
+                ).astype(np.float64)
             else:
                 yield rng.multinomial(self.n, self.counts / self.n, size=size).astype(np.float64)
 
@@ -99,6 +105,10 @@ class Sample(Struct, frozen=True):
         cell = np.sort(of_row * atoms + self.atom)
         for start in range(0, groups, step):
             stop = min(start + step, groups)
-            here = cell[slice(*np.searchsorted(cell, (start * atoms, stop * atoms)))] - start * atoms
-            removed = np.bincount(here, minlength=(stop - start) * atoms).reshape(stop - start, atoms)
+            here = (
+                cell[slice(*np.searchsorted(cell, (start * atoms, stop * atoms)))] - start * atoms
+            )
+            removed = np.bincount(here, minlength=(stop - start) * atoms).reshape(
+                stop - start, atoms
+            )
             yield self.counts - removed, np.ones(stop - start)

@@ -37,7 +37,9 @@ class TextKeyed(dict[Any, Any]):
 
     def __contains__(self, key: object) -> bool:
         """Whether the key is there, or its text."""
-        return dict.__contains__(self, key) or any(dict.__contains__(self, text) for text in _texts(key))
+        return dict.__contains__(self, key) or any(
+            dict.__contains__(self, text) for text in _texts(key)
+        )
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The value of the key or of its text, else the default."""
@@ -70,7 +72,9 @@ def saved_rows(
     with_labels = any(path[0] == "human" for path in paths)
     if with_labels and labels is None:
         labels = run_labels(results)
-    for batch in read_table(results, ["row", "status", *flow, *(["id"] if with_labels else []), *homes]):
+    for batch in read_table(
+        results, ["row", "status", *flow, *(["id"] if with_labels else []), *homes]
+    ):
         columns = [(home, batch[name]) for name, home in homes.items()]
         for index, row in enumerate(batch["row"]):
             nodes: dict[str, dict[str, Any]] = {}
@@ -85,7 +89,9 @@ def saved_rows(
                 if failed and root != "source" and value is None:
                     continue
                 fields = nodes.setdefault(node[0], {}) if node else values[root]
-                fields[field] = TextKeyed(value) if type(value) is dict and root != "source" else value
+                fields[field] = (
+                    TextKeyed(value) if type(value) is dict and root != "source" else value
+                )
             yield row, failed, values
 
 
@@ -102,7 +108,9 @@ def _homes(columns: Sequence[str], paths: Sequence[SavedRowPath]) -> dict[str, t
     return homes
 
 
-def observations(unit: str, values: Mapping[str, Any]) -> list[tuple[str, dict[str, Any], bool]] | None:
+def observations(
+    unit: str, values: Mapping[str, Any]
+) -> list[tuple[str, dict[str, Any], bool]] | None:
     """Each entry of a saved row that was not skipped: its place (`3`, nested `3.1`), the values that expressions see, and
     whether there is no output. None where the entries are not known."""
     fields: Mapping[str, Any] = values["nodes"].get(unit, {})
@@ -112,10 +120,17 @@ def observations(unit: str, values: Mapping[str, Any]) -> list[tuple[str, dict[s
     outputs = {name: column for name, column in fields.items() if name != ITEM_COLUMN}
     entries_seen = []
     for number, index, entry, given in _flat("", entries, outputs):
-        output = {name: TextKeyed(value) if type(value) is dict else value for name, value in given.items()}
+        output = {
+            name: TextKeyed(value) if type(value) is dict else value
+            for name, value in given.items()
+        }
         lacks_output = all(value is None for value in output.values())
         entries_seen.append(
-            (number, {**values, **entry, "index": index, "output": {} if lacks_output else output}, lacks_output)
+            (
+                number,
+                {**values, **entry, "index": index, "output": {} if lacks_output else output},
+                lacks_output,
+            )
         )
     return entries_seen
 
@@ -125,7 +140,10 @@ def _flat(
 ) -> Iterator[tuple[str, int, Mapping[str, Any], dict[str, Any]]]:
     """Place, index in the innermost list, names and outputs of each entry. A null among the entries was skipped."""
     for index, entry in enumerate(entries):
-        inner = {name: column[index] if isinstance(column, list) else None for name, column in columns.items()}
+        inner = {
+            name: column[index] if isinstance(column, list) else None
+            for name, column in columns.items()
+        }
         number = f"{prefix}{index}"
         if isinstance(entry, list):
             yield from _flat(f"{number}.", entry, inner)
@@ -141,6 +159,10 @@ def row_paths(unit: str, paths: Sequence[SavedRowPath]) -> list[SavedRowPath]:
 
 def entry_type(declared: DeclaredType | None) -> DeclaredType | None:
     """What is declared of the values in the lists of a column."""
-    while declared is not None and declared.schema.get("type") == "array" and "items" in declared.schema:
+    while (
+        declared is not None
+        and declared.schema.get("type") == "array"
+        and "items" in declared.schema
+    ):
         declared = DeclaredType(declared.schema["items"])
     return declared

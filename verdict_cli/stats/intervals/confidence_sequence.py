@@ -17,13 +17,20 @@ def anytime_interval(total: float, n: float, alpha: float) -> tuple[float, float
     """
     if not n:
         return 0.0, 1.0
-    mixture = math.lgamma(total + 0.5) + math.lgamma(n - total + 0.5) - math.lgamma(n + 1) - math.log(math.pi)
+    mixture = (
+        math.lgamma(total + 0.5)
+        + math.lgamma(n - total + 0.5)
+        - math.lgamma(n + 1)
+        - math.log(math.pi)
+    )
 
     def is_rejected(mean: float) -> bool:
         rest = n - total
         if (total > 0 and mean <= 0) or (rest > 0 and mean >= 1):
             return True
-        log = (total * math.log(mean) if total else 0.0) + (rest * math.log1p(-mean) if rest else 0.0)
+        log = (total * math.log(mean) if total else 0.0) + (
+            rest * math.log1p(-mean) if rest else 0.0
+        )
         return mixture - log > math.log(1 / alpha)
 
     ends = []

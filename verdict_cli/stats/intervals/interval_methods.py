@@ -30,7 +30,14 @@ from msgspec import Struct, structs
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import MOST_DELETIONS, Sample
-from verdict_cli.stats.metrics.statistic import IDENTITY, LOG, NEAR, NormalizingScale, Proportion, Statistic
+from verdict_cli.stats.metrics.statistic import (
+    IDENTITY,
+    LOG,
+    NEAR,
+    NormalizingScale,
+    Proportion,
+    Statistic,
+)
 
 ASSUMED_CORRELATION, ASSUMED_CLUSTERS = 0.4, 2.0
 """The intra-cluster correlation that is assumed before clusters show theirs, and how many clusters this is worth:
@@ -73,11 +80,11 @@ FEW_EFFECTIVE = "the clusters are worth {effective:.1f} of equal size: the inter
 FEW_COUNTED = "only {rows}: the interval is rough"
 FEW_OF_LABEL = "the rarest label has {rows}: the interval may be too narrow"
 FEW_OTHER_LABELS = "{rows} another label than the most frequent one: the interval may be too narrow"
-FEW_CLUSTERS_OF_LABEL = "the rarest label is in clusters worth {effective:.1f}: the interval may be too narrow"
-CERTAIN_ROWS = "{rows} next to 0 or 1: how often these are wrong decides this value, and few rows do not show it"
-CLOSE_TOGETHER = (
-    "{rows} close together on a long scale do not show whether others lie far away: the interval may be too narrow"
+FEW_CLUSTERS_OF_LABEL = (
+    "the rarest label is in clusters worth {effective:.1f}: the interval may be too narrow"
 )
+CERTAIN_ROWS = "{rows} next to 0 or 1: how often these are wrong decides this value, and few rows do not show it"
+CLOSE_TOGETHER = "{rows} close together on a long scale do not show whether others lie far away: the interval may be too narrow"
 ONE_LABEL = "all rows have the same label: the interval may be too narrow"
 FEW_OTHERS = "{rows} from the most frequent value: the interval may be too narrow"
 FEW_CLUSTERS_OF_OTHERS = (
@@ -109,7 +116,9 @@ def cluster_freedom(sample: Sample) -> float:
     return max(effective_clusters(sample) - 1, LEAST_CLUSTER_FREEDOM)
 
 
-def raised_design_effect(seen: float, sizes: Floats, share: float, *, skewed: bool = False) -> float:
+def raised_design_effect(
+    seen: float, sizes: Floats, share: float, *, skewed: bool = False
+) -> float:
     """The design effect of a metric in clusters of these sizes, of which a share of rows (or all others) decides.
 
     A sample that lacks the long tail of skewed values also lacks the correlation of its rows, the more so the fewer
@@ -125,7 +134,10 @@ def raised_design_effect(seen: float, sizes: Floats, share: float, *, skewed: bo
 
 def most_frequent_share(values: Floats, sample: Sample) -> float:
     """The share of rows that have the most frequent of the values."""
-    return float(np.bincount(np.unique(values, return_inverse=True)[1], sample.counts).max()) / sample.n
+    return (
+        float(np.bincount(np.unique(values, return_inverse=True)[1], sample.counts).max())
+        / sample.n
+    )
 
 
 def reliability_warnings(statistic: Statistic, sample: Sample) -> list[str]:
@@ -140,23 +152,35 @@ def reliability_warnings(statistic: Statistic, sample: Sample) -> list[str]:
         warnings += _few_of_rarest(classes, sample, statistic)
     for values in statistic.varies:
         warnings += _few_others(values, sample)
-    if statistic.scale_ends is not None and hidden_by_uniformity(statistic.varies[0], sample, statistic.scale_ends):
+    if statistic.scale_ends is not None and hidden_by_uniformity(
+        statistic.varies[0], sample, statistic.scale_ends
+    ):
         warnings.append(CLOSE_TOGETHER.format(rows=plural(sample.n, "row")))
     if statistic.certain is not None and (certain := int(sample.counts @ statistic.certain)):
-        warnings.append(CERTAIN_ROWS.format(rows=plural(certain, "probability is|probabilities are")))
+        warnings.append(
+            CERTAIN_ROWS.format(rows=plural(certain, "probability is|probabilities are"))
+        )
     return warnings
 
 
-def raised_rank_variance(variance: float, value: float, separates: Floats, sample: Sample) -> tuple[float, float]:
+def raised_rank_variance(
+    variance: float, value: float, separates: Floats, sample: Sample
+) -> tuple[float, float]:
     """The variance of a metric of how two classes are ranked, raised as by a few more rows of each class that vary as much
     as they can, and its degrees of freedom: those of the rarer class. Near the ceiling a sample often lacks the one row
     of the rarer class that lies among the others, and its variance is then next to nothing."""
     sides = []
     for side in (separates, 1 - separates):
-        sides.append(float(sample.counts @ side) if sample.cluster is None else kish(cluster_sizes(sample, side)))
+        sides.append(
+            float(sample.counts @ side)
+            if sample.cluster is None
+            else kish(cluster_sizes(sample, side))
+        )
     rarer = max(min(sides), 1.0)
     most = value * (1 - value) * sum(1 / max(side, 1.0) for side in sides)
-    return (rarer * variance + ASSUMED_RANKED * most) / (rarer + ASSUMED_RANKED), max(rarer - 1, LEAST_CLUSTER_FREEDOM)
+    return (rarer * variance + ASSUMED_RANKED * most) / (rarer + ASSUMED_RANKED), max(
+        rarer - 1, LEAST_CLUSTER_FREEDOM
+    )
 
 
 def hiding_rows(statistic: Statistic, sample: Sample, design_effect: float) -> float | None:
@@ -210,8 +234,13 @@ def _few_of_rarest(classes: Floats, sample: Sample, statistic: Statistic) -> lis
         return [FEW_OTHER_LABELS.format(rows="only " + plural(fewest, "row has|rows have"))]
     if sample.cluster is None:
         return []
-    worth = [kish(cluster_sizes(sample, (inverse == index).astype(np.float64))) for index in range(len(counts))]
-    return [FEW_CLUSTERS_OF_LABEL.format(effective=min(worth))] if min(worth) < FEWEST_CLUSTERS else []
+    worth = [
+        kish(cluster_sizes(sample, (inverse == index).astype(np.float64)))
+        for index in range(len(counts))
+    ]
+    return (
+        [FEW_CLUSTERS_OF_LABEL.format(effective=min(worth))] if min(worth) < FEWEST_CLUSTERS else []
+    )
 
 
 def _few_others(values: Floats, sample: Sample) -> list[str]:
@@ -223,7 +252,9 @@ def _few_others(values: Floats, sample: Sample) -> list[str]:
     if sample.cluster is None or not others or counts.max() < CONCENTRATED * sample.n:
         return []
     effective = kish(cluster_sizes(sample, (inverse != counts.argmax()).astype(np.float64)))
-    return [FEW_CLUSTERS_OF_OTHERS.format(effective=effective)] if effective < FEWEST_CLUSTERS else []
+    return (
+        [FEW_CLUSTERS_OF_OTHERS.format(effective=effective)] if effective < FEWEST_CLUSTERS else []
+    )
 
 
 NO_VARIATION = "the rows do not vary, and nothing says how far others may lie"
@@ -338,30 +369,46 @@ def jackknife_errors(
     if not counts:
         return {}
     of_all = np.concatenate(counts)
-    errors = {name: _jackknife_error(np.concatenate(parts), of_all) for name, parts in values.items()}
+    errors = {
+        name: _jackknife_error(np.concatenate(parts), of_all) for name, parts in values.items()
+    }
     if sample.cluster is None:
         return errors
     alone = jackknife_errors(statistics, structs.replace(sample, cluster=None), rng, width, most)
-    return {name: _in_clusters(error, alone[name], statistics[name], sample) for name, error in errors.items()}
+    return {
+        name: _in_clusters(error, alone[name], statistics[name], sample)
+        for name, error in errors.items()
+    }
 
 
 def _in_clusters(
     error: StandardError | None, alone: StandardError | None, statistic: Statistic, sample: Sample
 ) -> StandardError | None:
     """The error of a metric in clusters, with its raised design effect and the clusters' degrees of freedom."""
-    if error is None or alone is None or not np.isfinite(error.error) or not np.isfinite(alone.error):
+    if (
+        error is None
+        or alone is None
+        or not np.isfinite(error.error)
+        or not np.isfinite(alone.error)
+    ):
         return error
     if statistic.differs is not None:
         share = _share_of(statistic.differs, sample)
     else:
         share = max(
-            (most_frequent_share(values, sample) for values in statistic.varies or statistic.classes), default=0.5
+            (
+                most_frequent_share(values, sample)
+                for values in statistic.varies or statistic.classes
+            ),
+            default=0.5,
         )
     seen = (error.error / alone.error) ** 2
     skewed = statistic.interval == "skewness" and not statistic.tails
     raised = raised_design_effect(seen, cluster_sizes(sample), max(share, 0.5), skewed=skewed)
     freedom = min(error.freedom, cluster_freedom(sample))
-    return structs.replace(error, error=alone.error * math.sqrt(raised), freedom=freedom, design_effect=raised)
+    return structs.replace(
+        error, error=alone.error * math.sqrt(raised), freedom=freedom, design_effect=raised
+    )
 
 
 def _jackknife_error(values: Floats, counts: Floats) -> StandardError | None:
@@ -376,25 +423,35 @@ def _jackknife_error(values: Floats, counts: Floats) -> StandardError | None:
         return StandardError(np.nan, LEAST_FREEDOM)
     if not largest:
         return None
-    deviation = deviation / largest  # fourth powers of the differences themselves overflow beyond 1e77
+    deviation = (
+        deviation / largest
+    )  # fourth powers of the differences themselves overflow beyond 1e77
     squares = float(counts @ deviation**2)
     if math.sqrt(squares) * largest <= FLAT * max(1.0, float(np.abs(values).max())):
         return None
     kurtosis = n * float(counts @ deviation**4) / squares**2
     information = 2 * n / (kurtosis - 1) if kurtosis > 1 else n - 1
-    skewness = -float(counts @ deviation**3) / squares**1.5 * (n * n / ((n - 1) * (n - 2)) if n > 2 else 1.0)
+    skewness = (
+        -float(counts @ deviation**3)
+        / squares**1.5
+        * (n * n / ((n - 1) * (n - 2)) if n > 2 else 1.0)
+    )
     freedom = min(n - 1, max(information, LEAST_FREEDOM))
     return StandardError(largest * math.sqrt((n - 1) / n * squares), freedom, skewness)
 
 
-def student_interval(value: float, error: StandardError, scale: NormalizingScale, level: float) -> IntervalEnds:
+def student_interval(
+    value: float, error: StandardError, scale: NormalizingScale, level: float
+) -> IntervalEnds:
     """The ends of Student's interval, symmetric on the scale."""
     reach = student(level, error.freedom) * error.error * scale.slope(value)
     middle = scale.to(value)
     return scale.back(middle - reach), scale.back(middle + reach)
 
 
-def perfect_agreement_interval(value: float, statistic: Statistic, sample: Sample, level: float) -> IntervalEnds | None:
+def perfect_agreement_interval(
+    value: float, statistic: Statistic, sample: Sample, level: float
+) -> IntervalEnds | None:
     """The ends where all rows agree: what Wilson's z² rows that disagree would make of the value; None elsewhere."""
     if statistic.with_disagreement is None or value < statistic.bounds[1] - NEAR:
         return None
@@ -413,7 +470,11 @@ def skewness_corrected_interval(
     interval on the statistic's scale.
     """
     scale = IDENTITY if statistic.scale is LOG else statistic.scale
-    middle, spread, skewness = scale.to(value), error.error * scale.slope(value), abs(error.skewness)
+    middle, spread, skewness = (
+        scale.to(value),
+        error.error * scale.slope(value),
+        abs(error.skewness),
+    )
     quantile, away = student(level, error.freedom), -1.0 if error.skewness < 0 else 1.0
     plain = [scale.to(end) for end in student_interval(value, error, statistic.scale, level)]
     # Of values that are never negative, the near end is corrected too.
@@ -421,8 +482,13 @@ def skewness_corrected_interval(
     near = corrected if statistic.scale is LOG else plain[int(away < 0)]
     units = effective_clusters(sample)
     # Tails that look like normal ones need no more than what few rows hide of any skewness.
-    heavy = bool(statistic.tails) and not (sample.n >= SHOWN_FROM and near_normal(statistic.tails[0][sample.atom]))
-    raised = [1 + RAISED_BY_FEW / units + factor * skewness for factor in (RAISED if heavy else RAISED[:1])]
+    heavy = bool(statistic.tails) and not (
+        sample.n >= SHOWN_FROM and near_normal(statistic.tails[0][sample.atom])
+    )
+    raised = [
+        1 + RAISED_BY_FEW / units + factor * skewness
+        for factor in (RAISED if heavy else RAISED[:1])
+    ]
     reach = max(spread * abs(_uncorrected(-quantile, skewness * times)) for times in raised)
     far = middle + away * max(reach, away * (plain[int(away > 0)] - middle))
     low, high = scale.back(min(near, far)), scale.back(max(near, far))
@@ -432,7 +498,9 @@ def skewness_corrected_interval(
     return low, high
 
 
-def stretched(value: float, ends: IntervalEnds, skewness: float, units: float, quantile: float) -> IntervalEnds:
+def stretched(
+    value: float, ends: IntervalEnds, skewness: float, units: float, quantile: float
+) -> IntervalEnds:
     """The ends of a share in clusters, the one on the side of the long tail as far as Hall's correction puts it. Where large
     clusters are judged worse, the share's errors have a long tail, which a symmetric quantile does not reach."""
     far = abs(_uncorrected(-quantile, abs(skewness) * (1 + RAISED_BY_FEW / units))) / quantile
@@ -499,7 +567,9 @@ def median_metric(value: float, ordered: Floats, sample: Sample, level: float) -
     first = max(math.ceil(share[0] * sample.n - 1e-9), 1)
     last = sample.n + 1 - max(math.ceil((1 - share[1]) * sample.n - 1e-9), 1)
     low, high = (float(keys[np.searchsorted(cumulated, rank)]) for rank in (first, last))
-    return MetricValue(value, min(low, value), max(high, value), sample.n, method="order statistics")
+    return MetricValue(
+        value, min(low, value), max(high, value), sample.n, method="order statistics"
+    )
 
 
 class ClusteredShare(Struct, frozen=True):
@@ -528,13 +598,17 @@ class ClusteredShare(Struct, frozen=True):
         return stretched(self.value, ends, self.skewness, self.effective_clusters, quantile)
 
 
-def share_metric(value: float, share: Proportion, sample: Sample, level: float, *, exact: bool = False) -> MetricValue:
+def share_metric(
+    value: float, share: Proportion, sample: Sample, level: float, *, exact: bool = False
+) -> MetricValue:
     """The metric of a share with its interval; of clusters also how many there are, and what they are worth."""
     low, high = share_interval(share, sample, level, exact=exact)
     if sample.cluster is None:
         of_all, trials = share.share(sample.counts)
         method = "Clopper-Pearson" if exact else "Wilson"
-        metric = MetricValue(value, low, high, int(trials), se=_error(of_all, trials, share), method=method)
+        metric = MetricValue(
+            value, low, high, int(trials), se=_error(of_all, trials, share), method=method
+        )
         if exact or trials >= FEW_TRIALS:
             return metric
         return metric.warned(FEW_COUNTED.format(rows=plural(int(trials), "row counts|rows count")))
@@ -563,7 +637,9 @@ def _error(value: float, rows: float, share: Proportion) -> float:
     return float(share.slope(min(max(value, 1e-6), 1 - 1e-6)) * np.sqrt(value * (1 - value) / rows))
 
 
-def share_interval(share: Proportion, sample: Sample, level: float, *, exact: bool = False) -> IntervalEnds:
+def share_interval(
+    share: Proportion, sample: Sample, level: float, *, exact: bool = False
+) -> IntervalEnds:
     """The ends of a share's interval, as values of the metric."""
     if sample.cluster is None:
         value, trials = share.share(sample.counts)
@@ -592,14 +668,22 @@ def clustered_share(share: Proportion, sample: Sample) -> ClusteredShare:
 
 
 def mean_share_interval(
-    value: float, parts: Sequence[Proportion], error: StandardError | None, sample: Sample, level: float
+    value: float,
+    parts: Sequence[Proportion],
+    error: StandardError | None,
+    sample: Sample,
+    level: float,
 ) -> IntervalEnds:
     """The ends of the interval of a mean of shares, whose jackknife error this is: Wilson's of as many rows as its variance is
     worth. A share of few rows varies more than they show: its variance is at least what its own interval says of it."""
     weights = [1.0 if part.weight is None else float(sample.counts @ part.weight) for part in parts]
     worth, quantile = 1.0, student(level, cluster_freedom(sample))
     if sample.cluster is not None:
-        worth = effective_clusters(sample) / sample.n if error is None else 1 / (error.design_effect or 1.0)
+        worth = (
+            effective_clusters(sample) / sample.n
+            if error is None
+            else 1 / (error.design_effect or 1.0)
+        )
     variance = 0.0 if error is None else jackknife_variance(error, sample)
     in_jackknife = 0.0 if error is None else 1.0
     for weight, part in zip(weights, parts, strict=True):
@@ -607,8 +691,12 @@ def mean_share_interval(
         trials *= worth
         ends = wilson(share * trials, trials, level) if trials else (0.0, 1.0)
         low, own, high = (part.metric_of(each) for each in (ends[0], share, ends[1]))
-        shown = in_jackknife * share * (1 - share) / trials * part.slope(share) ** 2 if trials else 0.0
-        variance += (weight / sum(weights)) ** 2 * max((max(own - low, high - own) / normal(level)) ** 2 - shown, 0.0)
+        shown = (
+            in_jackknife * share * (1 - share) / trials * part.slope(share) ** 2 if trials else 0.0
+        )
+        variance += (weight / sum(weights)) ** 2 * max(
+            (max(own - low, high - own) / normal(level)) ** 2 - shown, 0.0
+        )
     # Of one share this variance is that at the far end of its interval, which Wilson's method gives back.
     reach = quantile * math.sqrt(variance)
     far = max(value - reach, 0.5) if value > 0.5 else min(value + reach, 0.5)
@@ -617,4 +705,6 @@ def mean_share_interval(
 
 def _by_cluster(column: Floats, sample: Sample) -> Floats:
     assert sample.cluster is not None
-    return np.bincount(sample.cluster, column[sample.atom], minlength=sample.units).astype(np.float64)
+    return np.bincount(sample.cluster, column[sample.atom], minlength=sample.units).astype(
+        np.float64
+    )

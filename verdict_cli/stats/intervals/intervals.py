@@ -58,7 +58,12 @@ from verdict_cli.stats.intervals.interval_methods import (
 )
 from verdict_cli.stats.metrics.numbers import number_values
 from verdict_cli.stats.metrics.probability import inverted_test_interval
-from verdict_cli.stats.metrics.statistic import TOO_LARGE, Proportion, Statistic, TransformedStatistic
+from verdict_cli.stats.metrics.statistic import (
+    TOO_LARGE,
+    Proportion,
+    Statistic,
+    TransformedStatistic,
+)
 
 CONFIDENCE_LEVEL = 0.95
 RESAMPLES = 2000
@@ -84,7 +89,9 @@ class Draw(Struct, frozen=True):
     exact: bool = False
 
 
-def metrics_with_intervals(statistics: Mapping[str, Statistic], sample: Sample, draw: Draw) -> dict[str, MetricValue]:
+def metrics_with_intervals(
+    statistics: Mapping[str, Statistic], sample: Sample, draw: Draw
+) -> dict[str, MetricValue]:
     """Each statistic's value on the sample with its interval."""
     values = {name: value_of(statistic, sample) for name, statistic in statistics.items()}
     metrics: dict[str, MetricValue] = {}
@@ -96,26 +103,41 @@ def metrics_with_intervals(statistics: Mapping[str, Statistic], sample: Sample, 
             why = TOO_LARGE if too_large else statistic.undefined if sample.n else "no rows"
             metrics[name] = MetricValue(None, None, None, sample.n, why)
         elif sample.units < 2 and (statistic.share is None or sample.cluster is not None):
-            metrics[name] = MetricValue(value, None, None, sample.n, ONE_UNIT.format(unit=_unit(sample)))
+            metrics[name] = MetricValue(
+                value, None, None, sample.n, ONE_UNIT.format(unit=_unit(sample))
+            )
         elif statistic.interval == "transformed" and statistic.transformed is not None:
             metrics[name] = _transformed(value, statistic.transformed, sample, draw)
         elif statistic.interval == "proportion" and statistic.share is not None:
-            metrics[name] = share_metric(value, statistic.share, sample, draw.level, exact=draw.exact)
+            metrics[name] = share_metric(
+                value, statistic.share, sample, draw.level, exact=draw.exact
+            )
         elif statistic.interval == "mean_of_proportions" and statistic.shares is not None:
             error = _errors({name: statistic}, values, sample, draw)[name][1]
             ends = mean_share_interval(value, statistic.shares(), error, sample, draw.level)
-            metrics[name] = replace(_within_bounds(value, *ends, statistic, sample), method="Wilson of effective rows")
+            metrics[name] = replace(
+                _within_bounds(value, *ends, statistic, sample), method="Wilson of effective rows"
+            )
         elif statistic.interval == "order_statistics" and statistic.ordered is not None:
             metrics[name] = median_metric(value, statistic.ordered, sample, draw.level)
         elif statistic.interval == "inverted_test" and statistic.bins is not None:
-            ends = inverted_test_interval(statistic.bins, sample, effective_clusters(sample), draw.rng, draw.level)
-            metrics[name] = replace(_within_bounds(value, *ends, statistic, sample), method="inverted test")
+            ends = inverted_test_interval(
+                statistic.bins, sample, effective_clusters(sample), draw.rng, draw.level
+            )
+            metrics[name] = replace(
+                _within_bounds(value, *ends, statistic, sample), method="inverted test"
+            )
         else:
             with_error[name] = statistic
     for name, (middle, error) in _errors(with_error, values, sample, draw).items():
-        metric = _metric_value(values[name] or 0.0, middle, error, with_error[name], sample, draw.level)
+        metric = _metric_value(
+            values[name] or 0.0, middle, error, with_error[name], sample, draw.level
+        )
         metrics[name] = _with_unexplained(metric, with_error[name], sample, draw)
-    return {name: _described(metrics[name], statistic, sample, draw.level) for name, statistic in statistics.items()}
+    return {
+        name: _described(metrics[name], statistic, sample, draw.level)
+        for name, statistic in statistics.items()
+    }
 
 
 def mean_with_interval(
@@ -132,7 +154,9 @@ def mean_with_interval(
     return metrics_with_intervals({"mean": mean}, sample, draw)["mean"]
 
 
-def _described(metric: MetricValue, statistic: Statistic, sample: Sample, level: float) -> MetricValue:
+def _described(
+    metric: MetricValue, statistic: Statistic, sample: Sample, level: float
+) -> MetricValue:
     """The metric with its level, clusters and warnings."""
     metric = replace(metric, level=level)
     if sample.cluster is not None:
@@ -151,10 +175,16 @@ def _described(metric: MetricValue, statistic: Statistic, sample: Sample, level:
 
 
 def _errors(
-    statistics: Mapping[str, Statistic], values: Mapping[str, float | None], sample: Sample, draw: Draw
+    statistics: Mapping[str, Statistic],
+    values: Mapping[str, float | None],
+    sample: Sample,
+    draw: Draw,
 ) -> dict[str, tuple[float, StandardError | None]]:
     """The middle of each interval, and the standard error; None where all resamples give the same value."""
-    many = max(len(sample.counts), sample.units if sample.cluster is not None else 0) > MOST_RESAMPLED_UNITS
+    many = (
+        max(len(sample.counts), sample.units if sample.cluster is not None else 0)
+        > MOST_RESAMPLED_UNITS
+    )
     smooth: dict[str, Statistic] = {}
     grouped: dict[str, Statistic] = {}
     resampled: dict[str, Statistic] = {}
@@ -167,14 +197,20 @@ def _errors(
         else:
             smooth[name] = statistic
     for name, error in (
-        jackknife_errors(grouped, sample, draw.rng, draw.width, FEW_DELETIONS).items() if grouped else ()
+        jackknife_errors(grouped, sample, draw.rng, draw.width, FEW_DELETIONS).items()
+        if grouped
+        else ()
     ):
-        plain = error and structs.replace(error, skewness=0.0, freedom=min(error.freedom, FEW_DELETIONS - 1))
+        plain = error and structs.replace(
+            error, skewness=0.0, freedom=min(error.freedom, FEW_DELETIONS - 1)
+        )
         errors_of[name] = values[name] or 0.0, plain
     if smooth:
         errors = jackknife_errors(smooth, sample, draw.rng, draw.width)
         errors_of |= {name: (values[name] or 0.0, error) for name, error in errors.items()}
-    for name, drawn in _resample(resampled, sample, draw, FEW_RESAMPLES if many else RESAMPLES).items():
+    for name, drawn in _resample(
+        resampled, sample, draw, FEW_RESAMPLES if many else RESAMPLES
+    ).items():
         errors_of[name] = _bootstrap_error(values[name] or 0.0, drawn, resampled[name])
     return errors_of
 
@@ -198,17 +234,23 @@ def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Dr
     change = paired_interval(value, error, (old, new), sample, draw.level)
     if change is None and error is None and np.isfinite(new.bounds).all():
         reach = unseen_share(sample, draw.level) * (new.bounds[1] - new.bounds[0])
-        change = MetricValue(value, value - reach, value + reach, sample.n, SAME, method="rule of three")
+        change = MetricValue(
+            value, value - reach, value + reach, sample.n, SAME, method="rule of three"
+        )
     change = change or _metric_value(value, middle, error, both, sample, draw.level)
     if draw.exact and old.share is not None and new.share is not None:
         exact = exact_paired_ends(old.share, new.share, sample, draw.level)
         if exact is not None and change.low is not None and change.high is not None:
             # For continuity: without it, gates at their limit pass in up to 3%. Where no row differs, the rule of three is exact.
             half = 0.5 / sample.n if error else 0.0
-            change = replace(change, low=min(change.low - half, exact[0]), high=max(change.high + half, exact[1]))
+            change = replace(
+                change, low=min(change.low - half, exact[0]), high=max(change.high + half, exact[1])
+            )
     # The adjusted Wald interval allows for few differing rows, and needs no warning of them.
     adjusted = change.method == "adjusted Wald"
-    return _described(change, structs.replace(both, varies=() if adjusted else both.varies), sample, draw.level)
+    return _described(
+        change, structs.replace(both, varies=() if adjusted else both.varies), sample, draw.level
+    )
 
 
 def _differences(old: Statistic, new: Statistic) -> tuple[Floats, ...]:
@@ -229,7 +271,12 @@ def value_of(statistic: Statistic, sample: Sample) -> float | None:
 
 
 def _metric_value(
-    value: float, middle: float, error: StandardError | None, statistic: Statistic, sample: Sample, level: float
+    value: float,
+    middle: float,
+    error: StandardError | None,
+    statistic: Statistic,
+    sample: Sample,
+    level: float,
 ) -> MetricValue:
     """The value with the interval that its standard error gives around the middle, which is the value or near it."""
     if error is None:
@@ -244,19 +291,33 @@ def _metric_value(
         return MetricValue(value, None, None, sample.n, TOO_OFTEN_UNDEFINED)
     if statistic.separates is not None:
         variance, freedom = raised_rank_variance(error.error**2, value, statistic.separates, sample)
-        error = structs.replace(error, error=math.sqrt(variance), freedom=min(freedom, cluster_freedom(sample)))
+        error = structs.replace(
+            error, error=math.sqrt(variance), freedom=min(freedom, cluster_freedom(sample))
+        )
     method, freedom = "jackknife", error.freedom
-    ends = agreement_interval(value, error, statistic, sample, level) if statistic.interval == "agreement" else None
+    ends = (
+        agreement_interval(value, error, statistic, sample, level)
+        if statistic.interval == "agreement"
+        else None
+    )
     if ends is not None:
         method, freedom = "Wilson of disagreement", cluster_freedom(sample)
-    elif statistic.interval == "skewness" or (statistic.interval == "agreement" and statistic.differs is None):
+    elif statistic.interval == "skewness" or (
+        statistic.interval == "agreement" and statistic.differs is None
+    ):
         ends = skewness_corrected_interval(value, error, statistic, sample, level)
         method = "jackknife with Hall's correction"
     else:
         ends = student_interval(middle, error, statistic.scale, level)
         method = "jackknife" if statistic.smooth else "resamples"
     metric = _within_bounds(value, *ends, statistic, sample)
-    return replace(metric, se=error.error, method=method, df=finite_or_none(freedom), design_effect=error.design_effect)
+    return replace(
+        metric,
+        se=error.error,
+        method=method,
+        df=finite_or_none(freedom),
+        design_effect=error.design_effect,
+    )
 
 
 def _bounded_mean(value: float, statistic: Statistic, sample: Sample, level: float) -> MetricValue:
@@ -265,21 +326,33 @@ def _bounded_mean(value: float, statistic: Statistic, sample: Sample, level: flo
     rows = effective_clusters(sample)
     ends = anytime_interval((value - low) / (high - low) * rows, rows, 1 - level)
     ends = low + (high - low) * ends[0], low + (high - low) * ends[1]
-    return MetricValue(value, min(ends[0], value), max(ends[1], value), sample.n, method="confidence sequence")
+    return MetricValue(
+        value, min(ends[0], value), max(ends[1], value), sample.n, method="confidence sequence"
+    )
 
 
-def _transformed(value: float, transformed: TransformedStatistic, sample: Sample, draw: Draw) -> MetricValue:
+def _transformed(
+    value: float, transformed: TransformedStatistic, sample: Sample, draw: Draw
+) -> MetricValue:
     """The value with the interval of the statistic that it is a function of."""
     inner = metrics_with_intervals({"inner": transformed.inner}, sample, draw)["inner"]
     if inner.low is None or inner.high is None:
         return replace(inner, value=value, se=None)
-    inside = [transformed.peak] if transformed.peak is not None and inner.low < transformed.peak < inner.high else []
+    inside = (
+        [transformed.peak]
+        if transformed.peak is not None and inner.low < transformed.peak < inner.high
+        else []
+    )
     ends = sorted(transformed.transform(end) for end in (inner.low, inner.high, *inside))
     error = (ends[-1] - ends[0]) / 2 / normal(draw.level)
-    return replace(inner, value=value, low=min(ends[0], value), high=max(ends[-1], value), se=error or None)
+    return replace(
+        inner, value=value, low=min(ends[0], value), high=max(ends[-1], value), se=error or None
+    )
 
 
-def _with_unexplained(correlation: MetricValue, statistic: Statistic, sample: Sample, draw: Draw) -> MetricValue:
+def _with_unexplained(
+    correlation: MetricValue, statistic: Statistic, sample: Sample, draw: Draw
+) -> MetricValue:
     """A correlation whose end next to 0 is also that of residuals as large as their own interval allows."""
     if (
         not statistic.unexplained
@@ -289,10 +362,14 @@ def _with_unexplained(correlation: MetricValue, statistic: Statistic, sample: Sa
     ):
         return correlation
     low, high = correlation.low, correlation.high
-    for residual in metrics_with_intervals(dict(zip("xy", statistic.unexplained, strict=True)), sample, draw).values():
+    for residual in metrics_with_intervals(
+        dict(zip("xy", statistic.unexplained, strict=True)), sample, draw
+    ).values():
         if residual.value and residual.high is not None:
             limit = unexplained_limit(correlation.value, residual.high / residual.value)
-            low, high = (min(low, limit), high) if correlation.value > 0 else (low, max(high, -limit))
+            low, high = (
+                (min(low, limit), high) if correlation.value > 0 else (low, max(high, -limit))
+            )
     return replace(correlation, low=low, high=high)
 
 
@@ -300,12 +377,19 @@ def _unit(sample: Sample) -> str:
     return "row" if sample.cluster is None else "cluster"
 
 
-def _within_bounds(value: float, low: float, high: float, statistic: Statistic, sample: Sample) -> MetricValue:
-    low, high = max(min(low, value), statistic.bounds[0]), min(max(high, value), statistic.bounds[1])
+def _within_bounds(
+    value: float, low: float, high: float, statistic: Statistic, sample: Sample
+) -> MetricValue:
+    low, high = (
+        max(min(low, value), statistic.bounds[0]),
+        min(max(high, value), statistic.bounds[1]),
+    )
     return MetricValue(value, low, high, sample.n)
 
 
-def _resample(statistics: Mapping[str, Statistic], sample: Sample, draw: Draw, times: int) -> dict[str, Floats]:
+def _resample(
+    statistics: Mapping[str, Statistic], sample: Sample, draw: Draw, times: int
+) -> dict[str, Floats]:
     """The value of each statistic in each resample."""
     if not statistics:
         return {}
@@ -316,7 +400,9 @@ def _resample(statistics: Mapping[str, Statistic], sample: Sample, draw: Draw, t
     return {name: np.concatenate(values) for name, values in drawn.items()}
 
 
-def _bootstrap_error(value: float, drawn: Floats, statistic: Statistic) -> tuple[float, StandardError | None]:
+def _bootstrap_error(
+    value: float, drawn: Floats, statistic: Statistic
+) -> tuple[float, StandardError | None]:
     """The middle of the interval, corrected for the bias of a metric that is not smooth, and the standard error."""
     known = drawn[np.isfinite(drawn)]
     if len(known) * 2 < len(drawn):
@@ -333,7 +419,11 @@ MORE_ROWS, MORE_DISCORDANT = 2.0, 1.0
 
 
 def paired_interval(
-    change: float, error: StandardError | None, statistics: tuple[Statistic, Statistic], sample: Sample, level: float
+    change: float,
+    error: StandardError | None,
+    statistics: tuple[Statistic, Statistic],
+    sample: Sample,
+    level: float,
 ) -> MetricValue | None:
     """The change of a share or an agreement between two runs over the same rows; None for other metrics."""
     counts = [_row_counts(statistic, sample) for statistic in statistics]
@@ -380,14 +470,25 @@ def _row_counts(statistic: Statistic, sample: Sample) -> float | None:
     disagreeing = float(sample.counts @ statistic.differs)
     if disagreeing:
         return (1 - float(statistic.at(sample.counts[None, :])[0])) / disagreeing
-    value = statistic.with_disagreement(sample.counts, 1.0) if statistic.with_disagreement is not None else math.nan
+    value = (
+        statistic.with_disagreement(sample.counts, 1.0)
+        if statistic.with_disagreement is not None
+        else math.nan
+    )
     return 1 - value if math.isfinite(value) else 0.0
 
 
-def exact_paired_ends(old: Proportion, new: Proportion, sample: Sample, level: float) -> IntervalEnds | None:
+def exact_paired_ends(
+    old: Proportion, new: Proportion, sample: Sample, level: float
+) -> IntervalEnds | None:
     """The ends for gates: MOVER (Donner and Zou, 2002) of the exact intervals of the shares of rows that only one run
     gets right. None in clusters, and where not every row counts."""
-    if sample.cluster is not None or old.transform or new.transform or min(old.trials.min(), new.trials.min()) < 1:
+    if (
+        sample.cluster is not None
+        or old.transform
+        or new.transform
+        or min(old.trials.min(), new.trials.min()) < 1
+    ):
         return None
     gain = new.hits - old.hits
     better, worse = (float(sample.counts @ (gain == sign)) for sign in (1, -1))

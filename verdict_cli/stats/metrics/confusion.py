@@ -12,7 +12,14 @@ from msgspec import Struct, structs
 
 from verdict_cli.language.metric_registry import AVERAGED
 from verdict_cli.stats.columns.column import Floats, Ints
-from verdict_cli.stats.metrics.statistic import Proportion, Statistic, Sums, proportion, ratio, statistic_of
+from verdict_cli.stats.metrics.statistic import (
+    Proportion,
+    Statistic,
+    Sums,
+    proportion,
+    ratio,
+    statistic_of,
+)
 
 FEW_ROWS_OF_LABEL, FEW_ROWS_OF_MEAN = 10, 5
 """The rows of the rarest label below which agreement, and a mean over the labels, have a warning (measured)."""
@@ -20,17 +27,27 @@ LabelMask = npt.NDArray[np.bool_]
 
 
 def label_share(
-    name: str, is_target: LabelMask, is_predicted: LabelMask, weight: Floats | None = None, beta: float = 1.0
+    name: str,
+    is_target: LabelMask,
+    is_predicted: LabelMask,
+    weight: Floats | None = None,
+    beta: float = 1.0,
 ) -> Proportion:
     """The share of rows that a metric of one label is, or of which F1 is a function."""
     both = (is_target & is_predicted).astype(float)
     if name == "f1":
         return Proportion(both, (is_target | is_predicted).astype(float), _f1_of_jaccard, weight)
     if name == "specificity":
-        return Proportion((~is_target & ~is_predicted).astype(float), (~is_target).astype(float), None, weight)
-    precision, recall = (Proportion(both, side.astype(float), None, weight) for side in (is_predicted, is_target))
+        return Proportion(
+            (~is_target & ~is_predicted).astype(float), (~is_target).astype(float), None, weight
+        )
+    precision, recall = (
+        Proportion(both, side.astype(float), None, weight) for side in (is_predicted, is_target)
+    )
     if name == "f_beta":  # rows right, of these, misses and false alarms, which count by beta
-        return Proportion(both, (beta**2 * recall.trials + precision.trials) / (1 + beta**2), None, weight)
+        return Proportion(
+            both, (beta**2 * recall.trials + precision.trials) / (1 + beta**2), None, weight
+        )
     return precision if name == "precision" else recall
 
 
@@ -63,7 +80,8 @@ def positive_statistics(rows: LabelRows, positive: int, beta: float) -> dict[str
     }
     shares = {name: label_share(name, is_target, is_predicted, beta=beta) for name in lacks}
     made = {
-        name: proportion(name, share.hits, share.trials, lacks[name], share.transform) for name, share in shares.items()
+        name: proportion(name, share.hits, share.trials, lacks[name], share.transform)
+        for name, share in shares.items()
     }
     # Misses and false alarms count differently: the rows are no independent trials of one share.
     f_beta = shares["f_beta"]
@@ -96,7 +114,9 @@ class LabelRows(Struct, frozen=True):
         if self.average == "micro":
             return ratio(over.sum(axis=1), under.sum(axis=1))
         values = np.nan_to_num(ratio(over, under))
-        weights = targets if self.average == "weighted" else (targets + predictions > 0).astype(float)
+        weights = (
+            targets if self.average == "weighted" else (targets + predictions > 0).astype(float)
+        )
         return ratio((values * weights).sum(axis=1), weights.sum(axis=1))
 
     def shares_of(self, name: str, beta: float) -> Callable[[], list[Proportion]] | None:
@@ -115,7 +135,9 @@ class LabelRows(Struct, frozen=True):
         if self.average == "macro":
             return None
         rows, scored = np.ones(len(differs)), np.isin(self.predictions, self.labels)
-        if name == "recall" or (self.average == "micro" and scored.all() and name in ("precision", "f1", "f_beta")):
+        if name == "recall" or (
+            self.average == "micro" and scored.all() and name in ("precision", "f1", "f_beta")
+        ):
             return proportion(name, 1 - differs, rows)
         if self.average == "weighted" or name in ("f1", "f_beta"):
             return None
@@ -125,14 +147,18 @@ class LabelRows(Struct, frozen=True):
         if not others:
             return None
         # A wrong row is a false positive of one label, and every row a negative of all labels but its target.
-        return proportion(name, 1 - differs * scored, rows, transform=lambda share: 1 - (1 - share) / others)
+        return proportion(
+            name, 1 - differs * scored, rows, transform=lambda share: 1 - (1 - share) / others
+        )
 
 
 MOST_DISTINCT_LABELS = 256
 """More distinct labels than this are not classes: the matrix would be mostly empty, and take 8 bytes a cell in each resample."""
 
 ONE_CLASS = "undefined: only one class is predicted, or only one is a target"
-CONSTANT_LABELS = "undefined: predictions and targets are all one class, so chance agreement is certain"
+CONSTANT_LABELS = (
+    "undefined: predictions and targets are all one class, so chance agreement is certain"
+)
 
 CountTables = Floats
 """(resamples, targets, predictions)"""
@@ -168,7 +194,10 @@ def accuracy(counts: CountTables) -> Floats:
 def balanced_accuracy(counts: CountTables) -> Floats:
     """The mean recall of the labels that occur as targets."""
     rows = counts.sum(axis=2)
-    return ratio(np.nan_to_num(ratio(_diagonal(counts), rows)).sum(axis=1), (rows > 0).sum(axis=1).astype(float))
+    return ratio(
+        np.nan_to_num(ratio(_diagonal(counts), rows)).sum(axis=1),
+        (rows > 0).sum(axis=1).astype(float),
+    )
 
 
 def mcc(counts: CountTables) -> Floats:
@@ -220,7 +249,9 @@ def label_statistics(
 ) -> dict[str, Statistic]:
     """The metrics of labels `0 … labels - 1` at each atom. `missing`: the last label stands for "no prediction"."""
     used = np.union1d(targets, predictions)
-    table = ConfusionTable(np.searchsorted(used, targets), np.searchsorted(used, predictions), len(used))
+    table = ConfusionTable(
+        np.searchsorted(used, targets), np.searchsorted(used, predictions), len(used)
+    )
     scored = len(used) - (missing and labels - 1 in used)
     differs = (targets != predictions).astype(float)
 
@@ -253,11 +284,16 @@ def label_statistics(
         "balanced_accuracy": of(
             "balanced_accuracy",
             balanced_accuracy,
-            shares=lambda: [label_share("recall", targets == code, predictions == code) for code in np.unique(targets)],
+            shares=lambda: [
+                label_share("recall", targets == code, predictions == code)
+                for code in np.unique(targets)
+            ],
         ),
         "mcc": of("mcc", mcc, ONE_CLASS),
         "cohen_kappa": of("cohen_kappa", cohen_kappa, CONSTANT_LABELS),
-        "gwet_ac1": of("gwet_ac1", lambda counts: gwet_ac1(counts, labels), "there is one label only"),
+        "gwet_ac1": of(
+            "gwet_ac1", lambda counts: gwet_ac1(counts, labels), "there is one label only"
+        ),
         "krippendorff_alpha": of("krippendorff_alpha", nominal_alpha, CONSTANT_LABELS),
         "accuracy": proportion("accuracy", 1 - differs, np.ones(len(differs))),
     }
@@ -278,5 +314,7 @@ def _with_disagreement(counts: CountTables, rows: float) -> CountTables:
     """The tables with this many more rows that disagree, their sides as frequent as the agreeing rows' labels."""
     agreed = _diagonal(counts)
     pairs = agreed[:, :, None] * agreed[:, None, :] * (1 - np.eye(counts.shape[1]))
-    more: CountTables = counts + rows * pairs * ratio(np.ones(len(counts)), pairs.sum(axis=(1, 2)))[:, None, None]
+    more: CountTables = (
+        counts + rows * pairs * ratio(np.ones(len(counts)), pairs.sum(axis=(1, 2)))[:, None, None]
+    )
     return more

@@ -17,14 +17,27 @@ import numpy as np
 import numpy.typing as npt
 
 from verdict_cli.errors import UsageError
-from verdict_cli.language.metric_registry import REQUIRED_KEYS, SIGNED, UNIT, Metric, MetricInput, find_metric
+from verdict_cli.language.metric_registry import (
+    REQUIRED_KEYS,
+    SIGNED,
+    UNIT,
+    Metric,
+    MetricInput,
+    find_metric,
+)
 from verdict_cli.language.units.choice import TIE
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.metrics import confusion, numbers, panel, probability, ranks
-from verdict_cli.stats.metrics.statistic import NORMALIZING_SCALES, Statistic, mean_of_values, proportion, statistic_of
+from verdict_cli.stats.metrics.statistic import (
+    NORMALIZING_SCALES,
+    Statistic,
+    mean_of_values,
+    proportion,
+    statistic_of,
+)
 
 NOMINAL = ("classification", "pairwise")
 CHOICES = ("A", "B")
@@ -80,9 +93,13 @@ def usable(family: MetricInput, data: EvaluationData) -> RowMask:
     return np.logical_and(has_target(data), present) if needs_target(family) else present
 
 
-def scored_by_all(family: MetricInput, runs: Sequence[EvaluationData], rows: Sequence[Ints]) -> RowMask:
+def scored_by_all(
+    family: MetricInput, runs: Sequence[EvaluationData], rows: Sequence[Ints]
+) -> RowMask:
     """Which of these rows, whose indices `rows` has for each run, count in all runs' metrics of this input."""
-    scored: RowMask = np.logical_and.reduce([usable(family, run)[at] for run, at in zip(runs, rows, strict=True)])
+    scored: RowMask = np.logical_and.reduce(
+        [usable(family, run)[at] for run, at in zip(runs, rows, strict=True)]
+    )
     return scored
 
 
@@ -134,18 +151,28 @@ def key_columns(family: MetricInput, data: EvaluationData) -> tuple[npt.NDArray[
 def wrong_types(family: MetricInput, data: EvaluationData) -> str:
     """Why metrics of this input do not exist for these rows' types, "" if they do."""
     if family == "panel":
-        return "" if data.kind != "ranking" else "a panel's votes are labels or numbers, not rankings"
+        return (
+            "" if data.kind != "ranking" else "a panel's votes are labels or numbers, not rankings"
+        )
     if family == "consistent":
         return "" if data.consistent.types == {"bool"} else "`consistent` is not true or false"
     if family in ("choice", "choice_length", "lengths"):
         chosen = {data.labels[code] for code in np.unique(data.prediction) if code != MISSING}
         return "" if chosen <= {*CHOICES, TIE} else "it needs choices between A and B"
     if family in ("value", "samples"):
-        return "" if data.value.numeric else "the value is text: write an expression that gives a number or true/false"
+        return (
+            ""
+            if data.value.numeric
+            else "the value is text: write an expression that gives a number or true/false"
+        )
     if family == "probability":
         if not data.probability.numeric:
             return "the probability is not a number"
-        return "" if data.is_positive is not None else "nothing says which target is positive: set `positive`"
+        return (
+            ""
+            if data.is_positive is not None
+            else "nothing says which target is positive: set `positive`"
+        )
     if family in ("numbers", "within"):
         for side, column in (("predictions", data.predictions), ("targets", data.targets)):
             if not column.numeric:
@@ -180,7 +207,11 @@ def input_statistics(
 
 
 def sampled_statistics(
-    family: MetricInput, metrics: Iterable[str], data: EvaluationData, rows: Ints, cluster: Ints | None = None
+    family: MetricInput,
+    metrics: Iterable[str],
+    data: EvaluationData,
+    rows: Ints,
+    cluster: Ints | None = None,
 ) -> tuple[Sample, dict[str, Statistic] | str]:
     """These rows as a sample, and the statistics of this input at its atoms, or why there are none."""
     sample = Sample.of(tuple(column[rows] for column in key_columns(family, data)), cluster)
@@ -191,10 +222,16 @@ def _built_in(family: MetricInput, data: EvaluationData, at: Ints) -> dict[str, 
     if family == "panel":
         return _panel(data, at)
     if family == "consistent":
-        return {"consistency": proportion("consistency", data.consistent.numbers[at], np.ones(len(at)))}
+        return {
+            "consistency": proportion("consistency", data.consistent.numbers[at], np.ones(len(at)))
+        }
     if family == "choice":
         first = _labels_in(data.prediction[at], data, CHOICES[:1])
-        return {"first_position_rate": proportion("first_position_rate", first.astype(float), np.ones(len(at)))}
+        return {
+            "first_position_rate": proportion(
+                "first_position_rate", first.astype(float), np.ones(len(at))
+            )
+        }
     if family == "choice_length":
         first = _labels_in(data.prediction[at], data, CHOICES[:1])
         longer = (first == (data.longer.numbers[at] > 0)).astype(float)
@@ -204,17 +241,25 @@ def _built_in(family: MetricInput, data: EvaluationData, at: Ints) -> dict[str, 
         size = length_effect(data.longer.numbers[at], data.longer.numbers[data.longer.present])
         return {"length_controlled_win_rate": length_controlled_win_rate(wins, size)}
     if family == "value":
-        return numbers.number_values(data.value.numbers[at], data.value.types == {"bool"}, data.value.bounds)
+        return numbers.number_values(
+            data.value.numbers[at], data.value.types == {"bool"}, data.value.bounds
+        )
     if family == "probability":
         positive = data.is_positive
         assert positive is not None
         return probability.probability_statistics(data.probability.numbers[at], positive[at])
     if family == "numbers":
         x, y = data.predictions.numbers[at], data.targets.numbers[at]
-        return numbers.number_pairs(x, y, _span(data)) | ranks.rank_pairs(x, y) | numbers.ordinal_pairs(x, y)
+        return (
+            numbers.number_pairs(x, y, _span(data))
+            | ranks.rank_pairs(x, y)
+            | numbers.ordinal_pairs(x, y)
+        )
     if family == "ranking":
         texts = (*data.labels, None)
-        given = ranks.rankings([texts[c] for c in data.target[at]], [texts[c] for c in data.prediction[at]])
+        given = ranks.rankings(
+            [texts[c] for c in data.target[at]], [texts[c] for c in data.prediction[at]]
+        )
         if data.wrong and not isinstance(given, str) and (data.prediction[at] == MISSING).any():
             return {"accuracy": given["accuracy"]}
         return given
@@ -243,7 +288,9 @@ def _panel(data: EvaluationData, at: Ints) -> dict[str, Statistic]:
     target = data.target[at]
     errors: list[Floats] | None = None
     if data.targets.types and nominal:
-        errors = [_or_nan(vote != target, (vote != MISSING) & (target != MISSING)) for vote in votes]
+        errors = [
+            _or_nan(vote != target, (vote != MISSING) & (target != MISSING)) for vote in votes
+        ]
     elif data.targets.types:
         errors = [value - data.targets.numbers[at] for value in values]
     elif not nominal:
@@ -260,7 +307,9 @@ def _or_nan(holds: RowMask, known: RowMask) -> Floats:
     return np.where(known, holds.astype(np.float64), np.nan)
 
 
-def _arrays(family: MetricInput, data: EvaluationData, at: Ints) -> tuple[npt.NDArray[np.generic], ...]:
+def _arrays(
+    family: MetricInput, data: EvaluationData, at: Ints
+) -> tuple[npt.NDArray[np.generic], ...]:
     """The arrays that a formula takes, but for the weights."""
     if family == "numbers":
         return data.predictions.numbers[at], data.targets.numbers[at]
@@ -270,7 +319,9 @@ def _arrays(family: MetricInput, data: EvaluationData, at: Ints) -> tuple[npt.ND
         positive = data.is_positive
         assert positive is not None
         return data.probability.numbers[at], positive[at].astype(float)
-    labels = np.array([*data.labels, None], object)  # the last one, at -1 as MISSING is, stands for no prediction
+    labels = np.array(
+        [*data.labels, None], object
+    )  # the last one, at -1 as MISSING is, stands for no prediction
     return labels[data.prediction[at]], labels[data.target[at]]
 
 
@@ -290,14 +341,18 @@ def array_statistic(metric: Metric, *columns: npt.NDArray[np.generic]) -> Statis
             ) from None
 
     undefined = "its formula gives no number here"
-    return Statistic(at, undefined, metric.bounds, metric.interval, scale=NORMALIZING_SCALES[metric.scale])
+    return Statistic(
+        at, undefined, metric.bounds, metric.interval, scale=NORMALIZING_SCALES[metric.scale]
+    )
 
 
 NEWTON_STEPS = 30
 """Newton's steps; ten are enough where the choices are not separated."""
 STEEPEST = 30.0
 """Larger coefficients are those of separated choices, which have no largest likelihood."""
-SEPARATED = "one option always wins, or the length decides every choice: the regression has no solution"
+SEPARATED = (
+    "one option always wins, or the length decides every choice: the regression has no solution"
+)
 
 
 def length_effect(longer: Floats, every: Floats) -> Floats:
@@ -321,11 +376,17 @@ def length_controlled_win_rate(wins: Floats, size: Floats) -> Statistic:
             c = np.where(c > 0, c, 1.0)  # all lengths are equal: the slope stays 0
             determinant = a * c - b * b
             safe = np.where(determinant > 0, determinant, np.inf)
-            level = np.clip(level + (c * of_level - b * of_slope) / safe, -2 * STEEPEST, 2 * STEEPEST)
-            slope = np.clip(slope + (a * of_slope - b * of_level) / safe, -2 * STEEPEST, 2 * STEEPEST)
+            level = np.clip(
+                level + (c * of_level - b * of_slope) / safe, -2 * STEEPEST, 2 * STEEPEST
+            )
+            slope = np.clip(
+                slope + (a * of_slope - b * of_level) / safe, -2 * STEEPEST, 2 * STEEPEST
+            )
         rate = 1 / (1 + np.exp(-level))
         flat = np.abs(rest.sum(axis=1)) > 1e-6 * np.maximum(weights.sum(axis=1), 1.0)
-        return np.where((np.abs(level) > STEEPEST) | (np.abs(slope) > STEEPEST) | flat, np.nan, rate)
+        return np.where(
+            (np.abs(level) > STEEPEST) | (np.abs(slope) > STEEPEST) | flat, np.nan, rate
+        )
 
     return statistic_of("length_controlled_win_rate", at, SEPARATED, classes=(wins,))
 
@@ -357,7 +418,9 @@ def values_by_cluster(metric: str, data: EvaluationData, rows: Ints) -> Floats:
     return values
 
 
-def mean_of_clusters(values: Floats, bounds: tuple[float, float] = SIGNED) -> tuple[Sample, Statistic]:
+def mean_of_clusters(
+    values: Floats, bounds: tuple[float, float] = SIGNED
+) -> tuple[Sample, Statistic]:
     """The mean of the clusters' values that are defined, and the sample that they are."""
     kept = values[np.isfinite(values)]
     sample = Sample.of((kept,))

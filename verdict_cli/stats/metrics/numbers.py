@@ -96,7 +96,13 @@ def _mean_square(residuals: Floats, column: Floats) -> Statistic:
         return now * _hidden_times(HIDDEN_RESIDUAL, rows)
 
     return Statistic(
-        squares, bounds=POSITIVE, interval="skewness", scale=LOG, varies=(column,), tails=(residuals,), hidden=hidden
+        squares,
+        bounds=POSITIVE,
+        interval="skewness",
+        scale=LOG,
+        varies=(column,),
+        tails=(residuals,),
+        hidden=hidden,
     )
 
 
@@ -111,7 +117,9 @@ def _hidden_square(values: Floats) -> Callable[[float, Floats], float]:
     def most(rows: float, counts: Floats) -> float:
         n = float(counts.sum())
         mean = float(counts @ values) / n
-        spread = float(counts @ (values - mean) ** 2) / (n - 1) * _hidden_times(HIDDEN_VARIANCE, rows)
+        spread = (
+            float(counts @ (values - mean) ** 2) / (n - 1) * _hidden_times(HIDDEN_VARIANCE, rows)
+        )
         square = float(counts @ values**2) / n * _hidden_times(HIDDEN_SQUARE, rows)
         return min(square, (abs(mean) + 1.5 * math.sqrt(spread / rows)) ** 2 + spread)
 
@@ -146,10 +154,14 @@ def number_pairs(x: Floats, y: Floats, span: float = math.inf) -> dict[str, Stat
         )
 
     def pearson(m: Means) -> Floats:
-        return np.clip(ratio(m.uv - m.u * m.v, np.sqrt(_spread(m.uu, m.u) * _spread(m.vv, m.v))), -1, 1)
+        return np.clip(
+            ratio(m.uv - m.u * m.v, np.sqrt(_spread(m.uu, m.u) * _spread(m.vv, m.v))), -1, 1
+        )
 
     def kappa(m: Means) -> Floats:
-        return 1 - ratio(m.square, _spread(m.uu, m.u) + _spread(m.vv, m.v) + (m.u - m.v + moments.gap) ** 2)
+        return 1 - ratio(
+            m.square, _spread(m.uu, m.u) + _spread(m.vv, m.v) + (m.u - m.v + moments.gap) ** 2
+        )
 
     def alpha(m: Means) -> Floats:
         pooled = (_spread(m.uu, m.u) + _spread(m.vv, m.v)) / 2 + (m.u - m.v + moments.gap) ** 2 / 4
@@ -168,11 +180,15 @@ def number_pairs(x: Floats, y: Floats, span: float = math.inf) -> dict[str, Stat
     if unit < 1:
         inner = replace(distance, interval="skewness")
         at, back = (lambda weights: unit * inner.at(weights)), (lambda mean: float(mean * unit))
-        distance = replace(distance, at=at, interval="transformed", transformed=TransformedStatistic(inner, back))
+        distance = replace(
+            distance, at=at, interval="transformed", transformed=TransformedStatistic(inner, back)
+        )
     return {
         "pearson": replace(
             of("pearson", pearson, "the predictions or the targets are all the same value"),
-            unexplained=tuple(_mean_square(_residuals(*sides), sides[0]) for sides in ((x, y), (y, x))),
+            unexplained=tuple(
+                _mean_square(_residuals(*sides), sides[0]) for sides in ((x, y), (y, x))
+            ),
         ),
         "weighted_kappa": of("weighted_kappa", kappa, same),
         "krippendorff_alpha": of("krippendorff_alpha", alpha, same),
@@ -181,17 +197,23 @@ def number_pairs(x: Floats, y: Floats, span: float = math.inf) -> dict[str, Stat
             root,
             bounds=(0.0, span),
             tails=(),
-            transformed=TransformedStatistic(square, lambda mean: unit * float(max(mean, 0.0) ** 0.5)),
+            transformed=TransformedStatistic(
+                square, lambda mean: unit * float(max(mean, 0.0) ** 0.5)
+            ),
         ),
     }
 
 
-def number_values(x: Floats, boolean: bool, bounds: tuple[float, float] | None = None) -> dict[str, Statistic]:
+def number_values(
+    x: Floats, boolean: bool, bounds: tuple[float, float] | None = None
+) -> dict[str, Statistic]:
     """The metrics of a value alone at each atom; the mean of booleans, and of numbers that are all 0 or 1, is a proportion.
 
     `bounds` are its scale's ends.
     """
-    boolean = boolean or (bounds in (None, (0.0, 1.0)) and bool(len(x)) and bool(np.isin(x, (0.0, 1.0)).all()))
+    boolean = boolean or (
+        bounds in (None, (0.0, 1.0)) and bool(len(x)) and bool(np.isin(x, (0.0, 1.0)).all())
+    )
     u = _centred(x)
     ordered = Sums(x)
 
@@ -220,7 +242,9 @@ def number_values(x: Floats, boolean: bool, bounds: tuple[float, float] | None =
             bounds=(0.0, most),
             varies=(x,),
             tails=(x,),
-            hidden=lambda rows, counts: float(variance(counts[None, :])[0]) * _hidden_times(HIDDEN_VARIANCE, rows),
+            hidden=lambda rows, counts: (
+                float(variance(counts[None, :])[0]) * _hidden_times(HIDDEN_VARIANCE, rows)
+            ),
         ),
         "median": statistic_of("median", median, ordered=x),
     }
@@ -231,7 +255,11 @@ def _variance_of_binary(variance: WeightedValues, x: Floats) -> Statistic:
     share = proportion("mean", x, np.ones(len(x)))
     transformed = TransformedStatistic(share, lambda ones: ones * (1 - ones), peak=0.5)
     return statistic_of(
-        "variance", variance, "one row has no variance", interval="transformed", transformed=transformed
+        "variance",
+        variance,
+        "one row has no variance",
+        interval="transformed",
+        transformed=transformed,
     )
 
 
@@ -239,7 +267,13 @@ def _mean(x: Floats, bounds: tuple[float, float] | None) -> Statistic:
     """The mean: on a scale within its ends; of other values that are never negative on the logarithmic scale."""
     if bounds is not None:
         return statistic_of(
-            "mean", mean_of_values(x), interval="skewness", bounds=bounds, varies=(x,), scale_ends=bounds, is_mean=True
+            "mean",
+            mean_of_values(x),
+            interval="skewness",
+            bounds=bounds,
+            varies=(x,),
+            scale_ends=bounds,
+            is_mean=True,
         )
     if len(x) and x.min() >= 0:
         ends = (0.0, 1.0) if x.max() <= 1 else None  # a score without a declared scale
@@ -260,7 +294,10 @@ ONE_VALUE = "all answers are the same value"
 
 def ordinal_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
     """The metrics of predictions and targets whose order counts."""
-    return {"ordinal_alpha": ordinal_alpha((x, y)), "linear_weighted_kappa": linear_weighted_kappa(x, y)}
+    return {
+        "ordinal_alpha": ordinal_alpha((x, y)),
+        "linear_weighted_kappa": linear_weighted_kappa(x, y),
+    }
 
 
 def ordinal_alpha(columns: Sequence[Floats]) -> Statistic:
@@ -284,7 +321,9 @@ def ordinal_alpha(columns: Sequence[Floats]) -> Statistic:
         for judge, column in enumerate(codes.T):
             ranks = middle[:, column] * given[:, judge]
             first, second = first + ranks, second + ranks**2
-        within = (weights * ratio(votes * second - first**2, np.broadcast_to(votes - 1, second.shape))).copy()
+        within = (
+            weights * ratio(votes * second - first**2, np.broadcast_to(votes - 1, second.shape))
+        ).copy()
         observed = np.where(votes > 1, within, 0.0).sum(axis=1)
         return 1 - ratio((total - 1) * observed, np.where(expected > 1e-9 * total, expected, 0.0))
 

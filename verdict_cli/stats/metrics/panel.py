@@ -50,7 +50,11 @@ def panel_statistics(
     """
     codes = np.stack(votes, axis=1)
     given = codes != MISSING
-    alpha, differs = _nominal_alpha(codes, given) if nominal else _interval_alpha(np.stack(values, axis=1), given)
+    alpha, differs = (
+        _nominal_alpha(codes, given)
+        if nominal
+        else _interval_alpha(np.stack(values, axis=1), given)
+    )
     classes = (_first_votes(codes),) if nominal else ()
     varies = () if nominal else tuple(_filled(column) for column in values)
     kappas = [_kappa(codes, np.stack(values, axis=1), pair, nominal) for pair in _pairs(len(votes))]
@@ -79,7 +83,9 @@ def panel_statistics(
 
 def _first_votes(codes: Ints) -> Floats:
     """The first vote of each row, for how often each label occurs."""
-    first: Floats = codes[np.arange(len(codes)), (codes != MISSING).argmax(axis=1)].astype(np.float64)
+    first: Floats = codes[np.arange(len(codes)), (codes != MISSING).argmax(axis=1)].astype(
+        np.float64
+    )
     return first
 
 
@@ -119,7 +125,11 @@ def _interval_alpha(values: Floats, given: PanelMask) -> tuple[WeightedValues, N
     """Alpha with squared distances."""
     middle = values[given].mean() if given.any() else 0.0
     centred = np.where(given, values - middle, 0.0)
-    votes, first, second = given.sum(axis=1).astype(float), centred.sum(axis=1), (centred**2).sum(axis=1)
+    votes, first, second = (
+        given.sum(axis=1).astype(float),
+        centred.sum(axis=1),
+        (centred**2).sum(axis=1),
+    )
     within = ratio(votes * second - first**2, votes - 1)
 
     def alpha(weights: Floats) -> Floats:
@@ -137,26 +147,37 @@ def _kappa(codes: Ints, values: Floats, pair: tuple[int, int], nominal: bool) ->
     if not len(both):
         return lambda weights: np.full(len(weights), np.nan)
     if not nominal:
-        weighted = numbers.number_pairs(values[both, pair[0]], values[both, pair[1]])["weighted_kappa"].at
+        weighted = numbers.number_pairs(values[both, pair[0]], values[both, pair[1]])[
+            "weighted_kappa"
+        ].at
         return lambda weights: weighted(weights[:, both])
     labels = np.union1d(first, second)
-    table = confusion.ConfusionTable(np.searchsorted(labels, first), np.searchsorted(labels, second), len(labels))
+    table = confusion.ConfusionTable(
+        np.searchsorted(labels, first), np.searchsorted(labels, second), len(labels)
+    )
     return lambda weights: confusion.cohen_kappa(table(weights[:, both]))
 
 
-def _errors_together(errors: Sequence[Floats] | None, judges: int, varies: tuple[Floats, ...]) -> dict[str, Statistic]:
+def _errors_together(
+    errors: Sequence[Floats] | None, judges: int, varies: tuple[Floats, ...]
+) -> dict[str, Statistic]:
     """The mean correlation of two judges' errors, and how many independent judges the panel is worth by it."""
     if errors is None:
         none = Statistic(lambda weights: np.full(len(weights), np.nan), NO_ORDER)
         return {"error_correlation": none, "effective_judges": none}
     correlations = [_correlation(errors[first], errors[second]) for first, second in _pairs(judges)]
     together = statistic_of(
-        "error_correlation", lambda weights: _mean(correlations, weights), CONSTANT_RATINGS, varies=varies
+        "error_correlation",
+        lambda weights: _mean(correlations, weights),
+        CONSTANT_RATINGS,
+        varies=varies,
     )
 
     def effective(weights: Floats) -> Floats:
         worth = 1 + (judges - 1) * _mean(correlations, weights)
-        return np.where(worth > MOST_NEGATIVE, ratio(np.full(len(weights), float(judges)), worth), np.nan)
+        return np.where(
+            worth > MOST_NEGATIVE, ratio(np.full(len(weights), float(judges)), worth), np.nan
+        )
 
     def worth_of(correlation: float) -> float:
         return judges / (1 + (judges - 1) * max(correlation, 0.0))
@@ -164,7 +185,9 @@ def _errors_together(errors: Sequence[Floats] | None, judges: int, varies: tuple
     transformed = TransformedStatistic(together, worth_of)
     return {
         "error_correlation": together,
-        "effective_judges": statistic_of("effective_judges", effective, CONSTANT_RATINGS, transformed=transformed),
+        "effective_judges": statistic_of(
+            "effective_judges", effective, CONSTANT_RATINGS, transformed=transformed
+        ),
     }
 
 
@@ -183,12 +206,19 @@ MOST_NEGATIVE = 1e-9
 PanelRows = npt.NDArray[np.bool_]
 
 
-def rater_statistics(votes: Sequence[Ints], values: Sequence[Floats], k: int, *, numeric: bool) -> dict[str, Statistic]:
+def rater_statistics(
+    votes: Sequence[Ints], values: Sequence[Floats], k: int, *, numeric: bool
+) -> dict[str, Statistic]:
     """The metrics of the judges' votes at each atom: codes of labels, and the same as numbers, NaN where they are none."""
     numbers = np.stack(values, axis=1)
-    statistics = {"fleiss_kappa": fleiss_kappa(np.stack(votes, axis=1)), "pass_at_k": pass_at_k_of_panel(numbers, k)}
+    statistics = {
+        "fleiss_kappa": fleiss_kappa(np.stack(votes, axis=1)),
+        "pass_at_k": pass_at_k_of_panel(numbers, k),
+    }
     if numeric:
-        return statistics | intraclass_correlations(numbers) | {"ordinal_alpha": ordinal_alpha(values)}
+        return (
+            statistics | intraclass_correlations(numbers) | {"ordinal_alpha": ordinal_alpha(values)}
+        )
     none = Statistic(lambda weights: np.full(len(weights), np.nan), NO_NUMBERS)
     return statistics | dict.fromkeys(("icc", "icc_k", "ordinal_alpha"), none)
 
@@ -198,7 +228,11 @@ def fleiss_kappa(codes: Ints) -> Statistic:
     whole = (codes != MISSING).all(axis=1).astype(float)
     judges = codes.shape[1]
     labels = np.unique(codes[codes != MISSING])
-    uses = np.stack([(codes == label).sum(axis=1) for label in labels], axis=1).astype(float) if len(labels) else None
+    uses = (
+        np.stack([(codes == label).sum(axis=1) for label in labels], axis=1).astype(float)
+        if len(labels)
+        else None
+    )
     if uses is None:
         return statistic_of("fleiss_kappa", lambda weights: np.full(len(weights), np.nan), ONE_VOTE)
     agree = ((uses**2).sum(axis=1) - judges) / (judges * (judges - 1))
@@ -210,9 +244,16 @@ def fleiss_kappa(codes: Ints) -> Statistic:
         chance = (shares**2).sum(axis=1)
         return ratio(ratio(counted @ agree, rows) - chance, 1 - chance)
 
-    first = np.where(whole > 0, codes[:, 0], codes[whole > 0, 0][0] if whole.any() else 0).astype(float)
+    first = np.where(whole > 0, codes[:, 0], codes[whole > 0, 0][0] if whole.any() else 0).astype(
+        float
+    )
     return statistic_of(
-        "fleiss_kappa", at, ONE_VOTE, differs=(1 - agree) * whole, classes=(first,), labels_count_alike=False
+        "fleiss_kappa",
+        at,
+        ONE_VOTE,
+        differs=(1 - agree) * whole,
+        classes=(first,),
+        labels_count_alike=False,
     )
 
 
@@ -250,7 +291,9 @@ def intraclass_correlations(values: Floats) -> dict[str, Statistic]:
 
     return {
         "icc": single,
-        "icc_k": statistic_of("icc_k", icc_k, NO_SPREAD, transformed=TransformedStatistic(single, of_mean)),
+        "icc_k": statistic_of(
+            "icc_k", icc_k, NO_SPREAD, transformed=TransformedStatistic(single, of_mean)
+        ),
     }
 
 

@@ -65,19 +65,28 @@ def probability_statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
 
     def ranked(name: str, at: WeightedValues, undefined: str) -> Statistic:
         return statistic_of(
-            name, at, undefined, with_disagreement=with_disagreement, classes=classes, separates=positive
+            name,
+            at,
+            undefined,
+            with_disagreement=with_disagreement,
+            classes=classes,
+            separates=positive,
         )
 
     statistics = {
         "auroc": ranked("auroc", auroc, "the targets are all positive or all negative"),
-        "average_precision": ranked("average_precision", average_precision, "no target is positive"),
+        "average_precision": ranked(
+            "average_precision", average_precision, "no target is positive"
+        ),
     }
     if len(p) and (p.min() < 0 or p.max() > 1):
         undefined = Statistic(lambda weights: np.full(len(weights), np.nan), OUTSIDE)
         return statistics | dict.fromkeys(("brier", "log_loss", "ece"), undefined)
 
     tiny = np.finfo(np.float64).eps
-    clipped = np.clip(p, tiny, 1 - tiny)  # as scikit-learn: a certain error costs 36 nats, not infinitely many
+    clipped = np.clip(
+        p, tiny, 1 - tiny
+    )  # as scikit-learn: a certain error costs 36 nats, not infinitely many
     bins = CalibrationBins(
         np.searchsorted(np.arange(1, CALIBRATION_BINS) / CALIBRATION_BINS, p, side="left"),
         p - positive,
@@ -91,7 +100,9 @@ def probability_statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
 
     surprise = -np.where(positive > 0, np.log(clipped), np.log1p(-clipped))
     return statistics | {
-        "brier": statistic_of("brier", mean_of_values((p - positive) ** 2), classes=classes, is_mean=True),
+        "brier": statistic_of(
+            "brier", mean_of_values((p - positive) ** 2), classes=classes, is_mean=True
+        ),
         "log_loss": statistic_of(
             "log_loss",
             mean_of_values(surprise),
@@ -103,7 +114,11 @@ def probability_statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
 
 
 def inverted_test_interval(
-    bins: CalibrationBins, sample: Sample, effective_units: float, rng: np.random.Generator, level: float
+    bins: CalibrationBins,
+    sample: Sample,
+    effective_units: float,
+    rng: np.random.Generator,
+    level: float,
 ) -> tuple[float, float]:
     """The ends of the interval of the sum over bins of the absolute mean deviation."""
     mean = np.bincount(bins.bin, sample.counts * bins.deviation, minlength=bins.bins) / sample.n
@@ -124,7 +139,10 @@ def inverted_test_interval(
         return bool((np.abs(true * shape + noise).sum(axis=1) >= observed).mean() < tail)
 
     low = min(_crossing(partial(is_rare, shape), most) for shape in shapes)
-    high = _crossing(lambda true: bool((np.abs(true * shares + noise).sum(axis=1) <= observed).mean() >= tail), most)
+    high = _crossing(
+        lambda true: bool((np.abs(true * shares + noise).sum(axis=1) <= observed).mean() >= tail),
+        most,
+    )
     return low, max(high, low)
 
 

@@ -60,10 +60,16 @@ def rank_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
         if signs is None:
             return np.array([_kendall_of_rows(x, y, row) for row in weights])
         n = weights.sum(axis=1)
-        exact = signs if n.max(initial=0) < 2**24 else signs.astype(np.float64)  # float32 counts to 2**24 exactly
-        balance = ((weights.astype(exact.dtype) @ exact).astype(np.float64) * weights).sum(axis=1) / 2
+        exact = (
+            signs if n.max(initial=0) < 2**24 else signs.astype(np.float64)
+        )  # float32 counts to 2**24 exactly
+        balance = ((weights.astype(exact.dtype) @ exact).astype(np.float64) * weights).sum(
+            axis=1
+        ) / 2
         total = n * (n - 1) / 2
-        return np.clip(ratio(balance, np.sqrt((total - rx.ties(weights)) * (total - ry.ties(weights)))), -1, 1)
+        return np.clip(
+            ratio(balance, np.sqrt((total - rx.ties(weights)) * (total - ry.ties(weights)))), -1, 1
+        )
 
     return {
         "spearman": statistic_of("spearman", spearman, CONSTANT_RANKS, varies=(x, y)),
@@ -99,7 +105,10 @@ def rankings(targets: Sequence[Any], predictions: Sequence[Any]) -> dict[str, St
             return f"{prediction} and {target} are not two rankings of the same items"
         rho[index], tau[index], gain[index] = coefficients
         first[index] = float(repr(target[0]) == repr(prediction[0]))
-    same = np.array([target == prediction for target, prediction in zip(targets, predictions, strict=True)], float)
+    same = np.array(
+        [target == prediction for target, prediction in zip(targets, predictions, strict=True)],
+        float,
+    )
 
     return {
         "accuracy": proportion("accuracy", same, np.ones(len(same))),

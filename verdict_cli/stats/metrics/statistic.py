@@ -181,15 +181,25 @@ class Statistic(Struct, frozen=True):
         return self.interval not in ("order_statistics", "inverted_test")
 
 
-def statistic_of(name: str, at: WeightedValues, undefined: str = "no rows", **keys: Any) -> Statistic:
+def statistic_of(
+    name: str, at: WeightedValues, undefined: str = "no rows", **keys: Any
+) -> Statistic:
     """The statistic of a built-in metric: its record gives bounds, interval method and scale, unless `keys` do."""
     metric = METRICS[name]
-    declared = {"bounds": metric.bounds, "interval": metric.interval, "scale": NORMALIZING_SCALES[metric.scale]}
+    declared = {
+        "bounds": metric.bounds,
+        "interval": metric.interval,
+        "scale": NORMALIZING_SCALES[metric.scale],
+    }
     return Statistic(at, undefined, **{**declared, **keys})
 
 
 def proportion(
-    name: str, hits: Floats, trials: Floats, undefined: str = "no rows", transform: Transform | None = None
+    name: str,
+    hits: Floats,
+    trials: Floats,
+    undefined: str = "no rows",
+    transform: Transform | None = None,
 ) -> Statistic:
     """A share of rows, or a monotone function of one; `hits` and `trials` are 0 or 1 at each atom."""
 

@@ -34,7 +34,9 @@ def append(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
     target.execute("BEGIN IMMEDIATE")
     _add(target, "texts", (_text(record, texts) for record in _records(source, "texts")))
     _add(target, "calls", (_call(record, texts, calls) for record in _records(source, "calls")))
-    _add(target, "rows", (_row(target, record, texts, calls) for record in _records(source, "rows")))
+    _add(
+        target, "rows", (_row(target, record, texts, calls) for record in _records(source, "rows"))
+    )
     target.execute("COMMIT")
 
 

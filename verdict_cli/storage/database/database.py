@@ -29,7 +29,14 @@ from verdict_cli.storage.database.records import (
     encode_content,
     encode_text,
 )
-from verdict_cli.storage.database.schema import DamagedError, check_schema, connect, create, open_foreign, refused
+from verdict_cli.storage.database.schema import (
+    DamagedError,
+    check_schema,
+    connect,
+    create,
+    open_foreign,
+    refused,
+)
 from verdict_cli.storage.database.writer import Writer
 
 RUN_DB = "run.db"
@@ -59,7 +66,9 @@ class Database:
     ``damaged`` counts the calls that were looked up and cannot be read: they are called again.
     """
 
-    def __init__(self, path: Path, reader: sqlite3.Connection, writer: Writer | None, *, shared: bool = False) -> None:
+    def __init__(
+        self, path: Path, reader: sqlite3.Connection, writer: Writer | None, *, shared: bool = False
+    ) -> None:
         self.path = path
         self.damaged = 0
         self._shared = shared
@@ -135,7 +144,10 @@ class Database:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -167,7 +179,9 @@ class Database:
 
     def add_messages(self, messages: Sequence[Message]) -> tuple[tuple[str, int, Images], ...]:
         """Add the texts of messages; return what a call has of them."""
-        return tuple([(message.role, self._text(message.content), _images(message)) for message in messages])
+        return tuple(
+            [(message.role, self._text(message.content), _images(message)) for message in messages]
+        )
 
     def mark_unusable(self, number: int) -> None:
         """Note that a reply could not be read: it answers no equal request."""
@@ -176,7 +190,9 @@ class Database:
 
     def find(self, digest: bytes) -> list[StoredCall]:
         """The calls of a request, the latest first. A record that cannot be read is counted and left out."""
-        unwritten = [self._unwritten[number] for number in reversed(self._by_digest.get(digest, ()))]
+        unwritten = [
+            self._unwritten[number] for number in reversed(self._by_digest.get(digest, ()))
+        ]
         known = {call.number for call in unwritten}
         query = f"SELECT {_CALL} FROM calls WHERE digest=? AND usable>=0 ORDER BY number DESC"
         stored = self._calls(query, digest)
@@ -184,7 +200,8 @@ class Database:
         if self._unusable.isdisjoint(call.number for call in calls):
             return calls
         return [
-            msgspec.structs.replace(call, usable=False) if call.number in self._unusable else call for call in calls
+            msgspec.structs.replace(call, usable=False) if call.number in self._unusable else call
+            for call in calls
         ]
 
     def remove_calls(self, digest: bytes) -> None:
@@ -195,7 +212,10 @@ class Database:
 
     def limit(self, most_bytes: int, room: float) -> None:
         """Remove the oldest calls where the file is larger, until it has this share of that size."""
-        pages = [self._reader.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count")]
+        pages = [
+            self._reader.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "freelist_count")
+        ]
         size = (pages[0] - pages[1]) * self._reader.execute("PRAGMA page_size").fetchone()[0]
         if size > most_bytes:
             calls = self._reader.execute("SELECT count(*) FROM calls").fetchone()[0]
@@ -203,7 +223,9 @@ class Database:
             query = "DELETE FROM calls WHERE number IN (SELECT number FROM calls ORDER BY number LIMIT ?)"
             self.writer.execute(query, (excess,))
 
-    def last_attempts(self, finished: Callable[[int], bool]) -> dict[tuple[int, str, str, int], int]:
+    def last_attempts(
+        self, finished: Callable[[int], bool]
+    ) -> dict[tuple[int, str, str, int], int]:
         """The last attempt at each call of an unfinished row that was made more than once."""
         query = (
             "SELECT row, unit, item, call, max(attempt) FROM calls WHERE attempt > 0 AND usable >= 0 "
@@ -211,7 +233,11 @@ class Database:
         )
         with _damage():
             found = self._reader.execute(query)
-            return {(row, unit, item, call): last for row, unit, item, call, last in found if not finished(row)}
+            return {
+                (row, unit, item, call): last
+                for row, unit, item, call, last in found
+                if not finished(row)
+            }
 
     @property
     def next_call(self) -> int:
@@ -240,14 +266,19 @@ class Database:
 
     def messages(self, content: CallContent) -> tuple[Message, ...]:
         """The messages of a call."""
-        return tuple([Message(role, self.text(number), images) for role, number, images in content.messages])
+        return tuple(
+            [Message(role, self.text(number), images) for role, number, images in content.messages]
+        )
 
     def spent(self) -> list[Spent]:
         """What the calls have cost, by model."""
         query = "SELECT model, count(*), sum(cost_usd), count(cost_usd) FROM calls GROUP BY model ORDER BY model"
         with _damage():
             found = self._reader.execute(query).fetchall()
-        return [Spent(model, calls, cost if priced == calls else None) for model, calls, cost, priced in found]
+        return [
+            Spent(model, calls, cost if priced == calls else None)
+            for model, calls, cost, priced in found
+        ]
 
     @property
     def retracted_usd(self) -> float | None:
@@ -286,7 +317,9 @@ class Database:
         text = self._read_texts.get(number)
         if text is None:
             with _damage():
-                record = self._reader.execute("SELECT text, checksum FROM texts WHERE number=?", (number,)).fetchone()
+                record = self._reader.execute(
+                    "SELECT text, checksum FROM texts WHERE number=?", (number,)
+                ).fetchone()
             if record is None:
                 raise DamagedError("a text is missing")
             check((number, record[0]), record[1])
@@ -318,7 +351,9 @@ class Database:
     def add_row(self, row: StoredRow) -> None:
         """Add a finished row."""
         record = encode(row)
-        self.writer.insert("rows", (row.row, row.status, record, checksum(row.row, row.status, record)))
+        self.writer.insert(
+            "rows", (row.row, row.status, record, checksum(row.row, row.status, record))
+        )
 
     def rows(self, *, status: str = "") -> Iterator[StoredRow]:
         """The rows in order, those of one status only where it is named. DamagedError where one cannot be read."""
@@ -342,7 +377,9 @@ class Database:
     def check_rows(self) -> Iterator[tuple[int, str]]:
         """The number and the status of each finished row. DamagedError where one cannot be read."""
         with _damage():
-            for row, status, record, stored in self._reader.execute("SELECT row, status, record, checksum FROM rows"):
+            for row, status, record, stored in self._reader.execute(
+                "SELECT row, status, record, checksum FROM rows"
+            ):
                 check((row, status, record), stored)
                 yield row, status
 
@@ -380,7 +417,10 @@ class Database:
 
     def _last(self, table: str) -> int:
         with _damage():
-            return self._reader.execute(f"SELECT coalesce(max(number), 0) FROM {table}").fetchone()[0] or 0
+            return (
+                self._reader.execute(f"SELECT coalesce(max(number), 0) FROM {table}").fetchone()[0]
+                or 0
+            )
 
     def _calls(self, query: str, digest: bytes) -> list[StoredCall]:
         calls = []
@@ -424,7 +464,9 @@ def _call(record: tuple[Any, ...], *, shared: bool = False) -> StoredCall:
     check((None if shared else number, *values), stored)
     digest, row, unit, item, call, attempt, model, failure = values[:8]
     content = decode_content(values[10])
-    return StoredCall(number, digest, row, unit, item, call, attempt, model, failure, bool(usable), content)
+    return StoredCall(
+        number, digest, row, unit, item, call, attempt, model, failure, bool(usable), content
+    )
 
 
 def _images(message: Message) -> Images:
@@ -432,7 +474,8 @@ def _images(message: Message) -> Images:
     if not message.images:
         return ()
     return tuple(
-        (at, url if len(url) <= _LONGEST_IMAGE else f"{url[: _LONGEST_IMAGE - 1]}…") for at, url in message.images
+        (at, url if len(url) <= _LONGEST_IMAGE else f"{url[: _LONGEST_IMAGE - 1]}…")
+        for at, url in message.images
     )
 
 

@@ -66,7 +66,9 @@ class _StoredReply(Struct, frozen=True, array_like=True):
         return cls(
             reply.text,
             reply.finish_reason,
-            None if logprobs is None else tuple([tuple(map(astuple, position)) for position in logprobs]),
+            None
+            if logprobs is None
+            else tuple([tuple(map(astuple, position)) for position in logprobs]),
             reply.usage,
             reply.cost_usd,
             reply.model,
@@ -85,7 +87,9 @@ class _StoredReply(Struct, frozen=True, array_like=True):
         return Reply(
             self.text,
             self.finish_reason,
-            None if logprobs is None else tuple([tuple([Alternative(*one) for one in some]) for some in logprobs]),
+            None
+            if logprobs is None
+            else tuple([tuple([Alternative(*one) for one in some]) for some in logprobs]),
             self.usage,
             self.cost_usd,
             self.model,
@@ -168,7 +172,9 @@ def _plain(value: Any) -> Any:
 
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_plain)
-_DECODERS: dict[Any, Any] = {kind: msgspec.msgpack.Decoder(kind) for kind in (_StoredContent, StoredRow)}
+_DECODERS: dict[Any, Any] = {
+    kind: msgspec.msgpack.Decoder(kind) for kind in (_StoredContent, StoredRow)
+}
 _checked = msgspec.msgpack.Encoder().encode
 
 
@@ -176,7 +182,10 @@ def encode(record: Struct) -> bytes | str:
     """A record as the value of a column: MessagePack, compressed where it is long."""
     try:
         encoded = _ENCODER.encode(record)
-    except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, an integer of more than 64 bits
+    except (
+        UnicodeEncodeError,
+        OverflowError,
+    ):  # half a surrogate pair, an integer of more than 64 bits
         return json.dumps(msgspec.to_builtins(record, enc_hook=_plain))
     return encoded if len(encoded) < _COMPRESSED_FROM else zlib.compress(encoded, _LEVEL)
 

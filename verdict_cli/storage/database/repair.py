@@ -11,7 +11,13 @@ from typing import Any
 from msgspec import Struct
 
 from verdict_cli.storage.database.database import Database
-from verdict_cli.storage.database.records import StoredRow, check, decode, decode_content, decode_text
+from verdict_cli.storage.database.records import (
+    StoredRow,
+    check,
+    decode,
+    decode_content,
+    decode_text,
+)
 from verdict_cli.storage.database.schema import TABLES, DamagedError, connect, create, insert
 from verdict_cli.storage.paths import output_errors, sync_directory
 
@@ -139,5 +145,7 @@ def _check(table: str, record: tuple[Any, ...], numbers: dict[str, set[int]]) ->
         decode_text(record[1])
     elif table == "rows":
         row = decode(StoredRow, record[2])
-        if row.names not in numbers["texts"] or any(call.number not in numbers["calls"] for call in row.calls):
+        if row.names not in numbers["texts"] or any(
+            call.number not in numbers["calls"] for call in row.calls
+        ):
             raise DamagedError("a call is missing")

@@ -46,7 +46,9 @@ class DamagedError(Exception):
 def connect(path: Path, mode: str = "rwc") -> sqlite3.Connection:
     """A connection, which any one thread at a time may use. sqlite3.Error where the file cannot be opened."""
     name = f"file:{quote(str(path.absolute()))}?mode={mode}"
-    connection = sqlite3.connect(name, timeout=BUSY_S, isolation_level=None, uri=True, check_same_thread=False)
+    connection = sqlite3.connect(
+        name, timeout=BUSY_S, isolation_level=None, uri=True, check_same_thread=False
+    )
     try:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
@@ -147,7 +149,9 @@ def refused(path: Path, error: sqlite3.Error | OSError) -> OutputError:
     )
 
 
-def insert(connection: sqlite3.Connection, table: str, records: Iterable[tuple[object, ...]]) -> None:
+def insert(
+    connection: sqlite3.Connection, table: str, records: Iterable[tuple[object, ...]]
+) -> None:
     """Insert records; one of the same primary key replaces the former one.
 
     Several are inserted by one statement: each statement waits for Python's lock once, behind the event loop.
@@ -158,7 +162,9 @@ def insert(connection: sqlite3.Connection, table: str, records: Iterable[tuple[o
     for start in range(0, len(records), _AT_ONCE):
         some = records[start : start + _AT_ONCE]
         values = [value for record in some for value in record]
-        connection.execute(f"INSERT OR REPLACE INTO {table} VALUES {','.join([one] * len(some))}", values)
+        connection.execute(
+            f"INSERT OR REPLACE INTO {table} VALUES {','.join([one] * len(some))}", values
+        )
 
 
 _AT_ONCE = 64

@@ -160,7 +160,9 @@ class Writer:
         with self._lock:
             if self.error is None:
                 self._committed += group.count
-            done = [waiter for waiter in self._waiters if self.error or waiter[0] <= self._committed]
+            done = [
+                waiter for waiter in self._waiters if self.error or waiter[0] <= self._committed
+            ]
             self._waiters = [waiter for waiter in self._waiters if waiter not in done]
         self.after_commit()
         for _, loop, future in done:

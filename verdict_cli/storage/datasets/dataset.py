@@ -53,7 +53,17 @@ class Dataset(Struct, frozen=True):
         return self.origins.get(path, str(path))
 
 
-USUAL_IDS = ("id", "_id", "uid", "uuid", "question_id", "prompt_id", "example_id", "row_id", "pair_id")
+USUAL_IDS = (
+    "id",
+    "_id",
+    "uid",
+    "uuid",
+    "question_id",
+    "prompt_id",
+    "example_id",
+    "row_id",
+    "pair_id",
+)
 """Columns that identify rows where no column is named and their values are unique, the first such one."""
 UNDECIDED = ""
 
@@ -140,13 +150,19 @@ def rename_columns(columns: Mapping[str, str], values: Mapping[str, Any]) -> dic
 
 def required_columns(dataset: Dataset) -> dict[str, str]:
     """The columns that every row needs: name in the pipeline -> name in the file. A path to an id is found in the row."""
-    names = dataset.required if dataset.id is None or "." in dataset.id else (*dataset.required, dataset.id)
+    names = (
+        dataset.required
+        if dataset.id is None or "." in dataset.id
+        else (*dataset.required, dataset.id)
+    )
     return {name: dataset.columns.get(name, name) for name in names}
 
 
 def missing_required(dataset: Dataset, columns: Collection[str]) -> tuple[Problem, ...]:
     """The problem of each required column that is not among ``columns`` (the file's names)."""
-    absent = {name: column for name, column in required_columns(dataset).items() if column not in columns}
+    absent = {
+        name: column for name, column in required_columns(dataset).items() if column not in columns
+    }
     problems = [
         missing_column(
             column,
@@ -166,10 +182,17 @@ def missing_column(
     """The problem of a missing column; ``also`` adds its other name, ``hint`` what else could be done. ``listed``: the hint
     lists the columns that there are."""
     near = difflib.get_close_matches(column, columns, n=1)
-    hints = [_separator_hint(columns) or (f"did you mean {near[0]!r}?" if near else ""), hint and f"{hint};"]
+    hints = [
+        _separator_hint(columns) or (f"did you mean {near[0]!r}?" if near else ""),
+        hint and f"{hint};",
+    ]
     if listed:
         hints.append(f"the columns are: {', '.join(columns) or 'none'}")
-    return Problem("missing-column", f"there is no column {column!r}{also}", " ".join(filter(None, hints)).rstrip(";"))
+    return Problem(
+        "missing-column",
+        f"there is no column {column!r}{also}",
+        " ".join(filter(None, hints)).rstrip(";"),
+    )
 
 
 def _separator_hint(columns: Collection[str]) -> str:

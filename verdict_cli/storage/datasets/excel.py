@@ -24,19 +24,28 @@ def excel_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
         blank = 0
         for number, cells in rows:
             values = [_value(cell) for cell in cells]
-            if all(value is None or (isinstance(value, str) and not value.strip()) for value in values):
-                blank += 1  # those below the last row do not count: they are what a format was given to
+            if all(
+                value is None or (isinstance(value, str) and not value.strip()) for value in values
+            ):
+                blank += (
+                    1  # those below the last row do not count: they are what a format was given to
+                )
                 continue
             reading.blank, blank = reading.blank + blank, 0
             if any(value is not None for value in values[len(names) :]):
                 more = f"the row has more than the {len(names)} cells of the header"
-                yield number, Problem("cell-count", more, "give every column a name in the first row")
+                yield (
+                    number,
+                    Problem("cell-count", more, "give every column a name in the first row"),
+                )
             else:
                 values += [None] * (len(names) - len(values))
                 yield number, named_cells(names, values)
 
 
-def _header(path: Path, rows: Iterator[tuple[int, tuple[Any, ...]]], reading: Reading) -> tuple[str, ...]:
+def _header(
+    path: Path, rows: Iterator[tuple[int, tuple[Any, ...]]], reading: Reading
+) -> tuple[str, ...]:
     """The names in the first of the rows that has any, which is taken."""
     names = next(filter(None, (_names(cells) for _, cells in rows)), [])
     if names:
@@ -50,19 +59,30 @@ def _rows(path: Path, reading: Reading) -> Iterator[Iterator[tuple[int, tuple[An
         import openpyxl
     except ImportError:
         hint = "pip install '.[excel]', or save the sheet as CSV"
-        raise DataError(Problem("not-readable", "reading .xlsx needs openpyxl", hint, str(path))) from None
+        raise DataError(
+            Problem("not-readable", "reading .xlsx needs openpyxl", hint, str(path))
+        ) from None
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
     except Exception as error:
         raise _broken(path, error) from error
     try:
         if not book.worksheets:
-            raise DataError(Problem("empty-dataset", "the workbook has no sheet with cells", SPREADSHEET, str(path)))
+            raise DataError(
+                Problem(
+                    "empty-dataset", "the workbook has no sheet with cells", SPREADSHEET, str(path)
+                )
+            )
         first, *others = book.worksheets
         if others:
             names = ", ".join(repr(sheet.title) for sheet in others)
             message = f"only the first sheet {first.title!r} is read, not {names}"
-            reading.note(path, "several-sheets", message, "save another sheet as a file of its own to judge it")
+            reading.note(
+                path,
+                "several-sheets",
+                message,
+                "save another sheet as a file of its own to judge it",
+            )
         yield _numbered_cells(path, first)
     finally:
         book.close()
@@ -83,7 +103,9 @@ def _broken(path: Path, error: Exception) -> Exception:
     if isinstance(error, OSError) and error.errno is not None:
         return DataError(unreadable(path, error))
     message = f"this is not an Excel workbook, or it is damaged: {error!s:.100}"
-    return DataError(Problem("not-readable", message, "save it again as .xlsx, or the sheet as CSV", str(path)))
+    return DataError(
+        Problem("not-readable", message, "save it again as .xlsx, or the sheet as CSV", str(path))
+    )
 
 
 def _names(cells: tuple[Any, ...]) -> list[str]:

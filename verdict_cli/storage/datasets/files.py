@@ -89,7 +89,9 @@ def find_files(data: str) -> tuple[Path, ...]:
             if files:
                 return files
     except OSError as error:
-        raise DataError(Problem("not-readable", error.strerror or str(error), "check the permissions", data)) from error
+        raise DataError(
+            Problem("not-readable", error.strerror or str(error), "check the permissions", data)
+        ) from error
     raise DataError(_missing(data))
 
 
@@ -102,7 +104,9 @@ def _in_directory(directory: Path) -> tuple[Path, ...]:
         )
     )
     if not files:
-        raise DataError(Problem("file-not-found", "the directory holds no dataset", _endings(), str(directory)))
+        raise DataError(
+            Problem("file-not-found", "the directory holds no dataset", _endings(), str(directory))
+        )
     return files
 
 
@@ -110,7 +114,9 @@ def _with_known_ending(path: Path) -> Path:
     if format_of(path) is None:
         message = "this is not the ending of a dataset"
         if ".parquet" in path.name.lower():
-            message = "a Parquet file is compressed inside; one that is compressed again cannot be read"
+            message = (
+                "a Parquet file is compressed inside; one that is compressed again cannot be read"
+            )
         hint = _endings()
         if path.suffix.lower() in (".xls", ".ods", ".numbers"):
             message, hint = "a spreadsheet is not a dataset", SPREADSHEET
@@ -134,7 +140,12 @@ def _missing(data: str) -> Problem:
         if not entry.name.startswith(".") and (entry.is_dir() or format_of(entry))
     ]
     if path.is_symlink():
-        return Problem("file-not-found", f"this is a link to a file that is not there: {path.readlink()}", "", data)
+        return Problem(
+            "file-not-found",
+            f"this is a link to a file that is not there: {path.readlink()}",
+            "",
+            data,
+        )
     near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.4)
     hint = f"did you mean {folder / near[0]}?" if near else _endings()
     return Problem("file-not-found", what, hint, data)
@@ -162,14 +173,23 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
                 _refuse_other_format(path, stream)
                 yield stream
     except UnicodeDecodeError as error:
-        problem = Problem("bad-encoding", f"not valid UTF-16: {error.reason}", "save the file as UTF-8", str(path))
+        problem = Problem(
+            "bad-encoding", f"not valid UTF-16: {error.reason}", "save the file as UTF-8", str(path)
+        )
         raise DataError(problem) from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
-            Problem("broken-gzip", f"the gzip file is damaged or cut off: {error}", _COPY_AGAIN, str(path))
+            Problem(
+                "broken-gzip",
+                f"the gzip file is damaged or cut off: {error}",
+                _COPY_AGAIN,
+                str(path),
+            )
         ) from error
     except OSError as error:
-        if compression_of(path) == ".zst" and error.errno is None:  # no error of the system, but of Zstandard
+        if (
+            compression_of(path) == ".zst" and error.errno is None
+        ):  # no error of the system, but of Zstandard
             message = f"the Zstandard file is damaged or cut off: {error}"
             raise DataError(Problem("broken-zst", message, _COPY_AGAIN, str(path))) from error
         raise DataError(unreadable(path, error)) from error
@@ -194,15 +214,24 @@ def _refuse_other_format(path: Path, stream: io.BufferedReader[Any]) -> None:
     """DataError for a file that is not the text that its name promises."""
     start = stream.peek(512)[:512]
     if not start.strip(b"\0") and start:
-        raise DataError(Problem("bad-encoding", "the file holds zero bytes, no text", _COPY_AGAIN, str(path)))
+        raise DataError(
+            Problem("bad-encoding", "the file holds zero bytes, no text", _COPY_AGAIN, str(path))
+        )
     for magic, (what, hint) in _MAGIC.items():
         if start.startswith(magic):
             text = f"this is {what}, named {path.suffix}"
-            raise DataError(Problem("unknown-format", text, hint.format(name=path.suffix), str(path)))
+            raise DataError(
+                Problem("unknown-format", text, hint.format(name=path.suffix), str(path))
+            )
     if start.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html", b"<?xml")):
         hint = "look at it: a site answers so where the address is wrong or needs a login"
         raise DataError(
-            Problem("unknown-format", f"this is a page of HTML or XML, named {path.suffix}", hint, str(path))
+            Problem(
+                "unknown-format",
+                f"this is a page of HTML or XML, named {path.suffix}",
+                hint,
+                str(path),
+            )
         )
 
 
@@ -220,7 +249,9 @@ def with_line_feeds(stream: IO[bytes], line: re.Pattern[bytes] = OUTSIDE_QUOTES)
     is_alone = end is not None and first[end.end() : end.end() + 1] != b"\n"
     if not is_alone:
         return stream
-    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("latin-1")(), translate=True)
+    decoder = io.IncrementalNewlineDecoder(
+        codecs.getincrementaldecoder("latin-1")(), translate=True
+    )
     return io.BufferedReader(_Recoded(stream, decoder, "latin-1"), _CHUNK)
 
 
@@ -228,7 +259,10 @@ class _Recoded(io.RawIOBase):
     """The bytes of a stream's text in another encoding, or with other line ends."""
 
     def __init__(
-        self, stream: IO[bytes], decoder: codecs.IncrementalDecoder | io.IncrementalNewlineDecoder, encoding: str
+        self,
+        stream: IO[bytes],
+        decoder: codecs.IncrementalDecoder | io.IncrementalNewlineDecoder,
+        encoding: str,
     ) -> None:
         self._stream, self._decoder, self._encoding = stream, decoder, encoding
         self._rest = b""
@@ -240,7 +274,9 @@ class _Recoded(io.RawIOBase):
         content = b"more"
         while content and not self._rest:
             content = self._stream.read(_TEXT_CHUNK)
-            self._rest = self._decoder.decode(content, final=not content).encode(self._encoding, "surrogatepass")
+            self._rest = self._decoder.decode(content, final=not content).encode(
+                self._encoding, "surrogatepass"
+            )
         count = min(len(buffer), len(self._rest))
         buffer[:count], self._rest = self._rest[:count], self._rest[count:]
         return count
@@ -261,7 +297,13 @@ def bounded_lines(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
         if len(line) > LONGEST_LINE:
             message = f"the line is longer than {LONGEST_LINE:,} bytes"
             raise DataError(
-                Problem("too-long", message, "put large values in files, or shorten them", str(path), number)
+                Problem(
+                    "too-long",
+                    message,
+                    "put large values in files, or shorten them",
+                    str(path),
+                    number,
+                )
             )
         if not line.isspace():
             blank = 0
@@ -276,10 +318,17 @@ def unreadable(path: Path, error: OSError) -> Problem:
     if isinstance(error, FileNotFoundError):
         is_link = path.is_symlink()
         message = (
-            f"this is a link to a file that is not there: {path.readlink()}" if is_link else "there is no such file"
+            f"this is a link to a file that is not there: {path.readlink()}"
+            if is_link
+            else "there is no such file"
         )
         return Problem("file-not-found", message, "", str(path))
-    return Problem("not-readable", f"cannot be read: {error.strerror or error}", "check the permissions", str(path))
+    return Problem(
+        "not-readable",
+        f"cannot be read: {error.strerror or error}",
+        "check the permissions",
+        str(path),
+    )
 
 
 _COPY_AGAIN = "copy or download the file again"
@@ -292,6 +341,8 @@ def _decompressed(path: Path, raw: io.BufferedReader[Any]) -> io.BufferedReader[
         case ".zst":
             import pyarrow
 
-            return io.BufferedReader(pyarrow.CompressedInputStream(pyarrow.PythonFile(raw, "r"), "zstd"), _CHUNK)
+            return io.BufferedReader(
+                pyarrow.CompressedInputStream(pyarrow.PythonFile(raw, "r"), "zstd"), _CHUNK
+            )
         case _:
             return raw

@@ -91,15 +91,23 @@ def _exact(text: bytes) -> dict[str, Any] | Problem:
     try:
         value: dict[str, Any] = json.loads(text, object_pairs_hook=keep)
     except (ValueError, RecursionError) as error:
-        return Problem("broken-json", f"the row cannot be read: {error}", "write very long numbers as text")
+        return Problem(
+            "broken-json", f"the row cannot be read: {error}", "write very long numbers as text"
+        )
     if duplicates:
-        return Problem("duplicate-key", f"the key {duplicates[0]!r} is a duplicate", "name each key of an object once")
+        return Problem(
+            "duplicate-key",
+            f"the key {duplicates[0]!r} is a duplicate",
+            "name each key of an object once",
+        )
     return value
 
 
 def not_an_object(value: Any, *, in_array: bool = False) -> Problem:
     """The problem of a row that is not an object; ``in_array``: it is an item of a JSON file's list."""
-    name = {list: "a list", str: "a string", bool: "a boolean", type(None): "null"}.get(type(value), "a number")
+    name = {list: "a list", str: "a string", bool: "a boolean", type(None): "null"}.get(
+        type(value), "a number"
+    )
     hint = 'write it as {"column": value}'
     if name == "a list":
         hint = (
@@ -116,7 +124,12 @@ def broken_json(text: bytes, error: orjson.JSONDecodeError) -> Problem:
         line = text.decode()
     except UnicodeDecodeError as undecoded:
         return not_utf8(undecoded)
-    return Problem("broken-json", f"not valid JSON: {error.msg}", _broken_hint(line, error.pos), column=error.colno)
+    return Problem(
+        "broken-json",
+        f"not valid JSON: {error.msg}",
+        _broken_hint(line, error.pos),
+        column=error.colno,
+    )
 
 
 _ONE_A_LINE = "a .jsonl file has one object a line"
@@ -221,7 +234,9 @@ class _ArrayReader:
                 if end < len(self.text) or not self._read_more():
                     break
             except json.JSONDecodeError as error:
-                is_cut = error.msg.startswith("Unterminated string") or error.pos > len(self.text) - 8
+                is_cut = (
+                    error.msg.startswith("Unterminated string") or error.pos > len(self.text) - 8
+                )
                 if not is_cut or not self._read_more():
                     raise self.broken(error.msg, error.pos) from None
             except RecursionError:
@@ -291,14 +306,22 @@ class _ArrayReader:
 
 def _hint_of_rows(value: Mapping[str, Any]) -> str:
     """Where the rows are in one object: as other tools write tables."""
-    lists = [name for name, item in value.items() if isinstance(item, list) and item and isinstance(item[0], dict)]
+    lists = [
+        name
+        for name, item in value.items()
+        if isinstance(item, list) and item and isinstance(item[0], dict)
+    ]
     if lists:
         return f"the rows are under {lists[0]!r}: `jq .{lists[0]} FILE` writes them as an array"
     inner = list(value.values())
-    if value.keys() >= {"columns", "data"} or (inner and all(isinstance(item, list) for item in inner)):
+    if value.keys() >= {"columns", "data"} or (
+        inner and all(isinstance(item, list) for item in inner)
+    ):
         return _PANDAS
     if len(inner) > 1 and all(isinstance(item, dict) for item in inner):
-        if all(item.keys() == inner[0].keys() for item in inner) and all(key.isdigit() for key in inner[0]):
+        if all(item.keys() == inner[0].keys() for item in inner) and all(
+            key.isdigit() for key in inner[0]
+        ):
             return _PANDAS
         return "the rows are the values of the object: `jq '[.[]]' FILE` writes them as an array"
     return "put the object in [ ], or name the file .jsonl if it is on one line"

@@ -32,7 +32,11 @@ def local_copy_of_url(url: str, directory: Path) -> tuple[Path, ...]:
             folder = open_folder(parent)
             available = folder.names(last)
             pattern = last
-    names = [name for name in available if "/" not in name and fnmatchcase(name, pattern) and format_of(Path(name))]
+    names = [
+        name
+        for name in available
+        if "/" not in name and fnmatchcase(name, pattern) and format_of(Path(name))
+    ]
     if not names:
         endings = f"known endings: {', '.join(ENDINGS)}"
         raise DataError(Problem("file-not-found", "there is no dataset at this URL", endings, url))

@@ -47,14 +47,24 @@ def kind_of(column: Any) -> ColumnKind | None:
         "float": (pa.types.is_floating,),
         "str": (pa.types.is_string, pa.types.is_large_string),
     }
-    return next((kind for kind, fits in tests.items() if any(test(column.type) for test in fits)), None)
+    return next(
+        (kind for kind, fits in tests.items() if any(test(column.type) for test in fits)), None
+    )
 
 
 def list_types(path: Path) -> dict[str, dict[str, Any]]:
     """Column -> the JSON Schema of its values, for the columns whose values are lists or mappings of a known form."""
     with open_parquet(path) as file:
-        schemas = {column.name: _json_schema(column.type) for column in file.schema_arrow if not is_json(column)}
-    return {name: schema for name, schema in schemas.items() if schema.get("type") in ("array", "object")}
+        schemas = {
+            column.name: _json_schema(column.type)
+            for column in file.schema_arrow
+            if not is_json(column)
+        }
+    return {
+        name: schema
+        for name, schema in schemas.items()
+        if schema.get("type") in ("array", "object")
+    }
 
 
 def _json_schema(kind: Any) -> dict[str, Any]:
@@ -66,7 +76,10 @@ def _json_schema(kind: Any) -> dict[str, Any]:
         return {"type": "array", "items": _json_schema(kind.value_type)}
     if types.is_struct(kind):
         fields = [kind.field(at) for at in range(kind.num_fields)]
-        return {"type": "object", "properties": {field.name: _json_schema(field.type) for field in fields}}
+        return {
+            "type": "object",
+            "properties": {field.name: _json_schema(field.type) for field in fields},
+        }
     if types.is_boolean(kind):
         return {"type": "boolean"}
     if types.is_integer(kind):
@@ -99,7 +112,9 @@ def parquet_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
                 if problem is None:
                     continue
                 if name in reading.used:
-                    problems[at] = replace(problem, message=f"the column {name!r} holds {problem.message}")
+                    problems[at] = replace(
+                        problem, message=f"the column {name!r} holds {problem.message}"
+                    )
                 else:
                     batch[name][at] = None
                     message = f"the column {name!r} is left out where it holds {problem.message}; nothing uses it"
@@ -123,10 +138,14 @@ def _check_size(path: Path, file: Any) -> None:
             is_nested = column.num_values > group.num_rows
             bytes_a_row = column.total_uncompressed_size // max(1, group.num_rows)
             values_a_row = column.num_values // max(1, group.num_rows)
-            if max(bytes_a_row, 8 * values_a_row) > LONGEST_LINE or (is_nested and column.num_values > _MOST_VALUES):
+            if max(bytes_a_row, 8 * values_a_row) > LONGEST_LINE or (
+                is_nested and column.num_values > _MOST_VALUES
+            ):
                 message = f"rows of the column {column.path_in_schema!r} are too large: {column.num_values:,} values, "
                 message += f"{column.total_uncompressed_size:,} bytes in {group.num_rows:,} rows"
-                hint = "shorten them, or write the file with smaller row groups: row_group_size=1000"
+                hint = (
+                    "shorten them, or write the file with smaller row groups: row_group_size=1000"
+                )
                 raise DataError(Problem("too-long", message, hint, str(path)))
 
 
@@ -137,10 +156,22 @@ def _may_be_opaque(kind: Any) -> bool:
     if isinstance(kind, pa.BaseExtensionType):
         return _may_be_opaque(kind.storage_type)
     types = pa.types
-    nested = (types.is_map, types.is_struct, types.is_list, types.is_large_list, types.is_fixed_size_list)
+    nested = (
+        types.is_map,
+        types.is_struct,
+        types.is_list,
+        types.is_large_list,
+        types.is_fixed_size_list,
+    )
     if any(is_nested(kind) for is_nested in nested):
         return any(_may_be_opaque(kind.field(at).type) for at in range(kind.num_fields))
-    plain = (types.is_primitive, types.is_null, types.is_decimal, types.is_string, types.is_large_string)
+    plain = (
+        types.is_primitive,
+        types.is_null,
+        types.is_decimal,
+        types.is_string,
+        types.is_large_string,
+    )
     return not any(is_plain(kind) for is_plain in plain)
 
 
@@ -163,7 +194,10 @@ def batches(
         schema = file.schema_arrow
         names = list(schema.names if columns is None else columns)
         for batch in observed_batches(path, file, names, size):
-            yield {name: column_values(batch.column(name), schema.field(name), sparse=sparse) for name in names}
+            yield {
+                name: column_values(batch.column(name), schema.field(name), sparse=sparse)
+                for name in names
+            }
 
 
 def observed_batches(path: Path, file: Any, columns: list[str], size: int) -> Iterator[Any]:
@@ -198,13 +232,19 @@ class ParquetFolder:
     def __init__(self, path: Path) -> None:
         self._files = table_files(path)
         if not self._files:
-            raise DataError(Problem("not-parquet", "the folder has no Parquet files", "", str(path)))
+            raise DataError(
+                Problem("not-parquet", "the folder has no Parquet files", "", str(path))
+            )
         self._schemas = [_schema_of(file, file.stat().st_mtime_ns) for file in self._files]
         self.schema_arrow = self._schemas[0]
-        if any(not schema.equals(self.schema_arrow, check_metadata=True) for schema in self._schemas):
+        if any(
+            not schema.equals(self.schema_arrow, check_metadata=True) for schema in self._schemas
+        ):
             self.schema_arrow = _widest(self._schemas)
 
-    def iter_batches(self, *, batch_size: int = 65_536, columns: Sequence[str] | None = None) -> Iterator[Any]:
+    def iter_batches(
+        self, *, batch_size: int = 65_536, columns: Sequence[str] | None = None
+    ) -> Iterator[Any]:
         """The `pyarrow.RecordBatch`es of the columns."""
         import pyarrow as pa
 
@@ -273,7 +313,11 @@ def open_parquet(path: Path) -> Iterator[Any]:
     except FileNotFoundError as error:
         raise DataError(unreadable(path, error)) from error
     except (pa.ArrowException, ValueError, OSError) as error:
-        message = "not a Parquet file" if not _has_magic_number(path) else f"the Parquet file is damaged: {error}"
+        message = (
+            "not a Parquet file"
+            if not _has_magic_number(path)
+            else f"the Parquet file is damaged: {error}"
+        )
         hint = "write it again, or give its name the ending of its format"
         raise DataError(Problem("not-parquet", message, hint, str(path))) from error
 
@@ -314,7 +358,9 @@ def _plain_values(column: Any, sparse: bool) -> list[Any]:
         values: list[Any] = column.to_pylist()
         if sparse and types.is_floating(kind):
             return [None if value is None or value != value else float(value) for value in values]  # noqa: PLR0124 - NaN
-        return list(map(float, values)) if types.is_float16(kind) and not column.null_count else values
+        return (
+            list(map(float, values)) if types.is_float16(kind) and not column.null_count else values
+        )
     if types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind):
         return column.to_pylist()  # type: ignore[no-any-return]
     if types.is_decimal(kind):
@@ -329,9 +375,15 @@ def _plain_values(column: Any, sparse: bool) -> list[Any]:
         names = [kind.field(at).name for at in range(kind.num_fields)]
         rows = zip(*fields, strict=True) if fields else iter([()] * len(column))
         present = column.is_valid().to_pylist()
-        return [_struct(names, row, sparse) if there else None for row, there in zip(rows, present, strict=True)]
+        return [
+            _struct(names, row, sparse) if there else None
+            for row, there in zip(rows, present, strict=True)
+        ]
     if types.is_map(kind):
-        keys, items = map(str, _plain_values(column.keys, sparse)), _plain_values(column.items, sparse)
+        keys, items = (
+            map(str, _plain_values(column.keys, sparse)),
+            _plain_values(column.items, sparse),
+        )
         return _slices(column, list(zip(keys, items, strict=True)), dict)
     if types.is_list(kind) or types.is_large_list(kind):
         return _slices(column, _plain_values(column.values, sparse), list)
@@ -341,7 +393,11 @@ def _plain_values(column: Any, sparse: bool) -> list[Any]:
     try:
         return [_plain(value) for value in column.to_pylist()]
     except (pa.ArrowException, ValueError, OverflowError, TypeError, ImportError):
-        unknown = Problem("unknown-type", f"values of the type {kind}, which cannot be read", "leave that column out")
+        unknown = Problem(
+            "unknown-type",
+            f"values of the type {kind}, which cannot be read",
+            "leave that column out",
+        )
         return [unknown if there else None for there in column.is_valid().to_pylist()]
 
 
@@ -371,7 +427,10 @@ def _times(column: Any) -> list[Any]:
     counts = column.cast(pa.int32() if is_short else pa.int64()).to_pylist()
     if types.is_date(kind):
         unit: Any = "D" if types.is_date32(kind) else "ms"
-        days = [None if count is None else np.datetime64(count, unit).astype("datetime64[D]") for count in counts]
+        days = [
+            None if count is None else np.datetime64(count, unit).astype("datetime64[D]")
+            for count in counts
+        ]
         return [None if day is None else str(day) for day in days]
     if types.is_duration(kind):
         return [None if count is None else count / _PER_SECOND[kind.unit] for count in counts]
@@ -422,6 +481,8 @@ def _plain(value: Any) -> Any:
             try:
                 return value.decode()
             except UnicodeDecodeError:
-                return Problem("bad-encoding", "bytes that are not UTF-8 text", "leave that column out")
+                return Problem(
+                    "bad-encoding", "bytes that are not UTF-8 text", "leave that column out"
+                )
         case _:  # such as a UUID
             return str(value)

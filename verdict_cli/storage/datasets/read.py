@@ -149,7 +149,11 @@ def scan(
 
 def _count_blanks(blanks: Counter[str], dataset: Dataset, record: Mapping[str, Any]) -> None:
     """Count the row under each of its blank columns, and once under ""."""
-    names = [name for name in dataset.blank_columns if is_blank(record.get(dataset.columns.get(name, name)))]
+    names = [
+        name
+        for name in dataset.blank_columns
+        if is_blank(record.get(dataset.columns.get(name, name)))
+    ]
     if names:
         blanks.update(["", *names])
 
@@ -184,7 +188,9 @@ class _BadRows:
         first, *more = self._told.values()
         if self._untold:
             message = f"{self._untold:,} more of the {total:,} rows cannot be used"
-            more.append(Problem("more-bad-rows", message, "--skip-bad-rows leaves them out", first.file))
+            more.append(
+                Problem("more-bad-rows", message, "--skip-bad-rows leaves them out", first.file)
+            )
         raise DataError(first, *more)
 
 
@@ -201,7 +207,12 @@ class _UniqueColumns:
             return
         for name in [*self._seen]:
             value = source.get(name)
-            if not isinstance(value, _IDS) or isinstance(value, bool) or value == "" or not self._seen[name].add(value):
+            if (
+                not isinstance(value, _IDS)
+                or isinstance(value, bool)
+                or value == ""
+                or not self._seen[name].add(value)
+            ):
                 del self._seen[name]
 
     def first(self) -> str | None:
@@ -209,7 +220,9 @@ class _UniqueColumns:
         return next(iter(self._seen or ()), None)
 
 
-def _notes(dataset: Dataset, readings: Sequence[Reading], identity: str | None) -> tuple[Problem, ...]:
+def _notes(
+    dataset: Dataset, readings: Sequence[Reading], identity: str | None
+) -> tuple[Problem, ...]:
     """What is told of a dataset that can be read."""
     first = dataset.name_of(dataset.files[0])
     notes = [note for reading in readings for note in reading.notes]
@@ -243,7 +256,11 @@ def stream_rows(
     A sample is drawn without replacement by selection sampling (Knuth, The Art of Computer Programming,
     volume 2, 3.4.2, algorithm S), which needs no list of the rows drawn.
     """
-    dataset = _without_absent_id(dataset) if selection.id == UNDECIDED else replace(dataset, id=selection.id)
+    dataset = (
+        _without_absent_id(dataset)
+        if selection.id == UNDECIDED
+        else replace(dataset, id=selection.id)
+    )
     taken = selected = unread = _unread(dataset, selection, finished)
     if taken == selection.limit:
         return
@@ -277,7 +294,9 @@ def _without_absent_id(dataset: Dataset) -> Dataset:
     names: list[tuple[str, ...]] = []
     first = dataset.files[0]
     try:
-        records = _READERS[format_of(first)](first, Reading(names.append, delimiter=dataset.delimiter or ""))
+        records = _READERS[format_of(first)](
+            first, Reading(names.append, delimiter=dataset.delimiter or "")
+        )
         record = next((record for _, record in records if isinstance(record, dict)), None)
     except DataError:  # the reading of the rows reports it
         return dataset
@@ -287,7 +306,13 @@ def _without_absent_id(dataset: Dataset) -> Dataset:
 
 def _unread(dataset: Dataset, selection: Selection, finished: Finished | None) -> int:
     """How many records at the start need not be read: those of finished rows, where each record is a row."""
-    if finished is None or dataset.cast or dataset.keep or dataset.skip_bad_rows or selection.sample is not None:
+    if (
+        finished is None
+        or dataset.cast
+        or dataset.keep
+        or dataset.skip_bad_rows
+        or selection.sample is not None
+    ):
         return 0
     return min(finished.first_missing, selection.kept)
 
@@ -304,7 +329,9 @@ def _records(
     fills = bool(dataset.blank_columns or dataset.unlabelled)
     as_read = not (dataset.columns or dataset.cast or dataset.keep) and dataset.id is None
     for path in dataset.files:
-        reading = Reading(partial(_check_header, dataset, path), needed, dataset.delimiter or "", unread)
+        reading = Reading(
+            partial(_check_header, dataset, path), needed, dataset.delimiter or "", unread
+        )
         if readings is not None:
             readings.append(reading)
         try:
@@ -315,17 +342,28 @@ def _records(
                 if as_read and type(record) is dict and record.keys() >= needed:
                     yield record, fill_blanks(dataset, record) if fills else record
                     continue
-                item = (record,) if isinstance(record, Problem) else _source(dataset, needed, record)
+                item = (
+                    (record,) if isinstance(record, Problem) else _source(dataset, needed, record)
+                )
                 if isinstance(item, tuple):
-                    line = json_files.line_of(path, position) if format_of(path) == "json" else position
-                    item = tuple(problem.at(dataset.name_of(path), line, problem.column, "") for problem in item)
+                    line = (
+                        json_files.line_of(path, position)
+                        if format_of(path) == "json"
+                        else position
+                    )
+                    item = tuple(
+                        problem.at(dataset.name_of(path), line, problem.column, "")
+                        for problem in item
+                    )
                 elif item is not None and fills:
                     item = fill_blanks(dataset, item)
                 yield record, item
         except DataError as error:
             if path not in dataset.origins:
                 raise
-            raise DataError(*(replace(problem, file=dataset.origins[path]) for problem in error.problems)) from error
+            raise DataError(
+                *(replace(problem, file=dataset.origins[path]) for problem in error.problems)
+            ) from error
         unread = reading.unread
 
 
@@ -340,7 +378,9 @@ def _source(
 ) -> Mapping[str, Any] | tuple[Problem, ...] | None:
     if not values.keys() >= needed:
         return missing_required(dataset, values)
-    source: Mapping[str, Any] = rename_columns(dataset.columns, values) if dataset.columns else values
+    source: Mapping[str, Any] = (
+        rename_columns(dataset.columns, values) if dataset.columns else values
+    )
     try:
         if dataset.cast:
             source = dataset.cast(source)
@@ -389,6 +429,13 @@ def _empty(dataset: Dataset, total: int, skipped: int) -> Problem:
     if not total:
         return Problem("empty-dataset", "the dataset holds no rows", "", file)
     if skipped == total:
-        return Problem("empty-dataset", f"all {total} rows are bad", "run without --skip-bad-rows", file)
+        return Problem(
+            "empty-dataset", f"all {total} rows are bad", "run without --skip-bad-rows", file
+        )
     bad = f" ({skipped} of them are bad)" if skipped else ""
-    return Problem("empty-dataset", f"`where` leaves none of the {total} rows{bad}", "loosen dataset.where", file)
+    return Problem(
+        "empty-dataset",
+        f"`where` leaves none of the {total} rows{bad}",
+        "loosen dataset.where",
+        file,
+    )

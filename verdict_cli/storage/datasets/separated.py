@@ -33,7 +33,9 @@ def tsv_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
     quotes = _has_quoted_cells(path)
     if not quotes:
         message = "quotes are read as part of the cells: some cells begin with a quote that nothing closes"
-        reading.note(path, "literal-quotes", message, "save it as CSV where quotes are to enclose cells")
+        reading.note(
+            path, "literal-quotes", message, "save it as CSV where quotes are to enclose cells"
+        )
     with open_bytes(path) as stream:
         lines = _Lines(path, with_line_feeds(stream))
         yield from _records(path, reading, lines, next(iter(lines), ""), "\t", quotes=quotes)
@@ -81,9 +83,13 @@ def _has_quoted_cells(path: Path) -> bool:
 def _reads_with_quotes(path: Path, count: int) -> bool:
     """Whether every row of the TSV file has this many cells if quotes enclose cells."""
     with open_bytes(path) as stream:
-        texts = (line.decode(errors="replace") for line in bounded_lines(path, with_line_feeds(stream)))
+        texts = (
+            line.decode(errors="replace") for line in bounded_lines(path, with_line_feeds(stream))
+        )
         try:
-            return all(len(cells) in (0, count) for cells in csv.reader(texts, delimiter="\t", strict=True))
+            return all(
+                len(cells) in (0, count) for cells in csv.reader(texts, delimiter="\t", strict=True)
+            )
         except csv.Error:
             return False
 
@@ -113,7 +119,14 @@ _MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 
 
 def _records(
-    path: Path, reading: Reading, lines: _Lines, first: str, delimiter: str, *, line: int = 1, quotes: bool = True
+    path: Path,
+    reading: Reading,
+    lines: _Lines,
+    first: str,
+    delimiter: str,
+    *,
+    line: int = 1,
+    quotes: bool = True,
 ) -> Iterator[JsonRecord]:
     """The rows below the header ``first``, which is on this line of the file."""
     rows = _cells(lines, chain([first] if first else [], lines), delimiter, line, quotes=quotes)
@@ -133,7 +146,9 @@ def _records(
             yield number, Problem("cell-count", message, hint)
 
 
-def _header(path: Path, rows: Iterator[tuple[int, list[str] | Problem]], reading: Reading) -> tuple[str, ...]:
+def _header(
+    path: Path, rows: Iterator[tuple[int, list[str] | Problem]], reading: Reading
+) -> tuple[str, ...]:
     """The names in the first of the rows, which is taken; none for an empty file."""
     for line, cells in rows:
         if isinstance(cells, Problem):
@@ -146,14 +161,29 @@ def _header(path: Path, rows: Iterator[tuple[int, list[str] | Problem]], reading
 def check_names(names: Sequence[str], path: Path, line: int, reading: Reading) -> None:
     """Raise DataError for a name that two columns have, or a header without any; note a column without a name."""
     if not any(names):
-        raise DataError(Problem("bad-header", "the header names no column", "name the columns in it", str(path), line))
+        raise DataError(
+            Problem(
+                "bad-header",
+                "the header names no column",
+                "name the columns in it",
+                str(path),
+                line,
+            )
+        )
     twice = next((name for name, count in Counter(filter(None, names)).items() if count > 1), None)
     if twice is not None:
         message = f"the header names {twice!r} twice"
-        raise DataError(Problem("bad-header", message, "rename one of the columns", str(path), line))
+        raise DataError(
+            Problem("bad-header", message, "rename one of the columns", str(path), line)
+        )
     if "" in names:  # such as the index that pandas writes
         where = list(names).index("") + 1
-        reading.note(path, "no-name", f"column {where} has no name and is left out", "name it in the header to use it")
+        reading.note(
+            path,
+            "no-name",
+            f"column {where} has no name and is left out",
+            "name it in the header to use it",
+        )
 
 
 def named_cells(names: Sequence[str], cells: Sequence[Any]) -> dict[str, Any]:
@@ -167,7 +197,10 @@ def _cells(
     """Each row that is not blank: its first line, and its cells or why they cannot be told."""
     csv.field_size_limit(files.LONGEST_LINE)
     reader = csv.reader(
-        texts, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE, strict=True
+        texts,
+        delimiter=delimiter,
+        quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE,
+        strict=True,
     )
     while True:
         start = reader.line_num + line
@@ -186,7 +219,9 @@ def _cells(
 
 def _broken(error: csv.Error) -> Problem:
     if "new-line character" in str(error):
-        message = "the row cannot be read: a carriage return stands within a cell that has no quotes"
+        message = (
+            "the row cannot be read: a carriage return stands within a cell that has no quotes"
+        )
         hint = "quote the cell; if each line of the file ends so, save it with line feeds"
         return Problem("broken-csv", message, hint)
     hint = 'a cell that holds quotes is written "…""…"; every opening quote needs its closing one'

@@ -20,9 +20,9 @@ def floats(array: Any) -> npt.NDArray[np.float64]:
         return np.full(len(array), np.nan)
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())
-    return np.from_dlpack(pc.fill_null(array.cast(pa.float64(), safe=False), scalar(float("nan"), "float"))).astype(
-        np.float64, copy=False
-    )
+    return np.from_dlpack(
+        pc.fill_null(array.cast(pa.float64(), safe=False), scalar(float("nan"), "float"))
+    ).astype(np.float64, copy=False)
 
 
 def scalar(value: Any, kind: ColumnKind) -> Any:
@@ -49,4 +49,6 @@ def booleans(values: npt.NDArray[np.bool_]) -> Any:
     """NumPy booleans as an Arrow array; `pyarrow.array` would import pandas."""
     import pyarrow as pa
 
-    return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(np.packbits(values, bitorder="little"))])
+    return pa.Array.from_buffers(
+        pa.bool_(), len(values), [None, pa.py_buffer(np.packbits(values, bitorder="little"))]
+    )

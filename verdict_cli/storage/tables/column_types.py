@@ -22,7 +22,13 @@ _JSON_TEXT = {b"verdict": b"json"}
 """Arrow field metadata of a column in which every value that is not null is JSON text."""
 _SCHEMA_KEY = b"verdict.schema"
 """The key of Arrow field metadata that holds the JSON Schema of the column's values."""
-_SCALARS: dict[type, ColumnKind] = {type(None): "null", bool: "bool", int: "int", float: "float", str: "str"}
+_SCALARS: dict[type, ColumnKind] = {
+    type(None): "null",
+    bool: "bool",
+    int: "int",
+    float: "float",
+    str: "str",
+}
 
 
 ORDERED_KEY = "x-ordered"
@@ -49,7 +55,9 @@ class DeclaredType(Struct, frozen=True):
     def ranks(self) -> Mapping[str, int]:
         """Words of an ordered scale with their places, 1 for the worst; empty for other values."""
         words = (
-            self.values if self.schema.get(ORDERED_KEY) and all(isinstance(word, str) for word in self.values) else ()
+            self.values
+            if self.schema.get(ORDERED_KEY) and all(isinstance(word, str) for word in self.values)
+            else ()
         )
         return {word: rank for rank, word in enumerate(words, 1)}
 
@@ -105,11 +113,15 @@ def fits_shape(values: Sequence[Any], shape: Shape) -> bool:
     """Whether the shape holds every one of the values exactly."""
     if isinstance(shape, list):
         lists = [value for value in values if value is not None]
-        return all(isinstance(value, list | tuple) for value in lists) and fits_shape([*chain(*lists)], shape[0])
+        return all(isinstance(value, list | tuple) for value in lists) and fits_shape(
+            [*chain(*lists)], shape[0]
+        )
     if isinstance(shape, dict):
         names = shape.keys()
         mappings = [_text_keyed(value, names) for value in values if value is not None]
-        return all(isinstance(value, Mapping) and value.keys() == names for value in mappings) and all(
+        return all(
+            isinstance(value, Mapping) and value.keys() == names for value in mappings
+        ) and all(
             fits_shape([value[name] for value in mappings], inner) for name, inner in shape.items()
         )
     kind, exact = column_kind_of(values)
@@ -175,7 +187,9 @@ def field(name: str, kind: ColumnKind, declared: DeclaredType | None = None) -> 
     metadata = dict(_JSON_TEXT) if kind == "json" else {}
     if declared is not None:
         metadata[_SCHEMA_KEY] = orjson.dumps(declared.schema)
-    return pa.field(name, types[kind] if shape is None else _arrow_type(shape), metadata=metadata or None)
+    return pa.field(
+        name, types[kind] if shape is None else _arrow_type(shape), metadata=metadata or None
+    )
 
 
 def declared_type(field: Any) -> DeclaredType | None:
@@ -211,12 +225,19 @@ def array(values: Sequence[Any], kind: ColumnKind | Shape) -> Any:
         if kind == "bool":
             data = [_bits(values)]
         elif kind in ("int", "float"):
-            data = [pa.py_buffer(np.fromiter(values, np.int64 if kind == "int" else np.float64, count))]
+            data = [
+                pa.py_buffer(np.fromiter(values, np.int64 if kind == "int" else np.float64, count))
+            ]
         else:
             if kind == "json":
-                values = [value if isinstance(value, Json) else encode_json_text(value) for value in values]
+                values = [
+                    value if isinstance(value, Json) else encode_json_text(value)
+                    for value in values
+                ]
             text = "".join(values).encode()
-            data = [_offsets(map(len, values if text.isascii() else map(str.encode, values)), count)]
+            data = [
+                _offsets(map(len, values if text.isascii() else map(str.encode, values)), count)
+            ]
             data.append(pa.py_buffer(text))
     return pa.Array.from_buffers(_arrow_type(kind), count, [known, *data], children=inner or None)
 
@@ -229,7 +250,10 @@ def _offsets(sizes: Iterable[int], count: int) -> Any:
     ends = np.zeros(count + 1, np.int64)
     np.cumsum(np.fromiter(sizes, np.int64, count), out=ends[1:])
     if ends[-1] >= 1 << 31:  # Arrow's offsets are 32-bit
-        raise OutputError("a table cannot hold a row of more than 2 GiB", hint="leave the column out of the dataset")
+        raise OutputError(
+            "a table cannot hold a row of more than 2 GiB",
+            hint="leave the column out of the dataset",
+        )
     return pa.py_buffer(ends.astype(np.int32))
 
 

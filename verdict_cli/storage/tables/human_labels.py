@@ -52,7 +52,9 @@ def read_annotations(path: Path) -> dict[str, dict[str, HumanLabel]]:
         return {}
     except OSError as error:
         raise DataError(
-            Problem("not-readable", error.strerror or str(error), "check the permissions", str(path))
+            Problem(
+                "not-readable", error.strerror or str(error), "check the permissions", str(path)
+            )
         ) from error
     labels: dict[str, dict[str, HumanLabel]] = {}
     for number, line in enumerate(lines, 1):
@@ -77,7 +79,9 @@ def read_annotations(path: Path) -> dict[str, dict[str, HumanLabel]]:
 
 
 def _bad_line(path: Path, number: int, message: str) -> DataError:
-    return DataError(Problem("bad-label", message, "fix or remove the line").at(str(path), number, 1, ""))
+    return DataError(
+        Problem("bad-label", message, "fix or remove the line").at(str(path), number, 1, "")
+    )
 
 
 def _entry(entry: Any) -> tuple[str, str, HumanLabel]:
@@ -94,7 +98,11 @@ def _entry(entry: Any) -> tuple[str, str, HumanLabel]:
     if skip not in (None, True, False, "true", "false"):
         raise ValueError("`skip` is neither true nor false")
     name = "" if by is None else str(by)
-    return label_key(entry["id"]), name, HumanLabel(label, note, _time(entry.get("at")), skip in (True, "true"))
+    return (
+        label_key(entry["id"]),
+        name,
+        HumanLabel(label, note, _time(entry.get("at")), skip in (True, "true")),
+    )
 
 
 def _time(at: Any) -> str | None:
@@ -117,7 +125,9 @@ def consensus(labels: Sequence[Any]) -> Any:
     key, most = counts.most_common(1)[0]
     if 2 * most > len(labels):
         return next(label for label in labels if label_key(label) == key)
-    numbers = all(isinstance(label, int | float) and not isinstance(label, bool) for label in labels)
+    numbers = all(
+        isinstance(label, int | float) and not isinstance(label, bool) for label in labels
+    )
     return median(labels) if numbers else None
 
 
@@ -142,11 +152,21 @@ def row_label(row: RowLabels) -> dict[str, Any]:
 
 
 def add_label(
-    path: Path, row_id: Any, label: Any, note: str | None, at: str, by: str = "", *, skipped: bool = False
+    path: Path,
+    row_id: Any,
+    label: Any,
+    note: str | None,
+    at: str,
+    by: str = "",
+    *,
+    skipped: bool = False,
 ) -> None:
     """Append an annotator's label of a row and sync it to disk; neither label, note nor skip removes it. Raises OutputError."""
     entry: dict[str, Any] = {"id": row_id, "label": label, "note": note or None, "at": at}
-    line = orjson.dumps(entry | ({"by": by} if by else {}) | ({"skip": True} if skipped else {})) + b"\n"
+    line = (
+        orjson.dumps(entry | ({"by": by} if by else {}) | ({"skip": True} if skipped else {}))
+        + b"\n"
+    )
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _NOT_A_LINK, 0o600)
         try:
@@ -160,5 +180,6 @@ def add_label(
             os.close(descriptor)
     except OSError as error:
         raise OutputError(
-            f"{path} cannot be written: {error.strerror or error}", hint="free space, or check the permissions"
+            f"{path} cannot be written: {error.strerror or error}",
+            hint="free space, or check the permissions",
         ) from None

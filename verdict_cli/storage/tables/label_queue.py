@@ -12,7 +12,14 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.storage.tables.human_labels import NOTHING, HumanLabel, RowLabels, consensus, label_key, row_label
+from verdict_cli.storage.tables.human_labels import (
+    NOTHING,
+    HumanLabel,
+    RowLabels,
+    consensus,
+    label_key,
+    row_label,
+)
 
 QUEUE_FILE = "queue.jsonl"
 QueueDraw = Literal["random", "uncertain", "disagree", "stratified"]
@@ -65,7 +72,9 @@ def read_queue(folder: Path) -> LabelQueue | None:
         return None
     except OSError as error:
         raise DataError(
-            Problem("not-readable", error.strerror or str(error), "check the permissions", str(path))
+            Problem(
+                "not-readable", error.strerror or str(error), "check the permissions", str(path)
+            )
         ) from error
     rows: list[QueuedRow] = []
     try:
@@ -75,10 +84,16 @@ def read_queue(folder: Path) -> LabelQueue | None:
         if head["queue"] != 1 or not all(0 < row.inclusion <= 1 for row in rows):
             raise ValueError
         return LabelQueue(
-            str(head["choose"]), int(head["annotators"]), head["blind"] is True, int(head["seed"]), tuple(rows)
+            str(head["choose"]),
+            int(head["annotators"]),
+            head["blind"] is True,
+            int(head["seed"]),
+            tuple(rows),
         )
     except (orjson.JSONDecodeError, LookupError, TypeError, ValueError):
-        problem = Problem("bad-queue", "this file is not a queue", "draw again: verdict queue RUN --replace")
+        problem = Problem(
+            "bad-queue", "this file is not a queue", "draw again: verdict queue RUN --replace"
+        )
         raise DataError(problem.at(str(path), len(rows) + 2 if rows else 1, 1, "")) from None
 
 
@@ -87,9 +102,13 @@ def human_values(folder: Path, annotations: Mapping[str, RowLabels]) -> dict[str
     consensus, `note`, `labels` of each by name, and `inclusion`. Raises what `read_queue` does."""
     queue = read_queue(folder)
     drawn = {label_key(row.id): row.inclusion for row in queue.rows} if queue is not None else {}
-    values: dict[str, dict[str, Any]] = {key: {**NOBODY, "inclusion": inclusion} for key, inclusion in drawn.items()}
+    values: dict[str, dict[str, Any]] = {
+        key: {**NOBODY, "inclusion": inclusion} for key, inclusion in drawn.items()
+    }
     for key, row in annotations.items():
-        labels = ByAnnotator({by: annotation.label for by, annotation in row.items() if annotation.label is not None})
+        labels = ByAnnotator(
+            {by: annotation.label for by, annotation in row.items() if annotation.label is not None}
+        )
         values[key] = {**row_label(row), "labels": labels, "inclusion": drawn.get(key)}
     return values
 
@@ -108,13 +127,17 @@ def is_open(queue: LabelQueue, row: RowLabels, by: str) -> bool:
 
 def disagree(labels: Sequence[Any]) -> bool:
     """Whether labels of one row need another opinion: no majority; of numbers, a difference of more than 1."""
-    numbers = [label for label in labels if isinstance(label, int | float) and not isinstance(label, bool)]
+    numbers = [
+        label for label in labels if isinstance(label, int | float) and not isinstance(label, bool)
+    ]
     if labels and len(numbers) == len(labels):
         return max(numbers) - min(numbers) > 1
     return bool(labels) and consensus(labels) is None
 
 
-def next_rows(queue: LabelQueue, annotations: Mapping[str, Mapping[str, HumanLabel]], by: str) -> list[QueuedRow]:
+def next_rows(
+    queue: LabelQueue, annotations: Mapping[str, Mapping[str, HumanLabel]], by: str
+) -> list[QueuedRow]:
     """The rows that wait for this person: those that others have labelled first, so that rows are finished; else in an order of
     their own, so that rows do not all get their labels from who comes first."""
 
@@ -123,4 +146,7 @@ def next_rows(queue: LabelQueue, annotations: Mapping[str, Mapping[str, HumanLab
         digest = hashlib.blake2b(f"{queue.seed}\0{by}\0{key}".encode()).digest()
         return -len(annotations.get(key, {})), digest
 
-    return sorted((row for row in queue.rows if is_open(queue, annotations.get(label_key(row.id), {}), by)), key=order)
+    return sorted(
+        (row for row in queue.rows if is_open(queue, annotations.get(label_key(row.id), {}), by)),
+        key=order,
+    )

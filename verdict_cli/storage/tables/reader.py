@@ -31,7 +31,9 @@ def column_kinds(path: Path) -> dict[str, ColumnKind | None]:
         return {column.name: parquet.kind_of(column) for column in file.schema_arrow}
 
 
-def read_table(path: Path, columns: Sequence[str] | None = None, batch: int = 5000) -> Iterator[dict[str, list[Any]]]:
+def read_table(
+    path: Path, columns: Sequence[str] | None = None, batch: int = 5000
+) -> Iterator[dict[str, list[Any]]]:
     """Column -> values, for at most ``batch`` rows at a time; only ``columns`` are read from disk.
 
     A column that a later version added is null in the table of an earlier one. Raises DataError for a file that is not a
@@ -97,12 +99,17 @@ def read_rows(
                 here = sorted_indices[first:last] - start
                 start = end
                 done = 0
-                for rows in file.iter_batches(batch_size=batch, row_groups=[group], columns=known) if len(here) else ():
+                for rows in (
+                    file.iter_batches(batch_size=batch, row_groups=[group], columns=known)
+                    if len(here)
+                    else ()
+                ):
                     first, last = np.searchsorted(here, [done, done + rows.num_rows])
                     if last > first:
                         chosen = rows.take(array((here[first:last] - done).tolist(), "int"))
                         values = {
-                            name: parquet.column_values(chosen.column(name), schema.field(name)) for name in known
+                            name: parquet.column_values(chosen.column(name), schema.field(name))
+                            for name in known
                         }
                         yield {name: values.get(name) or [None] * chosen.num_rows for name in names}
                     done += rows.num_rows
@@ -112,7 +119,11 @@ def declared_types(path: Path) -> dict[str, DeclaredType]:
     """Column -> what the pipeline declares of its values, as far as the table says it."""
     with parquet.open_parquet(path) as file:
         columns = list(file.schema_arrow)
-    return {column.name: declared for column in columns if (declared := declared_type(column)) is not None}
+    return {
+        column.name: declared
+        for column in columns
+        if (declared := declared_type(column)) is not None
+    }
 
 
 def concatenate_tables(
@@ -142,7 +153,9 @@ def export_table(parquet: Path, to: Path, *, inert: bool = False) -> None:
     """
     write = _WRITERS.get(to.suffix.lower())
     if write is None:
-        raise UsageError(f"{to}: a table is exported to {' or '.join(_WRITERS)}", hint="change the ending")
+        raise UsageError(
+            f"{to}: a table is exported to {' or '.join(_WRITERS)}", hint="change the ending"
+        )
     part = to.with_name(f"{to.name}.part")
     try:
         with part.open("w", encoding="utf-8", newline="") as file:
@@ -169,7 +182,9 @@ class _Lines:
 
 
 def _csv(file: IO[str], parquet: Path, inert: bool) -> None:
-    writer = csv.writer(_Lines(file), lineterminator="\r\n")  # which also quotes a lone carriage return
+    writer = csv.writer(
+        _Lines(file), lineterminator="\r\n"
+    )  # which also quotes a lone carriage return
     shown = _inert if inert else _cell
     writer.writerow([shown(name) for name in table_columns(parquet)])
     for row in _rows(parquet):

@@ -67,7 +67,8 @@ def _message(message: Message) -> dict[str, Any]:
     fields: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.images:
         fields["images"] = [
-            {"at": at, "image": url if len(url) <= 200 else f"{url[:199]}…"} for at, url in message.images
+            {"at": at, "image": url if len(url) <= 200 else f"{url[:199]}…"}
+            for at, url in message.images
         ]
     return fields
 
@@ -76,7 +77,10 @@ def _logprobs(reply: Reply) -> list[list[dict[str, Any]]] | None:
     if reply.logprobs is None:
         return None
     return [
-        [{"token": token.token, "logprob": token.logprob if isfinite(token.logprob) else None} for token in position]
+        [
+            {"token": token.token, "logprob": token.logprob if isfinite(token.logprob) else None}
+            for token in position
+        ]
         for position in reply.logprobs
     ]
 
@@ -99,15 +103,30 @@ _LOGPROBS = DeclaredType({"type": "array", "items": {"type": "array", "items": _
 _TEXTS = DeclaredType({"type": "array", "items": {"type": "string"}})
 
 RESULT_COLUMNS = (
-    RunColumn("row", "int", lambda result: result.row.index, "the row's place in the dataset, from 0"),
+    RunColumn(
+        "row", "int", lambda result: result.row.index, "the row's place in the dataset, from 0"
+    ),
     RunColumn("id", "null", lambda result: result.row.id, "its `id`, else its place", title="Row"),
     RunColumn("status", "str", lambda result: result.status, "`ok`, `failed` or `abstained`"),
-    RunColumn("failure.kind", "str", _failure("kind"), "why the row failed, in a word", title="Failure"),
+    RunColumn(
+        "failure.kind", "str", _failure("kind"), "why the row failed, in a word", title="Failure"
+    ),
     RunColumn("failure.message", "str", _failure("message"), "why it failed"),
     RunColumn("failure.node", "str", _failure("node"), "the unit that failed"),
     RunColumn("calls", "int", lambda result: len(result.calls), "how many calls the row took"),
-    RunColumn("cost_usd", "float", lambda result: cost_of(result.calls), "their cost, null if a price is unknown"),
-    RunColumn("saved", "int", lambda result: sum(result.saved.values()), "the calls that `until` saved", only="early"),
+    RunColumn(
+        "cost_usd",
+        "float",
+        lambda result: cost_of(result.calls),
+        "their cost, null if a price is unknown",
+    ),
+    RunColumn(
+        "saved",
+        "int",
+        lambda result: sum(result.saved.values()),
+        "the calls that `until` saved",
+        only="early",
+    ),
     RunColumn(
         "skipped",
         "native",
@@ -122,10 +141,21 @@ CALL_COLUMNS = (
     RunColumn("row", "int", lambda call: call.request.row.index, "the row, -1 for a pinned unit"),
     RunColumn("id", "null", _id_of_call, "the row's id"),
     RunColumn("unit", "str", lambda call: call.request.node, "the unit that called"),
-    RunColumn("item", "str", lambda call: call.request.row.item, "the entry inside `each`, else empty"),
-    RunColumn("call", "int", lambda call: call.request.call, "the number of the call within the unit, from 0"),
-    RunColumn("attempt", "int", lambda call: call.request.attempt, "the number of the attempt, from 0"),
-    RunColumn("model", "str", lambda call: call.request.model.name, "the model as the pipeline names it"),
+    RunColumn(
+        "item", "str", lambda call: call.request.row.item, "the entry inside `each`, else empty"
+    ),
+    RunColumn(
+        "call",
+        "int",
+        lambda call: call.request.call,
+        "the number of the call within the unit, from 0",
+    ),
+    RunColumn(
+        "attempt", "int", lambda call: call.request.attempt, "the number of the attempt, from 0"
+    ),
+    RunColumn(
+        "model", "str", lambda call: call.request.model.name, "the model as the pipeline names it"
+    ),
     RunColumn(
         "served_model",
         "str",
@@ -145,7 +175,11 @@ CALL_COLUMNS = (
         "the tier that served the call, where the provider states it",
     ),
     RunColumn(
-        "params", "str", _of_reply(lambda reply: reply.sent or None), "the settings as sent", declared=_JSON_TEXT
+        "params",
+        "str",
+        _of_reply(lambda reply: reply.sent or None),
+        "the settings as sent",
+        declared=_JSON_TEXT,
     ),
     RunColumn("messages", "str", _messages, "the messages", declared=_JSON_TEXT),
     RunColumn("reply", "str", _of_reply(lambda reply: reply.text), "the text of the reply"),
@@ -155,7 +189,9 @@ CALL_COLUMNS = (
         _of_reply(lambda reply: reply.reasoning or None),
         "the text of the model's thinking, where the provider gives it",
     ),
-    RunColumn("finish_reason", "str", _of_reply(lambda reply: reply.finish_reason), "why the reply ended"),
+    RunColumn(
+        "finish_reason", "str", _of_reply(lambda reply: reply.finish_reason), "why the reply ended"
+    ),
     RunColumn(
         "logprobs",
         "native",
@@ -207,7 +243,10 @@ CALL_COLUMNS = (
         since="0.1.0",
     ),
     RunColumn(
-        "cost_usd", "float", _of_reply(lambda reply: reply.cost_usd), "what the call cost, null if its price is unknown"
+        "cost_usd",
+        "float",
+        _of_reply(lambda reply: reply.cost_usd),
+        "what the call cost, null if its price is unknown",
     ),
     RunColumn("latency_s", "float", lambda call: call.latency_s, "how long it took"),
     RunColumn(
@@ -235,7 +274,12 @@ CALL_COLUMNS = (
         _when_answered(lambda call: call.repaired),
         "whether the reply was read although it deviates from the format",
     ),
-    RunColumn("failure", "str", lambda call: call.failure or None, "why the call failed, in a word, else null"),
+    RunColumn(
+        "failure",
+        "str",
+        lambda call: call.failure or None,
+        "why the call failed, in a word, else null",
+    ),
     RunColumn("error", "str", lambda call: call.error or None, "the message of the failure"),
 )
 

@@ -53,7 +53,11 @@ class ParquetTable:
     ) -> None:
         self._path, self._row_group = path, row_group
         self._declared = declared or {}
-        self._shapes = {name: shape for name, known in self._declared.items() if (shape := known.shape) is not None}
+        self._shapes = {
+            name: shape
+            for name, known in self._declared.items()
+            if (shape := known.shape) is not None
+        }
         self._kinds: dict[str, ColumnKind] = {
             name: "json" if kind == "native" and name not in self._shapes else kind
             for name, kind in (columns or {}).items()
@@ -63,11 +67,15 @@ class ParquetTable:
         self._names: tuple[str, ...] = ()  # of the last of these runs, which has the rows
         self._rows: list[Sequence[Any]] = []
         self._pending_rows = self._pending_bytes = 0
-        self._types: list[type] = []  # of the last row; its texts and nested values have the indices below
+        self._types: list[
+            type
+        ] = []  # of the last row; its texts and nested values have the indices below
         self._texts: itemgetter[Any] | None = None
         self._nested: list[int] = []
         self._native: list[int] = []
-        self._parts = tuple(path.with_name(f"{path.name}{ending}") for ending in (".part", ".part2"))
+        self._parts = tuple(
+            path.with_name(f"{path.name}{ending}") for ending in (".part", ".part2")
+        )
         self._generation = 0
         self._writer: Any = None
         self._written: dict[str, ColumnKind] = {}
@@ -118,7 +126,9 @@ class ParquetTable:
         self._native = [at for at in nested if self._kinds.get(self._names[at]) == "native"]
         self._nested = [at for at in nested if at not in self._native]
         texts = [at for at, kind in enumerate(types) if issubclass(kind, str)] + self._nested
-        self._texts = itemgetter(*texts, *texts[-1:]) if texts else None  # of two or more, so that it gives a tuple
+        self._texts = (
+            itemgetter(*texts, *texts[-1:]) if texts else None
+        )  # of two or more, so that it gives a tuple
 
     def end(self) -> None:
         """Start writing the last rows; `close` waits for it."""
@@ -153,7 +163,10 @@ class ParquetTable:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if kind is None:
             self.close()
@@ -176,12 +189,16 @@ class ParquetTable:
     def _schema(self) -> Any:
         import pyarrow as pa
 
-        return pa.schema([field(name, kind, self._declared.get(name)) for name, kind in self._kinds.items()])
+        return pa.schema(
+            [field(name, kind, self._declared.get(name)) for name, kind in self._kinds.items()]
+        )
 
     def _open(self) -> None:
         import pyarrow.parquet as pq
 
-        self._writer = pq.ParquetWriter(self._part, self._schema(), compression="zstd", write_page_checksum=True)
+        self._writer = pq.ParquetWriter(
+            self._part, self._schema(), compression="zstd", write_page_checksum=True
+        )
         self._written = dict(self._kinds)
 
     def _hand_over(self) -> None:
@@ -201,12 +218,17 @@ class ParquetTable:
             elif self._kinds != self._written:
                 self._write_again()
             if runs:
-                forms = {name: self._shapes[name] if kind == "native" else kind for name, kind in self._kinds.items()}
+                forms = {
+                    name: self._shapes[name] if kind == "native" else kind
+                    for name, kind in self._kinds.items()
+                }
                 self._write_group([array(columns[name], form) for name, form in forms.items()])
 
     def _columns(self, runs: list[_Run]) -> dict[str, list[Any]]:
         """The rows by column; widens the kinds to fit them."""
-        columns: dict[str, list[Any]] = {name: [] for name in chain(self._kinds, *(names for names, _ in runs))}
+        columns: dict[str, list[Any]] = {
+            name: [] for name in chain(self._kinds, *(names for names, _ in runs))
+        }
         for names, rows in runs:
             there = dict(zip(names, zip(*rows, strict=True), strict=True))
             for name, column in columns.items():
@@ -222,7 +244,9 @@ class ParquetTable:
     def _write_group(self, arrays: list[Any]) -> None:
         import pyarrow as pa
 
-        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema()), row_group_size=len(arrays[0]))
+        self._writer.write_table(
+            pa.Table.from_arrays(arrays, schema=self._schema()), row_group_size=len(arrays[0])
+        )
 
     def _write_again(self) -> None:
         """Copy the rows on disk to a new file with the wider schema, which the next row groups are appended to."""
@@ -253,5 +277,11 @@ def _size(value: Any) -> int:
     """About how many bytes the value takes."""
     if isinstance(value, str):
         return len(value)
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    inner = (
+        value.values()
+        if isinstance(value, Mapping)
+        else value
+        if isinstance(value, list | tuple)
+        else ()
+    )
     return 8 + sum(map(_size, inner))

@@ -31,7 +31,9 @@ def rows(log_format: str, tmp_path: Path, *documents: Any, name: str = "log.json
         ([{"type": "input_audio", "input_audio": {}}], None),
     ],
 )
-def test_row_10_an_answer_has_no_thoughts_and_no_placeholders(content: Any, output: Any, tmp_path: Path) -> None:
+def test_row_10_an_answer_has_no_thoughts_and_no_placeholders(
+    content: Any, output: Any, tmp_path: Path
+) -> None:
     messages = [{"role": "user", "content": "Capital?"}, {"role": "assistant", "content": content}]
     (row,) = rows("openai-chat", tmp_path, {"messages": messages})
     assert row["output"] == output
@@ -60,17 +62,28 @@ def test_row_10_of_observations_generations_are_rows_with_their_trace(tmp_path: 
 
 
 def attributes(**values: str) -> list[dict[str, Any]]:
-    return [{"key": name.replace("__", "."), "value": {"stringValue": text}} for name, text in values.items()]
+    return [
+        {"key": name.replace("__", "."), "value": {"stringValue": text}}
+        for name, text in values.items()
+    ]
 
 
 def span(given: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "t", "spanId": "s", "attributes": given}]}]}]}
+    return {
+        "resourceSpans": [
+            {"scopeSpans": [{"spans": [{"traceId": "t", "spanId": "s", "attributes": given}]}]}
+        ]
+    }
 
 
 def test_row_10_openinference_is_read(tmp_path: Path) -> None:
     head = "llm__input_messages__0__message__"
     given = attributes(
-        **{f"{head}role": "user", f"{head}content": "Hi", "llm__output_messages__0__message__content": "Yo"}
+        **{
+            f"{head}role": "user",
+            f"{head}content": "Hi",
+            "llm__output_messages__0__message__content": "Yo",
+        }
     )
     (row,) = rows("otlp", tmp_path, span(given))
     assert (row["input"], row["output"]) == ("Hi", "Yo")
@@ -90,7 +103,11 @@ def test_row_10_a_batch_with_errors_and_the_responses_api_are_read(tmp_path: Pat
     failed, asked, replied = rows(
         "openai-chat",
         tmp_path,
-        {"custom_id": "r2", "response": None, "error": {"code": "batch_expired", "message": "expired"}},
+        {
+            "custom_id": "r2",
+            "response": None,
+            "error": {"code": "batch_expired", "message": "expired"},
+        },
         {"custom_id": "r1", "body": {"instructions": "Be short.", "input": "Capital?"}},
         {
             "input": "Capital?",
@@ -98,7 +115,11 @@ def test_row_10_a_batch_with_errors_and_the_responses_api_are_read(tmp_path: Pat
             "response": {
                 "output": [
                     {"type": "reasoning", "id": "x", "summary": []},
-                    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Paris."}]},
+                    {
+                        "type": "message",
+                        "role": "assistant",
+                        "content": [{"type": "output_text", "text": "Paris."}],
+                    },
                 ]
             },
         },
@@ -147,17 +168,32 @@ def test_row_11_a_part_that_is_not_read_is_refused_by_name(part: dict[str, Any])
 
 def test_row_11_messages_of_a_column_that_are_not_read_are_told_before_a_call(shell: Shell) -> None:
     shell.config('  - {unit: JudgeUnit, scale: boolean, prompt: "{source.messages}"}')
-    rows = [[{"role": "user", "content": "Hi"}], [{"role": "user", "content": [{"type": "hologram"}]}]]
-    shell.write("rows.jsonl", "".join(json.dumps({"messages": messages}) + "\n" for messages in rows))
-    for words in (("validate", "pipeline.yaml", "rows.jsonl"), ("run", "pipeline.yaml", "rows.jsonl", "--out", "out")):
+    rows = [
+        [{"role": "user", "content": "Hi"}],
+        [{"role": "user", "content": [{"type": "hologram"}]}],
+    ]
+    shell.write(
+        "rows.jsonl", "".join(json.dumps({"messages": messages}) + "\n" for messages in rows)
+    )
+    for words in (
+        ("validate", "pipeline.yaml", "rows.jsonl"),
+        ("run", "pipeline.yaml", "rows.jsonl", "--out", "out"),
+    ):
         found = shell(*words)
         told = " ".join((found.out + found.err).split())
-        assert "1 row has messages in 'messages' that are not read and fails without a call, such as row 1" in told
+        assert (
+            "1 row has messages in 'messages' that are not read and fails without a call, such as row 1"
+            in told
+        )
         assert "hologram" in told
 
 
 def test_row_10_outputs_that_a_file_lacks_are_null_and_told(shell: Shell) -> None:
-    result = {"prompt": {"raw": "[prompt stripped]"}, "response": {"output": "[output stripped]"}, "success": True}
+    result = {
+        "prompt": {"raw": "[prompt stripped]"},
+        "response": {"output": "[output stripped]"},
+        "success": True,
+    }
     shell.write("out.json", json.dumps({"results": {"results": [result]}}))
     done = shell("import", "promptfoo", "out.json", "--out", "rows.jsonl")
     assert "1 row has no output" in done.err and "PROMPTFOO_STRIP_RESPONSE_OUTPUT" in done.err

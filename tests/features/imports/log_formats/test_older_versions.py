@@ -37,7 +37,11 @@ def test_results_of_promptfoo_in_version_2_have_their_assertions() -> None:
         ("Say hello twice.", {"pass": True, "score": 1, "contains": 1, "long": 1}),
     ]
     assert [message["role"] for message in rows[3]["messages"]] == ["system", "user", "assistant"]
-    assert (rows[0]["target"], rows[0]["model"], rows[0]["metadata"]) == ("Say bye.", "echo", {"vars": {"word": "bye"}})
+    assert (rows[0]["target"], rows[0]["model"], rows[0]["metadata"]) == (
+        "Say bye.",
+        "echo",
+        {"vars": {"word": "bye"}},
+    )
 
 
 @pytest.mark.parametrize("version", ["2.5.5", "3.3.9"])
@@ -45,7 +49,10 @@ def test_deepevals_test_cases_are_the_same_in_older_versions(version: str) -> No
     first, second = rows_of(f"deepeval-{version}.json")
     assert (first["scores"], first["metadata"]) == ({"pass": False, "Length": 0.05}, {"level": 1})
     assert (second["output"], second["target"]) == ("The capital is Paris.", "Paris")
-    assert (second["retrieval_context"], second["context"]) == (["Paris is the capital of France."], ["A list"])
+    assert (second["retrieval_context"], second["context"]) == (
+        ["Paris is the capital of France."],
+        ["A list"],
+    )
     (talk,) = rows_of(f"deepeval-{version}-conversation.json")
     assert [(each["role"], each["content"]) for each in talk["messages"]] == [
         ("user", "Hello"),
@@ -72,11 +79,26 @@ def test_samples_of_lm_eval_0_4_2_are_one_document() -> None:
 @pytest.mark.parametrize("name", ["otlp-openllmetry-0.33.12.jsonl", "otlp-openai-v2-2.0b0.jsonl"])
 def test_messages_in_attributes_and_log_records_are_those_of_the_last_call(name: str) -> None:
     agent, chat = rows_of(name)
-    assert [each["role"] for each in agent["messages"]] == ["system", "user", "assistant", "tool", "assistant"]
-    assert agent["messages"][2]["tool_calls"][0]["function"] == {"name": "weather", "arguments": '{"city": "Paris"}'}
-    assert (agent["messages"][3]["name"], agent["messages"][3]["content"]) == ("weather", "rainy, 57F")
+    assert [each["role"] for each in agent["messages"]] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    assert agent["messages"][2]["tool_calls"][0]["function"] == {
+        "name": "weather",
+        "arguments": '{"city": "Paris"}',
+    }
+    assert (agent["messages"][3]["name"], agent["messages"][3]["content"]) == (
+        "weather",
+        "rainy, 57F",
+    )
     assert (agent["input"], agent["output"]) == ("Weather in Paris?", "It is rainy, 57F.")
-    assert (agent["model"], agent["metadata"]) == ("gpt-4o-mini-2024-07-18", {"name": "invoke_agent"})
+    assert (agent["model"], agent["metadata"]) == (
+        "gpt-4o-mini-2024-07-18",
+        {"name": "invoke_agent"},
+    )
     assert ([each["content"] for each in chat["messages"]], chat["model"]) == (
         ["Hi", "Hello!"],
         "gpt-4o-mini-2024-07-18",
@@ -98,13 +120,17 @@ def test_messages_in_attributes_and_log_records_are_those_of_the_last_call(name:
         ("exception", {"content": "no"}, ("", [])),
     ],
 )  # fmt: skip
-def test_events_of_older_conventions_are_messages(name: str, values: dict[str, Any], found: Any) -> None:
+def test_events_of_older_conventions_are_messages(
+    name: str, values: dict[str, Any], found: Any
+) -> None:
     assert event_messages(name, values) == found
 
 
 @given(st.dictionaries(st.from_regex(r"gen_ai\.(prompt|completion)\.\d\.(tool_calls\.\d\.)?\w", fullmatch=True) | st.text(), st.text() | st.none(), max_size=6))  # fmt: skip
 def test_any_attributes_are_messages_or_none(values: dict[str, Any]) -> None:
-    assert all("role" in each for side in ("input", "output") for each in numbered_messages(values, side))
+    assert all(
+        "role" in each for side in ("input", "output") for each in numbered_messages(values, side)
+    )
 
 
 CONTENTS = {path.name: path.read_bytes() for path in LOGS.iterdir()} | {
@@ -146,7 +172,13 @@ def documents(name: str) -> list[Any]:
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
     """Each container within a value, with each of its keys."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, each in inner:
         yield value, key
         yield from places(each)
@@ -154,7 +186,23 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 JSON_LOGS = sorted(name for name in CONTENTS if not name.endswith(".eval"))
 ODD: Any = st.sampled_from(
-    [None, True, -1, 1e300, "x", "[{", "", [], [None], [3], [[]], {}, {"a": None}, {"role": 3}, [{"role": "user"}]]
+    [
+        None,
+        True,
+        -1,
+        1e300,
+        "x",
+        "[{",
+        "",
+        [],
+        [None],
+        [3],
+        [[]],
+        {},
+        {"a": None},
+        {"role": 3},
+        [{"role": "user"}],
+    ]
 )
 
 
@@ -173,4 +221,6 @@ def test_a_log_with_an_odd_value_anywhere_has_rows_or_is_one_error(
     except DataError as error:
         assert error.problem.file == str(path)
     else:
-        assert all(isinstance(row["id"], int | str) and isinstance(row["scores"], dict) for row in rows)
+        assert all(
+            isinstance(row["id"], int | str) and isinstance(row["scores"], dict) for row in rows
+        )

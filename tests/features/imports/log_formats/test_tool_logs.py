@@ -22,7 +22,13 @@ def rows_of(log_format: str, name: str) -> dict[Any, dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    "name", ["inspect-0.3.285.eval", "inspect-0.3.285.json.gz", "inspect-0.3.50.eval", "inspect-0.3.50.json.gz"]
+    "name",
+    [
+        "inspect-0.3.285.eval",
+        "inspect-0.3.285.json.gz",
+        "inspect-0.3.50.eval",
+        "inspect-0.3.50.json.gz",
+    ],
 )
 def test_an_inspect_log_has_its_samples_messages_and_scores(name: str) -> None:
     rows = rows_of("inspect", name)
@@ -32,9 +38,18 @@ def test_an_inspect_log_has_its_samples_messages_and_scores(name: str) -> None:
         3: {"includes": "C", "match": "C"},
     }
     tool_use = rows["sum"]
-    assert [message["role"] for message in tool_use["messages"]] == ["user", "assistant", "tool", "assistant"]
+    assert [message["role"] for message in tool_use["messages"]] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     assert tool_use["messages"][2]["name"] == "add"
-    assert (tool_use["input"], tool_use["output"], tool_use["target"]) == ("What is 2 + 3?", "The answer is 5.", "5")
+    assert (tool_use["input"], tool_use["output"], tool_use["target"]) == (
+        "What is 2 + 3?",
+        "The answer is 5.",
+        "5",
+    )
     assert (tool_use["model"], tool_use["metadata"]) == ("mockllm/model", {"level": 1})
     picture = rows["capital"]["messages"][0]["content"][1]
     assert picture["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
@@ -52,7 +67,11 @@ def test_promptfoos_results_have_their_prompts_and_assertions(name: str) -> None
     ]
     assert [message["role"] for message in rows[1]["messages"]] == ["system", "user", "assistant"]
     assert rows[0]["messages"] is None and rows[0]["output"] == "Say hello."
-    assert (rows[3]["target"], rows[3]["model"], rows[3]["metadata"]) == ("Say bye.", "echo", {"vars": {"word": "bye"}})
+    assert (rows[3]["target"], rows[3]["model"], rows[3]["metadata"]) == (
+        "Say bye.",
+        "echo",
+        {"vars": {"word": "bye"}},
+    )
 
 
 def test_deepevals_test_cases_have_their_metrics_and_contexts() -> None:
@@ -62,9 +81,18 @@ def test_deepevals_test_cases_have_their_metrics_and_contexts() -> None:
         "test_case_1": {"pass": True, "Length": 1.0},
     }
     second = rows["test_case_1"]
-    assert (second["input"], second["output"]) == ("Which city is the capital of France?", "The capital is Paris.")
-    assert (second["target"], second["retrieval_context"]) == ("Paris", ["Paris is the capital of France."])
-    assert (second["metadata"], second["explanations"]) == ({"level": 2}, {"Length": "21 characters"})
+    assert (second["input"], second["output"]) == (
+        "Which city is the capital of France?",
+        "The capital is Paris.",
+    )
+    assert (second["target"], second["retrieval_context"]) == (
+        "Paris",
+        ["Paris is the capital of France."],
+    )
+    assert (second["metadata"], second["explanations"]) == (
+        {"level": 2},
+        {"Length": "21 characters"},
+    )
 
 
 def test_a_conversational_test_case_has_its_turns() -> None:
@@ -76,14 +104,26 @@ def test_a_conversational_test_case_has_its_turns() -> None:
         ("assistant", "Bye."),
     ]
     assert row["messages"][3]["tool_calls"][0]["function"]["name"] == "hang_up"
-    assert (row["input"], row["target"], row["scores"]) == ("greeting", "polite", {"pass": True, "Turns": 1.0})
+    assert (row["input"], row["target"], row["scores"]) == (
+        "greeting",
+        "polite",
+        {"pass": True, "Turns": 1.0},
+    )
 
 
 def test_a_trace_has_the_conversation_of_its_last_call_and_its_scores() -> None:
     agent, chat = rows_of("otlp", "otlp-sdk-1.45.2.jsonl").values()
-    assert [each["role"] for each in agent["messages"]] == ["user", "assistant", "tool", "assistant"]
+    assert [each["role"] for each in agent["messages"]] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     assert (agent["input"], agent["output"]) == ("Weather in Paris?", "It is rainy, 57F.")
-    assert (agent["model"], agent["metadata"]) == ("gpt-4o-mini-2024-07-18", {"name": "invoke_agent"})
+    assert (agent["model"], agent["metadata"]) == (
+        "gpt-4o-mini-2024-07-18",
+        {"name": "invoke_agent"},
+    )
     assert (chat["scores"], chat["explanations"]) == ({"Polite": 0.9}, {"Polite": "greets"})
     assert len(chat["trace_id"]) == 32 and len(chat["span_id"]) == 16
 
@@ -115,7 +155,10 @@ def lines(tmp_path: Path, name: str, values: list[Any]) -> Path:
 
 def test_logged_samples_of_lm_eval_0_4_13_have_their_scores() -> None:
     sums = rows_of("lm-eval", "samples_tiny_sums_2026-11-22T13-06-17.681285.jsonl")
-    assert {number: (row["input"], row["output"], row["target"], row["scores"]) for number, row in sums.items()} == {
+    assert {
+        number: (row["input"], row["output"], row["target"], row["scores"])
+        for number, row in sums.items()
+    } == {
         0: ("Q: 1+3\nA:", "lol", "4", {"exact_match": 0.0}),
         1: ("Q: 2+3\nA:", "lol", "5", {"exact_match": 0.0}),
     }
@@ -130,8 +173,16 @@ def test_logged_samples_of_lm_eval_0_4_13_have_their_scores() -> None:
 def test_samples_of_lm_eval_have_the_response_or_the_likeliest_choice(tmp_path: Path) -> None:
     path = lines(tmp_path, "samples_sums_2026-11-22T10-00-00.000000.jsonl", LM_EVAL)
     first, second = read_logs("lm-eval", [path])
-    assert (first["id"], first["input"], first["output"], first["target"]) == ("0/strict", "Q: 2+2", "4", "4")
-    assert (first["scores"], first["metadata"]) == ({"exact_match": 1.0}, {"doc": {"q": "2+2"}, "task": "sums"})
+    assert (first["id"], first["input"], first["output"], first["target"]) == (
+        "0/strict",
+        "Q: 2+2",
+        "4",
+        "4",
+    )
+    assert (first["scores"], first["metadata"]) == (
+        {"exact_match": 1.0},
+        {"doc": {"q": "2+2"}, "task": "sums"},
+    )
     assert (second["id"], second["output"], second["scores"]) == (1, 1, {"acc": 1.0})
 
 
@@ -143,7 +194,11 @@ def test_langfuses_traces_have_their_scores_and_conversations(tmp_path: Path, wh
     else:
         path = lines(tmp_path, "traces.jsonl", LANGFUSE)
     first, second = read_logs("langfuse", [path])
-    assert (first["scores"], first["model"], first["trace_id"]) == ({"polite": 1, "tone": "warm"}, "gpt-4o", "t1")
+    assert (first["scores"], first["model"], first["trace_id"]) == (
+        {"polite": 1, "tone": "warm"},
+        "gpt-4o",
+        "t1",
+    )
     assert [each["content"] for each in first["messages"]] == ["Hi", "Hello"]
     assert [each["content"] for each in second["messages"]] == ["Bye", "Bye."]
     assert second["scores"] == {"polite": 0}
@@ -167,7 +222,9 @@ def test_chat_requests_examples_and_responses_are_rows(tmp_path: Path) -> None:
      b'{"data": [{"id": "a", "input": [{"role": "user", "content": 3}]}]}', b'{"doc_id": 1}', b'{"messages": "x"}', b"\xff\xfe"],
     ids=lambda content: content[:30],
 )  # fmt: skip
-def test_a_foreign_file_is_a_data_error_or_has_rows(tmp_path: Path, log_format: str, content: bytes) -> None:
+def test_a_foreign_file_is_a_data_error_or_has_rows(
+    tmp_path: Path, log_format: str, content: bytes
+) -> None:
     path = tmp_path / "log.json"
     path.write_bytes(content)
     try:
@@ -182,7 +239,9 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
     import tracemalloc
 
     path = tmp_path / "big.json"
-    result = json.loads((LOGS / "promptfoo-0.121.20.json").read_text("utf-8"))["results"]["results"][0]
+    result = json.loads((LOGS / "promptfoo-0.121.20.json").read_text("utf-8"))["results"][
+        "results"
+    ][0]
     with path.open("w", encoding="utf-8") as file:
         file.write('{"results": {"results": [')
         file.write(",".join([json.dumps(result)] * 3_000))
