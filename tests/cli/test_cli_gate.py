@@ -160,6 +160,10 @@ def test_s5_a_min_at_the_lower_end_is_told(run: Any) -> None:
     config = run.write("p.yaml", CONFIG.replace("min: 0.9, confidence: 0.95", "min: 0"))
     done = run("validate", config)
     assert (done.code, "every value passes `min: 0`" in done.err + done.out) == (0, True)
+    assert run("run", config, "data.jsonl", "--out", "idle").code == 0
+    for name in ("run.json", "report.md", "report.html", "report.json"):
+        written = (run.folder / "idle" / name).read_text()
+        assert "every value passes" in written, name
 
 
 def test_fc16_a_missing_baseline_is_exit_2_before_a_call(run: Any) -> None:

@@ -25,7 +25,7 @@ CASES = (
 
 
 def test_the_json_document_is_that_of_the_language(shell: Any) -> None:
-    gates = "\ngates: [{metric: level.mean, min: 0}]"
+    gates = "\ngates: [{metric: level.mean, max: 4.9}]"
     config = shell.config(JUDGE + FIGURE + gates)
     done = shell("run", config, shell.rows(6), "--out", "out", "--json")
     assert done.code == 0

@@ -418,7 +418,8 @@ class _Build:
         self._raise()
         self._warn_unused(nodes, instances)
         self._warn_same_prompts(nodes, valid)
-        self._warn_idle_gates(nodes, output_nodes)
+        idle_gates = self._idle_gates(nodes, output_nodes)
+        self.warnings += idle_gates
         resolved = resolve_pipeline(self.names)
         everything = self.spec.file.evaluate
         studies = {
@@ -454,6 +455,7 @@ class _Build:
             span=span,
             evaluations=evaluations,
             gates=self.spec.file.gates,
+            idle_gates=tuple(problem.message for problem in idle_gates),
             published=tables,
             resolved=resolved,
             fingerprint=fingerprint,
@@ -644,15 +646,21 @@ class _Build:
                 )
             )
 
-    def _warn_idle_gates(self, nodes: Sequence[Node], outputs: Sequence[int]) -> None:
-        """Warns of limits at the end of their metric's range, which any value meets."""
+    def _idle_gates(self, nodes: Sequence[Node], outputs: Sequence[int]) -> list[Problem]:
+        """A warning for each limit at the end of its metric's range, which any value meets."""
+        warnings = []
         scales = scale_ends(nodes, outputs, self.spec.file.evaluate)
         for index, gate in enumerate(self.spec.file.gates):
             for key, end in idle_limits(gate, scales.get(gate.parts[0])):
                 word = "smallest" if key == "min" else "largest"
-                message = f"{end:g} is the {word} value of `{gate.metric}`: every value passes `{key}: {getattr(gate, key):g}`"
+                limit = f"{key}: {getattr(gate, key):g}"
+                message = (
+                    f"{end:g} is the {word} value of `{gate.metric}`: every value passes `{limit}`"
+                )
                 hint = "give a limit that a bad run fails"
-                self._warn(self.spec.problem("idle-gate", message, hint, ("gates", index, key)))
+                path = ("gates", index, key)
+                warnings.append(self.spec.problem("idle-gate", message, hint, path))
+        return warnings
 
     def _warn_unused(
         self, nodes: Sequence[Node], instances: Sequence[UnitInstance | InvalidUnit]

@@ -335,6 +335,8 @@ class Plan:
     """The evaluations but for those in `studies`."""
     gates: tuple[Gate, ...]
     """The limits that a run must keep."""
+    idle_gates: tuple[str, ...]
+    """What the run's record says of limits that every value passes."""
     published: Mapping[str, Published]
     """The published table of each evaluation that names one."""
     resolved: Mapping[str, Any]

@@ -122,7 +122,9 @@ def first_facts(options: RunOptions) -> RunFacts:
         rows=data.rows,
         shard=shard_name(data.selection),
         skipped_bad_rows=data.skipped,
-        warnings=tuple(dict.fromkeys(problem.message for problem in data.warnings)),
+        warnings=tuple(
+            dict.fromkeys((*plan.idle_gates, *(problem.message for problem in data.warnings)))
+        ),
         nodes=node_fingerprints(plan, options.seed),
         calibrated=plan.calibrated,
         replay="" if options.replay is None else options.replay.name,
