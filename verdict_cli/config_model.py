@@ -69,6 +69,16 @@ def python_constructor(init: Init) -> Init:
     return checked
 
 
+class Issue(NamedTuple):
+    """What makes no sense in a part of a file. It becomes a `Problem` where the part's place is known."""
+
+    key: str
+    """The key at fault, as a path within the part; "" for the part itself."""
+    message: str
+    hint: str
+    """What to write instead."""
+
+
 class KeyRule(NamedTuple):
     """What a key excludes or needs where it is given. The class reports it, and the JSON Schema has the same rule.
 
@@ -128,10 +138,10 @@ class ConfigModel(BaseModel):
         says_nothing = value is None or (not value and value == field.default)
         return not says_nothing and (not written or name in self.model_fields_set)
 
-    def broken_rule(self) -> tuple[str, str, str] | None:
-        """(key, message, hint) of the first of the `key_rules` that is broken."""
+    def broken_rule(self) -> Issue | None:
+        """The first of the `key_rules` that is broken."""
         broken = next((rule for rule in self.key_rules if rule.is_broken(self)), None)
-        return broken and (
+        return broken and Issue(
             broken.key if broken.at is None else broken.at,
             broken.message,
             broken.hint,

@@ -11,6 +11,7 @@ from pydantic import Field
 from verdict_cli.config_model import (
     FILE_KEYS,
     ConfigModel,
+    Issue,
     KeyRule,
     OneOrMore,
     Whole,
@@ -187,14 +188,10 @@ class Published(ConfigModel):
     """The table's rows."""
 
 
-EvaluationIssue = tuple[str, str, str]
-"""Path in the section (`safety.reduce`), what is wrong, and how to fix it."""
-
-
-def evaluation_problems(name: str, evaluation: Evaluation) -> list[EvaluationIssue]:
+def evaluation_problems(name: str, evaluation: Evaluation) -> list[Issue]:
     """What is wrong with an evaluation although each of its keys is well formed; empty when nothing is."""
     return [
-        (f"{name}.{path}" if path else name, message, hint)
+        Issue(f"{name}.{path}" if path else name, message, hint)
         for path, message, hint in (
             *_named(name),
             *_figures(evaluation),
@@ -204,21 +201,21 @@ def evaluation_problems(name: str, evaluation: Evaluation) -> list[EvaluationIss
     ]
 
 
-def _named(name: str) -> list[EvaluationIssue]:
+def _named(name: str) -> list[Issue]:
     if name != "run":
         return []
-    return [("", "`run` is the name of the run's own facts in `gates`", "choose another name")]
+    return [Issue("", "`run` is the name of the run's own facts in `gates`", "choose another name")]
 
 
-def _figures(evaluation: Evaluation) -> list[EvaluationIssue]:
+def _figures(evaluation: Evaluation) -> list[Issue]:
     if (own := evaluator_of(evaluation)) is not None:
         return _of_own_kind(evaluation, *own)
     broken = [rule for rule in KEY_RULES if rule.is_broken(evaluation)]
-    issues = [(rule.key, rule.message, rule.hint) for rule in broken]
+    issues = [Issue(rule.key, rule.message, rule.hint) for rule in broken]
     if evaluation.panel is not None:
         if evaluation.missing == "wrong":
             hint = "leave it out: absent votes are left out"
-            issues.append(("missing", "`missing: wrong` has no meaning for a panel", hint))
+            issues.append(Issue("missing", "`missing: wrong` has no meaning for a panel", hint))
         return issues
     gold = next((issue for issue in issues if issue[0] == "gold"), None)
     if gold is not None:
@@ -234,7 +231,7 @@ def _figures(evaluation: Evaluation) -> list[EvaluationIssue]:
             else ""
         )
         message = f"`{key}` needs a `target`" if key else MEASURABLE.message
-        return [("", message, MEASURABLE.hint), *issues]
+        return [Issue("", message, MEASURABLE.hint), *issues]
     return issues
 
 
@@ -269,7 +266,7 @@ class Evaluator(Protocol):
     def takes(self, evaluation: Evaluation) -> bool:
         """Whether the evaluation is of this kind."""
 
-    def problems(self, evaluation: Evaluation) -> list[EvaluationIssue]:
+    def problems(self, evaluation: Evaluation) -> list[Issue]:
         """What is wrong with its own keys."""
 
     def expressions(self, evaluation: Evaluation) -> list[tuple[tuple[str | int, ...], str | None]]:
@@ -299,10 +296,10 @@ def evaluator_of(evaluation: Evaluation) -> tuple[str, Evaluator] | None:
     return None
 
 
-def _of_own_kind(evaluation: Evaluation, key: str, evaluator: Evaluator) -> list[EvaluationIssue]:
+def _of_own_kind(evaluation: Evaluation, key: str, evaluator: Evaluator) -> list[Issue]:
     own = FILE_KEYS[f"Evaluation.{key}"].model_fields
-    issues: list[EvaluationIssue] = [
-        (
+    issues: list[Issue] = [
+        Issue(
             key,
             f"a {evaluator.noun} and `{key}` are two evaluations",
             f"give `{key}` one of its own, or leave it out",
@@ -316,27 +313,27 @@ def _of_own_kind(evaluation: Evaluation, key: str, evaluator: Evaluator) -> list
             *others, last = (f"`{metric}`" for metric in evaluator.metrics)
             hint = f"name {', '.join(others)} or {last}"
             issues.append(
-                (f"metrics[{index}]", f"a {evaluator.noun} does not measure `{name}`", hint)
+                Issue(f"metrics[{index}]", f"a {evaluator.noun} does not measure `{name}`", hint)
             )
     return issues
 
 
-def _metrics(evaluation: Evaluation) -> list[EvaluationIssue]:
-    issues: list[EvaluationIssue] = []
+def _metrics(evaluation: Evaluation) -> list[Issue]:
+    issues: list[Issue] = []
     of_own_kind = evaluator_of(evaluation) is not None
     for index, metric in enumerate(evaluation.metrics or ()):
         lacking = [] if of_own_kind else lacks(evaluation, metric)
         if lacking:
             words = " and ".join(f"`{key}`" for key in lacking)
             issues.append(
-                (
+                Issue(
                     f"metrics[{index}]",
                     f"`{metric}` needs {words}",
                     f"give {words}, or leave `{metric}` out",
                 )
             )
         if metric in (evaluation.metrics or ())[:index]:
-            issues.append((f"metrics[{index}]", f"`{metric}` is a duplicate", "leave one out"))
+            issues.append(Issue(f"metrics[{index}]", f"`{metric}` is a duplicate", "leave one out"))
     return issues
 
 
@@ -360,12 +357,12 @@ def lacks(evaluation: Evaluation, metric: str) -> list[str]:
     ]
 
 
-def _groups(evaluation: Evaluation) -> list[EvaluationIssue]:
+def _groups(evaluation: Evaluation) -> list[Issue]:
     if evaluation.group is None and evaluation.reduce is None:
         return []
     if evaluation.group is None:
-        return [("reduce", "`reduce` needs `group`", "such as `group: source.claim_id`")]
-    issues: list[EvaluationIssue] = []
+        return [Issue("reduce", "`reduce` needs `group`", "such as `group: source.claim_id`")]
+    issues: list[Issue] = []
     for key in Reduce.model_fields:
         given = getattr(evaluation, key) is not None
         reducer = getattr(evaluation.reduce, key, None)
@@ -373,11 +370,11 @@ def _groups(evaluation: Evaluation) -> list[EvaluationIssue]:
             path = "reduce" if evaluation.reduce else "group"
             hint = f"such as `reduce: {{{key}: {'first' if key == 'target' else 'max'}}}`"
             issues.append(
-                (path, f"`group` needs `reduce.{key}`: how a group's {key} is made", hint)
+                Issue(path, f"`group` needs `reduce.{key}`: how a group's {key} is made", hint)
             )
         if reducer is not None and not given:
             issues.append(
-                (
+                Issue(
                     f"reduce.{key}",
                     f"there is no `{key}` to reduce",
                     f"give `{key}`, or leave this out",

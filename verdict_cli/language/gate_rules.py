@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
-from verdict_cli.config_model import ConfigModel, did_you_mean
+from verdict_cli.config_model import ConfigModel, Issue, did_you_mean
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.document.source_positions import format_path
-from verdict_cli.language.evaluations import Evaluation, EvaluationIssue, evaluator_of, lacks
+from verdict_cli.language.evaluations import Evaluation, evaluator_of, lacks
 from verdict_cli.language.metric_registry import (
     GOLD_ESTIMATES,
     METRICS,
@@ -108,7 +108,7 @@ def gate_problems(
     gate: Gate,
     evaluations: Mapping[str, Evaluation],
     scales: Mapping[str, Ends] | None = None,
-) -> list[EvaluationIssue]:
+) -> list[Issue]:
     """What is wrong with a gate although each of its keys is well formed; paths are like `[2].metric`.
 
     `scales` has the ends of the scale that an evaluation's value or prediction is on, where it is on one.
@@ -118,14 +118,16 @@ def gate_problems(
     if not issues:
         issues = _limits(gate, metric_range(gate, (scales or {}).get(evaluation)))
     if gate.baseline is not None and gate.max_drop is None:
-        issues.append(("baseline", "`baseline` needs `max_drop`", "such as `max_drop: 0.01`"))
+        issues.append(Issue("baseline", "`baseline` needs `max_drop`", "such as `max_drop: 0.01`"))
     if gate.max_drop is not None and gate.baseline is None:
-        issues.append(("max_drop", "`max_drop` needs `baseline`", "such as `baseline: runs/main`"))
+        issues.append(
+            Issue("max_drop", "`max_drop` needs `baseline`", "such as `baseline: runs/main`")
+        )
     if gate.baseline is not None and not (
         gate.min is None and gate.max is None and gate.confidence is None
     ):
         issues.append(
-            (
+            Issue(
                 "baseline",
                 "`baseline` cannot be combined with `min`, `max` and `confidence`",
                 "write two gates",
@@ -133,7 +135,7 @@ def gate_problems(
         )
     if gate.min is None and gate.max is None and gate.baseline is None and gate.max_drop is None:
         issues.append(
-            (
+            Issue(
                 "",
                 f"the gate on `{gate.metric}` has no limit",
                 "give `min`, `max`, or `baseline` and `max_drop`",
@@ -141,12 +143,18 @@ def gate_problems(
         )
     if gate.min is not None and gate.max is not None and gate.min > gate.max:
         issues.append(
-            ("min", f"`min` {gate.min:g} is above `max` {gate.max:g}", "nothing can pass this gate")
+            Issue(
+                "min",
+                f"`min` {gate.min:g} is above `max` {gate.max:g}",
+                "nothing can pass this gate",
+            )
         )
     if metric == "confusion":
-        issues.append(("metric", "`confusion` is a table and has no limit", "name another metric"))
+        issues.append(
+            Issue("metric", "`confusion` is a table and has no limit", "name another metric")
+        )
     return [
-        (f"[{index}].{path}" if path else f"[{index}]", message, hint)
+        Issue(f"[{index}].{path}" if path else f"[{index}]", message, hint)
         for path, message, hint in issues
     ]
 
@@ -176,7 +184,7 @@ def idle_limits(gate: Gate, scale: Ends | None) -> list[tuple[str, float]]:
     return idle
 
 
-def _limits(gate: Gate, ends: Ends) -> list[EvaluationIssue]:
+def _limits(gate: Gate, ends: Ends) -> list[Issue]:
     """Limits that every value of the metric meets, or none."""
     low, high = ends
     width = high - low
@@ -186,7 +194,7 @@ def _limits(gate: Gate, ends: Ends) -> list[EvaluationIssue]:
         if limit is None:
             continue
         if not math.isfinite(limit):
-            issues.append((key, f"`{key}: {limit:g}` is not a number", "give a number"))
+            issues.append(Issue(key, f"`{key}: {limit:g}` is not a number", "give a number"))
             continue
         is_below = limit < low and limit != 0  # `min: 0` is how people write no limit: it is told
         says_nothing = {"min": is_below, "max": limit > high, "max_drop": limit >= width}[key]
@@ -194,7 +202,7 @@ def _limits(gate: Gate, ends: Ends) -> list[EvaluationIssue]:
         if says_nothing or forbids_all:
             effect = "no run can fail" if says_nothing else "no run can pass"
             message = f"{_range_in_words(gate, ends)}: {effect} `{key}: {limit:g}`"
-            issues.append((key, message, _meant(key, limit, ends)))
+            issues.append(Issue(key, message, _meant(key, limit, ends)))
     return issues
 
 
@@ -225,15 +233,15 @@ def _meant(key: str, limit: float, ends: Ends) -> str:
     return f"give a number from {low:g} to {high:g}"
 
 
-def _run(gate: Gate) -> list[EvaluationIssue]:
-    issues: list[EvaluationIssue] = []
+def _run(gate: Gate) -> list[Issue]:
+    issues: list[Issue] = []
     if gate.parts[1] not in RUN_METRICS:
         known = ", ".join(f"run.{name}" for name in RUN_METRICS)
-        issues.append(("metric", f"`{gate.metric}` is unknown", _near(gate.metric, known)))
+        issues.append(Issue("metric", f"`{gate.metric}` is unknown", _near(gate.metric, known)))
     for key in ("confidence", "where", "baseline"):
         if getattr(gate, key) is not None:
             issues.append(
-                (
+                Issue(
                     key,
                     f"`{gate.metric}` is a fact of the whole run: `{key}` does not apply",
                     f"leave `{key}` out",
@@ -242,18 +250,20 @@ def _run(gate: Gate) -> list[EvaluationIssue]:
     return issues
 
 
-def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[EvaluationIssue]:
+def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Issue]:
     name, metric = gate.parts
     if name not in evaluations:
         known = ", ".join([*evaluations, "run"])
-        return [("metric", f"`evaluate` has no `{name}`", _near(name, known))]
+        return [Issue("metric", f"`evaluate` has no `{name}`", _near(name, known))]
     if (own := evaluator_of(evaluations[name])) is not None:
         noun, hint = own[1].noun, f"{own[1].gate_hint}"  # a text for `make errors`
-        return [("metric", f"`{name}` is a {noun}: it has no metric of its own for a gate", hint)]
+        return [
+            Issue("metric", f"`{name}` is a {noun}: it has no metric of its own for a gate", hint)
+        ]
     if metric in GOLD_ESTIMATES:
         if evaluations[name].gold is None:
             return [
-                (
+                Issue(
                     "metric",
                     f"`{name}` has no `gold`, which gives `{metric}`",
                     f"give `evaluate.{name}.gold`",
@@ -261,23 +271,25 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Evalu
             ]
         if gate.baseline is not None and metric != "ppi":
             hint = f"name `{name}.ppi`, or give `min` or `max`"
-            return [("baseline", f"`{metric}` is not compared between runs", hint)]
+            return [Issue("baseline", f"`{metric}` is not compared between runs", hint)]
         return []
     if metric in ROW_METRICS:
         return _rows(gate)
     if find_metric(metric) is None:
-        return [("metric", f"`{metric}` is no metric", _near(metric, ", ".join(METRICS.names())))]
+        return [
+            Issue("metric", f"`{metric}` is no metric", _near(metric, ", ".join(METRICS.names())))
+        ]
     evaluation = evaluations[name]
     if evaluation.metrics is not None and metric not in evaluation.metrics:
         return [
-            (
+            Issue(
                 "metric",
                 f"`{name}` does not measure `{metric}`",
                 f"add `{metric}` to `evaluate.{name}.metrics`",
             )
         ]
     return [
-        (
+        Issue(
             "metric",
             f"`{name}` cannot measure `{metric}`: it has no `{key}`",
             f"give `evaluate.{name}.{key}`",
@@ -286,9 +298,9 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Evalu
     ]
 
 
-def _rows(gate: Gate) -> list[EvaluationIssue]:
+def _rows(gate: Gate) -> list[Issue]:
     return [
-        (
+        Issue(
             key,
             f"`{gate.metric}` is a share of all rows: `{key}` does not apply",
             f"leave `{key}` out",

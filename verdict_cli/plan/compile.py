@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
+from verdict_cli.config_model import Issue
 from verdict_cli.errors import DataError, ReplyError, RowError, SpecError, UsageError
 from verdict_cli.language.calibrations import FITTED, CalibrationFile, Fitted, Threshold
 from verdict_cli.language.expressions.expression import Expression, compile_expression
@@ -84,11 +85,15 @@ def compile_escalation(context: CompileContext, scope: NodeScope) -> Escalation 
     chain = [target for target in unit.escalate.chain() if target != ABSTAIN]
     if not issue and chain and not asks:
         message = f"a {unit.type_name} calls no model that another could replace"
-        issue = ("to", message, "only `to: abstain` is possible here")
+        issue = Issue("to", message, "only `to: abstain` is possible here")
     if not issue and context.instance.pinned:
-        issue = ("", "a pinned unit is asked once for all rows", "leave `pin` or `escalate` out")
+        issue = Issue(
+            "", "a pinned unit is asked once for all rows", "leave `pin` or `escalate` out"
+        )
     if not issue and chain and ANSWERED_BY in scope.fixed["output"].fields:
-        issue = ("", f"the output has a field {ANSWERED_BY!r} of its own", "give it another name")
+        issue = Issue(
+            "", f"the output has a field {ANSWERED_BY!r} of its own", "give it another name"
+        )
     if issue:
         key, message, hint = issue
         context.problem("bad-escalate", message, hint, "escalate", *([key] if key else []))

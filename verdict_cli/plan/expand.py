@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from verdict_cli.config_model import Issue
 from verdict_cli.errors import SpecError
 from verdict_cli.language.expressions.entry_lists import ENTRY_LISTS
 from verdict_cli.language.expressions.expression import compile_expression
@@ -317,13 +318,13 @@ class Expander:
         assert step.until is not None
         issue = until_issue(step, step.until)
         if not issue and around.early:
-            issue = (
+            issue = Issue(
                 "",
                 "the layer is inside another one that stops early",
                 "leave one `until` out",
             )
         if not issue and around.pinned:
-            issue = ("", "a pinned layer runs once for all rows", "leave `until` or `pin` out")
+            issue = Issue("", "a pinned layer runs once for all rows", "leave `until` or `pin` out")
         if not issue:
             return step.until
         key, message, hint = issue
@@ -396,12 +397,12 @@ def _copies(step: Layer) -> int:
     return max(repeat, step.until.max // len(step.layer))
 
 
-def until_issue(step: Layer, until: Until) -> tuple[str, str, str] | None:
+def until_issue(step: Layer, until: Until) -> Issue | None:
     """(key, what is wrong, hint) of a layer that cannot stop early as it is written, else None."""
     if step.repeat is None and step.models is None:
-        return ("", "`until` needs a layer with `repeat` or `models`", "such as `repeat: 9`")
+        return Issue("", "`until` needs a layer with `repeat` or `models`", "such as `repeat: 9`")
     if step.inner != "none" or step.outer or step.roots or step.leaves:
-        return (
+        return Issue(
             "",
             "`until` needs items that are independent of each other and all feed the next step",
             "leave `inner`, `outer`, `roots` and `leaves` out",
@@ -409,15 +410,15 @@ def until_issue(step: Layer, until: Until) -> tuple[str, str, str] | None:
     copies = len(step.models) if step.models is not None else _copies(step)
     items = copies * len(step.layer)
     if items < 2:
-        return ("", "`until` needs at least two units to choose from", "such as `repeat: 9`")
+        return Issue("", "`until` needs at least two units to choose from", "such as `repeat: 9`")
     if items > MOST_UNTIL_UNITS:
-        return (
+        return Issue(
             "",
             f"the layer has {items} units, `until` takes at most {MOST_UNTIL_UNITS}",
             "lower `repeat`",
         )
     if until.max is not None and until.max != items:
-        return (
+        return Issue(
             "max",
             f"`max` is {until.max}, but the layer has {items} units",
             f"write `max: {items}`, leave it out, or change `{'repeat' if step.models is None else 'models'}`",

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 
 from verdict_cli.cli.console import print_message
 from verdict_cli.cli.estimate import NamedRun
-from verdict_cli.config_model import ConfigModel, Seq, Whole
+from verdict_cli.config_model import ConfigModel, Issue, Seq, Whole
 from verdict_cli.errors import DataError, Problem, SpecError, UsageError
 from verdict_cli.features.benchmarks.importers import IMPORTERS, import_benchmark
 from verdict_cli.language.document.document import read_document
@@ -212,14 +212,16 @@ def read_card(path: Path) -> Card:
     return card
 
 
-def _card_problems(card: Card, filename: str, here: Path) -> list[tuple[str, str, str]]:
+def _card_problems(card: Card, filename: str, here: Path) -> list[Issue]:
     """(key, what is wrong, the fix) of everything that involves more than one key."""
     wrong = []
     if filename != f"{card.name}{ENDING}":
-        wrong.append(("name", f"the file is called {filename}", f"call it {card.name}{ENDING}"))
+        wrong.append(
+            Issue("name", f"the file is called {filename}", f"call it {card.name}{ENDING}")
+        )
     if card.config is not None and card.config not in configs():
         wrong.append(
-            (
+            Issue(
                 "config",
                 f"there is no pipeline {card.config!r}",
                 nearest_spelling(card.config, configs()),
@@ -227,12 +229,16 @@ def _card_problems(card: Card, filename: str, here: Path) -> list[tuple[str, str
         )
     if card.sample is not None and not (here / card.sample).is_file():
         wrong.append(
-            ("sample", f"the sample {card.sample} is not beside the card", "name one of datasets/")
+            Issue(
+                "sample",
+                f"the sample {card.sample} is not beside the card",
+                "name one of datasets/",
+            )
         )
     for index, file in enumerate(card.files):
         if sum(source is not None for source in (file.url, file.hub, file.derived)) != 1:
             message = "a file has exactly one of `url`, `hub` and `derived`"
-            wrong.append((f"files[{index}]", message, "say where it comes from"))
+            wrong.append(Issue(f"files[{index}]", message, "say where it comes from"))
     return wrong
 
 

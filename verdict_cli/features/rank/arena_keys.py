@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from verdict_cli.config_model import ConfigModel
+from verdict_cli.config_model import ConfigModel, Issue
 
 ArenaExpression = Annotated[str, Field(min_length=1)]
 ControlPair = tuple[ArenaExpression, ArenaExpression]
@@ -84,33 +84,40 @@ def control_names(keys: ArenaKeys) -> tuple[str, ...]:
     )
 
 
-def arena_problems(keys: ArenaKeys, metrics: Sequence[str]) -> list[tuple[str, str, str]]:
+def arena_problems(keys: ArenaKeys, metrics: Sequence[str]) -> list[Issue]:
     """What is wrong with an arena's keys: the key, the message and the hint."""
     battles = [key for key in BATTLE_KEYS if getattr(keys, key) is not None]
     scores = [key for key in SCORE_KEYS if getattr(keys, key) is not None]
     if battles and scores:
         message = f"`{scores[0]}` is of scores and `{battles[0]}` of battles: a leaderboard is made from one of them"
-        return [(battles[0], message, "write two evaluations")]
+        return [Issue(battles[0], message, "write two evaluations")]
     wanted = BATTLE_KEYS if battles else SCORE_KEYS
     lacking = [key for key in (*wanted, "item") if getattr(keys, key) is None]
     issues = [
-        ("", f"an arena needs `{key}`", f"such as `{key}: {_EXAMPLES[key]}`") for key in lacking
+        Issue("", f"an arena needs `{key}`", f"such as `{key}: {_EXAMPLES[key]}`")
+        for key in lacking
     ]
     for index, control in enumerate(keys.control):
         if battles and isinstance(control, str) and not plain_control(control):
             message = f"a battle has two answers, and `{control}` is one value"
             issues.append(
-                (f"control[{index}]", message, "give a pair: `[source.length_a, source.length_b]`")
+                Issue(
+                    f"control[{index}]",
+                    message,
+                    "give a pair: `[source.length_a, source.length_b]`",
+                )
             )
         if not battles and not isinstance(control, str):
             hint = "give one expression, such as `source.length`"
             issues.append(
-                (f"control[{index}]", "a scored answer has one value of a control, not two", hint)
+                Issue(
+                    f"control[{index}]", "a scored answer has one value of a control, not two", hint
+                )
             )
     if battles and "mean_score" in metrics:
         hint = "name `bradley_terry` or `win_rate`"
         issues.append(
-            ("metrics", "battles have no score: `mean_score` needs `system` and `score`", hint)
+            Issue("metrics", "battles have no score: `mean_score` needs `system` and `score`", hint)
         )
     return issues
 

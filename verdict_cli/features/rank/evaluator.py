@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.config_model import ConfigModel
+from verdict_cli.config_model import ConfigModel, Issue
 from verdict_cli.features.rank.arena_keys import (
     BATTLE_KEYS,
     SCORE_KEYS,
@@ -17,7 +17,7 @@ from verdict_cli.features.rank.arena_keys import (
     is_written,
 )
 from verdict_cli.features.rank.contest_rows import ContestCheck
-from verdict_cli.language.evaluations import Evaluation, EvaluationIssue
+from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import UNIT, Metric
 
 
@@ -32,19 +32,21 @@ class ArenaEvaluator:
         """As `Evaluator.takes`."""
         return arena_keys(evaluation) is not None
 
-    def problems(self, evaluation: Evaluation) -> list[EvaluationIssue]:
+    def problems(self, evaluation: Evaluation) -> list[Issue]:
         """As `Evaluator.problems`."""
         keys, base = _keys_below(evaluation)
-        issues: list[EvaluationIssue] = []
+        issues: list[Issue] = []
         if base:
             issues = [
-                (key, f"`{key}` is both in and next to `arena`", "keep it in `arena`")
+                Issue(key, f"`{key}` is both in and next to `arena`", "keep it in `arena`")
                 for key in ArenaKeys.model_fields
                 if is_written(evaluation, key)
             ]
         for key, message, hint in arena_problems(keys, evaluation.metrics or ()):
             issues.append(
-                (key if key == "metrics" else ".".join(filter(None, (*base, key))), message, hint)
+                Issue(
+                    key if key == "metrics" else ".".join(filter(None, (*base, key))), message, hint
+                )
             )
         return issues
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from verdict_cli.config_model import ConfigModel
+from verdict_cli.config_model import ConfigModel, Issue
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.extractors.answer_text import scalar_text, split_thoughts, visible
 from verdict_cli.language.fields.types import RecordType
@@ -130,17 +130,13 @@ class MoreReplies(Struct, frozen=True):
     complete: Callable[[Reply, Request, Sequence[dict[str, Any]]], dict[str, Any]]
 
 
-ExtractorIssue = tuple[str, str, str]
-"""(key, what is wrong, hint) of an extractor that does not fit its unit."""
-
-
 class Extractor(ConfigModel):
     """How a unit's response is requested and read from the reply."""
 
     type: str
     """The type of extractor."""
 
-    def validation_error(self, response: RecordType) -> ExtractorIssue | None:
+    def validation_error(self, response: RecordType) -> Issue | None:
         """Why the extractor does not fit this response, None when it does."""
         return self.broken_rule()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from verdict_cli.config_model import Issue
 from verdict_cli.language.extractors.bound_extractor import (
     BoundExtractor,
     Extractor,
-    ExtractorIssue,
 )
 from verdict_cli.language.extractors.structured import json_object, repaired
 from verdict_cli.language.extractors.token_probability import (
@@ -42,15 +42,15 @@ class DecisionExtractor(Extractor):
     """Whether the output is the unit's own field alone."""
     own_names: ClassVar[tuple[str, ...]] = (PROBABILITY_FIELD, DISTRIBUTION_FIELD, EXPECTED_FIELD)
 
-    def validation_error(self, response: RecordType) -> ExtractorIssue | None:
+    def validation_error(self, response: RecordType) -> Issue | None:
         """The response must be one field on a scale."""
         kinds = list(response.fields.values())
         if len(kinds) != 1 or not isinstance(kinds[0], ScaleType):
             message = f"`decision` needs a response of one field on a scale, here it is {response.type_name()}"
-            return ("", message, "leave the other fields out, or use `structured`")
+            return Issue("", message, "leave the other fields out, or use `structured`")
         taken = next((name for name in self.own_names if name in response.fields), None)
         if taken is not None and not self.value_alone:
-            return (
+            return Issue(
                 "",
                 f"`decision` gives a field {taken!r} of its own",
                 "choose another name for the response's field",

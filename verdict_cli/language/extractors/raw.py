@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from verdict_cli.config_model import Issue
 from verdict_cli.language.extractors.bound_extractor import (
     BoundExtractor,
     Extractor,
-    ExtractorIssue,
 )
 from verdict_cli.language.fields.types import TEXT, RecordType
 
@@ -21,10 +21,10 @@ class RawExtractor(Extractor):
     type: Literal["raw"] = "raw"
     """The type of extractor."""
 
-    def validation_error(self, response: RecordType) -> ExtractorIssue | None:
+    def validation_error(self, response: RecordType) -> Issue | None:
         if list(response.fields.values()) == [TEXT]:
             return None
-        return (
+        return Issue(
             "",
             f"`raw` needs a response of one `str` field, here it is {response.type_name()}",
             "use `structured` or `regex`, or leave `explanation` out",

@@ -6,14 +6,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from verdict_cli.config_model import KeyRule, python_constructor
+from verdict_cli.config_model import Issue, KeyRule, python_constructor
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.extractors.answer_text import requested_tags, visible
 from verdict_cli.language.extractors.bound_extractor import (
     EXPLANATION,
     BoundExtractor,
     Extractor,
-    ExtractorIssue,
 )
 from verdict_cli.language.fields.types import (
     INTEGER,
@@ -103,7 +102,7 @@ class RegexExtractor(Extractor):
         }
         super().__init__(**keys)
 
-    def validation_error(self, response: RecordType) -> ExtractorIssue | None:
+    def validation_error(self, response: RecordType) -> Issue | None:
         """Every field needs a valid pattern and a type that text can have; every pattern needs a field."""
         if broken := self.broken_rule():
             return broken
@@ -111,28 +110,30 @@ class RegexExtractor(Extractor):
         if self.pattern is not None and len(patterns) != 1:
             names = ", ".join(patterns) or "none"
             hint = "give a pattern for each, such as `fields: {score: FIRST_INT}`"
-            return ("pattern", f"`pattern` is for a response of one field, here are {names}", hint)
+            return Issue(
+                "pattern", f"`pattern` is for a response of one field, here are {names}", hint
+            )
         for name, pattern in patterns.items():
             key = f"fields.{name}" if self.pattern is None else "pattern"
             if name not in response.fields:
-                return (
+                return Issue(
                     key,
                     f"the response has no field {name!r}",
                     f"its fields are {', '.join(response.fields)}",
                 )
             error = _pattern_error(pattern)
             if error is not None:
-                return (key, *error)
+                return Issue(key, *error)
         for name, kind in response.fields.items():
             if name not in patterns and not (name == EXPLANATION and kind == TEXT):
-                return (
+                return Issue(
                     "fields",
                     f"the field {name!r} has no pattern",
                     f"add `{name}: …` to `fields`",
                 )
             if not isinstance(kind, PlainType | ScaleType):
                 message = f"the field {name!r} of type {kind.type_name()} cannot be read from text"
-                return ("fields", message, "use `structured`")
+                return Issue("fields", message, "use `structured`")
         return None
 
     def _patterns(self, response: RecordType) -> dict[str, str]:

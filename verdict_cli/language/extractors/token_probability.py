@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 from msgspec import Struct
 from pydantic import Field
 
-from verdict_cli.config_model import LATER, KeyRule, Whole, python_constructor
+from verdict_cli.config_model import LATER, Issue, KeyRule, Whole, python_constructor
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.calibrations import (
     MapKey,
@@ -32,7 +32,6 @@ from verdict_cli.language.extractors.bound_extractor import (
     SAMPLED_FIELD,
     BoundExtractor,
     Extractor,
-    ExtractorIssue,
     MoreReplies,
 )
 from verdict_cli.language.fields.types import (
@@ -588,19 +587,19 @@ class _TokenExtractor(Extractor):
     calibration: MapKey | None = None
     """A map that `verdict calibrate` fitted: the token probabilities are replaced by calibrated ones."""
 
-    def validation_error(self, response: RecordType) -> ExtractorIssue | None:
+    def validation_error(self, response: RecordType) -> Issue | None:
         """The response must be one field on a scale whose values start with tokens of their own."""
         fields = _judged(response)
         kinds = list(fields.values())
         scale = kinds[0].scale if len(kinds) == 1 and isinstance(kinds[0], ScaleType) else None
         if scale is None or not scale.tokens():
-            return (
+            return Issue(
                 "",
                 f"`{self.type}` needs a response of one field on a discrete or boolean scale, here it is {response.type_name()}",
                 "give the unit such a scale, or use `structured`",
             )
         if len(fields) < len(response.fields) and self.after is None:
-            return (
+            return Issue(
                 "",
                 f"`{self.type}` needs `after` where an `explanation` comes before the value",
                 'write `after: "Score:"`, or leave `explanation` out',
@@ -610,10 +609,10 @@ class _TokenExtractor(Extractor):
         for own in (MASS_FIELD, *([SAMPLED_FIELD] if self.samples else [])):
             if own in response.fields:
                 hint = "choose another name for the response's field"
-                return ("", f"`{self.type}` gives a field {own!r} of its own", hint)
+                return Issue("", f"`{self.type}` gives a field {own!r} of its own", hint)
         ambiguous = None if self.sequence else ambiguity(scale)
         if ambiguous:
-            return (
+            return Issue(
                 "",
                 f"`{self.type}` cannot distinguish the values: {ambiguous}",
                 "use values that begin differently, such as letters, or give the extractor `sequence: true`",
@@ -622,7 +621,7 @@ class _TokenExtractor(Extractor):
         if isinstance(fitted, ProbabilityMap) and fitted.method != "temperature":
             values = list(dict.fromkeys(value for _, value in scale.tokens()))
             if len(values) != 2 or fitted.positive not in values:
-                return (
+                return Issue(
                     "calibration",
                     f"`{fitted.method}` maps the probability of {fitted.positive!r}, one of two values; the values are {scale.display()}",
                     "fit one to this scale, or use `--method temperature`",
@@ -759,12 +758,12 @@ class TokenProbabilityExtractor(_TokenExtractor):
     log: Annotated[bool, LATER] = False
     """Gives the response's own field instead of `distribution`: the natural logarithm of the probability of the scale's best value, such as that of `true`."""
 
-    def validation_error(self, response: RecordType) -> ExtractorIssue | None:
+    def validation_error(self, response: RecordType) -> Issue | None:
         """In addition, `log` needs a best value."""
         issue = super().validation_error(response)
         if issue is None and self.log and _scale(response).best() is None:
             hint = "give the scale `ordered: true`, or leave `log` out and use `distribution`"
-            return (
+            return Issue(
                 "log",
                 "no value of the scale is the best, whose probability could be the score",
                 hint,
@@ -809,7 +808,7 @@ class WeightedSummedScoreExtractor(_TokenExtractor):
         keys["weights"] = dict(weights) if isinstance(weights, Mapping) else weights
         super().__init__(**keys)
 
-    def validation_error(self, response: RecordType) -> ExtractorIssue | None:
+    def validation_error(self, response: RecordType) -> Issue | None:
         """In addition, each value must have a number."""
         issue = super().validation_error(response)
         if issue:
@@ -819,19 +818,19 @@ class WeightedSummedScoreExtractor(_TokenExtractor):
             if scale.numeric():
                 return None
             hint = "give the scale `scores:` or the extractor `weights:`"
-            return ("", f"the values {scale.display()} have no number", hint)
+            return Issue("", f"the values {scale.display()} have no number", hint)
         values = list(dict.fromkeys(value for _, value in scale.tokens()))
         weights = self.numbers()
         for value in weights:
             if value not in values:
-                return (
+                return Issue(
                     "weights",
                     f"{value!r} is not a value of the scale",
                     f"its values are {scale.display()}",
                 )
         missing = [value for value in values if value not in weights]
         return (
-            ("weights", f"the value {missing[0]!r} has no weight", "give every value a number")
+            Issue("weights", f"the value {missing[0]!r} has no weight", "give every value a number")
             if missing
             else None
         )

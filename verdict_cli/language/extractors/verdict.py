@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from verdict_cli.config_model import LATER
+from verdict_cli.config_model import LATER, Issue
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.extractors.answer_text import visible
 from verdict_cli.language.extractors.bound_extractor import (
@@ -18,7 +18,6 @@ from verdict_cli.language.extractors.bound_extractor import (
     EXPLANATION,
     BoundExtractor,
     Extractor,
-    ExtractorIssue,
 )
 from verdict_cli.language.extractors.structured import json_object
 from verdict_cli.language.fields.types import (
@@ -113,10 +112,10 @@ class VerdictExtractor(Extractor):
     default: Annotated[Literal["fail", "none"], LATER] = "fail"
     """What a unit gets whose last reply states neither verdict nor score: FAIL and 0 with `defaulted: true`, or `none`: the row fails."""
 
-    def validation_error(self, response: RecordType) -> ExtractorIssue | None:
+    def validation_error(self, response: RecordType) -> Issue | None:
         for name, kind in response.fields.items():
             if name not in ("verdict", "score") and not (name == EXPLANATION and kind == TEXT):
-                return (
+                return Issue(
                     "",
                     f"`verdict` reads `verdict` and `score`, not {name!r}",
                     "use `structured` or `regex`",

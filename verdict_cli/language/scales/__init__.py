@@ -14,6 +14,7 @@ from typing_extensions import TypeAliasType
 from verdict_cli.config_model import (
     ConfigModel,
     Expected,
+    Issue,
     LazyUnion,
     displayed,
     python_constructor,
@@ -22,9 +23,6 @@ from verdict_cli.config_model import (
 from verdict_cli.errors import UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.registry import Registry
-
-ScaleIssue = tuple[str, str, str]
-"""(key, what is wrong, hint) of a scale that makes no sense."""
 
 
 def shuffled_order(words: Sequence[str], draw: int) -> tuple[str, ...]:
@@ -57,16 +55,16 @@ class Scale(ConfigModel):
                 f"{type(self).__name__}: {key + ': ' if key else ''}{message}", hint=hint
             )
 
-    def validation_error(self) -> ScaleIssue | None:
+    def validation_error(self) -> Issue | None:
         """What makes no sense about the scale, None when nothing."""
         return self.broken_rule() or self.descriptions_error()
 
-    def descriptions_error(self) -> ScaleIssue | None:
+    def descriptions_error(self) -> Issue | None:
         """What makes no sense about the descriptions, None when nothing."""
         values = list(map(_typed, self.values()))
         for value in self.descriptions or ():
             if _typed(value) not in values:
-                return (
+                return Issue(
                     "descriptions",
                     f"{value!r} is not a value of the scale",
                     f"its values are {self.display()}",
@@ -106,11 +104,11 @@ class Scale(ConfigModel):
         """Whether the values run from a worst to a best one; those of a nominal scale do not."""
         return True
 
-    def warning(self) -> ScaleIssue | None:
+    def warning(self) -> Issue | None:
         """What makes sense but is probably not meant, None when nothing."""
         return None
 
-    def label_warning(self) -> ScaleIssue | None:
+    def label_warning(self) -> Issue | None:
         """What a prompt that names a worst and a best value would say of labels, None where it says nothing."""
         return None
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import python_constructor
+from verdict_cli.config_model import Issue, python_constructor
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.scales import Scale, ScaleIssue, shuffled_order
+from verdict_cli.language.scales import Scale, shuffled_order
 from verdict_cli.language.scales.written_number import folded, match_value, quoted
 
 
@@ -51,14 +51,18 @@ class BooleanScale(Scale):
     def values(self) -> tuple[Any, ...]:
         return (True, False) if self.end_is_worst else (False, True)
 
-    def validation_error(self) -> ScaleIssue | None:
+    def validation_error(self) -> Issue | None:
         for word in (*self.yes, *self.no):
             if not word.strip():
                 key = "no" if word in self.no else "yes"
-                return (key, f"{word!r} is not a word that a model can answer", "name each token")
+                return Issue(
+                    key, f"{word!r} is not a word that a model can answer", "name each token"
+                )
         both = {folded(word) for word in self.yes} & {folded(word) for word in self.no}
         if both:
-            return ("no", f"{min(both)!r} means both yes and no", "give each token one meaning")
+            return Issue(
+                "no", f"{min(both)!r} means both yes and no", "give each token one meaning"
+            )
         return self.descriptions_error()
 
     def read(self, value: Any) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from verdict_cli.config_model import python_constructor
+from verdict_cli.config_model import Issue, python_constructor
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.scales import Scale, ScaleIssue
+from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.written_number import parse_number, quoted
 
 
@@ -33,26 +33,26 @@ class ContinuousScale(Scale):
     ) -> None:
         super().__init__(min=min, max=max, end_is_worst=end_is_worst, **keys)
 
-    def validation_error(self) -> ScaleIssue | None:
+    def validation_error(self) -> Issue | None:
         if self.min >= self.max:
-            return (
+            return Issue(
                 "min",
                 f"min {self.min} is not below max {self.max}",
                 "put the smaller number in `min`",
             )
         return self.descriptions_error()
 
-    def descriptions_error(self) -> ScaleIssue | None:
+    def descriptions_error(self) -> Issue | None:
         described = list(self.descriptions or ())
         for value in described:
             if isinstance(value, bool | str) or not self.min <= value <= self.max:
-                return (
+                return Issue(
                     "descriptions",
                     f"{value!r} is not on the scale",
                     f"describe numbers from {self.display()}",
                 )
         if described and not {self.min, self.max} <= set(described):
-            return (
+            return Issue(
                 "descriptions",
                 "an end of the scale has no description",
                 f"describe {self.display()}",

@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 from pydantic.config import JsonDict
 
-from verdict_cli.config_model import KeyRule, python_constructor
+from verdict_cli.config_model import Issue, KeyRule, python_constructor
 from verdict_cli.errors import ReplyError, UsageError
-from verdict_cli.language.scales import Scale, ScaleIssue, shuffled_order
+from verdict_cli.language.scales import Scale, shuffled_order
 from verdict_cli.language.scales.written_number import (
     are_labels,
     folded,
@@ -171,31 +171,33 @@ class DiscreteScale(Scale):
         # `end_is_worst` says which end is the worst, so there is one.
         return not words or self.scores is not None or self.end_is_worst
 
-    def validation_error(self) -> ScaleIssue | None:
+    def validation_error(self) -> Issue | None:
         if broken := self.broken_rule():
             return broken
         if self.range is not None:
             error = range_error(self.range)
-            return ("range", *error) if error is not None else self._values_error()
+            return Issue("range", *error) if error is not None else self._values_error()
         seen: set[Any] = set()
         written: set[str] = set()
         for value in self.values_ or ():
             if not _plain(value).strip():
-                return (
+                return Issue(
                     "values",
                     f"{value!r} is not a word that a model can answer",
                     "give each value a name",
                 )
             if value in seen or _plain(value) in written:
-                return ("values", f"the value {value!r} is a duplicate", "name each value once")
+                return Issue(
+                    "values", f"the value {value!r} is a duplicate", "name each value once"
+                )
             seen.add(value)
             written.add(_plain(value))
         return self._values_error()
 
-    def _values_error(self) -> ScaleIssue | None:
+    def _values_error(self) -> Issue | None:
         return self._scores_error() or self._order_error() or self.descriptions_error()
 
-    def _order_error(self) -> ScaleIssue | None:
+    def _order_error(self) -> Issue | None:
         if self.ordered_ is False and (
             self.range is not None or self.scores is not None or self.end_is_worst
         ):
@@ -206,7 +208,7 @@ class DiscreteScale(Scale):
                 if self.scores is not None
                 else "`end_is_worst`"
             )
-            return (
+            return Issue(
                 "ordered",
                 f"a scale with {key} is ordered",
                 "leave `ordered: false` out, or list only `values`",
@@ -215,10 +217,10 @@ class DiscreteScale(Scale):
             hint = (
                 "leave `shuffle` out, or write `ordered: false` if no value is better than another"
             )
-            return ("shuffle", "an ordered scale is listed from one end to the other", hint)
+            return Issue("shuffle", "an ordered scale is listed from one end to the other", hint)
         return None
 
-    def warning(self) -> ScaleIssue | None:
+    def warning(self) -> Issue | None:
         if (
             self.values_ is None
             or len(self.values_) != 2
@@ -231,9 +233,9 @@ class DiscreteScale(Scale):
             return None
         message = f"the scale has two values, {first} and {last}, and none between them: did you mean range"
         hint = f"write `range: [{first}, {last}]`; `ordered: true` says that two values are meant"
-        return ("values", message, hint)
+        return Issue("values", message, hint)
 
-    def label_warning(self) -> ScaleIssue | None:
+    def label_warning(self) -> Issue | None:
         words = [value for value in self.values() if isinstance(value, str)]
         if (
             not self.ordered
@@ -242,26 +244,28 @@ class DiscreteScale(Scale):
             or not are_labels(words)
         ):
             return None
-        return (
+        return Issue(
             "scores" if self.scores is not None else "ordered" if self.ordered_ else "end_is_worst",
             f"the values look like labels, but the prompt calls {words[0]!r} the worst and {words[-1]!r} the best of them",
             "set `scale_instructions: false` and name the values in the prompt, or take the order away",
         )
 
-    def _scores_error(self) -> ScaleIssue | None:
+    def _scores_error(self) -> Issue | None:
         if self.scores is None:
             return None
         written = set(self.written_values())
         for value in self.scores:
             if value not in written:
-                return (
+                return Issue(
                     "scores",
                     f"{value!r} is not a value of the scale",
                     f"its values are {self.display()}",
                 )
         for value in self.written_values():
             if value not in self.scores:
-                return ("scores", f"the value {value!r} has no score", "give every value a number")
+                return Issue(
+                    "scores", f"the value {value!r} has no score", "give every value a number"
+                )
         return None
 
     def written_values(self) -> tuple[Any, ...]:
@@ -368,7 +372,7 @@ class Categories(DiscreteScale):
     def ordered(self) -> bool:
         return False
 
-    def warning(self) -> ScaleIssue | None:
+    def warning(self) -> Issue | None:
         return None
 
 

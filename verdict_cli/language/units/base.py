@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import ConfigModel, Seq, Uncounted, Whole
+from verdict_cli.config_model import ConfigModel, Issue, Seq, Uncounted, Whole
 from verdict_cli.language.calibrations import WhenKey
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, Thoughts
@@ -80,21 +80,18 @@ class Escalate(ConfigModel):
         """What `to` names, one after another."""
         return tuple(self.to) if isinstance(self.to, list) else (self.to,)
 
-    def validation_error(self) -> tuple[str, str, str] | None:
+    def validation_error(self) -> Issue | None:
         """(key, message, hint) when something follows `abstain`, else None."""
         if ABSTAIN in self.chain()[:-1]:
-            return ("to", "`abstain` ends the chain, nothing can follow it", "put it last")
+            return Issue("to", "`abstain` ends the chain, nothing can follow it", "put it last")
         if self.audit_share is not None and self.chain() == (ABSTAIN,):
-            return (
+            return Issue(
                 "audit_share",
                 "there is no model to compare with",
                 "leave `audit_share` out, or name a model in `to`",
             )
         return None
 
-
-UnitIssue = tuple[str, str, str]
-"""(key, message, hint) of a unit that makes no sense."""
 
 UNIT_NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
 
@@ -174,7 +171,7 @@ class UnitBase(RowKeys):
         """The unit's name, or the one made from its type."""
         return self.name or snake(self.type_name)
 
-    def validation_error(self) -> UnitIssue | None:
+    def validation_error(self) -> Issue | None:
         """An error in the unit's own keys that their types cannot express, else None."""
         return self.broken_rule()
 

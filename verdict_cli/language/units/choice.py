@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import KeyRule, Seq, Whole
+from verdict_cli.config_model import Issue, KeyRule, Seq, Whole
 from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.extractors.bound_extractor import MASS_FIELD, SAMPLED_FIELD
 from verdict_cli.language.fields.types import (
@@ -26,7 +26,7 @@ from verdict_cli.language.fields.types import (
 from verdict_cli.language.prompts.prompt import JinjaPrompt
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Categories
-from verdict_cli.language.units.base import LLMUnit, UnitIssue
+from verdict_cli.language.units.base import LLMUnit
 
 LETTERS = string.ascii_uppercase
 
@@ -51,16 +51,16 @@ class ChoiceUnit(LLMUnit):
         """The options' letters."""
         return tuple(LETTERS[: self.count()])
 
-    def validation_error(self) -> UnitIssue | None:
+    def validation_error(self) -> Issue | None:
         """Two to 26 options, and a letter wherever the options' order or texts are needed again."""
         if not 2 <= self.count() <= len(LETTERS):
-            return (
+            return Issue(
                 "options",
                 f"{self.count()} options, where 2 to {len(LETTERS)} are possible",
                 "give an expression for each option",
             )
         if self.needs_letter() and not self.gets_letter():
-            return (
+            return Issue(
                 "extract",
                 "`original`, `shuffle` and `positions: both` need a letter, which this extractor does not read",
                 "use `argmax_score`, or leave them out",
@@ -153,18 +153,18 @@ class KChoiceUnit(ChoiceUnit):
         """`k`, or as many as there are options."""
         return self.k or super().count()
 
-    def validation_error(self) -> UnitIssue | None:
+    def validation_error(self) -> Issue | None:
         """`k` and `options` agree, and nothing is on a scale."""
         if broken := self.broken_rule():
             return broken
         if self.k is not None and self.options is not None and len(self.options) != self.k:
-            return (
+            return Issue(
                 "options",
                 f"k is {self.k}, but there are {len(self.options)} options",
                 "give k expressions, or leave `k` out",
             )
         if self.scale is not None:
-            return ("scale", "the unit answers with the options' letters", "leave `scale` out")
+            return Issue("scale", "the unit answers with the options' letters", "leave `scale` out")
         return super().validation_error()
 
 
@@ -193,19 +193,19 @@ class PairwiseJudgeUnit(ChoiceUnit):
     labels: Annotated[Seq[Label], Field(min_length=2, max_length=2)] | None = None
     """What the options are called in the prompt, the answer and `choice`, instead of A and B. Metrics of preferences need A and B."""
 
-    def validation_error(self) -> UnitIssue | None:
+    def validation_error(self) -> Issue | None:
         """Exactly two options; the choices are the unit's own."""
         if self.options is not None and len(self.options) != 2:
-            return (
+            return Issue(
                 "options",
                 f"a pairwise judge compares 2 options, here are {len(self.options)}",
                 "use BestOfKJudgeUnit for more",
             )
         if self.scale is not None:
             hint = "leave `scale` out; `labels: [first, second]` gives them names, and `tie: true` adds a tie"
-            return ("scale", "a pairwise judge chooses between A and B", hint)
+            return Issue("scale", "a pairwise judge chooses between A and B", hint)
         if len({*self.choices(), TIE}) < 3:
-            return (
+            return Issue(
                 "labels",
                 "the labels are not two, or one of them is `tie`",
                 "give each option a name of its own",

@@ -6,10 +6,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import KeyRule, Seq
+from verdict_cli.config_model import Issue, KeyRule, Seq
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import LIKERT, Categories, Value
-from verdict_cli.language.units.base import LLMUnit, UnitIssue
+from verdict_cli.language.units.base import LLMUnit
 
 
 class JudgeUnit(LLMUnit):
@@ -44,7 +44,7 @@ class CategoricalJudgeUnit(LLMUnit):
         KeyRule("", "", ("categories", "scale"), *_BOTH, at="categories"),
     )
 
-    def validation_error(self) -> UnitIssue | None:
+    def validation_error(self) -> Issue | None:
         """Categories are given by exactly one of the two keys, each once."""
         broken = self.broken_rule()
         return (

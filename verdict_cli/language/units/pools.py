@@ -9,13 +9,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import KeyRule, Seq, Whole
+from verdict_cli.config_model import Issue, KeyRule, Seq, Whole
 from verdict_cli.errors import RowError
 from verdict_cli.language.calibrations import PoolWeightsKey
 from verdict_cli.language.expressions import summary_statistics
 from verdict_cli.language.fields.types import INTEGER, NUMBER, FieldType, RecordType, ScaleType
 from verdict_cli.language.scales.continuous import ContinuousScale
-from verdict_cli.language.units.base import Expressions, UnitBase, UnitIssue
+from verdict_cli.language.units.base import Expressions, UnitBase
 
 
 class AbstainedError(Exception):
@@ -177,10 +177,10 @@ class ModePoolUnit(Pool):
     ties: Ties | None = None
     """What to do where several values have the most votes: take the `first` unit's (the default), `fail` the row, `abstain`, or draw one at `random` (seeded by row and unit)."""
 
-    def validation_error(self) -> UnitIssue | None:
+    def validation_error(self) -> Issue | None:
         """Weights of votes are at least 0."""
         if isinstance(self.weights, tuple) and min(self.weights) < 0:
-            return (
+            return Issue(
                 "weights",
                 f"the weight {min(self.weights):g} is below 0",
                 "a vote weighs at least 0",
@@ -303,16 +303,16 @@ class RubricPoolUnit(Pool):
     on_missing: OnMissing = "fail"
     """What a criterion without a judgement (`on_failure: skip`, or null) does: `fail` the row, count as not met (`zero`), or be left out with its points (`ignore`). One that `when` skips is left out."""
 
-    def validation_error(self) -> UnitIssue | None:
+    def validation_error(self) -> Issue | None:
         """A rubric pools one field, and `clip` runs upwards."""
         if self.fields is not None:
-            return (
+            return Issue(
                 "fields",
                 "a rubric has one judgement for each criterion",
                 "name it: `field: score`",
             )
         if self.clip[0] >= self.clip[1]:
-            return (
+            return Issue(
                 "clip",
                 f"{self.clip[0]:g} is not below {self.clip[1]:g}",
                 "such as `clip: [0, 1]`",
