@@ -83,44 +83,22 @@ def check_evaluations(
     rows = ResultScope(nodes, outputs)
     scopes: dict[str, ResultScope] = {}
     for name, evaluation in names.spec.file.evaluate.items():
-        base: tuple[str | int, ...] = ("evaluate", name)
+        base = ("evaluate", name)
         try:
-            scope = scopes[name] = (
-                rows if evaluation.items is None else rows.of_items(evaluation.items, entries)
-            )
+            scope = rows if evaluation.items is None else rows.of_items(evaluation.items, entries)
         except ExpressionError as error:
             names.problem("bad-evaluation", error.message, error.hint, (*base, "items"))
             continue
+        scopes[name] = scope
         for where, message, hint in evaluation_problems(name, evaluation):
             names.problem("bad-evaluation", message, hint, _below(base, where))
         _check_nominal(names, evaluation, base, scope)
-        texts: list[tuple[ExpressionPath, str | None]] = [
-            ((key,), getattr(evaluation, key)) for key in _EXPRESSIONS
-        ]
-        texts += [(("by", index), text) for index, text in enumerate(evaluation.by)]
-        texts += [(("options", index), text) for index, text in enumerate(evaluation.options or ())]
-        texts += _panel(names, evaluation, nodes, (*base, "panel"))
-        if (own := evaluator_of(evaluation)) is not None:
-            texts += own[1].expressions(evaluation)
-        if evaluation.gold is not None:
-            gold_texts: list[tuple[ExpressionPath, str | None]] = [
-                (("gold", "target"), evaluation.gold.target),
-                (("gold", "where"), evaluation.gold.where),
-                (("gold", "weight"), evaluation.gold.weight),
-            ]
-            for key, text in gold_texts:
-                if text is not None:
-                    _check(
-                        names,
-                        text,
-                        (*base, *key),
-                        scope,
-                        use_column,
-                        ("source", "human", *scope.entries),
-                    )
+        texts = _texts(evaluation) + _panel(names, evaluation, nodes, (*base, "panel"))
         for key, text in texts:
-            if text is not None:
-                _check(names, text, (*base, *key), scope, use_column)
+            _check(names, text, (*base, *key), scope, use_column)
+        labels = ("source", "human", *scope.entries)
+        for key, text in _gold_texts(evaluation):
+            _check(names, text, (*base, *key), scope, use_column, labels)
     scales = scale_ends(nodes, outputs, names.spec.file.evaluate)
     for index, gate in enumerate(names.spec.file.gates):
         for where, message, hint in gate_problems(index, gate, names.spec.file.evaluate, scales):
@@ -129,6 +107,27 @@ def check_evaluations(
         for text in gate.where or {}:
             _check(names, text, ("gates", index, "where", text), scope, use_column)
     return rows.used
+
+
+def _texts(evaluation: Evaluation) -> list[tuple[ExpressionPath, str]]:
+    """The expressions over a row, with the keys that hold them."""
+    texts: list[tuple[ExpressionPath, str | None]] = [
+        ((key,), getattr(evaluation, key)) for key in _EXPRESSIONS
+    ]
+    texts += [(("by", index), text) for index, text in enumerate(evaluation.by)]
+    texts += [(("options", index), text) for index, text in enumerate(evaluation.options or ())]
+    own = evaluator_of(evaluation)
+    if own is not None:
+        texts += own[1].expressions(evaluation)
+    return [(key, text) for key, text in texts if text is not None]
+
+
+def _gold_texts(evaluation: Evaluation) -> list[tuple[ExpressionPath, str]]:
+    """The expressions over people's labels."""
+    if evaluation.gold is None:
+        return []
+    texts = [(key, getattr(evaluation.gold, key)) for key in ("target", "where", "weight")]
+    return [(("gold", key), text) for key, text in texts if text is not None]
 
 
 def scale_ends(
@@ -205,7 +204,7 @@ def _check_nominal(
 
 def _panel(
     names: Namespace, evaluation: Evaluation, nodes: tuple[Node, ...], path: ExpressionPath
-) -> list[tuple[ExpressionPath, str | None]]:
+) -> list[tuple[ExpressionPath, str]]:
     """What each judge of a panel says, with its place."""
     if not isinstance(evaluation.panel, str):
         return [(("panel", index), text) for index, text in enumerate(evaluation.panel or ())]

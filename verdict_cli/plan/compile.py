@@ -745,17 +745,13 @@ def compile_examples(
         return None
     columns = key.columns or named_columns(prompt)
     if not columns:
-        hint = "list them: `columns: [question, answer]`"
+        message = "the prompt names no column whose examples could be shown"
         context.problem(
-            "no-columns",
-            "the prompt names no column whose examples could be shown",
-            hint,
-            "examples",
+            "no-columns", message, "list them: `columns: [question, answer]`", "examples"
         )
-        return None
     rows = _rows(context, key)
     expressions = _expressions(context, key)
-    if rows is None or expressions is None:
+    if not columns or rows is None or expressions is None:
         return None
     _keep_used(context, key, rows, columns, expressions)
     labelled = []

@@ -21,13 +21,13 @@ from verdict_cli.language.fields.types import (
     FieldType,
     ImageType,
     ListType,
-    OptionalType,
     PlainType,
     RecordType,
     ScaleType,
     TextListType,
     TranscriptType,
     UnknownType,
+    without_null,
 )
 from verdict_cli.language.namespace import UnknownNameError
 from verdict_cli.language.scales import Scale
@@ -190,6 +190,7 @@ class _Open(dict[str, Any]):
 
 def sample_value(kind: FieldType) -> Any:
     """A value of the type; of a type that is not known, 1."""
+    kind = without_null(kind)
     if isinstance(kind, RecordType):
         fields = {name: sample_value(inner) for name, inner in kind.fields.items()}
         return _Open(fields) if kind.unknown else _Declared(fields)
@@ -201,8 +202,6 @@ def sample_value(kind: FieldType) -> Any:
         return [{"role": "speaker", "content": "1"}]
     if isinstance(kind, TextListType | ListType):
         return [sample_value(kind.item)]
-    if isinstance(kind, OptionalType):
-        return sample_value(kind.item)
     return _PLAIN[kind.name] if isinstance(kind, PlainType) else 1
 
 

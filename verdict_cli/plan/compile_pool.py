@@ -77,22 +77,9 @@ def compile_pool(context: CompileContext, unit: Pool) -> CompiledUnit | None:
         return None
     if isinstance(unit, RubricPoolUnit):
         return compile_rubric_pool(context, unit, parents, lambda kind: _number(unit, kind))
-    weights = unit.pool_weights()
-    if isinstance(weights, CalibrationFile | Fitted):
-        fitted = context.fitted(weights, PoolWeights, "weights")
-        if fitted is None:
-            return None
-        weights = fitted.weights
-    if weights is not None and any(context.scope.depth(parent) for parent in parents):
-        message = "how many units a pool behind `each` gets depends on the row, and it has a fixed number of weights"
-        context.problem(
-            "bad-weights", message, "leave `weights` out, or multiply in a MapUnit", "weights"
-        )
-        return None
-    if weights is not None and len(weights) != len(parents):
-        message = f"{len(weights)} weights for {len(parents)} units"
-        hint = "give one weight for each unit that is pooled, in order of definition"
-        context.problem("bad-weights", message, hint, "weights")
+    try:
+        weights = _weights(context, unit, parents)
+    except _UnusableWeights:
         return None
     names = _fields(context, unit, parents)
     if names is None:
@@ -114,6 +101,34 @@ def compile_pool(context: CompileContext, unit: Pool) -> CompiledUnit | None:
         for name, types in types_by_field.items()
     )
     return CompiledUnit(PoolNode(unit, fields, weights), pooled, unit.output_fields(pooled))
+
+
+class _UnusableWeights(Exception):
+    """The weights do not fit, which has been reported."""
+
+
+def _weights(
+    context: CompileContext, unit: Pool, parents: Sequence[Upstream]
+) -> tuple[float, ...] | None:
+    """A weight for each parent; None where the pool has none."""
+    weights = unit.pool_weights()
+    if weights is None:
+        return None
+    if isinstance(weights, CalibrationFile | Fitted):
+        fitted = context.fitted(weights, PoolWeights, "weights")
+        if fitted is None:
+            raise _UnusableWeights
+        weights = fitted.weights
+    if any(context.scope.depth(parent) for parent in parents):
+        message = "how many units a pool behind `each` gets depends on the row, and it has a fixed number of weights"
+        hint = "leave `weights` out, or multiply in a MapUnit"
+    elif len(weights) != len(parents):
+        message = f"{len(weights)} weights for {len(parents)} units"
+        hint = "give one weight for each unit that is pooled, in order of definition"
+    else:
+        return weights
+    context.problem("bad-weights", message, hint, "weights")
+    raise _UnusableWeights
 
 
 def _warn_of_mixed_scales(
@@ -326,24 +341,15 @@ def _met_field(
     context: CompileContext, unit: RubricPoolUnit, parents: Sequence[Upstream]
 ) -> str | None:
     """The field that says whether a criterion is met; None, and reported, where none or several could."""
-    given = parents[0].output.fields
     if unit.field is not None:
-        for parent in parents:
-            kind = parent.output.kind_of(unit.field)
-            if kind is None:
-                hint = f"it gives {', '.join(parent.output.fields)}"
-                context.problem(
-                    "unknown-field", f"{parent.id} gives no {unit.field!r}", hint, "field"
-                )
-                return None
-            if not (_is_share(kind) or _may_be_share(kind)):
-                message = f"{parent.id}.{unit.field} is of type {kind.type_name()}, not a boolean or from 0 to 1"
-                context.problem("no-number", message, _SHARE_HINT, "field")
-                return None
-        return unit.field
+        return _checked_field(context, unit.field, parents)
     if not fields_are_known(context, parents):
         return None
-    common = [name for name in given if all(name in parent.output.fields for parent in parents)]
+    common = [
+        name
+        for name in parents[0].output.fields
+        if all(name in parent.output.fields for parent in parents)
+    ]
     for fits in (_is_share, _may_be_share):
         names = [
             name for name in common if all(fits(parent.output.fields[name]) for parent in parents)
@@ -357,6 +363,23 @@ def _met_field(
     message = f"no field of {', '.join(parent.id for parent in parents[:4])} is a boolean or a number from 0 to 1"
     context.problem("nothing-to-pool", message, _SHARE_HINT)
     return None
+
+
+def _checked_field(context: CompileContext, field: str, parents: Sequence[Upstream]) -> str | None:
+    """The field, where each parent gives it as a boolean or a share; None, and reported, otherwise."""
+    for parent in parents:
+        kind = parent.output.kind_of(field)
+        if kind is None:
+            hint = f"it gives {', '.join(parent.output.fields)}"
+            context.problem("unknown-field", f"{parent.id} gives no {field!r}", hint, "field")
+            return None
+        if not (_is_share(kind) or _may_be_share(kind)):
+            message = (
+                f"{parent.id}.{field} is of type {kind.type_name()}, not a boolean or from 0 to 1"
+            )
+            context.problem("no-number", message, _SHARE_HINT, "field")
+            return None
+    return field
 
 
 def _is_share(kind: FieldType) -> bool:

@@ -94,17 +94,39 @@ def compile_early_stopping(
         return None
 
 
+def _leaves(layer: Stopping) -> list[int]:
+    """The unit that each item gives on."""
+    leaves: list[int] = []
+    for item in layer.linked_items:
+        units = outputs(item)
+        if len(units) != 1:
+            raise _CannotStopError(
+                f"an item gives on {len(units)} units, `until` needs one", "pool them first"
+            )
+        leaves += units
+    return leaves
+
+
+def _refuse_other_uses(
+    layer: Stopping, pool: Node, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]]
+) -> None:
+    """A unit that may not be asked can be used by its own item and by the pool alone."""
+    inside = {index for item in layer.items for index in item}
+    for index, used in enumerate(uses):
+        if index == pool.index or index in inside or not used & inside:
+            continue
+        asks = _node(nodes, min(used & inside)).id
+        user = nodes[index]
+        raise _CannotStopError(
+            f"{user.id if user else 'a later unit'} uses {asks}, which is not always asked",
+            f"use what {pool.id} gives",
+        )
+
+
 def _stops(
     layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]]
 ) -> EarlyStop | None:
-    leaves: list[int] = []
-    for item in layer.linked_items:
-        given = outputs(item)
-        if len(given) != 1:
-            raise _CannotStopError(
-                f"an item gives on {len(given)} units, `until` needs one", "pool them first"
-            )
-        leaves += given
+    leaves = _leaves(layer)
     if any(nodes[index] is None for item in layer.items for index in item):
         return None
     children = {child for leaf in leaves for child in _node(nodes, leaf).children}
@@ -122,15 +144,7 @@ def _stops(
         raise _CannotStopError(
             f"{pool.id} pools more than this layer", "let it pool this layer alone"
         )
-    inside = {index for item in layer.items for index in item}
-    for index, used in enumerate(uses):
-        if index != pool.index and index not in inside and used & inside:
-            asks = _node(nodes, min(used & inside)).id
-            user = nodes[index]
-            raise _CannotStopError(
-                f"{user.id if user else 'a later unit'} uses {asks}, which is not always asked",
-                f"use what {pool.id} gives",
-            )
+    _refuse_other_uses(layer, pool, nodes, uses)
     if layer.until.audit_share is not None and pool.groups:
         hint = "leave `audit_share` out, or move the layer out of `each`"
         raise _CannotStopError(

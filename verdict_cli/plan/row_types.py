@@ -93,14 +93,20 @@ def _converted(value: Any, kind: FieldType, folder: Path, fence: PathPolicy) -> 
         return value
     if isinstance(kind, ImageType):
         return value if is_image_url(value) else str(fence.path(folder, value))
-    if kind in (INTEGER, NUMBER):
-        try:
-            return int(value) if kind == INTEGER else float(value)
-        except ValueError:
-            raise ValueError(
-                f"{value!r:.80} is not {'an integer' if kind == INTEGER else 'a number'}"
-            ) from None
-    return named_scales()["boolean"].read(value) if kind == TRUTH else value
+    return _read_text(value, kind)
+
+
+def _read_text(text: str, kind: FieldType) -> Any:
+    """The number or truth value that a text spells; a text of another type as it is."""
+    if kind == TRUTH:
+        return named_scales()["boolean"].read(text)
+    if kind not in (INTEGER, NUMBER):
+        return text
+    try:
+        return int(text) if kind == INTEGER else float(text)
+    except ValueError:
+        noun = "an integer" if kind == INTEGER else "a number"
+        raise ValueError(f"{text!r:.80} is not {noun}") from None
 
 
 def cell_value(value: Any, kind: FieldType) -> Any:

@@ -136,23 +136,22 @@ class NodeScope:
 
     def resolve(self, path: ExpressionPath) -> Resolved:
         """What the path means. ExpressionError when it cannot be resolved."""
-        root = path[0]
-        if root == "source":
-            return self._source(path)
-        if root == "previous":
-            return self._previous(path)
-        if root == "input":
-            return self._input(path)
-        if root == "outputs":
-            return self._outputs(path)
+        root = str(path[0])
+        own = {
+            "source": self._source,
+            "previous": self._previous,
+            "input": self._input,
+            "outputs": self._outputs,
+        }
+        if root in own:
+            return own[root](path)
         if root in self.entries:
             self.uses.entries.add(path)
-            rest, kind = type_at_path(self.entries[str(root)], path[1:], str(root))
-            return Resolved(((root, *rest),), kind)
-        if root in self.fixed:
-            rest, kind = type_at_path(self.fixed[str(root)], path[1:], str(root))
-            return Resolved(((root, *rest),), kind)
-        return Resolved((path,))
+        known = self.entries.get(root) or self.fixed.get(root)
+        if known is None:
+            return Resolved((path,))
+        rest, kind = type_at_path(known, path[1:], root)
+        return Resolved(((root, *rest),), kind)
 
     def seen(self, unit: Upstream) -> RecordType:
         """The unit's output as this node sees it: lists, where the unit is inside an `each` and the node is not."""

@@ -142,24 +142,26 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
         }
         for index, turn in enumerate(turns)
     ]
-    schema = request.json_schema
-    if schema is not None:
-        if mode == "tool" and ("thinking" in body or "thinking" in settings):
-            mode = "prompt"  # the API refuses a forced tool together with thinking
-        if mode == "schema":
-            body["output_config"] = {
-                "format": {"type": "json_schema", "schema": _supported_schema(schema)}
-            }
-        elif mode == "tool":
-            tool = {"name": TOOL, "description": "Gives the reply.", "input_schema": schema}
-            body |= {"tools": [tool], "tool_choice": {"type": "tool", "name": TOOL}}
-        else:
-            instruction = INSTRUCTION + orjson.dumps(schema).decode()
-            body["messages"][-1]["content"].append({"type": "text", "text": instruction.lstrip()})
+    if request.json_schema is not None:
+        thinks = "thinking" in body or "thinking" in settings
+        # The API refuses a forced tool together with thinking.
+        _ask_for_json(body, request.json_schema, "prompt" if mode == "tool" and thinks else mode)
     if request.stream:
         body["stream"] = True
     settings.pop("extra_headers", None)
     return body | (settings.pop("extra_body", None) or {}) | settings
+
+
+def _ask_for_json(body: dict[str, Any], schema: Mapping[str, Any], mode: JsonMode) -> None:
+    if mode == "schema":
+        form = {"type": "json_schema", "schema": _supported_schema(schema)}
+        body["output_config"] = {"format": form}
+    elif mode == "tool":
+        tool = {"name": TOOL, "description": "Gives the reply.", "input_schema": schema}
+        body |= {"tools": [tool], "tool_choice": {"type": "tool", "name": TOOL}}
+    else:
+        instruction = INSTRUCTION + orjson.dumps(schema).decode()
+        body["messages"][-1]["content"].append({"type": "text", "text": instruction.lstrip()})
 
 
 def _think(body: dict[str, Any], settings: Mapping[str, Any], effort: str, model: str) -> None:

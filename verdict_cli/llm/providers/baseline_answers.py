@@ -48,21 +48,24 @@ def fill(schema: Mapping[str, Any], answer: BaselineAnswer) -> Any:
         return schema["enum"][nearest_value(answer.position_on(len(schema["enum"])))]
     match schema.get("type"):
         case "object":
-            return {name: fill(part, answer) for name, part in schema.get("properties", {}).items()}
+            filled: Any = {
+                name: fill(part, answer) for name, part in schema.get("properties", {}).items()
+            }
         case "array":
-            return _fill_array(schema, answer)
+            filled = _fill_array(schema, answer)
         case "boolean":
-            return bool(nearest_value(answer.position_on(2)))
+            filled = bool(nearest_value(answer.position_on(2)))
         case "integer":
             low, high = (round(bound) for bound in _bounds(schema))
-            return low + nearest_value(answer.position_on(high - low + 1))
+            filled = low + nearest_value(answer.position_on(high - low + 1))
         case "number":
             start, end = _bounds(schema)
-            return start + answer.level() * (end - start)
+            filled = start + answer.level() * (end - start)
         case "null":
-            return None
+            filled = None
         case _:
-            return answer.sentence()
+            filled = answer.sentence()
+    return filled
 
 
 def _bounds(schema: Mapping[str, Any]) -> tuple[float, float]:

@@ -238,15 +238,10 @@ def error_of(
             hint="check the key in the environment (without quotes around it), and that it may use this model",
             status=status,
         )
-    if status == 404:
-        hint = "check the model's name and api_base"
-        return Refused(f"{url} knows no model {model}{reason}", hint=hint, status=status)
-    if status == 405:
-        hint = "check api_base: the API may be at another path, such as /v1"
-        return Refused(f"{url} takes no calls of a model{reason}", hint=hint, status=status)
-    if 300 <= status < 400:
-        hint = "set api_base to the address that it leads to"
-        return Refused(f"{url} responds with a redirect{reason}", hint=hint, status=status)
+    wrong_address = _wrong_address(status, model)
+    if wrong_address is not None:
+        message, hint = wrong_address
+        return Refused(f"{url} {message}{reason}", hint=hint, status=status)
     if status in _RETRYABLE or (status >= 500 and not _INVALID.search(detail)):
         kind = _RETRYABLE.get(status, "unavailable")
         if status == 503 and retry_after_s is not None:
@@ -254,6 +249,18 @@ def error_of(
         message = f"model {model}: {kind}{reason}"
         return Retryable(message, kind=kind, status=status, retry_after_s=retry_after_s)
     return _rejected(status, detail, code, f"model {model} rejected the request{reason}")
+
+
+def _wrong_address(status: int, model: str) -> tuple[str, str] | None:
+    """(what the server says, what to check) for a status that tells of a wrong address."""
+    if status == 404:
+        return f"knows no model {model}", "check the model's name and api_base"
+    if status == 405:
+        hint = "check api_base: the API may be at another path, such as /v1"
+        return "takes no calls of a model", hint
+    if 300 <= status < 400:
+        return "responds with a redirect", "set api_base to the address that it leads to"
+    return None
 
 
 def _rejected(status: int, detail: str, code: str, message: str) -> Rejected:

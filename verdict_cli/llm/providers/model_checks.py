@@ -62,21 +62,14 @@ def refused_parameter(model: Model, top_logprobs: int) -> str | None:
         return None
     sampling = model.sampling()
     reasons = bool(entry.get("supports_reasoning"))
-    if (
+    always_thinks = (
         reasons
         and _REASONING.match(model.known_name)
         and not entry.get("supports_none_reasoning_effort")
-    ):
-        for name in ("temperature", "top_p"):
-            if sampling.get(name) not in (None, 1):
-                return (
-                    f"{name} is not taken by this reasoning model (only its default, 1); remove it"
-                )
-        for name in ("presence_penalty", "frequency_penalty", "logit_bias"):
-            if sampling.get(name):
-                return f"{name} is not taken by this reasoning model; remove it"
-        if top_logprobs:
-            return "this reasoning model returns no log-probabilities; use another model, or another extractor"
+    )
+    refused = _refused_by_thinkers(sampling, top_logprobs) if always_thinks else None
+    if refused is not None:
+        return refused
     effort = sampling.get("reasoning_effort")
     if effort not in (None, "none") and not reasons and entry.get("litellm_provider") == "openai":
         return "reasoning_effort is taken by reasoning models only, which this is not; remove it"
@@ -87,6 +80,19 @@ def refused_parameter(model: Model, top_logprobs: int) -> str | None:
         return (
             f"max_tokens is {model.max_tokens:,}, but its replies have {most:,} at most; lower it"
         )
+    return None
+
+
+def _refused_by_thinkers(sampling: Mapping[str, Any], top_logprobs: int) -> str | None:
+    """A setting that a model which always thinks does not take."""
+    for name in ("temperature", "top_p"):
+        if sampling.get(name) not in (None, 1):
+            return f"{name} is not taken by this reasoning model (only its default, 1); remove it"
+    for name in ("presence_penalty", "frequency_penalty", "logit_bias"):
+        if sampling.get(name):
+            return f"{name} is not taken by this reasoning model; remove it"
+    if top_logprobs:
+        return "this reasoning model returns no log-probabilities; use another model, or another extractor"
     return None
 
 
@@ -192,31 +198,36 @@ def check_model(model: Model, top_logprobs: int = 0) -> str | None:
     kind = model_kind_problem(model)
     if kind is not None:
         return f"{kind}; choose a chat model or a decision model"
-    for key, fix in _RESERVED.items():
-        if key in model.params:
-            return f"model {model.name}: {key} is not allowed in params; {fix}"
-    header = _key_header(model.params)
-    if header is not None:
-        return f"model {model.name}: the header {header!r:.80} is not allowed in params; keys are named with api_key_env"
-    secret = _environment_reference(model.params)
-    if secret is not None:
-        return f"model {model.name}: {secret!r:.80} is not allowed in params; keys are named with api_key_env"
-    unknown = _unknown_argument(model.params)
-    if unknown is not None:
-        return f"model {model.name}: {unknown}"
+    refused = _refused_params(model.params)
+    if refused is not None:
+        return f"model {model.name}: {refused}"
     if model.api_key_env and not key_in(model.api_key_env, os.environ):
         return f"model {model.name}: the environment variable {model.api_key_env} (api_key_env) is not set"
     # A family's endpoint without its client, whose import takes a tenth of a second.
     issue = (
         endpoint_problem(model) if family(model) is not None else provider_class(model).check(model)
     )
-    if issue is not None:
-        return issue
-    issue = _protocol_refusal(model, top_logprobs)
+    issue = issue or _protocol_refusal(model, top_logprobs)
     if issue is not None:
         return issue
     refused = refused_parameter(model, top_logprobs)
     return None if refused is None else f"model {model.name}: {refused}"
+
+
+def _refused_params(params: Mapping[str, Any]) -> str | None:
+    """What `params` may not hold; None if nothing is wrong."""
+    for key, fix in _RESERVED.items():
+        if key in params:
+            return f"{key} is not allowed in params; {fix}"
+    header = _key_header(params)
+    if header is not None:
+        return (
+            f"the header {header!r:.80} is not allowed in params; keys are named with api_key_env"
+        )
+    secret = _environment_reference(params)
+    if secret is not None:
+        return f"{secret!r:.80} is not allowed in params; keys are named with api_key_env"
+    return _unknown_argument(params)
 
 
 def sees_images(model: Model) -> bool | None:
