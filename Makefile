@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# The folder of recorded sets from which docs/reproductions.md is generated.
+# The folder of recorded sets from which docs/reproductions.csv and .md are generated.
 RECORDINGS ?= $(or $(VERDICT_SHARED),../shared)/data
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
@@ -106,10 +106,7 @@ check: $(VENV)/.dev ## Format, lint, types, layers, data cards, wording; freshne
 	grep -q "^No known vulnerabilities" .pip-audit && ! grep -q "could not be audited" .pip-audit \
 		|| echo "pip-audit is missing or cannot reach its database: vulnerabilities were not checked"; rm -f .pip-audit
 	$(BIN)/python docs/tools/reference.py --check
-	@test ! -d $(RECORDINGS) || ! { $(BIN)/verdict bench xstest --replay $(RECORDINGS) --markdown; \
-		$(BIN)/verdict bench judgebench --replay $(RECORDINGS) --markdown; \
-		$(BIN)/verdict bench wice --replay $(RECORDINGS) --markdown; } | grep '^| [a-z]*/' | grep -vxFf docs/reproductions.md \
-		|| { echo "docs/reproductions.md has other values: make reproductions"; exit 1; }
+	@test ! -d $(RECORDINGS) || $(BIN)/python docs/tools/reproductions.py $(RECORDINGS) --check xstest judgebench wice
 	$(BIN)/python docs/tools/wording.py
 	@$(MAKE) --silent $(VENV)/.docs > .docs.log 2>&1 || echo "mkdocs cannot be installed here: the site was not built, links are checked by the tests only"; rm -f .docs.log
 	@$(MAKE) --silent pages
@@ -148,9 +145,8 @@ screenshots: $(VENV)/.dev browser ## Take the pictures of docs/images from the d
 	$(BIN)/python docs/tools/screenshots.py
 
 .PHONY: reproductions
-reproductions: $(VENV)/.core ## Regenerate docs/reproductions.md from the recordings in RECORDINGS
-	$(BIN)/verdict bench all --replay $(RECORDINGS) --markdown > docs/reproductions.md.part
-	mv docs/reproductions.md.part docs/reproductions.md
+reproductions: $(VENV)/.core ## Regenerate docs/reproductions.csv and .md from the recordings in RECORDINGS
+	$(BIN)/python docs/tools/reproductions.py $(RECORDINGS)
 
 $(VENV)/.tools: constraints.txt
 	$(PYTHON) -m venv $(VENV)/tools

@@ -111,7 +111,7 @@ def realmistake_replies(sources: Sources) -> bytes:
     return _lines(
         {
             **_realmistake_run(path, row),
-            "response": row["response"]["response"],
+            "response": row["response"],
             "prediction": row["prediction"],
         }
         for path, content in sources.items()

@@ -1,22 +1,16 @@
-"""The page of reproductions is what its commands print today: a few cases of every recorded set are run again by
-`verdict run --replay` and compared."""
+"""docs/reproductions.csv has what the recordings give today: a few cases of every recorded set are run again and compared."""
 
 from __future__ import annotations
 
+import csv
 import os
+import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
-
-from verdict_cli.cli.app import app
-
-pytestmark = pytest.mark.slow  # `make test-all`
-
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared"))
-PAGE = ROOT / "docs" / "reproductions.md"
 CASES = (
     "xstest",
     "judgebench",
@@ -39,38 +33,44 @@ CASES = (
 )
 
 
-@pytest.fixture(scope="module")
-def printed() -> list[str]:
-    """The rows that the page's own commands print."""
+sys.path.insert(0, str(ROOT / "docs" / "tools"))
+
+import reproductions  # noqa: E402 - a script
+
+
+def data_rows() -> list[dict[str, str]]:
+    with (ROOT / "docs" / "reproductions.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_a_case_gives_the_values_of_the_data_file(case: str) -> None:
     if not (SHARED / "data").is_dir():
         pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
-    lines: list[str] = []
-    for case in CASES:
-        done = CliRunner().invoke(
-            app, ["bench", case, "--replay", str(SHARED / "data"), "--markdown"]
-        )
-        assert done.exit_code == 0, done.output
-        lines += [line for line in done.stdout.splitlines() if line.startswith(f"| {case}")]
-    return lines
+    known = (ROOT / "docs" / "reproductions.csv").read_text(encoding="utf-8").splitlines(True)
+    results = reproductions.measured(case, SHARED / "data")
+    assert results
+    assert [
+        reproductions.line(one) for one in results if reproductions.line(one) not in known
+    ] == []
 
 
-def test_the_commands_print_the_rows_of_the_page(printed: list[str]) -> None:
-    page = set(PAGE.read_text(encoding="utf-8").splitlines())
-    assert len(printed) > len(CASES)
-    assert [row for row in printed if row not in page] == []
-
-
-def test_every_figure_of_these_cases_is_the_given_one(printed: list[str]) -> None:
-    differing = [row for row in printed if row.split(" | ")[4] != "0 |"]
-    assert all(row.startswith("| factcc/") for row in differing), differing
-
-
-def test_a_row_that_differs_says_why() -> None:
-    rows = [
-        line
-        for line in PAGE.read_text(encoding="utf-8").splitlines()
-        if line.startswith("| ") and not line.startswith(("| case ", "| ---"))
-    ]
-    differing = [row.split(" | ")[4] for row in rows if row.split(" | ")[4] != "0 |"]
-    assert len(rows) > 600
+def test_a_value_that_differs_says_why() -> None:
+    rows = data_rows()
+    differing = [row["difference"] for row in rows if row["difference"] != "0"]
+    assert len(rows) > 1_400
     assert all(len(cell.partition(": ")[2]) > 20 or len(cell) > 40 for cell in differing), differing
+
+
+def test_the_page_counts_what_the_data_file_has() -> None:
+    rows = data_rows()
+    same = sum(row["difference"] == "0" for row in rows)
+    page = (ROOT / "docs" / "reproductions.md").read_text(encoding="utf-8")
+    assert f"{same:,} of {len(rows):,}" in page
+
+
+def test_the_readme_claims_what_the_script_can_remake() -> None:
+    page = (ROOT / "docs" / "reproductions.md").read_text(encoding="utf-8")
+    claim = page.partition("**")[2].partition(" values")[0]
+    assert f"- {claim} published results" in (ROOT / "README.md").read_text(encoding="utf-8")

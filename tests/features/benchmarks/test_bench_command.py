@@ -144,11 +144,36 @@ def test_figures_that_differ_without_a_reason_fail(sets: Path, tmp_path: Path) -
     ]  # fmt: skip
 
 
-def test_the_page_gives_the_command_of_every_figure(sets: Path) -> None:
+def test_a_missing_set_is_skipped_and_counted(sets: Path) -> None:
+    result = bench("all", "--replay", sets)
+    assert result.exit_code == 1, result.output
+    assert "1 of 3 results equal the published ones in every digit; 1 set or case skipped" in (
+        result.stdout
+    )
+    assert "skipped: wice" in result.stderr
+    assert "this set is missing" in result.stderr
+
+
+def test_a_set_without_one_of_its_files_is_skipped_and_counted(
+    sets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cases(data: Path) -> list[Case]:
+        def inputs() -> tuple[recorded.CaseRows, recorded.CaseRows]:
+            return recorded.read_jsonl(data / "wice" / "claims.jsonl"), []
+
+        return [Case("wice/gpt-4", "wice", inputs, (PublishedValue("x", "claim.f1", 1.0, 1),))]
+
+    monkeypatch.setitem(recorded.SETS, "wice", cases)
+    (sets / "wice").mkdir()
+    result = bench("all", "--replay", sets, "--json")
+    found = json.loads(result.stdout)
+    assert (found["skipped"], len(found["figures"])) == (["wice/gpt-4"], 3)
+    assert "claims.jsonl" in result.stderr and "benchmarks/rebuild_recordings.py" in result.stderr
+
+
+def test_recorded_judges_are_also_printed_as_markdown(sets: Path) -> None:
     page = bench("pandalm", "--replay", sets, "--markdown").stdout
-    assert "| pandalm/right | accuracy | 0.6667 | 0.6667 | 0 |" in page
-    assert "| pandalm/wrong | a wrong one | 0.6667 | 0.9000 | -0.2333 |" in page
-    assert "computed them: pandalm/wrong." in page and "3 values" in page
+    assert "accuracy | 0.6667 |" in page and page.startswith("## Recorded judges")
 
 
 def test_what_was_not_recorded_is_told(sets: Path, tmp_path: Path) -> None:

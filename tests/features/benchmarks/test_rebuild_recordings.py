@@ -325,7 +325,7 @@ def _realmistake(name: str) -> dict[str, bytes]:
         if "responses" in row:
             made["response"] = [{"prompt": "p", "response": text} for text in row["responses"]]
         elif "response" in row:
-            made["response"] = {"prompt": "p", "response": row["response"]}
+            made["response"] = row["response"]
         files.setdefault(path, []).append({**made, "metadata": {"id": row["id"]}})
     return {path: dumped(found) for path, found in files.items()}
 

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem, UsageError
-from verdict_cli.features.benchmarks.recorded import selected_sets
+from verdict_cli.features.benchmarks.recorded import select_cases
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.files import find_files
@@ -464,7 +464,10 @@ def import_benchmark(name: str, path: Path) -> ImportedBenchmark:
     importer = IMPORTERS.get(name)
     if importer is not None and not (path / name).is_dir():
         return importer(path)
-    cases = selected_sets(name, path)
+    selection = select_cases(name, path)
+    if selection.skipped:
+        raise DataError(selection.skipped[0].problem)
+    cases = selection.cases
     if len(cases) > 1:
         raise UsageError(
             f"{name} has {len(cases)} recorded cases",

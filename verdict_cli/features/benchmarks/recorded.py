@@ -19,6 +19,9 @@ from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
 
 CaseRows = Iterable[dict[str, Any]]
+REMAKE = (
+    "`python benchmarks/rebuild_recordings.py` of the repository makes the folder of recordings"
+)
 
 
 class PublishedValue(Struct, frozen=True):
@@ -60,9 +63,8 @@ def open_recorded_file(path: Path) -> Iterator[TextIO]:
             with path.open(encoding="utf-8", newline="") as file:
                 yield file
     except FileNotFoundError:
-        hint = "`python benchmarks/rebuild_recordings.py` of the repository makes the folder of recordings"
         raise DataError(
-            Problem("file-not-found", "this file of the recordings is missing", hint, str(path))
+            Problem("file-not-found", "this file of the recordings is missing", REMAKE, str(path))
         ) from None
     except (OSError, EOFError, zlib.error, ValueError) as fault:
         hint = "copy the file again, or make it with `python benchmarks/rebuild_recordings.py` of the repository"
@@ -685,44 +687,65 @@ FOLDERS = {
 }
 """The folders of sets whose recordings are not in a folder of the set's name."""
 
-NOT_POSSIBLE = {
-    "alpacaeval, length-controlled win rates": "they come from a regression over all models and instructions, which the "
-    "recordings do not hold",
-    "llmbar, kappa": "the authors' code takes kappa of labels that it codes differently on the two sides",
-    "expertqa": "labels alone, no judge was recorded: there is no value to reproduce",
-    "halueval_general": "labels of every second line, no judge was recorded: there is no value to reproduce",
-}
-"""Published values that are not reproduced, and why."""
+
+class SkippedSet(Struct, frozen=True):
+    """A set or a case that is left out because one of its files is missing."""
+
+    name: str
+    problem: Problem
 
 
-def selected_sets(name: str, recordings: Path) -> list[Case]:
-    """The cases of that name or below it (`llmbar/GPT-4`); for `all`, those of every set in the folder.
+class Selection(Struct, frozen=True):
+    """The cases that a name stands for, and the sets that are left out."""
+
+    cases: list[Case]
+    skipped: list[SkippedSet]
+
+
+def select_cases(name: str, recordings: Path) -> Selection:
+    """The cases of that name or below it (`llmbar/GPT-4`); for `all`, those of every set.
 
     Raises UsageError if there is none.
     """
     family = name.partition("/")[0]
-    sets = _available(recordings) if name == "all" else [family]
+    sets = list(SETS) if name == "all" else [family]
     if not set(sets) <= SETS.keys():
         raise UsageError(
             f"no judge of {family!r} was recorded", hint=nearest_spelling(family, [*SETS, "all"])
         )
-    if not sets or not set(sets) <= set(_available(recordings)):
+    available = set(_available(recordings))
+    if not available.intersection(sets):
         raise UsageError(
             f"{recordings} holds no recordings of {name}",
-            hint=f"give the folder that has {', '.join(FOLDERS.get(set_name, set_name) for set_name in sets or SETS)}",
+            hint=f"give the folder that has {', '.join(FOLDERS.get(set_name, set_name) for set_name in sets)}",
         )
-    cases = [case for set_name in sets for case in SETS[set_name](recordings)]
-    selected = (
-        cases
-        if name == "all"
-        else [case for case in cases if f"{case.name}/".startswith(f"{name}/")]
-    )
-    if not selected:
+    selection = Selection([], [])
+    for set_name in sets:
+        try:
+            cases = list(SETS[set_name](recordings)) if set_name in available else None
+            problem = Problem(
+                "file-not-found",
+                "this set is missing",
+                REMAKE,
+                str(recordings / FOLDERS.get(set_name, set_name)),
+            )
+        except DataError as error:
+            if error.problem.code != "file-not-found":
+                raise
+            cases, problem = None, error.problem
+        if cases is None:
+            selection.skipped.append(SkippedSet(set_name, problem))
+        else:
+            selection.cases.extend(cases)
+    if name == "all":
+        return selection
+    selected = [case for case in selection.cases if f"{case.name}/".startswith(f"{name}/")]
+    if not selected and not selection.skipped:
         raise UsageError(
             f"no recorded case is called {name!r}",
-            hint=nearest_spelling(name, [case.name for case in cases]),
+            hint=nearest_spelling(name, [case.name for case in selection.cases]),
         )
-    return selected
+    return Selection(selected, selection.skipped)
 
 
 def _available(recordings: Path) -> Sequence[str]:
