@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import Any
 
 import pytest
@@ -180,6 +181,13 @@ def test_s6_a_run_is_not_its_own_baseline_through_a_link(run: Any) -> None:
     gates = run.write("g.yaml", "gates: [{metric: level.mean, baseline: main, max_drop: 0.1}]")
     done = run("gate", "out", "--gates", gates)
     assert (done.code, "is this run itself" in done.err) == (2, True)
+
+
+def test_s6_a_copy_of_the_run_is_not_its_baseline(run: Any) -> None:
+    shutil.copytree(run.folder / "out", run.folder / "copy")
+    gates = run.write("g.yaml", "gates: [{metric: level.mean, baseline: copy, max_drop: 0.1}]")
+    done = run("gate", "out", "--gates", gates)
+    assert (done.code, "or a copy of it" in done.err) == (2, True)
 
 
 def test_fc16_a_gates_file_may_be_a_plain_list_and_its_mistakes_have_their_place(run: Any) -> None:

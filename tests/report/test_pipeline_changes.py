@@ -43,6 +43,14 @@ def test_models_prompts_scales_and_steps_are_listed_and_what_is_only_measured_is
     }
 
 
+def test_a_number_that_becomes_true_or_a_float_is_a_change() -> None:
+    pipeline = {"pipeline": [{"unit": "JudgeUnit", "seed": 1}]}
+    for value in (True, 1.0):
+        other = {"pipeline": [{"unit": "JudgeUnit", "seed": value}]}
+        changes = pipeline_changes(pipeline, other)
+        assert [(change.path, change.second) for change in changes] == [("pipeline[0].seed", value)]
+
+
 def test_the_lines_of_a_prompt_that_differ_are_shown() -> None:
     (section,) = changes_section(pipeline_changes(OLD, NEW))
     texts = [part.text for part in section.parts if part.kind == "code"]

@@ -12,7 +12,10 @@ from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.gate_rules import Gate
 from verdict_cli.report.report_context import evaluate_run
+from verdict_cli.run_facts import RunFacts
+from verdict_cli.stats.gates import decide_gates
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.measure import measure
 from verdict_cli.stats.prediction_powered import GoldPairs, corrected
@@ -33,6 +36,20 @@ def results(
             target = {} if targets is None else {"source.target": targets[row]}
             table.write({"row": row, "id": row, "status": "ok", "output.score": score, **target})
     return path
+
+
+def test_a_missing_number_may_lie_at_the_end_of_the_scale_that_is_farther_away(
+    tmp_path: Path,
+) -> None:
+    """Of a target of 2 the worst score is 5, three away; of 4 it is 1. The nearer ends, 1 and 5, would pass the gate."""
+    targets = [2, 4] * 200
+    path = results(tmp_path / "results.parquet", [*targets[:-20], *[None] * 20], LIKERT, targets)
+    evaluation = Evaluation(prediction="output.score", target="source.target", metrics=["mae"])
+    gate = Gate(metric="e.mae", max=0.2, confidence=0.95)
+    facts = RunFacts("run", "finished", "", "", "", "", "", "", 0, 400)
+    measures = measure({"e": evaluation}, path)
+    outcome = decide_gates([gate], {"e": evaluation}, measures, facts, path)[0]
+    assert (outcome.value, outcome.verdict) == (0, "inconclusive"), outcome
 
 
 @pytest.mark.parametrize("scores", [[2, 5], [3, 3, 4], [1, 1, 2], [5, 5, 4, 5]])

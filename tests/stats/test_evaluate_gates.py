@@ -124,6 +124,15 @@ def test_a_baseline_gate_pairs_rows_by_id(tmp_path):
     assert held.n == 400
 
 
+@pytest.mark.parametrize(
+    ("limit", "passed"),
+    [({"min": 0.75}, True), ({"min": 0.76}, False), ({"max": 0.75}, True), ({"max": 0.74}, False)],
+)
+def test_a_value_at_its_limit_passes(tmp_path, limit, passed):
+    results = write(tmp_path, [True, True, True, False])
+    assert outcome({"metric": "e.accuracy"} | limit, results).passed == passed
+
+
 def test_a_drop_beyond_the_limit_fails_and_an_unsure_one_is_inconclusive(tmp_path):
     old = np.array([True] * 80 + [False] * 20)
     worse = old.copy()

@@ -47,6 +47,22 @@ def read(
     return extractor.bind(response).read(Reply(text, finish_reason=finish_reason), REQUEST)["score"]
 
 
+@pytest.mark.parametrize("kind", [NUMBER, DiscreteScale(values=("1", "4", "5"))])
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        ("4.5/10", r"(\d)/10"),  # the end of a number
+        ("4,5/10", r"(\d)/10"),
+        ("4.5 points", r"^(\d)"),  # its start
+        ("score 14", r"score (\d)"),
+        ("score 41", r"(\d)$"),
+    ],
+)
+def test_a_digit_of_a_longer_number_is_no_score(text: str, pattern: str, kind: Any) -> None:
+    with pytest.raises(ReplyError, match="part of a longer word"):
+        read(text, pattern, kind)
+
+
 @pytest.mark.parametrize(
     ("text", "pattern", "kind", "match", "expected"),
     [

@@ -21,6 +21,23 @@ def test_openais_headers_are_read() -> None:
     assert allowance_of(headers) == Allowance(60, 59, 1.0, 150000, 149984, 360.0)
 
 
+@pytest.mark.parametrize(
+    ("written", "count"), [("-1", None), ("0", 0), ("nan", None), ("inf", None), ("many", None)]
+)
+def test_a_count_below_zero_or_that_is_no_number_says_nothing(
+    written: str, count: int | None
+) -> None:
+    headers = {
+        "x-ratelimit-limit-requests": "60",
+        "x-ratelimit-remaining-requests": "59",
+        "x-ratelimit-limit-tokens": "150000",
+        "x-ratelimit-remaining-tokens": written,
+    }
+    allowance = allowance_of(headers)
+    assert allowance is not None
+    assert (allowance.requests_left, allowance.tokens_left) == (59, count)
+
+
 @pytest.mark.parametrize("kind", ["tokens", "input-tokens", "output-tokens"])
 def test_anthropics_headers_are_read_with_the_time_of_their_reset(kind: str) -> None:
     reset = (datetime.now(UTC) + timedelta(seconds=30)).isoformat()

@@ -100,6 +100,12 @@ def test_a_mean_is_settled_where_no_value_left_could_move_it_across() -> None:
     assert not is_decided(layer, [{"x": 1.0}] * 2, 3)
 
 
+def test_a_mean_that_can_only_end_at_the_threshold_or_above_is_settled() -> None:
+    layer = early(4, 1.0, Mean("x", 0, 1, 0.5, None))
+    assert is_decided(layer, [{"x": 1.0}] * 2, 2)  # 0.5 at least, which is above the threshold
+    assert not is_decided(layer, [{"x": 0.0}] * 2, 2)  # 0.5 at most: may still reach it
+
+
 def test_equal_first_values_do_not_settle_a_mean() -> None:
     assert not is_decided(early(20, 0.95, Mean("x", 1, 5, None, 0.25)), [{"x": 3.0}] * 2, 18)
     assert not is_decided(early(20, 0.95, Mean("x", 1, 5, 2.5, None)), [{"x": 3.0}] * 2, 18)

@@ -252,6 +252,15 @@ def test_a_line_and_blank_lines_are_bounded(
     assert found.line in (1, 2, 1001, 1002)
 
 
+def test_scattered_blank_lines_do_not_add_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MOST_BLANK_LINES", 10)
+    path = tmp_path / "d.jsonl"
+    path.write_text(('{"a": 1}\n' + "\n" * 10) * 3)
+    assert [row.source["a"] for row in stream_rows(Dataset((path,)))] == [1, 1, 1]
+
+
 @pytest.mark.parametrize(
     "line",
     ['{"a": 1, "a": 2}', '{"a": 1, "b": {"c": "\\"", "c": 3}}', '{"a": [{"b": "", "\\u0062": 1}]}'],
