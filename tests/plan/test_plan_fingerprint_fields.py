@@ -163,7 +163,6 @@ EACH_KEYS = {
     "each": "source.d",
     "entry_name": "e",
     "most": "9",
-    "per_call": "2",
     "condition": "source.n > 1",
 }
 

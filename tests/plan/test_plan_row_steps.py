@@ -148,3 +148,12 @@ def test_what_an_each_asks_is_in_its_fingerprint_and_how_many_at_most_is_not(pla
     ].fingerprint == (
         planned(f"  - {{{JUDGE}, when: source.text == 'b', prompt: x}}").nodes[0].fingerprint
     )
+
+
+def test_per_call_is_for_decision_models_alone(refusal: Any) -> None:
+    step = "{each: source.claims, unit: JudgeUnit, prompt: '{item}', per_call: 2}"
+    problem = refusal(
+        f"verdict: 1\nname: p\nmodel: m\npipeline:\n  - {step}\n  - {{unit: MeanPoolUnit}}\n"
+    )
+    assert (problem.code, problem.path) == ("bad-each", "pipeline[0].per_call")
+    assert "a call of its own" in problem.hint

@@ -128,12 +128,9 @@ class RowSteps:
     ) -> tuple[tuple[Node, ...], tuple[EachGroup, ...], tuple[Condition, ...]]:
         """The nodes with what depends on all of them, the `each` steps and the conditions; all are valid."""
         groups = [group for group in self.groups if group is not None]
-        _check_per_call(self._expanded.groups, groups, nodes)
-        nodes = [_with_most_questions(node, groups) for node in nodes]
-        groups = [
-            structs.replace(group, per_call=None) if _asks_decisions(nodes[group.head]) else group
-            for group in groups
-        ]
+        for step, group in zip(self._expanded.groups, groups, strict=True):
+            _check_per_call(step, nodes[group.head])
+        nodes = [_with_most_questions(node, self._expanded.groups) for node in nodes]
         conditions = tuple(condition for condition in self.conditions if condition is not None)
         return (*_finish_nodes(nodes, groups), conditions)
 
@@ -161,7 +158,6 @@ def _compile_each(step: RowStep, scope: NodeScope) -> EachGroup | None:
         name=step.keys.entry_name or ENTRY,
         entries=entries,
         most=most,
-        per_call=step.keys.per_call,
         around=step.around.groups,
         checked=step.around.checked,
         nodes=tuple(step.inside),
@@ -195,47 +191,21 @@ def _expression(
     )
 
 
-def _check_per_call(
-    steps: Sequence[RowStep], groups: Sequence[EachGroup], nodes: Sequence[Node]
-) -> None:
-    """Report steps whose entries cannot be judged several in one call."""
-    for step, group in zip(steps, groups, strict=True):
-        node = nodes[group.head]
-        work = node.work
-        if group.per_call is None or (isinstance(work, LLMNode) and work.state_prompt is not None):
-            continue
-        if (
-            len(group.nodes) > 1
-            or not isinstance(work, LLMNode)
-            or node.checked
-            or node.escalation is not None
-        ):
-            reason = "it holds more than one unit that calls a model, once for each entry"
-        elif (
-            work.reading.json_schema is None
-            or work.reading.top_logprobs
-            or work.reading.then is not None
-        ):
-            reason = f"the reply to several entries is a JSON list, which {node.id} does not read"
-        elif work.letters or work.prompt.shows_images:
-            reason = f"{node.id} lays out options or images"
-        elif "index" in work.response.fields:
-            reason = f"{node.id} has a response field `index`, which numbers the entries"
-        else:
-            continue
-        hint = "leave `per_call` out: then each entry has a call of its own"
-        step.names.problem(
-            "bad-each", f"`per_call` is not possible here: {reason}", hint, (*step.path, "per_call")
-        )
+def _check_per_call(step: RowStep, head: Node) -> None:
+    """Report `per_call` around a unit that asks no decision model."""
+    if step.keys.per_call is not None and not _asks_decisions(head):
+        message = "`per_call` bounds the questions that one request to a decision model has"
+        hint = "leave `per_call` out: a chat model is asked about each entry by a call of its own"
+        step.names.problem("bad-each", message, hint, (*step.path, "per_call"))
 
 
 def _asks_decisions(node: Node) -> bool:
     return isinstance(node.work, LLMNode) and node.work.state_prompt is not None
 
 
-def _with_most_questions(node: Node, groups: Sequence[EachGroup]) -> Node:
+def _with_most_questions(node: Node, steps: Sequence[RowStep]) -> Node:
     """The node with the `per_call` around it as the most questions of one request, where it asks a decision model."""
-    limit = groups[node.groups[-1]].per_call if node.groups else None
+    limit = steps[node.groups[-1]].keys.per_call if node.groups else None
     return replace(node, most_questions=limit) if limit and _asks_decisions(node) else node
 
 

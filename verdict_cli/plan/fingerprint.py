@@ -85,10 +85,7 @@ def fingerprints(
             extra.append(
                 [
                     "each",
-                    [
-                        [groups[index].text, groups[index].name, groups[index].per_call]
-                        for index in node.groups
-                    ],
+                    [[groups[index].text, groups[index].name] for index in node.groups],
                 ]
             )
         units[-1] += extra

@@ -52,7 +52,6 @@ class EachGroup(Struct, frozen=True):
     name: str
     entries: Expression
     most: int
-    per_call: int | None
     around: tuple[int, ...]
     checked: tuple[int, ...]
     nodes: tuple[int, ...]

@@ -197,12 +197,7 @@ def count_calls(plan: Plan) -> str:
     text = f"{calls.pop((), 0)} model calls a row"
     for groups, count in calls.items():
         names = " and ".join(plan.groups[group].name for group in groups)
-        some = plan.groups[groups[-1]].per_call
-        text += (
-            f", {count} for each {names}"
-            if some is None
-            else f", {count} for every {some} of {names}"
-        )
+        text += f", {count} for each {names}"
     return visible_text(text)
 
 

@@ -1,5 +1,4 @@
-"""Run the entries of an `each` side by side, and lay out what they give. With `per_call`, several share one call, whose
-reply is a list with an answer for each of them."""
+"""Run the entries of an `each` side by side, and lay out what they give."""
 
 from __future__ import annotations
 
@@ -14,166 +13,15 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from verdict_cli.errors import Pending, ProviderError, ReplyError, RowError, VerdictError
+from verdict_cli.errors import Pending, RowError, VerdictError
 from verdict_cli.language.expressions.entry_lists import Turn
 from verdict_cli.messages import Call, Entry, Failure, Row, Stage
 from verdict_cli.plan.levels import EachGroup, field_lists, present
-from verdict_cli.plan.node import Node
+from verdict_cli.plan.node import LLMNode, Node
 from verdict_cli.run.attempts import EntrySlots
-from verdict_cli.run.node_run import fails_row
 
 if TYPE_CHECKING:
     from verdict_cli.run.row import RowRunner
-
-
-from verdict_cli.language.extractors.bound_extractor import BoundExtractor
-from verdict_cli.language.extractors.structured import json_object, repaired
-from verdict_cli.language.fields.types import INTEGER, ListType, RecordType
-from verdict_cli.language.prompts.few_shot import prefixed
-from verdict_cli.language.prompts.sections import suffixed
-from verdict_cli.messages import Message, Output, Reply, Request
-from verdict_cli.plan.node import LLMNode
-from verdict_cli.run.attempts import CallSpec, Context, answer, draw
-from verdict_cli.run.node_run import broken_rule, node_values, passed_on, written_id
-
-SEVERAL_ENTRIES = (
-    "There are {count} entries. Judge each of them by itself, as if it were the only one. Answer with a list `entries` of "
-    "{count} objects, one for each entry, in their order, each with the entry's `index` and the fields asked for."
-)
-"""What is added to a prompt with several entries."""
-
-
-def together(rows: Sequence[Row]) -> Row:
-    """The row with several entries as one: `0-9`, inside another entry `3.0-9`."""
-    first, last = rows[0].entry, rows[-1].entry
-    assert first is not None
-    assert last is not None
-    item = f"{first.item}-{last.item.rpartition('.')[2]}"
-    keys = "|".join(row.entry.key for row in rows if row.entry is not None)
-    key = blake2b(keys.encode(), digest_size=8).hexdigest()
-    return replace(rows[0], entry=Entry(item, first.names, first.count, key))
-
-
-async def answer_together(
-    node: Node,
-    rows: Sequence[Row],
-    previous: Mapping[str, Any],
-    context: Context,
-    calls: list[Call],
-) -> list[Output]:
-    """The node's output at each of these entries, from one call, which is added to ``calls``.
-
-    Raises ReplyError, ProviderError or RowError. A reply that lacks an entry, or has them in another order, is unreadable.
-    """
-    work = node.work
-    assert isinstance(work, LLMNode)
-    row = together(rows)
-    written = written_id(node, row)
-    numbers = [row.entry.names["index"] for row in rows if row.entry is not None]
-    values = [node_values(node, row, previous) for row in rows]
-    rendered = [work.prompt.render(names) for names in values]
-    shared = _shared([prompt.messages for prompt in rendered], numbers)
-    if work.examples is not None:
-        shared, _ = prefixed(shared, (), work.examples.text(row.source))
-    suffix = work.suffix(draw(context.seed, row.draw_id, written))
-    instruction = SEVERAL_ENTRIES.format(count=len(rows))
-    reading = _reading(work.response, numbers)
-    request = Request(
-        row=row,
-        node=node.id,
-        model=work.models[0],
-        messages=suffixed(shared, f"{suffix}\n\n{instruction}" if suffix else instruction),
-        json_schema=reading.json_schema,
-        inserted=tuple(text for prompt in rendered for text in prompt.inserted),
-        seed=context.seed,
-        stream=work.unit.streamed,
-        written=written,
-        unit=work.unit,
-    )
-
-    def outputs(response: Mapping[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        entries = [
-            {name: entry[name] for name in work.response.fields} for entry in response["entries"]
-        ]
-        pairs = zip(entries, values, strict=True)
-        return [
-            (entry, work.unit.combine_responses([entry], ((),), given["input"]))
-            for entry, given in pairs
-        ]
-
-    def accept(response: dict[str, Any]) -> None:
-        for number, given, (entry, output) in zip(numbers, values, outputs(response), strict=True):
-            broken = broken_rule(node, {**given, "response": entry, "output": output})
-            if broken:
-                raise ReplyError(f"entry {number}: {broken}", kind="invalid")
-
-    response, _ = await answer(CallSpec(request, work.models, reading, accept), context, calls)
-    return [
-        passed_on(node, work, given, entry, output)
-        for given, (entry, output) in zip(values, outputs(response), strict=True)
-    ]
-
-
-def _reading(response: RecordType, numbers: Sequence[int]) -> BoundExtractor:
-    """How the list of answers is requested and read."""
-    numbered = RecordType({"index": INTEGER, **response.fields})
-    expected = RecordType({"entries": ListType(numbered)})
-    schema = expected.json_schema()
-    items = numbered.json_schema()
-    items["properties"]["index"] |= {"minimum": numbers[0], "maximum": numbers[-1]}
-    schema["properties"]["entries"] |= {
-        "items": items,
-        "minItems": len(numbers),
-        "maxItems": len(numbers),
-    }
-
-    def read(reply: Reply, _: Request) -> dict[str, Any]:
-        answers = expected.read(json_object(reply.text, cut=reply.finish_reason == "length"))
-        indices = [entry["index"] for entry in answers["entries"]]
-        if indices != list(numbers):
-            raise ReplyError(
-                f"the reply judges the entries {indices!r:.200}, expected {list(numbers)!r:.200}, in this order"
-            )
-        return answers
-
-    return BoundExtractor(
-        expected, read, json_schema=schema, corrects=True, deviates=repaired, thoughts="keep"
-    )
-
-
-def _shared(prompts: Sequence[tuple[Message, ...]], numbers: Sequence[int]) -> tuple[Message, ...]:
-    """The prompts of several entries as one: the lines at the start and the end that all have, once; between them what each
-    has of its own."""
-    messages = []
-    for same in zip(*prompts, strict=True):
-        texts = [message.content.split("\n") for message in same]
-        if (
-            all(text == texts[0] for text in texts) and len(prompts[0]) > 1
-        ):  # such as a system message
-            messages.append(same[0])
-            continue
-        start = _common(texts)
-        end = _common([text[start:][::-1] for text in texts])
-        own = [
-            f'<entry index="{number}">\n' + "\n".join(text[start : len(text) - end]) + "\n</entry>"
-            for number, text in zip(numbers, texts, strict=True)
-        ]
-        messages.append(
-            Message(
-                same[0].role, "\n".join([*texts[0][:start], *own, *texts[0][len(texts[0]) - end :]])
-            )
-        )
-    return tuple(messages)
-
-
-def _common(texts: Sequence[Sequence[str]]) -> int:
-    """How many lines all begin with; fewer than all of any, so that each keeps some of its own."""
-    count = 0
-    while count < min(map(len, texts)) - 1 and all(
-        text[count] == texts[0][count] for text in texts
-    ):
-        count += 1
-    return count
 
 
 T = TypeVar("T")
@@ -290,22 +138,9 @@ async def fan_out(runner: RowRunner, head: int) -> EachOutcome:
             result.entries,
         )
 
-    async def run_chunk(index: int) -> list[_EntryOutcome]:
-        assert group.per_call is not None
-        chunk = rows[index * group.per_call : (index + 1) * group.per_call]
-        if len(chunk) == 1:
-            return [await run_entry(index * group.per_call)]
-        return await _run_together(runner, node, chunk)
-
     # All questions of a row wait for one another, in one request to a decision model.
     slots = EntrySlots(len(rows)) if _asks_decisions(node) else runner.context.slots
-    # A unit inside a further `each`, or one that needs a skipped unit, has no call that several entries could share.
-    is_shared = len(node.groups) == 1 + len(group.around) and runner.skipped.isdisjoint(node.needs)
-    if group.per_call is None or not is_shared:
-        entries = await run_entries(len(rows), run_entry, slots)
-    else:
-        chunks = await run_entries(-(-len(rows) // group.per_call), run_chunk, slots)
-        entries = [entry for chunk in chunks for entry in chunk]
+    entries = await run_entries(len(rows), run_entry, slots)
     return _gathered(runner, number, rows, entries)
 
 
@@ -405,26 +240,6 @@ class _EntryOutcome(Struct):
     saved: Mapping[str, int] = MappingProxyType({})
     stages: Mapping[str, tuple[Stage, ...]] = MappingProxyType({})
     entries: Mapping[int, Any] = MappingProxyType({})
-
-
-async def _run_together(runner: RowRunner, node: Node, rows: Sequence[Row]) -> list[_EntryOutcome]:
-    """Run the only unit at several entries by one call, which is counted as the first entry's."""
-    calls: list[Call] = []
-    failure = None
-    outputs: Sequence[Any] = [None] * len(rows)
-    try:
-        with runner.context.unit(node.id) as ended:
-            outputs = await answer_together(node, rows, runner.previous, runner.context, calls)
-            ended(None)
-    except (ReplyError, ProviderError, RowError) as error:
-        if not fails_row(error):
-            raise
-        failure = (
-            None if node.skips else entry_failure(together(rows), node, error.failure, str(error))
-        )
-    outcomes = [_EntryOutcome([output], None, ()) for output in outputs]
-    outcomes[0].failure, outcomes[0].calls = failure, calls
-    return outcomes
 
 
 def entry_failure(row: Row, node: Node, kind: str, message: str) -> Failure:

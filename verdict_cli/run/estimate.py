@@ -78,10 +78,9 @@ def _runs(plan: Plan, around: tuple[int, ...], values: Mapping[str, Any] | None)
             continue
         if group.waits or values is None:
             inside = _runs(plan, (*around, number), None)
-            times = -(-group.most // (group.per_call or 1))
-            runs.update({index: count * times for index, count in inside.items()})
+            runs.update({index: count * group.most for index, count in inside.items()})
             continue
-        for index, entry in list(enumerate(group.list_of(values)))[:: group.per_call or 1]:
+        for index, entry in enumerate(group.list_of(values)):
             runs.update(
                 _runs(plan, (*around, number), {**values, group.name: entry, "index": index})
             )

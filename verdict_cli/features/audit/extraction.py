@@ -59,12 +59,7 @@ class ReExtraction:
 
 def re_extract(plan: Plan, calls: Path, extractors: Sequence[str], seed: int) -> list[ReExtraction]:
     """Every extractor over every recorded reply, unit by unit. Raises DataError if `calls` is not a table of calls."""
-    together = {node for group in plan.groups if group.per_call is not None for node in group.nodes}
-    units = {
-        node.id: node.work
-        for node in plan.nodes
-        if isinstance(node.work, LLMNode) and node.index not in together
-    }  # the replies of the others are lists
+    units = {node.id: node.work for node in plan.nodes if isinstance(node.work, LLMNode)}
     readers = {unit: _readers(work, extractors) for unit, work in units.items()}
     scored = {unit: _scored(work.response) for unit, work in units.items()}
     readings = {

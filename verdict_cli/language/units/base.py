@@ -131,7 +131,7 @@ class RowKeys(ConfigModel):
     )
     """The most entries of the list, 100 by default; a longer list fails the row before its first call there."""
     per_call: Annotated[Annotated[int, Field(ge=1, le=1000), Whole] | None, _AROUND] = None
-    """How many entries one call judges: fewer calls, but less accurate than a call for each entry. For a decision model: the most questions of one request, by default as many as the server takes."""
+    """The most questions of one request to a decision model, by default as many as the server takes. A chat model has a call for each entry."""
     condition: Annotated[Annotated[str, Field(min_length=1)] | None, _AROUND] = Field(
         default=None, alias="when"
     )

@@ -303,11 +303,11 @@ def read_key(record: Any) -> RecordKey:
     return RecordKey(row, name, unit, call, attempt, _item(record.get(_ITEM)))
 
 
-_ITEM_TEXT = re.compile(r"(\d+(\.\d+)*(-\d+)?)?")
+_ITEM_TEXT = re.compile(r"(\d+(\.\d+)*)?")
 
 
 def _item(value: Any) -> str:
-    """The number of an entry: 3 or "3", inside another entry "3.1", of several in one call "0-9"."""
+    """The number of an entry: 3 or "3", inside another entry "3.1"."""
     text = "" if value is None else str(value) if type(value) is int else value
     if not isinstance(text, str) or not _ITEM_TEXT.fullmatch(text):
         raise ValueError(
