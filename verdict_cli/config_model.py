@@ -248,14 +248,9 @@ class Uncounted(Struct, frozen=True):
     """Why it does not count, or what counts in its place."""
     digests: tuple[Digest, ...] = ("run", "calls", "judge")
     """The digests that leave it out: the run's, that of a unit's calls, that of a judge which was calibrated."""
-    only_default: bool = False
-    """Whether it is left out only where it has its default: a field that came after runs were made without it."""
 
 
 Digest = Literal["run", "calls", "judge"]
-
-
-LATER = Uncounted("runs from before the field existed have its default", only_default=True)
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import LATER, ConfigModel, Uncounted, Whole, with_added_keys
+from verdict_cli.config_model import ConfigModel, Uncounted, Whole, with_added_keys
 
 PLACEHOLDER_MODEL = "baseline/lexical"
 """The model of a file that names none, used to check and draw its graph. It is never called."""
@@ -63,7 +63,7 @@ class Model(ConfigModel):
     """Prices, where the model's price is not known."""
     base_model: Annotated[Annotated[str, Field(min_length=1)] | None, _CONNECTION] = None
     """The model whose prices and capabilities hold, where the name is a deployment's or an alias."""
-    structured: Annotated[Literal["auto", "schema", "tool", "json", "words"], LATER] = "auto"
+    structured: Literal["auto", "schema", "tool", "json", "words"] = "auto"
     """How a JSON reply is requested: by the provider's JSON-schema output, a forced tool call, its JSON output without a schema, or words in the prompt. `auto` tries schema, tool and words in turn, and remembers which the server takes."""
     top_logprobs: Annotated[int, Field(ge=1), Whole] | None = None
     """How many alternatives of each token a token extractor requests, 20 by default; lowered where the server takes fewer."""
@@ -101,13 +101,6 @@ class Model(ConfigModel):
         names = ("temperature", "top_p", "max_tokens", "seed", "stop", "reasoning_effort")
         given = {name: getattr(self, name) for name in names}
         return {name: value for name, value in given.items() if value is not None} | self.params
-
-    def at_temperature_1(self) -> Model:
-        """The model as its token probabilities have it: they are those at temperature 1, whatever temperature is set."""
-        params = {name: value for name, value in self.params.items() if name != "temperature"}
-        return self.model_copy(
-            update={"temperature": None if self.temperature is None else 1.0, "params": params}
-        )
 
 
 def _spelling(value: Any) -> str:

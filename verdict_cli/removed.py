@@ -18,6 +18,11 @@ COMMAND_LINES = {
 }
 """Commands, and options behind their command. docs/removed.md says the same to a reader."""
 
+KEYS = {
+    "samples": "it was removed: leave it out. A reply with open probability is unreadable; a scale of letters has none",
+}
+"""Keys of a pipeline file."""
+
 
 def removed_from(words: Sequence[str]) -> tuple[str, str] | None:
     """What a command line names that is gone, and what to use instead."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.removed import COMMAND_LINES, removed_from
+from verdict_cli.removed import COMMAND_LINES, KEYS, removed_from
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "removed.md"
 
@@ -23,3 +23,11 @@ def test_a_removed_command_line_is_refused_with_its_replacement(shell: Any, line
 
 def test_a_word_that_is_only_an_argument_is_not_refused() -> None:
     assert removed_from(["run", "extract", "rows.jsonl"]) is None
+
+
+def test_a_removed_key_is_refused_with_its_replacement(shell: Any) -> None:
+    extract = "{type: token_probability, sequence: true, samples: 3}"
+    judge = "{unit: JudgeUnit, scale: boolean, prompt: 'Is it? {source.text}'"
+    done = shell("validate", shell.config(f"- {judge}, extract: {extract}}}"))
+    assert (done.code, KEYS["samples"] in done.err) == (2, True), done.err
+    assert "`samples`" in PAGE.read_text(encoding="utf-8")

@@ -8,7 +8,6 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypeAliasType
 
 from verdict_cli.config_model import (
-    LATER,
     ConfigModel,
     Expected,
     LazyUnion,
@@ -181,7 +180,7 @@ class DatasetKeys(ConfigModel):
     """What separates the cells of CSV files; by default, what separates the names in the header."""
     columns: dict[str, str] = Field(default_factory=dict)
     """The name in the file for a name in the pipeline."""
-    blank: Annotated[Literal["fail", "skip", "judge"], LATER] = "fail"
+    blank: Literal["fail", "skip", "judge"] = "fail"
     """What becomes of rows in which a column that a prompt needs is blank (null, absent, an empty or white text, NaN): they `fail`, `skip` leaves them out and counts them as missing, `judge` inserts an empty text. `default('')` in a placeholder exempts it."""
     where: Annotated[Annotated[str, Field(min_length=1)] | None, _CHOOSES] = None
     """An expression over `source`: only rows for which it is true are read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from msgspec import Struct
@@ -50,7 +50,7 @@ class EarlyStop:
     batch: int
     rule: Vote | Mean
     exchangeable: bool = True
-    audit_share: float = field(default=0.0, repr=False)
+    audit_share: float = 0.0
 
     @property
     def promise(self) -> float:

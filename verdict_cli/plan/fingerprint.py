@@ -29,17 +29,12 @@ def counted_fields(
     """The fields of a part of a file that count in a digest: all but those that their class marks as `Uncounted`, and
     what was fitted, whose content counts beside the unit."""
     kind: Any = type(value)
-    marks = {name: mark for name, mark in uncounted_fields(kind).items() if digest in mark.digests}
-    left_out = {
+    left_out = {name for name, mark in uncounted_fields(kind).items() if digest in mark.digests}
+    left_out |= {
         name
         for name in kind.model_fields
         if isinstance(getattr(value, name), CalibrationFile | Fitted)
     }
-    for name, mark in marks.items():
-        # A field that came later is left out at its default, so that runs made without it resume.
-        default = kind.model_fields[name].get_default(call_default_factory=True, validated_data={})
-        if not mark.only_default or getattr(value, name) == default:
-            left_out.add(name)
     return value.model_dump(mode=mode, by_alias=True, exclude_none=True, exclude=left_out)
 
 
@@ -100,7 +95,7 @@ def fingerprints(
             row_digest,
             *extra,
         ]
-        node_parts += [_early_key(item) for item in early if item.pool == node.index]
+        node_parts += [repr(item) for item in early if item.pool == node.index]
         node_digests.append(digest_json(node_parts, 8))
     whole = {
         **counted_fields(file),
@@ -109,7 +104,7 @@ def fingerprints(
         "outputs": outputs,
     }
     if early:
-        whole["early"] = [_early_key(item) for item in early]
+        whole["early"] = [repr(item) for item in early]
     if groups:
         whole["each"] = [[group.text, group.most, group.nodes, group.checked] for group in groups]
     if conditions:
@@ -184,12 +179,6 @@ def _escalation(instance: UnitInstance, escalation: Escalation) -> list[Any]:
     when = instance.unit.escalate.when
     audited = [escalation.audit_share] if escalation.audit_share else []
     return [when if isinstance(when, str) else "", stages, escalation.abstains, *audited]
-
-
-def _early_key(early: EarlyStop) -> str:
-    # The record's text with the name that it had when the first runs were made, so that they resume.
-    key = repr(early).replace("EarlyStop", "Early", 1)
-    return f"{key} audited {early.audit_share!r}" if early.audit_share else key
 
 
 def _models(node: Node) -> list[Any]:

@@ -17,7 +17,6 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.extractors.bound_extractor import (
     DEFAULTED_FIELD,
     MASS_FIELD,
-    SAMPLED_FIELD,
 )
 from verdict_cli.plan.early_stopping import EarlyStop, Mean
 from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
@@ -123,15 +122,12 @@ def latency(calls: Path) -> Latency | None:
 class TokenMass:
     """The median `mass` of a unit over the `n` rows that it answered.
 
-    With `sequence`, values may have several tokens; on `sampled` of the rows, some of them were estimated from `samples`
-    further replies.
+    With `sequence`, values may have several tokens.
     """
 
     n: int
     median: float
     sequence: bool = False
-    samples: int = 0
-    sampled: int = 0
 
 
 def token_masses(plan: Plan, results: Path, calls: Path) -> dict[str, TokenMass]:
@@ -154,21 +150,12 @@ def token_masses(plan: Plan, results: Path, calls: Path) -> dict[str, TokenMass]
     )
     masses: dict[str, TokenMass] = {}
     for node, reading in readings.items():
-        names = [
-            name for field in (MASS_FIELD, SAMPLED_FIELD) if (name := f"{node}.{field}") in present
-        ]
-        values: list[float] = [] if f"{node}.{MASS_FIELD}" in names else in_calls.get(node, [])
-        sampled = 0
-        for batch in read_table(results, names) if names else ():
-            values += [
-                value for value in batch.get(f"{node}.{MASS_FIELD}", ()) if value is not None
-            ]
-            sampled += sum(value is True for value in batch.get(f"{node}.{SAMPLED_FIELD}", ()))
+        name = f"{node}.{MASS_FIELD}"
+        values: list[float] = [] if name in present else in_calls.get(node, [])
+        for batch in read_table(results, [name]) if name in present else ():
+            values += [value for value in batch[name] if value is not None]
         if values:
-            samples = reading.more.count if reading.more is not None else 0
-            masses[node] = TokenMass(
-                len(values), float(np.median(values)), reading.sequence, samples, sampled
-            )
+            masses[node] = TokenMass(len(values), float(np.median(values)), reading.sequence)
     return masses
 
 

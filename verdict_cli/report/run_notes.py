@@ -76,17 +76,12 @@ def summary_facts(report: Report) -> list[tuple[str, str]]:
 
 
 def _masses(report: Report) -> list[tuple[str, str]]:
-    """The median probability of the scale's tokens, and on how many rows values of several tokens were estimated."""
+    """The median probability of the scale's tokens."""
     facts = []
     for node, mass in report.masses.items():
         text = f"median {format_number(mass.median)}, n={mass.n:,}"
         if mass.sequence:
-            text += f": {mass.n - mass.sampled:,} by products along tokens"
-            text += (
-                f", {mass.sampled:,} estimated from {mass.samples} further replies"
-                if mass.samples
-                else ""
-            )
+            text += ", by products along tokens"
         facts.append((f"{visible_text(node)} mass", text))
     return facts
 

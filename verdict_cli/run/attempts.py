@@ -91,8 +91,8 @@ class CallSpec(Struct, frozen=True):
 
 def answer(
     spec: CallSpec, context: Context, calls: list[Call]
-) -> Coroutine[Any, Any, tuple[dict[str, Any], Reply]]:
-    """The fields read from the first readable reply, and that reply; every call made is added to `calls`.
+) -> Coroutine[Any, Any, dict[str, Any]]:
+    """The fields read from the first readable reply; every call made is added to `calls`.
 
     Raises the last attempt's ReplyError, Retryable or Rejected when no attempt of any model succeeds. Refused is raised
     immediately, as is RowError for a `validate` rule that cannot be computed. A model at temperature 0 that gave the
@@ -106,7 +106,7 @@ def answer(
 
 async def _rounds(
     spec: CallSpec, context: Context, calls: list[Call], again: Callable[[Request], bool]
-) -> tuple[dict[str, Any], Reply]:
+) -> dict[str, Any]:
     last: VerdictError | None = None
     attempt = 0
     while True:
@@ -125,7 +125,7 @@ async def _rounds(
 
 async def _round(
     spec: CallSpec, context: Context, calls: list[Call], attempt: int, last: VerdictError | None
-) -> tuple[dict[str, Any], Reply]:
+) -> dict[str, Any]:
     """As `answer`, from attempt ``attempt``; ``last`` is the error of an earlier round."""
     for model in spec.models:
         corrections: tuple[Message, ...] = ()
@@ -195,17 +195,17 @@ async def _round(
                         mass=_mass(spec, response),
                     )
                 )
-                return response, reply
+                return response
     assert last is not None
     return _default(last, spec)
 
 
-def _default(last: VerdictError, spec: CallSpec) -> tuple[dict[str, Any], Reply]:
+def _default(last: VerdictError, spec: CallSpec) -> dict[str, Any]:
     """The response to use in place of the last attempt's reply; raises its error where there is none."""
     if not isinstance(last, ReplyError) or last.default is None:
         raise last from None
     spec.accept(last.default)
-    return last.default, last.reply
+    return last.default
 
 
 class _UnreadError(Exception):

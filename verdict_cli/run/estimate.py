@@ -248,11 +248,7 @@ class DryRun:
             for name in dict.fromkeys(models):
                 sums = self._rendered.get((node.id, name), _Rendered())
                 line = _line(node.id, name, times * models.count(name), sums)
-                sure = (
-                    times
-                    * stages[0].count(name)
-                    // (1 if work.reading.more is None else work.reading.calls)
-                )
+                sure = times * stages[0].count(name)
                 least = 0 if node.index in optional else sure
                 lines.append(structs.replace(line, least=least))
         return tuple(lines)

@@ -8,12 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from verdict_cli.errors import ProviderError, Refused, ReplyError, RowError
 from verdict_cli.language.expressions.paths import follow
 from verdict_cli.language.expressions.value_text import insert
-from verdict_cli.language.extractors.bound_extractor import MoreReplies
 from verdict_cli.language.prompts.few_shot import prefixed
 from verdict_cli.language.prompts.sections import Delimited, suffixed
 from verdict_cli.language.prompts.state_prompt import StatePrompt
@@ -176,11 +174,9 @@ class _NodeCall(Struct, frozen=True):
             values = {**values, "input": shown(self.given, work.letters, arrangement)}
         if work.state_prompt is not None and is_decision_model(self.models[0]):
             request = self._question(work.state_prompt, values, index)
-            return (
-                await answer(
-                    CallSpec(request, self.models, reading, self._accept), self.context, calls
-                )
-            )[0]
+            return await answer(
+                CallSpec(request, self.models, reading, self._accept), self.context, calls
+            )
         rendered = work.prompt.render(values)
         messages, marks = rendered.messages, rendered.marks
         if work.examples is not None:
@@ -205,17 +201,12 @@ class _NodeCall(Struct, frozen=True):
             marks=marks,
             unit=work.unit,
         )
-        if reading.more is not None:
-            return await self._sampled(request, index, reading.more, calls)
         if reading.then is None:
-            return (
-                await answer(
-                    CallSpec(request, self.models, reading, self._accept), self.context, calls
-                )
-            )[0]
-        text = (
-            await answer(CallSpec(request, self.models, reading, _accept_any), self.context, calls)
-        )[0]["text"]
+            return await answer(
+                CallSpec(request, self.models, reading, self._accept), self.context, calls
+            )
+        first = CallSpec(request, self.models, reading, _accept_any)
+        text = (await answer(first, self.context, calls))["text"]
         then = reading.then
         second = Request(
             row=self.row,
@@ -229,10 +220,9 @@ class _NodeCall(Struct, frozen=True):
             written=written,
             unit=work.unit,
         )
-        response, _ = await answer(
+        return await answer(
             CallSpec(second, self.follow_up, then.reading, self._accept), self.context, calls
         )
-        return response
 
     def _question(self, prompt: StatePrompt, values: Mapping[str, Any], index: int) -> Request:
         """The request for a decision model."""
@@ -260,39 +250,6 @@ class _NodeCall(Struct, frozen=True):
             most_questions=self.node.most_questions,
             unit=work.unit,
         )
-
-    async def _sampled(
-        self, request: Request, index: int, more: MoreReplies, calls: list[Call]
-    ) -> dict[str, Any]:
-        """The response, with further replies of the model that gave the first one where they are needed."""
-
-        def accept(response: dict[str, Any]) -> None:
-            if not more.needed(response):
-                self._accept(response)
-
-        response, reply = await answer(
-            CallSpec(request, self.models, self.work.reading, accept), self.context, calls
-        )
-        if not more.needed(response):
-            return response
-        model = calls[-1].request.model.at_temperature_1()
-        first = self.first + len(self.arrangements) + index * more.count
-
-        async def draw_reply(number: int, own: list[Call]) -> dict[str, Any]:
-            again = replace(request, model=model, call=first + number, top_logprobs=0)
-            return (
-                await answer(
-                    CallSpec(again, (model,), more.reading, _accept_any), self.context, own
-                )
-            )[0]
-
-        response = more.complete(
-            self.work.reading.answer(reply),
-            request,
-            await _each(draw_reply, range(more.count), calls),
-        )
-        self._accept(response)
-        return response
 
     def _accept(self, response: dict[str, Any]) -> None:
         """Raise ReplyError for a response that breaks one of the unit's `validate` rules."""

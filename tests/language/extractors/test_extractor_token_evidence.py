@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
@@ -229,51 +228,50 @@ def test_a_values_probability_is_the_product_along_its_tokens_where_all_are_amon
     seed: int,
 ) -> None:
     draw = random.Random(seed)
-    nodes, scale = tree(draw), DiscreteScale(list(QUALITY))
-    value = draw.choice(QUALITY)
+    nodes = tree(draw)
+    value = draw.choice([quality for quality in QUALITY if quality != "bad"])
+    scale = [quality for quality in QUALITY if quality.split()[0] in (value.split()[0], "bad")]
     answer = reply(generated(nodes, value))
-    found = sequence_distribution(Reply(value, logprobs=answer.logprobs), scale, sampled=True)
-    same_start = {other for other in QUALITY if other.split()[0] == value.split()[0]}
-    known = same_start | {"bad"}
-    assert set(QUALITY) - set(found.missing) == known
-    for other in known:
-        assert found.products[other] == pytest.approx(exact(nodes, other)), (value, other)
-    assert found.mass == pytest.approx(1 - nodes[()]["Hm"])
+    shares, mass = sequence_distribution(
+        Reply(value, logprobs=answer.logprobs), DiscreteScale(scale)
+    )
+    products = {quality: exact(nodes, quality) for quality in scale}
+    total = sum(products.values())
+    assert shares == pytest.approx({name: p / total for name, p in products.items()})
+    assert mass == pytest.approx(sum(nodes[()][first] for first in {q.split()[0] for q in scale}))
 
 
 def test_two_values_with_the_same_first_token_share_its_probability() -> None:
     scale = DiscreteScale(["very good", "very bad"])
-    found = sequence_distribution(
+    shares, mass = sequence_distribution(
         reply([[("very", 0.95)], [(" good", 0.7), (" bad", 0.25)]]), scale
     )
-    assert found.completed() == pytest.approx({"very good": 0.7 / 0.95, "very bad": 0.25 / 0.95})
-    assert found.mass == pytest.approx(0.95)
+    assert shares == pytest.approx({"very good": 0.7 / 0.95, "very bad": 0.25 / 0.95})
+    assert mass == pytest.approx(0.95)
 
 
 def test_numbers_of_several_tokens_and_of_one() -> None:
-    minus = sequence_distribution(
+    minus, _ = sequence_distribution(
         reply([[("-", 0.6), ("1", 0.3), ("2", 0.1)], [("2", 0.8), ("1", 0.2)]]),
         DiscreteScale(range=(-2, 2)),
     )
-    assert minus.completed() == pytest.approx({-2: 0.48, -1: 0.12, 0: 0, 1: 0.3, 2: 0.1})
+    assert minus == pytest.approx({-2: 0.48, -1: 0.12, 0: 0, 1: 0.3, 2: 0.1})
     ten = DiscreteScale(range=(1, 10))
-    split = sequence_distribution(
+    split, _ = sequence_distribution(
         reply([[("1", 0.6), ("9", 0.4)], [("0", 0.75), ("\n", 0.25)]]), ten
     )
-    assert split.completed() == pytest.approx(
-        {**dict.fromkeys(range(2, 9), 0), 1: 0.15, 9: 0.4, 10: 0.45}
-    )
-    whole = sequence_distribution(reply([[("1", 0.6), ("10", 0.4)]]), ten)
-    assert whole.completed() == pytest.approx({**dict.fromkeys(range(2, 10), 0), 1: 0.6, 10: 0.4})
+    assert split == pytest.approx({**dict.fromkeys(range(2, 9), 0), 1: 0.15, 9: 0.4, 10: 0.45})
+    whole, _ = sequence_distribution(reply([[("1", 0.6), ("10", 0.4)]]), ten)
+    assert whole == pytest.approx({**dict.fromkeys(range(2, 10), 0), 1: 0.6, 10: 0.4})
 
 
-def test_without_samples_a_reply_that_leaves_values_open_is_unreadable() -> None:
+def test_a_reply_that_leaves_values_open_is_unreadable() -> None:
     scale = DiscreteScale(["very good", "very bad", "good"])
     with pytest.raises(ReplyError, match="several values begin") as caught:
         sequence_distribution(reply([[("good", 0.7), ("very", 0.3)]]), scale)
-    assert "samples" in caught.value.hint
-    found = sequence_distribution(reply([[("good", 0.7), ("very", 0.005)]]), scale)
-    assert found.completed() == {"very good": 0.0, "very bad": 0.0, "good": 1.0}
+    assert "letters" in caught.value.hint
+    shares, _ = sequence_distribution(reply([[("good", 0.7), ("very", 0.005)]]), scale)
+    assert shares == {"very good": 0.0, "very bad": 0.0, "good": 1.0}
 
 
 PIPELINE = """
@@ -318,87 +316,22 @@ def run(
     return columns("results.parquet"), columns("calls.parquet"), shown.output
 
 
-SAMPLED = "extract: {type: weighted_summed_score, sequence: true, samples: 4}\n    " + WORDS
+SEQUENCE = "extract: {type: weighted_summed_score, sequence: true}\n    " + WORDS
 
 
-def test_missing_values_are_estimated_from_further_replies_and_the_report_says_so(
+def test_the_report_says_that_probabilities_are_products_along_tokens(
     tmp_path: Path, scripted_model: Any
 ) -> None:
-    others = iter(["very good", "good", "very good", "very bad"])
-
-    def answer(request: Request) -> Reply | str:
-        if request.call:
-            assert request.model.temperature in (None, 1.0) and request.top_logprobs == 0
-            return next(others)
-        if request.row.index == 0:
-            return reply([[("good", 0.5), ("very", 0.4), ("bad", 0.1)]])
-        return reply(
-            [[("very", 0.5), ("good", 0.3), ("bad", 0.1)], [(" good", 0.6), (" bad", 0.4)]]
-        )
-
-    scripted_model.answer = answer
-    results, calls, shown = run(tmp_path, SAMPLED, 2, "{name: m, temperature: 0}")
-    # very good 2/4 and very bad 1/4 of the further replies; good .5 and bad .1 by their tokens
-    assert results["judge.score"] == pytest.approx(
-        [(3 * 0.5 + 2 * 0.5 + 0.1) / 1.35, (3 * 0.3 + 2 * 0.3 + 0.1) / 0.9]
+    scripted_model.answer = lambda _: reply(
+        [[("very", 0.5), ("good", 0.3), ("bad", 0.1)], [(" good", 0.6), (" bad", 0.4)]]
     )
-    assert results["judge.mass"] == pytest.approx([1.0, 0.9])
-    assert results["judge.sampled"] == [True, False]
-    assert (calls["row"], calls["call"]) == ([0] * 5 + [1], [0, 1, 2, 3, 4, 0])
-    assert calls["mass"] == pytest.approx([1.0, None, None, None, None, 0.9])
-    said = "median 0.950, n=2: 1 by products along tokens, 1 estimated from 4 further replies"
-    assert said in " ".join(shown.split())
+    results, calls, shown = run(tmp_path, SEQUENCE)
+    assert results["judge.score"] == [pytest.approx((3 * 0.3 + 2 * 0.3 + 0.1) / 0.9)]
+    assert results["judge.mass"] == calls["mass"] == pytest.approx([0.9])
+    words = "median 0.900, n=1, by products along tokens"
+    assert words in " ".join(shown.split())
     for name in ("report.md", "report.html"):
-        assert said in (tmp_path / "out" / name).read_text(encoding="utf-8")
-    masses = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))["masses"]
-    assert masses == {
-        "judge": {
-            "n": 2,
-            "median": pytest.approx(0.95),
-            "sequence": True,
-            "samples": 4,
-            "sampled": 1,
-        }
-    }
-
-
-def test_a_run_with_further_replies_is_replayed_from_its_calls(
-    tmp_path: Path, scripted_model: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scripted_model.answer = lambda request: (
-        "very bad" if request.call else reply([[("good", 0.5), ("very", 0.4)]])
-    )
-    results, _, _ = run(tmp_path, SAMPLED)
-    monkeypatch.undo()
-    words = [
-        "run",
-        tmp_path / "p.yaml",
-        tmp_path / "data.jsonl",
-        "--out",
-        tmp_path / "again",
-        "--replay",
-        tmp_path / "out",
-    ]
-    again = CliRunner().invoke(app, [str(word) for word in words])
-    assert again.exit_code == 0, again.output
-    (batch,) = read_table(tmp_path / "again" / "results.parquet")
-    assert batch["judge.score"] == results["judge.score"] == [pytest.approx(2 * 0.5 / 1.5)]
-    assert len(scripted_model.requests) == 5
-
-
-def test_a_further_reply_that_is_no_value_is_asked_again_and_then_fails_the_row(
-    tmp_path: Path, scripted_model: Any
-) -> None:
-    scripted_model.answer = lambda request: (
-        "Hm"
-        if request.call == 2
-        else "good"
-        if request.call
-        else reply([[("good", 0.5), ("very", 0.4)]])
-    )
-    results, calls, _ = run(tmp_path, SAMPLED)
-    assert results["failure.kind"] == ["unreadable"]
-    assert calls["call"].count(2) == 3
+        assert words in (tmp_path / "out" / name).read_text(encoding="utf-8")
 
 
 def test_every_score_has_its_mass_in_results_and_calls_and_the_median_in_the_report(
@@ -465,7 +398,6 @@ def test_the_explanation_is_what_comes_before_the_value(
     ("extract", "words"),
     [
         ("argmax_score", "needs `after` where an `explanation` comes before the value"),
-        ("{type: argmax_score, samples: 3}", "`samples` needs `sequence: true`"),
         (
             "{type: argmax_score, sequence: true, first_token: true}",
             "`first_token` and `sequence` exclude each other",
@@ -489,17 +421,6 @@ def test_a_sequence_takes_values_that_begin_alike() -> None:
     assert (
         TokenProbabilityExtractor(sequence=True, after="Score:").validation_error(explained) is None
     )
-
-
-def test_a_plan_counts_the_further_replies_at_most(tmp_path: Path) -> None:
-    path, data = write(tmp_path, SAMPLED, "baseline/lexical"), tmp_path / "data.jsonl"
-    data.write_text('{"text": "t"}\n' * 10, encoding="utf-8")
-    graph = CliRunner().invoke(app, ["graph", str(path)]).stdout
-    assert graph.splitlines()[0].endswith(", 5 model calls a row")
-    (line,) = json.loads(
-        CliRunner().invoke(app, ["estimate", str(path), str(data), "--json"]).stdout
-    )["units"]
-    assert (line["calls"], yaml.safe_load(path.read_text())["name"]) == (50, "quality")
 
 
 @pytest.mark.parametrize("answer", ["9", "1"])

@@ -117,7 +117,7 @@ WRONG = [
             "extract": {"type": "token_probability", "first_token": True, "sequence": True},
         }
     ),
-    file({**JUDGE, "scale": "1-5", "extract": {"type": "weighted_summed_score", "samples": 3}}),
+    file({**JUDGE, "scale": "1-5", "extract": {"type": "weighted_summed_score", "min_mass": 3}}),
     file(gates=[{"metric": "x.accuracy", "minimum": 0.8}]),
     file(model={"name": "m", "temprature": 0.1}),
     file(models={"m": {"name": "m", "retries": -1}}),
@@ -178,7 +178,6 @@ def test_a_part_that_nobody_uses_is_refused_in_the_words_of_its_class(
                 "extract": {"type": "token_probability", "first_token": False, "after": "x"},
             }
         ),
-        file({**JUDGE, "scale": "1-5", "extract": {"type": "token_probability", "samples": 0}}),
     ],
     ids=lambda data: json.dumps(data["pipeline"])[:60],
 )

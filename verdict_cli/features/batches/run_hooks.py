@@ -237,4 +237,4 @@ def _rounds(node: Node) -> int:
     if not isinstance(node.work, LLMNode):
         return 0
     reading = node.work.reading
-    return max(1, len(node.stages)) * (1 + (reading.then is not None) + (reading.more is not None))
+    return max(1, len(node.stages)) * reading.calls

@@ -21,6 +21,7 @@ from verdict_cli.config_model import (
 )
 from verdict_cli.errors import Problem
 from verdict_cli.language.document.source_positions import Document, format_path
+from verdict_cli.removed import KEYS
 
 _MEANT = (
     (("a", "b", "candidates", "responses"), "options", "write `options: [source.a, source.b]`"),
@@ -316,6 +317,8 @@ def _unknown(key: str, owner: type[BaseModel] | None) -> str:
         return "a file never contains an API key: name the environment variable that holds it with `api_key_env`"
     if key == "<<":
         return "merge keys are not part of YAML 1.2"
+    if key in KEYS:
+        return KEYS[key]
     if owner is None:
         return ""
     keys = known_keys(owner)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 EXPLANATION = "explanation"
 """The field that `explanation: true` adds."""
-MASS_FIELD, SAMPLED_FIELD = "mass", "sampled"
+MASS_FIELD = "mass"
 """The fields that token extractors add: the probability of the scale's tokens, and whether further replies were needed."""
 DEFAULTED_FIELD = "defaulted"
 """The field that `verdict` adds: whether nothing could be read and the lesson's default was used."""
@@ -46,7 +46,6 @@ class BoundExtractor(Struct, frozen=True):
             answer follows.
         kept_tags: Names of tags that mark no thoughts, because the prompt or a pattern asks for them.
         then: A second call that reads the text of the first one.
-        more: Further replies to the same request, where the first one does not say enough.
         sequence: Whether probabilities are products along several tokens.
     """
 
@@ -63,7 +62,6 @@ class BoundExtractor(Struct, frozen=True):
     thoughts: Thoughts = "drop"
     kept_tags: frozenset[str] = frozenset()
     then: FollowUp | None = None
-    more: MoreReplies | None = None
     sequence: bool = False
 
     def read(self, reply: Reply, request: Request) -> dict[str, Any]:
@@ -105,7 +103,7 @@ class BoundExtractor(Struct, frozen=True):
     @property
     def calls(self) -> int:
         """How many calls one response takes at most, if every first attempt succeeds."""
-        return 2 if self.then is not None else 1 if self.more is None else 1 + self.more.count
+        return 1 if self.then is None else 2
 
 
 class FollowUp(Struct, frozen=True):
@@ -114,20 +112,6 @@ class FollowUp(Struct, frozen=True):
     messages: Callable[[str], tuple[Message, ...]]
     reading: BoundExtractor
     model: ModelKey | None = None
-
-
-class MoreReplies(Struct, frozen=True):
-    """``count`` further replies to a request, at temperature 1, where ``needed(response)`` says so of the first response,
-    which is then not used.
-
-    ``reading`` reads one; ``complete(reply, request, fields)`` returns the response, from the first reply and the fields of
-    the others.
-    """
-
-    count: int
-    needed: Callable[[dict[str, Any]], bool]
-    reading: BoundExtractor
-    complete: Callable[[Reply, Request, Sequence[dict[str, Any]]], dict[str, Any]]
 
 
 class Extractor(ConfigModel):

@@ -8,15 +8,14 @@ import hashlib
 import math
 import random
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
-from msgspec import Struct
 from pydantic import Field
 
-from verdict_cli.config_model import LATER, Issue, KeyRule, Whole, python_constructor
+from verdict_cli.config_model import Issue, KeyRule, python_constructor
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.calibrations import (
     MapKey,
@@ -29,15 +28,12 @@ from verdict_cli.language.extractors.answer_text import visible
 from verdict_cli.language.extractors.bound_extractor import (
     EXPLANATION,
     MASS_FIELD,
-    SAMPLED_FIELD,
     BoundExtractor,
     Extractor,
-    MoreReplies,
 )
 from verdict_cli.language.fields.types import (
     MASS_TYPE,
     NUMBER,
-    SAMPLED_TYPE,
     TEXT,
     DistributionType,
     FieldType,
@@ -378,42 +374,16 @@ def _several_tokens(written: str) -> ReplyError:
     )
 
 
-class SequenceDistribution(Struct, frozen=True):
-    """The raw probability of each value whose tokens are all among the alternatives, and the values where they are not."""
-
-    products: dict[Any, float]
-    missing: tuple[Any, ...]
-    mass: float
-
-    def completed(self, replies: Iterable[Any] = ()) -> dict[Any, float]:
-        """The distribution, in which a missing value has its share of these further replies. ReplyError where nothing has
-        a probability."""
-        drawn = list(replies)
-        shares = {
-            value: drawn.count(value) / len(drawn) if drawn else 0.0 for value in self.missing
-        }
-        total = math.fsum([*self.products.values(), *shares.values()])
-        if total == 0:
-            raise ReplyError("no value of the scale has a probability", kind="low-mass")
-        return {value: (p + shares.get(value, 0.0)) / total for value, p in self.products.items()}
-
-
 def sequence_distribution(
-    reply: Reply,
-    scale: Scale,
-    *,
-    after: str | None = None,
-    min_mass: float = 0.0,
-    sampled: bool = False,
-) -> SequenceDistribution:
-    """The probability of each value as the product along its tokens.
+    reply: Reply, scale: Scale, *, after: str | None = None, min_mass: float = 0.0
+) -> tuple[dict[Any, float], float]:
+    """The probability of each value as the product along its tokens, normalised over the values; and their mass.
 
     The reply's own tokens give the path: at each of its positions the alternatives either finish a value, can begin only
-    one, which they then count for, or leave it open which value they begin. ``sampled``: further replies will give the
-    probability of the values that are missing; without them, those that no alternative begins have none.
+    one, which they then count for, or leave it open which value they begin. A value that no alternative begins has none.
 
     Raises:
-        ReplyError: as `distribution`, or values stay open and there are no further replies.
+        ReplyError: as `distribution`, or more than `UNCLEAR_REPLY` of the probability is open.
     """
     if not reply.logprobs:
         raise _no_logprobs()
@@ -428,17 +398,18 @@ def sequence_distribution(
     products, unclear = path.finished()
     if path.mass == 0 or path.mass < min_mass:
         raise _low_mass(path.mass, min_mass)
-    if unclear > UNCLEAR_REPLY * path.mass and not sampled:
+    if unclear > UNCLEAR_REPLY * path.mass:
         raise ReplyError(
             f"several values begin as {reply.text.strip()!r:.80} does, or as another token in its place",
-            hint="give the extractor `samples: 20`, which estimates these values from further replies",
+            hint="use a scale whose values begin differently, such as letters",
             kind="no-logprobs",
         )
-    values = tuple(dict.fromkeys(value for _, value in scale.tokens()))
-    missing = tuple(value for value in values if value not in products)
-    return SequenceDistribution(
-        {value: products.get(value, 0.0) for value in values}, missing, min(path.mass, 1.0)
-    )
+    total = math.fsum(products.values())
+    if total == 0:
+        raise ReplyError("no value of the scale has a probability", kind="low-mass")
+    values = dict.fromkeys(value for _, value in scale.tokens())
+    shares = {value: products.get(value, 0.0) / total for value in values}
+    return shares, min(path.mass, 1.0)
 
 
 class _Path:
@@ -572,7 +543,6 @@ class _TokenExtractor(Extractor):
     key_rules: ClassVar[tuple[KeyRule, ...]] = (
         KeyRule("first_token", "after", (), "`first_token` and `after` exclude each other", "give one of them"),
         KeyRule("first_token", "sequence", (), "`first_token` and `sequence` exclude each other", "give one of them"),
-        KeyRule("samples", "", ("sequence",), "`samples` needs `sequence: true`", "without it every value is read from one token"),
     )  # fmt: skip
     after: Annotated[str, Field(min_length=1)] | None = None
     """Text that comes before the value, such as `Score:`, so that reasons may come before it; its last occurrence counts."""
@@ -580,10 +550,8 @@ class _TokenExtractor(Extractor):
     """The least probability that the scale's tokens must have together; below it, the reply cannot be read."""
     first_token: bool = False
     """Read the alternatives of the reply's first token, whatever the reply says; `min_mass` still holds. For recordings of judges that were read so."""
-    sequence: Annotated[bool, LATER] = False
+    sequence: bool = False
     """Whether a value may have several tokens: its probability is then the product along them, where all are among the alternatives."""
-    samples: Annotated[int, Field(ge=0, le=1000), Whole, LATER] = 0
-    """With `sequence`: how many further replies (at temperature 1) give the probability of the values whose tokens are not all among the alternatives; the output `sampled` says where they did."""
     calibration: MapKey | None = None
     """A map that `verdict calibrate` fitted: the token probabilities are replaced by calibrated ones."""
 
@@ -606,10 +574,9 @@ class _TokenExtractor(Extractor):
             )
         if broken := self.broken_rule():
             return broken
-        for own in (MASS_FIELD, *([SAMPLED_FIELD] if self.samples else [])):
-            if own in response.fields:
-                hint = "choose another name for the response's field"
-                return Issue("", f"`{self.type}` gives a field {own!r} of its own", hint)
+        if MASS_FIELD in response.fields:
+            hint = "choose another name for the response's field"
+            return Issue("", f"`{self.type}` gives a field {MASS_FIELD!r} of its own", hint)
         ambiguous = None if self.sequence else ambiguity(scale)
         if ambiguous:
             return Issue(
@@ -634,9 +601,7 @@ class _TokenExtractor(Extractor):
 
     def for_decisions(self) -> Extractor:
         """The extractor without what concerns only written tokens: a decision model's values are whole ones."""
-        return self.model_copy(
-            update={"sequence": True, "after": None, "first_token": False, "samples": 0}
-        )
+        return self.model_copy(update={"sequence": True, "after": None, "first_token": False})
 
     def bind(self, response: RecordType) -> BoundExtractor:
         """The extractor for a scale: what it makes of the distribution, beside the evidence for it."""
@@ -645,7 +610,6 @@ class _TokenExtractor(Extractor):
         anchors = scale.anchors()
         reading = self.made_as()
         name, kind, score = reading.field or field, reading.kind(own), reading.score(self, scale)
-        support = support_of(scale)
 
         def output(
             reply: Reply, request: Request, probabilities: dict[Any, float], mass: float
@@ -667,53 +631,24 @@ class _TokenExtractor(Extractor):
                     reply, scale, after=after, min_mass=least, first_token=self.first_token
                 )
                 return output(reply, request, *evidence)
-            known = sequence_distribution(
-                reply, scale, after=after, min_mass=least, sampled=self.samples > 0
+            return output(
+                reply,
+                request,
+                *sequence_distribution(reply, scale, after=after, min_mass=least),
             )
-            if self.samples and known.missing:
-                return {SAMPLED_FIELD: True, MASS_FIELD: known.mass}
-            given = output(reply, request, known.completed(), known.mass)
-            return {**given, SAMPLED_FIELD: False} if self.samples else given
-
-        def complete(reply: Reply, request: Request, values: Sequence[Any]) -> dict[str, Any]:
-            known = sequence_distribution(
-                reply, scale, after=after, min_mass=self.min_mass, sampled=True
-            )
-            return {
-                **output(reply, request, known.completed(values), known.mass),
-                SAMPLED_FIELD: True,
-            }
 
         explained = {EXPLANATION: TEXT} if explains else {}
-        evidence = {
-            MASS_FIELD: MASS_TYPE,
-            **({SAMPLED_FIELD: SAMPLED_TYPE} if self.samples else {}),
-        }
         worst_first = sorted(scale.tokens(), key=lambda pair: scale.values().index(pair[1]))
         tokens = tuple(token for token, _ in worst_first)
         longest = max(-(-len(token.encode()) // BYTES_A_TOKEN) for token in tokens)
         cap = longest + SPARE_TOKENS if after is None else 0
         return BoundExtractor(
-            RecordType({**explained, name: kind, **evidence}),
+            RecordType({**explained, name: kind, MASS_FIELD: MASS_TYPE}),
             read,
             top_logprobs=TOP_LOGPROBS,
             support=tokens,
             instruction=_instruction(after, explains=explains),
             token_cap=cap,
-            more=MoreReplies(
-                self.samples,
-                lambda response: response[SAMPLED_FIELD],
-                BoundExtractor(
-                    RecordType({name: kind}),
-                    lambda reply, _: {name: find_value(reply.text, support, after).value},
-                    token_cap=cap,
-                ),
-                lambda reply, request, replies: complete(
-                    reply, request, [values[name] for values in replies]
-                ),
-            )
-            if self.samples
-            else None,
             sequence=self.sequence,
         )
 
@@ -755,7 +690,7 @@ class TokenProbabilityExtractor(_TokenExtractor):
         lambda _, __: lambda probabilities, _: probabilities,
         DISTRIBUTION_FIELD,
     )
-    log: Annotated[bool, LATER] = False
+    log: bool = False
     """Gives the response's own field instead of `distribution`: the natural logarithm of the probability of the scale's best value, such as that of `true`."""
 
     def validation_error(self, response: RecordType) -> Issue | None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from verdict_cli.config_model import LATER, Issue
+from verdict_cli.config_model import Issue
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.extractors.answer_text import visible
 from verdict_cli.language.extractors.bound_extractor import (
@@ -109,7 +109,7 @@ class VerdictExtractor(Extractor):
 
     type: Literal["verdict"] = "verdict"
     """The type of extractor."""
-    default: Annotated[Literal["fail", "none"], LATER] = "fail"
+    default: Literal["fail", "none"] = "fail"
     """What a unit gets whose last reply states neither verdict nor score: FAIL and 0 with `defaulted: true`, or `none`: the row fails."""
 
     def validation_error(self, response: RecordType) -> Issue | None:

@@ -312,7 +312,7 @@ class MassType(PlainType, frozen=True):
     """How well a value is known, such as how much probability the tokens of its scale had; it is not pooled with values."""
 
 
-MASS_TYPE, SAMPLED_TYPE, DEFAULTED_TYPE = MassType("float"), MassType("bool"), MassType("bool")
+MASS_TYPE, DEFAULTED_TYPE = MassType("float"), MassType("bool")
 TEXT, INTEGER, NUMBER, TRUTH = (
     PlainType("str"),
     PlainType("int"),

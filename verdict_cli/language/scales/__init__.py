@@ -191,18 +191,6 @@ class Scale(ConfigModel):
     def __str__(self) -> str:
         return self.display()
 
-    def __repr_args__(self) -> Any:
-        # Fingerprints contain the repr, and those of scales without descriptions are older than these.
-        return [
-            (name, value)
-            for name, value in super().__repr_args__()
-            if name != "descriptions" or value is not None
-        ]
-
-    def __repr_name__(self) -> str:
-        # Fingerprints of runs and calibrations contain the repr. The names in it are older than the classes' names.
-        return type(self).__name__.removesuffix("Scale")
-
     def __eq__(self, other: object) -> bool:
         # By the repr, which distinguishes 1 from true and from 1.0.
         return isinstance(other, Scale) and repr(self) == repr(other)

@@ -359,7 +359,7 @@ class LikertScale(DiscreteScale):
         super().__init__((1, 5), end_is_worst=end_is_worst)
 
     def __repr_name__(self) -> str:
-        return "Discrete"  # it equals the scale that a file writes as a range
+        return "DiscreteScale"  # it equals the scale that a file writes as a range
 
 
 LIKERT = DiscreteScale((1, 5))

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from verdict_cli.config_model import Issue, KeyRule, Seq, Whole
 from verdict_cli.language.extractors import resolve_extractor
-from verdict_cli.language.extractors.bound_extractor import MASS_FIELD, SAMPLED_FIELD
+from verdict_cli.language.extractors.bound_extractor import MASS_FIELD
 from verdict_cli.language.fields.types import (
     TEXT,
     TRUTH,
@@ -279,16 +279,8 @@ class PairwiseJudgeUnit(ChoiceUnit):
         output = dict(responses[0])
         if self.positions == "both":
             output["consistent"] = choices[0] == choices[1]
-            output |= (
-                {MASS_FIELD: min(response[MASS_FIELD] for response in responses)}
-                if MASS_FIELD in output
-                else {}
-            )
-            output |= (
-                {SAMPLED_FIELD: any(response[SAMPLED_FIELD] for response in responses)}
-                if SAMPLED_FIELD in output
-                else {}
-            )
+            if MASS_FIELD in output:
+                output[MASS_FIELD] = min(response[MASS_FIELD] for response in responses)
         output["choice"] = choices[0] if len(set(choices)) == 1 else TIE
         if self.original:
             output["chosen"] = (
