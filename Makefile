@@ -99,7 +99,7 @@ check: $(VENV)/.dev ## Format, lint, types, layers, data cards, wording; freshne
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	for of in pipeline card published; do $(BIN)/verdict schema $$of | diff -q - schemas/$$of.schema.json || exit 1; done
+	for of in pipeline card published study; do $(BIN)/verdict schema $$of | diff -q - schemas/$$of.schema.json || exit 1; done
 	$(BIN)/verdict datasets list > /dev/null
 	@timeout 120 $(BIN)/python -m pip_audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off > .pip-audit 2>&1; \
 	if grep -q "^Found .*vulnerabilit" .pip-audit; then cat .pip-audit; rm -f .pip-audit; exit 1; fi; \
@@ -118,8 +118,8 @@ format: $(VENV)/.dev ## Format the code and fix what lint can fix
 	$(BIN)/ruff format .
 
 .PHONY: schema
-schema: $(VENV)/.core ## Regenerate the schemas of pipelines, data cards and published tables
-	for of in pipeline card published; do $(BIN)/verdict schema $$of --out schemas/$$of.schema.json; done
+schema: $(VENV)/.core ## Regenerate the schemas of pipelines, data cards, published tables and studies
+	for of in pipeline card published study; do $(BIN)/verdict schema $$of --out schemas/$$of.schema.json; done
 
 .PHONY: reference
 reference: $(VENV)/.core ## Regenerate the pages of docs/reference

@@ -23,7 +23,7 @@ PAGES = {
 
 CONFIGS = sorted(
     path.relative_to(ROOT).as_posix()
-    for kind in ("", "paper/")
+    for kind in ("", "paper/", "studies/")
     for path in ROOT.glob(f"configs/{kind}*.yaml")
 )
 """The pipelines that the site lists."""

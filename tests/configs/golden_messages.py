@@ -35,7 +35,7 @@ _BLOCK = re.compile(
 def texts() -> Iterator[tuple[str, str | Path]]:
     """(name, file or text) of every shipped pipeline that calls a model."""
     for path in sorted((ROOT / "configs").glob("**/*.yaml")):
-        if path.parent.name != "published":
+        if path.parent.name not in ("published", "studies"):
             yield path.relative_to(ROOT / "configs").with_suffix("").as_posix(), path
     for title, block in _BLOCK.findall(RECIPES.read_text(encoding="utf-8")):
         yield f"recipes/{title.lower().replace(' ', '_')}", block

@@ -124,6 +124,9 @@ def check_yaml(block: Block, folder: Path, where: str) -> None:
         for line in commands(block):
             run(line, where)
         return
+    if isinstance(data, dict) and "study" in data:
+        (folder / block.title).write_text(block.text, encoding="utf-8")
+        return
     whole = isinstance(data, dict) and "verdict" in data
     path = folder / (block.title or (f"{data['name']}.yaml" if whole else "block.yaml"))
     path.write_text(

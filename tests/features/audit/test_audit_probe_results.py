@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.cli.variant_runs import VariantRun
+from verdict_cli.cli.study import ArmRun
 from verdict_cli.features.audit.effects import ProbeResult, measure_probes, replay_obstacle
 from verdict_cli.features.audit.probes import AuditOptions, Probe, ProbeVerdict
 from verdict_cli.plan.node import Plan
@@ -82,7 +82,7 @@ def facts() -> RunFacts:
 
 def test_each_probe_is_compared_with_the_baseline(planned: Any, write_run: Writer) -> None:
     plan, _ = planned(SCORE, EVALUATE)
-    baseline = VariantRun("baseline", plan, write_run(plan, "baseline", [3, 3, 1, 5]), facts())
+    baseline = ArmRun("baseline", plan, write_run(plan, "baseline", [3, 3, 1, 5]), facts())
     probed = [
         ProbeResult(
             Probe("repeated", "repeated", repeat=1), plan, write_run(plan, "again", [3, 2, 1, 5]), 0
@@ -117,7 +117,7 @@ def test_each_probe_is_compared_with_the_baseline(planned: Any, write_run: Write
 
 def test_repeats_without_two_verdicts_are_left_out(planned: Any, write_run: Writer) -> None:
     plan, _ = planned(SCORE)
-    baseline = VariantRun("baseline", plan, write_run(plan, "baseline", [3, None]), facts())
+    baseline = ArmRun("baseline", plan, write_run(plan, "baseline", [3, None]), facts())
     again = ProbeResult(
         Probe("repeated", "repeated", repeat=1), plan, write_run(plan, "again", [None, 3]), 1
     )
@@ -129,7 +129,7 @@ def test_a_pipeline_without_evaluations_has_no_metric_change(
     planned: Any, write_run: Writer
 ) -> None:
     plan, _ = planned(SCORE)
-    baseline = VariantRun("baseline", plan, write_run(plan, "baseline", [3, 2]), facts())
+    baseline = ArmRun("baseline", plan, write_run(plan, "baseline", [3, 2]), facts())
     style = ProbeResult(Probe("style", "style"), plan, write_run(plan, "style", [3, 1]), 0)
     (effect,), _ = measure_probes(baseline, [style], VERDICT, AuditOptions(), 0)
     assert (
@@ -141,7 +141,7 @@ def test_self_preference_compares_the_families_of_the_baseline(
     planned: Any, write_run: Writer
 ) -> None:
     plan, _ = planned(SCORE, EVALUATE)
-    baseline = VariantRun("baseline", plan, write_run(plan, "baseline", [1, 5, 2, 4]), facts())
+    baseline = ArmRun("baseline", plan, write_run(plan, "baseline", [1, 5, 2, 4]), facts())
     options = AuditOptions(family="source.author", judge_family="mine")
     (effect,), _ = measure_probes(baseline, [], VERDICT, options, 0)
     assert (effect.name, effect.shift.value, effect.shift_of) == (
@@ -160,9 +160,7 @@ def test_positions_are_read_from_the_calls_of_both_orders(planned: Any, write_ru
         for row, pair in enumerate(choices)
         for call, choice in enumerate(pair)
     ]
-    baseline = VariantRun(
-        "baseline", plan, write_run(plan, "baseline", [None] * 5, replies), facts()
-    )
+    baseline = ArmRun("baseline", plan, write_run(plan, "baseline", [None] * 5, replies), facts())
     effects, _ = measure_probes(
         baseline, [], ProbeVerdict("output.choice", "choice"), AuditOptions(), 0
     )
@@ -176,7 +174,7 @@ def test_extractors_that_read_the_same_replies_differently_are_an_effect(
 ) -> None:
     plan, _ = planned(SCORE)
     replies = [{"reply": '{"score": 4}'}, {"reply": '{"score": 2}'}]
-    baseline = VariantRun("baseline", plan, write_run(plan, "baseline", [4, 2], replies), facts())
+    baseline = ArmRun("baseline", plan, write_run(plan, "baseline", [4, 2], replies), facts())
     effects, left_out = measure_probes(baseline, [], VERDICT, AuditOptions(), 0)
     extraction = [effect for effect in effects if effect.cause == "extraction"]
     assert extraction and all(effect.note.endswith("of 2 replies read") for effect in extraction)
@@ -205,7 +203,7 @@ def test_rows_whose_text_the_probe_leaves_as_it_is_are_left_out(
 ) -> None:
     """The author column stands for the judged text; only `mine` is changed by the probe."""
     plan, _ = planned(SCORE)
-    baseline = VariantRun("baseline", plan, write_run(plan, "baseline", [3, 3, 1, 5]), facts())
+    baseline = ArmRun("baseline", plan, write_run(plan, "baseline", [3, 3, 1, 5]), facts())
     probes = [
         Probe("repeated", "repeated", repeat=1),
         Probe(

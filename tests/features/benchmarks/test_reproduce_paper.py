@@ -390,3 +390,65 @@ def test_estimate_takes_a_benchmarks_name(tmp_path: Path) -> None:
 def test_estimate_without_data_needs_a_benchmark_with_a_pipeline(name: str, said: str) -> None:
     result = estimate(name)
     assert isinstance(result.exception, UsageError) and said in result.exception.message
+
+
+def run(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, ["reproduce", *map(str, words)])
+
+
+def test_figure3_runs_whole_without_a_key_and_draws_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    monkeypatch.setenv("VERDICT_DATA_DIR", str(tmp_path / "data"))
+    ran = run("figure3", "--model", "baseline/lexical", "--limit", "50", "--json", "--quiet")
+    assert ran.exit_code == 0, (ran.output, ran.exception)
+    found = json.loads(ran.stdout)
+    assert [one["name"] for one in found["variants"]] == [
+        "one prompt",
+        "judge and verifier",
+        "Verdict (three verified judges)",
+    ]
+    calls = [one["calls"] / one["rows"] for one in found["variants"]]
+    assert calls == [1, 2, 6]
+    assert found["frontier"]
+    assert {"judge": "o1", "value": 0.6991, "own": False} in [
+        {**one, "value": round(one["value"], 4)} for one in found["published"]
+    ]
+    assert any("sample" in note for note in found["notes"])
+    assert "the rows are this project's sample" in ran.stderr
+    page = (tmp_path / "runs" / "figure3" / "figure3.html").read_text(encoding="utf-8")
+    for part in ("balanced_accuracy against calls", "balanced_accuracy against latency", "o3-mini"):
+        assert part in page
+
+
+def test_figure3_takes_the_rows_of_a_mirror(mirror: Path, tmp_path: Path) -> None:
+    ran = run(
+        "figure3", "--mirror", mirror, "--model", "baseline/lexical", "--out", tmp_path / "out",
+        "--json", "--quiet",
+    )  # fmt: skip
+    found = json.loads(ran.stdout)
+    assert {one["rows"] for one in found["variants"]} == {4}
+    assert any("the paper's table has 3,702" in note for note in found["notes"])
+
+
+def test_the_frontier_of_a_pipeline_has_its_models(tmp_path: Path) -> None:
+    words = ("--data", "xstest_sample", "--model", "baseline/lexical", "--out", tmp_path, "--json")
+    ran = run("frontier", "xstest", *words, "--quiet")
+    assert ran.exit_code == 0, (ran.output, ran.exception)
+    assert json.loads(ran.stdout)["pipeline"] == "xstest"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("frontier",), "frontier needs a pipeline"),
+        (("frontier", "demo"), "its data are not known"),
+        (("figure3", "xstest"), "the pipeline and the data of figure3 are fixed"),
+        (("figure3", "--table", "1"), "figure3 has no tables"),
+    ],
+)
+def test_what_a_figure_cannot_be_of_is_told(words: tuple[str, ...], message: str) -> None:
+    ran = run(*words, "--model", "baseline/lexical")
+    assert message in str(ran.exception)

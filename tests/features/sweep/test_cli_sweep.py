@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from pathlib import Path
@@ -206,37 +205,6 @@ def test_a_recording_of_one_copy_answers_the_first_of_several(shell: Any) -> Non
     )  # fmt: skip
     assert done.code == 0, done.err
     assert [one["figure"]["value"] for one in done.json()["variants"]] == [0.5, 0.5]
-
-
-@pytest.mark.parametrize("count", [1, 7])
-def test_a_jury_of_recorded_judges_scores_as_the_raw_data_say(
-    shell: Any, shared: Path, root: Path, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
-    source = shared / "data" / "triviaqa_judges" / "judgements_v1.jsonl.gz"
-    if not source.exists():
-        pytest.skip("the recorded judges are not there")
-    monkeypatch.syspath_prepend(str(root / "benchmarks"))
-    import sweep as script  # type: ignore[import-not-found]
-
-    script.written(shell.folder)
-    done = shell(
-        "sweep", "pipeline.yaml", "data.jsonl", "--replay", "replay.jsonl", "--out", "s", "--limit", "400",
-        "--vary", f"pipeline[0].repeat={count},11", "--json",
-    )  # fmt: skip
-    with gzip.open(source, "rt", encoding="utf-8") as file:
-        raw = [json.loads(line) for line, _ in zip(file, range(400), strict=False)]
-    for one, judges in zip(done.json()["variants"], (count, 11), strict=True):
-        hits = [right for row in raw if (right := _vote(row, judges)) is not None]
-        assert one["figure"]["value"] == pytest.approx(sum(hits) / len(hits))
-        assert one["figure"]["n"] == len(hits)
-
-
-def _vote(row: dict[str, Any], judges: int) -> bool | None:
-    said = [value for value in list(row["judges"].values())[:judges] if value is not None]
-    if not said or row["human"] is None:
-        return None
-    winner = max(said, key=lambda value: (said.count(value), -said.index(value)))
-    return bool(winner == row["human"])
 
 
 ONE = "- {unit: JudgeUnit, name: judge, scale: boolean, prompt: 'Is {source.text} good?'}\nevaluate: {right: {prediction: output.score, target: source.good, metrics: [accuracy]}}"

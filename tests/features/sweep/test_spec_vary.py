@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from verdict_cli.errors import UsageError
-from verdict_cli.features.sweep.command import variants
+from verdict_cli.features.sweep.study_file import SweepVariant, combinations, varied
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.document.overrides import apply_override, remove_value
 
@@ -23,10 +25,14 @@ pipeline:
 DOCUMENT = parse_document(TEXT, "t.yaml")
 
 
+def variants(vary: Sequence[str], *, together: bool = False) -> tuple[SweepVariant, ...]:
+    return combinations(DOCUMENT, varied(vary), together=together)
+
+
 def made(*vary: str, together: bool = False) -> list[tuple[str, object]]:
     return [
         (one.name, remove_value(apply_override(DOCUMENT, one.settings), one.off).data)
-        for one in variants(DOCUMENT, vary, together=together)
+        for one in variants(vary, together=together)
     ]
 
 
@@ -59,7 +65,7 @@ def test_a_step_is_switched_off_and_on() -> None:
 
 
 def test_paths_of_what_is_left_out_are_those_of_the_file() -> None:
-    both = variants(DOCUMENT, ["pipeline[0]=off", "pipeline[1].until=off"])[0]
+    both = variants(["pipeline[0]=off", "pipeline[1].until=off"])[0]
     assert remove_value(DOCUMENT, both.off).data["pipeline"] == [
         {"layer": [{"unit": "JudgeUnit", "scale": "likert"}], "repeat": 3}
     ]
@@ -87,12 +93,12 @@ def test_on_and_off_are_texts_where_a_text_stands() -> None:
 )
 def test_a_mistake_is_told(vary: list[str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        variants(DOCUMENT, vary)
+        variants(vary)
 
 
 def test_together_needs_as_many_values_of_each() -> None:
     with pytest.raises(UsageError, match=r"pipeline\[1\].repeat has 3, model has 2"):
-        variants(DOCUMENT, ["pipeline[1].repeat=1,2,3", "model=a,b"], together=True)
+        variants(["pipeline[1].repeat=1,2,3", "model=a,b"], together=True)
 
 
 @given(
@@ -100,7 +106,7 @@ def test_together_needs_as_many_values_of_each() -> None:
 )
 def test_a_grid_has_every_combination_once(values: list[list[int]]) -> None:
     vary = [f"k{place}={','.join(map(str, each))}" for place, each in enumerate(values)]
-    found = variants(DOCUMENT, vary)
+    found = variants(vary)
     count = 1
     for each in values:
         count *= len(each)

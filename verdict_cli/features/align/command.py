@@ -112,7 +112,7 @@ def _begin(
     config: Path, labelled: str, unit: str, options: AlignOptions, how: RowOptions
 ) -> AlignSearch:
     """The search, with the parts of the rows written. UsageError for a unit or rows that cannot be aligned."""
-    from verdict_cli.cli.variant_runs import choose_metric
+    from verdict_cli.cli.study import choose_metric
     from verdict_cli.features.align.search import AlignSearch, labelled_parts
 
     plan = how.plan(config)

@@ -14,20 +14,20 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from verdict_cli.cli.console import print_error
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.multi_run import ask_to_spend, execute_all_or_exit
-from verdict_cli.cli.open_dataset import check_data, open_dataset
+from verdict_cli.cli.open_dataset import open_dataset
 from verdict_cli.cli.progress import show_reading
+from verdict_cli.cli.study import Arm, open_arms
 from verdict_cli.errors import RowError, SpecError, UsageError
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.expressions.expression import Expression, compile_expression
@@ -44,7 +44,6 @@ from verdict_cli.report.report import metric_json
 from verdict_cli.run.estimate import DryRun
 from verdict_cli.run.job import Stop
 from verdict_cli.run.preflight import SAMPLE
-from verdict_cli.run.session import open_run
 from verdict_cli.stats.columns.column import Floats, Ints, key_text
 from verdict_cli.stats.columns.saved_rows import saved_rows
 from verdict_cli.stats.compare import compare_runs
@@ -571,18 +570,9 @@ class AlignSearch:
         )
         how = replace(self.how, settings=None, model=None, limit=None, sample=None)
         config = folder / "proposals.yaml"
-        (result,) = self._execute(
-            [
-                (
-                    how.plan(config, warn=False),
-                    config,
-                    folder / "requests.jsonl",
-                    folder / "run",
-                    None,
-                )
-            ],
-            how,
-        )
+        data = str(folder / "requests.jsonl")
+        arm = Arm("", how.plan(config, warn=False), str(config), data, folder / "run")
+        (result,) = self._execute([arm], how)
         candidates: list[PromptCandidate] = []
         rest = tuple(text for text in base.settings if text != own)
         for batch in read_table(
@@ -664,34 +654,26 @@ class AlignSearch:
         self, candidates: Sequence[PromptCandidate], part: PartName, rows: int
     ) -> list[RunResult]:
         """The candidates' runs over the first rows of a part."""
-        jobs = []
+        arms = []
         for candidate in candidates:
             slug = hashlib.sha256("\0".join(candidate.settings).encode()).hexdigest()[:10]
             directory = self.folder / "runs" / f"{part}-{rows}-{slug}"
-            jobs.append((self._plan(candidate), self.config, self.parts[part], directory, rows))
-        return self._execute(jobs, self.how)
+            data = str(self.parts[part])
+            arms.append(
+                Arm(candidate.name, self._plan(candidate), str(self.config), data, directory, rows)
+            )
+        return self._execute(arms, replace(self.how, sample=None))
 
-    def _execute(
-        self, jobs: Sequence[tuple[Plan, Path, Path, Path, int | None]], how: RowOptions
-    ) -> list[RunResult]:
+    def _execute(self, arms: Sequence[Arm], how: RowOptions) -> list[RunResult]:
         """The finished runs; what they cost is taken from the budget."""
         assert self.stop is not None
         if how.budget is not None:
             how = replace(how, budget=max(how.budget - (self.spent or 0.0), 1e-9))
-        sessions = []
-        with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, ExitStack() as opened:
-            for plan, config, data, directory, rows in jobs:
-                recording = how.recording(plan)
-                dataset = open_dataset(plan, str(data), Path(spool_to))
-                facts = check_data(
-                    plan, dataset, limit=rows, seed=how.seed, quiet=how.quiet, warn=lambda _: None
-                )
-                options = how.run_options(
-                    plan, dataset, facts, (str(config), str(data)), recording, out=directory
-                )
-                sessions.append(
-                    opened.enter_context(open_run(replace(options, warn=lambda _: None)))
-                )
+        silent = [
+            structs.replace(arm, change=lambda options: replace(options, warn=lambda _: None))
+            for arm in arms
+        ]
+        with open_arms(silent, how, lambda _: None) as sessions:
             if self.before_calls is not None and not all(
                 session.is_finished for session in sessions
             ):

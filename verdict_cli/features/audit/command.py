@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,9 +14,9 @@ from msgspec import Struct, structs
 from verdict_cli.cli.console import print_error, print_json, print_message
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.multi_run import ask_to_spend, execute_all_or_exit, stopping, tell_cost
-from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AsJson, Config, Data, Yes
 from verdict_cli.cli.show_report import show_study
+from verdict_cli.cli.study import Arm, ArmRun, open_arms
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.overrides import apply_override
@@ -27,14 +26,13 @@ from verdict_cli.plural import plural
 from verdict_cli.report.write_report import write_report
 from verdict_cli.run.job import Stop
 from verdict_cli.run.model_warnings import sampled_dry_run
-from verdict_cli.run.session import open_run
 from verdict_cli.storage.datasets.read import stream_rows
 
 if TYPE_CHECKING:
     from verdict_cli.features.audit.probes import AuditOptions, Probe
     from verdict_cli.llm.providers.recording import Recording
     from verdict_cli.plan.node import Plan
-    from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
+    from verdict_cli.run.job import RunOptions
 
 
 class Planting(Struct, frozen=True):
@@ -168,7 +166,6 @@ def audit(
 
     Example: verdict audit pairwise_positions pairs_sample --model baseline/lexical --attack
     """
-    from verdict_cli.cli.variant_runs import VariantRun
     from verdict_cli.features.audit.document import audit_document
     from verdict_cli.features.audit.effects import ProbeResult, measure_probes
     from verdict_cli.features.audit.probes import (
@@ -196,67 +193,64 @@ def audit(
             skipped[probe.name] = probe_plan
         else:
             plans.append((probe, probe_plan))
-    stop = Stop()
     folder = probing.out or Path("audits") / plan.name
-    with (
-        tempfile.TemporaryDirectory(prefix="verdict-") as spool_to,
-        stopping(stop),
-        ExitStack() as opened,
-    ):
-        dataset = open_dataset(plan, data, Path(spool_to))
-        rows = check_data(
-            plan,
-            dataset,
-            limit=options.limit,
-            sample=options.sample,
-            seed=options.seed,
-            quiet=options.quiet,
-        )
+
+    def arms() -> list[Arm]:
+        return [
+            Arm(
+                BASELINE if probe is None else probe.name,
+                probe_plan,
+                str(config),
+                data,
+                folder,
+                change=partial(probe_options, probe),
+            )
+            for probe, probe_plan in plans
+        ]
+
+    with stopping(stop := Stop()):
         planting = None
         if probing.degrade_model is not None:
-            planting, plans = _plant_errors(
-                probing.degrade_model,
-                options,
-                dataset,
-                rows,
-                plans,
-                folder,
-                stop,
-                dry_run=probing.dry_run,
-                yes=yes,
-            )
+            with open_arms(arms()[:1], options) as (baseline_run,):
+                planting, plans = _plant_errors(
+                    probing.degrade_model,
+                    options,
+                    baseline_run.options,
+                    plans,
+                    folder,
+                    stop,
+                    dry_run=probing.dry_run,
+                    yes=yes,
+                )
         if planting is not None and options.budget is not None:
             options = replace(
                 options, budget=max(options.budget - (planting.cost_usd or 0.0), 1e-9)
             )
-        run_options = options.run_options(plan, dataset, rows, (str(config), data), replay)
-        sessions = [
-            opened.enter_context(open_run(probe_options(run_options, probe, probe_plan, folder)))
-            for probe, probe_plan in plans
-        ]
-        costs = estimate_audit([session.options for session in sessions])
-        is_told = planting is not None and planting.is_told
-        is_told = is_told or (
-            not probing.dry_run and tell_cost(sessions, yes=yes, quiet=options.quiet)
-        )
-        if probing.dry_run or not (is_told or options.quiet):
-            print_message(costs.summary)
-        if probing.dry_run and planting is not None:
-            print_message(
-                f"{plural(planting.calls, 'call')} of {probing.degrade_model} plant the errors, and are not in this cost"
+        with open_arms(arms(), options, (lambda _: None) if planting else print_error) as sessions:
+            rows = sessions[0].options.data.rows
+            costs = estimate_audit([session.options for session in sessions])
+            is_told = planting is not None and planting.is_told
+            is_told = is_told or (
+                not probing.dry_run and tell_cost(sessions, yes=yes, quiet=options.quiet)
             )
-        if probing.dry_run:
-            print_json(
-                {
-                    "runs": [BASELINE if probe is None else probe.name for probe, _ in plans],
-                    "left_out": skipped,
-                    **costs.as_json(),
-                }
-            )
-            raise typer.Exit(0)
-        done = execute_all_or_exit(sessions, folder, stop, options)
+            if probing.dry_run or not (is_told or options.quiet):
+                print_message(costs.summary)
+            if probing.dry_run and planting is not None:
+                print_message(
+                    f"{plural(planting.calls, 'call')} of {probing.degrade_model} plant the errors, and are not in this cost"
+                )
+            if probing.dry_run:
+                print_json(
+                    {
+                        "runs": [BASELINE if probe is None else probe.name for probe, _ in plans],
+                        "left_out": skipped,
+                        **costs.as_json(),
+                    }
+                )
+                raise typer.Exit(0)
+            done = execute_all_or_exit(sessions, folder, stop, options)
     write_report(done[0], warn=print_error)
-    baseline = VariantRun(BASELINE, plan, done[0].directory.path, done[0].facts)
+    baseline = ArmRun(BASELINE, plan, done[0].directory.path, done[0].facts)
     results = [
         ProbeResult(probe, probe_plan, run.directory.path, run.facts.failed)
         for (probe, probe_plan), run in zip(plans[1:], done[1:], strict=True)
@@ -277,7 +271,7 @@ def audit(
         "verdict": audit_plan.verdict.text,
         "best": audit_plan.verdict.best,
         "judged": list(audit_plan.judged),
-        "rows": rows.rows,
+        "rows": rows,
         "runs": len(done),
         "failed": sum(run.facts.failed for run in done),
         "calls": sum(run.facts.calls for run in done)
@@ -293,8 +287,7 @@ def audit(
 def _plant_errors(
     model: str,
     options: RowOptions,
-    dataset: Dataset,
-    data: DatasetFacts,
+    baseline: RunOptions,
     plans: list[tuple[Probe | None, Plan]],
     folder: Path,
     stop: Stop,
@@ -316,6 +309,7 @@ def _plant_errors(
     if not probes:
         return None, plans
     kinds = [probe.name.removeprefix(PLANTED) for probe in probes]
+    dataset, data = baseline.dataset, baseline.data
     requests = planting_requests(stream_rows(dataset, data.selection), probes[0].column, kinds)
     if dry_run:
         return Planting(len(requests), None), plans
@@ -326,20 +320,18 @@ def _plant_errors(
     file.write_text("".join(json.dumps(request) + "\n" for request in requests), encoding="utf-8")
     own = replace(options, settings=None, model=None, limit=None, sample=None)
     plan = own.plan(config, warn=False)
-    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, ExitStack() as opened:
-        given = open_dataset(plan, str(file), Path(spool_to))
-        facts = check_data(plan, given, seed=own.seed, quiet=own.quiet, warn=lambda _: None)
-        planting_options = own.run_options(
-            plan, given, facts, (str(config), str(file)), None, out=at / "run"
-        )
-        session = opened.enter_context(open_run(planting_options))
+    arm = Arm("planted", plan, str(config), str(file), at / "run")
+    with open_arms([arm], own, lambda _: None) as (session,):
+        facts = session.options.data
         if not session.is_finished:
             lines = [
                 sampled_dry_run(probe_plan, dataset, data, own.seed).lines(data.rows)
                 for _, probe_plan in plans
             ]
             what = f"{len(plans)} runs of {data.rows:,} rows, and {facts.rows:,} texts with planted errors"
-            lines.append(sampled_dry_run(plan, given, facts, own.seed).lines(facts.rows))
+            lines.append(
+                sampled_dry_run(plan, session.options.dataset, facts, own.seed).lines(facts.rows)
+            )
             ask_to_spend(
                 what,
                 lines,

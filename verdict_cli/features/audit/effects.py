@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from verdict_cli.cli.variant_runs import VariantRun, main_metric
+from verdict_cli.cli.study import ArmRun, main_metric
 from verdict_cli.errors import ReplyError
 from verdict_cli.features.audit.extraction import re_extract
 from verdict_cli.features.audit.probes import (
@@ -528,7 +528,7 @@ class ProbeResult(Struct, frozen=True):
 
 
 def measure_probes(
-    baseline: VariantRun,
+    baseline: ArmRun,
     probed: Sequence[ProbeResult],
     verdict: ProbeVerdict,
     options: AuditOptions,
@@ -603,7 +603,7 @@ def measure_probes(
     return with_family(effects), left_out
 
 
-def _unchanged_rows(baseline: VariantRun, probe: Probe, rows: int) -> list[bool]:
+def _unchanged_rows(baseline: ArmRun, probe: Probe, rows: int) -> list[bool]:
     """Whether the probe leaves each row's text as it is: such rows say nothing of the change."""
     if probe.change is None:
         return [False] * rows
@@ -611,7 +611,7 @@ def _unchanged_rows(baseline: VariantRun, probe: Probe, rows: int) -> list[bool]
     return [isinstance(text, str) and probe.change(text) == text for text in texts]
 
 
-def _clusters(baseline: VariantRun) -> Ints | None:
+def _clusters(baseline: ArmRun) -> Ints | None:
     """The rows' clusters by the first evaluation that has any; None: rows are independent."""
     for evaluation in baseline.plan.evaluations.values():
         if evaluation.cluster is not None:
@@ -634,9 +634,7 @@ def _noise_effect(noise: Noise) -> Effect:
     )
 
 
-def _position_effects(
-    baseline: VariantRun, probed: Sequence[ProbeResult], seed: int
-) -> list[Effect]:
+def _position_effects(baseline: ArmRun, probed: Sequence[ProbeResult], seed: int) -> list[Effect]:
     """From the run that calls judges in both orders: a probe's, or the baseline if it does so itself."""
     runs = [(result.plan, result.folder) for result in probed if result.probe.cause == "position"]
     plan, folder = runs[0] if runs else (baseline.plan, baseline.folder)
@@ -655,7 +653,7 @@ def _position_effects(
 
 
 def _metric_change(
-    baseline: VariantRun, result: ProbeResult, rows: int, seed: int
+    baseline: ArmRun, result: ProbeResult, rows: int, seed: int
 ) -> MetricValue | None:
     """The change of the pipeline's own metric, rows paired by their index; None if it is undefined in both runs."""
     name = next(iter(baseline.plan.evaluations), None)
@@ -674,7 +672,7 @@ def _metric_change(
     return None if change.value is None else change
 
 
-def _extraction_effects(baseline: VariantRun, left_out: dict[str, str], seed: int) -> list[Effect]:
+def _extraction_effects(baseline: ArmRun, left_out: dict[str, str], seed: int) -> list[Effect]:
     # post_hoc calls a model, so it cannot read a recorded reply.
     names = [name for name in EXTRACTORS if name != "post_hoc"]
     readings = re_extract(baseline.plan, baseline.folder / "calls.parquet", names, seed)
@@ -698,7 +696,7 @@ def _extraction_effects(baseline: VariantRun, left_out: dict[str, str], seed: in
 
 
 def _self_preference(
-    baseline: VariantRun,
+    baseline: ArmRun,
     before: Sequence[Any],
     verdict: ProbeVerdict,
     options: AuditOptions,

@@ -649,10 +649,11 @@ def _probes_with_goal(
 BASELINE = "baseline"
 
 
-def probe_options(options: RunOptions, probe: Probe | None, plan: Plan, folder: Path) -> RunOptions:
-    """The options of the probe's run; None is the baseline, whose options are given."""
+def probe_options(probe: Probe | None, options: RunOptions) -> RunOptions:
+    """The options of the probe's run, given the audit's directory as `out`; None is the baseline."""
+    folder = Path(options.out or "")
     if probe is None:
-        return replace(options, plan=plan, out=folder / BASELINE)
+        return replace(options, out=folder / BASELINE)
     texts = [
         probe.name,
         probe.column,
@@ -663,7 +664,6 @@ def probe_options(options: RunOptions, probe: Probe | None, plan: Plan, folder: 
     content = "\0".join([options.data.fingerprint, str(probe.repeat), *texts])
     return replace(
         options,
-        plan=plan,
         # The rows are read from the same files and changed then: the change belongs to what identifies the data.
         data=structs.replace(
             data,
@@ -672,7 +672,7 @@ def probe_options(options: RunOptions, probe: Probe | None, plan: Plan, folder: 
         ),
         out=folder / "probes" / re.sub(r"[^A-Za-z0-9._-]+", "-", probe.name).strip("-."),
         transform_row=None if probe.change is None else probe.changed_row,
-        rename_unit=probe.node_renaming(plan),
+        rename_unit=probe.node_renaming(options.plan),
     )
 
 

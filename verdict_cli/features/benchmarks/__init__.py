@@ -16,7 +16,7 @@ PARTS = {
         ),
         "reproduce": PartSpec(
             "reproduce_command.reproduce",
-            "Reproduce the paper's tables 1 to 3.",
+            "Reproduce the paper's tables and figure 3.",
             "Benchmarks and data",
         ),
     },

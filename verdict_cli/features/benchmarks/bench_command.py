@@ -32,9 +32,7 @@ from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.package_files import named_config
 from verdict_cli.plan.build import load_plan
 from verdict_cli.plural import plural
-from verdict_cli.report.document import ReportDocument, Section, Table
 from verdict_cli.report.formatting import interval
-from verdict_cli.report.renderers.markdown import render_markdown
 from verdict_cli.run.job import RunOptions
 from verdict_cli.run.preflight import dataset_for, load_recording
 from verdict_cli.run.session import open_run
@@ -213,6 +211,7 @@ def bench(
 def _show_report(
     report: Report, card: Card, *, sample: bool, markdown: bool, as_json: bool
 ) -> None:
+    from verdict_cli.report.renderers.markdown import render_markdown
     from verdict_cli.report.report import full_json, summary_json
     from verdict_cli.report.run_document import run_document
 
@@ -272,6 +271,10 @@ def _show_results(
     markdown: bool,
     as_json: bool,
 ) -> None:
+    from verdict_cli.report.document import ReportDocument, Section, Table
+    from verdict_cli.report.renderers.markdown import render_markdown
+    from verdict_cli.report.renderers.terminal import render_terminal
+
     same = sum(result.same and not result.note for result in results)
     if as_json:
         print_json(
@@ -300,8 +303,6 @@ def _show_results(
     if markdown:
         sys.stdout.write(render_markdown(document))
     else:
-        from verdict_cli.report.renderers.terminal import render_terminal
-
         to_terminal(render_terminal(document))
     left_out = f"; {plural(len(skipped), 'set or case|sets or cases')} skipped" if skipped else ""
     sys.stdout.write(

@@ -1,14 +1,14 @@
-"""`verdict reproduce paper`: the rows that each table of the Verdict paper needs, and its results beside those of a run."""
+"""`verdict reproduce`: the tables and the frontier of the Verdict paper, with its results beside those of a run."""
 
 from __future__ import annotations
 
-import tempfile
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from msgspec import Struct
@@ -16,13 +16,23 @@ from msgspec import Struct
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.multi_run import execute_all_or_exit, stopping, tell_cost
-from verdict_cli.cli.open_dataset import check_data, open_dataset
-from verdict_cli.cli.options import AsJson
+from verdict_cli.cli.options import AsJson, Yes
 from verdict_cli.cli.show_report import show_study
+from verdict_cli.cli.study import Arm, open_arms
 from verdict_cli.errors import FetchError, UsageError
-from verdict_cli.features.benchmarks.card import Card, CardFile, card, fetched_file, local_path
+from verdict_cli.features.benchmarks.card import (
+    Card,
+    CardFile,
+    card,
+    cards,
+    fetched_file,
+    find_benchmark,
+    local_path,
+)
 from verdict_cli.features.benchmarks.download import fetch_file, fetch_rows, fetchable, findings
 from verdict_cli.features.benchmarks.importers import import_benchmark
+from verdict_cli.features.sweep.command import StudyCommand, run_study
+from verdict_cli.features.sweep.study_file import read_study
 from verdict_cli.language.package_files import named_config
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
@@ -30,15 +40,13 @@ from verdict_cli.report.formatting import money
 from verdict_cli.report.write_report import preload_report, write_report
 from verdict_cli.run.estimate import ASSUMPTIONS, estimate_run, total
 from verdict_cli.run.job import Stop
-from verdict_cli.run.session import open_run
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.paths import write_rows
 
 if TYPE_CHECKING:
-    from verdict_cli.plan.node import Plan
     from verdict_cli.report.document import Part, ReportDocument, Table
     from verdict_cli.report.report import PublishedComparison, Report
-    from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
+    from verdict_cli.run.job import RunOptions
 
 
 LARGEST_FILE = 1 << 30
@@ -281,10 +289,18 @@ class Reproducible(StrEnum):
     """What can be reproduced."""
 
     PAPER = "paper"
+    FIGURE3 = "figure3"
+    FRONTIER = "frontier"
 
 
 def reproduce(
-    what: Annotated[Reproducible, typer.Argument(help="The paper that verdict implements.")],
+    what: Annotated[
+        Reproducible,
+        typer.Argument(help="The paper's tables, its figure 3, or the frontier of a pipeline."),
+    ],
+    pipeline: Annotated[
+        str | None, typer.Argument(help="The pipeline of `frontier`, or its name.")
+    ] = None,
     tables: Annotated[
         list[int] | None,
         typer.Option(
@@ -298,6 +314,12 @@ def reproduce(
             help="The judges as the authors' library and JudgeBench run them, not as printed.",
         ),
     ] = False,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data", help="The rows of `frontier`. [default: those of the pipeline's benchmark]"
+        ),
+    ] = None,
     mirror: Annotated[
         Path | None,
         typer.Option(
@@ -306,76 +328,147 @@ def reproduce(
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option("--out", help="The directory of the runs and the result.")
-    ] = Path("runs/paper"),
-    yes: Annotated[
-        bool,
+        Path | None,
         typer.Option(
-            "--yes",
-            "-y",
-            help="Do not ask before money is spent. Without a terminal, nothing is asked anyway.",
+            "--out", help="The directory of the runs and the result. [default: runs/WHAT]"
         ),
-    ] = False,
+    ] = None,
+    yes: Yes = False,
     *,
     how: RowOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Run the judges of the paper's tables 1 to 3, and show the results beside the paper's.
+    """Run the judges of the paper's tables or figure 3, and show the results beside the paper's.
 
-    Fetches the rows that each table needs, shows calls, tokens and cost, and on a terminal asks before it calls a model.
+    Fetches the rows that are needed, shows calls, tokens and cost, and on a terminal asks before it calls a model. `figure3`
+    and `frontier` draw the Pareto frontier of accuracy against cost and latency; their variants are in configs/studies.
     Rerun the same command to resume.
 
-    Example: verdict reproduce paper --table 1 --model gpt-4o-mini --budget 2
+    Example: verdict reproduce figure3 --model baseline/lexical --limit 50
     """
-    chosen = [table for table in TABLES if table.number in (tables or [1, 2, 3])]
-    unknown = set(tables or ()) - {table.number for table in chosen}
-    if unknown:
-        raise UsageError(f"there is no table {min(unknown)}", hint="--table takes 1, 2 or 3")
+    _check_words(what, pipeline, data, tables, as_run=as_run)
     if mirror is not None and not mirror.is_dir():
         raise UsageError(
             f"there is no folder {mirror}", hint="give a folder with NAME/FILE of each benchmark"
         )
+    folder = out or Path("runs") / what.value
+    if what is Reproducible.PAPER:
+        chosen = [table for table in TABLES if table.number in (tables or [1, 2, 3])]
+        _reproduce_tables(chosen, folder, mirror, how, as_run=as_run, as_json=as_json, yes=yes)
+    if what is Reproducible.FIGURE3:
+        command = _figure3(folder, mirror)
+    else:
+        command = _frontier(pipeline or "", data, folder)
+    if how.model is not None:
+        note = f"judged by {how.model}, not by the models of {command.path}"
+        command = replace(command, notes=(*command.notes, note))
+    run_study(command, how, as_json=as_json, yes=yes)
+
+
+def _check_words(
+    what: Reproducible,
+    pipeline: str | None,
+    data: str | None,
+    tables: list[int] | None,
+    *,
+    as_run: bool,
+) -> None:
+    """Raises UsageError for options of another reproduction."""
+    unknown = set(tables or ()) - {table.number for table in TABLES}
+    if unknown:
+        raise UsageError(f"there is no table {min(unknown)}", hint="--table takes 1, 2 or 3")
+    if what is not Reproducible.PAPER and (tables or as_run):
+        raise UsageError(f"{what.value} has no tables", hint="remove --table and --as-run")
+    if what is not Reproducible.FRONTIER and (pipeline or data):
+        raise UsageError(
+            f"the pipeline and the data of {what.value} are fixed",
+            hint="verdict reproduce frontier PIPELINE --data DATA takes any",
+        )
+    if what is Reproducible.FRONTIER and pipeline is None:
+        raise UsageError("frontier needs a pipeline", hint="verdict reproduce frontier xstest")
+
+
+def _figure3(folder: Path, mirror: Path | None) -> StudyCommand:
+    """The paper's figure 3, on the rows of table 3; on this project's sample where they cannot be fetched."""
+    table = TABLES[2]
+    benchmark = card(table.card)
+    available = mirror is not None or fetched_file(benchmark) is not None
+    available = available or (folder / "rows.jsonl").exists() or bool(os.environ.get("HF_TOKEN"))
+    if available:
+        rows = prepare_rows(table, folder, mirror)
+        source, notes = str(rows.path), rows.notes
+    else:
+        source = (benchmark.sample or "").removesuffix(".jsonl")
+        notes = (
+            f"the rows are this project's sample {source}, not those of figure 3: accept the terms of {benchmark.source} and set "
+            "HF_TOKEN, or give --mirror",
+        )
+        print_error(f"warning: {notes[0]}")
+    return _study_command(Path("figure3"), {"figure": ""}, source, folder, notes)
+
+
+def _frontier(pipeline: str, data: str | None, folder: Path) -> StudyCommand:
+    """The frontier of a pipeline, by several models."""
+    name = pipeline.removesuffix(".yaml")
+    own = next((one for one in cards().values() if one.config == name), None)
+    notes: tuple[str, ...] = ()
+    if data is None and own is None:
+        raise UsageError(
+            f"{pipeline} is not the pipeline of a benchmark, so its data are not known",
+            hint=f"verdict reproduce frontier {pipeline} --data DATA",
+        )
+    if data is None and own is not None:
+        located = find_benchmark(own, None)
+        data = str(located.path)
+        if located.sample:
+            notes = (f"the rows are this project's sample, not {own.title}",)
+            print_error(f"warning: {notes[0]}: verdict datasets fetch {own.name}")
+    command = _study_command(Path("frontier"), {"frontier": ""}, data or "", folder, notes)
+    study = command.study.model_copy(update={"pipeline": pipeline})
+    return replace(command, study=study)
+
+
+def _study_command(
+    path: Path, facts: dict[str, Any], data: str, folder: Path, notes: Sequence[str]
+) -> StudyCommand:
+    study = read_study(path)
+    assert study is not None, "a study of this name comes with verdict"
+    return StudyCommand(
+        study, path, data, folder, facts, tuple(notes), "Verdict reproduction", path.name
+    )
+
+
+def _reproduce_tables(
+    chosen: Sequence[PaperTable],
+    out: Path,
+    mirror: Path | None,
+    how: RowOptions,
+    *,
+    as_run: bool,
+    as_json: bool,
+    yes: bool,
+) -> NoReturn:
+    """Judge the rows of each table, and show it with this run's row."""
     rows = {table.number: _rows(table, out, mirror) for table in chosen}
-    stop = Stop()
-    with (
-        tempfile.TemporaryDirectory(prefix="verdict-") as spool_to,
-        stopping(stop),
-        ExitStack() as opened,
-    ):
-        ready = []
-        for table in chosen:
-            plan = how.plan(named_config(table.config(as_run=as_run)))
-            dataset = open_dataset(plan, str(rows[table.number].path), Path(spool_to))
-            ready.append(
-                (
-                    table,
-                    plan,
-                    dataset,
-                    check_data(
-                        plan,
-                        dataset,
-                        limit=how.limit,
-                        sample=how.sample,
-                        seed=how.seed,
-                        quiet=how.quiet,
-                    ),
-                )
-            )
-        if not how.quiet:
-            _announce(ready)
-        options = [
-            how.run_options(
+    arms = []
+    for table in chosen:
+        config = table.config(as_run=as_run)
+        plan = how.plan(named_config(config))
+        arms.append(
+            Arm(
+                f"table {table.number}",
                 plan,
-                dataset,
-                facts,
-                (table.config(as_run=as_run), str(rows[table.number].path)),
-                how.recording(plan),
-                out=out / f"table{table.number}" / plan.name,
-                preload=partial(preload_report, plan),
+                config,
+                str(rows[table.number].path),
+                out / f"table{table.number}" / plan.name,
+                change=partial(replace, preload=partial(preload_report, plan)),
             )
-            for table, plan, dataset, facts in ready
-        ]
-        sessions = [opened.enter_context(open_run(option)) for option in options]
+        )
+    with stopping(stop := Stop()), open_arms(arms, how) as sessions:
+        if not how.quiet:
+            _announce(
+                [(arm.name, session.options) for arm, session in zip(arms, sessions, strict=True)]
+            )
         tell_cost(sessions, yes=yes, quiet=True)  # the tables' costs are told above
         results = execute_all_or_exit(sessions, out, stop, how)
     reports = [write_report(result, warn=print_error) for result in results]
@@ -398,15 +491,14 @@ def _rows(table: PaperTable, out: Path, mirror: Path | None) -> PaperRows:
         ) from None
 
 
-def _announce(ready: list[tuple[PaperTable, Plan, Dataset, DatasetFacts]]) -> None:
+def _announce(runs: Sequence[tuple[str, RunOptions]]) -> None:
     """Print the calls, tokens and cost of each table."""
     sums = []
-    for table, plan, dataset, facts in ready:
-        units = estimate_run(plan, stream_rows(dataset, facts.selection), facts.rows)
+    for name, run in runs:
+        rows = stream_rows(run.dataset, run.data.selection)
+        units = estimate_run(run.plan, rows, run.data.rows)
         models = ", ".join(dict.fromkeys(line.model for line in units))
-        sums.append(
-            total(units, f"table {table.number}: {plural(facts.rows, 'row')},", f" of {models}")
-        )
+        sums.append(total(units, f"{name}: {plural(run.data.rows, 'row')},", f" of {models}"))
     for line in (*sums, total(sums, "in all:", "")):
         tokens = [
             "unknown" if count is None else f"{count:,}"

@@ -121,7 +121,7 @@ def plan(
 
     Example: verdict plan jury answers_sample --half-width 0.02 --expect 0.9
     """
-    from verdict_cli.cli.variant_runs import choose_metric
+    from verdict_cli.cli.study import choose_metric
     from verdict_cli.features.power.sample_size import alike_tests, cost, needed, trade
 
     precision.check()

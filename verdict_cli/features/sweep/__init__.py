@@ -9,5 +9,6 @@ PARTS = {
             "Compare variants of a pipeline: metric, cost, latency.",
             "Study a judge",
         )
-    }
+    },
+    "schemas": {"study": PartSpec("study_file.Study")},
 }

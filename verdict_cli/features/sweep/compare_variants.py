@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct, structs
 
-from verdict_cli.cli.variant_runs import VariantRun, main_metric
+from verdict_cli.cli.study import ArmRun, main_metric
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.price_book import cost_usd
@@ -39,7 +39,7 @@ from verdict_cli.report.document import (
     Section,
     Table,
 )
-from verdict_cli.report.report import metric_json
+from verdict_cli.report.report import PublishedComparison, metric_json
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
@@ -48,9 +48,6 @@ from verdict_cli.stats.paired import Difference, RunRows, compare_with_reference
 from verdict_cli.stats.permutation import SWAPS, holm_adjusted
 from verdict_cli.stats.simultaneous import JointEstimates
 from verdict_cli.storage.tables.reader import read_table
-
-if TYPE_CHECKING:
-    pass
 
 _CALL_COLUMNS = (
     "row", "unit", "model", "messages", "reply", "prompt_tokens", "completion_tokens", "cost_usd", "latency_s", "cached",
@@ -231,11 +228,11 @@ class SweepPoint(Struct, frozen=True):
     cannot tell this one, all variants together.
     """
 
-    run: VariantRun
+    run: ArmRun
     metric: MetricValue
     standalone: StandaloneCost
-    ece: MetricValue | None = None
-    """The calibration error of its probabilities, where an evaluation has some."""
+    more: Mapping[str, MetricValue] = {}
+    """Its other metrics, and `ECE`, the calibration error of its probabilities, where it has some."""
     difference: Difference | None = None
     reason: str = ""
     on_frontier: bool = False
@@ -255,45 +252,50 @@ class SweepResult(Struct, frozen=True):
     points: tuple[SweepPoint, ...]
     best: tuple[str, MetricValue] | None = None
     level: float = CONFIDENCE_LEVEL
+    published: PublishedComparison | None = None
+    """Published values of the metric."""
 
 
 def compare_variants(
-    runs: Sequence[VariantRun],
-    evaluation: str,
-    metric: str | None,
+    runs: Sequence[ArmRun],
+    metrics: Sequence[tuple[str, str | None]],
     *,
     axis: str | None,
     recorded: bool,
     seed: int = 0,
     level: float = CONFIDENCE_LEVEL,
+    published: PublishedComparison | None = None,
 ) -> SweepResult:
-    """Measure the variants and compare each with the first; `level` is that of all intervals.
+    """Measure the variants and compare each with the first by the first of the metrics; the others are shown.
+
+    Args:
+        metrics: Evaluation and metric; None stands for the first metric of the evaluation.
+        axis: What the frontier is drawn against.
+        recorded: Whether a recording answered, which has no latency.
+        seed: That of all draws.
+        level: That of all intervals.
+        published: The published values of the first metric's evaluation.
 
     DataError if rows cannot be paired or measured, UsageError if the first variant has no such metric.
     """
-    metric = metric or main_metric(runs[0], evaluation, seed)
+    (evaluation, metric), *others = [
+        (name, metric or main_metric(runs[0], name, seed)) for name, metric in metrics
+    ]
     latencies = ReplyLatencies()
     points = [
         SweepPoint(
             run,
             _measured(run, evaluation, metric, seed, level),
             standalone_costs(run.plan, run.folder / "calls.parquet", latencies, recorded=recorded),
-            _calibration_error(run, seed, level),
+            _more_metrics(run, others, seed, level),
         )
         for run in runs
     ]
     known = find_metric(metric)
     lower = known is not None and known.lower_is_better
     axis = axis or _default_axis(points)
-    gains = [
-        None if point.metric.value is None else point.metric.value * (-1 if lower else 1)
-        for point in points
-    ]
-    on_frontier = frontier([price(point, axis) for point in points], gains)
-    points = [
-        structs.replace(point, on_frontier=is_best)
-        for point, is_best in zip(points, on_frontier, strict=True)
-    ]
+    points = _with_frontier(points, axis, lower=lower)
+    gains = [_gain(point, lower=lower) for point in points]
     best = None
     pairs = pair(*(_rows(run, evaluation, metric) for run in runs))
     if isinstance(pairs, str):
@@ -312,30 +314,35 @@ def compare_variants(
                     level, np.eye(len(runs)), np.random.default_rng([abs(seed), 2])
                 )
                 best = (run.name, _measured(run, evaluation, metric, seed, together))
-    return SweepResult(f"{evaluation}.{metric}", lower, axis, tuple(points), best, level)
+    if published is not None and published.metric != metric:
+        published = None
+    return SweepResult(f"{evaluation}.{metric}", lower, axis, tuple(points), best, level, published)
 
 
-def _measured(
-    run: VariantRun, evaluation: str, metric: str, seed: int, level: float
-) -> MetricValue:
+def _measured(run: ArmRun, evaluation: str, metric: str, seed: int, level: float) -> MetricValue:
     only = {evaluation: run.plan.evaluations[evaluation].alone(metric)}
     return measure(only, run.folder / "results.parquet", seed=seed, level=level)[evaluation].values[
         metric
     ]
 
 
-def _calibration_error(run: VariantRun, seed: int, level: float) -> MetricValue | None:
-    """The calibration error of the first evaluation with a probability; None without one, or where no row has any."""
-    name = next(
-        (name for name, one in run.plan.evaluations.items() if one.probability is not None), None
-    )
-    if name is None:
-        return None
-    measured = _measured(run, name, "ece", seed, level)
-    return None if measured.value is None else measured
+def _more_metrics(
+    run: ArmRun, others: Sequence[tuple[str, str]], seed: int, level: float
+) -> dict[str, MetricValue]:
+    """The other metrics, and the calibration error of the first evaluation with a probability, where a row has one."""
+    measured = {
+        f"{name}.{metric}": _measured(run, name, metric, seed, level) for name, metric in others
+    }
+    for name, evaluation in run.plan.evaluations.items():
+        if evaluation.probability is not None:
+            error = _measured(run, name, "ece", seed, level)
+            if error.value is not None:
+                measured["ECE"] = error
+            break
+    return measured
 
 
-def _rows(run: VariantRun, evaluation: str, metric: str) -> RunRows:
+def _rows(run: ArmRun, evaluation: str, metric: str) -> RunRows:
     """The variant's rows; their index identifies them, since all variants read the same dataset."""
     results = run.folder / "results.parquet"
     ids = [str(row) for batch in read_table(results, ["row"]) for row in batch["row"]]
@@ -375,6 +382,21 @@ def price(point: SweepPoint, axis: str) -> float | None:
     return point.standalone.row_s if axis == "latency" else float(point.standalone.calls)
 
 
+def _gain(point: SweepPoint, *, lower: bool) -> float | None:
+    value: float | None = point.metric.value
+    return -value if lower and value is not None else value
+
+
+def _with_frontier(points: Sequence[SweepPoint], axis: str, *, lower: bool) -> list[SweepPoint]:
+    """The points, with whether they are on the frontier against this axis."""
+    prices = [price(point, axis) for point in points]
+    gains = [_gain(point, lower=lower) for point in points]
+    return [
+        structs.replace(point, on_frontier=is_best)
+        for point, is_best in zip(points, frontier(prices, gains), strict=True)
+    ]
+
+
 def _default_axis(points: Sequence[SweepPoint]) -> str:
     """The cost, if it is known for all variants and differs between them; else the calls."""
     costs = [point.standalone.cost_usd for point in points]
@@ -400,14 +422,18 @@ AXIS_UNITS = {"cost": "US dollars", "calls": "model calls", "latency": "seconds 
 PAIRED = "Differences are paired, against the first variant."
 
 
-def sweep_document(title: str, sweep: SweepResult, facts: Mapping[str, Any]) -> ReportDocument:
-    """The document of a sweep; `facts` are its directory, pipeline, dataset and options, as its JSON has them."""
+def sweep_document(
+    title: str, sweep: SweepResult, facts: Mapping[str, Any], notes: Sequence[str] = ()
+) -> ReportDocument:
+    """The document of a sweep; `facts` are its directory, pipeline, dataset and options, as its JSON has them, `notes` what
+    must be known before its values are compared."""
     better = " (lower is better)" if sweep.lower_is_better else ""
     lead = f"{sweep.metric}{better}, frontier against {sweep.axis}"
     differences = _differences_table(sweep)
     variants: list[Part] = [
         Only(TEXT_FORMATS, [Note(lead)]),
         *_notices(sweep),
+        *(Note(note, warning=True) for note in notes),
         _variants_table(sweep),
         *([differences] if differences.rows else []),
         *_best_notes(sweep),
@@ -431,9 +457,18 @@ def sweep_document(title: str, sweep: SweepResult, facts: Mapping[str, Any]) -> 
         Section("", variants, listed=False, essential=True),
         Section(
             "Frontier",
-            [Group([_frontier_chart(sweep), *_difference_chart(sweep)])],
+            [
+                Group(
+                    [
+                        *_frontier_charts(sweep),
+                        *_published_chart(sweep),
+                        *_difference_chart(sweep),
+                    ]
+                )
+            ],
             formats=PAGE_FORMATS,
         ),
+        *_published_section(sweep),
         Section("Runs", [Links(reports)], formats=PAGE_FORMATS),
     ]
     return ReportDocument(
@@ -442,7 +477,7 @@ def sweep_document(title: str, sweep: SweepResult, facts: Mapping[str, Any]) -> 
         "Verdict sweep",
         lead,
         "in sweep.html",
-        data=lambda: sweep_json(sweep, facts),
+        data=lambda: sweep_json(sweep, facts, notes),
         conclusion=sweep_conclusion(sweep),
     )
 
@@ -491,10 +526,14 @@ def short_labels(names: Sequence[str]) -> list[str]:
     return [" ".join(parts) for parts in kept]
 
 
-def sweep_json(sweep: SweepResult, facts: Mapping[str, Any]) -> dict[str, Any]:
+def sweep_json(
+    sweep: SweepResult, facts: Mapping[str, Any], notes: Sequence[str] = ()
+) -> dict[str, Any]:
     """The document of `verdict sweep --json`, and `sweep.json`."""
+    published = () if sweep.published is None else sweep.published.standings
     return {
         **facts,
+        **({"notes": list(notes)} if notes else {}),
         "metric": sweep.metric,
         "lower_is_better": sweep.lower_is_better,
         "frontier_against": sweep.axis,
@@ -504,6 +543,11 @@ def sweep_json(sweep: SweepResult, facts: Mapping[str, Any]) -> dict[str, Any]:
         "best": None
         if sweep.best is None
         else {"name": sweep.best[0], **metric_json(sweep.best[1])},
+        "published": [
+            {"judge": row.judge, "value": row.value, "own": row.own}
+            for row in published
+            if not row.ours
+        ],
     }
 
 
@@ -528,7 +572,10 @@ def _point_json(point: SweepPoint) -> dict[str, Any]:
         "cached": run.cached,
         "row_s_median": point.standalone.row_s,
         "row_s_p95": point.standalone.row_p95_s,
-        "ece": None if point.ece is None else metric_json(point.ece),
+        "ece": None if "ECE" not in point.more else metric_json(point.more["ECE"]),
+        "metrics": {
+            name: metric_json(value) for name, value in point.more.items() if name != "ECE"
+        },
         "frontier": point.on_frontier,
         "floors": list(run.floors),
     }
@@ -542,22 +589,22 @@ def _frontier(sweep: SweepResult) -> list[SweepPoint]:
 
 
 def _variants_table(sweep: SweepResult) -> Table:
-    has_ece = any(point.ece is not None for point in sweep.points)
-    rows = [_variant_cells(point, has_ece=has_ece) for point in sweep.points]
+    more = list(dict.fromkeys(name for point in sweep.points for name in point.more))
+    rows = [_variant_cells(point, more) for point in sweep.points]
     strong = [index for index, point in enumerate(sweep.points) if point.on_frontier]
     interval = formatting.interval_header(sweep.level)
-    ece = ("ECE",) if has_ece else ()
-    headers = ("variant", "metric", interval, *ece, "calls", "cost", "row p50", "row p95")
+    names = [name.rpartition(".")[2] for name in more]
+    headers = ("variant", "metric", interval, *names, "calls", "cost", "row p50", "row p95")
     return Table(headers, rows, (1, *range(3, len(headers))), strong=strong)
 
 
-def _variant_cells(point: SweepPoint, *, has_ece: bool) -> tuple[str, ...]:
-    ece = "–" if point.ece is None else formatting.format_number(point.ece.value)
+def _variant_cells(point: SweepPoint, more: Sequence[str]) -> tuple[str, ...]:
+    values = [point.more.get(name) for name in more]
     return (
         point.run.name,
         formatting.format_number(point.metric.value),
         formatting.interval(point.metric.low, point.metric.high) or point.metric.reason,
-        *((ece,) if has_ece else ()),
+        *("–" if value is None else formatting.format_number(value.value) for value in values),
         f"{point.standalone.calls:,}",
         formatting.money(point.standalone.cost_usd),
         _seconds_text(point.standalone.row_s),
@@ -636,22 +683,67 @@ def _labels(sweep: SweepResult) -> dict[str, str]:
     return dict(zip(names, short_labels(names), strict=True))
 
 
-def _frontier_chart(sweep: SweepResult) -> Scatter:
+def _frontier_charts(sweep: SweepResult) -> list[Scatter]:
+    """The frontier, and the metric against latency where it is known and another axis than the frontier's."""
+    axes = [sweep.axis]
+    if sweep.axis != "latency" and any(
+        point.standalone.row_s is not None for point in sweep.points
+    ):
+        axes.append("latency")
+    return [_frontier_chart(sweep, axis) for axis in axes]
+
+
+def _frontier_chart(sweep: SweepResult, axis: str) -> Scatter:
     labels = _labels(sweep)
-    others = [point for point in sweep.points if not point.on_frontier]
+    points = _with_frontier(sweep.points, axis, lower=sweep.lower_is_better)
+    best = sorted(
+        (point for point in points if point.on_frontier),
+        key=lambda point: price(point, axis) or 0.0,
+    )
+    others = [point for point in points if not point.on_frontier]
     series = [
-        Series(
-            "frontier", _plane_points(_frontier(sweep), sweep.axis, labels), joined=True, named=True
-        ),
-        Series("other variants", _plane_points(others, sweep.axis, labels), named=True),
+        Series("frontier", _plane_points(best, axis, labels), joined=True, named=True),
+        Series("other variants", _plane_points(others, axis, labels), named=True),
     ]
     return Scatter(
-        f"{sweep.metric.rpartition('.')[2]} against {sweep.axis}",
+        f"{sweep.metric.rpartition('.')[2]} against {axis}",
         [line for line in series if line.points],
-        AXIS_UNITS[sweep.axis],
+        AXIS_UNITS[axis],
         sweep.metric,
         caption=f"Bars are {formatting.interval_header(sweep.level)}s. The line joins the variants on the frontier.",
     )
+
+
+def _published_chart(sweep: SweepResult) -> list[Dots]:
+    """The variants among the published values, which have no cost and no interval."""
+    if sweep.published is None:
+        return []
+    points = [
+        ChartPoint(
+            point.run.name, point.metric.value, point.metric.low, point.metric.high, strong=True
+        )
+        for point in sweep.points
+    ]
+    points += [
+        ChartPoint(row.judge, row.value, note="the paper's own" if row.own else "published")
+        for row in sweep.published.standings
+        if not row.ours
+    ]
+    sign = 1 if sweep.lower_is_better else -1
+    points.sort(key=lambda point: (point.value is None, sign * (point.value or 0.0)))
+    title = f"Beside {sweep.published.source}, {sweep.published.place}"
+    return [
+        Dots(title, points, sweep.metric, caption="Published values have no costs or intervals.")
+    ]
+
+
+def _published_section(sweep: SweepResult) -> list[Section]:
+    if sweep.published is None:
+        return []
+    (chart,) = _published_chart(sweep)
+    caveat = [Note(sweep.published.caveat, warning=True)] if sweep.published.caveat else []
+    table = Only(TEXT_FORMATS, [chart.table(folded=False)])
+    return [Section("Published values", [*caveat, Note(chart.title), table])]
 
 
 def _plane_points(
