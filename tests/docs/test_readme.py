@@ -59,9 +59,8 @@ def test_the_endpoints_of_the_page_are_those_of_the_server() -> None:
     served = set(re.findall(r'@app\.(?:get|post|delete)\(\s*"([^"]+)"', source))
     table = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8").split("\n\n")
     (endpoints,) = [part for part in table if part.startswith("| endpoint")]
-    (trainers,) = [part for part in table if part.startswith("| Trainer")]
     named = set(re.findall(r"`(?:GET |POST |DELETE )?(/[^`?]*)[^`]*`", endpoints))
-    named |= set(re.findall(r"`POST (/[^`?]*)`", trainers))
+
     assert named - {"/openapi.json"} == served
 
 

@@ -40,7 +40,7 @@ class House:
         """What `work(client, service)` gives, with the server open meanwhile."""
         from verdict_cli.features.guard.middleware import AccessPolicy
         from verdict_cli.features.server.app import api_application
-        from verdict_cli.features.server.service import Batches, Limits, ServeSettings, Service
+        from verdict_cli.features.server.service import Limits, ServeSettings, Service
         from verdict_cli.language.load import load
         from verdict_cli.plan.build import build_plan
         from verdict_cli.plan.node import Plan
@@ -62,23 +62,15 @@ class House:
                 recording=None if recording is None else loaded(recording, plan),
             )
             made = ServeSettings(
-                limits or Limits(),
-                door or AccessPolicy(hosts=("test",)),
-                state=self.folder / "state",
-                **settings,
+                limits or Limits(), door or AccessPolicy(hosts=("test",)), **settings
             )
             service = Service(made, access, read, RunObserver())
             await service.open(plan)
-            batches = Batches(service, 8)
-            batches.open()
-            app = api_application(service, batches)
-            batches.start()
-            transport = httpx.ASGITransport(app=app)
+            transport = httpx.ASGITransport(app=api_application(service))
             try:
                 async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
                     return await work(client, service)
             finally:
-                await batches.close()
                 await access.close()
 
         return asyncio.run(go())

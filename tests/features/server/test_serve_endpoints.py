@@ -296,7 +296,7 @@ def test_the_document_of_the_endpoints_names_them_all(house: Any) -> None:
 
     paths = set(house.within(work)["paths"])
     assert paths == {
-        "/judge", "/judge/batch", "/reward", "/batches/{name}", "/health", "/health/live", "/health/ready",
+        "/judge", "/judge/batch", "/reward", "/health", "/health/live", "/health/ready",
         "/metrics", "/pipeline", "/reload", "/v1/chat/completions", "/v1/models",
         "/v1/decisions", "/v1/systemone",
     }  # fmt: skip

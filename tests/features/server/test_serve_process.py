@@ -8,10 +8,8 @@ import signal
 import socket
 import sys
 import threading
-import time
 from typing import Any
 
-import httpx
 import pytest
 from served import ONE_JUDGE, ROWS, asking, until
 
@@ -21,46 +19,9 @@ pytestmark = [
 ]
 
 
-def state(server: Any, name: str) -> Any:
-    with server.client() as client:
-        return client.get(f"/batches/{name}").json()
-
-
-def test_what_was_acknowledged_survives_any_kill(processes: Any, loopback: Any) -> None:
-    url = loopback.start("--latency-ms", "30")
-    text = asking(url)
-    rows = [{"a": f"row {place}", "b": "x"} for place in range(60)]
-    kills = 2
-    options = ("--concurrency", "8", "--state", "kept")
-    server = processes.start(text, *options)
-    with server.client() as client:
-        taken = client.post("/judge/batch", params={"wait": "false"}, json={"rows": rows})
-    assert taken.status_code == 202
-    name = taken.json()["id"]
-    for _ in range(kills):
-        time.sleep(0.1)
-
-        def lost(at: Any = server) -> None:  # a request that is not acknowledged may be lost
-            with contextlib.suppress(httpx.HTTPError), at.client() as client:
-                client.post("/judge", json={"row": rows[0]})
-
-        asked = threading.Thread(target=lost)
-        asked.start()
-        server.process.kill()
-        server.process.communicate()
-        asked.join()
-        server = processes.start(text, *options)
-    until(lambda: state(server, name)["status"] == "finished")
-    done = state(server, name)
-    assert (done["status"], done["done"], done["failed"]) == ("finished", 60, 0)
-    assert len(done["results"]) == 60 and all(one["status"] == "ok" for one in done["results"])
-    stats = httpx.get(f"{url.removesuffix('/v1')}/stats").json()
-    assert stats["requests"] <= 60 + kills * (4 + 1)
-
-
 def test_a_stop_finishes_what_was_taken_on(processes: Any, loopback: Any) -> None:
     url = loopback.start("--latency-ms", "2000")
-    server = processes.start(asking(url), "--state", "kept", "--concurrency", "4")
+    server = processes.start(asking(url), "--concurrency", "4")
     found: list[Any] = []
 
     def ask() -> None:
@@ -68,7 +29,6 @@ def test_a_stop_finishes_what_was_taken_on(processes: Any, loopback: Any) -> Non
             found.append(client.post("/judge", json={"row": ROWS[0]}))
 
     with server.client() as client:
-        taken = client.post("/judge/batch", params={"wait": "false"}, json={"rows": ROWS}).json()
         asked = threading.Thread(target=ask)
         asked.start()
         until(lambda: "verdict_rows_judging 1.0" in client.get("/metrics").text)
@@ -80,23 +40,6 @@ def test_a_stop_finishes_what_was_taken_on(processes: Any, loopback: Any) -> Non
     asked.join()
     _, said = server.process.communicate(timeout=20)
     assert (found[0].status_code, server.process.returncode) == (200, 0), said
-    again = processes.start(asking(url), "--state", "kept")
-    assert state(again, taken["id"])["status"] == "finished"
-
-
-def test_a_stop_leaves_a_long_batch_to_the_next_start(processes: Any, loopback: Any) -> None:
-    url = loopback.start("--latency-ms", "200")
-    server = processes.start(asking(url), "--state", "kept", "--concurrency", "2", "--drain", "0.1")
-    with server.client() as client:
-        taken = client.post(
-            "/judge/batch", params={"wait": "false"}, json={"rows": ROWS * 5}
-        ).json()
-    code, said = server.end(signal.SIGTERM)
-    assert code == 0
-    assert "1 batches are not finished; they resume at the next start" in said
-    again = processes.start(asking(url), "--state", "kept")
-    until(lambda: state(again, taken["id"])["status"] == "finished")
-    assert state(again, taken["id"])["done"] == 10
 
 
 def test_a_hang_up_reloads_the_file_unless_it_is_wrong(processes: Any) -> None:
@@ -120,9 +63,7 @@ def test_a_hang_up_reloads_the_file_unless_it_is_wrong(processes: Any) -> None:
 def test_a_closed_terminal_stops_the_server_in_order(processes: Any, loopback: Any) -> None:
     pty = pytest.importorskip("pty", reason="there are no terminals")
     terminal, stdin = pty.openpty()
-    server = processes.start(
-        asking(loopback.start("--latency-ms", "300")), "--state", "kept", stdin=stdin
-    )
+    server = processes.start(asking(loopback.start("--latency-ms", "300")), stdin=stdin)
     found: list[int] = []
 
     def ask() -> None:
@@ -142,10 +83,8 @@ def test_a_closed_terminal_stops_the_server_in_order(processes: Any, loopback: A
 
 
 def test_who_keeps_no_rules_is_answered_and_left(processes: Any) -> None:
-    server = processes.start(ONE_JUDGE, "--state", "kept", VERDICT_TOKEN="")
+    server = processes.start(ONE_JUDGE, VERDICT_TOKEN="")
     host, port = server.url.removeprefix("http://").split(":")
-    with server.client() as client:
-        client.post("/judge/batch", params={"wait": "false"}, json={"rows": ROWS})
 
     def raw(*parts: bytes) -> bytes:
         with socket.create_connection((host, int(port)), timeout=20) as connection:
@@ -159,10 +98,10 @@ def test_who_keeps_no_rules_is_answered_and_left(processes: Any) -> None:
             return answer
 
     for path in (
-        "/batches/..%2f..%2fetc",
-        "/batches/%2e%2e",
-        "/batches/../pipeline.yaml",
-        "/batches/%00",
+        "/judge/..%2f..%2fetc",
+        "/judge/%2e%2e",
+        "/judge/../pipeline.yaml",
+        "/judge/%00",
         "/../etc",
     ):
         answer = raw(

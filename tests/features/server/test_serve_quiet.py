@@ -18,6 +18,6 @@ def test_a_reload_that_fails_is_a_warning_and_no_progress() -> None:
     messages: list[str] = []
     warnings: list[str] = []
     service = cast(Any, FailingService())
-    asyncio.run(app._reload(service, cast(Any, None), messages.append, warnings.append))
+    asyncio.run(app._reload(service, messages.append, warnings.append))
     assert not messages
     assert "not reloaded" in warnings[0] and "promt" in warnings[0]

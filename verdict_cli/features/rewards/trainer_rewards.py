@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -22,8 +22,6 @@ from verdict_cli.run.outcome import Reward, reward_of
 if TYPE_CHECKING:
     from verdict_cli.features.rewards.group_rewards import GroupJudge, JudgeRows
 
-
-TrainerProtocol = Literal["openrlhf", "verl", "trl"]
 
 TRL_OBJECTS = ("completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
 """What TRL hands to every reward function beside the columns of the dataset."""
@@ -48,22 +46,6 @@ def trl_rows(
         if isinstance(prompt, list) and isinstance(completion, list):
             row["messages"] = [*prompt, *completion]
         rows.append(row)
-    return rows
-
-
-def openrlhf_rows(
-    query: Sequence[str], prompts: Sequence[str] | None, labels: Sequence[Any] | None
-) -> list[dict[str, Any]]:
-    """OpenRLHF's remote reward model: `query` is prompt and response in one text; older versions send nothing else."""
-    rows: list[dict[str, Any]] = []
-    nothing: list[Any] = [None] * len(query)
-    for text, prompt, label in _zipped(
-        query=query, prompts=prompts or nothing, labels=labels or nothing
-    ):
-        row: dict[str, Any] = {"query": text, "response": text}
-        if prompt is not None:
-            row |= {"prompt": prompt, "response": text.removeprefix(prompt)}
-        rows.append(row if label is None else {**row, "label": label})
     return rows
 
 
@@ -112,7 +94,7 @@ def _zipped(**columns: Sequence[Any]) -> zip[tuple[Any, ...]]:
 
 
 REWARD = "reward"
-_OF_ROLLOUT = ("response", "completion", "messages", "query", "id")
+_OF_ROLLOUT = ("response", "completion", "messages", "id")
 """Columns that differ between the rollouts of a prompt."""
 
 

@@ -5,7 +5,7 @@ from verdict_cli.registry import PartSpec
 PARTS = {
     "commands": {
         "serve": PartSpec(
-            "command.serve", "Serve a judge over HTTP: verdicts, rewards, batches.", "Judge live"
+            "command.serve", "Serve a judge over HTTP: verdicts and rewards.", "Judge live"
         )
     }
 }

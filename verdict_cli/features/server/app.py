@@ -1,7 +1,7 @@
 """The HTTP application of `verdict serve`: request and response bodies, endpoints, and the process around them.
 
 It also answers as a model of an OpenAI-compatible API, so that the OpenAI SDK, LangChain and LiteLLM need no code of their own: the
-verdict is the text of the message; its parts are in the field `verdict`. `--protocol` speaks those of trainers' reward clients.
+verdict is the text of the message; its parts are in the field `verdict`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any
 
 import orjson
 import uvicorn
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
@@ -37,18 +36,8 @@ from verdict_cli.features.guard.middleware import (
     listening_address,
     server_config,
 )
-from verdict_cli.features.rewards.trainer_rewards import (
-    REWARD,
-    TrainerProtocol,
-    openrlhf_rows,
-    trl_rows,
-    verl_row,
-    verl_score,
-)
 from verdict_cli.features.server.decision_api import decision_endpoints
 from verdict_cli.features.server.service import (
-    PAGE,
-    Batches,
     Overloaded,
     PlanLoader,
     ServeSettings,
@@ -56,7 +45,6 @@ from verdict_cli.features.server.service import (
     ServiceAnswer,
 )
 from verdict_cli.language.conversation import ConversationError, content_text, read_conversation
-from verdict_cli.messages import Result
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.observer import RunObserver
@@ -212,137 +200,6 @@ def chat_endpoints(app: FastAPI, service: Service, respond: Callable[..., Respon
         )
 
 
-class OpenRLHFRequest(BaseModel):
-    """What OpenRLHF's remote reward client posts."""
-
-    query: Annotated[
-        list[str],
-        Field(min_length=1, description="Prompt and response of each sample, in one text."),
-    ]
-    prompts: list[str] | None = None
-    labels: list[Any] | None = None
-
-
-class VerlRequest(BaseModel):
-    """The arguments of verl's `compute_score`, or of its batch form (`data_sources`, `solution_strs`, …)."""
-
-    model_config = ConfigDict(extra="forbid")
-    data_source: Any = None
-    solution_str: str | None = None
-    ground_truth: Any = None
-    extra_info: dict[str, Any] | None = None
-    data_sources: list[Any] | None = None
-    solution_strs: list[str] | None = None
-    ground_truths: list[Any] | None = None
-    extra_infos: list[dict[str, Any] | None] | None = None
-
-
-class TrlRequest(BaseModel):
-    """The arguments of a reward function of TRL; further keys are columns."""
-
-    model_config = ConfigDict(extra="allow")
-    prompts: Annotated[list[Any], Field(min_length=1)]
-    completions: list[Any]
-
-
-def trainer_endpoints(app: FastAPI, service: Service, protocol: TrainerProtocol) -> None:
-    """Add the endpoint of the protocol: `/get_reward`, `/compute_score` or `/trl_reward`."""
-    {"openrlhf": _openrlhf, "verl": _verl, "trl": _trl}[protocol](app, service)
-
-
-async def _rewards(
-    service: Service, rows: Sequence[Mapping[str, Any]]
-) -> dict[str, list[float | None]]:
-    until = service.deadline(None)
-
-    async def judge(given: Sequence[Mapping[str, Any]]) -> list[Result]:
-        return await service.results(given, until)
-
-    trainer = service.active.trainer
-    assert trainer is not None
-    try:
-        return await trainer.of_rows(rows, judge)
-    except UsageError as error:
-        raise DataError(Problem("bad-batch", error.message, error.hint)) from None
-
-
-def _openrlhf(app: FastAPI, service: Service) -> None:
-    @app.post("/get_reward")
-    async def get_reward(body: OpenRLHFRequest) -> Response:
-        """Rewards of samples. One without a reward is NaN, and `extra_logs.failed` is 1 there."""
-        rewards = await _rewards(
-            service, _checked(openrlhf_rows, body.query, body.prompts, body.labels)
-        )
-        failed = [float(value is None) for value in rewards[REWARD]]
-        logs = {
-            name: [float("nan") if value is None else value for value in values]
-            for name, values in rewards.items()
-        }
-        scores = logs.pop(REWARD)
-        return _answer(
-            {"rewards": scores, "scores": scores, "extra_logs": {"failed": failed, **logs}}
-        )
-
-
-def _verl(app: FastAPI, service: Service) -> None:
-    @app.post("/compute_score")
-    async def compute_score(body: VerlRequest) -> Response:
-        """The score of a solution, or those of several. One without a score is NaN, and its `failed` is 1."""
-        is_single = body.solution_strs is None
-        solutions = [body.solution_str] if is_single else body.solution_strs
-        columns = (
-            ([body.data_source], [body.ground_truth], [body.extra_info])
-            if is_single
-            else (body.data_sources, body.ground_truths, body.extra_infos)
-        )
-        count = len(solutions or ())
-        if not count or solutions is None or any(solution is None for solution in solutions):
-            raise DataError(
-                Problem(
-                    "bad-batch",
-                    "there is no `solution_str`",
-                    "send `solution_str` or `solution_strs`",
-                )
-            )
-        filled = [[None] * count if column is None else column for column in columns]
-        if any(len(column) != count for column in filled):
-            raise DataError(
-                Problem("bad-batch", f"the batch has {count} solutions", "send as many of each")
-            )
-        rows = [
-            verl_row(source, str(solution), truth, extra)
-            for solution, source, truth, extra in zip(solutions, *filled, strict=True)
-        ]
-        rewards = await _rewards(service, rows)
-        scores = [
-            verl_score({name: values[at] for name, values in rewards.items()})
-            for at in range(count)
-        ]
-        return _answer(scores[0] if is_single else scores)
-
-
-def _trl(app: FastAPI, service: Service) -> None:
-    @app.post("/trl_reward")
-    async def trl_reward_function(body: TrlRequest) -> Response:
-        """Rewards of completions. One without a reward is null."""
-        rows = _checked(trl_rows, body.prompts, body.completions, body.model_extra or {})
-        rewards = await _rewards(service, rows)
-        return _answer({"rewards": rewards.pop(REWARD), "criteria": rewards})
-
-
-def _checked(make: Any, *given: Any) -> list[dict[str, Any]]:
-    try:
-        rows: list[dict[str, Any]] = make(*given)
-    except UsageError as error:
-        raise DataError(Problem("bad-batch", error.message, error.hint)) from None
-    return rows
-
-
-def _answer(document: Any) -> Response:
-    # Trainers read NaN with Python's JSON; orjson would write null, of which no tensor can be made.
-    return Response(json.dumps(document), media_type="application/json")
-
-
 RowBody = dict[str, Any]
 Deadline = Annotated[float, Field(gt=0, description="Seconds, at most the deadline of the server.")]
 
@@ -413,25 +270,6 @@ class Rewards(BaseModel):
 
     rewards: list[float | None]
     failures: list[FailedRow | None]
-
-
-class Batch(BaseModel):
-    """The state of a batch and, once it is finished, a page of its results."""
-
-    id: str
-    status: Annotated[str, Field(description="`accepted`, `running`, `finished` or `stopped`.")]
-    rows: int
-    done: int
-    failed: int
-    cost_usd: float | None
-    error: Annotated[
-        str | None,
-        Field(
-            description="The error that stopped the batch. It is retried after a reload or a restart."
-        ),
-    ] = None
-    results: list[JudgeResponse] | None = None
-    next_offset: int | None = None
 
 
 class PipelineInfo(BaseModel):
@@ -510,16 +348,8 @@ class _Route(APIRoute):
         return handler
 
 
-def api_application(service: Service, batches: Batches) -> App:
+def api_application(service: Service) -> App:
     """The ASGI application of an opened service."""
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        batches.start()
-        try:
-            yield
-        finally:
-            await batches.close()
 
     app = FastAPI(
         title=f"verdict: {service.active.plan.name}",
@@ -527,17 +357,13 @@ def api_application(service: Service, batches: Batches) -> App:
         version=__version__,
         docs_url=None,
         redoc_url=None,
-        lifespan=lifespan,
         responses=_ERRORS,
     )
     app.router.route_class = _Route
     _judge_endpoints(app, service)
     chat_endpoints(app, service, _json)
     decision_endpoints(app, service, _json)
-    if service.settings.protocol is not None:
-        trainer_endpoints(app, service, service.settings.protocol)
-    _batch_endpoints(app, service, batches)
-    _status_endpoints(app, service, batches)
+    _status_endpoints(app, service)
     _error_handlers(app)
     policy = service.settings.access_policy
     limits = service.settings.limits
@@ -554,9 +380,9 @@ def api_application(service: Service, batches: Batches) -> App:
     return CORSMiddleware(
         guarded,
         allow_origins=policy.origins,
-        allow_methods=["GET", "POST", "DELETE"],
+        allow_methods=["GET", "POST"],
         allow_headers=["authorization", "content-type"],
-        expose_headers=["location", "retry-after"],
+        expose_headers=["retry-after"],
     )
 
 
@@ -566,6 +392,12 @@ def _judge_endpoints(app: FastAPI, service: Service) -> None:
         """Judge one row."""
         (answer,) = await service.judge_rows([body.row], service.deadline(body.deadline_s))
         return _json(answer.document, answer.status)
+
+    @app.post("/judge/batch", response_model=JudgeResponses)
+    async def batch(body: RowsRequest) -> Response:
+        """Judge several rows, each with its own status."""
+        answers = await service.judge_rows(body.rows, service.deadline(body.deadline_s))
+        return _json({"results": [answer.document for answer in answers]})
 
     @app.post("/reward", response_model=Rewards)
     async def reward(body: RowsRequest) -> Response:
@@ -581,58 +413,7 @@ def _judge_endpoints(app: FastAPI, service: Service) -> None:
         return _json({"rewards": [answer.reward for answer in answers], "failures": failures})
 
 
-def _batch_endpoints(app: FastAPI, service: Service, batches: Batches) -> None:
-    @app.post(
-        "/judge/batch",
-        response_model=JudgeResponses,
-        responses={202: {"model": Batch, "description": "Stored (`wait=false`)."}},
-    )
-    async def batch(body: RowsRequest, wait: bool = True) -> Response:
-        """Judge several rows, each with its own status. With `wait=false` they are stored on disk, acknowledged, and judged
-        in the background, also after a restart of the server."""
-        if wait:
-            answers = await service.judge_rows(body.rows, service.deadline(body.deadline_s))
-            return _json({"results": [answer.document for answer in answers]})
-        if service.admission.closed:
-            raise Overloaded(503, "the server is stopping", 1)
-        if batches.unfinished >= service.settings.limits.batches:
-            raise Overloaded(429, f"{batches.unfinished} batches are waiting", 60)
-        state = await batches.accept(body.rows)
-        return _json(state, 202, {"Location": f"/batches/{state['id']}"})
-
-    @app.get("/batches/{name}", response_model=Batch)
-    def state(
-        name: str,
-        offset: Annotated[int, Query(ge=0)] = 0,
-        limit: Annotated[int, Query(ge=1, le=PAGE)] = PAGE,
-    ) -> Response:
-        """Return the state of a batch and, once it is finished, a page of its results."""
-        try:
-            content = batches.state(name)
-            if content["status"] == "finished":
-                content["results"] = batches.results(name, offset, limit)
-                content["next_offset"] = (
-                    offset + limit if offset + limit < content["rows"] else None
-                )
-        except KeyError:
-            return _error_response(404, "no-batch", "no such batch")
-        return _json(content)
-
-    @app.delete("/batches/{name}", status_code=204)
-    def remove(name: str) -> Response:
-        """Delete a batch that is finished or stopped."""
-        try:
-            removed = batches.remove(name)
-        except KeyError:
-            return _error_response(404, "no-batch", "no such batch")
-        return (
-            Response(status_code=204)
-            if removed
-            else _error_response(409, "not-finished", "the batch is being judged")
-        )
-
-
-def _status_endpoints(app: FastAPI, service: Service, batches: Batches) -> None:
+def _status_endpoints(app: FastAPI, service: Service) -> None:
     @app.get("/health", response_model=Health)
     @app.get("/health/ready", response_model=Health)
     async def ready() -> Response:
@@ -671,7 +452,6 @@ def _status_endpoints(app: FastAPI, service: Service, batches: Batches) -> None:
             before, after = await service.reload()
         except VerdictError as error:
             return _error_response(409, "reload-refused", str(error))
-        batches.retry_stopped()
         return _json({"before": before, "after": after})
 
 
@@ -733,28 +513,23 @@ async def serve_api(
     plan: Plan,
     load: PlanLoader,
     open_client: Callable[[], ModelClient],
-    concurrency: int,
     listener: socket.socket,
     log: Callable[[str], None],
     warn: Callable[[str], None],
     observer: RunObserver,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then finish accepted rows. Unfinished batches resume at the next start."""
+    """Serve until SIGTERM or SIGINT, then finish accepted rows."""
     client = open_client()
     try:
         service = Service(settings, client, load, observer)
         await service.open(plan)
-        batches = Batches(service, concurrency)
-        batches.open()
-        application = api_application(service, batches)
+        application = api_application(service)
         server = Server(
             server_config(application, keep_alive_s=_KEEP_ALIVE_S, shutdown_s=_RESPONSE_S)
         )
-        with _signals(server, service, batches, log, warn):
+        with _signals(server, service, log, warn):
             listener.listen(_BACKLOG)
             log(f"{plan.name}: serving at {listening_address(listener)}")
-            if batches.unfinished:
-                log(f"resuming {batches.unfinished} batches")
             await server.serve([listener])
     finally:
         await client.close()
@@ -764,7 +539,6 @@ async def serve_api(
 def _signals(
     server: uvicorn.Server,
     service: Service,
-    batches: Batches,
     log: Callable[[str], None],
     warn: Callable[[str], None],
 ) -> Iterator[None]:
@@ -781,12 +555,12 @@ def _signals(
             server.force_exit = server.should_exit = True
             return
         service.admission.closed = True
-        start_task(partial(_drain, server, service, batches, warn))
+        start_task(partial(_drain, server, service))
         with contextlib.suppress(OSError):  # the terminal may be closed
             log("Stopping: finishing accepted work. Press Ctrl-C again to quit now.")
 
     def reload() -> None:
-        start_task(partial(_reload, service, batches, log, warn))
+        start_task(partial(_reload, service, log, warn))
 
     handlers: dict[str, Callable[[], None]] = {
         "SIGTERM": shut_down,
@@ -810,26 +584,19 @@ def _signals(
                 loop.remove_signal_handler(number)
 
 
-async def _drain(
-    server: uvicorn.Server, service: Service, batches: Batches, warn: Callable[[str], None]
-) -> None:
+async def _drain(server: uvicorn.Server, service: Service) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(service.settings.limits.drain_s):
             await service.admission.drain()
-            await batches.drain()
-    if batches.unfinished:
-        with contextlib.suppress(OSError):
-            warn(f"{batches.unfinished} batches are not finished; they resume at the next start")
     server.should_exit = True
 
 
 async def _reload(
-    service: Service, batches: Batches, log: Callable[[str], None], warn: Callable[[str], None]
+    service: Service, log: Callable[[str], None], warn: Callable[[str], None]
 ) -> None:
     try:
         before, after = await service.reload()
     except VerdictError as error:
         warn(f"not reloaded, the active pipeline stays: {error}")
         return
-    batches.retry_stopped()
     log("reloaded: no change" if before == after else f"reloaded: {before[:12]} → {after[:12]}")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -67,21 +66,6 @@ class ServeOptions:
             "--reward", metavar="EXPR", help="The reward that /reward returns. [default: the score]"
         ),
     ] = None
-    protocol: Annotated[
-        Literal["openrlhf", "verl", "trl"] | None,
-        typer.Option(
-            "--protocol",
-            help="Also answer a trainer's own requests: POST /get_reward (openrlhf), /compute_score (verl), /trl_reward (trl).",
-        ),
-    ] = None
-    criterion: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--criterion",
-            metavar="NAME=EXPR",
-            help="With --protocol: a further value of each row, such as right=nodes.right.score.",
-        ),
-    ] = None
     token_env: Annotated[
         str,
         typer.Option(
@@ -107,12 +91,6 @@ class ServeOptions:
     max_body: Annotated[
         int, typer.Option("--max-body", min=1, metavar="MIB", help="The largest request body.")
     ] = 8
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            "--state", metavar="DIR", help="Where batches are stored. [default: runs/serve-NAME]"
-        ),
-    ] = None
     drain: Annotated[
         float,
         typer.Option(
@@ -155,9 +133,6 @@ def serve(
             f"other machines can reach {host}, and there is no token",
             hint=f"set {serving.token_env} to a long random text, or remove --host",
         )
-    criteria = _criteria(serving.criterion or ())
-    if criteria and serving.protocol is None:
-        raise UsageError("--criterion needs --protocol", hint="give both, or remove it")
 
     def load() -> Plan:
         plan = options.plan(config)
@@ -182,10 +157,6 @@ def serve(
         serving.accept,
         serving.reward,
         options.seed,
-        serving.state or Path("runs") / f"serve-{plan.name}",
-        options.replay,
-        serving.protocol,
-        criteria,
     )
     options.warn_of_baselines(plan)
     store = options.store(plan)
@@ -207,7 +178,6 @@ def serve(
                         budget_usd=options.budget,
                         store=store,
                     ),
-                    serving.concurrency,
                     listener,
                     (lambda _: None) if options.quiet else print_message,
                     print_error,
@@ -217,17 +187,3 @@ def serve(
     finally:
         if store is not None:
             store.close()
-
-
-def _criteria(given: Sequence[str]) -> dict[str, str]:
-    """The expressions by name. UsageError for a text without both."""
-    criteria: dict[str, str] = {}
-    for text in given:
-        name, equals, expression = text.partition("=")
-        if not equals or not name.strip() or not expression.strip() or name.strip() in criteria:
-            raise UsageError(
-                f"--criterion {text!r:.80} is not NAME=EXPR, each name once",
-                hint="such as right=nodes.right.score",
-            )
-        criteria[name.strip()] = expression.strip()
-    return criteria
