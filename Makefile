@@ -1,7 +1,7 @@
 # Two commands set everything up on a machine with Python 3.11 or newer: `make demo` and `make test`.
 PYTHON ?= python3
 VENV ?= .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # The folder of recorded sets from which docs/reproductions.csv and .md are generated.
 RECORDINGS ?= $(or $(VERDICT_SHARED),../shared)/data
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check

@@ -253,7 +253,9 @@ def test_the_examples_name_what_is_there() -> None:
     workflow = yaml.safe_load(
         (ROOT / "examples" / "github-workflow.yml").read_text(encoding="utf-8")
     )
-    given: dict[str, Any] = workflow["jobs"]["judge"]["steps"][-1]["with"]
+    step = workflow["jobs"]["judge"]["steps"][-1]
+    assert re.fullmatch(r"OWNER/verdict-cli@v\d+\.\d+\.\d+", step["uses"])
+    given: dict[str, Any] = step["with"]
     assert set(given) <= set(ACTION["inputs"])
     assert {name for name, one in ACTION["inputs"].items() if one.get("required")} <= set(given)
     gitlab = yaml.safe_load((ROOT / "examples" / "gitlab-ci.yml").read_text(encoding="utf-8"))
