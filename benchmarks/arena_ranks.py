@@ -98,7 +98,7 @@ def main() -> None:
                     for each in leaderboard(equal, (metric,), seed).standings
                 )
                 wrong[metric] += any(
-                    not each.rank[0] <= systems - int(each.system[1:]) <= each.rank[1]
+                    not each.rank[0] <= systems - int(each.name[1:]) <= each.rank[1]
                     for each in leaderboard(unequal, (metric,), seed).standings
                 )
             held["mean_score"] += holds(
@@ -126,7 +126,7 @@ def main() -> None:
                 battles(rng, systems, items, each, spread), ("bradley_terry",), seed
             )
             wrong += any(
-                not one.rank[0] <= systems - int(one.system[1:]) <= one.rank[1]
+                not one.rank[0] <= systems - int(one.name[1:]) <= one.rank[1]
                 for one in unequal.standings
             )
         print(

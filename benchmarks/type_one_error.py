@@ -35,7 +35,8 @@ from verdict_cli.features.power.sample_size import (
     PilotChange,
     rows_for_difference,
 )
-from verdict_cli.features.rank.tournament import Choice, _differ, _pooled, fit_ratings
+from verdict_cli.features.rank.strengths import Choice, fit_ratings
+from verdict_cli.features.rank.tournament import _differ, _pooled
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample

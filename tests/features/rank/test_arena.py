@@ -15,7 +15,8 @@ import pytest
 from scipy.optimize import minimize
 
 from verdict_cli.features.rank.arena_keys import ArenaKeys
-from verdict_cli.features.rank.leaderboard import Leaderboard, leaderboards
+from verdict_cli.features.rank.contest import Leaderboard
+from verdict_cli.features.rank.leaderboard import leaderboards
 from verdict_cli.language.evaluations import Evaluation, evaluation_problems
 from verdict_cli.language.gate_rules import Gate, gate_problems
 from verdict_cli.storage.tables.column_types import DeclaredType
@@ -50,7 +51,7 @@ def board(
 
 
 def values(found: Leaderboard, metric: str) -> dict[str, float | None]:
-    return {each.system: each.values[metric].value for each in found.standings}
+    return {each.name: each.values[metric].value for each in found.standings}
 
 
 def scored(rng: np.random.Generator, systems: int = 4, items: int = 60) -> list[dict[str, Any]]:
@@ -90,13 +91,14 @@ def battled(rng: np.random.Generator, systems: int = 4, battles: int = 300) -> l
 
 
 def logistic(design: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """The coefficients of a logistic regression, by a general optimiser."""
+    """The most probable coefficients of a logistic regression with a normal prior of standard deviation 2, by a general optimiser."""
 
     def loss(at: np.ndarray) -> float:
-        return float((np.logaddexp(0, design @ at) - share * (design @ at)).sum())
+        odds = design @ at
+        return float((np.logaddexp(0, odds) - share * odds).sum() + at @ at / 8)
 
     def gradient(at: np.ndarray) -> np.ndarray:
-        return design.T @ (1 / (1 + np.exp(-design @ at)) - share)
+        return design.T @ (1 / (1 + np.exp(-design @ at)) - share) + at / 4
 
     fitted = minimize(
         loss, np.zeros(design.shape[1]), jac=gradient, method="BFGS", options={"gtol": 1e-9}
@@ -126,10 +128,9 @@ def test_the_scores_of_wildbench_come_out_to_the_digit(shared: Path, tmp_path: P
         "gemma-2b-it": (4.737512242899118, 1021, (8, 8)),
     }
     assert {
-        each.system: (each.values["mean_score"].value, each.n, each.rank)
-        for each in found.standings
+        each.name: (each.values["mean_score"].value, each.n, each.rank) for each in found.standings
     } == published
-    assert [each.system for each in found.standings] == list(published)
+    assert [each.name for each in found.standings] == list(published)
     assert found.items == 1024
 
 
@@ -146,7 +147,7 @@ def test_intervals_of_differences_are_paired_by_item(tmp_path: Path) -> None:
         for system, more in (("better", 0.1), ("worse", 0.0))
     ]
     found = board(tmp_path / "results.parquet", rows, SCORES)
-    assert [(each.system, each.rank) for each in found.standings] == [
+    assert [(each.name, each.rank) for each in found.standings] == [
         ("better", (1, 1)),
         ("worse", (2, 2)),
     ]
@@ -154,54 +155,44 @@ def test_intervals_of_differences_are_paired_by_item(tmp_path: Path) -> None:
     assert second.high > first.low
 
 
-def test_bradley_terry_equals_two_independent_fits(tmp_path: Path) -> None:
-    rows = battled(np.random.default_rng(1))
-    found = board(tmp_path / "results.parquet", rows, BATTLES)
+def of_battles(rows: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
+    """The signs of the four systems in each battle, and the first one's share of the win."""
     pairs = np.array([(int(row["source.a"][1:]), int(row["source.b"][1:])) for row in rows])
     share = np.array([{"A": 1.0, "B": 0.0, "tie": 0.5}[row["output.choice"]] for row in rows])
+    return np.eye(4)[pairs[:, 0]] - np.eye(4)[pairs[:, 1]], share
 
-    design = np.eye(4)[pairs[:, 0]] - np.eye(4)[pairs[:, 1]]
-    direct = np.array([0.0, *logistic(design[:, 1:], share)])
-    # Hunter's (2004) iteration, which has no derivative in common with a regression.
-    wins, met = np.zeros(4), np.zeros((4, 4))
-    for (one, other), won in zip(pairs, share, strict=True):
-        wins += won * np.eye(4)[one] + (1 - won) * np.eye(4)[other]
-        met[one, other] += 1
-        met[other, one] += 1
-    worth = np.ones(4)
-    for _ in range(2000):
-        worth = wins / (met / (worth[:, None] + worth[None, :])).sum(axis=1)
-        worth /= worth.sum()
-    iterated = np.log(worth) - np.log(worth).mean()
+
+def test_bradley_terry_equals_two_independent_fits_with_the_same_prior(tmp_path: Path) -> None:
+    linear = pytest.importorskip("sklearn.linear_model")
+    rows = battled(np.random.default_rng(1))
+    found = board(tmp_path / "results.parquet", rows, BATTLES)
+    design, share = of_battles(rows)
+    direct = logistic(design, share)
+    twice, sides = np.concatenate([design, design]), np.repeat([1, 0], len(share))
+    sklearn = linear.LogisticRegression(C=4.0, fit_intercept=False, tol=1e-10, max_iter=10_000)
+    sklearn.fit(twice, sides, sample_weight=np.concatenate([share, 1 - share]))
     ours = values(found, "bradley_terry")
-    for system in range(4):
-        assert ours[f"s{system}"] == pytest.approx(direct[system] - direct.mean(), abs=1e-6)
-        assert ours[f"s{system}"] == pytest.approx(iterated[system], abs=1e-6)
+    for fitted in (direct, sklearn.coef_[0]):
+        strengths = fitted - fitted.mean()
+        assert [ours[f"s{each}"] for each in range(4)] == pytest.approx(strengths, abs=1e-5)
 
 
 def test_control_of_battles_is_a_logistic_regression_with_the_difference(tmp_path: Path) -> None:
     rows = battled(np.random.default_rng(2))
     found = board(tmp_path / "results.parquet", rows, {**BATTLES, "control": ("length",)})
-    design = np.array(
-        [
-            np.eye(4)[int(row["source.a"][1:])] - np.eye(4)[int(row["source.b"][1:])]
-            for row in rows
-        ]
-    )[:, 1:]  # fmt: skip
+    design, share = of_battles(rows)
     difference = np.array(
         [row["source.length_a"] - row["source.length_b"] for row in rows], dtype=float
     )
-    share = np.array([{"A": 1.0, "B": 0.0, "tie": 0.5}[row["output.choice"]] for row in rows])
-    fitted = logistic(np.column_stack([design, difference / 100]), share)
-    strengths = np.array([0.0, *fitted[:3]])
+    spread = np.sqrt((difference**2).mean())
+    fitted = logistic(np.column_stack([design, difference / spread]), share)
+    strengths = fitted[:4] - fitted[:4].mean()
     ours = values(found, "bradley_terry")
-    assert [ours[f"s{system}"] for system in range(4)] == pytest.approx(
-        strengths - strengths.mean(), abs=1e-6
-    )
-    assert found.slopes["length"] == pytest.approx(fitted[3] / 100, rel=1e-6)
+    assert [ours[f"s{system}"] for system in range(4)] == pytest.approx(strengths, abs=1e-6)
+    assert found.slopes["length"] == pytest.approx(fitted[4] / spread, rel=1e-6)
     plain = board(tmp_path / "plain.parquet", rows, BATTLES)
     assert {
-        each.system: each.values["bradley_terry"].uncontrolled for each in found.standings
+        each.name: each.values["bradley_terry"].uncontrolled for each in found.standings
     } == pytest.approx(values(plain, "bradley_terry"))
 
 
@@ -284,13 +275,16 @@ def battle(a: str, b: str, winner: str, item: int) -> dict[str, Any]:
         ([battle("w", "x", "tie", 0), battle("y", "z", "tie", 1)], "the battles do not connect"),
     ],
 )
-def test_strengths_that_would_be_infinite_are_told_and_the_ranks_are_by_win_rate(
+def test_a_strength_that_only_the_prior_bounds_has_no_interval_and_no_rank_of_its_own(
     rows: list[dict[str, Any]], reason: str, tmp_path: Path
 ) -> None:
     found = board(tmp_path / "results.parquet", rows, BATTLES)
-    assert found.ranked_by == "win_rate"
-    assert all(value is None for value in values(found, "bradley_terry").values())
+    unsure = [each for each in found.standings if each.name in reason.partition(" never")[0]]
+    assert all(abs(value or 9) < 4 for value in values(found, "bradley_terry").values() if value)
     assert any(reason in warning for warning in found.warnings)
+    for each in unsure:
+        assert each.values["bradley_terry"].low is None
+        assert reason in each.values["bradley_terry"].reason
     assert all(each.rank == (1, len(found.standings)) for each in found.standings)
     json.dumps(found.as_json(), allow_nan=False)
 

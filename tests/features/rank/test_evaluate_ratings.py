@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verdict_cli.features.rank.tournament import Choice, count_cycles, fit_ratings
+from verdict_cli.features.rank.strengths import Choice, fit_ratings
+from verdict_cli.features.rank.tournament import count_cycles
 
 PAIRS = st.lists(
     st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(lambda pair: pair[0] != pair[1]),

@@ -11,7 +11,8 @@ from scipy import stats
 
 from verdict_cli.errors import RowError
 from verdict_cli.features.rank.candidates import Candidate, CandidateColumns
-from verdict_cli.features.rank.tournament import Ranking, rank_by_score
+from verdict_cli.features.rank.contest import Leaderboard
+from verdict_cli.features.rank.tournament import rank_by_score
 
 COLUMN = CandidateColumns(("answer",), 1)
 
@@ -27,7 +28,7 @@ def ranked(
     candidates: list[Candidate],
     columns: CandidateColumns | None = COLUMN,
     samples: int = 1,
-) -> Ranking:
+) -> Leaderboard:
     return asyncio.run(
         rank_by_score(judge, reward, columns, {"question": "q"}, candidates, samples, None)
     )
@@ -42,16 +43,16 @@ def samples_of(*scores: list[Any]) -> Any:
 def test_each_candidate_is_judged_in_its_row_and_sorted_by_score(rule_judge: Any) -> None:
     judge = rule_judge(lambda row: len(row["answer"]))
     ranking = ranked(judge, [Candidate("x", "a"), Candidate("y", "aaa"), Candidate("z", "aa")])
-    assert [each.label for each in ranking.standings] == ["y", "z", "x"]
+    assert [each.name for each in ranking.standings] == ["y", "z", "x"]
     assert judge.rows[1] == {"question": "q", "answer": "aaa"}
-    assert (ranking.kind, ranking.judgements, ranking.failed, ranking.consistency) == (
+    assert (ranking.kind, ranking.rows, ranking.missing, ranking.consistency) == (
         "scores",
         3,
         0,
         {},
     )
-    assert ranking.standings[0].low is None  # and one sample each does not separate candidates
-    assert ranking.standings[1].tied_with_first
+    assert ranking.standings[0].values["score"].low is None
+    assert {each.rank for each in ranking.standings} == {(1, 3)}  # one sample each separates none
 
 
 def test_objects_are_columns_of_their_own(rule_judge: Any) -> None:
@@ -59,7 +60,7 @@ def test_objects_are_columns_of_their_own(rule_judge: Any) -> None:
     ranking = ranked(
         judge, [Candidate("0", {"a": 1, "b": 2}), Candidate("1", {"a": 5, "b": 0})], None
     )
-    assert [each.candidate for each in ranking.standings] == [1, 0]
+    assert [each.index for each in ranking.standings] == [1, 0]
     assert judge.rows[0] == {"question": "q", "a": 1, "b": 2}
 
 
@@ -69,25 +70,21 @@ def test_samples_give_intervals_that_hold_for_all_candidates_together(rule_judge
         rule_judge(rule), [Candidate("0", "0"), Candidate("1", "1")], samples=3
     ).standings
     reach = stats.t.ppf((1 + 0.95**0.5) / 2, 4) * (0.5 / 3) ** 0.5
-    assert (first.candidate, first.value, second.value) == (1, 3, 2)
+    assert (first.index, second.index, second.n) == (1, 0, 3)
+    first, second = (one.values["score"] for one in (first, second))
+    assert (first.value, second.value) == (3, 2)
     assert (first.low, first.high) == (pytest.approx(3 - reach), pytest.approx(3 + reach))
     assert (second.low, second.high) == (pytest.approx(2 - reach), pytest.approx(2 + reach))
-    assert second.contests == 3
 
 
 def test_candidates_differ_by_tukeys_test_at_five_percent(rule_judge: Any) -> None:
     apart = samples_of([1, 1, 2, 1], [5, 5, 4, 5])
-    assert (
-        not ranked(rule_judge(apart), [Candidate("0", "0"), Candidate("1", "1")], samples=4)
-        .standings[1]
-        .tied_with_first
-    )
+    two = [Candidate("0", "0"), Candidate("1", "1")]
+    standings = ranked(rule_judge(apart), two, samples=4).standings
+    assert [each.rank for each in standings] == [(1, 1), (2, 2)]
     close = samples_of([1, 2, 3, 4], [2, 3, 4, 5])
-    assert (
-        ranked(rule_judge(close), [Candidate("0", "0"), Candidate("1", "1")], samples=4)
-        .standings[1]
-        .tied_with_first
-    )
+    standings = ranked(rule_judge(close), two, samples=4).standings
+    assert {each.rank for each in standings} == {(1, 2)}
 
 
 def test_samples_without_variance_differ_by_their_values(rule_judge: Any) -> None:
@@ -95,22 +92,24 @@ def test_samples_without_variance_differ_by_their_values(rule_judge: Any) -> Non
     standings = ranked(
         rule_judge(rule), [Candidate(name, name) for name in "012"], samples=2
     ).standings
-    assert [(each.candidate, each.rank, each.tied_with_first) for each in standings] == [
-        (1, 1, False),
-        (2, 1, True),
-        (0, 3, False),
+    assert [(each.index, each.rank) for each in standings] == [
+        (1, (1, 2)),
+        (2, (1, 2)),
+        (0, (3, 3)),
     ]
 
 
 def test_failed_rows_and_unreadable_rewards_are_counted_and_left_out(rule_judge: Any) -> None:
     rule = samples_of([4, None, 4], ["unreadable", 1, 1], [None, None, "unreadable"])
     ranking = ranked(rule_judge(rule), [Candidate(name, name) for name in "012"], samples=3)
-    assert [(each.candidate, each.value, each.failed) for each in ranking.standings] == [
+    assert [
+        (each.index, each.values["score"].value, each.failed) for each in ranking.standings
+    ] == [
         (0, 4, 1),
         (1, 1, 1),
         (2, None, 3),
     ]
-    assert ranking.failed == 5 and ranking.standings[2].rank is None
+    assert ranking.missing == 5 and ranking.standings[2].rank is None
 
 
 def test_of_equal_candidates_at_most_5_of_100_rankings_separate_any(rule_judge: Any) -> None:
@@ -121,7 +120,7 @@ def test_of_equal_candidates_at_most_5_of_100_rankings_separate_any(rule_judge: 
         rule = samples_of(*rng.integers(1, 6, (10, 5)).tolist())
         names = [Candidate(str(index), str(index)) for index in range(10)]
         standings = ranked(rule_judge(rule), names, samples=5).standings
-        separated += not all(each.tied_with_first for each in standings[1:])
+        separated += any(each.rank != (1, 10) for each in standings)
     assert separated <= 8  # 99.5% of binomial(60, 0.05) are
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -27,7 +27,10 @@ from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
 
 if TYPE_CHECKING:
-    from verdict_cli.features.rank.tournament import CountingJudge, Ranking
+    from verdict_cli.features.rank.tournament import CountingJudge, RankingWork
+    from verdict_cli.plan.node import Plan
+    from verdict_cli.report.document import ReportDocument
+    from verdict_cli.run.progress import Counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +95,39 @@ class RankOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BestOfNOptions:
+    """How the rows of a dataset are candidates of many prompts."""
+
+    prompt: Annotated[
+        str | None,
+        typer.Option(
+            "--prompt",
+            metavar="EXPR",
+            help="CANDIDATES is a dataset with a row for each candidate of many prompts: the prompt of a row, such as source.question. Tells the accuracy of the best of n.",
+        ),
+    ] = None
+    correct: Annotated[
+        str | None,
+        typer.Option(
+            "--correct",
+            metavar="EXPR",
+            help="With --prompt: whether a candidate is right, such as source.correct.",
+        ),
+    ] = None
+
+    def check(self, candidates: list[str], row: str | None) -> None:
+        """Raises UsageError for options that do not go together."""
+        if (self.prompt is None) != (self.correct is None):
+            raise UsageError("--prompt and --correct need each other", hint="give both")
+        if self.prompt is not None and len(candidates) != 1:
+            raise UsageError("--prompt takes one dataset", hint="or one folder, or a quoted glob")
+        if self.prompt is not None and row is not None:
+            raise UsageError(
+                "--prompt takes the shared columns from the dataset", hint="remove --row"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
 class BattleOptions:
     """The battles that are written in place of a ranking."""
 
@@ -137,6 +173,7 @@ def rank(
         ),
     ],
     ranking: RankOptions,
+    best_of_n: BestOfNOptions,
     battling: BattleOptions,
     *,
     options: ModelOptions,
@@ -153,9 +190,10 @@ def rank(
     Example: verdict rank pairwise_positions answers.jsonl --field answer --row '{"question": "What is 2 + 2?"}' --model baseline/lexical
     """
     from verdict_cli.features.rank.leaderboard import write_battles
-    from verdict_cli.features.rank.tournament import CountingJudge, RankingTask, ranking_document
+    from verdict_cli.features.rank.tournament import RankingTask, ranking_document
     from verdict_cli.report.renderers.terminal import render_terminal
 
+    best_of_n.check(candidates, ranking.row)
     plan = options.plan(config)
     if battling.systems:
         if ranking != RankOptions() or as_json:
@@ -171,56 +209,109 @@ def rank(
         raise UsageError(
             "--battles, --after and --out need --systems", hint="add --systems, or remove them"
         )
-    shared = (
-        {}
-        if ranking.row is None
-        else parse_row(ranking.row.encode("utf-8", "surrogateescape"), "--row")
-    )
-    task = RankingTask(plan, shared, read_candidates(candidates), ranking, options.seed)
-    work = task.plan_work()
-    replay = options.recording(plan)
-    if not options.quiet:
-        print_message(
-            f"{work.text}: at most {work.rows:,} judgements, {work.rows * calls_a_row(plan):,} model calls"
+    session = RankingSession(plan, options, concurrency, ranking.samples == 1, yes)
+    if best_of_n.prompt is not None and best_of_n.correct is not None:
+        document, failed = _rank_prompts(
+            plan, candidates[0], best_of_n.prompt, best_of_n.correct, ranking, options, session
         )
-    options.warn_of_baselines(plan)
-    if replay is None:
-        sample = [Row(at, at, source) for at, source in enumerate(work.sample)]
-        lines = DryRun(plan, options.seed, real=False).add(sample).lines(work.rows)
-        ask_to_spend(
-            f"{work.rows:,} judgements", [lines], [plan], at_most=True, yes=yes, quiet=options.quiet
-        )
-    store = options.store(plan, wanted=ranking.samples == 1)
-
-    async def judge(on_progress: Callable[[Any], None]) -> tuple[Ranking, CountingJudge]:
-        access = ModelClient.open(
-            concurrency=concurrency, recording=replay, budget_usd=options.budget, store=store
-        )
-        try:
-            judging = CountingJudge(
-                await JudgeSession(plan, access, seed=options.seed).open(),
-                work.rows,
-                concurrency,
-                on_progress,
-            )
-            return await work.rank(judging), judging
-        finally:
-            await access.close()
-
-    try:
-        with (
-            show_progress(quiet=options.quiet) as on_progress,
-            asyncio.Runner(loop_factory=loop_factory()) as runner,
-        ):
-            standings, judging = runner.run(judge(on_progress))
-    finally:
-        if store is not None:
-            store.close()
-    outcome = ranking_document(
-        plan.name, standings, calls=judging.stats.calls, cost_usd=judging.stats.cost_usd
-    )
-    if as_json:
-        print_json(outcome.as_json())
     else:
-        to_terminal(render_terminal(outcome))
-    raise typer.Exit(3 if standings.failed else 0)
+        shared = (
+            {}
+            if ranking.row is None
+            else parse_row(ranking.row.encode("utf-8", "surrogateescape"), "--row")
+        )
+        task = RankingTask(plan, shared, read_candidates(candidates), ranking, options.seed)
+        work = task.plan_work()
+        board, stats = session.run(work, work.rank)
+        document = ranking_document(plan.name, board, calls=stats.calls, cost_usd=stats.cost_usd)
+        failed = board.missing
+    if as_json:
+        print_json(document.as_json())
+    else:
+        to_terminal(render_terminal(document))
+    raise typer.Exit(3 if failed else 0)
+
+
+Ranked = TypeVar("Ranked")
+
+
+@dataclass
+class RankingSession:
+    """The calls of one command: their cost is told, they share limits, budget and cache."""
+
+    plan: Plan
+    options: ModelOptions
+    concurrency: int
+    cached: bool
+    yes: bool
+
+    def run(
+        self, work: RankingWork, rank: Callable[[CountingJudge], Coroutine[Any, Any, Ranked]]
+    ) -> tuple[Ranked, Counts]:
+        """What `rank` gives, and the counts of its judgements; `work` says what it costs at most."""
+        from verdict_cli.features.rank.tournament import CountingJudge
+
+        plan, options = self.plan, self.options
+        replay = options.recording(plan)
+        if not options.quiet:
+            calls = work.rows * calls_a_row(plan)
+            print_message(f"{work.text}: at most {work.rows:,} judgements, {calls:,} model calls")
+        options.warn_of_baselines(plan)
+        if replay is None:
+            sample = [Row(at, at, source) for at, source in enumerate(work.sample)]
+            lines = DryRun(plan, options.seed, real=False).add(sample).lines(work.rows)
+            what = f"{work.rows:,} judgements"
+            ask_to_spend(what, [lines], [plan], at_most=True, yes=self.yes, quiet=options.quiet)
+        store = options.store(plan, wanted=self.cached)
+
+        async def judge(on_progress: Callable[[Any], None]) -> tuple[Ranked, Counts]:
+            access = ModelClient.open(
+                concurrency=self.concurrency,
+                recording=replay,
+                budget_usd=options.budget,
+                store=store,
+            )
+            try:
+                session = await JudgeSession(plan, access, seed=options.seed).open()
+                judging = CountingJudge(session, work.rows, self.concurrency, on_progress)
+                return await rank(judging), judging.stats
+            finally:
+                await access.close()
+
+        try:
+            with (
+                show_progress(quiet=options.quiet) as on_progress,
+                asyncio.Runner(loop_factory=loop_factory()) as runner,
+            ):
+                return runner.run(judge(on_progress))
+        finally:
+            if store is not None:
+                store.close()
+
+
+def _rank_prompts(
+    plan: Plan,
+    data: str,
+    prompt: str,
+    correct: str,
+    ranking: RankOptions,
+    options: ModelOptions,
+    session: RankingSession,
+) -> tuple[ReportDocument, int]:
+    """The document of the best of n over many prompts, and how many judgements failed."""
+    from verdict_cli.features.rank.best_of_n import (
+        best_of_n_document,
+        curve,
+        plan_prompts,
+        rank_prompts,
+        read_prompts,
+    )
+
+    prompts = read_prompts(plan, data, prompt, correct)
+    whole, works = plan_prompts(plan, prompts, ranking, options.seed)
+    boards, stats = session.run(whole, lambda judge: rank_prompts(works, judge))
+    points = curve(prompts, boards, plan.interval_level)
+    document = best_of_n_document(
+        plan.name, points, boards, calls=stats.calls, cost_usd=stats.cost_usd
+    )
+    return document, sum(board.missing for board in boards)

@@ -19,34 +19,36 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, permutations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
-from msgspec import Struct, field, structs, to_builtins
+from msgspec import Struct, structs
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr, stdtrit
 
 from verdict_cli.cli.console import print_message
 from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.features.rank.arena_keys import arena_keys
+from verdict_cli.features.rank.contest import Leaderboard, Standing, StandingValue, ranked
 from verdict_cli.features.rank.strengths import (
+    SPREAD,
+    Choice,
     Contests,
     Strengths,
     battle_counts,
     bradley_terry,
+    fit_choices,
     largest_errors,
     mean_scores,
     read_contests,
     win_rates,
 )
-from verdict_cli.features.rank.tournament import SPREAD, Choice, fit_ratings
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
-from verdict_cli.report.conclusions import listed_names
 from verdict_cli.stats.columns.column import Floats, Ints, key_text
 from verdict_cli.stats.columns.sample import MOST_DELETIONS
 from verdict_cli.stats.intervals.interval_methods import NO_VARIATION
@@ -59,97 +61,6 @@ FEW_FOR_MAX_T = 50
 _ZERO = 1e-12
 
 _METRICS = {"mean_score": mean_scores, "win_rate": win_rates, "bradley_terry": bradley_terry}
-
-
-class SystemValue(Struct, frozen=True):
-    """A system's value with the ends of its interval, at 95% for all systems together; `uncontrolled` is it without
-    `control`."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    reason: str = ""
-    uncontrolled: float | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """The value as reports have it."""
-        content: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high}
-        content |= {"reason": self.reason} if self.reason else {}
-        return content | ({} if self.uncontrolled is None else {"uncontrolled": self.uncontrolled})
-
-
-class SystemStanding(Struct, frozen=True):
-    """A system: its rows or battles, its values by metric, and the best and worst rank that the data allow."""
-
-    system: str
-    n: int
-    values: Mapping[str, SystemValue]
-    rank: tuple[int, int]
-
-
-class Leaderboard(Struct, frozen=True):
-    """The systems of one evaluation, best first by the metric `ranked_by`.
-
-    `wins` and `battles` are how often a system won against each other one (ties as one half) and met it, in the order of
-    `standings`. `slopes` is what one unit of each control adds to the first metric.
-    """
-
-    metrics: tuple[str, ...]
-    ranked_by: str
-    standings: tuple[SystemStanding, ...]
-    wins: tuple[tuple[float, ...], ...]
-    battles: tuple[tuple[int, ...], ...]
-    items: int
-    rows: int
-    missing: int
-    slopes: Mapping[str, float] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def kind(self) -> str:
-        """The evaluation's key."""
-        return "arena"
-
-    def summary_json(self) -> dict[str, Any]:
-        """What `verdict run --json` has of it."""
-        return {"systems": self.systems_json()}
-
-    def conclusion(self) -> str:
-        """Which systems may be first, and how many rows it is without; the reason where there is no ranking."""
-        if not self.standings:
-            return self.warnings[0] if self.warnings else ""
-        without = (
-            f", without {self.missing:,} of {plural(self.rows, 'row')}" if self.missing else ""
-        )
-        return f"{self._leaders()}{without}"
-
-    def _leaders(self) -> str:
-        first = [standing.system for standing in self.standings if standing.rank[0] == 1]
-        if len(first) == 1:
-            return f"{listed_names(first)} is first of {plural(len(self.standings), 'system')}"
-        return (
-            f"{len(first)} of {plural(len(self.standings), 'system')} may be first: {listed_names(first)}"
-            if first
-            else ""
-        )
-
-    def systems_json(self) -> list[dict[str, Any]]:
-        """The systems as `--json` and `report.json` have them."""
-        return [
-            {
-                "system": standing.system,
-                "n": standing.n,
-                **{metric: value.as_json() for metric, value in standing.values.items()},
-                "rank": list(standing.rank),
-            }
-            for standing in self.standings
-        ]
-
-    def as_json(self) -> dict[str, Any]:
-        """Everything, for `report.json`."""
-        rest = to_builtins(self)
-        del rest["metrics"], rest["standings"]
-        return {"systems": self.systems_json(), **rest}
 
 
 def leaderboards(
@@ -192,22 +103,21 @@ def leaderboard(
     values = {
         metric: _system_values(metric, strengths[metric], contests, group) for metric in asked
     }
-    better = significantly_better(strengths[ranked_by], count)
-    main = [value.value for value in values[ranked_by]]
-    order = sorted(
-        range(count),
-        key=lambda system: (main[system] is None, -(main[system] or 0.0), contests.systems[system]),
-    )
     counts = strengths[asked[0]].counts
-    standings = tuple(
-        SystemStanding(
-            contests.systems[system],
-            int(counts[system]),
-            {metric: values[metric][system] for metric in asked},
-            (1 + int(better[:, system].sum()), count - int(better[system].sum())),
-        )
-        for system in order
+    standings = ranked(
+        [
+            Standing(
+                name,
+                int(counts[system]),
+                {metric: values[metric][system] for metric in asked},
+                index=system,
+            )
+            for system, name in enumerate(contests.systems)
+        ],
+        ranked_by,
+        significantly_better(strengths[ranked_by], count),
     )
+    order = [standing.index for standing in standings]
     wins, met = (
         counts[0]
         for counts in battle_counts(contests.battles, count, np.zeros(contests.items, np.int64), 1)
@@ -233,10 +143,10 @@ def _slopes(strengths: Strengths, contests: Contests) -> dict[str, float]:
 
 def _system_values(
     metric: str, strengths: Strengths, contests: Contests, group: Ints
-) -> list[SystemValue]:
+) -> list[StandingValue]:
     count = len(contests.systems)
     if strengths.reason:
-        return [SystemValue(None, reason=strengths.reason)] * count
+        return [StandingValue(None, reason=strengths.reason)] * count
     without: list[float | None] = [None] * count
     if contests.controls:
         plain = _METRICS[metric](structs.replace(contests, controls=()), group)
@@ -254,18 +164,16 @@ def _system_values(
     for system in range(count):
         value = float(strengths.values[system])
         if not np.isfinite(value):
-            values.append(SystemValue(None, reason="no rows"))
+            values.append(StandingValue(None, reason="no rows"))
         elif not known[system]:
-            reason = (
-                "interval undefined: the system is in one item"
-                if freedom[system] < 1
-                else NO_VARIATION
-            )
-            values.append(SystemValue(value, reason=reason, uncontrolled=without[system]))
+            single_item = "interval undefined: the system is in one item"
+            reason = single_item if freedom[system] < 1 else NO_VARIATION
+            reason = strengths.unsure.get(system, reason)
+            values.append(StandingValue(value, reason=reason, uncontrolled=without[system]))
         else:
             reach = _quantile(single, freedom[system]) * float(errors[system])
             values.append(
-                SystemValue(
+                StandingValue(
                     value,
                     max(value - reach, least),
                     min(value + reach, most),
@@ -282,7 +190,9 @@ def _covariance(strengths: Strengths, count: int) -> tuple[Floats, Floats]:
     freedom = strengths.seen.sum(axis=0) - 1.0
     changes = replicates - replicates.mean(axis=0) if groups else replicates
     covariance: Floats = (groups - 1) / max(groups, 1) * changes.T @ changes
-    covariance[freedom < 1] = covariance[:, freedom < 1] = np.nan
+    unknown = freedom < 1
+    unknown[list(strengths.unsure)] = True
+    covariance[unknown] = covariance[:, unknown] = np.nan
     return covariance, freedom
 
 
@@ -335,6 +245,11 @@ def _warnings(
         for metric in asked
         if strengths[metric].reason
     ]
+    for metric in asked:
+        warnings += [
+            f"{reason}: the prior alone decides its `{metric}`; add battles"
+            for reason in list(strengths[metric].unsure.values())[:5]
+        ]
     if asked and ranked_by != asked[0]:
         warnings.append(f"the ranks are by `{ranked_by}`")
     if len(contests.systems) < 2:
@@ -518,24 +433,13 @@ def earlier_battles(
     wins, _ = battle_counts(
         contests.battles, len(contests.systems), np.zeros(contests.items, np.int64), 1
     )
-    known = [
-        (index, index_of[system])
-        for index, system in enumerate(contests.systems)
-        if system in index_of
-    ]
+    known = [index_of.get(system, -1) for system in contests.systems]
     choices = [
-        Choice(mine, (mine, yours), float(wins[0, one, other]))
-        for one, mine in known
-        for other, yours in known
-        if wins[0, one, other]
+        Choice(known[one], (known[one], known[other]), float(wins[0, one, other]))
+        for one, other in permutations(range(len(known)), 2)
+        if min(known[one], known[other]) >= 0
     ]
-    ratings = fit_ratings(len(systems), choices)
-    information = np.eye(len(systems)) / SPREAD**2
-    for choice in choices:
-        one, other = choice.among
-        p = float(expit(ratings.strengths[one] - ratings.strengths[other]))
-        contrast = np.eye(len(systems))[one] - np.eye(len(systems))[other]
-        information += choice.weight * p * (1 - p) * np.outer(contrast, contrast)
+    fit = fit_choices(len(systems), choices)
     items = [key_text(label) for label in contests.item_labels]
     met = frozenset(
         (items[item], *sorted((contests.systems[one], contests.systems[other])))
@@ -546,7 +450,7 @@ def earlier_battles(
             strict=True,
         )
     )
-    return EarlierBattles(met, ratings.strengths, np.linalg.inv(information).astype(np.float64))
+    return EarlierBattles(met, fit.values, np.linalg.inv(fit.precision).astype(np.float64))
 
 
 def pairings(

@@ -22,7 +22,7 @@ from verdict_cli.report.report import Report
 from verdict_cli.report.report_context import ReportContext
 
 if TYPE_CHECKING:  # it imports scipy, and this module is part of every report
-    from verdict_cli.features.rank.leaderboard import Leaderboard, SystemValue
+    from verdict_cli.features.rank.contest import Leaderboard, StandingValue
 
 MOST_SYSTEMS_IN_MATRIX = 30
 
@@ -38,11 +38,8 @@ def leaderboard_sections(report: Report, context: ReportContext | None) -> Itera
 
 
 def _parts(board: Leaderboard) -> Iterator[Part]:
-    metrics = [metric for metric in board.metrics if _defined(board, metric)]
-    if metrics:
-        yield _ranks(board, metrics[0])
-    if metrics[1:]:
-        yield _further(board, metrics[1:])
+    yield from ranking_tables(board)
+    metrics = defined_metrics(board)
     yield Note(
         f"{plural(board.items, 'item')}. Intervals are 95% for all systems together; a rank is the range that the data allow, "
         f"95% for all pairs together, by {board.ranked_by}."
@@ -65,46 +62,61 @@ def _parts(board: Leaderboard) -> Iterator[Part]:
         yield _matrix(board)
 
 
-def _defined(board: Leaderboard, metric: str) -> bool:
-    return any(standing.values[metric].value is not None for standing in board.standings)
+def ranking_tables(board: Leaderboard) -> Iterator[Table]:
+    """The ranks by the first metric that is defined, and the other metrics."""
+    metrics = defined_metrics(board)
+    if metrics:
+        yield _ranks(board, metrics[0])
+    if metrics[1:]:
+        yield _further(board, metrics[1:])
 
 
-def rank_text(rank: tuple[int, int]) -> str:
+def defined_metrics(board: Leaderboard) -> list[str]:
+    """The metrics of which a value is known."""
+    return [
+        metric
+        for metric in board.metrics
+        if any(standing.values[metric].value is not None for standing in board.standings)
+    ]
+
+
+def rank_text(rank: tuple[int, int] | None) -> str:
     """`3` or `3–5`."""
+    if rank is None:
+        return "–"
     return str(rank[0]) if rank[0] == rank[1] else f"{rank[0]}–{rank[1]}"
 
 
 def _ranks(board: Leaderboard, metric: str) -> Table:
-    """The systems by their ranks, with the metric that they are ranked by."""
-    plain = [standing.values[metric].uncontrolled for standing in board.standings]
-    controlled = any(value is not None for value in plain)
-    headers = (
-        "rank",
-        "system",
-        metric,
-        "95% interval",
-        *(["uncontrolled"] if controlled else []),
-        "n",
-    )
+    """The standings by their ranks, with the metric that they are ranked by, and what only some contests have."""
+    more: dict[str, list[str]] = {}
+    values = [standing.values[metric] for standing in board.standings]
+    if any(value.uncontrolled is not None for value in values):
+        more["uncontrolled"] = [formatting.format_number(value.uncontrolled) for value in values]
+    if any(standing.wins is not None for standing in board.standings):
+        more["won"] = [f"{standing.wins or 0:g}" for standing in board.standings]
+    if any(standing.failed for standing in board.standings):
+        more["failed"] = [f"{standing.failed:,}" for standing in board.standings]
+    headers = ("rank", board.noun, metric, "95% interval", *more, "n")
     rows = [
         (
             rank_text(standing.rank),
-            standing.system,
+            standing.name,
             *_value_cells(standing.values[metric]),
-            *([formatting.format_number(value)] if controlled else []),
+            *(cells[index] for cells in more.values()),
             f"{standing.n:,}",
         )
-        for standing, value in zip(board.standings, plain, strict=True)
+        for index, standing in enumerate(board.standings)
     ]
     return Table(headers, rows, tuple(range(2, len(headers))))
 
 
 def _further(board: Leaderboard, metrics: list[str]) -> Table:
     """The other metrics of each system."""
-    headers = ("system", *(header for metric in metrics for header in (metric, "95% interval")))
+    headers = (board.noun, *(header for metric in metrics for header in (metric, "95% interval")))
     rows = [
         (
-            standing.system,
+            standing.name,
             *(cell for metric in metrics for cell in _value_cells(standing.values[metric])),
         )
         for standing in board.standings
@@ -112,14 +124,14 @@ def _further(board: Leaderboard, metrics: list[str]) -> Table:
     return Table(headers, rows, tuple(range(1, len(headers))), "Other metrics")
 
 
-def _value_cells(value: SystemValue) -> tuple[str, str]:
+def _value_cells(value: StandingValue) -> tuple[str, str]:
     return formatting.format_number(value.value), formatting.interval(value.low, value.high)
 
 
 def _chart(board: Leaderboard, metric: str) -> Dots:
     points = [
         ChartPoint(
-            standing.system, value.value, value.low, value.high, f"rank {rank_text(standing.rank)}"
+            standing.name, value.value, value.low, value.high, f"rank {rank_text(standing.rank)}"
         )
         for standing in board.standings
         if (value := standing.values[metric]).value is not None
@@ -140,7 +152,7 @@ def _matrix(board: Leaderboard) -> Table:
         ]
         rows.append(
             (
-                f"{index} {standing.system}",
+                f"{index} {standing.name}",
                 *("" if share is None else f"{share:.2f}" for share in shares),
             )
         )

@@ -5,8 +5,9 @@ that answer the same items vary together: a difference of two systems is then a 
 
 - Mean score: of the system's own scored rows. With `control`, least squares of the score on the system and on the
   control's distance from its mean over the item's answers.
-- Bradley-Terry (1952): maximum likelihood, a tie as half a win of each side. With `control`, a logistic regression that also
-  has the difference of the two answers; the strengths are then those at equal values.
+- Bradley-Terry (1952): the most probable strengths with a normal prior, a tie as half a win of each side. With `control`, a
+  logistic regression that also has the difference of the two answers; the strengths are then those at equal values. Of more
+  than two, a choice is Plackett and Luce's (Luce, 1959; Plackett, 1975): `fit_strengths` is the one fit of all contests.
 - Win rate: the share of battles won, ties as one half. With `control`, the mean probability of winning its battles at
   equal values.
 """
@@ -15,17 +16,19 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
-from scipy.special import expit
+from scipy.special import expit, logsumexp, softmax
 
 from verdict_cli.errors import RowError
 from verdict_cli.features.rank.arena_keys import ArenaKeys, arena_keys, control_names
@@ -235,6 +238,8 @@ class Strengths(Struct, frozen=True):
     counts: Floats
     seen: NDArray[np.bool_]
     reason: str = ""
+    unsure: Mapping[int, str] = {}
+    """The systems whose value has no interval, with the reason."""
 
 
 def mean_scores(contests: Contests, group: Ints) -> Strengths:
@@ -300,8 +305,6 @@ def win_rates(contests: Contests, group: Ints) -> Strengths:
         )
     if contests.controls:
         strengths = bradley_terry(contests, group)
-        if strengths.reason:
-            return strengths
         return Strengths(
             _at_equal(strengths.values[:count], n.sum(axis=0)),
             np.stack(
@@ -343,170 +346,220 @@ def battle_counts(battles: Battles, count: int, group: Ints, groups: int) -> tup
 
 
 def bradley_terry(contests: Contests, group: Ints) -> Strengths:
-    """Maximum likelihood strengths, in log-odds against the average system.
+    """The most probable strengths, in log-odds against the average system.
 
-    The replicates are one Newton step from them without each group: the data of a group may be all that connects a system.
+    The replicates are one Newton step from them without each group. A system that won or lost every battle, or that no
+    battle connects with most others, has a value by the prior alone: it has no interval and no rank of its own.
     """
     battles, count, groups = contests.battles, len(contests.systems), int(group.max(initial=-1)) + 1
     wins, met = battle_counts(battles, count, group, groups)
     seen, counts = met.sum(axis=2) > 0, met.sum(axis=(0, 2))
-    if reason := degenerate(contests.systems, wins.sum(axis=0), met.sum(axis=0)):
-        return Strengths(np.empty(0), np.empty((0, 0)), counts, seen, reason)
-    if not contests.controls:
+    if count < 2:
+        return Strengths(np.empty(0), np.empty((0, 0)), counts, seen, "there is one system")
+    spread = np.maximum(np.sqrt((battles.control**2).mean(axis=0)), 1e-300)
+    if contests.controls:
+        choices = _pairs(battles, group[battles.item], battles.control / spread)
+    else:
         # Equal battles of a group are one row, which a fit without a control cannot distinguish.
         at, first, second = np.nonzero(np.triu(met))
-        share = wins[at, first, second] / met[at, first, second]
-        data = Battles(first, second, share, at, np.empty((len(at), 0)), met[at, first, second])
-    else:
-        data = Battles(
-            battles.first,
-            battles.second,
-            battles.share,
-            group[battles.item],
-            battles.control,
-            battles.weight,
-        )
-    spread = np.maximum(np.sqrt((data.control**2).mean(axis=0)), 1e-300)
-    model = _Logistic(data, count, groups, data.control / spread)
-    fitted = model.fit()
-    if fitted is None:
-        return Strengths(
-            np.empty(0),
-            np.empty((0, 0)),
-            counts,
-            seen,
-            "a control separates the winners: no fit exists",
-        )
-    gradients, hessians = model.by_group(fitted)
-    inverse = np.linalg.pinv(hessians.sum(axis=0) - hessians, rcond=1e-10, hermitian=True)
-    replicates = fitted - np.einsum("gij,gj->gi", inverse, gradients)
-    values = fitted.copy()
+        weight = met[at, first, second]
+        share = wins[at, first, second] / weight
+        none = np.empty((len(at), 0))
+        choices = _pairs(Battles(first, second, share, at, none, weight), at, none)
+    fit = fit_strengths(count, [choices], groups=groups)
+    left = fit.precision - fit.information
+    values = fit.values.copy()
+    replicates = values - np.linalg.solve(left, fit.gradients[..., None])[..., 0]
     for estimates in (values[None, :], replicates):
         estimates[:, :count] -= estimates[:, :count].mean(axis=1, keepdims=True)
         estimates[:, count:] /= spread
-    return Strengths(values, replicates, counts, seen)
+    unsure = by_prior(contests.systems, wins.sum(axis=0), met.sum(axis=0))
+    return Strengths(values, replicates, counts, seen, unsure=unsure)
 
 
-class _Logistic(Struct, frozen=True):
-    """The logistic regression of battles on the two systems and on controls. `data.item` is each battle's group."""
+def _pairs(battles: Battles, group: Ints, control: Floats) -> Choices:
+    """The battles as choices between two, with the second's control as 0."""
+    return Choices(
+        np.column_stack([battles.first, battles.second]),
+        np.column_stack([battles.share, 1 - battles.share]),
+        battles.weight,
+        group,
+        np.stack([control, np.zeros_like(control)], axis=1),
+    )
 
-    data: Battles
-    count: int
-    groups: int
+
+SPREAD = 2.0
+"""The standard deviation, in log-odds, of the normal prior on each strength and slope: it keeps finite who won everything."""
+
+
+class Choices(Struct, frozen=True):
+    """Choices among k alternatives each: `among` (choices, k), the `share` of the choice that each got, which adds up to 1,
+    the choice's weight and group, and `control` (choices, k, controls)."""
+
+    among: Ints
+    share: Floats
+    weight: Floats
+    group: Ints
     control: Floats
 
-    def chances(self, at: Floats) -> Floats:
-        """The probability that the first system wins each battle."""
-        strengths = at[: self.count]
-        return expit(
-            strengths[self.data.first]
-            - strengths[self.data.second]
-            + self.control @ at[self.count :]
-        )
 
-    def fit(self) -> Floats | None:
-        """Newton's method with halved steps; None where it does not converge."""
-        at = np.zeros(self.count + self.control.shape[1])
-        loss = self._loss(at)
-        for _ in range(_MOST_STEPS):
-            gradient, hessian = self._sums(at)
-            step = np.linalg.pinv(hessian, rcond=1e-12, hermitian=True) @ gradient
-            size = 1.0
-            while (moved := self._loss(at + size * step)) > loss + _CLOSE and size > 1e-10:
-                size /= 2
-            at, loss = at + size * step, moved
-            if np.abs(at).max(initial=0) > 40:
-                return None
-            if np.abs(step).max(initial=0) < 1e-10:
-                return at
-        return None
+class StrengthFit(Struct, frozen=True):
+    """The strength of each alternative and the slope of each control, the gradient and the information of each group's
+    choices there, and the precision of the values: all information and the prior's."""
 
-    def _loss(self, at: Floats) -> float:
-        strengths = at[: self.count]
-        odds = (
-            strengths[self.data.first]
-            - strengths[self.data.second]
-            + self.control @ at[self.count :]
-        )
-        return float(self.data.weight @ (np.logaddexp(0, odds) - self.data.share * odds))
-
-    def _design(self) -> csr_array:
-        n = len(self.data.first)
-        rows = np.tile(np.arange(n), 2)
-        signs = np.repeat([1.0, -1.0], n)
-        systems = csr_array(
-            (signs, (rows, np.concatenate([self.data.first, self.data.second]))),
-            shape=(n, self.count),
-        )
-        if not self.control.shape[1]:
-            return systems
-        from scipy.sparse import hstack
-
-        return csr_array(hstack([systems, csr_array(self.control)]))
-
-    def _sums(self, at: Floats) -> tuple[Floats, Floats]:
-        design, chances = self._design(), self.chances(at)
-        gradient = design.T @ (self.data.weight * (self.data.share - chances))
-        curved = design.multiply((self.data.weight * chances * (1 - chances))[:, None])
-        return np.asarray(gradient), np.asarray((design.T @ curved).todense())
-
-    def by_group(self, at: Floats) -> tuple[Floats, Floats]:
-        """The gradient and the information of each group's battles."""
-        design, chances = self._design(), self.chances(at)
-        residual = self.data.weight * (self.data.share - chances)
-        bend = self.data.weight * chances * (1 - chances)
-        width = len(at)
-        gradients, hessians = np.zeros((self.groups, width)), np.zeros((self.groups, width, width))
-        order = np.argsort(self.data.item, kind="stable")
-        starts = np.searchsorted(self.data.item[order], np.arange(self.groups + 1))
-        for index in range(self.groups):
-            here = order[starts[index] : starts[index + 1]]
-            rows = np.asarray(design[here].todense())
-            gradients[index] = rows.T @ residual[here]
-            hessians[index] = rows.T @ (rows * bend[here, None])
-        return gradients, hessians
+    values: Floats
+    gradients: Floats
+    information: Floats
+    precision: Floats
 
 
-def degenerate(systems: tuple[str, ...], wins: Floats, met: Floats) -> str:
-    """Why no finite Bradley-Terry strengths exist, in words; "" where they do (Ford, 1957).
+def fit_strengths(
+    count: int, choices: Sequence[Choices], *, groups: int = 1, spread: float = SPREAD
+) -> StrengthFit:
+    """The most probable strengths of `count` alternatives and slopes, by Newton's method with halved steps.
 
-    They exist where each system has, over a chain of others, both beaten and been beaten by every other one.
+    An infinite `spread` gives maximum likelihood, if it exists.
     """
-    if len(systems) < 2:
-        return "there is one system"
-    parts, part = connected_components((met > 0).astype(np.float64), directed=False)
-    if parts > 1:
-        least = np.argmin(np.bincount(part))
-        alone = _named(
-            [
-                name
-                for name, part_of_system in zip(systems, part, strict=True)
-                if part_of_system == least
-            ]
+    width = count + (choices[0].control.shape[2] if choices else 0)
+    shrink = 0.0 if math.isinf(spread) else 1 / spread**2
+    whole = [structs.replace(one, group=np.zeros_like(one.group)) for one in choices]
+
+    def loss(at: Floats) -> float:
+        total = shrink * float(at @ at) / 2
+        for one in whole:
+            odds = _odds(one, at, count)
+            total += float(one.weight @ (logsumexp(odds, axis=1) - (one.share * odds).sum(axis=1)))
+        return total
+
+    at = np.zeros(width)
+    least = loss(at)
+    for _ in range(_MOST_STEPS):
+        gradients, information = _sums(whole, at, count, 1)
+        step = np.linalg.pinv(information[0] + shrink * np.eye(width), hermitian=True) @ (
+            gradients[0] - shrink * at
         )
-        return (
-            f"the battles do not connect {alone} with the other systems: add battles between them"
-        )
-    groups, group = connected_components(
-        (wins > 0).astype(np.float64), directed=True, connection="strong"
-    )
-    if groups == 1:
-        return ""
-    for index in np.argsort(
-        np.bincount(group), kind="stable"
-    ):  # the fewest systems are the shortest explanation
-        own = group == index
-        names = _named([name for name, mine in zip(systems, own, strict=True) if mine])
-        if not wins[~own][:, own].any():
-            return f"{names} never lost to another system: the strength is infinite; see `win_rate`, or add battles"
-        if not wins[own][:, ~own].any():
-            return f"{names} never won against another system: the strength is infinite; see `win_rate`, or add battles"
-    return "the wins do not connect all systems"
+        size = 1.0
+        while (moved := loss(at + size * step)) > least + _CLOSE and size > 1e-10:
+            size /= 2
+        at, least = at + size * step, moved
+        if np.abs(step).max(initial=0) < 1e-10:
+            break
+    gradients, information = _sums(choices, at, count, groups)
+    return StrengthFit(at, gradients, information, information.sum(axis=0) + shrink * np.eye(width))
 
 
-def _named(names: list[str]) -> str:
-    shown = ", ".join(names[:5])
-    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
+def _odds(choices: Choices, at: Floats, count: int) -> Floats:
+    odds: Floats = at[choices.among] + choices.control @ at[count:]
+    return odds
+
+
+def _sums(choices: Sequence[Choices], at: Floats, count: int, groups: int) -> tuple[Floats, Floats]:
+    """The gradient of the log-likelihood and the information of each group's choices."""
+    width = len(at)
+    gradients, information = np.zeros((groups, width)), np.zeros((groups, width, width))
+    for one in choices:
+        chances = softmax(_odds(one, at, count), axis=1)
+        residual = one.weight[:, None] * (one.share - chances)
+        bend = np.eye(one.among.shape[1]) * chances[:, :, None]
+        bend = one.weight[:, None, None] * (bend - chances[:, :, None] * chances[:, None, :])
+        group, rows, columns = one.group[:, None], one.among[:, :, None], one.among[:, None, :]
+        gradients += _scattered(gradients.shape, (group, one.among), residual)
+        information += _scattered(information.shape, (group[..., None], rows, columns), bend)
+        if width == count:
+            continue
+        slopes = np.arange(count, width)
+        along = np.einsum("nk,nkc->nc", residual, one.control)
+        gradients += _scattered(gradients.shape, (group, slopes), along)
+        mixed = np.einsum("nij,njc->nic", bend, one.control)
+        places = (group[..., None], rows, slopes)
+        both = _scattered(information.shape, places, mixed)
+        squares = np.einsum("nic,nid->ncd", one.control, mixed)
+        places = (group[..., None], slopes[:, None], slopes)
+        information += both + both.transpose(0, 2, 1)
+        information += _scattered(information.shape, places, squares)
+    return gradients, information
+
+
+def _scattered(shape: tuple[int, ...], places: tuple[Ints, ...], values: Floats) -> Floats:
+    """An array of this shape with the values added at their places."""
+    flat = np.ravel_multi_index(np.broadcast_arrays(*places), shape)
+    sums = np.bincount(flat.ravel(), values.ravel(), math.prod(shape))
+    return sums.astype(np.float64).reshape(shape)
+
+
+class Choice(Struct, frozen=True):
+    """``chosen`` was preferred to the others ``among``, which holds it too."""
+
+    chosen: int
+    among: tuple[int, ...]
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """Strengths in log-odds against the average of the field (their mean is 0), and their covariance (Laplace's approximation)."""
+
+    strengths: Floats
+    covariance: Floats
+
+    def interval(self, candidate: int) -> tuple[float, float]:
+        """The interval of a strength, at 95% for all candidates together."""
+        half = self._quantiles[0] * math.sqrt(self.covariance[candidate, candidate])
+        return float(self.strengths[candidate] - half), float(self.strengths[candidate] + half)
+
+    def differ(self, first: int, second: int) -> bool:
+        """Whether the interval of the difference, at 95% for all pairs together, leaves 0 out."""
+        cov = self.covariance
+        variance = cov[first, first] + cov[second, second] - 2 * cov[first, second]
+        distance = abs(self.strengths[first] - self.strengths[second])
+        return bool(distance > self._quantiles[1] * math.sqrt(max(0.0, variance)))
+
+    @cached_property
+    def _quantiles(self) -> tuple[float, float]:
+        """The 95% points of the largest standardised error of a strength, and of a difference (max-T, seeded draws)."""
+        return largest_errors(self.covariance, 0.95)
+
+
+def fit_choices(count: int, choices: Sequence[Choice], spread: float = SPREAD) -> StrengthFit:
+    """The strengths of `count` candidates by single choices."""
+    sizes: dict[int, list[Choice]] = defaultdict(list)
+    for choice in choices:
+        if choice.weight:
+            sizes[len(choice.among)].append(choice)
+    grouped = [
+        Choices(
+            np.array([choice.among for choice in same]),
+            np.array([[float(one == choice.chosen) for one in choice.among] for choice in same]),
+            np.array([choice.weight for choice in same]),
+            np.zeros(len(same), np.int64),
+            np.empty((len(same), size, 0)),
+        )
+        for size, same in sizes.items()
+    ]
+    return fit_strengths(count, grouped, spread=spread)
+
+
+def fit_ratings(count: int, choices: Sequence[Choice], spread: float = SPREAD) -> Ratings:
+    """The strengths against their mean, and their covariance."""
+    fit = fit_choices(count, choices, spread)
+    centre = np.eye(count) - 1 / count
+    covariance = centre @ np.linalg.pinv(fit.precision, hermitian=True) @ centre
+    return Ratings(fit.values - fit.values.mean(), covariance)
+
+
+def by_prior(systems: tuple[str, ...], wins: Floats, met: Floats) -> dict[int, str]:
+    """The systems whose strength the battles do not bound (Ford, 1957), with the reason."""
+    unsure = {}
+    for system, (won, battles) in enumerate(
+        zip(wins.sum(axis=1).tolist(), met.sum(axis=1).tolist(), strict=True)
+    ):
+        if battles and won in (0, battles):
+            unsure[system] = f"{systems[system]} {'never lost' if won else 'never won'}"
+    part = connected_components((met > 0).astype(np.float64), directed=False)[1]
+    largest = np.argmax(np.bincount(part))
+    for system in np.flatnonzero(part != largest).tolist():
+        unsure[system] = f"the battles do not connect {systems[system]} with the other systems"
+    return unsure
 
 
 def _undefined(reason: str, n: Floats) -> Strengths:

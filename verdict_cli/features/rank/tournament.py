@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import combinations
-from math import isclose
+from functools import cache
+from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct, structs
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax
 
 from verdict_cli.errors import RowError, UsageError
 from verdict_cli.features.rank.candidates import (
@@ -33,13 +30,14 @@ from verdict_cli.features.rank.candidates import (
     judges_both_orders,
     order_reader,
 )
-from verdict_cli.features.rank.strengths import largest_errors
+from verdict_cli.features.rank.contest import Leaderboard, Standing, StandingValue, ranked
+from verdict_cli.features.rank.leaderboard_section import ranking_tables
+from verdict_cli.features.rank.strengths import Choice, fit_ratings
 from verdict_cli.messages import Result
 from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
-from verdict_cli.report.conclusions import listed_names
-from verdict_cli.report.document import Note, ReportDocument, Section, Table
+from verdict_cli.report.document import Note, ReportDocument, Section
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.outcome import Reward, reward_of
 from verdict_cli.run.progress import Counts, Progress
@@ -67,11 +65,9 @@ class CountingJudge:
 
     async def judge(self, rows: Sequence[Mapping[str, Any]]) -> list[Result]:
         """The rows' results, in their order. Row numbers continue over all calls."""
-        results = await self._session.judge_all(
-            rows, self._count, self._concurrency, self._next_row
-        )
+        first = self._next_row
         self._next_row += len(rows)
-        return results
+        return await self._session.judge_all(rows, self._count, self._concurrency, first)
 
     def _count(self, result: Result) -> Result:
         self.stats.add(result)
@@ -79,154 +75,56 @@ class CountingJudge:
         return result
 
 
-_TOLERANCE = 1e-6
-"""Values closer than this share a rank: a fit ends a little before its optimum."""
-
-
-class RankedCandidate(Struct, frozen=True):
-    """One candidate. ``rank`` starts at 1 and is equal for equal values; None with ``value`` None, if nothing is known.
-
-    ``value`` is the mean score, or the strength in log-odds against the average candidate, with its 95% interval.
-    """
-
-    rank: int | None
-    candidate: int
-    label: str
-    value: float | None
-    low: float | None
-    high: float | None
-    tied_with_first: bool
-    wins: float | None = None
-    contests: int = 0
-    failed: int = 0
-
-
-class Ranking(Struct, frozen=True):
-    """All candidates, best first. ``consistency`` is empty for a judge that scores."""
-
-    kind: str
-    standings: tuple[RankedCandidate, ...]
-    judgements: int
-    failed: int
-    consistency: dict[str, Any]
-
-    def as_json(self) -> dict[str, Any]:
-        """The ranking in the document of `verdict rank --json`."""
-        first = self.standings[0]
-        return {
-            "kind": self.kind,
-            "best": None
-            if first.rank is None
-            else {"candidate": first.candidate, "label": first.label},
-            "ranking": [structs.asdict(candidate) for candidate in self.standings],
-            "judgements": self.judgements,
-            "failed": self.failed,
-            "consistency": self.consistency,
-        }
-
-
-class CandidateResult(Struct, frozen=True):
-    """One candidate's value before candidates are ranked."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    wins: float | None = None
-    contests: int = 0
-    failed: int = 0
-
-
-def rank_candidates(
-    candidates: Sequence[Candidate],
-    results: Sequence[CandidateResult],
+def candidate_board(
+    kind: str,
+    metric: str,
+    standings: Sequence[Standing],
     differ: Callable[[int, int], bool],
-) -> tuple[RankedCandidate, ...]:
-    """The candidates, best first; equal values share a rank. ``differ`` says whether two differ significantly."""
-    order = sorted(
-        range(len(results)),
-        key=lambda index: (results[index].value is None, -(results[index].value or 0.0), index),
+    **counts: Any,
+) -> Leaderboard:
+    """The candidates, best first. ``differ`` says whether two differ significantly."""
+    values = [standing.values[metric].value for standing in standings]
+    better = np.zeros((len(values), len(values)), dtype=bool)
+    for one, other in permutations(range(len(values)), 2):
+        first, second = values[one], values[other]
+        if first is not None and second is not None and first > second:
+            better[one, other] = differ(one, other)
+    placed = tuple(
+        standing
+        if standing.values[metric].value is not None
+        else structs.replace(standing, rank=None)
+        for standing in ranked(standings, metric, better)
     )
-    first = order[0]
-    standings: list[RankedCandidate] = []
-    for position, index in enumerate(order):
-        result = results[index]
-        rank: int | None = None
-        if result.value is not None:
-            rank = position + 1
-            above = standings[-1] if standings else None
-            if (
-                above is not None
-                and above.value is not None
-                and isclose(above.value, result.value, abs_tol=_TOLERANCE)
-            ):
-                rank = above.rank
-        tied = result.value is not None and index != first and not differ(first, index)
-        label = candidates[index].label
-        standings.append(
-            RankedCandidate(rank, index, label, tied_with_first=tied, **structs.asdict(result))
-        )
-    return tuple(standings)
-
-
-def ranking_conclusion(ranking: Ranking) -> str:
-    """Which candidate is first, and which others are not significantly different from it."""
-    ranked = [candidate for candidate in ranking.standings if candidate.rank is not None]
-    if not ranked:
-        return "no candidate has a rank: every judgement failed"
-    tied = [candidate.label for candidate in ranked if candidate.tied_with_first]
-    first = f"{listed_names([ranked[0].label])} is first of {len(ranking.standings)}"
-    if not tied:
-        return f"{first}, significantly better than the others" if ranked[1:] else first
-    return f"{first}; not significantly different from it: {listed_names(tied)}"
+    return Leaderboard((metric,), metric, placed, kind=kind, **counts)
 
 
 def ranking_document(
-    pipeline: str, ranking: Ranking, *, calls: int, cost_usd: float | None
+    pipeline: str, board: Leaderboard, *, calls: int, cost_usd: float | None
 ) -> ReportDocument:
-    """The candidates, ties with rank 1, and how consistent the judge was; from a ranking and the cost of its calls."""
-    compares = ranking.kind != "scores"
-    headers = (
-        "rank",
-        "candidate",
-        "rating" if compares else "score",
-        "95% interval",
-        *(["won"] if compares else []),
-        "",
-    )
-    table = Table(
-        headers, [_cells(candidate, compares=compares) for candidate in ranking.standings], (0, 2)
-    )
+    """The candidates and how consistent the judge was; from a ranking and the cost of its calls."""
     cost = f"calls {calls:,} · cost {formatting.money(cost_usd)}"
-    counts = Note(f"{ranking.judgements:,} judgements · failed {ranking.failed:,} · {cost}")
+    counts = Note(f"{board.rows:,} judgements · failed {board.missing:,} · {cost}")
+    best = next((standing for standing in board.standings if standing.rank is not None), None)
     return ReportDocument(
         pipeline,
-        [Section("", [table, *_consistency(ranking), counts], listed=False)],
+        [Section("", [*ranking_tables(board), *_consistency(board), counts], listed=False)],
         kicker="Verdict ranking",
         data=lambda: {
             "pipeline": pipeline,
-            **ranking.as_json(),
+            "kind": board.kind,
+            "best": None if best is None else {"index": best.index, "candidate": best.name},
+            "ranking": board.standings_json(),
+            "judgements": board.rows,
+            "failed": board.missing,
+            "consistency": board.consistency,
             "calls": calls,
             "cost_usd": cost_usd,
         },
-        conclusion=ranking_conclusion(ranking),
+        conclusion=board.conclusion(),
     )
 
 
-def _cells(candidate: RankedCandidate, *, compares: bool) -> tuple[str, ...]:
-    notes = ["not significantly different from rank 1"] if candidate.tied_with_first else []
-    notes += [f"{candidate.failed} failed"] if candidate.failed else []
-    won = [f"{candidate.wins:g}/{candidate.contests}"] if compares else []
-    return (
-        "–" if candidate.rank is None else str(candidate.rank),
-        candidate.label,
-        "unknown" if candidate.value is None else formatting.format_number(candidate.value),
-        formatting.interval(candidate.low, candidate.high),
-        *won,
-        ", ".join(notes),
-    )
-
-
-def _consistency(ranking: Ranking) -> Iterator[Note]:
+def _consistency(ranking: Leaderboard) -> Iterator[Note]:
     counts = ranking.consistency
     if ranking.kind == "pairs":
         yield Note(
@@ -253,7 +151,7 @@ async def rank_by_score(
     candidates: Sequence[Candidate],
     samples: int,
     field: str | None,
-) -> Ranking:
+) -> Leaderboard:
     """Rank candidates by their mean score. With several samples, two differ if they do by the tests of Games and Howell
     (1976), for scores that vary unequally, and of Tukey, whose common variance is also that of a candidate whose few scores
     happen to be equal: of equal candidates at most 5% of rankings separate any two. One sample does not show how much a
@@ -277,11 +175,24 @@ async def rank_by_score(
             except RowError:
                 continue
     pooled = _pooled(scores)
-    results = [_mean_score(values, samples, pooled, len(scores)) for values in scores]
-    standings = rank_candidates(
-        candidates, results, lambda one, other: _differ(scores[one], scores[other], pooled)
+    standings = [
+        Standing(
+            candidate.label,
+            len(values),
+            {"score": _mean_score(values, pooled, len(scores))},
+            index=index,
+            failed=samples - len(values),
+        )
+        for index, (candidate, values) in enumerate(zip(candidates, scores, strict=True))
+    ]
+    return candidate_board(
+        "scores",
+        "score",
+        standings,
+        lambda one, other: _differ(scores[one], scores[other], pooled),
+        rows=len(rows),
+        missing=sum(standing.failed for standing in standings),
     )
-    return Ranking("scores", standings, len(rows), sum(result.failed for result in results), {})
 
 
 class Pooled(Struct, frozen=True):
@@ -310,20 +221,17 @@ def _variance(values: Sequence[float]) -> float:
     return sum((value - mean) ** 2 for value in values) / max(len(values) - 1, 1)
 
 
-def _mean_score(
-    values: Sequence[float], samples: int, pooled: Pooled | None, family: int
-) -> CandidateResult:
+def _mean_score(values: Sequence[float], pooled: Pooled | None, family: int) -> StandingValue:
     """The mean, and with several samples an interval that holds for all candidates together (Šidák, 1967)."""
     if not values:
-        return CandidateResult(None, contests=samples, failed=samples)
+        return StandingValue(None, reason="every judgement failed")
     mean = sum(values) / len(values)
-    failed = samples - len(values)
     if pooled is None:
-        return CandidateResult(mean, None, None, contests=samples, failed=failed)
+        return StandingValue(mean)
     reach = student(_LEVEL ** (1 / family), pooled.freedom) * math.sqrt(
         pooled.variance / len(values)
     )
-    return CandidateResult(mean, mean - reach, mean + reach, contests=samples, failed=failed)
+    return StandingValue(mean, mean - reach, mean + reach)
 
 
 def _differ(one: Sequence[float], other: Sequence[float], pooled: Pooled | None) -> bool:
@@ -351,96 +259,18 @@ def _is_separated(away: float, variance: float, candidates: int, freedom: float)
     """Whether Tukey's studentized range of this difference is beyond its 95% point."""
     if away <= 0:
         return False
+    point = _studentized_range_point(candidates, max(1, math.floor(freedom)))
+    return not variance or away / math.sqrt(variance / 2) > point
+
+
+@cache
+def _studentized_range_point(candidates: int, freedom: int) -> float:
     from scipy.stats import studentized_range
 
-    return (
-        not variance
-        or float(studentized_range.sf(away / math.sqrt(variance / 2), candidates, freedom))
-        < 1 - _LEVEL
-    )
+    return float(studentized_range.ppf(_LEVEL, candidates, freedom))
 
 
-SPREAD = 2.0
-"""The standard deviation, in log-odds, of the normal prior on each strength: it keeps finite who won every contest."""
 _LEVEL = 0.95
-
-
-class Choice(Struct, frozen=True):
-    """``chosen`` was preferred to the others ``among``, which holds it too."""
-
-    chosen: int
-    among: tuple[int, ...]
-    weight: float = 1.0
-
-
-@dataclass(frozen=True)
-class Ratings:
-    """Strengths in log-odds against the average of the field (their mean is 0), and their covariance (Laplace's approximation)."""
-
-    strengths: NDArray[np.float64]
-    covariance: NDArray[np.float64]
-
-    def interval(self, candidate: int) -> tuple[float, float]:
-        """The interval of a strength, at 95% for all candidates together."""
-        half = self._quantiles[0] * math.sqrt(self.covariance[candidate, candidate])
-        return float(self.strengths[candidate] - half), float(self.strengths[candidate] + half)
-
-    def differ(self, first: int, second: int) -> bool:
-        """Whether the interval of the difference, at 95% for all pairs together, leaves 0 out."""
-        cov = self.covariance
-        variance = cov[first, first] + cov[second, second] - 2 * cov[first, second]
-        distance = abs(self.strengths[first] - self.strengths[second])
-        return bool(distance > self._quantiles[1] * math.sqrt(max(0.0, variance)))
-
-    @cached_property
-    def _quantiles(self) -> tuple[float, float]:
-        """The 95% points of the largest standardised error of a strength, and of a difference (max-T, seeded draws)."""
-        return largest_errors(self.covariance, _LEVEL)
-
-
-def fit_ratings(count: int, choices: Sequence[Choice], spread: float = SPREAD) -> Ratings:
-    """The most probable strengths of `count` candidates. An infinite ``spread`` gives maximum likelihood, if it exists."""
-    groups = _by_size(choices)
-    shrink = 0.0 if math.isinf(spread) else 1 / spread**2
-    ridge = (
-        shrink or 1e-9
-    )  # without a prior only differences are identified, and the Hessian is singular
-
-    def negative_log_posterior(strengths: NDArray[np.float64]) -> float:
-        total = shrink * float(strengths @ strengths) / 2
-        for among, chosen, weights in groups:
-            competing = strengths[among]
-            total += float(weights @ (logsumexp(competing, axis=1) - strengths[chosen]))
-        return total
-
-    def gradient(strengths: NDArray[np.float64]) -> NDArray[np.float64]:
-        slope = shrink * strengths
-        for among, chosen, weights in groups:
-            np.add.at(slope, among, softmax(strengths[among], axis=1) * weights[:, None])
-            np.add.at(slope, chosen, -weights)
-        return slope
-
-    def hessian(strengths: NDArray[np.float64]) -> NDArray[np.float64]:
-        curvature = np.eye(count) * ridge
-        for among, _, weights in groups:
-            p = softmax(strengths[among], axis=1)
-            own = np.einsum("cs,st->cst", p, np.eye(among.shape[1])) - p[:, :, None] * p[:, None, :]
-            np.add.at(
-                curvature, (among[:, :, None], among[:, None, :]), own * weights[:, None, None]
-            )
-        return curvature
-
-    fitted = minimize(
-        negative_log_posterior,
-        np.zeros(count),
-        jac=gradient,
-        hess=hessian,
-        method="trust-exact",
-        options={"gtol": 1e-8},
-    )
-    centre = np.eye(count) - 1 / count
-    covariance = centre @ np.linalg.inv(hessian(fitted.x)) @ centre
-    return Ratings(fitted.x - fitted.x.mean(), covariance)
 
 
 def count_cycles(wins: NDArray[np.bool_]) -> tuple[int, int]:
@@ -448,24 +278,6 @@ def count_cycles(wins: NDArray[np.bool_]) -> tuple[int, int]:
     beat = wins.astype(np.int64)
     met = beat + beat.T
     return int(np.trace(met @ met @ met)) // 6, int(np.trace(beat @ beat @ beat)) // 3
-
-
-def _by_size(
-    choices: Sequence[Choice],
-) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
-    """The choices as arrays, grouped by the number of candidates."""
-    sizes: dict[int, list[Choice]] = defaultdict(list)
-    for choice in choices:
-        if choice.weight:
-            sizes[len(choice.among)].append(choice)
-    return [
-        (
-            np.array([choice.among for choice in same]),
-            np.array([choice.chosen for choice in same]),
-            np.array([choice.weight for choice in same]),
-        )
-        for same in sizes.values()
-    ]
 
 
 ROUND_ROBIN = 12
@@ -544,7 +356,7 @@ class Tournament:
     contests: Counter[int] = field(default_factory=Counter)
     position_wins: Counter[int] = field(default_factory=Counter)
 
-    async def rank_pairs(self, rounds: int | None, seed: int) -> Ranking:
+    async def rank_pairs(self, rounds: int | None, seed: int) -> Leaderboard:
         """Rank by pairs: a round robin, or so many Swiss rounds."""
         shares: dict[Contest, float] = {}
         flips = complete = 0
@@ -597,7 +409,7 @@ class Tournament:
         }
         return self._ranking("pairs", choices, points, consistency)
 
-    async def rank_groups(self, rounds: int, seed: int) -> Ranking:
+    async def rank_groups(self, rounds: int, seed: int) -> Leaderboard:
         """Rank by groups as large as the judge takes, each candidate in so many of them."""
         contests = group_contests(len(self.candidates), self.columns.count, rounds, seed)
         choices: list[Choice] = []
@@ -645,25 +457,36 @@ class Tournament:
         choices: Sequence[Choice],
         points: Mapping[int, float],
         consistency: dict[str, Any],
-    ) -> Ranking:
+    ) -> Leaderboard:
         count = len(self.candidates)
         compared = {candidate for choice in choices for candidate in choice.among}
         fitted = fit_ratings(count, choices)
-        results = []
-        for candidate in range(count):
-            value, low, high = None, None, None
-            if candidate in compared:
-                value, (low, high) = float(fitted.strengths[candidate]), fitted.interval(candidate)
-            contests = self.contests[candidate] // (2 if self.both else 1)
-            results.append(
-                CandidateResult(
-                    value, low, high, points[candidate], contests, self.failures[candidate]
+        metric = "bradley_terry" if kind == "pairs" else "plackett_luce"
+        standings = []
+        for index, candidate in enumerate(self.candidates):
+            value = StandingValue(None, reason="every judgement failed")
+            if index in compared:
+                value = StandingValue(float(fitted.strengths[index]), *fitted.interval(index))
+            standings.append(
+                Standing(
+                    candidate.label,
+                    self.contests[index] // (2 if self.both else 1),
+                    {metric: value},
+                    index=index,
+                    wins=points[index],
+                    failed=self.failures[index],
                 )
             )
-        # A failed contest counts for each of its candidates.
-        failed = self.failures.total() // self.columns.count
-        standings = rank_candidates(self.candidates, results, fitted.differ)
-        return Ranking(kind, standings, self.judgements, failed, consistency)
+        return candidate_board(
+            kind,
+            metric,
+            standings,
+            fitted.differ,
+            rows=self.judgements,
+            # A failed contest counts for each of its candidates.
+            missing=self.failures.total() // self.columns.count,
+            consistency=consistency,
+        )
 
 
 def _first_wins(pair: Contest, contest: Contest, order: Order) -> float:
@@ -683,7 +506,7 @@ class RankingWork(Struct, frozen=True):
     text: str
     rows: int
     sample: Sequence[Mapping[str, Any]]
-    rank: Callable[[CountingJudge], Coroutine[Any, Any, Ranking]]
+    rank: Callable[[CountingJudge], Coroutine[Any, Any, Leaderboard]]
 
 
 class RankingTask(Struct, frozen=True):

@@ -1,0 +1,140 @@
+"""The result of contests, of systems or of candidates: values with intervals, and the ranks that the data allow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct, field, structs, to_builtins
+from numpy.typing import NDArray
+
+from verdict_cli.plural import plural
+from verdict_cli.report.conclusions import listed_names
+
+
+class StandingValue(Struct, frozen=True):
+    """A value with the ends of its interval, at 95% for all together; `uncontrolled` is it without `control`."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    reason: str = ""
+    uncontrolled: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The value as reports have it."""
+        content: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high}
+        content |= {"reason": self.reason} if self.reason else {}
+        return content | ({} if self.uncontrolled is None else {"uncontrolled": self.uncontrolled})
+
+
+class Standing(Struct, frozen=True):
+    """A system or candidate: its rows or contests, its values by metric, and the best and worst rank that the data allow.
+
+    ``index`` is a candidate's place among those that were given. ``rank`` is None for one of which nothing is known.
+    """
+
+    name: str
+    n: int
+    values: Mapping[str, StandingValue]
+    rank: tuple[int, int] | None = None
+    index: int = 0
+    wins: float | None = None
+    failed: int = 0
+
+
+class Leaderboard(Struct, frozen=True):
+    """The standings of one contest, best first by the metric `ranked_by`.
+
+    `kind` is `arena` for systems, and `scores`, `pairs` or `groups` for candidates. `rows` are judgements, of which `missing`
+    have no result. `wins` and `battles` are how often a system won against each other one (ties as one half) and met it, in
+    the order of `standings`. `slopes` is what one unit of each control adds to the first metric. `consistency` says how a
+    judge that compares candidates agrees with itself.
+    """
+
+    metrics: tuple[str, ...]
+    ranked_by: str
+    standings: tuple[Standing, ...]
+    wins: tuple[tuple[float, ...], ...] = ()
+    battles: tuple[tuple[int, ...], ...] = ()
+    items: int = 0
+    rows: int = 0
+    missing: int = 0
+    slopes: Mapping[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    kind: str = "arena"
+    consistency: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def noun(self) -> str:
+        """What is ranked."""
+        return "system" if self.kind == "arena" else "candidate"
+
+    def summary_json(self) -> dict[str, Any]:
+        """What `verdict run --json` has of it."""
+        return {"systems": self.standings_json()}
+
+    def conclusion(self) -> str:
+        """Which of them may be first, and how many rows it is without; the reason where there is no ranking."""
+        if not any(standing.rank for standing in self.standings):
+            nothing = "no candidate has a rank: every judgement failed" if self.rows else ""
+            return self.warnings[0] if self.warnings else nothing
+        counted = plural(self.rows, "row" if self.kind == "arena" else "judgement")
+        without = f", without {self.missing:,} of {counted}" if self.missing else ""
+        return f"{self._leaders()}{without}"
+
+    def _leaders(self) -> str:
+        first = [one.name for one in self.standings if one.rank is not None and one.rank[0] == 1]
+        among = plural(len(self.standings), self.noun)
+        if len(first) == 1:
+            return f"{listed_names(first)} is first of {among}"
+        return f"{len(first)} of {among} may be first: {listed_names(first)}" if first else ""
+
+    def standings_json(self) -> list[dict[str, Any]]:
+        """The standings as `--json` and `report.json` have them."""
+        return [
+            {
+                self.noun: standing.name,
+                "n": standing.n,
+                **{metric: value.as_json() for metric, value in standing.values.items()},
+                "rank": None if standing.rank is None else list(standing.rank),
+                **self._of_candidate(standing),
+            }
+            for standing in self.standings
+        ]
+
+    def _of_candidate(self, standing: Standing) -> dict[str, Any]:
+        if self.kind == "arena":
+            return {}
+        return {"index": standing.index, "wins": standing.wins, "failed": standing.failed}
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, for `report.json`."""
+        rest = to_builtins(self)
+        for name in ("metrics", "standings", "kind", "consistency"):
+            del rest[name]
+        return {"systems": self.standings_json(), **rest}
+
+
+def ranked(
+    standings: Sequence[Standing], metric: str, better: NDArray[np.bool_]
+) -> tuple[Standing, ...]:
+    """The standings, best first by the metric; `better` says which (row) is significantly better than which (column).
+
+    The best rank is one below the number of those that are significantly better, the worst one above those that are
+    significantly worse (Mogstad, Romano, Shaikh and Wilhelm, 2024).
+    """
+    values = [standing.values[metric].value for standing in standings]
+    count = len(standings)
+    order = sorted(
+        range(count),
+        key=lambda one: (values[one] is None, -(values[one] or 0.0), one),
+    )
+    return tuple(
+        structs.replace(
+            standings[one],
+            rank=(1 + int(better[:, one].sum()), count - int(better[one].sum())),
+        )
+        for one in order
+    )
