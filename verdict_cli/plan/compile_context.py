@@ -118,7 +118,7 @@ class CompileContext:
     def scale(self, unit: LLMUnit) -> Scale | None:
         """The scale that the unit's values are on; None where it has none, or, reported, where it cannot be known."""
         names, path = self.instance.names, (*self.instance.path, "scale")
-        if unit.scale is None:
+        if unit.scale is None or unit.scale_names_options:
             return unit.default_scale()
         try:
             scale = names.scale_named(unit.scale) if isinstance(unit.scale, str) else unit.scale

@@ -177,7 +177,10 @@ def test_the_document_has_results_intervals_published_values_and_caveats(
     assert {"judge": "Verdict", "value": "96.44%", "own": True} in one["published"] and len(
         three["published"]
     ) == 15
-    assert three["rows"] == 4 and any("mode" in note for note in three["notes"])
+    assert three["rows"] == 4
+    assert [table["notes"][0].partition(": ")[0] for table in document["tables"]] == ["as run"] * 3
+    assert "the mode of three verified judges" in three["notes"][0]
+    assert all("not comparable: your data" in " ".join(each["notes"]) for each in (one, two, three))
 
 
 def test_an_interrupted_reproduction_resumes_without_repeating_calls(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.features.sweep.compare_variants import ReplyLatencies, standalone_costs
+from verdict_cli.features.sweep.compare_variants import standalone_costs
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.load import validated
 from verdict_cli.plan.build import build_plan
@@ -53,42 +53,34 @@ def test_a_row_takes_as_long_as_its_longest_chain(plan: Plan, tmp_path: Path) ->
         {"unit": "b", "latency_s": 0.5, "attempt": 1},
         {"unit": "judge", "latency_s": 4.0},
     )
-    found = standalone_costs(plan, calls, ReplyLatencies(), recorded=False)
+    found = standalone_costs(plan, calls, recorded=False)
     assert (found.calls, found.cost_usd, found.row_s) == (4, 8.0, 6.5)
 
 
 def test_a_cached_reply_counts_at_its_price_and_as_long_as_it_took(
     plan: Plan, tmp_path: Path
 ) -> None:
-    first = written(tmp_path / "1.parquet", {"unit": "a", "latency_s": 3.0})
-    again = written(
+    calls = written(
         tmp_path / "2.parquet",
-        {"unit": "a", "latency_s": 0.0, "cached": True, "cost_usd": 0.0},
+        {"unit": "a", "latency_s": 3.0, "cached": True, "cost_usd": 0.0},
         {"unit": "judge", "latency_s": 1.0},
     )
-    clock = ReplyLatencies()
-    standalone_costs(plan, first, clock, recorded=False)
-    found = standalone_costs(plan, again, clock, recorded=False)
+    found = standalone_costs(plan, calls, recorded=False)
     assert (found.cost_usd, found.row_s) == (4.0, 4.0)
-    assert (
-        standalone_costs(plan, again, ReplyLatencies(), recorded=False).row_s is None
-    )  # nobody knows how long it took
 
 
 def test_a_recording_has_no_time_and_a_cost_only_with_tokens(plan: Plan, tmp_path: Path) -> None:
     one = {"unit": "a", "latency_s": 0.0, "cost_usd": 0.0}
     with_tokens = written(tmp_path / "1.parquet", one)
     without = written(tmp_path / "2.parquet", {**one, "prompt_tokens": 0, "completion_tokens": 0})
-    assert standalone_costs(plan, with_tokens, ReplyLatencies(), recorded=True).cost_usd == 2.0
-    assert standalone_costs(plan, with_tokens, ReplyLatencies(), recorded=True).row_s is None
-    assert standalone_costs(plan, without, ReplyLatencies(), recorded=True).cost_usd is None
+    assert standalone_costs(plan, with_tokens, recorded=True).cost_usd == 2.0
+    assert standalone_costs(plan, with_tokens, recorded=True).row_s is None
+    assert standalone_costs(plan, without, recorded=True).cost_usd is None
 
 
 def test_a_failed_call_costs_nothing_that_is_not_known(plan: Plan, tmp_path: Path) -> None:
     failed = {"unit": "a", "latency_s": 1.0, "reply": None, "cost_usd": None}
     assert (
-        standalone_costs(
-            plan, written(tmp_path / "c.parquet", failed), ReplyLatencies(), recorded=False
-        ).cost_usd
+        standalone_costs(plan, written(tmp_path / "c.parquet", failed), recorded=False).cost_usd
         == 0.0
     )

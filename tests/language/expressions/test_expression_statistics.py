@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import statistics as oracle
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.expressions import summary_statistics
+from verdict_cli.language.expressions.expression import compile_expression
 
 NUMBERS = st.lists(
     st.one_of(st.integers(-1000, 1000), st.floats(-1e6, 1e6), st.booleans()), min_size=2
@@ -89,3 +91,22 @@ def test_a_weighted_vote_goes_to_the_largest_sum_and_to_the_first_of_equals() ->
     assert summary_statistics.weighted_mode(["a", "b", "a"], [1, 2, 1]) == "a"
     with pytest.raises(RowError, match="mode of no values"):
         summary_statistics.mode([])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [("log", 2, math.log(2)), ("exp", 0.5, math.exp(0.5)), ("sqrt", 9, 3)],
+)
+def test_every_expression_knows_logarithms_exponentials_and_roots(
+    name: str, value: float, wanted: float
+) -> None:
+    given = {"source": {"p": value}}
+    assert compile_expression(f"source.p | {name}", ("source",))(given) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("log", 0), ("log", -1), ("sqrt", -1), ("exp", 1e6), ("log", "2")]
+)
+def test_a_number_without_a_logarithm_or_root_fails_the_row(name: str, value: Any) -> None:
+    with pytest.raises(RowError, match=name):
+        compile_expression(f"source.p | {name}", ("source",))({"source": {"p": value}})

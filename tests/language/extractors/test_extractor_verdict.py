@@ -58,7 +58,7 @@ def test_any_text_gives_what_the_lessons_expressions_give(
     lesson: tuple[re.Pattern[str], re.Pattern[str]], text: str
 ) -> None:
     verdicts, scores = lesson[0].findall(text), lesson[1].findall(text)
-    if (scores and len(scores[-1]) > 18) or re.search(
+    if (scores and len(scores[-1]) > 4300) or re.search(
         r"score\s*(?:[:=]\s*)?\d*[.,]\d", text, re.IGNORECASE
     ):
         return
@@ -75,11 +75,11 @@ def test_any_text_gives_what_the_lessons_expressions_give(
 def test_any_text_gives_a_verdict_and_a_number(text: str) -> None:
     found = parse_verdict(text)
     assert found["verdict"] in ("PASS", "FAIL")
-    assert 0 <= found["score"] < 10**18
+    assert found["score"] >= 0
 
 
-@pytest.mark.parametrize(("digits", "read"), [(18, 10**18 - 1), (19, 0)])
-def test_a_number_of_more_than_18_digits_is_no_score(digits: int, read: int) -> None:
+@pytest.mark.parametrize(("digits", "read"), [(30, 10**30 - 1), (4300, 10**4300 - 1), (4301, 0)])
+def test_a_score_has_as_many_digits_as_python_reads(digits: int, read: int) -> None:
     assert parse_verdict("SCORE: " + "9" * digits)["score"] == read
 
 
@@ -287,8 +287,6 @@ def test_a_field_that_it_does_not_read_is_a_problem() -> None:
 
 
 def test_a_score_has_at_most_18_digits() -> None:
-    assert parse_verdict("SCORE: " + "9" * 18)["score"] == 10**18 - 1
-    assert parse_verdict("SCORE: " + "9" * 19)["score"] == 0
     assert BOTH.read(Reply("VERDICT: PASS\nSCORE: " + "9" * 18), REQUEST)["score"] == 10**18 - 1
     with pytest.raises(ReplyError, match="no score can be read"):
         BOTH.read(Reply("VERDICT: PASS\nSCORE: 1" + "0" * 18), REQUEST)

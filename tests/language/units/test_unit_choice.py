@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.fields.types import TEXT, TRUTH, RecordType, ScaleType
-from verdict_cli.language.scales.discrete import Categories
+from verdict_cli.language.scales.discrete import Categories, DiscreteScale
 from verdict_cli.language.units.choice import BestOfKJudgeUnit, PairwiseJudgeUnit, RankerUnit, shown
 from verdict_cli.language.units.judges import CategoricalJudgeUnit
 
@@ -166,3 +166,34 @@ def test_categories_are_the_scale_of_the_choice() -> None:
     scale = unit.default_scale()
     assert scale == Categories(values=("safe", "unsafe"))
     assert unit.own_fields(scale) == {unit.scaled_field(): ScaleType(scale)}
+
+
+@pytest.mark.parametrize(
+    ("values", "choices", "scale"),
+    [
+        (("first", "second"), ("first", "second"), ("first", "second")),
+        (("A", "B"), ("A", "B"), ("A", "B")),
+        (("A", "tie", "B"), ("A", "B"), ("A", "B", "tie")),
+    ],
+)
+def test_the_scale_of_a_pairwise_judge_names_its_options(
+    values: tuple[str, ...], choices: tuple[str, ...], scale: tuple[str, ...]
+) -> None:
+    unit = pairwise(scale=DiscreteScale(values=values))
+    assert unit.validation_error() is None
+    assert unit.choices() == choices
+    assert tuple(unit.default_scale().values()) == scale
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"scale": DiscreteScale(values=("a", "b", "c"))},
+        {"scale": DiscreteScale(range=(1, 2))},
+        {"scale": "named"},
+        {"scale": DiscreteScale(values=("a", "b")), "labels": ("c", "d")},
+    ],
+)
+def test_another_scale_of_a_pairwise_judge_is_refused(keys: dict[str, Any]) -> None:
+    issue = pairwise(**keys).validation_error()
+    assert issue is not None and issue.key == "scale"

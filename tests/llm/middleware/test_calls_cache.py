@@ -74,7 +74,7 @@ def test_an_equal_request_is_answered_from_the_cache_free_of_charge_and_marked(
     first, second = one_by_one(ask, REQUEST, asking(row=Row(7, "z", {}), attempt=1))
     assert server.calls == 1
     assert (first.text, first.cached, first.cost_usd) == ("1", False, 0.5)
-    assert (second.text, second.cached, second.cost_usd, second.latency_s) == ("1", True, 0.0, 0.0)
+    assert (second.text, second.cached, second.cost_usd, second.latency_s) == ("1", True, 0.0, 3.0)
 
 
 def test_another_run_finds_what_an_earlier_one_kept(tmp_path: Path) -> None:

@@ -63,6 +63,8 @@ class PaperTable(Struct, frozen=True):
     printed: str
     as_run: str
     rows: int
+    library: str
+    """What the authors' library, or the benchmark's own protocol, does otherwise."""
     subset: tuple[str, str] | None = None
 
     def config(self, *, as_run: bool) -> str:
@@ -71,14 +73,29 @@ class PaperTable(Struct, frozen=True):
 
 
 TABLES = (
-    PaperTable(1, "xstest", "paper/table1_xstest", "paper/table1_xstest", 450),
-    PaperTable(2, "judgebench", "paper/table2_judgebench", "paper/table2_judgebench_as_run", 350),
+    PaperTable(
+        1,
+        "xstest",
+        "paper/table1_xstest",
+        "paper/table1_xstest",
+        450,
+        "the library has no such judge: it ran as printed",
+    ),
+    PaperTable(
+        2,
+        "judgebench",
+        "paper/table2_judgebench",
+        "paper/table2_judgebench_as_run",
+        350,
+        "each pair is judged in both orders, and right where both verdicts agree on the label",
+    ),
     PaperTable(
         3,
         "aggrefact",
         "paper/table3_expertqa",
         "paper/table3_expertqa_as_run",
         3_702,
+        "the mode of three verified judges, not the maximum; the judge at temperature 0.7, the verifier at 0",
         ("dataset", "ExpertQA"),
     ),
 )
@@ -161,6 +178,7 @@ class TableResult(Struct, frozen=True):
     rows: PaperRows
     report: Report
     model: str | None = None
+    as_run: bool = False
 
     @property
     def comparison(self) -> PublishedComparison:
@@ -187,7 +205,8 @@ class TableResult(Struct, frozen=True):
         baselines = [baseline_notice(model) for model in facts.floors]
         other = [f"judged by {self.model}, not by the table's model"] if self.model else []
         caveats = [self.comparison.caveat] if self.comparison.caveat else []
-        return [*caveats, *self.rows.notes, *fewer, *other, *baselines]
+        library = [f"as run: {self.table.library}"] if self.as_run else []
+        return [*library, *caveats, *self.rows.notes, *fewer, *other, *baselines]
 
 
 def paper_document(results: Sequence[TableResult], folder: Path) -> ReportDocument:
@@ -473,7 +492,7 @@ def _reproduce_tables(
         results = execute_all_or_exit(sessions, out, stop, how)
     reports = [write_report(result, warn=print_error) for result in results]
     table_results = [
-        TableResult(table, rows[table.number], report, how.model)
+        TableResult(table, rows[table.number], report, how.model, as_run)
         for table, report in zip(chosen, reports, strict=True)
     ]
     page = "" if how.quiet else f"page: {out / 'paper.html'}"

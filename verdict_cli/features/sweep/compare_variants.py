@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,7 @@ from verdict_cli.stats.simultaneous import JointEstimates
 from verdict_cli.storage.tables.reader import read_table
 
 _CALL_COLUMNS = (
-    "row", "unit", "model", "messages", "reply", "prompt_tokens", "completion_tokens", "cost_usd", "latency_s", "cached",
+    "row", "unit", "model", "reply", "prompt_tokens", "completion_tokens", "cost_usd", "latency_s", "cached",
 )  # fmt: skip
 
 
@@ -68,19 +67,13 @@ class StandaloneCost(Struct, frozen=True):
     row_p95_s: float | None = None
 
 
-ReplyLatencies = dict[bytes, float]
-"""The latency of each reply when the model was called, shared by the runs of a sweep."""
-
-
-def standalone_costs(
-    plan: Plan, calls: Path, latencies: ReplyLatencies, *, recorded: bool
-) -> StandaloneCost:
+def standalone_costs(plan: Plan, calls: Path, *, recorded: bool) -> StandaloneCost:
     """Calls, cost and seconds of the run with this `calls.parquet`. A recording (`recorded`) has no latency, and a cost
     only if it has tokens."""
     models = _models(plan)
     count, cost = 0, 0.0
     known = True
-    rows: dict[int, dict[str, float | None]] = {}
+    rows: dict[int, dict[str, float]] = {}
     for call in _iterate_calls(calls):
         count += 1
         price = _price(call, models.get((call["unit"], call["model"])), recorded)
@@ -88,9 +81,7 @@ def standalone_costs(
         cost += price or 0.0
         if not recorded:
             units = rows.setdefault(call["row"], {})
-            took = _seconds(call, latencies)
-            before = units.get(call["unit"], 0.0)
-            units[call["unit"]] = None if took is None or before is None else before + took
+            units[call["unit"]] = units.get(call["unit"], 0.0) + (call["latency_s"] or 0.0)
     seconds = _row_seconds(plan, rows)
     middle, high = (
         (None, None) if not seconds else (float(q) for q in np.quantile(seconds, (0.5, 0.95)))
@@ -126,25 +117,15 @@ def _price(call: Mapping[str, Any], model: Model | None, recorded: bool) -> floa
     return None if model is None or not sum(tokens) else cost_usd(model, Usage(*tokens))
 
 
-def _seconds(call: Mapping[str, Any], latencies: ReplyLatencies) -> float | None:
-    text = "\0".join(str(call[name]) for name in ("model", "messages", "reply"))
-    key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).digest()
-    if call["cached"]:
-        return latencies.get(key)
-    took: float = call["latency_s"] or 0.0
-    latencies[key] = took
-    return took
-
-
-def _row_seconds(plan: Plan, rows: Mapping[int, Mapping[str, float | None]]) -> list[float]:
+def _row_seconds(plan: Plan, rows: Mapping[int, Mapping[str, float]]) -> list[float]:
+    """How long the longest chain of units of each row takes."""
     took = []
     for units in rows.values():
-        if all(seconds is not None for seconds in units.values()):
-            ends: list[float] = []
-            for node in plan.nodes:
-                start = max((ends[parent] for parent in node.parents), default=0.0)
-                ends.append(start + (units.get(node.id) or 0.0))
-            took.append(max(ends))
+        ends: list[float] = []
+        for node in plan.nodes:
+            start = max((ends[parent] for parent in node.parents), default=0.0)
+            ends.append(start + units.get(node.id, 0.0))
+        took.append(max(ends))
     return took
 
 
@@ -281,12 +262,11 @@ def compare_variants(
     (evaluation, metric), *others = [
         (name, metric or main_metric(runs[0], name, seed)) for name, metric in metrics
     ]
-    latencies = ReplyLatencies()
     points = [
         SweepPoint(
             run,
             _measured(run, evaluation, metric, seed, level),
-            standalone_costs(run.plan, run.folder / "calls.parquet", latencies, recorded=recorded),
+            standalone_costs(run.plan, run.folder / "calls.parquet", recorded=recorded),
             _more_metrics(run, others, seed, level),
         )
         for run in runs

@@ -142,7 +142,7 @@ def check_ast(tree: nodes.Node, sandbox: Environment) -> None:
 
 def _known(name: str, kind: str, known: Collection[str]) -> None:
     if name not in known:
-        own = f"there are Jinja2's own {kind}s, and the filters mean, median, mode, variance, stdev"
+        own = f"there are Jinja2's own {kind}s, and the filters mean, median, mode, variance, stdev, log, exp, sqrt"
         raise ExpressionError(f"there is no {kind} `{name}`", did_you_mean(name, known, own))
 
 

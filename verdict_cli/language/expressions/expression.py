@@ -69,7 +69,7 @@ TypeOf = Callable[[ExpressionPath], FieldType]
 
 _UNKNOWN = UnknownType()
 _FILTERS: dict[str, FieldType] = {
-    **dict.fromkeys(("mean", "median", "variance", "stdev", "float"), NUMBER),
+    **dict.fromkeys(("mean", "median", "variance", "stdev", "float", "log", "exp", "sqrt"), NUMBER),
     **dict.fromkeys(("length", "count", "int", "wordcount"), INTEGER),
     **dict.fromkeys(
         ("upper", "lower", "trim", "join", "string", "title", "capitalize", "replace", "truncate"),

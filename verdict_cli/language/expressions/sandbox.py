@@ -428,7 +428,7 @@ def sandbox_environment(finalize: Callable[[Any], str] | None = None) -> Sandbox
     sandbox.filters.update(
         {
             name: getattr(summary_statistics, name)
-            for name in ("mean", "median", "mode", "variance", "stdev")
+            for name in ("mean", "median", "mode", "variance", "stdev", "log", "exp", "sqrt")
         }
     )
     sandbox.filters["last"] = _last_or_filter("last", sandbox.filters["last"])

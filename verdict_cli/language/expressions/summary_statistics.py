@@ -1,4 +1,4 @@
-"""The summary statistics of pools and of the filters `mean`, `median`, `mode`, `variance`, `stdev`."""
+"""The statistics of pools and of the filters `mean`, `median`, `mode`, `variance`, `stdev`, and the filters of one number."""
 
 from __future__ import annotations
 
@@ -33,6 +33,29 @@ def median(values: Iterable[Any]) -> float:
     """The middle value, the mean of the two middle ones for an even count."""
     numbers = as_numbers(values, "median")
     return _finite("median", lambda: statistics.median(numbers))
+
+
+def log(value: Any) -> float:
+    """The natural logarithm of a number above 0."""
+    return _of_number("log", math.log, value)
+
+
+def exp(value: Any) -> float:
+    """The exponential of a number."""
+    return _of_number("exp", math.exp, value)
+
+
+def sqrt(value: Any) -> float:
+    """The square root of a number from 0."""
+    return _of_number("sqrt", math.sqrt, value)
+
+
+def _of_number(name: str, function: Callable[[float], float], value: Any) -> float:
+    (number,) = as_numbers([value], name)
+    try:
+        return function(number)
+    except (ValueError, OverflowError):
+        raise RowError(f"`{name}` has no value for {number:g}") from None
 
 
 def mode(values: Iterable[Any]) -> Any:

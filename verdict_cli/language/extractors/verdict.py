@@ -46,6 +46,7 @@ _LONGEST_LINE = 200
 _TEN = (0.0, 10.0)
 _ZERO_TO_TEN = tuple(map(str, range(11)))
 """The scores that `build_rubric` asks for."""
+_MOST_INT_DIGITS = 4300  # `int` refuses more
 _MOST_DIGITS = 18  # a 64-bit integer holds them
 
 _SEPARATOR = r"[\])}]*\s*[:：∶﹕︰=|>–—→-]+"
@@ -80,14 +81,14 @@ def parse_verdict(judge_text: str) -> dict[str, Any]:
     """`{"verdict": "PASS" | "FAIL", "score": int}`: the last of each that the text mentions, in any case.
 
     These are the lesson's rules to the letter; the extractor promises more. A text that mentions none is FAIL and 0: an
-    unreadable reply never passes. Of a score with decimals this takes the integer part. The score is not clamped; a number of
-    more than 18 digits is not a score.
+    unreadable reply never passes. Of a score with decimals this takes the integer part. The score is not clamped; a number
+    that Python does not read, of thousands of digits, is not a score.
     """
     verdicts = _VERDICT.findall(judge_text)
     scores = _SCORE.findall(judge_text)
     return {
         "verdict": verdicts[-1].upper() if verdicts else "FAIL",
-        "score": int(scores[-1]) if scores and len(scores[-1]) <= _MOST_DIGITS else 0,
+        "score": int(scores[-1]) if scores and len(scores[-1]) <= _MOST_INT_DIGITS else 0,
     }
 
 

@@ -215,6 +215,8 @@ class LLMUnit(UnitBase):
     streamed: Annotated[bool, _NOT_ASKED] = Field(default=False, alias="stream")
     """Whether the reply is streamed."""
 
+    scale_names_options: ClassVar[bool] = False
+    """Whether the words of `scale` name the unit's options, which then are its scale."""
     raw_thoughts: ClassVar[Thoughts] = "keep"
     """What `raw` does with the thoughts in a reply to a unit of this type."""
 

@@ -182,7 +182,9 @@ def label_letters(choice: FieldType) -> dict[Any, str]:
 
 
 class PairwiseJudgeUnit(ChoiceUnit):
-    """Chooses the better of two options, A or B."""
+    """Chooses the better of two options, A or B, or by the words of its `scale`."""
+
+    scale_names_options: ClassVar[bool] = True
 
     unit: Literal["PairwiseJudgeUnit"] = "PairwiseJudgeUnit"
     """The unit's type."""
@@ -201,9 +203,9 @@ class PairwiseJudgeUnit(ChoiceUnit):
                 f"a pairwise judge compares 2 options, here are {len(self.options)}",
                 "use BestOfKJudgeUnit for more",
             )
-        if self.scale is not None:
-            hint = "leave `scale` out; `labels: [first, second]` gives them names, and `tie: true` adds a tie"
-            return Issue("scale", "a pairwise judge chooses between A and B", hint)
+        if self.scale is not None and (len(self._scale_names()) != 2 or self.labels is not None):
+            hint = "such as `scale: {type: discrete, values: [first, second]}`, `tie` added where it may be chosen"
+            return Issue("scale", "a pairwise judge has a scale of two words, one an option", hint)
         if len({*self.choices(), TIE}) < 3:
             return Issue(
                 "labels",
@@ -214,18 +216,25 @@ class PairwiseJudgeUnit(ChoiceUnit):
 
     def default_scale(self) -> Scale:
         """A and B, and `tie` where it may be chosen."""
-        return Categories(values=(*self.choices(), TIE) if self.tie else self.choices())
+        tie = self.tie or (isinstance(self.scale, Scale) and TIE in self.scale.values())
+        return Categories(values=(*self.choices(), TIE) if tie else self.choices())
 
     def choices(self) -> tuple[str, ...]:
-        """What the options are called."""
-        return self.labels or self.letters()
+        """What the options are called: the labels, the words of the scale, or A and B."""
+        return self.labels or self._scale_names() or self.letters()
+
+    def _scale_names(self) -> tuple[str, ...]:
+        """The words of the scale, without `tie`; none where it has other values, or is one of the file's `scales`."""
+        values = self.scale.values() if isinstance(self.scale, Scale) else []
+        names = [value for value in values if value != TIE]
+        return tuple(names) if all(isinstance(name, str) for name in names) else ()
 
     def listed(self) -> str:
-        if self.labels is None:
+        if self.choices() == self.letters():
             return super().listed()
         return "\n\n".join(
             f"{label}:\n<option>\n{{input.{letter}}}\n</option>"
-            for label, letter in zip(self.labels, self.letters(), strict=True)
+            for label, letter in zip(self.choices(), self.letters(), strict=True)
         )
 
     def scaled_field(self) -> str:

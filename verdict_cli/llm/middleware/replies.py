@@ -265,14 +265,14 @@ def cache_saved(request: Request, reply: Reply | None) -> float | None:
 
 
 def free_reply(reply: Reply, *, shared: bool = False) -> Reply:
-    """The reply as another equal request gets it: it costs nothing. ``shared``: the equal request was of the same run."""
+    """The reply as another equal request gets it: it costs nothing, and says how
+    long the provider took for it. ``shared``: the equal request was of the same run."""
     return replace(
         reply,
         cached=True,
         shared=shared,
         recalled=False,
         cost_usd=0.0,
-        latency_s=0.0,
         allowance=None,
         request="",
     )

@@ -248,7 +248,12 @@ CALL_COLUMNS = (
         _of_reply(lambda reply: reply.cost_usd),
         "what the call cost, null if its price is unknown",
     ),
-    RunColumn("latency_s", "float", lambda call: call.latency_s, "how long it took"),
+    RunColumn(
+        "latency_s",
+        "float",
+        lambda call: call.latency_s,
+        "how long the provider took, for a reply from a cache when it was asked",
+    ),
     RunColumn(
         "request",
         "str",
