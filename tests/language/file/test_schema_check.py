@@ -28,7 +28,11 @@ ROOT = Path(__file__).resolve().parents[3]
 SHIPPED = ROOT / "schemas" / "pipeline.schema.json"
 VALIDATOR = Draft202012Validator(orjson.loads(SHIPPED.read_bytes()))
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
-PIPELINES = [path for path in CONFIGS if b"\npipeline:" in path.read_bytes()]
+PIPELINES = [
+    path
+    for path in CONFIGS
+    if b"\npipeline:" in path.read_bytes() and path.parent.name != "studies"
+]
 
 JUDGE = {"unit": "JudgeUnit", "prompt": "{source.a}"}
 

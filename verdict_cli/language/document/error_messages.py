@@ -160,7 +160,7 @@ def explain_error(
         is_inside_unquoted = path[:-1] in unquoted and path[-1] != "jinja"
         if is_inside_unquoted or (path in entered and kinds <= {"too_short"}):
             continue
-        replacement = _replacement(path, detail)
+        replacement = _replacement(path, detail, kinds, document)
         where = path
         if path[:-1] in unquoted:
             where = path[:-1]
@@ -169,7 +169,9 @@ def explain_error(
             message = "YAML reads {…} as a mapping"
             hint = f"put the prompt in quotes, or under `|`: {where[-1]}: '{replacement}'"
         else:
-            code, message, hint, at_key = _words(detail, kinds, owner, annotation, path)
+            code, message, hint, at_key = _words(
+                detail, kinds, owner, annotation, path, replacement
+            )
         if (
             code == "unknown-key"
             and owner is not None
@@ -213,24 +215,45 @@ def _is_unquoted(path: ErrorPath, details: list[tuple[Any, Any, Any]]) -> bool:
     return is_missing and isinstance(given, dict) and bool(given) and set(given.values()) == {None}
 
 
-def _replacement(path: ErrorPath, detail: Any) -> Any:
+def _replacement(path: ErrorPath, detail: Any, kinds: set[str], document: Document) -> Any:
     """The value that is surely meant; None where there is none."""
     given = detail["input"]
     if path == ("name",) and isinstance(given, str):
         return "-".join(re.findall(r"[a-z0-9_]+", given.lower())) or "judge"
     if path == ("verdict",):
         return 1
+    if kinds <= {"tuple_type", "list_type"} and given is not None:
+        return [given]
+    if _is_bare_metric(path, detail):
+        evaluate = document.data.get("evaluate")
+        evaluations = [*evaluate] if isinstance(evaluate, dict) else []
+        return f"{evaluations[0]}.{given}" if len(evaluations) == 1 else None
     return None
 
 
+def _is_bare_metric(path: ErrorPath, detail: Any) -> bool:
+    """Whether a gate names a metric without its evaluation."""
+    return bool(path[-1:] == ("metric",) and detail["type"] == "string_pattern_mismatch")
+
+
 def _words(
-    detail: Any, kinds: set[str], owner: type[BaseModel] | None, annotation: Any, path: ErrorPath
+    detail: Any,
+    kinds: set[str],
+    owner: type[BaseModel] | None,
+    annotation: Any,
+    path: ErrorPath,
+    replacement: Any,
 ) -> tuple[str, str, str, bool]:
     """(code, message, hint, whether the problem is at the key)."""
     kind, given, context = detail["type"], detail["input"], detail.get("ctx", {})
     last = path[-1] if path else ""
     if kind == "missing":
-        return "missing-key", f"the key '{last}' is missing", _purpose(owner, str(last)), False
+        hint = (
+            "write `verdict: 1`, the version of the language"
+            if path == ("verdict",)
+            else _purpose(owner, str(last))
+        )
+        return "missing-key", f"the key '{last}' is missing", hint, False
     if kind == "extra_forbidden":
         return "unknown-key", f"unknown key '{last}'", _unknown(str(last), owner), True
     if kind in ("union_tag_not_found", "union_tag_invalid"):
@@ -270,7 +293,6 @@ def _words(
             False,
         )
     if path == ("name",) and isinstance(given, str):
-        replacement = _replacement(path, detail)
         return (
             "wrong-value",
             f"{given!r}: a name has small letters, digits, - and _",
@@ -282,9 +304,12 @@ def _words(
         return (
             "wrong-type",
             f"expected {wanted}, found {displayed(given)}",
-            _boolean_hint(given, kinds),
+            _form_hint(given, kinds, str(last)),
             False,
         )
+    if _is_bare_metric(path, detail):
+        metric = f"write `{replacement or f'EVALUATION.{given}'}`"
+        return "wrong-value", f"{displayed(given)} names no evaluation", metric, False
     at_key = _is_of_key(detail)
     purpose = "" if at_key else _purpose(owner, str(last))
     return (
@@ -338,7 +363,16 @@ def _purpose(owner: type[BaseModel] | None, key: str) -> str:
     )
 
 
-def _boolean_hint(given: Any, kinds: set[str]) -> str:
+def _form_hint(given: Any, kinds: set[str], key: str) -> str:
+    """How to write a value of another type than expected."""
+    if kinds <= {"tuple_type", "list_type"}:
+        if isinstance(given, dict):
+            return f"begin each entry of `{key}` with `- `"
+        return f"write `[{given}]`" if isinstance(given, str | int | float) else ""
+    if kinds <= {"dict_type"} and isinstance(given, list):
+        return f"give each entry of `{key}` a name: `NAME: …` in place of `- …`"
+    if kinds <= {"model_type", "model_attributes_type"} and not key.isdigit():
+        return f"write its keys in it: `verdict explain {key}` lists them"
     if (
         "bool_type" in kinds
         and isinstance(given, str)
