@@ -225,7 +225,7 @@ def execute_all_or_exit(
     finished = sum(session.is_finished for session in sessions)
     if finished and not how.quiet:
         print_message(f"{finished} of {plural(len(sessions), 'run is|runs are')} finished already")
-    store = _shared_cache(sessions, folder, shared=not how.no_cache)
+    store = None if how.no_cache else _shared_cache(sessions)
     with resumable(store), show_progress(quiet=how.quiet) as show:
         results = execute_all(sessions, stop, show, store=store)
     done = sum(result.facts.status == "finished" for result in results)
@@ -239,10 +239,9 @@ def execute_all_or_exit(
     return results
 
 
-def _shared_cache(sessions: Sequence[Session], folder: Path, *, shared: bool) -> CacheStore | None:
-    """The cache of the runs: the user's, or one of this folder alone. None where no model may use any."""
+def _shared_cache(sessions: Sequence[Session]) -> CacheStore | None:
+    """The user's cache. None where no run may use it."""
     from verdict_cli.cli.cache import opened_store
-    from verdict_cli.llm.middleware.cache_store import CacheStore
     from verdict_cli.run.preflight import may_cache
 
     plans = [
@@ -252,13 +251,7 @@ def _shared_cache(sessions: Sequence[Session], folder: Path, *, shared: bool) ->
         and session.options.recording is None
         and may_cache(session.options.plan)
     ]
-    if not plans:
-        return None
-    return (
-        opened_store(plans[0], wanted=True)
-        if shared
-        else CacheStore.open(folder / "replies.sqlite3")
-    )
+    return opened_store(plans[0], wanted=True) if plans else None
 
 
 @contextmanager

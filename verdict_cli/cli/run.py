@@ -194,7 +194,7 @@ def judged_dataset(
             recording,
             out=out,
             retry_failed=command.retry_failed,
-            reuse=command.reuse,
+            reuse=() if command.reuse is None else (command.reuse,),
             engine=command.engine,
             chosen_hooks=hooks or {},
             observer=observer or RunObserver(),

@@ -73,7 +73,7 @@ def run_dataset(plan: Plan, data: Any, options: DatasetRunOptions) -> pandas.Dat
             recording=recording,
             concurrency=options.concurrency,
             retry_failed=options.retry_failed,
-            reuse=options.reuse,
+            reuse=() if options.reuse is None else (options.reuse,),
             preload=partial(preload_report, plan) if options.out else _nothing,
         )
         try:

@@ -53,8 +53,8 @@ class RunOptions:
     """Discard the run that is there."""
     retry_failed: bool = False
     """Run its failed rows again."""
-    reuse: Path | None = None
-    """The directory of another run, whose replies answer equal requests."""
+    reuse: tuple[Path, ...] = ()
+    """The directories of other runs, whose replies answer equal requests."""
 
     # its calls
 

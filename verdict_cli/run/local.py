@@ -204,7 +204,7 @@ class LocalRun:
         job, state, pool = self.job, self.state, self.pool
         state.own.passes = pool is not None
         signal = StopSignal(self.halt.is_set, self.halt.fail, job.directory.confirm_lease)
-        reuse = None if job.reuse is None else Database.open_foreign(reused_database(job.reuse))
+        reuse = tuple(Database.open_foreign(reused_database(run)) for run in job.reuse)
         chain = self.client.chain(
             job.observer,
             signal,
@@ -234,8 +234,8 @@ class LocalRun:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
-            if reuse is not None:
-                reuse.close()
+            for database in reuse:
+                database.close()
             self._show()
 
     async def _passes(self, context: Context) -> None:

@@ -58,7 +58,7 @@ class ModelClient:
         observer: RunObserver,
         stop: StopSignal | None = None,
         own: OwnCalls | None = None,
-        reuse: Database | None = None,
+        reuse: tuple[Database, ...] = (),
         is_spared: Callable[[Request], bool] | None = None,
         renamed: Callable[[str], str] | None = None,
         pool: Callable[[Ask], Ask] | None = None,

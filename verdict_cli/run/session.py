@@ -45,10 +45,7 @@ def open_run(options: RunOptions) -> Session:
         raise UsageError(
             f"{directory.display_name} holds the recording itself", hint="choose another --out"
         )
-    if (
-        options.reuse is not None
-        and reused_database(options.reuse).resolve() == directory.database.resolve()
-    ):
+    if any(reused_database(run).resolve() == directory.database.resolve() for run in options.reuse):
         raise UsageError(
             "--reuse names the run itself, which finds its own replies", hint="leave --reuse out"
         )
@@ -165,6 +162,15 @@ class Session:
             return self._finished_result()
         return self._result(await run_within(self._job(client.store), stop, show, client))
 
+    def reuse(self, others: Sequence[Session]) -> None:
+        """Look for replies in the databases of these runs too, where they have one."""
+        databases = tuple(
+            other.directory.database
+            for other in others
+            if other is not self and other.directory.database.is_file()
+        )
+        self.options = replace(self.options, reuse=(*self.options.reuse, *databases))
+
     def _job(self, store: CacheStore | None) -> RunJob:
         import_table_writer()
         self.directory.prepare()
@@ -206,7 +212,7 @@ def execute_all(
 ) -> list[RunResult]:
     """The result of each run, in order; where one was interrupted, it is the last.
 
-    The runs share limits, budget and cache. Concurrency, recording and budget are those of the first; what finished
+    The runs share limits, budget and cache, and the replies in each other's databases. Concurrency, recording and budget are those of the first; what finished
     runs have cost counts. Raises what `Session.execute` raises; runs that were finished before stay.
     """
 
@@ -221,6 +227,10 @@ def execute_all(
         results: list[RunResult] = []
         try:
             for session in sessions:
+                if not session.options.fresh:
+                    session.reuse(sessions)
+                else:
+                    session.reuse(sessions[: len(results)])
                 results.append(await session.execute_within(client, stop, show))
                 if results[-1].facts.status != "finished":
                     break

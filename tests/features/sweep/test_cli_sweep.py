@@ -300,3 +300,24 @@ def test_the_best_of_equal_variants_has_a_wider_interval_and_a_probability_of_be
         "sweep", shell.config(ONE), rows(shell, 60), *words, "--level", "0.8", "--json"
     ).json()
     assert (narrow["level"], narrow["best"]["low"] > best["low"]) == (0.8, True)
+
+
+def test_without_the_cache_a_variant_finds_the_replies_of_the_others_in_their_databases(
+    shell: Any, asked: list[Request]
+) -> None:
+    config, data = shell.config(STEPS, PRICED), rows(shell)
+    words = ("sweep", config, data, "--out", "s", "--json", "--no-cache")
+    shell(*words, "--vary", "pipeline[0].repeat=1,3")
+    assert len(asked) == 60
+    assert not list((shell.folder / "s").glob("*.sqlite3"))
+    found = shell(*words, "--vary", "pipeline[0].repeat=5,3").json()["variants"]
+    assert len(asked) == 100  # of the new variant, the replies of copies 3 and 4 alone
+    assert [one["calls"] for one in found] == [100, 60]
+
+
+def test_fresh_variants_do_not_look_at_what_they_replace(shell: Any, asked: list[Request]) -> None:
+    config, data = shell.config(STEPS, PRICED), rows(shell)
+    words = ("sweep", config, data, "--out", "s", "--json", "--no-cache")
+    shell(*words, "--vary", "pipeline[0].repeat=1,3")
+    shell(*words, "--vary", "pipeline[0].repeat=1,3", "--fresh")
+    assert len(asked) == 120

@@ -63,7 +63,7 @@ def test_another_dataset_is_refused_and_judged_elsewhere_by_the_same_replies(ben
         open_run(other)
     assert f"--reuse {first.directory.path}" in str(caught.value)
     with open_run(
-        replace(other, out=first.directory.path.parent / "new", reuse=first.directory.path)
+        replace(other, out=first.directory.path.parent / "new", reuse=(first.directory.path,))
     ) as session:
         facts = session.execute().facts
     assert (facts.done, facts.cached, len(bench.asked)) == (4, 3, 4)
@@ -116,7 +116,10 @@ def test_several_runs_share_one_budget_which_finished_runs_have_spent(bench: Any
     chosen = [options(job, out, budget_usd=5.0) for out in ("first", "second")]
     with open_run(chosen[0]) as session:
         session.execute()
-    with open_run(chosen[0]) as first, open_run(replace(chosen[1], concurrency=1)) as second:
+    with (
+        open_run(chosen[0]) as first,
+        open_run(replace(chosen[1], concurrency=1, seed=1)) as second,
+    ):
         sessions = [first, second]
         assert [session.is_finished for session in sessions] == [True, False]
         with pytest.raises(BudgetError):

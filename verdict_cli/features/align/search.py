@@ -56,6 +56,7 @@ from verdict_cli.storage.tables.reader import read_table
 if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
     from verdict_cli.run.estimate import Line
+    from verdict_cli.run.job import RunOptions
     from verdict_cli.run.load_run import RunResult
 
 
@@ -669,11 +670,15 @@ class AlignSearch:
         assert self.stop is not None
         if how.budget is not None:
             how = replace(how, budget=max(how.budget - (self.spent or 0.0), 1e-9))
-        silent = [
-            structs.replace(arm, change=lambda options: replace(options, warn=lambda _: None))
-            for arm in arms
-        ]
-        with open_arms(silent, how, lambda _: None) as sessions:
+        earlier = tuple(Path(run) for run in self.costs)
+
+        def silent(options: RunOptions) -> RunOptions:
+            own = Path(options.out or "")
+            others = tuple(run for run in earlier if run.resolve() != own.resolve())
+            return replace(options, warn=lambda _: None, reuse=others)
+
+        arms = [structs.replace(arm, change=silent) for arm in arms]
+        with open_arms(arms, how, lambda _: None) as sessions:
             if self.before_calls is not None and not all(
                 session.is_finished for session in sessions
             ):

@@ -71,7 +71,7 @@ Middleware = Callable[[Ask, RunCalls], Ask]
 
 def _replies(ask: Ask, calls: RunCalls) -> Ask:
     sources = calls.replies
-    if sources.own is None and sources.store is None and sources.reuse is None:
+    if sources.own is None and sources.store is None and not sources.reuse:
         return ask
     renamed = calls.renamed
     if renamed is not None:

@@ -100,7 +100,7 @@ class ReplySources(Struct, frozen=True):
     """Where replies are looked for, in this order; and the unit's name in digests, which another arm of a study may share."""
 
     own: OwnCalls | None = None
-    reuse: Database | None = None
+    reuse: tuple[Database, ...] = ()
     store: CacheStore | None = None
     rename: Callable[[Request], Request] = lambda request: request
 
@@ -186,10 +186,10 @@ class _Answers:
         return free_reply(usable.content.reply, shared=shared)
 
     def _other_reply(self, request: Request, digest: bytes, shares: bool) -> Reply | None:
-        """The reply of another run, or of the shared cache."""
-        reuse = self._sources.reuse
-        found = [] if reuse is None else [call for call in reuse.find(digest) if call.usable]
-        reply = found[0].content.reply if found else None
+        """The reply of other runs, or of the shared cache."""
+        found = (call for run in self._sources.reuse for call in run.find(digest) if call.usable)
+        call = next(found, None)
+        reply = None if call is None else call.content.reply
         if reply is None and shares and self._store is not None:
             reply = self._store.get(self._digests.with_address(digest, request.model))
         if reply is None:
