@@ -1,0 +1,16 @@
+"""Each key of the language is written in a shipped configuration or on a page."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "tools" / "unused_keys.py"
+
+
+def test_each_key_has_an_example() -> None:
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT)], capture_output=True, encoding="utf-8", check=True
+    )
+    assert done.stdout == "", "write an example of these keys on a page of docs/"
