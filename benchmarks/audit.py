@@ -18,6 +18,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from recordings_needed import left_out_without_recordings
+
 from verdict_cli.features.benchmarks.recorded import read_jsonl
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -143,5 +145,7 @@ if __name__ == "__main__":
         "Published",
         "Share of first position minus one half",
     )
-    sys.stdout.write(table(headers, positions()) + "\n")
-    sys.stdout.write(table(("Judge", "Rows", "Pairs of repeats that differ"), samples()))
+    with left_out_without_recordings():
+        sys.stdout.write(table(headers, positions()) + "\n")
+    with left_out_without_recordings():
+        sys.stdout.write(table(("Judge", "Rows", "Pairs of repeats that differ"), samples()))

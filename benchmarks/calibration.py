@@ -10,6 +10,7 @@ the folder `shared` next to the project, or from $VERDICT_SHARED.
 from __future__ import annotations
 
 import contextlib
+import csv
 import io
 import json
 import os
@@ -20,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from recordings_needed import left_out_without_recordings
 
-from verdict_cli.features.benchmarks.recorded import read_jsonl
+from verdict_cli.features.benchmarks.recorded import open_recorded_file, read_jsonl
 from verdict_cli.features.calibrate.fit_job import (
     FITS,
     cross_validate,
@@ -54,8 +56,11 @@ def alpacaeval() -> tuple[Table, Table]:
     """Rows (the token drawn, and the answer that is not a constant text) and replies."""
     rows: Table = []
     replies: Table = []
-    for path in sorted((DATA / "alpacaeval_logprobs").glob("*.jsonl.gz")):
-        model = path.name.removesuffix(".jsonl.gz")
+    folder = DATA / "alpacaeval_logprobs"
+    with open_recorded_file(folder / "published_leaderboard.csv") as file:
+        models = sorted(row["model"] for row in csv.DictReader(file))
+    for model in models:
+        path = folder / f"{model}.jsonl.gz"
         for row in read_jsonl(path):
             if row["identical_outputs"]:
                 continue
@@ -293,10 +298,11 @@ def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
-        table(
-            ("Judge", "Rows", "Method", "Metric", "Before", "Held out", "Difference"),
-            fitted(Path(temporary)),
-        )
+        with left_out_without_recordings():
+            table(
+                ("Judge", "Rows", "Method", "Metric", "Before", "Held out", "Difference"),
+                fitted(Path(temporary)),
+            )
         splits = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
         head = (
             "Target agreement",
@@ -306,6 +312,8 @@ if __name__ == "__main__":
             "Answered",
             "Agreement",
         )
-        table(head, promised(Path(temporary), splits))
+        with left_out_without_recordings():
+            table(head, promised(Path(temporary), splits))
         changes = ("`ece`", "Difference of `ece`", "`brier`", "Difference of `brier`")
-        table(("Judge", "Rows", "Method", *changes), mapped_votes())
+        with left_out_without_recordings():
+            table(("Judge", "Rows", "Method", *changes), mapped_votes())

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from recordings_needed import left_out_without_recordings
 
 from verdict_cli.features.benchmarks.recorded import read_jsonl
-from verdict_cli.plan.node import Early, Mean, Vote
+from verdict_cli.plan.early_stopping import EarlyStop, Mean, Vote
 from verdict_cli.run.stopping_rule import first_batch, is_decided
 from verdict_cli.storage.tables.reader import read_table
 
@@ -31,13 +32,13 @@ JUDGES = ("GPT-4", "Llama3-70B", "JudgeLM", "Contains", "EM", "Gemma-2B")
 JUDGES += ("Llama3-8B", "Llama-7B", "Llama-13B", "Llama-70B", "Mistral-7B")
 
 
-def early(most: int, confidence: float, rule: Vote | Mean) -> Early:
+def early(most: int, confidence: float, rule: Vote | Mean) -> EarlyStop:
     """A layer of `most` units of one node each."""
     leaves = tuple(range(most))
-    return Early(tuple((leaf,) for leaf in leaves), leaves, most, 1, confidence, 1, 1, rule)
+    return EarlyStop(tuple((leaf,) for leaf in leaves), leaves, most, 1, confidence, 1, 1, rule)
 
 
-def asked(layer: Early, values: list[Any], field: str) -> int:
+def asked(layer: EarlyStop, values: list[Any], field: str) -> int:
     """How many of the values are used."""
     count = first_batch(layer)
     while not is_decided(layer, [{field: value} for value in values[:count]], len(values) - count):
@@ -211,4 +212,5 @@ def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> None:
 if __name__ == "__main__":
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 5_000
     table(("Units", "Confidence", "Verdict kept", "Calls saved"), simulated(rows))
-    table(("Recorded judges", "Confidence", "Same verdict", "Calls", "Saved"), replayed())
+    with left_out_without_recordings():
+        table(("Recorded judges", "Confidence", "Same verdict", "Calls", "Saved"), replayed())

@@ -18,6 +18,7 @@ from typing import get_args
 
 import numpy as np
 from msgspec.structs import replace
+from recordings_needed import left_out_without_recordings
 
 from verdict_cli.features.benchmarks.recorded import read_jsonl
 from verdict_cli.features.labelling.draw import (
@@ -101,5 +102,6 @@ if __name__ == "__main__":
     draws = sys.argv[2:] or DRAWS
     for kind in get_args(GoldScope):
         for drawn in draws:
-            for row in covered(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000, kind, drawn):
-                print(f"| {' | '.join(row)} |", flush=True)
+            with left_out_without_recordings():
+                for row in covered(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000, kind, drawn):
+                    print(f"| {' | '.join(row)} |", flush=True)

@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 from early_stopping import DATA, realmistake
+from recordings_needed import left_out_without_recordings
 
 from verdict_cli.features.benchmarks.recorded import read_jsonl
 
@@ -71,5 +72,5 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory() as temporary, left_out_without_recordings():
         main(Path(temporary))
