@@ -21,7 +21,6 @@ from typer.testing import CliRunner, Result
 from verdict_cli.cli.app import app
 from verdict_cli.errors import FetchError, UsageError, VerdictError
 from verdict_cli.features.benchmarks.card import cards
-from verdict_cli.features.benchmarks.download import fetch_rows
 
 if TYPE_CHECKING:
     from conftest import Loopback
@@ -261,28 +260,6 @@ def test_words_that_are_wrong_are_told_before_anything_is_fetched(tmp_path: Path
     )
 
 
-def served(content: bytes) -> Any:
-    """Answers with the range that is requested."""
-
-    def answer(handler: Handler) -> None:
-        wanted = re.match(r"bytes=(\d+)-(\d+)", handler.headers.get("Range") or "")
-        if wanted is None:
-            send(handler, 200, content)
-            return
-        first, last = int(wanted[1]), min(int(wanted[2]), len(content) - 1)
-        sent.append(last - first + 1)
-        send(
-            handler,
-            206,
-            content[first : last + 1],
-            Content_Range=f"bytes {first}-{last}/{len(content)}",
-        )
-
-    sent: list[int] = []
-    answer.sent = sent  # type: ignore[attr-defined]
-    return answer
-
-
 @pytest.fixture
 def source(site: Site, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A server with the three benchmarks' files, at the cards' addresses; what it does for each path."""
@@ -300,7 +277,7 @@ def source(site: Site, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "/api/": lambda handler: send(
             handler, 200, json.dumps(tree).encode(), Content_Type="application/json"
         ),
-        "/datasets/": served(content),
+        "/datasets/": lambda handler: send(handler, 200, content),
     }
 
     def answer(handler: Handler) -> None:
@@ -324,14 +301,12 @@ def source(site: Site, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return {"site": site, "size": len(content), "answers": answers}
 
 
-def test_the_rows_come_from_their_sources_and_only_those_that_a_table_needs(
+def test_the_rows_come_from_their_sources_once(
     source: dict[str, Any], model: Any, tmp_path: Path
 ) -> None:
     result = reproduce("--out", tmp_path / "out", "--yes", "--quiet", "--json")
     assert result.exit_code == 0, (result.output, result.exception)
     assert [table["rows"] for table in json.loads(result.stdout)["tables"]] == [6, 4, 4]
-    received = sum(source["answers"]["/datasets/"].sent)
-    assert received < source["size"] / 2, (received, source["size"])
     asked = len(source["site"].asked)
     again = reproduce("--out", tmp_path / "out", "--yes", "--quiet")
     assert again.exit_code == 0 and len(source["site"].asked) == asked, (
@@ -346,32 +321,6 @@ def test_a_source_that_refuses_is_told_with_the_ways_around_it(
     error = refused("--out", tmp_path / "out", "--yes", "--table", "3")
     assert isinstance(error, FetchError) and error.message.startswith("table 3: ")
     assert "HF_TOKEN" in (error.hint or "") and "--mirror" in (error.hint or "")
-
-
-def test_a_server_without_ranges_sends_the_whole_file_once_more_each_time(
-    source: dict[str, Any], tmp_path: Path
-) -> None:
-    content = aggrefact_parquet(40_000)
-    source["answers"]["/datasets/"] = lambda handler: send(handler, 200, content)
-    count = fetch_rows(
-        "lytang/LLM-AggreFact:test",
-        ("dataset", "ExpertQA"),
-        ["dataset", "claim"],
-        tmp_path / "rows.jsonl",
-    )
-    assert count == 4
-    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
-    assert {row["dataset"] for row in rows} == {"ExpertQA"} and rows[0][
-        "claim"
-    ] == "claim 0 of ExpertQA"
-
-
-def test_a_subset_that_is_not_there_leaves_no_file(source: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(FetchError, match="no row with dataset 'Nothing'"):
-        fetch_rows(
-            "lytang/LLM-AggreFact:test", ("dataset", "Nothing"), ["claim"], tmp_path / "rows.jsonl"
-        )
-    assert not (tmp_path / "rows.jsonl").exists()
 
 
 def estimate(*words: str) -> Result:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import io
 import os
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +32,6 @@ from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
 from verdict_cli.plural import plural
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import stream_rows
-from verdict_cli.storage.paths import write_rows
 
 if TYPE_CHECKING:
     from pyreqwest.response import Response
@@ -289,10 +287,12 @@ def _check_response(
         raise _InterruptedError(f"status {status}", float(delay) if delay.isdigit() else None)
     if status not in (200, 206):
         status_text = _STATUS_TEXTS.get(status, f"responds with status {status}")
+        hint = "check whether the file's page still has this address"
+        if status in (401, 403):
+            hint = "a gated dataset needs HF_TOKEN, and its terms accepted on its page"
         raise FetchError(
             f"{url}: the server {status_text} (status {status})",
-            hint="check whether the file's page still has this address; a local copy is read by "
-            "`verdict datasets import NAME PATH`",
+            hint=f"{hint}; a local copy is read by `verdict datasets import NAME PATH`",
         )
     if (headers.get("Content-Encoding") or "identity") != "identity":
         raise FetchError(
@@ -338,129 +338,6 @@ def _verify(target: DownloadTarget, digest: str) -> None:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-BLOCK = 1 << 16
-
-
-def fetch_rows(
-    reference: str, subset: tuple[str, str], columns: Sequence[str], target: Path
-) -> int:
-    """Write the rows whose column has the value, with these columns, as a JSONL file. Returns their number.
-
-    A row group is skipped by its statistics, or by its one column. The hub's checksum is that of the whole file, so nothing
-    proves that these are its rows. Raises FetchError where the hub does not provide them.
-    """
-    split = split_of(reference)
-    count = write_rows(
-        target, (row for shard in split.shards for row in _rows_of(split, shard, subset, columns))
-    )
-    if not count:
-        target.unlink()
-        raise FetchError(
-            f"hf:{reference} has no row with {subset[0]} {subset[1]!r}",
-            hint="was the dataset changed?",
-        )
-    return count
-
-
-def _rows_of(
-    split: HubSplit, shard: Shard, subset: tuple[str, str], columns: Sequence[str]
-) -> Iterator[dict[str, Any]]:
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
-    column, value = subset
-    with RemoteFile(split, shard) as remote:
-        file = pq.ParquetFile(io.BufferedReader(remote, BLOCK))
-        index = file.schema_arrow.get_field_index(column)
-        for group in range(file.num_row_groups):
-            known = file.metadata.row_group(group).column(index).statistics
-            if known is not None and known.has_min_max and not known.min <= value <= known.max:
-                continue
-            wanted = pc.equal(file.read_row_group(group, columns=[column])[column], value)
-            if pc.any(wanted).as_py():
-                yield from (
-                    file.read_row_group(group, columns=list(columns)).filter(wanted).to_pylist()
-                )
-
-
-class RemoteFile(io.RawIOBase):
-    """A file on a server, read by ranges."""
-
-    def __init__(self, split: HubSplit, shard: Shard) -> None:
-        super().__init__()
-        self._target = DownloadTarget(shard.url, Path(shard.name), headers=split.headers)
-        self._size, self._position = shard.size, 0
-        self._runner = asyncio.Runner()
-        # A range of a compressed transfer is not a range of the file.
-        self._clients = HttpClients(decode=False)
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._position = (
-            offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        )
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        length = min(len(buffer), self._size - self._position)
-        if length <= 0:
-            return 0
-        content = self._runner.run(self._range(self._position, length))
-        buffer[: len(content)] = content
-        self._position += len(content)
-        return len(content)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._runner.run(self._clients.close())
-            self._runner.close()
-        super().close()
-
-    async def _range(self, start: int, length: int) -> bytes:
-        """The bytes, with retries. Raises FetchError."""
-        random, reason = Random(0), ""
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                reply = await self._requested(start, length)
-            except (PyreqwestError, TimeoutError) as error:
-                reason = str(error) or "no reply"
-            else:
-                if isinstance(reply, bytes):
-                    return reply
-                reason = reply
-            if attempt < ATTEMPTS:
-                await asyncio.sleep(delay_s(attempt, None, random))
-        raise FetchError(
-            f"{self._target.url} could not be read in {ATTEMPTS} attempts: {reason}",
-            hint="try again later",
-        )
-
-    async def _requested(self, start: int, length: int) -> bytes | str:
-        """The bytes, or why the server did not send them. FetchError where it never will."""
-        headers = {"Range": f"bytes={start}-{start + length - 1}"}
-        async with open_response(self._clients, self._target, headers) as (url, response):
-            async with asyncio.timeout(SILENCE_S):
-                content = bytes(await response.body_reader.bytes())
-            if response.status == 206 and len(content) == length:
-                return content
-            if response.status == 200 and len(content) == self._size:
-                return content[start : start + length]
-            if response.status < 400 or response.status in (408, 429) or response.status >= 500:
-                return f"status {response.status}, {len(content):,} bytes"
-            raise FetchError(
-                f"{url}: the server refuses (status {response.status})",
-                hint="a gated dataset needs HF_TOKEN, and its terms accepted on its page",
-            )
 
 
 REVISION = "refs/convert/parquet"

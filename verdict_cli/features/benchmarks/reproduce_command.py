@@ -27,9 +27,8 @@ from verdict_cli.features.benchmarks.card import (
     cards,
     fetched_file,
     find_benchmark,
-    local_path,
 )
-from verdict_cli.features.benchmarks.download import fetch_file, fetch_rows, fetchable, findings
+from verdict_cli.features.benchmarks.download import fetch_file, fetchable, findings
 from verdict_cli.features.benchmarks.importers import import_benchmark
 from verdict_cli.features.sweep.command import StudyCommand, run_study
 from verdict_cli.features.sweep.study_file import read_study
@@ -118,7 +117,7 @@ def prepare_rows(table: PaperTable, folder: Path, mirror: Path | None) -> PaperR
     notes: list[str] = []
     source = fetched_file(benchmark) if mirror is None else _mirrored(benchmark, mirror)
     if source is None and not target.exists():
-        source = _fetched(benchmark, table.subset)
+        source = fetch_file(benchmark, fetchable(benchmark, None), None, "", LARGEST_FILE).path
     if source is not None:
         if mirror is not None:
             notes += _deviations(benchmark.files[0], source)
@@ -159,16 +158,6 @@ def _deviations(file: CardFile, path: Path) -> list[str]:
         f"the mirror's {file.name} is not the benchmark's: {finding.what}: {finding.detail}"
         for finding in wrong[:1]
     ]
-
-
-def _fetched(benchmark: Card, subset: tuple[str, str] | None) -> Path:
-    file = fetchable(benchmark, None)
-    if subset is None or file.hub is None:
-        return fetch_file(benchmark, file, None, "", LARGEST_FILE).path
-    target = local_path(benchmark, file).with_suffix(f".{subset[1]}.jsonl")
-    if not target.exists():
-        fetch_rows(file.hub, subset, file.columns, target)
-    return target
 
 
 class TableResult(Struct, frozen=True):
