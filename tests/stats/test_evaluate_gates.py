@@ -186,7 +186,7 @@ def test_a_baseline_that_cannot_be_paired_fails_with_the_reason(tmp_path, ids, r
 
 def test_fc16_a_baseline_that_is_not_there_is_an_error_and_no_failed_gate(tmp_path):
     results = write(tmp_path, [True])
-    with pytest.raises(DataError, match="runs/main holds no results"):
+    with pytest.raises(DataError, match="runs/main is not there, or holds no results"):
         outcome(
             {"metric": "e.accuracy", "baseline": "runs/main", "max_drop": 0.1},
             results,

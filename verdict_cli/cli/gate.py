@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from verdict_cli.cli.console import print_json
+from verdict_cli.cli.console import print_json, print_message
 from verdict_cli.cli.options import AsJson, Undecided
 from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
 from verdict_cli.errors import UsageError
 from verdict_cli.language.gate_rules import read_gates
 from verdict_cli.plan.check_evaluations import scale_ends
-from verdict_cli.run.load_run import load_run
+from verdict_cli.plural import plural
+from verdict_cli.run.load_run import RunResult, load_run
 
 
 def gate(
@@ -40,11 +41,20 @@ def gate(
             help="Use bounds that hold at every look, for a gate that is decided again as rows come in.",
         ),
     ] = False,
+    bless: Annotated[
+        Path | None,
+        typer.Option(
+            "--bless",
+            metavar="FILE",
+            help="Write what the run's evaluations compare to this text file, a baseline to commit, and decide no gate.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Re-evaluate a run's gates and regenerate the report, without calling a model.
 
-    Exits with 1 if a gate fails, and with 2 if there are no gates.
+    Exits with 1 if a gate fails, and with 2 if there are no gates. A gate with `baseline: FILE` compares with a file that
+    --bless wrote.
 
     Example: verdict gate runs/demo/judge --inconclusive pass
     """
@@ -55,6 +65,9 @@ def gate(
         result = result._replace(
             plan=replace(plan, gates=read_gates(gates, plan.evaluations, scales))
         )
+    if bless is not None:
+        _bless(result, bless)
+        return
     if not result.plan.gates:
         raise UsageError(
             f"{gates or run} has no gates",
@@ -69,3 +82,23 @@ def gate(
     else:
         show_report(report, as_json=False)
     raise typer.Exit(exit_code(report))
+
+
+def _bless(result: RunResult, file: Path) -> None:
+    """Write the baseline. UsageError for a run that is not finished."""
+    from verdict_cli.stats.baseline_file import write_baseline
+
+    if result.facts.status != "finished":
+        raise UsageError(
+            f"the run in {result.directory.path} is not finished",
+            hint="the command that started it resumes it",
+        )
+    if not result.plan.evaluations:
+        raise UsageError(
+            "the pipeline has no evaluation that a gate could compare", hint="give it `evaluate:`"
+        )
+    plan = result.plan
+    rows = write_baseline(
+        file, result.directory.results, result.facts, plan.evaluations, plan.gates
+    )
+    print_message(f"{file}: {plural(rows, 'row')}; compare with it by `baseline: {file}`")

@@ -62,7 +62,7 @@ class Gate(ConfigModel):
     where: Annotated[dict[str, Scalar], Field(min_length=1)] | None = None
     """Path to value: only rows where every path has its value count, such as `{source.type: homonyms}`."""
     baseline: Annotated[str, Field(min_length=1)] | None = None
-    """The directory of an earlier run; rows of the same id are compared pair by pair."""
+    """The directory of an earlier run, or a file that `verdict gate --bless` wrote; rows of the same id are compared pair by pair."""
     max_drop: Annotated[float, Field(ge=0)] | None = None
     """How much worse than the baseline the metric may be: the 95% interval of the paired difference must not reach beyond it."""
 

@@ -24,6 +24,12 @@ from verdict_cli.language.gate_rules import ROW_METRICS, Gate
 from verdict_cli.language.metric_registry import GOLD_ESTIMATES, find_metric
 from verdict_cli.plural import plural
 from verdict_cli.run_facts import RunFacts
+from verdict_cli.stats.baseline_file import (
+    baseline_results,
+    check_baseline_file,
+    read_header,
+    run_digest,
+)
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.row_identities import row_identities
 from verdict_cli.stats.intervals.confidence_sequence import anytime_interval
@@ -143,36 +149,31 @@ def _with_labels(outcome: GateOutcome, gate: Gate, measures: Mapping[str, Measur
 def check_baselines(gates: Sequence[Gate], results: Path, root: Path = Path()) -> None:
     """DataError for a baseline that is not there, or that is this run: a run always agrees with itself."""
     for baseline in dict.fromkeys(gate.baseline for gate in gates if gate.baseline is not None):
-        earlier = root / baseline / "results.parquet"
-        if earlier.resolve() == results.resolve() or _is_copy(earlier, results):
-            message = f"the baseline {baseline} is this run itself, or a copy of it: the difference is always 0"
-            raise DataError(
-                Problem("bad-baseline", message, "name the directory of an earlier run")
-            )
+        place = root / baseline
+        earlier = place if place.is_file() else place / "results.parquet"
         if not earlier.exists():
-            message = f"the baseline {baseline} holds no results.parquet"
+            message = f"the baseline {baseline} is not there, or holds no results.parquet"
             hint = "make that run first, or take the gate out until there is one"
             raise DataError(Problem("bad-baseline", message, hint))
+        if place.is_file():
+            check_baseline_file(place)
+        if _is_same_run(earlier, results):
+            message = f"the baseline {baseline} is this run itself, or a copy of it: the difference is always 0"
+            raise DataError(Problem("bad-baseline", message, "name an earlier run"))
 
 
-def _is_copy(earlier: Path, results: Path) -> bool:
-    """Whether two directories hold one run: `run.json` has when it began and how long it took."""
-    facts = [path.parent / "run.json" for path in (earlier, results)]
-    if not all(path.is_file() for path in facts):
+def _is_same_run(earlier: Path, results: Path) -> bool:
+    """Whether a baseline is this run: `run.json` has when it began and how long it took."""
+    if earlier.resolve() == results.resolve():
+        return True
+    own = results.parent / "run.json"
+    if not own.is_file():
         return False
-    first, second = (orjson.loads(path.read_bytes()) for path in facts)
-    return all(first.get(key) == second.get(key) for key in _IDENTITY)
-
-
-_IDENTITY = (
-    "spec_fingerprint",
-    "data_fingerprint",
-    "started",
-    "wall_s",
-    "seed",
-    "calls",
-    "cost_usd",
-)
+    digest = run_digest(orjson.loads(own.read_bytes()))
+    if earlier.suffix != ".parquet":
+        return read_header(earlier).get("run") == digest
+    facts = earlier.parent / "run.json"
+    return facts.is_file() and run_digest(orjson.loads(facts.read_bytes())) == digest
 
 
 def _scope(name: str, where: Mapping[str, Any] | None = None) -> str:
@@ -226,15 +227,15 @@ class GateRows:
         return sides if isinstance(sides, str) else pair(*sides)
 
     def _read_baseline(self, baseline: str) -> tuple[dict[str, RunRows], dict[str, RunRows]] | str:
-        earlier = self.root / baseline / "results.parquet"
         gates = [gate for gate in self.gates if gate.baseline == baseline]
         whole = [gate.model_copy(update={"where": None}) for gate in gates]
         try:
-            keys = row_identities((earlier, self.results)).keys
-            first, second = (
-                self._read([*gates, *whole], run, ids)
-                for run, ids in zip((earlier, self.results), keys, strict=True)
-            )
+            with baseline_results(self.root / baseline) as earlier:
+                keys = row_identities((earlier, self.results)).keys
+                first, second = (
+                    self._read([*gates, *whole], run, ids)
+                    for run, ids in zip((earlier, self.results), keys, strict=True)
+                )
         except DataError as error:
             return error.problem.message
         return first, second

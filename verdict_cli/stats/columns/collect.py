@@ -8,7 +8,7 @@ read row by row, with the same result.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from verdict_cli.stats.columns.saved_rows import (
     SAVED_ROW_ROOTS,
     SKIPPED,
     SavedRowPath,
+    column_homes,
     entry_type,
     observations,
     row_paths,
@@ -142,6 +143,19 @@ def collect(
         for reader in by_row:
             reader.read(at, row, failed, values)
     return {name: reader.collected(labels) for name, reader in readers.items()}
+
+
+def columns_read(
+    evaluations: Mapping[str, Evaluation], results: Path, further: Iterable[str] = ()
+) -> list[str]:
+    """The columns of the results that the evaluations and further expressions read, in the order of the table."""
+    only = dict.fromkeys(further)
+    paths = [
+        path
+        for name, evaluation in evaluations.items()
+        for path in _Reader(name, evaluation, results, None, only, {}, ()).paths
+    ]
+    return list(column_homes(table_columns(results), paths))
 
 
 def _labels(

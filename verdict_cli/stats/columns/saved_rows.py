@@ -67,7 +67,7 @@ def saved_rows(
     order of the file. `labels` are those of people where they were read. DataError for a file that is not a table of
     results."""
     names = table_columns(results)
-    homes = _homes(names, paths)
+    homes = column_homes(names, paths)
     flow = [SKIPPED] if SKIPPED in names else []
     with_labels = any(path[0] == "human" for path in paths)
     if with_labels and labels is None:
@@ -95,7 +95,9 @@ def saved_rows(
             yield row, failed, values
 
 
-def _homes(columns: Sequence[str], paths: Sequence[SavedRowPath]) -> dict[str, tuple[str, ...]]:
+def column_homes(
+    columns: Sequence[str], paths: Sequence[SavedRowPath]
+) -> dict[str, tuple[str, ...]]:
     """Column -> (root, field) or ("nodes", node, field) for the columns that these paths reach."""
     homes: dict[str, tuple[str, ...]] = {}
     for column in columns:
