@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from verdict_cli.cli.console import print_json
 from verdict_cli.cli.options import AsJson, IntervalLevel
-from verdict_cli.cli.show_report import to_terminal
+from verdict_cli.cli.show_report import print_document
 from verdict_cli.errors import UsageError
 from verdict_cli.run.load_run import load_run
 from verdict_cli.storage.paths import output_errors
@@ -55,7 +54,6 @@ def compare(
     Example: verdict compare runs/demo/baseline runs/demo/judge --by source.type --html difference.html
     """
     from verdict_cli.report.comparison import compare_finished
-    from verdict_cli.report.renderers.terminal import render_terminal
     from verdict_cli.stats.columns.collect import require_columns
 
     loaded = [load_run(path, unchanged=True) for path in _reference_first(runs, reference)]
@@ -65,10 +63,7 @@ def compare(
     outcome, _ = compare_finished(loaded, by or (), level)
     if html is not None:
         write_page(html, outcome)
-    if as_json:
-        print_json(outcome.as_json())
-    else:
-        to_terminal(render_terminal(outcome))
+    print_document(outcome, as_json=as_json)
 
 
 def _reference_first(runs: list[Path], reference: Path | None) -> list[Path]:

@@ -87,7 +87,6 @@ def show_study(
     people, with the message behind it."""
     from verdict_cli.report.renderers.html import render_html
     from verdict_cli.report.renderers.markdown import render_markdown
-    from verdict_cli.report.renderers.terminal import render_terminal
     from verdict_cli.report.write_report import render_json
     from verdict_cli.run.run_directory import RunDirectory
 
@@ -95,12 +94,19 @@ def show_study(
     directory.write(f"{name}.json", render_json(document))
     directory.write(f"{name}.md", render_markdown(document))
     directory.write(f"{name}.html", render_html(document))
+    print_document(document, as_json=as_json)
+    if message and not as_json:
+        print_message(message)
+
+
+def print_document(document: ReportDocument, *, as_json: bool) -> None:
+    """Print a document: as one JSON document, or for people."""
+    from verdict_cli.report.renderers.terminal import render_terminal
+
     if as_json:
         print_json(document.as_json())
-        return
-    to_terminal(render_terminal(document))
-    if message:
-        print_message(message)
+    else:
+        to_terminal(render_terminal(document))
 
 
 def to_terminal(renderable: RenderableType) -> None:

@@ -499,52 +499,75 @@ def plan_audit(
     units = locate_units(data)
     verdict = find_verdict(plan, options.verdict)
     columns, why = find_judged_columns(plan, options.columns)
-    probes: list[Probe] = [
-        Probe(
-            "repeated" if options.repeats == 1 else f"repeated {number}", "repeated", repeat=number
-        )
-        for number in range(1, options.repeats + 1)
+    found = [
+        *_repeats(options.repeats),
+        *_position(units),
+        *_rewrites(plan, verdict, columns, why),
+        *_of_units(units, data, folder, options),
+        *_with_goal(plan, verdict, columns[-1:], options, why),
     ]
-    left_out: dict[str, str] = {} if probes else {"repeated": "--repeats is 0"}
-    orders = both_orders_settings(units)
-    if orders:
-        probes.append(Probe("position", "position", settings=orders))
+    if options.family is None or options.judge_family is None:
+        reason = "families not given: --family EXPR --judge-family NAME"
+        found.append(LeftOut("self-preference", reason))
+    left_out = {one.cause: one.reason for one in found if isinstance(one, LeftOut)}
+    probes = tuple(one for one in found if isinstance(one, Probe))
+    return AuditPlan(verdict, probes, left_out, columns)
+
+
+class LeftOut(Struct, frozen=True):
+    """A probe that does not apply, and the reason."""
+
+    cause: str
+    reason: str
+
+
+def _repeats(count: int) -> Iterator[Probe | LeftOut]:
+    if not count:
+        yield LeftOut("repeated", "--repeats is 0")
+    for number in range(1, count + 1):
+        name = "repeated" if count == 1 else f"repeated {number}"
+        yield Probe(name, "repeated", repeat=number)
+
+
+def _position(units: list[UnitLocation]) -> Iterator[Probe | LeftOut]:
+    if orders := both_orders_settings(units):
+        yield Probe("position", "position", settings=orders)
     elif not any(unit.type == "PairwiseJudgeUnit" for unit in units):
-        left_out["position"] = "no PairwiseJudgeUnit: there is no order of options to swap"
+        yield LeftOut("position", "no PairwiseJudgeUnit: there is no order of options to swap")
+
+
+def _of_units(
+    units: list[UnitLocation], data: Mapping[str, Any], folder: Path, options: AuditOptions
+) -> Iterator[Probe | LeftOut]:
+    """The probes that change a unit: its scale, its labels, its instruction."""
+    if scales := reversed_scale_settings(units, data):
+        yield Probe("scale reversed", "scale", settings=scales)
+    else:
+        reason = "no JudgeUnit with a numeric range that passes its score on unchanged"
+        yield LeftOut("scale", reason)
+    if not options.rename:
+        yield LeftOut("labels", "no other names given: --rename OLD=NEW")
+    elif names := renamed_label_settings(units, data, options.rename, folder):
+        yield Probe("labels renamed", "labels", settings=names)
+    else:
+        raise UsageError("--rename: no unit chooses among these labels", hint=_known_labels(units))
+    if not options.paraphrases:
+        yield LeftOut("paraphrase", "no other instruction given: --paraphrase UNIT=FILE")
+    for name, file in options.paraphrases:
+        yield _paraphrase(units, name, file)
+
+
+def _rewrites(
+    plan: Plan, verdict: ProbeVerdict, columns: Sequence[str], why: str
+) -> Iterator[Probe | LeftOut]:
+    """The probes that rewrite a judged text without changing what it says."""
     for cause, change in (("length", pad_text), ("style", strip_markdown)):
+        if not columns:
+            yield LeftOut(cause, why)
         for column in columns:
             name = cause if len(columns) == 1 else f"{cause} of {column}"
-            probes.append(
-                Probe(
-                    name,
-                    cause,
-                    column=column,
-                    change=change,
-                    goal=_preferred_verdict(plan, verdict, column),
-                )
-            )
-        if not columns:
-            left_out[cause] = why
-    scales = reversed_scale_settings(units, data)
-    if scales:
-        probes.append(Probe("scale reversed", "scale", settings=scales))
-    else:
-        left_out["scale"] = "no JudgeUnit with a numeric range that passes its score on unchanged"
-    names = renamed_label_settings(units, data, options.rename, folder) if options.rename else ()
-    if names:
-        probes.append(Probe("labels renamed", "labels", settings=names))
-    elif options.rename:
-        raise UsageError("--rename: no unit chooses among these labels", hint=_known_labels(units))
-    else:
-        left_out["labels"] = "no other names given: --rename OLD=NEW"
-    if not options.paraphrases:
-        left_out["paraphrase"] = "no other instruction given: --paraphrase UNIT=FILE"
-    for name, file in options.paraphrases:
-        probes.append(_paraphrase(units, name, file))
-    if options.family is None or options.judge_family is None:
-        left_out["self-preference"] = "families not given: --family EXPR --judge-family NAME"
-    probes += _probes_with_goal(plan, verdict, columns[-1:], options, left_out, why)
-    return AuditPlan(verdict, tuple(probes), left_out, columns)
+            goal = _preferred_verdict(plan, verdict, column)
+            yield Probe(name, cause, column=column, change=change, goal=goal)
 
 
 def find_verdict(plan: Plan, text: str | None) -> ProbeVerdict:
@@ -603,27 +626,22 @@ def _known_labels(units: list[UnitLocation]) -> str:
     return f"it renames `categories` and the `values` of a scale of {', '.join(names) or 'judges, and there is none'}"
 
 
-def _probes_with_goal(
-    plan: Plan,
-    verdict: ProbeVerdict,
-    columns: Sequence[str],
-    options: AuditOptions,
-    left_out: dict[str, str],
-    why: str,
-) -> Iterator[Probe]:
+def _with_goal(
+    plan: Plan, verdict: ProbeVerdict, columns: Sequence[str], options: AuditOptions, why: str
+) -> Iterator[Probe | LeftOut]:
     """The attacks, which try to make the verdict the goal, and the planted errors, which must lead away from it."""
     goal = options.goal
     if goal is None and columns:
         goal = _preferred_verdict(plan, verdict, columns[0])
     if not options.attack:
-        left_out["attack"] = "not requested: --attack"
+        yield LeftOut("attack", "not requested: --attack")
     elif not columns:
-        left_out["attack"] = why
+        yield LeftOut("attack", why)
     elif goal is None:
-        left_out["attack"] = "no verdict is the best one: give the attacker's goal with --goal"
+        yield LeftOut("attack", "no verdict is the best one: give the attacker's goal with --goal")
     else:
-        yield from (
-            Probe(
+        for name, change in attacks(goal, verdict.field).items():
+            yield Probe(
                 f"attack: {name}",
                 "attack",
                 column=columns[0],
@@ -631,19 +649,15 @@ def _probes_with_goal(
                 goal=goal,
                 attack=True,
             )
-            for name, change in attacks(goal, verdict.field).items()
-        )
     if not options.degrade:
-        left_out[DEGRADE] = "not requested: --degrade"
+        yield LeftOut(DEGRADE, "not requested: --degrade")
     elif not columns:
-        left_out[DEGRADE] = why
+        yield LeftOut(DEGRADE, why)
     elif verdict_rank(plan, verdict.field, goal) is None:
-        left_out[DEGRADE] = "no verdict is better than another: give the best one with --goal"
+        yield LeftOut(DEGRADE, "no verdict is better than another: give the best one with --goal")
     else:
-        yield from (
-            Probe(f"{PLANTED}{kind}", DEGRADE, column=columns[0], change=change, goal=goal)
-            for kind, change in degradations(options.seed).items()
-        )
+        for kind, change in degradations(options.seed).items():
+            yield Probe(f"{PLANTED}{kind}", DEGRADE, column=columns[0], change=change, goal=goal)
 
 
 BASELINE = "baseline"

@@ -17,7 +17,7 @@ from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import AsJson, Yes
 from verdict_cli.cli.progress import show_steps
 from verdict_cli.cli.run import RunCommand, judged_dataset
-from verdict_cli.cli.show_report import exit_code, show_report, to_terminal
+from verdict_cli.cli.show_report import exit_code, print_document, show_report
 from verdict_cli.errors import DataError, UsageError
 from verdict_cli.features.benchmarks.card import Card, find_benchmark
 from verdict_cli.features.benchmarks.card import card as card_of
@@ -273,7 +273,6 @@ def _show_results(
 ) -> None:
     from verdict_cli.report.document import ReportDocument, Section, Table
     from verdict_cli.report.renderers.markdown import render_markdown
-    from verdict_cli.report.renderers.terminal import render_terminal
 
     same = sum(result.same and not result.note for result in results)
     if as_json:
@@ -303,7 +302,7 @@ def _show_results(
     if markdown:
         sys.stdout.write(render_markdown(document))
     else:
-        to_terminal(render_terminal(document))
+        print_document(document, as_json=False)
     left_out = f"; {plural(len(skipped), 'set or case|sets or cases')} skipped" if skipped else ""
     sys.stdout.write(
         f"{same:,} of {len(results):,} results equal the published ones in every digit{left_out}\n"

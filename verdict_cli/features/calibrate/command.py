@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from verdict_cli.cli.console import aligned, print_json, print_message, print_report, printable
+from verdict_cli.cli.console import print_message
 from verdict_cli.cli.options import AsJson
+from verdict_cli.cli.show_report import print_document
 from verdict_cli.errors import UsageError
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.plural import plural
@@ -20,6 +21,7 @@ from verdict_cli.storage.paths import output_errors
 
 if TYPE_CHECKING:
     from verdict_cli.features.calibrate.fit_job import Calibrated
+    from verdict_cli.report.document import ReportDocument
 
 FitKind = Literal["probability", "score_weights", "pool_weights", "threshold"]
 """What `--fit` takes."""
@@ -118,18 +120,9 @@ def calibrate(
     )
     path = out or directory.path / "calibrations" / f"{result.content.unit}-{options.kind}.yaml"
     _write(path, result)
-    if as_json:
-        changes = {
-            name: {metric: asdict(change) for metric, change in metrics.items()}
-            for name, metrics in result.metrics.items()
-        }
-        content = result.content.model_dump(mode="json", exclude_none=True)
-        print_json(
-            {"file": str(path), "calibration": content, "figures": changes, "notes": result.notes}
-        )
-        return
-    print_report(_table(result))
-    print_message(f"written: {path}")
+    print_document(_document(result, path), as_json=as_json)
+    if not as_json:
+        print_message(f"written: {path}")
 
 
 def _check(options: FitOptions) -> None:
@@ -164,20 +157,31 @@ def _write(path: Path, result: Calibrated) -> None:
         path.write_text(as_yaml(content), encoding="utf-8")
 
 
-def _table(result: Calibrated) -> str:
+def _document(result: Calibrated, path: Path) -> ReportDocument:
+    from verdict_cli.report.document import Note, ReportDocument, Section, Table
+
     content = result.content
-    lines = [
-        f"{content.unit}: {content.model_dump()['kind']}, fitted to {plural(content.rows, 'row')}"
-    ]
-    cells: list[tuple[str, ...]] = [
-        ("method", "metric", "before", "after (held out)", "difference", "95% interval")
-    ]
+    rows = []
     for method, metrics in result.metrics.items():
         for metric, change in metrics.items():
             values = [
                 format_number(value.value) for value in (change.before, change.after, change.change)
             ]
-            cells.append((method, metric, *values, interval(change.change.low, change.change.high)))
-    if len(cells) > 1:
-        lines += [f"  {line}" for line in aligned(cells)]
-    return printable("\n".join([*lines, *(f"  {note}" for note in result.notes)])) + "\n"
+            rows.append((method, metric, *values, interval(change.change.low, change.change.high)))
+    headers = ("method", "metric", "before", "after (held out)", "difference", "95% interval")
+    parts = [Table(headers, rows, (2, 3, 4))] if rows else []
+    changes = {
+        method: {metric: asdict(change) for metric, change in metrics.items()}
+        for method, metrics in result.metrics.items()
+    }
+    return ReportDocument(
+        f"{content.unit}: {content.model_dump()['kind']}, fitted to {plural(content.rows, 'row')}",
+        [Section("", [*parts, *map(Note, result.notes)], listed=False)],
+        "Verdict calibration",
+        data=lambda: {
+            "file": str(path),
+            "calibration": content.model_dump(mode="json", exclude_none=True),
+            "figures": changes,
+            "notes": result.notes,
+        },
+    )

@@ -7,19 +7,22 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from verdict_cli.cli.console import print_json, print_report
 from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AllowHost, AsJson, Config, Data, MetricOption, Seed
+from verdict_cli.cli.show_report import print_document
 from verdict_cli.errors import UsageError
 from verdict_cli.plural import plural
 from verdict_cli.report.formatting import money
 from verdict_cli.run.estimate import Line, estimate_run
 from verdict_cli.storage.datasets.read import stream_rows
+
+if TYPE_CHECKING:
+    from verdict_cli.report.document import ReportDocument
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +166,6 @@ def plan(
         line["labels"] = line["rows"] if evaluation.target is not None else 0
         line["enough"] = available >= line["rows"]
     content = {
-        "conclusion": _conclusion(lines, available),
         "pipeline": pipeline.name,
         "dataset": data,
         "rows_there": available,
@@ -173,10 +175,7 @@ def plan(
         "repeats": table,
         "notes": notes,
     }
-    if as_json:
-        print_json(content)
-    else:
-        print_report(_text(content))
+    print_document(_document(content, _conclusion(lines, available)), as_json=as_json)
 
 
 def _conclusion(needs: list[dict[str, Any]], available: int) -> str:
@@ -188,39 +187,47 @@ def _conclusion(needs: list[dict[str, Any]], available: int) -> str:
     return f"{wanted}: the dataset has {available:,}, {most - available:,} too few"
 
 
-def _text(content: dict[str, Any]) -> str:
-    lines = [
-        content["conclusion"],
-        f"{content['metric']}; the dataset has {plural(content['rows_there'], 'row')}",
-    ]
-    for need in content["needs"]:
-        worst = need.get("rows_at_worst", need["rows"])
-        more = (
-            ""
-            if worst == need["rows"]
-            else f" ({worst:,} at the worst end of the pilot's interval)"
-        )
-        calls = (
-            f"{need['least_calls']:,} to {need['calls']:,}"
-            if need["least_calls"] < need["calls"]
-            else f"{need['calls']:,}"
-        )
-        lines += [
-            "",
-            need["for"],
-            f"  rows    {need['rows']:,}{more}"
-            + ("" if need["enough"] else ": more than the dataset has"),
-            f"  labels  {need['labels']:,}",
-            f"  calls   {calls}",
-            f"  cost    {money(need['cost_usd'])}",
-            f"  from    {need['from']}",
-        ]
-    if content["repeats"]:
-        lines += ["", "repeats  rows  calls  cost"]
-        fewest = min(row["calls"] for row in content["repeats"])
-        lines += [
-            f"{row['repeats']:>7}  {row['rows']:,}  {row['calls']:,}  {money(row['cost_usd'])}"
-            + ("  fewest calls" if row["calls"] == fewest else "")
+def _document(content: dict[str, Any], conclusion: str) -> ReportDocument:
+    from verdict_cli.report.document import Note, ReportDocument, Section, Table
+
+    needs = Table(
+        ("for", "rows", "labels", "calls", "cost", "from"),
+        [_need_cells(need) for need in content["needs"]],
+        (1, 2, 3, 4),
+        records=True,
+    )
+    fewest = min((row["calls"] for row in content["repeats"]), default=0)
+    repeats = Table(
+        ("repeats", "rows", "calls", "cost", ""),
+        [
+            (
+                str(row["repeats"]),
+                f"{row['rows']:,}",
+                f"{row['calls']:,}",
+                money(row["cost_usd"]),
+                "fewest calls" if row["calls"] == fewest else "",
+            )
             for row in content["repeats"]
-        ]
-    return "\n".join([*lines, *(f"- {note}" for note in content["notes"])]) + "\n"
+        ],
+        (0, 1, 2, 3),
+    )
+    there = Note(f"{content['metric']}; the dataset has {plural(content['rows_there'], 'row')}")
+    parts = [there, needs, *([repeats] if repeats.rows else []), *map(Note, content["notes"])]
+    return ReportDocument(
+        content["pipeline"],
+        [Section("", parts, listed=False)],
+        "Verdict plan",
+        data=lambda: content,
+        conclusion=conclusion,
+    )
+
+
+def _need_cells(need: dict[str, Any]) -> tuple[str, ...]:
+    rows, calls = f"{need['rows']:,}", f"{need['calls']:,}"
+    if need.get("rows_at_worst", need["rows"]) != need["rows"]:
+        rows += f" ({need['rows_at_worst']:,} at the worst end of the pilot's interval)"
+    if not need["enough"]:
+        rows += ": more than the dataset has"
+    if need["least_calls"] < need["calls"]:
+        calls = f"{need['least_calls']:,} to {calls}"
+    return need["for"], rows, f"{need['labels']:,}", calls, money(need["cost_usd"]), need["from"]

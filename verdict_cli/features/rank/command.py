@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from verdict_cli.cli.console import print_json, print_message
+from verdict_cli.cli.console import print_message
 from verdict_cli.cli.judge import parse_row
 from verdict_cli.cli.model_options import ModelOptions
 from verdict_cli.cli.multi_run import ask_to_spend
 from verdict_cli.cli.options import AllowHost, AsJson, Concurrency, Config, Yes
 from verdict_cli.cli.progress import show_progress
-from verdict_cli.cli.show_report import to_terminal
+from verdict_cli.cli.show_report import print_document
 from verdict_cli.errors import UsageError
 from verdict_cli.features.rank.candidates import read_candidates
 from verdict_cli.messages import Row
@@ -191,7 +191,6 @@ def rank(
     """
     from verdict_cli.features.rank.leaderboard import write_battles
     from verdict_cli.features.rank.tournament import RankingTask, ranking_document
-    from verdict_cli.report.renderers.terminal import render_terminal
 
     best_of_n.check(candidates, ranking.row)
     plan = options.plan(config)
@@ -225,10 +224,7 @@ def rank(
         board, stats = session.run(work, work.rank)
         document = ranking_document(plan.name, board, calls=stats.calls, cost_usd=stats.cost_usd)
         failed = board.missing
-    if as_json:
-        print_json(document.as_json())
-    else:
-        to_terminal(render_terminal(document))
+    print_document(document, as_json=as_json)
     raise typer.Exit(3 if failed else 0)
 
 
