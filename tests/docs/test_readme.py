@@ -54,13 +54,13 @@ def test_the_graph_of_the_readme_is_the_one_that_it_describes(tmp_path: Path) ->
 def test_the_endpoints_of_the_page_are_those_of_the_server() -> None:
     folder = ROOT / "verdict_cli" / "features" / "server"
     source = "".join(
-        (folder / name).read_text(encoding="utf-8") for name in ("app.py", "decision_api.py")
+        (folder / name).read_text(encoding="utf-8")
+        for name in ("app.py", "chat_api.py", "decision_api.py")
     )
     served = set(re.findall(r'@app\.(?:get|post|delete)\(\s*"([^"]+)"', source))
     table = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8").split("\n\n")
     (endpoints,) = [part for part in table if part.startswith("| endpoint")]
     named = set(re.findall(r"`(?:GET |POST |DELETE )?(/[^`?]*)[^`]*`", endpoints))
-
     assert named - {"/openapi.json"} == served
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from pydantic import BaseModel
 
-from verdict_cli.features.server.app import chat_row, verdict_as_text
+from verdict_cli.features.server.chat_api import chat_row, verdict_as_text
+from verdict_cli.messages import Reply, Usage
 
 JUDGE = """
 verdict: 1
@@ -148,3 +150,85 @@ def test_litellm_calls_the_judge_over_http(processes: Any, monkeypatch: pytest.M
         num_retries=0,
     )
     assert 1 <= int(answered.choices[0].message.content) <= 5
+
+
+class Verdict(BaseModel):
+    score: int
+
+
+class Explained(BaseModel):
+    score: int
+    explanation: str
+
+
+class Named(BaseModel):
+    score: Literal["good", "bad"]
+
+
+def test_parse_gives_the_verdict_as_the_schema_that_was_asked_for(asked: Any) -> None:
+    found = asked(
+        lambda client: client.chat.completions.parse(
+            model="helpful", messages=CHAT, response_format=Verdict
+        )
+    )
+    assert found.choices[0].message.parsed == Verdict(score=3)
+    assert found.verdict["output"] == {"score": 3}
+
+
+def test_a_json_object_is_the_whole_output(asked: Any) -> None:
+    found = asked(
+        lambda client: client.chat.completions.create(
+            model="helpful", messages=CHAT, response_format={"type": "json_object"}
+        )
+    )
+    assert json.loads(found.choices[0].message.content) == {"score": 3}
+
+
+@pytest.mark.parametrize(
+    ("keys", "words", "calls"),
+    [
+        ({"response_format": Explained}, "the schema requires explanation", 0),
+        ({"response_format": Named}, "score: 3 is not one of ['good', 'bad']", 1),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "calls no tools", 0),
+    ],
+)
+def test_a_form_that_the_verdict_cannot_have_is_a_400_and_where_possible_before_a_call(
+    asked: Any, scripted_model: Any, keys: dict[str, Any], words: str, calls: int
+) -> None:
+    openai = pytest.importorskip("openai")
+
+    async def parse(client: Any) -> None:
+        form = keys.get("response_format")
+        if form is None:
+            await client.chat.completions.create(model="helpful", messages=CHAT, **keys)
+        else:
+            await client.chat.completions.parse(
+                model="helpful", messages=CHAT, response_format=form
+            )
+
+    with pytest.raises(openai.BadRequestError) as caught:
+        asked(parse)
+    assert words in str(caught.value)
+    assert len(scripted_model.requests) == calls
+
+
+def test_usage_has_the_tokens_of_the_judges_calls(asked: Any, scripted_model: Any) -> None:
+    scripted_model.answer = lambda _: Reply('{"score": 4}', usage=Usage(20, 5))
+
+    async def both(client: Any) -> Any:
+        create = client.chat.completions.create
+        whole = await create(model="helpful", messages=CHAT)
+        chunks = await create(
+            model="helpful", messages=CHAT, stream=True, stream_options={"include_usage": True}
+        )
+        return whole.usage, [chunk async for chunk in chunks][-1].usage
+
+    for usage in asked(both):
+        assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (20, 5, 25)
+
+
+def test_the_judge_is_retrieved_by_its_name_alone(asked: Any) -> None:
+    openai = pytest.importorskip("openai")
+    assert asked(lambda client: client.models.retrieve("helpful")).id == "helpful"
+    with pytest.raises(openai.NotFoundError, match="the judge is 'helpful'"):
+        asked(lambda client: client.models.retrieve("gpt-4o"))

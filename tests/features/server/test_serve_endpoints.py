@@ -297,6 +297,6 @@ def test_the_document_of_the_endpoints_names_them_all(house: Any) -> None:
     paths = set(house.within(work)["paths"])
     assert paths == {
         "/judge", "/judge/batch", "/reward", "/health", "/health/live", "/health/ready",
-        "/metrics", "/pipeline", "/reload", "/v1/chat/completions", "/v1/models",
+        "/metrics", "/pipeline", "/reload", "/v1/chat/completions", "/v1/models", "/v1/models/{name}",
         "/v1/decisions", "/v1/systemone",
     }  # fmt: skip

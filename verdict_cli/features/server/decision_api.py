@@ -14,12 +14,12 @@ from fastapi import FastAPI, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.features.server.service import Service
+from verdict_cli.features.server.service import Service, paid_usage
 from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.questions import question_form
 from verdict_cli.language.units.base import VERDICT_FIELDS
-from verdict_cli.messages import Option, Output, Question, Result, Usage
+from verdict_cli.messages import Option, Output, Question, Result
 from verdict_cli.plan.node import Plan
 
 MOST_QUESTIONS = 400
@@ -126,7 +126,7 @@ def decision_endpoints(app: FastAPI, service: Service, respond: Callable[..., Re
             for name, result in zip(body.questions, results, strict=True)
             if (answer := _system_one_answer(verdict, result)) is not None
         }
-        usage = _usage(results)
+        usage = paid_usage(results)
         tokens = {"input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens}
         return respond({"model": body.model, "answers": answers, "usage": tokens})
 
@@ -281,18 +281,8 @@ def _system_one_answer(verdict: Verdict, result: Result) -> dict[str, Any] | Non
     return {"type": "choice", "choice": best, **shared, "probabilities": probabilities}
 
 
-def _usage(results: Sequence[Result]) -> Usage:
-    total = Usage()
-    for result in results:
-        for call in result.calls:
-            total = (
-                total if call.reply is None or call.reply.cached else total.plus(call.reply.usage)
-            )
-    return total
-
-
 def _openai_usage(results: Sequence[Result]) -> dict[str, Any]:
-    usage = _usage(results)
+    usage = paid_usage(results)
     return {
         "input_tokens": usage.prompt_tokens,
         "input_tokens_details": {

@@ -39,7 +39,7 @@ from verdict_cli.language.fields.types import (
     is_image_url,
     without_null,
 )
-from verdict_cli.messages import Call, Failure, Result, Row
+from verdict_cli.messages import Call, Failure, Result, Row, Usage
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.row_types import cell_value
 from verdict_cli.plural import plural
@@ -266,6 +266,11 @@ class ActivePipeline(Struct, frozen=True):
     accept: Callable[[Result], Any] | None
     columns: Mapping[str, str]
 
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of what a verdict has."""
+        return tuple(self.plan.nodes[self.plan.outputs[-1]].output.fields)
+
     def row(self, values: Mapping[str, Any], index: int = 0) -> Row:
         """Check the values and return the row. DataError if it does not fit the pipeline, or if an image is a local file."""
         types = self.plan.row_types
@@ -297,11 +302,12 @@ class ActivePipeline(Struct, frozen=True):
 
 
 class ServiceAnswer(Struct, frozen=True):
-    """The outcome of a row as a document, and the HTTP status if it is the only row of a request."""
+    """The outcome of a row as a document, the HTTP status if it is the only row of a request, and the tokens of its calls."""
 
     status: int
     document: dict[str, Any]
     reward: float | None = None
+    usage: Usage = Usage()
 
 
 class Service:
@@ -455,7 +461,17 @@ class Service:
             document["accepted"] = (
                 self.settings.policy == "open" if result.status != "ok" else accepted
             )
-        return ServiceAnswer(200, document, reward)
+        return ServiceAnswer(200, document, reward, paid_usage([result]))
+
+
+def paid_usage(results: Iterable[Result]) -> Usage:
+    """The tokens of the calls that were made, without replies that were there already."""
+    total = Usage()
+    for result in results:
+        for call in result.calls:
+            if call.reply is not None and not call.reply.cached:
+                total = total.plus(call.reply.usage)
+    return total
 
 
 def _local_image_column(types: RecordType, values: Mapping[str, Any]) -> str | None:
