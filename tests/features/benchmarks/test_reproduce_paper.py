@@ -404,3 +404,39 @@ def test_the_frontier_of_a_pipeline_has_its_models(tmp_path: Path) -> None:
 def test_what_a_figure_cannot_be_of_is_told(words: tuple[str, ...], message: str) -> None:
     ran = run(*words, "--model", "baseline/lexical")
     assert message in str(ran.exception)
+
+
+def test_figure3_has_the_cost_and_latency_of_every_variant(
+    mirror: Path, model: Any, tmp_path: Path
+) -> None:
+    ran = run("figure3", "--mirror", mirror, "--out", tmp_path / "out", "--yes", "--json")
+    assert ran.exit_code == 0, (ran.output, ran.exception)
+    found = json.loads(ran.stdout)
+    assert "8 runs of 4 rows: at most" in ran.stderr and "calls of gpt-4o-mini" in ran.stderr
+    variants = {one["name"]: one for one in found["variants"]}
+    assert set(variants) == {
+        f"{form}, {name}"
+        for form, names in {
+            "one prompt": ("gpt-4o-mini", "gpt-4o", "gpt-5-mini", "o3"),
+            "judge and verifier": ("gpt-4o-mini", "gpt-4o"),
+            "Verdict (three verified judges)": ("gpt-4o-mini", "gpt-4o"),
+        }.items()
+        for name in names
+    }
+    assert found["frontier_against"] == "cost"
+    cheap, dear = variants["one prompt, gpt-4o-mini"], variants["one prompt, gpt-4o"]
+    assert 0 < cheap["cost_usd"] < dear["cost_usd"]
+    assert all(one["row_s_median"] > 0 for one in variants.values())
+    page = (tmp_path / "out" / "figure3.html").read_text(encoding="utf-8")
+    assert "against cost" in page and "against latency" in page
+
+
+def test_figure3_asks_before_a_model_is_called(
+    mirror: Path, model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("verdict_cli.cli.console.is_interactive", lambda: True)
+    words = ["reproduce", "figure3", "--mirror", str(mirror), "--out", str(tmp_path / "out")]
+    declined = CliRunner().invoke(app, words, input="n\n")
+    assert declined.exit_code == 130
+    assert "stopped: no call was made" in declined.stderr
+    assert model() == 0
