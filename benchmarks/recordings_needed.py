@@ -1,4 +1,4 @@
-"""Parts of a benchmark that need the recorded sets: without them, the missing file is named, and the rest goes on."""
+"""Parts of a benchmark that need the recorded sets: without them, the missing file is named, and the rest continues."""
 
 from __future__ import annotations
 
