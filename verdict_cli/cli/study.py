@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -16,6 +18,7 @@ from verdict_cli.errors import UsageError, VerdictError
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.metric_registry import METRICS, find_metric
 from verdict_cli.plan.node import Plan
+from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.run_facts import RunFacts
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from verdict_cli.llm.providers.recording import Recording
     from verdict_cli.run.job import RunOptions
     from verdict_cli.run.session import Session
+    from verdict_cli.stats.paired import AgainstReference, RunRows
     from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 
 
@@ -117,6 +121,53 @@ class ArmRun(Struct, frozen=True):
     plan: Plan
     folder: Path
     facts: RunFacts
+
+
+def requests_arm(
+    folder: Path,
+    pipeline: Mapping[str, Any],
+    requests: Sequence[Mapping[str, Any]],
+    how: RowOptions,
+) -> tuple[Arm, RowOptions]:
+    """The arm that sends requests of the study's own, and its options: a row each, so that a stopped study pays for none
+    twice."""
+    config, data = folder / "pipeline.yaml", folder / "requests.jsonl"
+    folder.mkdir(parents=True, exist_ok=True)
+    config.write_text(as_yaml(pipeline), encoding="utf-8")
+    data.write_text("".join(json.dumps(one) + "\n" for one in requests), encoding="utf-8")
+    how = replace(how, settings=None, model=None, limit=None, sample=None)
+    plan = how.plan(config, warn=False)
+    return Arm(folder.name, plan, str(config), str(data), folder / "run"), how
+
+
+def compare_arms(
+    runs: Sequence[ArmRun],
+    evaluation: str,
+    metric: str,
+    *,
+    seed: int,
+    level: float,
+) -> AgainstReference | str:
+    """The metric of each arm against the first one's, paired by the rows' index, since all read the same dataset; or why
+    they cannot be paired. Intervals hold for all arms together."""
+    from verdict_cli.stats.paired import compare_with_reference, pair
+    from verdict_cli.stats.permutation import SWAPS
+
+    pairs = pair(*(_rows(run, evaluation, metric) for run in runs))
+    if isinstance(pairs, str):
+        return pairs
+    sizes = [1] * len(runs)
+    return compare_with_reference((metric,), pairs, sizes, level, [abs(seed)], SWAPS)[metric]
+
+
+def _rows(run: ArmRun, evaluation: str, metric: str) -> RunRows:
+    from verdict_cli.stats.paired import run_rows
+    from verdict_cli.storage.tables.reader import read_table
+
+    results = run.folder / "results.parquet"
+    ids = [str(row) for batch in read_table(results, ["row"]) for row in batch["row"]]
+    only = {evaluation: run.plan.evaluations[evaluation].alone(metric)}
+    return run_rows(only, results, ids)[evaluation]
 
 
 def choose_metric(plans: Sequence[tuple[str, Plan]], metric: str | None) -> tuple[str, str | None]:

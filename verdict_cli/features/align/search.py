@@ -27,7 +27,14 @@ from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.multi_run import ask_to_spend, execute_all_or_exit
 from verdict_cli.cli.open_dataset import open_dataset
 from verdict_cli.cli.progress import show_reading
-from verdict_cli.cli.study import Arm, open_arms
+from verdict_cli.cli.study import (
+    Arm,
+    ArmRun,
+    compare_arms,
+    main_metric,
+    open_arms,
+    requests_arm,
+)
 from verdict_cli.errors import RowError, SpecError, UsageError
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.expressions.expression import Expression, compile_expression
@@ -46,7 +53,6 @@ from verdict_cli.run.job import Stop
 from verdict_cli.run.preflight import SAMPLE
 from verdict_cli.stats.columns.column import Floats, Ints, key_text
 from verdict_cli.stats.columns.saved_rows import saved_rows
-from verdict_cli.stats.compare import compare_runs
 from verdict_cli.stats.paired import Difference
 from verdict_cli.stats.row_scores import scored_rows
 from verdict_cli.storage.datasets.dataset import Dataset
@@ -472,18 +478,16 @@ class AlignSearch:
         metric = self.metric
         if best:
             old, new = self._runs([candidates[0], candidates[best]], "test", self.sizes["test"])
-            evaluations = {
-                self.evaluation: (
-                    old.plan.evaluations[self.evaluation],
-                    new.plan.evaluations[self.evaluation],
-                )
-            }
-            compared = compare_runs(
-                evaluations, (old.directory.results, new.directory.results), seed=self.how.seed
+            arms = [ArmRun("", run.plan, run.directory.path, run.facts) for run in (old, new)]
+            metric = metric or main_metric(arms[0], self.evaluation, self.how.seed)
+            compared = compare_arms(
+                arms,
+                self.evaluation,
+                metric,
+                seed=self.how.seed,
+                level=self.plan.interval_level,
             )
-            differences = compared.evaluations[self.evaluation].whole.differences
-            metric = metric or next((name for name in differences if name != "confusion"), None)
-            sealed = differences.get(metric) if metric is not None else None
+            sealed = None if isinstance(compared, str) else compared.differences[0]
         name = f"{self.evaluation}.{metric or 'score'}"
         return Alignment(
             self.unit,
@@ -557,22 +561,12 @@ class AlignSearch:
         drawn = proposal_batches(judged, count, self.how.seed + number)
         if not drawn:
             return []
-        folder = self.folder / "proposals" / f"round-{number + 1}"
-        folder.mkdir(parents=True, exist_ok=True)
         requests = [
             {"id": at, "request": reflection_request(prompt, batch, self.columns)}
             for at, batch in enumerate(drawn)
         ]
-        (folder / "requests.jsonl").write_text(
-            "".join(json.dumps(request) + "\n" for request in requests), encoding="utf-8"
-        )
-        (folder / "proposals.yaml").write_text(
-            as_yaml(proposal_pipeline(proposer)), encoding="utf-8"
-        )
-        how = replace(self.how, settings=None, model=None, limit=None, sample=None)
-        config = folder / "proposals.yaml"
-        data = str(folder / "requests.jsonl")
-        arm = Arm("", how.plan(config, warn=False), str(config), data, folder / "run")
+        folder = self.folder / "proposals" / f"round-{number + 1}"
+        arm, how = requests_arm(folder, proposal_pipeline(proposer), requests, self.how)
         (result,) = self._execute([arm], how)
         candidates: list[PromptCandidate] = []
         rest = tuple(text for text in base.settings if text != own)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,12 +15,11 @@ from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.multi_run import ask_to_spend, execute_all_or_exit, stopping, tell_cost
 from verdict_cli.cli.options import AsJson, Config, Data, Yes
 from verdict_cli.cli.show_report import show_study
-from verdict_cli.cli.study import Arm, ArmRun, open_arms
+from verdict_cli.cli.study import Arm, ArmRun, open_arms, requests_arm
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.package_files import configs, file_or_named
-from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.plural import plural
 from verdict_cli.report.write_report import write_report
 from verdict_cli.run.job import Stop
@@ -313,14 +311,8 @@ def _plant_errors(
     requests = planting_requests(stream_rows(dataset, data.selection), probes[0].column, kinds)
     if dry_run:
         return Planting(len(requests), None), plans
-    at = folder / "planted"
-    at.mkdir(parents=True, exist_ok=True)
-    config, file = at / "planted.yaml", at / "requests.jsonl"
-    config.write_text(as_yaml(planting_pipeline(model)), encoding="utf-8")
-    file.write_text("".join(json.dumps(request) + "\n" for request in requests), encoding="utf-8")
-    own = replace(options, settings=None, model=None, limit=None, sample=None)
-    plan = own.plan(config, warn=False)
-    arm = Arm("planted", plan, str(config), str(file), at / "run")
+    arm, own = requests_arm(folder / "planted", planting_pipeline(model), requests, options)
+    plan = arm.plan
     with open_arms([arm], own, lambda _: None) as (session,):
         facts = session.options.data
         if not session.is_finished:

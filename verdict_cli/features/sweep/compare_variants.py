@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, structs
 
-from verdict_cli.cli.study import ArmRun, main_metric
+from verdict_cli.cli.study import ArmRun, compare_arms, main_metric
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.price_book import cost_usd
@@ -43,8 +43,8 @@ from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import measure
-from verdict_cli.stats.paired import Difference, RunRows, compare_with_reference, pair, run_rows
-from verdict_cli.stats.permutation import SWAPS, holm_adjusted
+from verdict_cli.stats.paired import Difference
+from verdict_cli.stats.permutation import holm_adjusted
 from verdict_cli.stats.simultaneous import JointEstimates
 from verdict_cli.storage.tables.reader import read_table
 
@@ -277,13 +277,10 @@ def compare_variants(
     points = _with_frontier(points, axis, lower=lower)
     gains = [_gain(point, lower=lower) for point in points]
     best = None
-    pairs = pair(*(_rows(run, evaluation, metric) for run in runs))
-    if isinstance(pairs, str):
-        points = [points[0], *(structs.replace(point, reason=pairs) for point in points[1:])]
+    against = compare_arms(runs, evaluation, metric, seed=seed, level=level)
+    if isinstance(against, str):
+        points = [points[0], *(structs.replace(point, reason=against) for point in points[1:])]
     else:
-        against = compare_with_reference(
-            (metric,), pairs, [1] * len(runs), level, [abs(seed)], SWAPS
-        )[metric]
         points = _with_differences(points, against.differences)
         if against.joint is not None and len(points) > 1:
             points = _with_chances(points, against.joint, lower, seed, level)
@@ -320,15 +317,6 @@ def _more_metrics(
                 measured["ECE"] = error
             break
     return measured
-
-
-def _rows(run: ArmRun, evaluation: str, metric: str) -> RunRows:
-    """The variant's rows; their index identifies them, since all variants read the same dataset."""
-    results = run.folder / "results.parquet"
-    ids = [str(row) for batch in read_table(results, ["row"]) for row in batch["row"]]
-    return run_rows({evaluation: run.plan.evaluations[evaluation].alone(metric)}, results, ids)[
-        evaluation
-    ]
 
 
 def _with_chances(
