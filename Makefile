@@ -65,7 +65,7 @@ $(ANCESTOR)/.installed:
 	@touch $@
 
 .PHONY: test-ancestor
-test-ancestor: $(VENV)/.dev $(ANCESTOR)/.installed ## Compare verdict_cli.compat with haizelabs' verdict 0.2.7; installs it
+test-ancestor: $(VENV)/.dev $(ANCESTOR)/.installed ## Compare pipelines with the same in haizelabs' verdict 0.2.7; installs it
 	VERDICT_ANCESTOR=$(ANCESTOR)/bin/python $(BIN)/python -m pytest -q -m ancestor
 
 # PyTorch is large, and nothing but this test needs it.

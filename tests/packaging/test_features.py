@@ -21,7 +21,7 @@ from verdict_cli.registry import feature_parts
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "verdict_cli"
 FEATURES = sorted(path.parent.name for path in PACKAGE.glob("features/*/__init__.py"))
-DOCUMENTED_NAMES = {"compat": "compat", "rewards": "rl"}
+DOCUMENTED_NAMES = {"rewards": "rl"}
 """Modules at the head of the package that only give a feature its documented name."""
 
 

@@ -97,19 +97,7 @@ class Step:
 
 
 class FileStep(Step):
-    """A step as a pipeline file has it, with the functions of the steps inside, by their path within it."""
-
-    _inside: Mapping[StepPath, Function]
-
-    def __init__(
-        self, keys: Mapping[str, Any], functions: Mapping[StepPath, Function] | None = None
-    ) -> None:
-        super().__init__(keys)
-        object.__setattr__(self, "_inside", functions or {})
-
-    def document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
-        functions |= {(*path, *inside): function for inside, function in self._inside.items()}
-        return super().document(path, functions)
+    """A step as a pipeline file has it."""
 
     def __repr__(self) -> str:
         kind, value = next(iter(self._keys.items()))

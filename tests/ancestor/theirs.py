@@ -1,5 +1,5 @@
 # ruff: noqa: F403, F405
-"""Pipelines that run in both libraries: `library` is either haizelabs' `verdict` 0.2.7 or `verdict_cli.compat`.
+"""Pipelines as haizelabs' `verdict` 0.2.7 has them: `library` is a module with its names. ours.py has the same in `verdict_cli`.
 
 Each function gives a pipeline and a row. Prompts differ where a unit must be recognised, so that both libraries' calls can
 be compared one by one. A list of rows goes through `run_from_list`. Several pipelines follow examples of the library's documentation
