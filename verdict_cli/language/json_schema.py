@@ -1,15 +1,9 @@
 """The JSON Schemas of files, generated from the classes that validate them; `schema_check` validates pipelines by the
-generated file.
-
-A unit's schema says which keys it may have; what the keys of all units are stands once, in the definition of the class that
-declares them.
-"""
+generated file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
-from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import CoreRef, GenerateJsonSchema
@@ -63,8 +57,6 @@ class _Generator(GenerateJsonSchema):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.classes: dict[str, type[ConfigModel]] = {}
-        """The classes by the names of their definitions."""
         self._begun: set[type[ConfigModel]] = set()
 
     def generate_inner(self, schema: Any) -> dict[str, Any]:
@@ -107,20 +99,6 @@ class _Generator(GenerateJsonSchema):
         definition = super().str_schema(schema)
         return {**definition, **_ONE_LINE} if "pattern" in definition else definition
 
-    def nullable_schema(self, schema: core_schema.NullableSchema) -> dict[str, Any]:
-        """One schema of two types where that means the same."""
-        inner = self.generate_inner(schema["schema"])
-        if isinstance(inner.get("type"), str) and not inner.keys() & {
-            "not",
-            "enum",
-            "const",
-            "anyOf",
-            "oneOf",
-            "$ref",
-        }:
-            return {**inner, "type": [inner["type"], "null"]}
-        return super().nullable_schema(schema)
-
     def dict_schema(self, schema: core_schema.DictSchema) -> dict[str, Any]:
         """Keys are strings, unless the class allows any value of a scale; a pattern of keys excludes all others."""
         definition = super().dict_schema(schema)
@@ -141,7 +119,6 @@ class _Generator(GenerateJsonSchema):
         kind = schema["cls"]
         definition = super().model_schema(schema)
         if issubclass(kind, ConfigModel):
-            self.classes[kind.__name__] = kind
             texts = described(kind)
             features = _added_keys(kind)
             definition["properties"] = {
@@ -319,115 +296,8 @@ def schema_of(kind: type[ConfigModel]) -> dict[str, Any]:
     """The schema of one class, without a dialect."""
     kind.model_rebuild()
     generator = _Generator(by_alias=True)
-    schema = _without_titles(generator.generate(kind.__pydantic_core_schema__, mode="validation"))
-    _share_keys(schema.get("$defs", {}), generator.classes)
-    return dict(schema)
-
-
-def all_properties(definitions: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The properties of a definition, with what it shares with others."""
-    definition = definitions[name]
-    shared: dict[str, Any] = {}
-    for part in (part for part in definition.get("allOf", ()) if "$ref" in part):
-        shared |= all_properties(definitions, part["$ref"].rpartition("/")[2])
-    own = definition.get("properties", {})
-    given = {
-        key: shared[key] if value is True else {**shared.get(key, {}), **value}
-        for key, value in own.items()
-    }
-    return given | {key: value for key, value in shared.items() if key not in given}
-
-
-_ANNOTATIONS = ("description", "default")
-
-
-def _constraint(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in schema.items() if key not in _ANNOTATIONS}
-
-
-def _share_keys(definitions: dict[str, Any], classes: Mapping[str, type[ConfigModel]]) -> None:
-    """Define keys and rules that several classes inherit once, in a definition of the class that declares them."""
-    kinds = {name: classes[name] for name in definitions if name in classes}
-    bases = [
-        base
-        for kind in kinds.values()
-        for base in reversed(kind.__mro__)
-        if issubclass(base, ConfigModel)
-    ]
-    written: dict[type[ConfigModel], dict[str, Any]] = {}
-    for base in dict.fromkeys(bases):
-        members = [
-            definitions[name]["properties"]
-            for name, kind in kinds.items()
-            if issubclass(kind, base)
-        ]
-        if base.__name__ in kinds or len(members) < 2:
-            continue
-        known = {key for above, keys in written.items() if issubclass(base, above) for key in keys}
-        own = [
-            key
-            for name, field in base.model_fields.items()
-            if (key := field.alias or name) not in known
-        ]
-        same = [
-            key
-            for key in own
-            if all(_constraint(part[key]) == _constraint(members[0][key]) for part in members)
-        ]
-        if same:
-            written[base] = {key: members[0][key] for key in same}
-
-    def nearest(kind: type[ConfigModel]) -> list[dict[str, Any]]:
-        """References to the definitions of the bases from which a class inherits directly."""
-        above = [base for base in written if issubclass(kind, base) and base is not kind]
-        direct = [
-            base
-            for base in above
-            if not any(issubclass(other, base) for other in above if other is not base)
-        ]
-        return [{"$ref": f"#/$defs/{base.__name__.lstrip('_')}"} for base in direct]
-
-    for name, kind in kinds.items():
-        inherited = {
-            key: value
-            for base, keys in written.items()
-            if issubclass(kind, base)
-            for key, value in keys.items()
-        }
-        if inherited:
-            properties = {
-                key: value
-                if key not in inherited
-                else value == inherited[key] or _differences(value, inherited[key])
-                for key, value in definitions[name]["properties"].items()
-            }
-            inherits = any(
-                "key_rules" in base.__dict__ and base.key_rules is kind.key_rules
-                for base in written
-            )
-            rules = [] if inherits else definitions[name].get("allOf", [])
-            definitions[name] = {
-                **definitions[name],
-                "allOf": [*nearest(kind), *rules],
-                "properties": properties,
-            }
-    definitions |= {
-        base.__name__.lstrip("_"): {
-            "description": cleandoc(base.__doc__ or ""),
-            "properties": keys,
-            **({"allOf": parts} if parts else {}),
-        }
-        for base, keys in written.items()
-        for parts in (
-            [*nearest(base), *(_conditions(base) if "key_rules" in base.__dict__ else [])],
-        )
-    }
-
-
-def _differences(value: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: value[key] for key in _ANNOTATIONS if key in value and value[key] != shared.get(key)
-    }
+    schema = generator.generate(kind.__pydantic_core_schema__, mode="validation")
+    return dict(_without_titles(schema))
 
 
 def _without_titles(schema: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from verdict_cli.language.extractors import EXTRACTORS
-from verdict_cli.language.json_schema import all_properties, pipeline_schema, schema_of
+from verdict_cli.language.json_schema import pipeline_schema, schema_of
 from verdict_cli.language.package_files import folder
 from verdict_cli.language.scales import SCALES
 from verdict_cli.language.units import TYPES
@@ -80,11 +80,12 @@ def plugin_entry(name: str) -> ReferenceEntry | None:
 
 def shared_keys(*, asking: bool) -> tuple[ReferenceKey, ...]:
     """The keys of every unit; with `asking`, of every unit that calls a model."""
-    units = [set(_properties(TYPES.title(name))) for name in TYPES]
+    units = [set(_definition(TYPES.title(name))["properties"]) for name in TYPES]
     if asking:
         units = [names for names in units if "prompt" in names]
     common = set.intersection(*units)
-    return tuple(key for key in _keys(_properties("JudgeUnit"), ("unit",)) if key.name in common)
+    keys = _keys(_definition("JudgeUnit")["properties"], ("unit",))
+    return tuple(key for key in keys if key.name in common)
 
 
 def _entries() -> Iterator[ReferenceEntry]:
@@ -96,13 +97,11 @@ def _entries() -> Iterator[ReferenceEntry]:
     ):
         for name, definition in names.items():
             used.add(definition)
-            yield _entry(
-                name, group, {**_definition(definition), "properties": _properties(definition)}
-            )
+            yield _entry(name, group, _definition(definition))
     yield _entry(_FILE, "mapping", pipeline_schema())
     for definition, schema in pipeline_schema()["$defs"].items():
         if definition not in used and schema.get("type") == "object" and "properties" in schema:
-            yield _entry(definition, "mapping", {**schema, "properties": _properties(definition)})
+            yield _entry(definition, "mapping", schema)
 
 
 def _entry(name: str, group: str, schema: dict[str, Any]) -> ReferenceEntry:
@@ -130,10 +129,6 @@ def _example(name: str) -> Example | None:
     data = _DATA.search(text)
     assert data is not None, f"{path.name} has no line `# Data: …`"
     return Example(f"configs/examples/{path.name}", data[1], text)
-
-
-def _properties(name: str) -> dict[str, Any]:
-    return all_properties(pipeline_schema()["$defs"], name)
 
 
 def _keys(properties: dict[str, Any], required: Collection[str]) -> Iterator[ReferenceKey]:
@@ -164,8 +159,7 @@ def _kind(schema: dict[str, Any]) -> str:
         return f"`{_plain(schema['const'])}`"
     if "enum" in schema:
         return ", ".join(f"`{_plain(value)}`" for value in schema["enum"])
-    kind = schema.get("type")
-    match kind[0] if isinstance(kind, list) else kind:  # the other one is null
+    match schema.get("type"):
         case "array":
             items = _kind(schema.get("items", {}))
             return f"list of {f'({items})' if ' or ' in items else items}" if items else "list"

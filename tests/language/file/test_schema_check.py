@@ -315,7 +315,7 @@ pipeline:
         (lambda schema: schema["properties"]["name"].update(maxLength=2, pattern="^x"), "2:7: name", "'pipe' does not match '^x'"),
         (lambda schema: schema["$defs"]["JudgeUnit"]["properties"].pop("prompt"), "5:5: pipeline[0]", "('prompt' was unexpected)"),
         (lambda schema: schema["$defs"]["JudgeUnit"]["required"].append("cites"), "5:5: pipeline[0]", "'cites' is a required property"),
-        (lambda schema: schema["$defs"]["LLMUnit"]["properties"]["prompt"].update(type="integer"), "7:13: pipeline[0].prompt", "'Rate {source.a}' is not of type 'integer'"),
+        (lambda schema: schema["$defs"]["JudgeUnit"]["properties"]["prompt"].update(type="integer"), "7:13: pipeline[0].prompt", "'Rate {source.a}' is not of type 'integer'"),
         (lambda schema: schema["$defs"]["UnitName"].update(enum=["JudgeUnits"]), "5:11: pipeline[0].unit", "'JudgeUnit' is not one of ['JudgeUnits']"),
         (lambda schema: schema["properties"]["pipeline"].update(minItems=2), "5:3: pipeline", "is too short"),
         (lambda schema: schema["properties"]["verdict"].update(const=2), "1:10: verdict", "2 was expected"),
