@@ -35,8 +35,9 @@ from verdict_cli.features.power.sample_size import (
     PilotChange,
     rows_for_difference,
 )
-from verdict_cli.features.rank.strengths import Choice, fit_ratings
-from verdict_cli.features.rank.tournament import _differ, _pooled
+from verdict_cli.features.rank.ranks import significantly_better
+from verdict_cli.features.rank.strengths import Choice, choice_strengths
+from verdict_cli.features.rank.tournament import _is_better, _pooled
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
@@ -398,7 +399,7 @@ def rank(simulations: int) -> Lines:
             )
             pooled = _pooled(scores)
             best, worst = max(scores, key=np.mean), min(scores, key=np.mean)
-            separated += _differ(best, worst, pooled)
+            separated += _is_better(best, worst, pooled)
         yield (
             f"{candidates} candidates, {samples} samples of 1 to 5",
             f"{separated / simulations:.1%}",
@@ -408,12 +409,13 @@ def rank(simulations: int) -> Lines:
         for seed in range(simulations):
             rng = np.random.default_rng([seed, candidates])
             pairs = [(i, j) for i in range(candidates) for j in range(i)]
-            found = fit_ratings(
+            found = choice_strengths(
                 candidates,
                 [Choice(pair[int(rng.integers(2))], pair) for pair in pairs for _ in "ab"],
             )
-            order = found.strengths.argsort()
-            separated += found.differ(int(order[-1]), int(order[0]))
+            order = found.values.argsort()
+            better = significantly_better(found, candidates)
+            separated += better[order[-1], order[0]]
         yield f"{candidates} candidates, every pair judged twice", f"{separated / simulations:.1%}"
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verdict_cli.features.rank.strengths import Choice, fit_ratings
+from verdict_cli.features.rank.ranks import significantly_better, standing_values
+from verdict_cli.features.rank.strengths import Choice, choice_strengths
 from verdict_cli.features.rank.tournament import count_cycles
 
 PAIRS = st.lists(
@@ -33,15 +34,19 @@ def test_pairs_are_those_of_a_logistic_regression_with_the_same_prior(
     target = [1, 0] * len(wins)
     fitted = linear.LogisticRegression(C=4.0, fit_intercept=False, tol=1e-10, max_iter=10_000)
     fitted.fit(design, target, sample_weight=[0.5] * len(target))
-    found = fit_ratings(5, [Choice(winner, (winner, loser)) for winner, loser in wins], spread=2.0)
-    assert found.strengths == pytest.approx(fitted.coef_[0] - fitted.coef_[0].mean(), abs=1e-5)
+    found = choice_strengths(
+        5, [Choice(winner, (winner, loser)) for winner, loser in wins], spread=2.0
+    )
+    met = np.isfinite(found.values)
+    expected = fitted.coef_[0] - fitted.coef_[0].mean()
+    assert found.values[met] == pytest.approx(expected[met], abs=1e-5)
 
 
 @pytest.mark.parametrize(("won", "lost"), [(3, 1), (10, 7), (1, 1)])
 def test_two_without_a_prior_have_the_log_odds_and_its_variance(won: int, lost: int) -> None:
     choices = [Choice(0, (0, 1), float(won)), Choice(1, (1, 0), float(lost))]
-    found = fit_ratings(2, choices, spread=math.inf)
-    assert found.strengths[0] - found.strengths[1] == pytest.approx(math.log(won / lost), abs=1e-6)
+    found = choice_strengths(2, choices, spread=math.inf)
+    assert found.values[0] - found.values[1] == pytest.approx(math.log(won / lost), abs=1e-6)
     variance = found.covariance[0, 0] + found.covariance[1, 1] - 2 * found.covariance[0, 1]
     assert variance == pytest.approx(1 / won + 1 / lost, rel=1e-6)
 
@@ -58,26 +63,30 @@ def test_rankings_of_three_give_back_the_strengths_that_made_them() -> None:
             / (strong[order[1]] + strong[order[2]])
         )
         choices += [Choice(order[0], order, share * 1e4), Choice(order[1], order[1:], share * 1e4)]
-    assert fit_ratings(3, choices, spread=math.inf).strengths == pytest.approx(
+    assert choice_strengths(3, choices, spread=math.inf).values == pytest.approx(
         true - true.mean(), abs=1e-6
     )
 
 
 @given(wins=PAIRS, turn=st.permutations(range(5)))
 def test_names_do_not_matter(wins: list[tuple[int, int]], turn: list[int]) -> None:
-    plain = fit_ratings(5, [Choice(a, (a, b)) for a, b in wins])
-    turned = fit_ratings(5, [Choice(turn[a], (turn[b], turn[a])) for a, b in wins])
-    assert turned.strengths[turn] == pytest.approx(plain.strengths, abs=1e-6)
-    assert plain.strengths.sum() == pytest.approx(0, abs=1e-9)
-    for one in range(5):
-        low, high = plain.interval(one)
-        assert low < plain.strengths[one] < high
+    plain = choice_strengths(5, [Choice(a, (a, b)) for a, b in wins])
+    turned = choice_strengths(5, [Choice(turn[a], (turn[b], turn[a])) for a, b in wins])
+    assert turned.values[turn] == pytest.approx(plain.values, abs=1e-6, nan_ok=True)
+    for value in standing_values(plain, 5):
+        assert value.value is None or value.low < value.value < value.high
 
 
 def test_who_won_everything_stays_finite_and_only_many_contests_tell_apart() -> None:
-    few, many = (fit_ratings(2, [Choice(0, (0, 1), weight)]) for weight in (1.0, 200.0))
-    assert 0 < few.strengths[0] < many.strengths[0] < 20
-    assert not few.differ(0, 1) and many.differ(0, 1)
+    few, many = (choice_strengths(2, [Choice(0, (0, 1), weight)]) for weight in (1.0, 200.0))
+    assert 0 < few.values[0] < many.values[0] < 20
+    assert not significantly_better(few, 2).any()
+    assert significantly_better(many, 2).tolist() == [[False, True], [False, False]]
+
+
+def test_who_is_in_no_contest_has_no_strength() -> None:
+    value = standing_values(choice_strengths(3, [Choice(0, (0, 1))]), 3)[2]
+    assert (value.value, value.reason) == (None, "no rows")
 
 
 @given(st.integers(3, 7), st.randoms(use_true_random=False))

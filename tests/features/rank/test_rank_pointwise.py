@@ -77,7 +77,7 @@ def test_samples_give_intervals_that_hold_for_all_candidates_together(rule_judge
     assert (second.low, second.high) == (pytest.approx(2 - reach), pytest.approx(2 + reach))
 
 
-def test_candidates_differ_by_tukeys_test_at_five_percent(rule_judge: Any) -> None:
+def test_candidates_is_better_by_tukeys_test_at_five_percent(rule_judge: Any) -> None:
     apart = samples_of([1, 1, 2, 1], [5, 5, 4, 5])
     two = [Candidate("0", "0"), Candidate("1", "1")]
     standings = ranked(rule_judge(apart), two, samples=4).standings
@@ -87,7 +87,7 @@ def test_candidates_differ_by_tukeys_test_at_five_percent(rule_judge: Any) -> No
     assert {each.rank for each in standings} == {(1, 2)}
 
 
-def test_samples_without_variance_differ_by_their_values(rule_judge: Any) -> None:
+def test_samples_without_variance_is_better_by_their_values(rule_judge: Any) -> None:
     rule = samples_of([2, 2], [3, 3], [3, 3])
     standings = ranked(
         rule_judge(rule), [Candidate(name, name) for name in "012"], samples=2
@@ -128,7 +128,7 @@ def test_equal_candidates_whose_scores_vary_unequally_are_rarely_separated() -> 
     """One common variance separated candidates with spreads of 0.2 and 2 in 14% of rankings, and constant scores in 10%."""
     import numpy as np
 
-    from verdict_cli.features.rank.tournament import _differ, _pooled
+    from verdict_cli.features.rank.tournament import _is_better, _pooled
 
     rng, apart = np.random.default_rng(1), 0
     for at in range(60):
@@ -141,7 +141,7 @@ def test_equal_candidates_whose_scores_vary_unequally_are_rarely_separated() -> 
         first = max(range(len(scores)), key=lambda one: sum(scores[one]) / len(scores[one]))
         pooled = _pooled(scores)
         apart += any(
-            _differ(scores[first], scores[one], pooled)
+            _is_better(scores[first], scores[one], pooled)
             for one in range(len(scores))
             if one != first
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from itertools import permutations
 
+import numpy as np
 from rich.console import Console
 
 from verdict_cli.features.rank.contest import Leaderboard, Standing, StandingValue
@@ -12,14 +13,18 @@ from verdict_cli.features.rank.tournament import candidate_board, ranking_docume
 from verdict_cli.report.renderers.terminal import render_terminal
 
 
-def board(
-    *values: float | None, differ: Callable[[int, int], bool] = lambda *_: True
-) -> Leaderboard:
+def board(*values: float | None, alike: tuple[int, ...] = ()) -> Leaderboard:
+    """The ranking of these scores, which differ but for those of `alike`."""
+    better = np.zeros((len(values), len(values)), dtype=bool)
+    for one, other in permutations(range(len(values)), 2):
+        first, second = values[one], values[other]
+        known = first is not None and second is not None and first > second
+        better[one, other] = known and not {one, other} <= set(alike)
     standings = [
         Standing("abcd"[index], 2, {"score": StandingValue(value)}, index=index)
         for index, value in enumerate(values)
     ]
-    return candidate_board("scores", "score", standings, differ, rows=4, missing=1)
+    return candidate_board("scores", "score", standings, better, rows=4, missing=1)
 
 
 def ranks(found: Leaderboard) -> list[tuple[str, tuple[int, int] | None]]:
@@ -36,7 +41,7 @@ def test_candidates_are_sorted_and_equal_values_share_their_ranks() -> None:
 
 
 def test_a_candidate_without_a_value_is_last_and_has_no_rank() -> None:
-    assert ranks(board(None, 1, None, 2, differ=lambda *_: False)) == [
+    assert ranks(board(None, 1, None, 2, alike=(1, 3))) == [
         ("d", (1, 4)),
         ("b", (1, 4)),
         ("a", None),
@@ -45,8 +50,7 @@ def test_a_candidate_without_a_value_is_last_and_has_no_rank() -> None:
 
 
 def test_the_conclusion_names_all_that_may_be_first() -> None:
-    alike = {(1, 2), (2, 1)}
-    found = board(1, 4, 3, 2, differ=lambda *pair: pair not in alike)
+    found = board(1, 4, 3, 2, alike=(1, 2))
     assert ranks(found)[:2] == [("b", (1, 2)), ("c", (1, 2))]
     assert found.conclusion() == "2 of 4 candidates may be first: b, c, without 1 of 4 judgements"
 
@@ -81,7 +85,12 @@ def test_the_document_of_pairs_has_wins_and_consistency() -> None:
         for index, (name, value) in enumerate(zip("abc", (2, 1, 0), strict=True))
     ]
     found = candidate_board(
-        "pairs", "bradley_terry", standings, lambda *_: False, rows=6, consistency=consistency
+        "pairs",
+        "bradley_terry",
+        standings,
+        np.zeros((3, 3), dtype=bool),
+        rows=6,
+        consistency=consistency,
     )
     text = text_of(found)
     assert "won" in text and text.count("1–3") == 3

@@ -26,13 +26,13 @@ from typing import Any
 import numpy as np
 import orjson
 from msgspec import Struct, structs
-from numpy.typing import NDArray
-from scipy.special import expit, ndtr, stdtrit
+from scipy.special import expit
 
 from verdict_cli.cli.console import print_message
 from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.features.rank.arena_keys import arena_keys
 from verdict_cli.features.rank.contest import Leaderboard, Standing, StandingValue, ranked
+from verdict_cli.features.rank.ranks import significantly_better, standing_values
 from verdict_cli.features.rank.strengths import (
     SPREAD,
     Choice,
@@ -41,7 +41,6 @@ from verdict_cli.features.rank.strengths import (
     battle_counts,
     bradley_terry,
     fit_choices,
-    largest_errors,
     mean_scores,
     read_contests,
     win_rates,
@@ -51,14 +50,9 @@ from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import Floats, Ints, key_text
 from verdict_cli.stats.columns.sample import MOST_DELETIONS
-from verdict_cli.stats.intervals.interval_methods import NO_VARIATION
 
-LEVEL = 0.95
 FEW_ITEMS = 10
 """With fewer items the variance of a difference is hardly known."""
-FEW_FOR_MAX_T = 50
-"""With fewer items the correlations of differences are poorly known, and all pairs hold together by Bonferroni."""
-_ZERO = 1e-12
 
 _METRICS = {"mean_score": mean_scores, "win_rate": win_rates, "bradley_terry": bradley_terry}
 
@@ -145,96 +139,17 @@ def _system_values(
     metric: str, strengths: Strengths, contests: Contests, group: Ints
 ) -> list[StandingValue]:
     count = len(contests.systems)
-    if strengths.reason:
-        return [StandingValue(None, reason=strengths.reason)] * count
-    without: list[float | None] = [None] * count
-    if contests.controls:
-        plain = _METRICS[metric](structs.replace(contests, controls=()), group)
-        without = (
-            [None] * count if plain.reason else [float(value) for value in plain.values[:count]]
-        )
-    least, most = {"mean_score": contests.bounds, "win_rate": (0.0, 1.0)}.get(
-        metric, (-math.inf, math.inf)
-    )
-    covariance, freedom = _covariance(strengths, count)
-    errors = np.sqrt(np.maximum(np.diag(covariance), 0))
-    known = np.isfinite(errors) & (errors > _ZERO)
-    single = _single_level(covariance, known)[0]
-    values = []
-    for system in range(count):
-        value = float(strengths.values[system])
-        if not np.isfinite(value):
-            values.append(StandingValue(None, reason="no rows"))
-        elif not known[system]:
-            single_item = "interval undefined: the system is in one item"
-            reason = single_item if freedom[system] < 1 else NO_VARIATION
-            reason = strengths.unsure.get(system, reason)
-            values.append(StandingValue(value, reason=reason, uncontrolled=without[system]))
-        else:
-            reach = _quantile(single, freedom[system]) * float(errors[system])
-            values.append(
-                StandingValue(
-                    value,
-                    max(value - reach, least),
-                    min(value + reach, most),
-                    uncontrolled=without[system],
-                )
-            )
-    return values
-
-
-def _covariance(strengths: Strengths, count: int) -> tuple[Floats, Floats]:
-    """The jackknife's covariance of the systems' values, and each one's degrees of freedom."""
-    replicates = strengths.replicates[:, :count]
-    groups = len(replicates)
-    freedom = strengths.seen.sum(axis=0) - 1.0
-    changes = replicates - replicates.mean(axis=0) if groups else replicates
-    covariance: Floats = (groups - 1) / max(groups, 1) * changes.T @ changes
-    unknown = freedom < 1
-    unknown[list(strengths.unsure)] = True
-    covariance[unknown] = covariance[:, unknown] = np.nan
-    return covariance, freedom
-
-
-def _single_level(covariance: Floats, known: NDArray[np.bool_]) -> tuple[float, float]:
-    """The levels of single intervals, of the systems and of all their differences, at which all hold together."""
-    if not known.any():
-        return LEVEL, LEVEL
-    alone, pairs = largest_errors(covariance[np.ix_(known, known)], LEVEL)
-    return max(LEVEL, 2 * float(ndtr(alone)) - 1), max(LEVEL, 2 * float(ndtr(pairs)) - 1)
-
-
-def _quantile(level: float, freedom: float) -> float:
-    return float(stdtrit(max(freedom, 1.0), (1 + level) / 2))
-
-
-def significantly_better(strengths: Strengths, count: int) -> NDArray[np.bool_]:
-    """Which system (row) is better than which (column), wrong about any of equal systems in at most 5% of leaderboards."""
-    better = np.zeros((count, count), dtype=bool)
-    if strengths.reason:
-        return better
-    values = strengths.values[:count]
-    covariance, freedom = _covariance(strengths, count)
-    finite = np.isfinite(values) & np.isfinite(np.diag(covariance))
-    known = finite & (np.diag(covariance) > _ZERO**2)
-    pairs = _single_level(covariance, known)[1]
-    if len(strengths.seen) < FEW_FOR_MAX_T and count > 1:
-        pairs = max(pairs, 1 - (1 - LEVEL) / math.comb(count, 2))
-    shared = strengths.seen.astype(np.int64).T @ strengths.seen
-    for one in range(count):
-        for other in range(count):
-            distance = values[one] - values[other]
-            if not (finite[one] and finite[other] and distance > 0):
-                continue
-            variance = covariance[one, one] + covariance[other, other] - 2 * covariance[one, other]
-            if variance > _ZERO**2:
-                least = min(freedom[one], freedom[other])
-                better[one, other] = distance > _quantile(pairs, least) * math.sqrt(variance)
-            else:  # the same difference at every item: a sign test, by Bonferroni over the pairs
-                better[one, other] = (
-                    2.0 ** (1 - shared[one, other]) * count * (count - 1) / 2 < 1 - LEVEL
-                )
-    return better
+    bounds = {"mean_score": contests.bounds, "win_rate": (0.0, 1.0)}
+    values = standing_values(strengths, count, bounds.get(metric, (-math.inf, math.inf)))
+    if not contests.controls:
+        return values
+    plain = _METRICS[metric](structs.replace(contests, controls=()), group)
+    if plain.reason:
+        return values
+    return [
+        structs.replace(value, uncontrolled=float(without))
+        for value, without in zip(values, plain.values[:count], strict=True)
+    ]
 
 
 def _warnings(

@@ -18,8 +18,6 @@ import math
 from array import array
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -240,6 +238,8 @@ class Strengths(Struct, frozen=True):
     reason: str = ""
     unsure: Mapping[int, str] = {}
     """The systems whose value has no interval, with the reason."""
+    covariance: Floats | None = None
+    """That of the systems' values, where the fit gives it."""
 
 
 def mean_scores(contests: Contests, group: Ints) -> Strengths:
@@ -495,31 +495,6 @@ class Choice(Struct, frozen=True):
     weight: float = 1.0
 
 
-@dataclass(frozen=True)
-class Ratings:
-    """Strengths in log-odds against the average of the field (their mean is 0), and their covariance (Laplace's approximation)."""
-
-    strengths: Floats
-    covariance: Floats
-
-    def interval(self, candidate: int) -> tuple[float, float]:
-        """The interval of a strength, at 95% for all candidates together."""
-        half = self._quantiles[0] * math.sqrt(self.covariance[candidate, candidate])
-        return float(self.strengths[candidate] - half), float(self.strengths[candidate] + half)
-
-    def differ(self, first: int, second: int) -> bool:
-        """Whether the interval of the difference, at 95% for all pairs together, leaves 0 out."""
-        cov = self.covariance
-        variance = cov[first, first] + cov[second, second] - 2 * cov[first, second]
-        distance = abs(self.strengths[first] - self.strengths[second])
-        return bool(distance > self._quantiles[1] * math.sqrt(max(0.0, variance)))
-
-    @cached_property
-    def _quantiles(self) -> tuple[float, float]:
-        """The 95% points of the largest standardised error of a strength, and of a difference (max-T, seeded draws)."""
-        return largest_errors(self.covariance, 0.95)
-
-
 def fit_choices(count: int, choices: Sequence[Choice], spread: float = SPREAD) -> StrengthFit:
     """The strengths of `count` candidates by single choices."""
     sizes: dict[int, list[Choice]] = defaultdict(list)
@@ -539,12 +514,17 @@ def fit_choices(count: int, choices: Sequence[Choice], spread: float = SPREAD) -
     return fit_strengths(count, grouped, spread=spread)
 
 
-def fit_ratings(count: int, choices: Sequence[Choice], spread: float = SPREAD) -> Ratings:
-    """The strengths against their mean, and their covariance."""
+def choice_strengths(count: int, choices: Sequence[Choice], spread: float = SPREAD) -> Strengths:
+    """The strengths against their mean, with Laplace's approximation of their covariance; NaN for one without a choice."""
     fit = fit_choices(count, choices, spread)
     centre = np.eye(count) - 1 / count
     covariance = centre @ np.linalg.pinv(fit.precision, hermitian=True) @ centre
-    return Ratings(fit.values - fit.values.mean(), covariance)
+    counts = np.zeros(count)
+    for choice in choices:
+        counts[list(choice.among)] += choice.weight
+    values = np.where(counts > 0, fit.values - fit.values.mean(), np.nan)
+    none = np.zeros((0, count))
+    return Strengths(values, none, counts, none > 0, covariance=covariance)
 
 
 def by_prior(systems: tuple[str, ...], wins: Floats, met: Floats) -> dict[int, str]:

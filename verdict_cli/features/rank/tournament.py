@@ -32,7 +32,8 @@ from verdict_cli.features.rank.candidates import (
 )
 from verdict_cli.features.rank.contest import Leaderboard, Standing, StandingValue, ranked
 from verdict_cli.features.rank.leaderboard_section import ranking_tables
-from verdict_cli.features.rank.strengths import Choice, fit_ratings
+from verdict_cli.features.rank.ranks import significantly_better, standing_values
+from verdict_cli.features.rank.strengths import Choice, choice_strengths
 from verdict_cli.messages import Result
 from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
@@ -79,16 +80,10 @@ def candidate_board(
     kind: str,
     metric: str,
     standings: Sequence[Standing],
-    differ: Callable[[int, int], bool],
+    better: NDArray[np.bool_],
     **counts: Any,
 ) -> Leaderboard:
-    """The candidates, best first. ``differ`` says whether two differ significantly."""
-    values = [standing.values[metric].value for standing in standings]
-    better = np.zeros((len(values), len(values)), dtype=bool)
-    for one, other in permutations(range(len(values)), 2):
-        first, second = values[one], values[other]
-        if first is not None and second is not None and first > second:
-            better[one, other] = differ(one, other)
+    """The candidates, best first. ``better`` says which (row) is significantly better than which (column)."""
     placed = tuple(
         standing
         if standing.values[metric].value is not None
@@ -185,11 +180,14 @@ async def rank_by_score(
         )
         for index, (candidate, values) in enumerate(zip(candidates, scores, strict=True))
     ]
+    better = np.zeros((len(scores), len(scores)), dtype=bool)
+    for one, other in permutations(range(len(scores)), 2):
+        better[one, other] = _is_better(scores[one], scores[other], pooled)
     return candidate_board(
         "scores",
         "score",
         standings,
-        lambda one, other: _differ(scores[one], scores[other], pooled),
+        better,
         rows=len(rows),
         missing=sum(standing.failed for standing in standings),
     )
@@ -234,11 +232,11 @@ def _mean_score(values: Sequence[float], pooled: Pooled | None, family: int) -> 
     return StandingValue(mean, mean - reach, mean + reach)
 
 
-def _differ(one: Sequence[float], other: Sequence[float], pooled: Pooled | None) -> bool:
-    """Whether both tests separate two candidates; the one of Games and Howell needs two samples of each."""
+def _is_better(one: Sequence[float], other: Sequence[float], pooled: Pooled | None) -> bool:
+    """Whether both tests find the first candidate better; the one of Games and Howell needs two samples of each."""
     if pooled is None or not one or not other:
         return False
-    away = abs(sum(one) / len(one) - sum(other) / len(other)) - _ROUNDING
+    away = sum(one) / len(one) - sum(other) / len(other) - _ROUNDING
     if not _is_separated(
         away, pooled.variance * (1 / len(one) + 1 / len(other)), pooled.candidates, pooled.freedom
     ):
@@ -459,29 +457,25 @@ class Tournament:
         consistency: dict[str, Any],
     ) -> Leaderboard:
         count = len(self.candidates)
-        compared = {candidate for choice in choices for candidate in choice.among}
-        fitted = fit_ratings(count, choices)
+        strengths = choice_strengths(count, choices)
+        values = standing_values(strengths, count)
         metric = "bradley_terry" if kind == "pairs" else "plackett_luce"
-        standings = []
-        for index, candidate in enumerate(self.candidates):
-            value = StandingValue(None, reason="every judgement failed")
-            if index in compared:
-                value = StandingValue(float(fitted.strengths[index]), *fitted.interval(index))
-            standings.append(
-                Standing(
-                    candidate.label,
-                    self.contests[index] // (2 if self.both else 1),
-                    {metric: value},
-                    index=index,
-                    wins=points[index],
-                    failed=self.failures[index],
-                )
+        standings = [
+            Standing(
+                candidate.label,
+                self.contests[index] // (2 if self.both else 1),
+                {metric: values[index]},
+                index=index,
+                wins=points[index],
+                failed=self.failures[index],
             )
+            for index, candidate in enumerate(self.candidates)
+        ]
         return candidate_board(
             kind,
             metric,
             standings,
-            fitted.differ,
+            significantly_better(strengths, count),
             rows=self.judgements,
             # A failed contest counts for each of its candidates.
             missing=self.failures.total() // self.columns.count,
