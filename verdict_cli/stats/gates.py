@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import orjson
+from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem, VerdictError
 from verdict_cli.language.evaluations import Evaluation
@@ -310,19 +311,25 @@ def _outcome(
         return _of_rows(gate, measures, rows)
     if gate.baseline is not None:
         return _against_baseline(gate, rows)
-    known = measures[name].values.get(metric)
     if gate.confidence is None:
+        known = measures[name].values.get(metric)
         if known is None or gate.where:
             known = _value(gate, rows.data(gate), rows, CONFIDENCE_LEVEL)
         return _within_limits(gate, known)
-    level = gate.confidence if gate.sided == "two" else max(2 * gate.confidence - 1, LEAST_LEVEL)
-    if (
-        metric not in GOLD_ESTIMATES and find_metric(metric) is None
-    ):  # human_alpha is of another table
+    return _with_confidence(gate, gate.confidence, measures, rows)
+
+
+def _with_confidence(
+    gate: Gate, confidence: float, measures: Mapping[str, Measures], rows: GateRows
+) -> GateOutcome:
+    """A gate on the end of an interval."""
+    name, metric = gate.parts
+    level = confidence if gate.sided == "two" else max(2 * confidence - 1, LEAST_LEVEL)
+    if metric not in GOLD_ESTIMATES and find_metric(metric) is None:
+        # `human_alpha` is of another table.
         evaluation = {name: rows.evaluations[name].model_copy(update={"by": ()})}
-        return _within_limits(
-            gate, measure(evaluation, rows.results, level=level)[name].values[metric]
-        )
+        measured = measure(evaluation, rows.results, level=level)[name].values[metric]
+        return _within_limits(gate, measured)
     data = rows.data(gate)
     measured = _value(gate, data, rows, level)
     if measured.value is None or metric in GOLD_ESTIMATES:
@@ -417,20 +424,20 @@ def _within_limits(
 ) -> GateOutcome:
     """Compare a value with `min` and `max`; the first that it misses is the outcome's limit. `fills` are the values with the
     `missing` rows at their worst and their best."""
-    limits = [("min", gate.min), ("max", gate.max)]
-    outcomes = [
-        _decided(gate, given, side, limit, fills, missing)
-        for side, limit in limits
-        if limit is not None
-    ]
+    limits = []
+    if gate.min is not None:
+        limits.append(_Limit(gate, "min", gate.min))
+    if gate.max is not None:
+        limits.append(_Limit(gate, "max", gate.max))
+    outcomes = [_decided(limit, given, fills, missing) for limit in limits]
     return next((outcome for outcome in outcomes if outcome.verdict != "passed"), outcomes[0])
 
 
-def _between(change: MetricValue, told: Callable[[float], str]) -> str:
+def _between(change: MetricValue, text: Callable[[float], str]) -> str:
     """What else the difference may be."""
     if change.low is None or change.high is None:
         return ""
-    low, high = sorted((told(change.low), told(change.high)), key=float)
+    low, high = sorted((text(change.low), text(change.high)), key=float)
     return f", and may be from {low} to {high} worse, at {100 * change.level:g}% confidence"
 
 
@@ -440,80 +447,154 @@ def _beside(value: float, limit: float) -> str:
     return f"{value:.6g}" if float(text) == float(f"{limit:.4g}") else text
 
 
+class _Limit(Struct, frozen=True):
+    """One limit of a gate: on the metric, or with a baseline on its difference, whose drops are written as positive."""
+
+    gate: Gate
+    side: Literal["min", "max"]
+    value: float
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether it is a limit on the difference from a baseline."""
+        return self.gate.baseline is not None
+
+    @property
+    def sign(self) -> int:
+        return -1 if self.is_relative and self.side == "min" else 1
+
+    @property
+    def end_name(self) -> str:
+        return "lower" if self.side == "min" else "upper"
+
+    @property
+    def relation(self) -> str:
+        """How a value that misses the limit lies."""
+        return "below" if self.side == "min" else "above"
+
+    def meets(self, value: float) -> bool:
+        return value >= self.value if self.side == "min" else value <= self.value
+
+    def end(self, metric: MetricValue) -> float | None:
+        """The end of the interval that is nearer to the limit."""
+        return metric.low if self.side == "min" else metric.high
+
+    def worst(self, ends: Iterable[float]) -> float:
+        return min(ends) if self.side == "min" else max(ends)
+
+    def text(self, value: float) -> str:
+        return _beside(self.sign * value, self.sign * self.value)
+
+
+class _Miss(NamedTuple):
+    """Why a gate does not pass."""
+
+    verdict: GateVerdict
+    reason: str
+
+
 def _decided(
-    gate: Gate,
-    given: MetricValue,
-    side: str,
-    limit: float,
+    limit: _Limit,
+    measured: MetricValue,
     fills: Sequence[MetricValue | None] = (),
     missing: int = 0,
 ) -> GateOutcome:
     """Compare with one limit the value; with `confidence` or a `baseline` the end of its interval too, and the ends with the
     missing rows at their worst and best (`fills`). With a baseline, the value is the difference."""
-    sign, name, relation = ("≥", "lower", "below") if side == "min" else ("≤", "upper", "above")
-    against = gate.baseline is not None
-    worse = -1 if against and side == "min" else 1  # a drop is told as a positive number
-    rule = _rule(gate, sign, worse * limit)
+    gate, shown = limit.gate, limit.sign * limit.value
+    mark = "≥" if limit.side == "min" else "≤"
+    rule = _rule(gate, mark, shown)
     passed = GateOutcome(
-        gate.metric, "passed", given.value, worse * limit, given.low, given.high, given.n, "", rule
+        gate.metric,
+        "passed",
+        measured.value,
+        shown,
+        measured.low,
+        measured.high,
+        measured.n,
+        "",
+        rule,
     )
-
-    def not_passed(verdict: GateVerdict, reason: str) -> GateOutcome:
-        return replace(passed, verdict=verdict, reason=reason)
-
-    def meets(value: float) -> bool:
-        return value >= limit if side == "min" else value <= limit
-
-    def end_of(value: MetricValue | None) -> float | None:
-        return None if value is None else value.low if side == "min" else value.high
-
-    def told(value: float) -> str:
-        return _beside(worse * value, worse * limit)
-
-    if given.value is None and against:
-        return not_passed("failed", f"there is no paired difference: {given.reason}")
-    if given.value is None:
-        return not_passed(
-            "inconclusive", f"there is no value: {given.reason.removeprefix('undefined: ')}"
+    has_interval = gate.confidence is not None or limit.is_relative
+    miss = _value_miss(limit, measured)
+    if miss is None and has_interval:
+        miss = _interval_miss(limit, measured) or _missing_rows_miss(
+            limit, measured, fills, missing
         )
-    if not meets(given.value):
-        reason = (
-            f"the metric is {told(given.value)} worse than the baseline's{_between(given, told)}"
-        )
-        return not_passed(
-            "failed", reason if against else f"{told(given.value)} is {relation} {limit:g}"
-        )
-    if gate.confidence is None and not against:
+    if miss is not None:
+        return replace(passed, verdict=miss.verdict, reason=miss.reason)
+    if not has_interval:
         return passed
-    end = end_of(given)
+    end = _worst_end(limit, measured, fills)
+    at_worst = " with the rows without a prediction at their worst"
+    is_worse = end != limit.end(measured)
+    held = f"{limit.end_name} end {end:.4g} {mark} {limit.value:g}{at_worst if is_worse else ''}"
+    return replace(passed, held=held)
+
+
+def _value_miss(limit: _Limit, measured: MetricValue) -> _Miss | None:
+    """Why the value alone does not pass."""
+    if measured.value is None and limit.is_relative:
+        return _Miss("failed", f"there is no paired difference: {measured.reason}")
+    if measured.value is None:
+        reason = measured.reason.removeprefix("undefined: ")
+        return _Miss("inconclusive", f"there is no value: {reason}")
+    if limit.meets(measured.value):
+        return None
+    value = limit.text(measured.value)
+    if limit.is_relative:
+        between = _between(measured, limit.text)
+        return _Miss("failed", f"the metric is {value} worse than the baseline's{between}")
+    return _Miss("failed", f"{value} is {limit.relation} {limit.value:g}")
+
+
+def _interval_miss(limit: _Limit, measured: MetricValue) -> _Miss | None:
+    """Why the interval of a value that passes does not."""
+    end = limit.end(measured)
     if end is None:
-        return not_passed("inconclusive", f"there is no interval: {given.reason}")
-    if given.warnings:
-        reason = "; ".join(given.warnings) if against else given.reason
-        return not_passed("inconclusive", f"the interval cannot be relied on: {reason}")
-    if not meets(end):
-        reason = f"the interval's {name} end {told(end)} is {relation} {limit:g}"
-        if against:
-            needed = _rows_needed(given, worse * given.value, worse * limit)
-            reason = f"the metric may be up to {told(end)} worse than the baseline's{needed}"
-        return not_passed("inconclusive", reason)
-    ends = [end_of(value) for value in fills]
-    known = [worst for worst in ends if worst is not None]
-    if len(known) < len(ends) or (missing and not ends):
-        rows = "rows" if against else plural(missing, "row")
-        return not_passed(
-            "inconclusive", f"nothing bounds what the {rows} without a prediction would change"
-        )
-    most = min((end, *known)) if side == "min" else max((end, *known))
-    if not meets(most):
-        reason = f"with the rows without a prediction the interval may end at {told(most)}"
-        if against:
-            drop = next(told(value.value) for value in fills if value is not None)
-            reason = f"the rows without a prediction could make the metric {drop} worse than the baseline's, "
-            reason += f"up to {told(most)} with the sampling error"
-        return not_passed("inconclusive", reason)
-    at_worst = "" if most == end else " with the rows without a prediction at their worst"
-    return replace(passed, held=f"{name} end {most:.4g} {sign} {limit:g}{at_worst}")
+        return _Miss("inconclusive", f"there is no interval: {measured.reason}")
+    if measured.warnings:
+        reason = "; ".join(measured.warnings) if limit.is_relative else measured.reason
+        return _Miss("inconclusive", f"the interval cannot be relied on: {reason}")
+    if limit.meets(end):
+        return None
+    reason = (
+        f"the interval's {limit.end_name} end {limit.text(end)} is {limit.relation} {limit.value:g}"
+    )
+    if limit.is_relative:
+        drop = limit.sign * float(measured.value or 0.0)
+        needed = _rows_needed(measured, drop, limit.sign * limit.value)
+        reason = f"the metric may be up to {limit.text(end)} worse than the baseline's{needed}"
+    return _Miss("inconclusive", reason)
+
+
+def _missing_rows_miss(
+    limit: _Limit, measured: MetricValue, fills: Sequence[MetricValue | None], missing: int
+) -> _Miss | None:
+    """Why rows without a prediction could turn a gate that passes."""
+    bounded = [fill for fill in fills if fill is not None and limit.end(fill) is not None]
+    if len(bounded) < len(fills) or (missing and not fills):
+        rows = "rows" if limit.is_relative else plural(missing, "row")
+        reason = f"nothing bounds what the {rows} without a prediction would change"
+        return _Miss("inconclusive", reason)
+    end = _worst_end(limit, measured, fills)
+    if limit.meets(end):
+        return None
+    if not limit.is_relative:
+        reason = f"with the rows without a prediction the interval may end at {limit.text(end)}"
+        return _Miss("inconclusive", reason)
+    drop = limit.text(float(bounded[0].value or 0.0))
+    reason = (
+        f"the rows without a prediction could make the metric {drop} worse than the baseline's, "
+        f"up to {limit.text(end)} with the sampling error"
+    )
+    return _Miss("inconclusive", reason)
+
+
+def _worst_end(limit: _Limit, measured: MetricValue, fills: Sequence[MetricValue | None]) -> float:
+    """The end of the interval with the missing rows at their worst."""
+    ends = [limit.end(value) for value in (measured, *fills) if value is not None]
+    return limit.worst([end for end in ends if end is not None])
 
 
 def _rule(gate: Gate, sign: str, limit: float) -> str:
@@ -579,9 +660,11 @@ def _within_drop(
     gate: Gate, change: MetricValue, fills: Sequence[MetricValue | None] = ()
 ) -> GateOutcome:
     drop = gate.max_drop or 0.0
-    return _decided(
-        gate, change, *(("max", drop) if counts_errors(gate.parts[1]) else ("min", -drop)), fills
-    )
+    if counts_errors(gate.parts[1]):
+        limit = _Limit(gate, "max", drop)
+    else:
+        limit = _Limit(gate, "min", -drop)
+    return _decided(limit, change, fills)
 
 
 def counts_errors(metric: str) -> bool:
