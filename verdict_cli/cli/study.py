@@ -65,10 +65,10 @@ def open_arms(
     recordings = _recordings(arms, how)
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, ExitStack() as opened:
         copies: dict[str, str] = {}
-        checked: dict[tuple[str, str, int | None], tuple[Dataset, DatasetFacts]] = {}
+        checked: dict[tuple[int, str, int | None], tuple[Dataset, DatasetFacts]] = {}
         sessions = []
         for arm in arms:
-            key = (arm.plan.fingerprint, arm.data, arm.limit)
+            key = (id(arm.plan), arm.data, arm.limit)
             if key not in checked:
                 dataset = open_dataset(arm.plan, copies.get(arm.data, arm.data), Path(spool_to))
                 if arm.data == "-":
@@ -90,7 +90,7 @@ def open_arms(
                 dataset,
                 facts,
                 (arm.config, arm.data),
-                recordings[arm.plan.fingerprint],
+                recordings[id(arm.plan)],
                 out=arm.out,
             )
             if arm.change is not None:
@@ -99,14 +99,14 @@ def open_arms(
         yield sessions
 
 
-def _recordings(arms: Sequence[Arm], how: RowOptions) -> dict[str, Recording | None]:
-    """The recording of `--replay` by plan, once the models or recordings of all arms are checked."""
-    recordings: dict[str, Recording | None] = {}
+def _recordings(arms: Sequence[Arm], how: RowOptions) -> dict[int, Recording | None]:
+    """The recording of `--replay` for each plan, once the models or recordings of all arms are checked."""
+    recordings: dict[int, Recording | None] = {}
     for arm in arms:
-        if arm.plan.fingerprint in recordings:
+        if id(arm.plan) in recordings:
             continue
         try:
-            recordings[arm.plan.fingerprint] = how.recording(arm.plan)
+            recordings[id(arm.plan)] = how.recording(arm.plan)
         except VerdictError as error:
             if len(arms) > 1:
                 error.message = f"variant {arm.name}: {error.message}"

@@ -399,6 +399,7 @@ def test_the_frontier_of_a_pipeline_has_its_models(tmp_path: Path) -> None:
         (("frontier", "demo"), "its data are not known"),
         (("figure3", "xstest"), "the pipeline and the data of figure3 are fixed"),
         (("figure3", "--table", "1"), "figure3 has no tables"),
+        (("frontier", "xstest", "--mirror", "."), "frontier takes no --mirror"),
     ],
 )
 def test_what_a_figure_cannot_be_of_is_told(words: tuple[str, ...], message: str) -> None:

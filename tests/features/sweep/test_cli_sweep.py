@@ -321,3 +321,15 @@ def test_fresh_variants_do_not_look_at_what_they_replace(shell: Any, asked: list
     shell(*words, "--vary", "pipeline[0].repeat=1,3")
     shell(*words, "--vary", "pipeline[0].repeat=1,3", "--fresh")
     assert len(asked) == 120
+
+
+def test_the_data_are_checked_for_every_variants_evaluation(
+    shell: Any, asked: list[Request]
+) -> None:
+    done = shell(
+        "sweep", shell.config(STEPS, PRICED), rows(shell), "--out", "s",
+        "--vary", "evaluate.right.target=source.good,source.absent",
+    )  # fmt: skip
+    assert done.code == 2
+    assert "source.absent" in done.err or "'absent'" in done.err
+    assert not asked

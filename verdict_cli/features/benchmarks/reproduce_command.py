@@ -31,7 +31,7 @@ from verdict_cli.features.benchmarks.card import (
 from verdict_cli.features.benchmarks.download import fetch_file, fetchable, findings
 from verdict_cli.features.benchmarks.importers import import_benchmark
 from verdict_cli.features.sweep.command import StudyCommand, run_study
-from verdict_cli.features.sweep.study_file import read_study
+from verdict_cli.features.sweep.study_file import read_study, studies
 from verdict_cli.language.package_files import named_config
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
@@ -355,6 +355,8 @@ def reproduce(
     Example: verdict reproduce figure3 --model baseline/lexical --limit 50
     """
     _check_words(what, pipeline, data, tables, as_run=as_run)
+    if mirror is not None and what is Reproducible.FRONTIER:
+        raise UsageError("frontier takes no --mirror", hint="give the rows with --data")
     if mirror is not None and not mirror.is_dir():
         raise UsageError(
             f"there is no folder {mirror}", hint="give a folder with NAME/FILE of each benchmark"
@@ -368,7 +370,7 @@ def reproduce(
     else:
         command = _frontier(pipeline or "", data, folder)
     if how.model is not None:
-        note = f"judged by {how.model}, not by the models of {command.path}"
+        note = f"judged by {how.model}, not by the models of the study {command.path.stem}"
         command = replace(command, notes=(*command.notes, note))
     run_study(command, how, as_json=as_json, yes=yes)
 
@@ -412,7 +414,7 @@ def _figure3(folder: Path, mirror: Path | None) -> StudyCommand:
             "HF_TOKEN, or give --mirror",
         )
         print_error(f"warning: {notes[0]}")
-    return _study_command(Path("figure3"), {"figure": ""}, source, folder, notes)
+    return _study_command("figure3", {"figure": ""}, source, folder, notes)
 
 
 def _frontier(pipeline: str, data: str | None, folder: Path) -> StudyCommand:
@@ -431,18 +433,20 @@ def _frontier(pipeline: str, data: str | None, folder: Path) -> StudyCommand:
         if located.sample:
             notes = (f"the rows are this project's sample, not {own.title}",)
             print_error(f"warning: {notes[0]}: verdict datasets fetch {own.name}")
-    command = _study_command(Path("frontier"), {"frontier": ""}, data or "", folder, notes)
+    command = _study_command("frontier", {"frontier": ""}, data or "", folder, notes)
     study = command.study.model_copy(update={"pipeline": pipeline})
     return replace(command, study=study)
 
 
 def _study_command(
-    path: Path, facts: dict[str, Any], data: str, folder: Path, notes: Sequence[str]
+    name: str, facts: dict[str, Any], data: str, folder: Path, notes: Sequence[str]
 ) -> StudyCommand:
+    """The command of a study that comes with verdict."""
+    path = studies()[name]
     study = read_study(path)
-    assert study is not None, "a study of this name comes with verdict"
+    assert study is not None
     return StudyCommand(
-        study, path, data, folder, facts, tuple(notes), "Verdict reproduction", path.name
+        study, path, data, folder, facts, tuple(notes), "Verdict reproduction", name
     )
 
 
