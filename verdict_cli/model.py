@@ -43,7 +43,7 @@ _CONNECTION = Uncounted("it says how a model is reached, not what it is asked")
 
 @with_added_keys
 class Model(ConfigModel):
-    """A model by its litellm name, a language model in this process (`local/PATH.gguf`, `local/smollm2`), or a built-in one: `baseline/lexical`, `baseline/random`, `baseline/echo`, `replay/PATH`."""
+    """A model by its litellm name, or a built-in one: `baseline/lexical`, `baseline/random`, `baseline/echo`, `replay/PATH`."""
 
     name: Annotated[str, Field(min_length=1)]
     """The model's litellm name, such as `gpt-4o-mini` or `anthropic/claude-haiku-4-5`."""

@@ -26,6 +26,13 @@ KEYS = {
 }
 """Keys of a pipeline file."""
 
+MODEL_PREFIX = "local/"
+MODEL_REPLACEMENT = (
+    "start `llama-server -m FILE.gguf`, then write "
+    '`model: {name: openai/NAME, api_base: "http://127.0.0.1:8080/v1"}`; Ollama and vLLM work alike'
+)
+"""Models that ran in this process, and what runs them now."""
+
 
 def removed_from(words: Sequence[str]) -> tuple[str, str] | None:
     """What a command line names that is gone, and what to use instead."""

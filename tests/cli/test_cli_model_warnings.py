@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shell import needs
 
 from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.llm.providers import price_book
@@ -154,21 +153,6 @@ def test_a_prompt_that_the_context_window_cannot_hold_is_warned_of(
         shell, command, model, text="many words " * 6000
     )
     assert "at most" not in told(shell, command, model, text="few words")
-
-
-@needs("local_model")
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_models_file_outside_the_pipelines_folder_is_told(shell: Any, command: str) -> None:
-    shell.write("rows.jsonl", '{"text": "a"}\n')
-    shell.write("outside.gguf", "GGUF")
-    shell.write(
-        "inner/pipeline.yaml",
-        f"verdict: 1\nname: t\nmodel: local/outside.gguf\npipeline:\n{JUDGE % ''}\n",
-    )
-    done = shell(command, "inner/pipeline.yaml", "rows.jsonl")
-    assert "the model's file 'outside.gguf' is outside" in done.err
-    done = shell(command, "inner/pipeline.yaml", "rows.jsonl", "--allow-outside")
-    assert "is outside" not in done.err
 
 
 def test_one_missing_key_is_told_once_for_several_units(shell: Any) -> None:

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-from verdict_cli.llm.model_families import is_free
+from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.model_checks import retirement_date
 from verdict_cli.llm.providers.price_book import entry_of
 from verdict_cli.model import Model
@@ -52,7 +52,7 @@ def names_in(text: str) -> set[str]:
         *NAMED.findall(text),
         *(name for name in listed if re.fullmatch(BARE, name)),
     }
-    return {name for name in names if not PLACEHOLDER.search(name) and not is_free(name)}
+    return {name for name in names if not PLACEHOLDER.search(name) and not is_local(name)}
 
 
 def test_names_are_found_in_what_files_have() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.errors import Refused
 from verdict_cli.llm.middleware.chain import MIDDLEWARE, RunCalls, build_chain, middleware_order
 from verdict_cli.llm.providers import PROVIDERS, provider_class
+from verdict_cli.llm.providers.model_checks import check_model
 from verdict_cli.messages import Ask, Message, Reply, Request, Row
 from verdict_cli.model import Model
 
@@ -87,9 +87,6 @@ def test_without_packages_the_order_is_that_of_the_core_and_tracing_comes_last()
     assert asked(build_chain(answer, RunCalls(limit=lambda ask: ask)).ask) == "said"
 
 
-def test_without_its_feature_a_local_model_is_refused_by_name(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(PROVIDERS, "get", lambda _: None)
-    with pytest.raises(Refused, match="need the feature local_model"):
-        provider_class(Model(name="local/model.gguf"))
+def test_a_model_in_this_process_is_refused_with_what_runs_it_now() -> None:
+    error = str(check_model(Model(name="local/model.gguf")))
+    assert "local/… models were removed; start `llama-server" in error

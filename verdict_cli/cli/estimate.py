@@ -17,7 +17,7 @@ from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AllowHost, AsJson, Config, Limit, OptionalData, Seed
 from verdict_cli.cli.progress import show_reading
 from verdict_cli.errors import UsageError
-from verdict_cli.llm.model_families import is_free
+from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.price_book import price_source
 from verdict_cli.plural import plural
 from verdict_cli.registry import Registry
@@ -93,7 +93,7 @@ def estimate(
     for other in others.values():
         if other is not None:
             print_report(f"- {other.sentence}\n")
-    if any(not is_free(name) for name in names):
+    if any(not is_local(name) for name in names):
         print_report(f"- {prices}\n")
 
 

@@ -143,10 +143,10 @@ def ask_to_spend(
 
 def _paid(plan: Plan) -> list[Model]:
     """The models of a plan that may cost something."""
-    from verdict_cli.llm.model_families import is_free
+    from verdict_cli.llm.model_families import is_local
     from verdict_cli.run.preflight import models_of
 
-    return [model for model in models_of(plan) if not is_free(model.name)]
+    return [model for model in models_of(plan) if not is_local(model.name)]
 
 
 def _is_on_this_machine(model: Model) -> bool:

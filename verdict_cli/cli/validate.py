@@ -151,7 +151,7 @@ def _called_hosts(plan: Plan) -> list[str]:
     """Every host that a run calls, sorted; none for built-in models and recordings."""
     import os
 
-    from verdict_cli.llm.model_families import host_called, is_free
+    from verdict_cli.llm.model_families import host_called, is_local
     from verdict_cli.plan.node import LLMNode
 
     models = {
@@ -159,6 +159,6 @@ def _called_hosts(plan: Plan) -> list[str]:
         for node in plan.nodes
         if isinstance(node.work, LLMNode)
         for model in (*(model for stage in node.stages for model in stage), *node.work.follow_up)
-        if not is_free(model.name)
+        if not is_local(model.name)
     }
     return sorted({host for model in models.values() if (host := host_called(model, os.environ))})

@@ -16,8 +16,6 @@ from verdict_cli.model import Model
 OPENAI_HOST = "api.openai.com"
 BASELINE_PREFIX = "baseline/"
 REPLAY_PREFIX = "replay/"
-IN_PROCESS_PREFIX = "local/"
-"""Language models that run in this process, which a feature brings."""
 _LOCAL_PREFIXES = (BASELINE_PREFIX, REPLAY_PREFIX)
 
 
@@ -220,12 +218,6 @@ _PROVIDERS = (
 def is_local(model_name: str) -> bool:
     """Whether it is a built-in model or a recording: free, never cached or journalled, and called again on resume."""
     return model_name.startswith(_LOCAL_PREFIXES)
-
-
-@lru_cache(maxsize=1024)
-def is_free(model_name: str) -> bool:
-    """Whether calls of the model cost nothing: built-in ones, recordings, and language models in this process."""
-    return is_local(model_name) or model_name.startswith(IN_PROCESS_PREFIX)
 
 
 def family(model: Model) -> Family | None:

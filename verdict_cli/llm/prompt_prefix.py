@@ -11,7 +11,7 @@ import orjson
 from msgspec import Struct
 
 from verdict_cli.llm.identity_cache import IdentityCache
-from verdict_cli.llm.model_families import is_free
+from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.price_book import entry_of
 from verdict_cli.messages import Message, Request
 from verdict_cli.model import Model
@@ -33,7 +33,7 @@ def cacheable_minimum(model: Model) -> int | None:
 
     A server of the user's own is taken to cache by prefix, as vLLM, SGLang and llama.cpp do.
     """
-    if model.prompt_cache == "off" or is_free(model.name):
+    if model.prompt_cache == "off" or is_local(model.name):
         return None
     entry = entry_of(model.known_name)
     if entry is None:

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from verdict_cli.errors import PinnedError, RowError
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.llm.middleware.pack_questions import pack_questions
-from verdict_cli.llm.model_families import is_free
+from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.baseline import lexical_reply
 from verdict_cli.llm.providers.baseline_answers import fill
 from verdict_cli.llm.providers.price_book import cost_usd
@@ -165,7 +165,7 @@ class _Rendered:
 
     def add(self, model: Model, usage: Usage, questions: int) -> None:
         """Add a request: a call, or the calls that are its questions."""
-        price = 0.0 if is_free(model.name) else cost_usd(model, usage)
+        price = 0.0 if is_local(model.name) else cost_usd(model, usage)
         self.calls += questions or 1
         self.requests += questions > 0
         self.prompt_tokens += usage.prompt_tokens

@@ -28,8 +28,7 @@ from verdict_cli.language.conversation import (
 from verdict_cli.language.evaluations import EvaluationCheck, evaluator_of
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.fields.types import TranscriptType
-from verdict_cli.llm.model_families import IN_PROCESS_PREFIX, REPLAY_PREFIX, is_free, is_local
-from verdict_cli.llm.providers import local_models
+from verdict_cli.llm.model_families import REPLAY_PREFIX, is_local
 from verdict_cli.llm.providers.model_checks import check_model, sees_images
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.messages import Usage
@@ -61,7 +60,7 @@ def check_models(plan: Plan, *, priced: bool = False) -> None:
     for node, model, top_logprobs in models_in_use(plan):
         try:
             check_plan_model(node, model, top_logprobs, plan.fence)
-            if priced and not is_free(model.name) and cost_usd(model, Usage()) is None:
+            if priced and not is_local(model.name) and cost_usd(model, Usage()) is None:
                 raise UsageError(
                     f"{node.id}: the price of model {model.name} is not known, so no budget can be kept",
                     hint="give it `cost: {input_per_million: …, output_per_million: …}`, or leave --budget out",
@@ -94,19 +93,14 @@ def check_plan_model(node: Node, model: Model, top_logprobs: int, policy: PathPo
 
 
 def _check_file(node: Node, model: Model, policy: PathPolicy) -> None:
-    """Refused for a recording or a model's file outside the pipeline file's folder: later prompts may send a recording's
-    replies to any host, and a model's file is read by a library that does not expect malice."""
+    """Refused for a recording outside the pipeline file's folder: later prompts may send its replies to any host."""
     prefix, _, file = model.name.partition("/")
-    if f"{prefix}/" not in (REPLAY_PREFIX, IN_PROCESS_PREFIX) or model.name in policy.given:
-        return
-    if not is_local(model.name) and local_models().is_packaged(model.name):
+    if f"{prefix}/" != REPLAY_PREFIX or model.name in policy.given:
         return
     try:
         policy.path(Path(), file)
     except OutsideError as error:
-        if is_local(model.name):
-            raise Refused(f"{node.id}: the recording {error}", hint=ALLOW_OUTSIDE) from None
-        raise Refused(f"{node.id}: the model's file {error}", hint=ALLOW_OUTSIDE) from None
+        raise Refused(f"{node.id}: the recording {error}", hint=ALLOW_OUTSIDE) from None
 
 
 def _check_model(node: Node, work: LLMNode, model: Model, top_logprobs: int) -> None:

@@ -101,19 +101,6 @@ def test_a_key_makes_the_demo_name_the_command_that_runs_as_it_is(
     assert "ANTHROPIC_API_KEY is set" in out
 
 
-@needs("local_model")
-def test_the_extra_local_makes_the_demo_name_its_model(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "verdict_cli.features.local_model.provider.LocalProvider.check", lambda _: None
-    )
-    out = shell("demo").out
-    assert "verdict run demo xstest_sample --model local/smollm2" in out
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    assert "local/smollm2" not in shell("demo").out
-
-
 class _Models(BaseHTTPRequestHandler):
     answer = b""
 

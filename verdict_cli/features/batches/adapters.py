@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from verdict_cli.llm.model_families import (
     BASELINE_PREFIX,
-    IN_PROCESS_PREFIX,
     REPLAY_PREFIX,
     family,
     is_decision_model,
@@ -34,7 +33,6 @@ ADAPTERS = {
 _BUILT_IN = {
     BASELINE_PREFIX: "a baseline answers at once and costs nothing",
     REPLAY_PREFIX: "a recording answers at once and costs nothing",
-    IN_PROCESS_PREFIX: "a model in this process has no batch interface",
 }
 
 

@@ -15,7 +15,7 @@ from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.run import judged_dataset
 from verdict_cli.cli.show_report import to_terminal
 from verdict_cli.language.package_files import configs, datasets, recordings
-from verdict_cli.llm.providers.detect_models import KEYS, AtHand, at_hand
+from verdict_cli.llm.providers.detect_models import KEYS, at_hand
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.run.load_run import load_run
@@ -31,7 +31,6 @@ CONFIG, DATA, RECORDING = "demo", "xstest_sample", "demo_replies"
 WRITTEN = "none: replies written for the demo"
 """The name of the model in the run's table of calls, its report and the comparison."""
 DEMO_BASELINE = "baseline/lexical"
-_LOCAL = "local/smollm2"
 
 
 def demo(
@@ -133,17 +132,6 @@ def _gates(judge: Report) -> list[str]:
     ]
 
 
-def _installed_model() -> AtHand | None:
-    """The language model that runs in this process, if its packages are installed."""
-    from verdict_cli.llm.providers import PROVIDERS
-    from verdict_cli.model import Model
-
-    provider = PROVIDERS.get("local")
-    if provider is None or provider.check(Model(name=_LOCAL)) is not None:
-        return None
-    return AtHand(_LOCAL, "a small model in this process: it shows real replies, not good ones", {})
-
-
 def _next(out: Path) -> Table:
     """The files to look at, and the commands to run next."""
     from rich.table import Table
@@ -155,7 +143,7 @@ def _next(out: Path) -> Table:
         ("In a browser", f"verdict view {shlex.quote(str(out))}"),
         ("Your own data", "verdict init answers.csv"),
     ]
-    if detected := at_hand(os.environ) or _installed_model():
+    if detected := at_hand(os.environ):
         environment = "".join(
             f"{name}={shlex.quote(value)} " for name, value in detected.variables.items()
         )

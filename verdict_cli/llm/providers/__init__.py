@@ -7,11 +7,9 @@ A new provider is a module with a class that has the methods of `Provider`: a fe
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
-from verdict_cli.errors import Refused
 from verdict_cli.llm.identity_cache import IdentityCache
-from verdict_cli.llm.model_families import IN_PROCESS_PREFIX
 from verdict_cli.llm.providers.json_mode import TopLogprobsLimit
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
@@ -46,20 +44,6 @@ class Provider(Protocol):
     async def close(self) -> None: ...
 
 
-class LocalModels(Provider, Protocol):
-    """The provider of models in this process (`local/…`)."""
-
-    @staticmethod
-    def identity(name: str) -> str:
-        """What changes when another model is put at the same path."""
-        ...
-
-    @staticmethod
-    def is_packaged(name: str) -> bool:
-        """Whether a package brings the model, so that the user has no file of it."""
-        ...
-
-
 PROVIDERS: Registry[type[Provider]] = Registry(
     "verdict_cli.llm.providers",
     {
@@ -75,9 +59,7 @@ PROVIDERS: Registry[type[Provider]] = Registry(
 
 
 def provider_class(model: Model) -> type[Provider]:
-    """The class of the provider that answers a model. Refused for one of a feature that is not installed."""
-    if model.name.startswith(IN_PROCESS_PREFIX):
-        return local_models()
+    """The class of the provider that answers a model."""
     # litellm serves every model, so that nothing can come after it; packages are looked for only where it would be asked.
     for name in ("baseline", "replay", "native"):
         if name == "native":  # it imports the HTTP client
@@ -86,20 +68,9 @@ def provider_class(model: Model) -> type[Provider]:
             load_http_client()
         if (kind := PROVIDERS[name]).serves(model):
             return kind
-    asked = ("baseline", "replay", "native", "litellm", "local")
+    asked = ("baseline", "replay", "native", "litellm")
     added = (PROVIDERS[name] for name in PROVIDERS.names() if name not in asked)
     return next((kind for kind in added if kind.serves(model)), PROVIDERS["litellm"])
-
-
-def local_models() -> type[LocalModels]:
-    """The provider of models in this process. Refused where the feature is not installed."""
-    kind = PROVIDERS.get("local")
-    if kind is None:
-        raise Refused(
-            f"models named {IN_PROCESS_PREFIX}… need the feature local_model, which this installation lacks",
-            hint="install verdict with it, or choose another model",
-        )
-    return cast("type[LocalModels]", kind)
 
 
 class Providers:

@@ -28,7 +28,6 @@ from verdict_cli.language.model_address import (
 )
 from verdict_cli.llm.model_families import (
     AZURE,
-    IN_PROCESS_PREFIX,
     OLLAMA,
     Family,
     base_url,
@@ -36,7 +35,6 @@ from verdict_cli.llm.model_families import (
     litellm_address,
     provider_of,
 )
-from verdict_cli.llm.providers import local_models
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.secrets import key_in
 from verdict_cli.llm.proxies import proxy_for
@@ -220,11 +218,6 @@ def _address(model: Model, base: str) -> Address:
 
 def endpoint_address(model: Model) -> tuple[str, str]:
     """(URL or provider, name of the key's variable): equal for two models that share an endpoint. Never the key itself."""
-    if model.name.startswith(IN_PROCESS_PREFIX):
-        try:
-            return local_models().identity(model.name), ""
-        except Refused:  # reported when it is called
-            return model.name, ""
     entry = family(model)
     if entry is not None:
         try:

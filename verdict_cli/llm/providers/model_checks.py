@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import Refused
 from verdict_cli.language.model_address import is_provider_host
-from verdict_cli.llm.model_families import family, is_free, is_local
+from verdict_cli.llm.model_families import family, is_local
 from verdict_cli.llm.providers import provider_class
 from verdict_cli.llm.providers.endpoint import endpoint_address, endpoint_problem
 from verdict_cli.llm.providers.price_book import entry_of
@@ -21,6 +21,7 @@ from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.secrets import key_in
 from verdict_cli.messages import Message, Request, Row
 from verdict_cli.model import Model
+from verdict_cli.removed import MODEL_PREFIX, MODEL_REPLACEMENT
 
 _REASONING = re.compile(r"(?:openai/|azure/)?(o\d|gpt-5)(?!.*chat)")
 """OpenAI's reasoning models, which take no sampling parameters and return no log-probabilities."""
@@ -98,7 +99,7 @@ def _refused_by_thinkers(sampling: Mapping[str, Any], top_logprobs: int) -> str 
 
 def _known_entry(model: Model) -> Mapping[str, Any] | None:
     """The data of the model that answers; None where it is not known which one that is."""
-    if is_free(model.name):
+    if is_local(model.name):
         return None
     url, _ = endpoint_address(model)
     is_own = "://" in url and not model.base_model and not is_provider_host(url)
@@ -195,6 +196,8 @@ def check_model(model: Model, top_logprobs: int = 0) -> str | None:
     """
     if is_local(model.name):
         return provider_class(model).check(model)
+    if model.name.startswith(MODEL_PREFIX):
+        return f"model {model.name}: {MODEL_PREFIX}… models were removed; {MODEL_REPLACEMENT}"
     kind = model_kind_problem(model)
     if kind is not None:
         return f"{kind}; choose a chat model or a decision model"

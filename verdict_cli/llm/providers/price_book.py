@@ -18,7 +18,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from verdict_cli.llm.model_families import is_decision_model, is_free
+from verdict_cli.llm.model_families import is_decision_model, is_local
 from verdict_cli.messages import Request, Usage
 from verdict_cli.model import Model
 
@@ -91,7 +91,7 @@ def cost_usd(
         own = Rates(read, write, read if per_cached is None else per_cached / 1e6, read, read)
         share = BATCH_SHARE if tier == "batch" else 1.0
         return share * own.cost(usage)
-    if is_free(model.name):
+    if is_local(model.name):
         return 0.0
     tier = tier or _tier(model)
     if served and not model.base_model and served != model.name:
@@ -332,7 +332,7 @@ _IMAGE_TOKENS = 2000
 def worst_case_usd(request: Request) -> float | None:
     """The most that a call is expected to cost; None if the model's price is unknown. Built-in models cost nothing."""
     model = request.model
-    if is_free(model.name):
+    if is_local(model.name):
         return 0.0
     size = sum(len(message.content.encode(errors="surrogatepass")) for message in request.messages)
     if request.json_schema is not None:
