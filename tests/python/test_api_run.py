@@ -239,7 +239,7 @@ def test_what_is_no_dataset_is_refused(data: Any) -> None:
 def test_a_list_of_something_else_is_refused() -> None:
     with pytest.raises(DataError, match="row 1 is 'text'"):
         jury().run_dataset([ROWS[0], "text"])  # type: ignore[list-item]
-    with pytest.raises(DataError, match="row 0 cannot be written as JSON"):
+    with pytest.raises(DataError, match="row 0, column 'a': the value cannot be written as JSON"):
         jury().run_dataset([{"a": object(), "b": 1}])
     with pytest.raises(UsageError, match="concurrency is 0"):
         jury().run_dataset(ROWS, concurrency=0)
@@ -281,17 +281,6 @@ def test_replies_are_shared_between_runs_where_that_is_asked_for(
     with Judge(pipeline, cache=True) as judge, Judge(pipeline) as fresh:
         assert judge(ROWS[0]).calls[0].reply.cached
         assert not fresh(ROWS[0]).calls[0].reply.cached
-
-
-def test_run_dataset_without_pandas_says_so_before_anything_is_asked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("verdict_cli.run.load_run.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match="pandas is not installed") as told:
-        (Pipeline("p", model="baseline/lexical") >> JudgeUnit().prompt("{source.a}")).run_dataset(
-            "gone.csv"
-        )
-    assert ".[pandas]" in told.value.hint
 
 
 IN_THREADS = """

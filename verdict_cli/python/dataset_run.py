@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import warnings
 from collections.abc import Iterable, Mapping
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from verdict_cli.errors import DataError, JournalError, Problem, UsageError
 from verdict_cli.plan.node import Plan
 from verdict_cli.python.judged import run_in_thread
+from verdict_cli.python.plain_values import plain_value
 from verdict_cli.report.write_report import preload_report, write_report
 from verdict_cli.run.job import RunOptions
-from verdict_cli.run.load_run import RunResult, check_pandas
+from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.preflight import dataset_for, open_cache, open_recording, preflight
 from verdict_cli.run.session import Session, open_run
 from verdict_cli.storage.datasets.files import find_files
@@ -48,9 +50,8 @@ class DatasetRunOptions:
 def run_dataset(plan: Plan, data: Any, options: DatasetRunOptions) -> pandas.DataFrame:
     """The results of the data's rows. With `out`, the directory holds what `verdict run` leaves there.
 
-    Raises what stops a run, and UsageError, before it begins, where pandas is not installed.
+    Raises what stops a run.
     """
-    check_pandas("run_dataset")
     if options.retry_failed and options.out is None:
         raise UsageError(
             "`retry_failed` retries calls of a run that is kept", hint="give its `out`"
@@ -109,8 +110,6 @@ def _execute(session: Session, *, cache: bool) -> RunResult:
 
 def _spool_rows(data: Any, scratch: Path) -> Path:
     """The rows of a DataFrame or a list as a JSONL file."""
-    import orjson
-
     path = scratch / "rows.jsonl"
     rows: Iterable[Any]
     if hasattr(data, "to_dict") and hasattr(data, "columns"):
@@ -128,32 +127,29 @@ def _spool_rows(data: Any, scratch: Path) -> Path:
                 raise DataError(
                     Problem("bad-row", f"row {index} is {row!r:.80}, expected a mapping of columns")
                 )
-            try:
-                file.write(
-                    orjson.dumps(
-                        dict(row),
-                        default=_to_json_value,
-                        option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE,
-                    )
-                )
-            except (TypeError, ValueError) as error:
-                raise DataError(
-                    Problem("bad-row", f"row {index} cannot be written as JSON: {error}")
-                ) from None
+            file.write(_line(index, row))
     return path
 
 
-def _to_json_value(value: Any) -> Any:
-    """What orjson does not know: pandas' own missing values and timestamps, mappings and sequences of other classes."""
-    import pandas
+def _line(index: int, row: Mapping[str, Any]) -> bytes:
+    """The row as a line of JSONL. DataError names the column of a value that JSON cannot hold."""
+    import orjson
 
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, pandas.Timestamp):
-        return value.isoformat()
-    if value is pandas.NaT or value is pandas.NA:
-        return None
-    raise TypeError(f"{type(value).__name__} {value!r:.80}")
+    try:
+        return orjson.dumps(
+            dict(row), option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
+        )
+    except (TypeError, ValueError):  # not only plain values, or integers beyond 64 bits
+        plain = {}
+        for column, value in row.items():
+            try:
+                plain[column] = plain_value(value)
+            except (TypeError, ValueError, OverflowError) as error:
+                where = f"row {index}, column {column!r}"
+                raise DataError(
+                    Problem("bad-row", f"{where}: the value cannot be written as JSON: {error}")
+                ) from None
+        return f"{json.dumps(plain)}\n".encode()
 
 
 def _in_python(hint: str) -> str:

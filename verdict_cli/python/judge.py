@@ -7,6 +7,8 @@ import os
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
+from functools import partial
+from html import escape
 from pathlib import Path
 from threading import Lock, Thread, get_ident
 from types import TracebackType
@@ -187,10 +189,20 @@ class Judge:
             raise UsageError(
                 f"concurrency is {concurrency!r}, expected a whole number of at least 1"
             )
+        self._pipeline = pipeline
+        self._make = partial(
+            type(self),
+            model=model,
+            replay=replay,
+            seed=seed,
+            concurrency=concurrency,
+            budget=budget,
+            cache=cache,
+            reward=reward,
+        )
         plan = pipeline.plan(model)
         recording = open_recording(optional_path("replay", replay), plan, priced=budget is not None)
         self._plan = plan
-        self._reward_text = reward
         self._reward = None if reward is None else reward_of(plan, reward)
         self._config = JudgeConfig(
             plan, seed, concurrency, recording, budget, cache and recording is None
@@ -277,6 +289,15 @@ class Judge:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy is a new judge of the same pipeline: a loop, a budget and connections of its own."""
+        return self._make, (self._pipeline,)
+
+    def _repr_html_(self) -> str:
+        from verdict_cli.report.plan_graph import as_tree
+
+        return f"<pre>{escape(as_tree(self._plan))}</pre>"
 
     def __repr__(self) -> str:
         return f"Judge({self._plan.name!r})"

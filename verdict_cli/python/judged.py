@@ -8,10 +8,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from verdict_cli.errors import RowError, UsageError, VerdictError, failure_class
+from verdict_cli.errors import (
+    DataError,
+    Problem,
+    RowError,
+    UsageError,
+    VerdictError,
+    failure_class,
+)
 from verdict_cli.language.authoring.schema import View, unwrap_views
 from verdict_cli.messages import Call, Failure, Result
 from verdict_cli.plan.node import Plan
+from verdict_cli.python.plain_values import plain_value
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.outcome import given
@@ -71,7 +79,13 @@ def row_values(row: Mapping[str, Any]) -> Mapping[str, Any]:
             f"a row is a mapping of columns, not {row!r:.80}",
             hint="`pipeline.run({'question': '…'})`",
         )
-    values: Mapping[str, Any] = unwrap_views(row)
+    values: dict[str, Any] = unwrap_views(row)
+    for column, value in values.items():
+        try:
+            values[column] = plain_value(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            message = f"column {column!r}: the value cannot be judged: {error}"
+            raise DataError(Problem("bad-row", message)) from None
     return values
 
 

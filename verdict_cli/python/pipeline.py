@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
@@ -88,6 +89,23 @@ class Pipeline:
             f"{name!r} of a Pipeline cannot be set: pipelines are immutable",
             hint="`pipeline = pipeline >> …` makes a new one",
         )
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        functions: FunctionsByPath = {}
+        step_documents(self.steps, ("pipeline",), functions)
+        if functions:
+            raise UsageError(
+                f"the pipeline {self.name!r} cannot be pickled: it holds Python functions",
+                hint="make it in each process, in a function of the module that the worker imports",
+            )
+        parts = (self._head, self.steps, self._folder, self._path_policy, self._document)
+        return _restored, (type(self), *parts)
 
     @classmethod
     def from_yaml(cls, source: str | Path, *, allow_outside: bool = False) -> Pipeline:
@@ -309,8 +327,16 @@ class Pipeline:
                 raise
             return self._plan(PLACEHOLDER_MODEL), error.problems
 
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.graph('tree'))}</pre>"
+
     def __repr__(self) -> str:
         return " >> ".join([f"Pipeline({self.name!r})", *map(repr, self.steps)])
+
+
+def _restored(kind: type[Pipeline], *parts: Any) -> Pipeline:
+    """A pipeline that was pickled."""
+    return kind.__new__(kind)._set(*parts)
 
 
 def _with_python_hint(problem: Problem) -> Problem:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import replace
-from importlib.util import find_spec
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,21 +41,30 @@ class RunResult(NamedTuple):
     plan: Plan
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The columns of `results.parquet`, one row a row of the data. UsageError where pandas is not installed."""
-        check_pandas("to_pandas")
+        """The columns of `results.parquet`, one row a row of the data."""
         import pandas
 
         frames = [pandas.DataFrame(columns) for columns in read_table(self.directory.results)]
         return pandas.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
 
+    def _repr_html_(self) -> str:
+        facts = self.facts
+        rows = {
+            "status": facts.status,
+            "rows": f"{facts.done} of {facts.rows}, {facts.failed} failed",
+            "calls": f"{facts.calls}",
+            "cost": "unknown" if facts.cost_usd is None else f"${facts.cost_usd:.4f}",
+            "directory": self.directory.display_name,
+        }
+        return html_table(f"Run of {self.plan.name}", rows)
 
-def check_pandas(what: str) -> None:
-    """Raise UsageError where pandas is not installed, which only DataFrames need."""
-    if find_spec("pandas") is None:
-        raise UsageError(
-            f"{what} gives a DataFrame, and pandas is not installed",
-            hint="in a checkout of verdict: pip install '.[pandas]'; `verdict run` needs no pandas",
-        )
+
+def html_table(title: str, rows: Mapping[str, str]) -> str:
+    """A small table for a notebook, all text escaped."""
+    body = "".join(
+        f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items()
+    )
+    return f"<table><caption>{escape(title)}</caption>{body}</table>"
 
 
 def pipeline_key(run: RunResult) -> tuple[str, str]:
@@ -82,12 +92,13 @@ def _without_seeds(value: Any) -> Any:
     return [_without_seeds(item) for item in value] if isinstance(value, list) else value
 
 
-def load_run(path: Path, *, unchanged: bool = False) -> RunResult:
+def load_run(path: str | Path, *, unchanged: bool = False) -> RunResult:
     """The run in a directory. UsageError where there is none, or it has no results yet.
 
     DataError where its tables hold what no run writes, since the directory may come from a stranger, and where rows are
     missing; with `unchanged` where the tables are not, byte by byte, as the run wrote them.
     """
+    path = Path(path)
     directory = RunDirectory(path)
     check_links(path)
     facts = restore_run(directory, directory.facts())
