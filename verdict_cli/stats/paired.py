@@ -251,21 +251,13 @@ def _difference(
     if metric == CORRECTED:
         return _corrected(pairs, first, spread, draw.level)
     family = metric_input(metric, data[-1])
-    if why := next(
-        filter(None, (kind_mismatch(data[0], side) or wrong_types(family, side) for side in data)),
-        "",
-    ):
-        return undefined_difference(why)
     kept = pairs.scored(family)
-    if not kept.any():
-        return undefined_difference(
-            f"no row is scored in {'both' if len(data) == 2 else 'all'} runs"
-        )
+    undefined = _not_comparable(family, data, kept, spread)
+    if undefined:
+        return undefined_difference(undefined)
     rows = [at[kept] for at in pairs.rows]
-    if family in BY_CLUSTER and len(data) == 2:
+    if family in BY_CLUSTER:
         return _within_clusters(metric, data, rows, draw, swaps)
-    if len(data) > 2 and (spread is None or family in BY_CLUSTER):
-        return undefined_difference(NO_STANDARD_ERROR)
     columns = [
         column[at]
         for side, at in zip(data, rows, strict=True)
@@ -293,6 +285,23 @@ def _difference(
         )
         p = exchanged if p is None or exchanged is None else max(p, exchanged)
     return Difference(value_of(old, sample), value_of(new, sample), change, p)
+
+
+def _not_comparable(
+    family: MetricInput,
+    data: Sequence[EvaluationData],
+    kept: RowMask,
+    spread: RunSpread | None,
+) -> str:
+    """Why runs have no difference of metrics of this input, "" if they have."""
+    for side in data:
+        mismatch = kind_mismatch(data[0], side) or wrong_types(family, side)
+        if mismatch:
+            return mismatch
+    if not kept.any():
+        return f"no row is scored in {'both' if len(data) == 2 else 'all'} runs"
+    is_repeated = len(data) > 2
+    return NO_STANDARD_ERROR if is_repeated and (spread is None or family in BY_CLUSTER) else ""
 
 
 def _corrected(pairs: PairedRows, first: int, spread: RunSpread | None, level: float) -> Difference:

@@ -11,10 +11,11 @@ fewer than k samples. The clusters are the sample, and the interval is that of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from verdict_cli.errors import UsageError
 from verdict_cli.language.metric_registry import (
@@ -130,54 +131,12 @@ def judged_rows(data: EvaluationData) -> RowMask:
 
 def key_columns(family: MetricInput, data: EvaluationData) -> tuple[npt.NDArray[np.generic], ...]:
     """The columns whose distinct rows are the atoms of metrics of this input."""
-    if family == "panel":
-        return (*data.votes, data.target)
-    if family == "consistent":
-        return (data.consistent.numbers,)
-    if family == "choice_length":
-        return (data.prediction, np.sign(data.longer.numbers))
-    if family == "lengths":
-        return (data.prediction, data.longer.numbers)
-    if family == "value":
-        return (data.value.numbers,)
-    if family == "probability":
-        positive = data.is_positive
-        return (data.probability.numbers, positive if positive is not None else data.target)
-    if family == "numbers":
-        return (data.targets.numbers, data.predictions.numbers)
-    return (data.target, data.prediction)
+    return FAMILIES[family].keys(data)
 
 
 def wrong_types(family: MetricInput, data: EvaluationData) -> str:
     """Why metrics of this input do not exist for these rows' types, "" if they do."""
-    if family == "panel":
-        return (
-            "" if data.kind != "ranking" else "a panel's votes are labels or numbers, not rankings"
-        )
-    if family == "consistent":
-        return "" if data.consistent.types == {"bool"} else "`consistent` is not true or false"
-    if family in ("choice", "choice_length", "lengths"):
-        chosen = {data.labels[code] for code in np.unique(data.prediction) if code != MISSING}
-        return "" if chosen <= {*CHOICES, TIE} else "it needs choices between A and B"
-    if family in ("value", "samples"):
-        return (
-            ""
-            if data.value.numeric
-            else "the value is text: write an expression that gives a number or true/false"
-        )
-    if family == "probability":
-        if not data.probability.numeric:
-            return "the probability is not a number"
-        return (
-            ""
-            if data.is_positive is not None
-            else "nothing says which target is positive: set `positive`"
-        )
-    if family in ("numbers", "within"):
-        for side, column in (("predictions", data.predictions), ("targets", data.targets)):
-            if not column.numeric:
-                return f"it needs numbers, and the {side} are text"
-    return ""
+    return FAMILIES[family].type_error(data)
 
 
 def undefined_for_wrong_rows(family: MetricInput, data: EvaluationData, rows: Ints) -> str:
@@ -196,7 +155,7 @@ def input_statistics(
 
     Of the built-in metrics all are given, of those with a formula of arrays the ones in `metrics`.
     """
-    statistics = _built_in(family, data, at)
+    statistics = FAMILIES[family].statistics(data, at)
     if isinstance(statistics, str):
         return statistics
     for name in metrics:
@@ -218,51 +177,109 @@ def sampled_statistics(
     return sample, input_statistics(family, metrics, data, rows[sample.first])
 
 
-def _built_in(family: MetricInput, data: EvaluationData, at: Ints) -> dict[str, Statistic] | str:
-    if family == "panel":
-        return _panel(data, at)
-    if family == "consistent":
-        return {
-            "consistency": proportion("consistency", data.consistent.numbers[at], np.ones(len(at)))
-        }
-    if family == "choice":
-        first = _labels_in(data.prediction[at], data, CHOICES[:1])
-        return {
-            "first_position_rate": proportion(
-                "first_position_rate", first.astype(float), np.ones(len(at))
-            )
-        }
-    if family == "choice_length":
-        first = _labels_in(data.prediction[at], data, CHOICES[:1])
-        longer = (first == (data.longer.numbers[at] > 0)).astype(float)
-        return {"longer_preference": proportion("longer_preference", longer, np.ones(len(at)))}
-    if family == "lengths":
-        wins = _labels_in(data.prediction[at], data, CHOICES[:1]).astype(np.float64)
-        size = length_effect(data.longer.numbers[at], data.longer.numbers[data.longer.present])
-        return {"length_controlled_win_rate": length_controlled_win_rate(wins, size)}
-    if family == "value":
-        return numbers.number_values(
-            data.value.numbers[at], data.value.types == {"bool"}, data.value.bounds
-        )
-    if family == "probability":
-        positive = data.is_positive
-        assert positive is not None
-        return probability.probability_statistics(data.probability.numbers[at], positive[at])
-    if family == "numbers":
-        x, y = data.predictions.numbers[at], data.targets.numbers[at]
-        return (
-            numbers.number_pairs(x, y, _span(data))
-            | ranks.rank_pairs(x, y)
-            | numbers.ordinal_pairs(x, y)
-        )
-    if family == "ranking":
-        texts = (*data.labels, None)
-        given = ranks.rankings(
-            [texts[c] for c in data.target[at]], [texts[c] for c in data.prediction[at]]
-        )
-        if data.wrong and not isinstance(given, str) and (data.prediction[at] == MISSING).any():
-            return {"accuracy": given["accuracy"]}
-        return given
+Keys = tuple[npt.NDArray[np.generic], ...]
+Statistics = dict[str, Statistic]
+
+
+class Family(Struct, frozen=True):
+    """What metrics of one input have in common: see `key_columns`, `wrong_types` and `input_statistics`."""
+
+    keys: Callable[[EvaluationData], Keys]
+    statistics: Callable[[EvaluationData, Ints], Statistics | str]
+    type_error: Callable[[EvaluationData], str] = lambda _: ""
+
+
+def _label_keys(data: EvaluationData) -> Keys:
+    return data.target, data.prediction
+
+
+def _probability_keys(data: EvaluationData) -> Keys:
+    positive = data.is_positive
+    return data.probability.numbers, data.target if positive is None else positive
+
+
+def _panel_error(data: EvaluationData) -> str:
+    return "a panel's votes are labels or numbers, not rankings" if data.kind == "ranking" else ""
+
+
+def _consistent_error(data: EvaluationData) -> str:
+    return "" if data.consistent.types == {"bool"} else "`consistent` is not true or false"
+
+
+def _choice_error(data: EvaluationData) -> str:
+    chosen = {data.labels[code] for code in np.unique(data.prediction) if code != MISSING}
+    return "" if chosen <= {*CHOICES, TIE} else "it needs choices between A and B"
+
+
+def _value_error(data: EvaluationData) -> str:
+    if data.value.numeric:
+        return ""
+    return "the value is text: write an expression that gives a number or true/false"
+
+
+def _probability_error(data: EvaluationData) -> str:
+    if not data.probability.numeric:
+        return "the probability is not a number"
+    if data.is_positive is None:
+        return "nothing says which target is positive: set `positive`"
+    return ""
+
+
+def _number_error(data: EvaluationData) -> str:
+    for side, column in (("predictions", data.predictions), ("targets", data.targets)):
+        if not column.numeric:
+            return f"it needs numbers, and the {side} are text"
+    return ""
+
+
+def _is_first(data: EvaluationData, at: Ints) -> RowMask:
+    return _labels_in(data.prediction[at], data, CHOICES[:1])
+
+
+def _share(name: str, of_rows: RowMask | Floats) -> Statistics:
+    return {name: proportion(name, np.asarray(of_rows, dtype=np.float64), np.ones(len(of_rows)))}
+
+
+def _longer(data: EvaluationData, at: Ints) -> Statistics:
+    longer = np.equal(_is_first(data, at), data.longer.numbers[at] > 0)
+    return _share("longer_preference", longer)
+
+
+def _lengths(data: EvaluationData, at: Ints) -> Statistics:
+    wins = _is_first(data, at).astype(np.float64)
+    size = length_effect(data.longer.numbers[at], data.longer.numbers[data.longer.present])
+    return {"length_controlled_win_rate": length_controlled_win_rate(wins, size)}
+
+
+def _values(data: EvaluationData, at: Ints) -> Statistics:
+    column = data.value
+    return numbers.number_values(column.numbers[at], column.types == {"bool"}, column.bounds)
+
+
+def _probabilities(data: EvaluationData, at: Ints) -> Statistics:
+    positive = data.is_positive
+    assert positive is not None
+    return probability.probability_statistics(data.probability.numbers[at], positive[at])
+
+
+def _number_pairs(data: EvaluationData, at: Ints) -> Statistics:
+    x, y = data.predictions.numbers[at], data.targets.numbers[at]
+    pairs = numbers.number_pairs(x, y, _span(data))
+    return pairs | ranks.rank_pairs(x, y) | numbers.ordinal_pairs(x, y)
+
+
+def _rankings(data: EvaluationData, at: Ints) -> Statistics | str:
+    texts = (*data.labels, None)
+    statistics = ranks.rankings(
+        [texts[code] for code in data.target[at]], [texts[code] for code in data.prediction[at]]
+    )
+    if isinstance(statistics, str):
+        return statistics
+    is_missing = data.wrong and (data.prediction[at] == MISSING).any()
+    return {"accuracy": statistics["accuracy"]} if is_missing else statistics
+
+
+def _labels(data: EvaluationData, at: Ints) -> Statistics | str:
     prediction = np.where(data.prediction[at] == MISSING, len(data.labels), data.prediction[at])
     missing = bool((prediction == len(data.labels)).any())
     labels = len(data.labels) + missing
@@ -434,3 +451,33 @@ def _correlation_within(metric: str, x: Floats, y: Floats) -> float:
     name = metric.removesuffix("_within")
     given = numbers.number_pairs(x, y) if name == "pearson" else ranks.rank_pairs(x, y)
     return float(given[name].at(np.ones((1, len(x))))[0])
+
+
+FAMILIES: dict[MetricInput, Family] = {
+    "labels": Family(_label_keys, _labels),
+    "evaluator": Family(_label_keys, _labels),
+    "ranking": Family(_label_keys, _rankings),
+    "numbers": Family(
+        lambda data: (data.targets.numbers, data.predictions.numbers), _number_pairs, _number_error
+    ),
+    "within": Family(_label_keys, _labels, _number_error),
+    "probability": Family(_probability_keys, _probabilities, _probability_error),
+    "value": Family(lambda data: (data.value.numbers,), _values, _value_error),
+    "samples": Family(_label_keys, _labels, _value_error),
+    "panel": Family(lambda data: (*data.votes, data.target), _panel, _panel_error),
+    "consistent": Family(
+        lambda data: (data.consistent.numbers,),
+        lambda data, at: _share("consistency", data.consistent.numbers[at]),
+        _consistent_error,
+    ),
+    "choice": Family(
+        _label_keys,
+        lambda data, at: _share("first_position_rate", _is_first(data, at)),
+        _choice_error,
+    ),
+    "choice_length": Family(
+        lambda data: (data.prediction, np.sign(data.longer.numbers)), _longer, _choice_error
+    ),
+    "lengths": Family(lambda data: (data.prediction, data.longer.numbers), _lengths, _choice_error),
+}
+"""`within` and `samples` are measured cluster by cluster, of values that `values_by_cluster` computes."""
