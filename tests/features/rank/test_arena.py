@@ -272,7 +272,20 @@ def battle(a: str, b: str, winner: str, item: int) -> dict[str, Any]:
             [battle("x", "y", "B", 0), battle("y", "z", "A", 1), battle("z", "y", "A", 2)],
             "x never won",
         ),
-        ([battle("w", "x", "tie", 0), battle("y", "z", "tie", 1)], "the battles do not connect"),
+        (
+            [battle("w", "x", "tie", 0), battle("y", "z", "tie", 1), battle("z", "y", "A", 2)],
+            "the battles do not connect",
+        ),
+        (
+            [
+                battle("u", "v", "A", 0),
+                battle("v", "u", "A", 1),
+                battle("u", "x", "A", 2),
+                battle("x", "y", "tie", 3),
+                battle("y", "z", "tie", 4),
+            ],
+            "the battles do not connect u",
+        ),
     ],
 )
 def test_a_strength_that_only_the_prior_bounds_has_no_interval_and_no_rank_of_its_own(

@@ -528,17 +528,24 @@ def choice_strengths(count: int, choices: Sequence[Choice], spread: float = SPRE
 
 
 def by_prior(systems: tuple[str, ...], wins: Floats, met: Floats) -> dict[int, str]:
-    """The systems whose strength the battles do not bound (Ford, 1957), with the reason."""
+    """The systems whose strength the battles do not bound, with the reason.
+
+    They bound those that have, over a chain of others, both beaten and been beaten by each other (Ford, 1957): here those of
+    the largest such group.
+    """
+    part = connected_components(wins > 0, directed=True, connection="strong")[1]
+    sizes = np.bincount(part)
+    outside = np.flatnonzero((part != sizes.argmax()) | (sizes.max() == 1))
+    won, battles = wins.sum(axis=1), met.sum(axis=1)
     unsure = {}
-    for system, (won, battles) in enumerate(
-        zip(wins.sum(axis=1).tolist(), met.sum(axis=1).tolist(), strict=True)
-    ):
-        if battles and won in (0, battles):
-            unsure[system] = f"{systems[system]} {'never lost' if won else 'never won'}"
-    part = connected_components((met > 0).astype(np.float64), directed=False)[1]
-    largest = np.argmax(np.bincount(part))
-    for system in np.flatnonzero(part != largest).tolist():
-        unsure[system] = f"the battles do not connect {systems[system]} with the other systems"
+    for system in outside.tolist():
+        name = systems[system]
+        if 0 < won[system] == battles[system]:
+            unsure[system] = f"{name} never lost"
+        elif battles[system] and not won[system]:
+            unsure[system] = f"{name} never won"
+        else:
+            unsure[system] = f"the battles do not connect {name} with the other systems both ways"
     return unsure
 
 
