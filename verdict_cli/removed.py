@@ -14,8 +14,9 @@ COMMAND_LINES = {
     "estimate --pilot": "judge a sample, which also prints the cost of all rows: verdict run CONFIG DATA --sample 20",
     "run --engine ray": "judge a shard in each Ray task, Slurm task or CI job: verdict run … --shard I/N, then: verdict merge",
     "serve --state": "leave it out: a request waits for its rows; verdict run keeps and resumes what takes long",
-    "serve --protocol": "reward functions of verdict_cli.rl, or POST /reward: docs/serving.md",
-    "serve --criterion": "verdict_cli.rl.trl_rewards, or POST /reward with --reward: docs/serving.md",
+    "serve --protocol": "take a reward function of verdict_cli.rl: docs/serving.md",
+    "serve --criterion": "take verdict_cli.rl.trl_rewards: docs/serving.md",
+    "serve --reward": "take verdict_cli.Judge(…, reward=EXPR).reward(rows): docs/python.md",
     "init --from promptfoo": _WRITE_JUDGE,
     "init --from deepeval": _WRITE_JUDGE,
 }

@@ -12,7 +12,7 @@ from served import ONE_JUDGE, ROWS, asking
 
 from verdict_cli import Pipeline
 from verdict_cli.features.guard.middleware import AccessPolicy
-from verdict_cli.features.server.service import Limits
+from verdict_cli.features.server.service import Limits, Overloaded
 
 FAILING = ONE_JUDGE.replace("baseline/lexical", "{name: m, retries: 0}")
 
@@ -36,24 +36,11 @@ def test_a_row_is_answered_as_the_pipeline_answers_it(house: Any) -> None:
     assert "accepted" not in made
 
 
-def test_several_rows_are_answered_in_order_and_as_numbers(house: Any) -> None:
-    async def work(client: Any, _: Any) -> Any:
-        batch = await client.post("/judge/batch", json={"rows": ROWS * 5})
-        return batch.json()["results"], (
-            await client.post("/reward", json={"rows": ROWS * 5})
-        ).json()
-
-    results, rewards = house.within(work)
-    alone = [Pipeline.from_yaml(ONE_JUDGE).run(row).score for row in ROWS] * 5
-    assert [one["output"]["score"] for one in results] == alone
-    assert rewards == {"rewards": [float(one) for one in alone], "failures": [None] * 10}
-
-
 def test_a_rule_says_whether_a_row_is_accepted(house: Any) -> None:
     async def work(client: Any, _: Any) -> Any:
-        return (await client.post("/judge/batch", json={"rows": ROWS})).json()["results"]
+        return [(await client.post("/judge", json={"row": row})).json() for row in ROWS]
 
-    made = house.within(work, accept="output.score > 3", reward="output.score / 5")
+    made = house.within(work, accept="output.score > 3")
     assert [one["accepted"] for one in made] == [one["output"]["score"] > 3 for one in made]
 
 
@@ -64,20 +51,14 @@ def test_a_failed_judgement_is_answered_by_the_policy(
     house: Any, policy: str, status: int, accepted: bool
 ) -> None:
     async def work(client: Any, _: Any) -> Any:
-        return await client.post("/judge", json={"row": ROWS[0]}), await client.post(
-            "/reward", json={"rows": ROWS}
-        )
+        return await client.post("/judge", json={"row": ROWS[0]})
 
-    replies = recorded(house.folder, "mud", '{"score": 4}')
-    one, both = house.within(
-        work, FAILING, recording=replies, policy=policy, accept="output.score > 1"
-    )
+    replies = recorded(house.folder, "mud")
+    one = house.within(work, FAILING, recording=replies, policy=policy, accept="output.score > 1")
     assert one.status_code == status
     made = one.json()
     assert (made["status"], made["output"], made["accepted"]) == ("failed", None, accepted)
     assert made["failure"]["kind"] == "unreadable"
-    assert both.json()["rewards"] == [None, 4.0]
-    assert both.json()["failures"][0]["kind"] == "unreadable" and both.json()["failures"][1] is None
 
 
 @pytest.mark.parametrize(
@@ -148,19 +129,6 @@ def test_a_picture_within_a_list_or_a_mapping_is_never_a_file_either(
 
     message = house.within(work, text)["error"]["message"]
     assert f"the column {path!r} is not an http:, https: or data: URL" in message
-
-
-def test_a_pipeline_without_a_number_says_so_at_the_reward_alone(house: Any) -> None:
-    text = ONE_JUDGE.replace("}]", "}, {unit: CoTUnit, prompt: 'Why {previous.score}?'}]")
-
-    async def work(client: Any, _: Any) -> Any:
-        return await client.post("/reward", json={"rows": ROWS}), await client.post(
-            "/judge", json={"row": ROWS[0]}
-        )
-
-    reward, judge = house.within(work, text)
-    assert (reward.status_code, judge.status_code) == (409, 200)
-    assert "none of which is the row's number" in reward.json()["error"]["message"]
 
 
 def test_the_door_asks_for_the_token_the_host_and_the_origin(house: Any) -> None:
@@ -253,10 +221,12 @@ def test_a_stalled_provider_sheds_load_and_keeps_deadlines(house: Any, loopback:
 
 
 def test_more_rows_than_ever_fit_are_told_so(house: Any) -> None:
-    async def work(client: Any, _: Any) -> Any:
-        return await client.post("/judge/batch", json={"rows": ROWS * 5})
+    async def work(_: Any, service: Any) -> Any:
+        with pytest.raises(Overloaded) as error:
+            await service.results(ROWS * 3, service.deadline(None))
+        return error.value.status
 
-    assert house.within(work, limits=Limits(in_flight=2, queue=3)).status_code == 413
+    assert house.within(work, limits=Limits(in_flight=2, queue=3)) == 413
 
 
 def test_a_provider_that_refuses_and_a_spent_budget_are_errors(house: Any, loopback: Any) -> None:
@@ -296,7 +266,7 @@ def test_the_document_of_the_endpoints_names_them_all(house: Any) -> None:
 
     paths = set(house.within(work)["paths"])
     assert paths == {
-        "/judge", "/judge/batch", "/reward", "/health", "/health/live", "/health/ready",
+        "/judge", "/health", "/health/live", "/health/ready",
         "/metrics", "/pipeline", "/reload", "/v1/chat/completions", "/v1/models", "/v1/models/{name}",
         "/v1/decisions", "/v1/systemone",
     }  # fmt: skip

@@ -1,1 +1,1 @@
-"""A judge as a reward function of reinforcement learning: `verdict_cli.rl`, `verdict serve --protocol`."""
+"""A judge as a reward function of reinforcement learning: `verdict_cli.rl`."""

@@ -2,10 +2,4 @@
 
 from verdict_cli.registry import PartSpec
 
-PARTS = {
-    "commands": {
-        "serve": PartSpec(
-            "command.serve", "Serve a judge over HTTP: verdicts and rewards.", "Judge live"
-        )
-    }
-}
+PARTS = {"commands": {"serve": PartSpec("command.serve", "Serve a judge over HTTP.", "Judge live")}}

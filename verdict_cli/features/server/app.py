@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from verdict_cli import __version__
-from verdict_cli.errors import DataError, UsageError, VerdictError
+from verdict_cli.errors import DataError, VerdictError
 from verdict_cli.features.guard.middleware import (
     App,
     GuardMiddleware,
@@ -55,13 +55,6 @@ class JudgeRequest(_RequestBody):
     """One row."""
 
     row: Annotated[RowBody, Field(description="The columns that the pipeline's units use.")]
-    deadline_s: Deadline | None = None
-
-
-class RowsRequest(_RequestBody):
-    """Several rows."""
-
-    rows: Annotated[list[RowBody], Field(min_length=1)]
     deadline_s: Deadline | None = None
 
 
@@ -100,19 +93,6 @@ class JudgeResponse(BaseModel):
         Field(description="Whether the outcome meets --accept; absent without that option."),
     ] = None
     latency_s: float | None = None
-
-
-class JudgeResponses(BaseModel):
-    """The outcomes, in the order of the rows."""
-
-    results: list[JudgeResponse]
-
-
-class Rewards(BaseModel):
-    """One reward per row, in the order of the rows. A failed row has null, and its failure."""
-
-    rewards: list[float | None]
-    failures: list[FailedRow | None]
 
 
 class PipelineInfo(BaseModel):
@@ -162,7 +142,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse, "description": description}
     for status, description in {
         401: "The token is missing or wrong.",
-        413: "The body is too large, or it has too many rows.",
+        413: "The body is too large, or it has too many questions.",
         422: "A row does not fit the pipeline.",
         429: "The queue is full. Retry after `Retry-After` seconds.",
         503: "The server is stopping, or its budget is spent.",
@@ -233,27 +213,8 @@ def _judge_endpoints(app: FastAPI, service: Service) -> None:
     @app.post("/judge", response_model=JudgeResponse, responses=_FAILED)
     async def judge(body: JudgeRequest) -> Response:
         """Judge one row."""
-        (answer,) = await service.judge_rows([body.row], service.deadline(body.deadline_s))
+        answer = await service.judge_row(body.row, service.deadline(body.deadline_s))
         return _json(answer.document, answer.status)
-
-    @app.post("/judge/batch", response_model=JudgeResponses)
-    async def batch(body: RowsRequest) -> Response:
-        """Judge several rows, each with its own status."""
-        answers = await service.judge_rows(body.rows, service.deadline(body.deadline_s))
-        return _json({"results": [answer.document for answer in answers]})
-
-    @app.post("/reward", response_model=Rewards)
-    async def reward(body: RowsRequest) -> Response:
-        """Return one reward per row, for reinforcement learning."""
-        if isinstance(service.active.reward, UsageError):
-            return _error_response(409, "no-number", str(service.active.reward))
-        answers = await service.judge_rows(body.rows, service.deadline(body.deadline_s))
-        no_number = {"kind": "no-number", "message": "the outcome has no number", "unit": ""}
-        failures = [
-            answer.document["failure"] or (no_number if answer.reward is None else None)
-            for answer in answers
-        ]
-        return _json({"rewards": [answer.reward for answer in answers], "failures": failures})
 
 
 def _status_endpoints(app: FastAPI, service: Service) -> None:

@@ -218,9 +218,8 @@ def chat_endpoints(app: FastAPI, service: Service, respond: Callable[..., Respon
             form = RequestedForm(body, service.active.fields)
         except UnfitFormError as error:
             return respond(openai_error(400, "unfit_response_format", str(error)), 400)
-        (answer,) = await service.judge_rows(
-            [body.row or chat_row(body.messages)], service.deadline(None)
-        )
+        row = body.row or chat_row(body.messages)
+        answer = await service.judge_row(row, service.deadline(None))
         if (failure := answer.document["failure"]) is not None:
             # 422, because the clients repeat a request after any other error, and the judge has retried already.
             return respond(openai_error(422, failure["kind"], failure["message"]), 422)

@@ -60,12 +60,6 @@ class ServeOptions:
             help="The condition for `accepted` in responses, such as 'output.score > 0.5'.",
         ),
     ] = None
-    reward: Annotated[
-        str | None,
-        typer.Option(
-            "--reward", metavar="EXPR", help="The reward that /reward returns. [default: the score]"
-        ),
-    ] = None
     token_env: Annotated[
         str,
         typer.Option(
@@ -116,7 +110,7 @@ def serve(
     serving: ServeOptions,
     extras: Mapping[str, Any] = NO_EXTRAS,
 ) -> None:
-    """Serve a judge over HTTP: /judge, /judge/batch, /reward, /health, /metrics.
+    """Serve a judge over HTTP: /judge, /v1/chat/completions, /v1/decisions, /health, /metrics.
 
     On SIGTERM, and when its terminal is closed, the server finishes accepted work and stops. On SIGHUP without a terminal it
     reloads the pipeline file.
@@ -155,7 +149,6 @@ def serve(
         ),
         serving.policy,
         serving.accept,
-        serving.reward,
         options.seed,
     )
     options.warn_of_baselines(plan)

@@ -27,7 +27,6 @@ from verdict_cli.errors import (
     Problem,
     Refused,
     RowError,
-    UsageError,
     VerdictError,
 )
 from verdict_cli.features.guard.middleware import AccessPolicy
@@ -46,7 +45,7 @@ from verdict_cli.plural import plural
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.observer import RunObserver
-from verdict_cli.run.outcome import Reward, compile_reward, outcome, reward_of
+from verdict_cli.run.outcome import compile_reward, outcome
 from verdict_cli.storage.datasets.dataset import rename_columns
 
 if TYPE_CHECKING:
@@ -246,23 +245,21 @@ class ServeSettings(Struct, frozen=True):
     """The options of `verdict serve`.
 
     ``policy`` sets the response to a failed judgement: an error (``closed``), or status 200 with the failure (``open``).
-    ``accept`` and ``reward`` are expressions over the outcome.
+    ``accept`` is an expression over the outcome.
     """
 
     limits: Limits = Limits()
     access_policy: AccessPolicy = field(default_factory=AccessPolicy)
     policy: Policy = "closed"
     accept: str | None = None
-    reward: str | None = None
     seed: int = 0
 
 
 class ActivePipeline(Struct, frozen=True):
-    """The pipeline that judges rows. ``reward`` is a UsageError if the pipeline gives no number."""
+    """The pipeline that judges rows."""
 
     plan: Plan
     session: JudgeSession
-    reward: Reward | UsageError
     accept: Callable[[Result], Any] | None
     columns: Mapping[str, str]
 
@@ -306,7 +303,6 @@ class ServiceAnswer(Struct, frozen=True):
 
     status: int
     document: dict[str, Any]
-    reward: float | None = None
     usage: Usage = Usage()
 
 
@@ -354,18 +350,11 @@ class Service:
         accept = (
             None if settings.accept is None else compile_reward(plan, settings.accept, "--accept")
         )
-        reward: Reward | UsageError
-        try:
-            reward = reward_of(plan, settings.reward)
-        except UsageError as error:
-            if settings.reward is not None:
-                raise
-            reward = error
         columns = (plan.resolved.get("dataset") or {}).get("columns") or {}
         session = await JudgeSession(
             plan, self.client, seed=settings.seed, observer=self._observer
         ).open()
-        self._active = ActivePipeline(plan, session, reward, accept, columns)
+        self._active = ActivePipeline(plan, session, accept, columns)
         self.metrics.set_pipeline(plan.name, plan.fingerprint)
 
     async def reload(self) -> tuple[str, str]:
@@ -389,24 +378,18 @@ class Service:
             limit_s if requested_s is None else min(requested_s, limit_s)
         )
 
-    async def judge_rows(
-        self, values: Sequence[Mapping[str, Any]], until: float
-    ) -> list[ServiceAnswer]:
-        """Judge rows. A row that is not done by the deadline fails with `deadline`.
+    async def judge_row(self, values: Mapping[str, Any], until: float) -> ServiceAnswer:
+        """Judge a row. One that is not done by the deadline fails with `deadline`.
 
-        Raises DataError before any row is judged, and Overloaded if there are too many.
+        Raises DataError for a row that does not fit the pipeline, and Overloaded if there are too many.
         """
         pipeline = self.active
-        rows = [pipeline.row(columns, index) for index, columns in enumerate(values)]
-        with self.admission.admit(len(rows)):
-            if len(rows) == 1:
-                return [await self._judge_row(pipeline, rows[0], until)]
-            return list(
-                await asyncio.gather(*(self._judge_row(pipeline, row, until) for row in rows))
-            )
+        row = pipeline.row(values)
+        with self.admission.admit(1):
+            return await self._judge_row(pipeline, row, until)
 
     async def results(self, values: Sequence[Mapping[str, Any]], until: float) -> list[Result]:
-        """The results of rows, for trainers. Raises what `judge_rows` does."""
+        """The results of rows, for decisions. Raises what `judge_row` does."""
         pipeline = self.active
         rows = [pipeline.row(columns, index) for index, columns in enumerate(values)]
         with self.admission.admit(len(rows)):
@@ -443,25 +426,19 @@ class Service:
         return replace(answer, status=status)
 
     def answer(self, pipeline: ActivePipeline, result: Result) -> ServiceAnswer:
-        """The outcome as a document, with `accepted` if the server has --accept, and the reward if there is one."""
+        """The outcome as a document, with `accepted` if the server has --accept."""
         accepted: bool | None = None
-        reward = None
         if result.status == "ok":
             try:
                 accepted = pipeline.is_accepted(result)
             except RowError as error:
                 result = structs.replace(result, failure=Failure(error.failure, error.message, ""))
-        if result.status == "ok" and not isinstance(pipeline.reward, UsageError):
-            try:
-                reward = pipeline.reward(result)
-            except RowError:
-                reward = None
         document = outcome(pipeline.plan, result)
         if pipeline.accept is not None:
             document["accepted"] = (
                 self.settings.policy == "open" if result.status != "ok" else accepted
             )
-        return ServiceAnswer(200, document, reward, paid_usage([result]))
+        return ServiceAnswer(200, document, paid_usage([result]))
 
 
 def paid_usage(results: Iterable[Result]) -> Usage:
