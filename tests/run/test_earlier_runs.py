@@ -1,8 +1,4 @@
-"""Runs in `earlier_runs/`, which an earlier version made, are read as before, and resumed without repeating a call.
-
-`earlier_runs/generate.py` made them. Each has 12 rows and a pinned unit; those in parts have 5 rows a part, the unfinished ones
-stopped after 7 rows.
-"""
+"""The finished run in `earlier_runs/`, made by an earlier version, is still read. It has 12 rows and a pinned unit."""
 
 from __future__ import annotations
 
@@ -19,10 +15,10 @@ from verdict_cli.errors import JournalError
 from verdict_cli.language.load import load
 from verdict_cli.plan.build import build_plan
 from verdict_cli.run.job import RunOptions
+from verdict_cli.run.run_metadata import run_fingerprint
 from verdict_cli.run.session import open_run
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import scan
-from verdict_cli.storage.tables.reader import read_table
 
 pytestmark = pytest.mark.slow  # `make test-all`
 
@@ -41,15 +37,6 @@ def verdict(*words: str) -> Any:
     return CliRunner().invoke(app, list(words))
 
 
-def scores(run: Path) -> list[Any]:
-    """The scores of a run, row by row."""
-    return [
-        value
-        for batch in read_table(run / "results.parquet", ["output.score"])
-        for value in batch["output.score"]
-    ]
-
-
 def open_earlier(runs: Path, name: str, **options: Any) -> Any:
     """The run in a folder, opened with the options that made it."""
     dataset = Dataset(files=(runs / "data.jsonl",))
@@ -62,21 +49,23 @@ def open_earlier(runs: Path, name: str, **options: Any) -> Any:
     )
 
 
-@pytest.mark.parametrize("name", ["finished", "finished_parts"])
-def test_a_finished_run_has_its_report_and_its_gates(name: str, runs: Path) -> None:
-    reported = verdict("report", str(runs / name), "--json")
+def test_a_finished_run_has_its_report_and_its_gates(runs: Path) -> None:
+    reported = verdict("report", str(runs / "finished"), "--json")
     assert reported.exit_code == 0, reported.output
     assert json.loads(reported.stdout)["rows"] == 12
-    assert (runs / name / "report.html").is_file()
-    gated = verdict("gate", str(runs / name))
+    assert (runs / "finished" / "report.html").is_file()
+    gated = verdict("gate", str(runs / "finished"))
     assert gated.exit_code == 0, gated.output
 
 
 def test_a_finished_run_is_compared_and_is_a_baseline(runs: Path) -> None:
-    compared = verdict("compare", str(runs / "finished"), str(runs / "finished_parts"), "--json")
+    shutil.copytree(runs / "finished", runs / "other")
+    facts = json.loads((runs / "other" / "run.json").read_text())
+    (runs / "other" / "run.json").write_text(json.dumps({**facts, "seed": 1}))
+    compared = verdict("compare", str(runs / "finished"), str(runs / "other"), "--json")
     assert compared.exit_code == 0, compared.output
     spec = runs / "finished" / "spec.yaml"
-    gate = f"[{{metric: label.accuracy, baseline: {runs / 'finished_parts'}, max_drop: 0.5}}]"
+    gate = f"[{{metric: label.accuracy, baseline: {runs / 'other'}, max_drop: 0.5}}]"
     head, _, _ = spec.read_text().partition("gates:")
     spec.write_text(f"{head}gates: {gate}\n")
     gated = verdict("gate", str(runs / "finished"))
@@ -84,6 +73,10 @@ def test_a_finished_run_is_compared_and_is_a_baseline(runs: Path) -> None:
 
 
 def test_an_unfinished_run_is_refused_with_what_to_do(runs: Path) -> None:
+    facts = json.loads((runs / "finished" / "run.json").read_text())
+    plan = build_plan(load(runs / "pipeline.yaml")).plan
+    stopped = {**facts, "status": "stopped", "spec_fingerprint": run_fingerprint(plan, 0, None)}
+    (runs / "finished" / "run.json").write_text(json.dumps(stopped))
     with pytest.raises(JournalError, match="an earlier version") as caught:
-        open_earlier(runs, "unfinished")
+        open_earlier(runs, "finished")
     assert "--fresh" in str(caught.value)

@@ -239,10 +239,7 @@ def _probabilities(logprobs: Any) -> tuple[list[tuple[str, list[tuple[str, float
         return [], 0
     positions: list[tuple[str, list[tuple[str, float]]]] = []
     invalid = 0
-    lists = (
-        orjson.loads(logprobs) if isinstance(logprobs, str) else logprobs
-    )  # text in runs of earlier versions
-    for number, alternatives in enumerate(lists, 1):
+    for number, alternatives in enumerate(logprobs, 1):
         # Rounding can make the log-probability of a certain token slightly positive.
         shares = [
             (alternative["token"], math.exp(min(alternative["logprob"], 0.0)))

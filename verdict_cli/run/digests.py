@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,24 +16,11 @@ from verdict_cli.run.validate_run import RESTORE, facts_of
 from verdict_cli.run_facts import RunFacts
 
 _OWN = "run.json"
-_EARLIER = re.compile(
-    r"journal\.jsonl|parts/[0-9]{6,}/(done\.json|journal\.jsonl)|(results|calls)\.parquet/[0-9]{6,}\.parquet"
-)
-"""Files of runs of earlier versions."""
 
 
 def evidence(directory: RunDirectory) -> list[str]:
     """The names of the files that only `verdict run` writes: a rewritten report keeps their digests."""
-    names = []
-    for table in TABLES:
-        path = directory.path / table
-        names += (
-            [f"{table}/{part.name}" for part in sorted(path.glob("*.parquet"))]
-            if path.is_dir()
-            else []
-        )
-        names += [table] if path.is_file() else []
-    return names
+    return [table for table in TABLES if (directory.path / table).is_file()]
 
 
 def write_digests(directory: RunDirectory, facts: RunFacts, names: Sequence[str]) -> RunFacts:
@@ -94,7 +80,7 @@ def check_digests(directory: RunDirectory, facts: RunFacts) -> None:
 def _digest(directory: RunDirectory, name: str) -> str | None:
     """The digest of a file of the run; None where it is missing, or no name of such a file."""
     path = directory.path / name
-    if not (Path(name).name == name or _EARLIER.fullmatch(name)) or not path.is_file():
+    if Path(name).name != name or not path.is_file():
         return None
     return file_digest(path)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, fields
@@ -195,10 +194,7 @@ class RunDirectory(Struct, frozen=True):
         """Remove the outcome of an earlier run; files with other names stay."""
         with output_errors(self.path):
             for name in _OUTCOME:
-                if (self.path / name).is_dir():  # of an earlier version
-                    shutil.rmtree(self.path / name)
-                else:
-                    (self.path / name).unlink(missing_ok=True)
+                (self.path / name).unlink(missing_ok=True)
         if self.remote:
             self.remove(name for name in _OUTCOME if name in self.stored(name))
 

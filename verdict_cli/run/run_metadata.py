@@ -24,7 +24,6 @@ from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.datasets.dataset import UNDECIDED, Selection
 from verdict_cli.storage.datasets.fingerprint import dataset_fingerprint, file_stamps
-from verdict_cli.storage.datasets.parquet import table_files
 from verdict_cli.storage.paths import is_remote_url, path_of
 
 
@@ -79,9 +78,8 @@ def run_fingerprint(plan: Plan, seed: int, replay: Path | None) -> str:
     """32 hex digits over the pipeline, the seed, and the content of the recording that answers."""
     recorded = ""
     if replay is not None:
-        for part in table_files(recorded_file(replay)):
-            with part.open("rb") as file:
-                recorded += hashlib.file_digest(file, "blake2b").hexdigest()
+        with recorded_file(replay).open("rb") as file:
+            recorded = hashlib.file_digest(file, "blake2b").hexdigest()
     return hashlib.blake2b(
         f"{plan.fingerprint}|{seed}|{recorded}".encode(), digest_size=16
     ).hexdigest()

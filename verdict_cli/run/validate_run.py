@@ -15,14 +15,12 @@ from verdict_cli.errors import DataError, JournalError, Problem
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.result_columns import result_columns
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.storage.datasets.parquet import open_parquet, table_files
+from verdict_cli.storage.datasets.parquet import count_rows
 from verdict_cli.storage.tables.column_types import ColumnKind
 from verdict_cli.storage.tables.reader import column_kinds, read_table
 from verdict_cli.storage.tables.run_columns import CALL_COLUMNS, column_kinds_of, later_columns
 
 _LARGEST = 2**63
-_FOLDERS = ("parts", "results.parquet", "calls.parquet")
-"""Folders of a run that has several parts."""
 _REQUIRED = ("row", "call", "attempt", "status", "unit")
 """Columns that have a value in every row."""
 
@@ -59,16 +57,15 @@ def _added(content: bytes) -> dict[str, Any]:
 
 def check_links(path: Path) -> None:
     """JournalError for a link in a run's directory: a file written through it would be elsewhere."""
-    for folder in (path, *(path / name for name in _FOLDERS), *(path / _FOLDERS[0]).glob("*/")):
-        try:
-            links = [entry for entry in folder.iterdir() if entry.is_symlink()]
-        except OSError:  # the reader or writer reports it
-            continue
-        if links:
-            raise JournalError(
-                f"{links[0]} is a link, which no run creates",
-                hint="remove it, or choose another --out",
-            )
+    try:
+        links = [entry for entry in path.iterdir() if entry.is_symlink()]
+    except OSError:  # the reader or writer reports it
+        return
+    if links:
+        raise JournalError(
+            f"{links[0]} is a link, which no run creates",
+            hint="remove it, or choose another --out",
+        )
 
 
 def _bounded(value: Any) -> bool:
@@ -90,10 +87,7 @@ def check_rows(results: Path, facts: RunFacts) -> None:
     """DataError where the results of a run have more or fewer rows than its `run.json` says."""
     if facts.status == "running":
         return
-    rows = 0
-    for file in table_files(results):
-        with open_parquet(file) as table:
-            rows += table.metadata.num_rows
+    rows = count_rows(results)
     if rows != facts.done:
         message = (
             f"the table has {rows:,} rows, and run.json says {facts.done:,}: the file was replaced"
@@ -132,9 +126,8 @@ def _check(path: Path, columns: Mapping[str, ColumnKind]) -> None:
             raise _not_a_run(path, f"the column {name!r} holds what no run writes there")
 
 
-_OTHER_KINDS = {("float", "int"), ("native", "json"), ("json", "native"), ("native", "str")}
-"""What is expected, and what fits too: lists and mappings are text where a value has another form, and so are the log
-probabilities of runs of earlier versions."""
+_OTHER_KINDS = {("float", "int"), ("native", "json"), ("json", "native")}
+"""What is expected, and what fits too: lists and mappings are text where a value has another form."""
 
 
 def _not_a_run(path: Path, message: str) -> DataError:

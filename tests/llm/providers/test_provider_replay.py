@@ -265,7 +265,7 @@ def table(path: Path, **columns: Any) -> Path:
 
 
 def test_a_runs_calls_are_read_from_its_directory(tmp_path: Path, request_for: Make) -> None:
-    logprobs = json.dumps([[{"token": "4", "logprob": -0.5}]])
+    logprobs = [[{"token": "4", "logprob": -0.5}]]
     table(
         tmp_path / "calls.parquet",
         row=[0, 0, 1, 2],

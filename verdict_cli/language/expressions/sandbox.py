@@ -13,14 +13,14 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial, wraps
 from typing import Any
 
-from jinja2 import StrictUndefined, Undefined, nodes
+from jinja2 import Environment, StrictUndefined, Undefined, nodes, pass_environment
 from jinja2.compiler import CodeGenerator, Frame
 from jinja2.exceptions import SecurityError
-from jinja2.filters import make_attrgetter
+from jinja2.filters import do_format, do_indent, make_attrgetter, sync_do_sum
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -35,48 +35,22 @@ LONGEST_RENDER_S = 3.0
 
 _WIDTH = re.compile(r"\d{5}")
 _NESTED = re.compile(r"\{[^{}]*:[^{}]*\{")
+_NOT_OFFERED = ("forceescape", "pprint", "urlencode", "urlize", "xmlattr")
+"""Filters for web pages, and the one that writes a value as Python does."""
 _SLOW = frozenset(
-    [
-        "urlize",
-        "striptags",
-        "wordwrap",
-        "title",
-        "wordcount",
-        "xmlattr",
-        "tojson",
-        "pprint",
-        "urlencode",
-    ]
-)
-_WHOLE = frozenset(
-    [
-        "string",
-        "pprint",
-        "tojson",
-        "urlencode",
-        "xmlattr",
-        "escape",
-        "e",
-        "forceescape",
-        "sort",
-        "unique",
-        "dictsort",
-        "groupby",
-    ]
-)
+    ["striptags", "wordwrap", "title", "wordcount", "tojson", "escape", "e", "sort", "unique", "dictsort", "groupby"]
+)  # fmt: skip
+"""Filters that take a while for each character, or copy the whole value."""
 _TEXT = frozenset(
     [
-        "string", "upper", "lower", "capitalize", "title", "trim", "replace", "center", "indent", "wordwrap", "truncate",
-        "urlize", "striptags", "escape", "e", "forceescape", "safe", "format", "wordcount",
+        "string", "upper", "lower", "capitalize", "title", "trim", "center", "wordwrap", "truncate",
+        "striptags", "escape", "e", "safe", "wordcount",
     ]
 )  # fmt: skip
 """Filters that work on the text of their value."""
 _PYTHON_SPELLING = (
     re.compile(r"%(?:\([^)]*\))?[-#0 +]*\d*(?:\.\d+)?[ra]"),
     re.compile(r"\{[^{}]*![ra]"),
-)
-_EACH = frozenset(
-    ["map", "select", "reject", "selectattr", "rejectattr", "sum", "min", "max", "list"]
 )
 
 
@@ -110,14 +84,6 @@ def tick() -> None:
         _account.deadline = now + LONGEST_RENDER_S
     elif now > _account.deadline:
         raise SecurityError(f"it takes more than {LONGEST_RENDER_S:g} s")
-
-
-def counted(values: Iterable[Any]) -> Iterator[Any]:
-    """The values; every 16th one checks the clock."""
-    for index, value in enumerate(values):
-        if not index & 15:
-            tick()
-        yield value
 
 
 def weight(value: Any, most: int = LARGEST_TEXT) -> int:
@@ -190,77 +156,34 @@ def formatted(template: str, values: Iterable[Any], mark: str) -> None:
 
 def limited_method(text: str, name: str, args: tuple[Any, ...]) -> None:
     """Charge for a string method before it is called."""
-    charge(len(text) + sum(abs(argument) for argument in args if isinstance(argument, int)))
+    charge(len(text) + _padding(args))
     if name == "replace" and len(args) > 1:
-        _replaced(text, args[0], args[1])
+        charge(text.count(str(args[0])) * weight(args[1]))
     elif name == "join" and args:
         charge(weight(args[0]) + len(text) * _length(args[0]))
     elif name == "expandtabs":
-        charge(text.count("\t") * (args[0] if args and isinstance(args[0], int) else 8))
+        charge(text.count("\t") * max(8, _padding(args)))
     elif name in ("translate", "maketrans"):
         raise SecurityError(f"`{name}` cannot be called here")
 
 
 def bounded(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
-    """The filter, charged before it runs and for the text that it returns."""
+    """The filter, charged for its value and its numbers before it runs, and for the text that it returns."""
     first = 1 if hasattr(own, "jinja_pass_arg") else 0
 
     @wraps(own)
     def charged(*args: Any, **keys: Any) -> Any:
-        value, more = args[first], (*args[first + 1 :], *keys.values())
+        before, value, after = args[:first], args[first], args[first + 1 :]
+        more = (*after, *keys.values())
         # Each slot of `slice` is a list of its own, and `batch` fills one list.
-        size = 40 if name in ("slice", "batch") else 1
-        charge(size * sum(abs(argument) for argument in more if isinstance(argument, int)))
+        charge(_padding(more) * (40 if name in ("slice", "batch") else 1))
         if name in _TEXT and not isinstance(value, str):
             value = value_text(value)
-        if name == "join":
-            value = list(counted(value))
-            attribute = keys.pop("attribute", args[first + 2] if len(args) > first + 2 else None)
-            if attribute is not None:
-                value = list(map(make_attrgetter(args[0].environment, attribute), value))
-                args = args[: first + 2]
-            value = [value_text(item) for item in value]
-            charge(weight(value) + weight(more) * len(value))
-        elif name == "replace" and len(more) > 1:
-            args = (
-                *args[: first + 1],
-                *map(value_text, args[first + 1 : first + 3]),
-                *args[first + 3 :],
-            )
-            keys = {
-                key: value_text(argument) if key in ("old", "new") else argument
-                for key, argument in keys.items()
-            }
-            _replaced(str(value), *[*map(value_text, more[:2])])
-        elif name == "indent":
-            text = str(value)
-            charge((text.count("\n") + 1) * max((_size(argument) for argument in more), default=4))
-        elif name == "format":
-            formatted(str(value), more, "%")
-            args = (*args[: first + 1], *printed(args[first + 1 :]))
-            keys = dict(zip(keys, printed(keys.values()), strict=True))
-        elif name in ("xmlattr", "urlencode") and not isinstance(value, str):
-            value = (
-                {key: value_text(argument) for key, argument in value.items()}
-                if isinstance(value, Mapping)
-                else value_text(value)
-            )
-        elif name == "pprint":
-            raise SecurityError("`pprint` writes a value as Python does: use the filter `tojson`")
-        elif name == "sum" and any(
-            isinstance(argument, list | tuple | str) for argument in more[1:] or keys.values()
-        ):
-            raise SecurityError("`sum` adds numbers")
-        elif name in _EACH and not isinstance(value, str | Mapping):
-            value = counted(value)
-        if name in _WHOLE or name in _SLOW:
-            charge(weight(value) * (8 if name in _SLOW else 1))
+        if name in _SLOW:
+            charge(weight(value) * 8)
         if name == "wordwrap":
-            charge(
-                (len(str(value)) + 1)
-                * max((len(argument) for argument in more if isinstance(argument, str)), default=1)
-            )
-        result = own(*args[:first], value, *args[first + 1 :], **keys)
+            charge((len(value) + 1) * max(map(_length, more), default=1))
+        result = own(*before, value, *after, **keys)
         if isinstance(result, str):
             charge(len(result))
         return result
@@ -268,16 +191,55 @@ def bounded(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
     return charged
 
 
-def _replaced(text: str, old: Any, new: Any) -> None:
-    charge(text.count(str(old)) * weight(new))
+def _padding(arguments: Iterable[Any]) -> int:
+    return sum(abs(argument) for argument in arguments if isinstance(argument, int))
 
 
 def _length(value: Any) -> int:
     return len(value) if hasattr(value, "__len__") else 0
 
 
-def _size(value: Any) -> int:
-    return abs(value) if isinstance(value, int) else len(value) if isinstance(value, str) else 0
+def _replace(value: Any, old: Any, new: Any, count: int = -1) -> str:
+    """Jinja2's `replace`, of texts as a prompt writes them."""
+    text, old, new = value_text(value), value_text(old), value_text(new)
+    charge(len(text) + text.count(old) * len(new))
+    return text.replace(old, new, count)
+
+
+@pass_environment
+def _join(
+    environment: Environment, value: Any, d: Any = "", attribute: str | int | None = None
+) -> str:
+    """Jinja2's `join`, of texts as a prompt writes them."""
+    get = (lambda item: item) if attribute is None else make_attrgetter(environment, attribute)
+    texts = [value_text(get(item)) for item in value]
+    separator = value_text(d)
+    charge(weight(texts) + len(separator) * len(texts))
+    return separator.join(texts)
+
+
+def _indent(value: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
+    """Jinja2's `indent`."""
+    text = value_text(value)
+    step = len(width) if isinstance(width, str) else abs(width)
+    charge(len(text) + (text.count("\n") + 1) * step)
+    return do_indent(text, width, first, blank)
+
+
+def _format(value: Any, *args: Any, **keys: Any) -> str:
+    """Jinja2's `format`: `'%s of %s' | format(a, b)`."""
+    template = value_text(value)
+    formatted(template, (*args, *keys.values()), "%")
+    named = dict(zip(keys, printed(keys.values()), strict=True))
+    return do_format(template, *printed(args), **named)
+
+
+@pass_environment
+def _sum(environment: Environment, values: Any, attribute: Any = None, start: Any = 0) -> Any:
+    """Jinja2's `sum`, of numbers only: a sum of lists would fill the memory."""
+    if not isinstance(start, int | float):
+        raise SecurityError("`sum` adds numbers")
+    return sync_do_sum(environment, values, attribute, start)
 
 
 LARGEST_BITS = 14_000
@@ -392,9 +354,14 @@ class Sandbox(ImmutableSandboxedEnvironment):
         owner = getattr(__obj, "__self__", None)
         if isinstance(owner, str) and __obj.__name__ not in ("format", "format_map"):
             if args and __obj.__name__ == "join":
-                args = (list(counted(args[0])), *args[1:])
+                args = (list(args[0]), *args[1:])
             limited_method(owner, __obj.__name__, (*args, *kwargs.values()))
         return super().call(__context, __obj, *args, **kwargs)
+
+    def call_test(self, *args: Any, **keys: Any) -> Any:
+        """A test of `select` or `reject`, which has many items."""
+        tick()
+        return super().call_test(*args, **keys)
 
     def wrap_str_format(self, value: Any) -> Any:
         """`format` and `format_map` of a string, whose widths are limited."""
@@ -424,18 +391,28 @@ def sandbox_environment(finalize: Callable[[Any], str] | None = None) -> Sandbox
         optimized=False,
     )
     sandbox.globals.clear()
-    sandbox.filters = {name: bounded(name, own) for name, own in sandbox.filters.items()}
-    sandbox.filters.update(
-        {
-            name: getattr(summary_statistics, name)
-            for name in ("mean", "median", "mode", "variance", "stdev", "log", "exp", "sqrt")
-        }
-    )
-    sandbox.filters["last"] = _last_or_filter("last", sandbox.filters["last"])
-    sandbox.filters["first"] = _last_or_filter("first", sandbox.filters["first"])
-    sandbox.filters["default"] = sandbox.filters["d"] = _default
-    sandbox.filters["only"] = partial(_conversation_filter, "only")
-    sandbox.filters["without"] = partial(_conversation_filter, "without")
+    sandbox.filters = {
+        name: bounded(name, own)
+        for name, own in sandbox.filters.items()
+        if name not in _NOT_OFFERED
+    }
+    sandbox.filters |= {
+        name: getattr(summary_statistics, name)
+        for name in ("mean", "median", "mode", "variance", "stdev", "log", "exp", "sqrt")
+    }
+    sandbox.filters |= {
+        "replace": _replace,
+        "join": _join,
+        "indent": _indent,
+        "format": _format,
+        "sum": _sum,
+        "first": _last_or_filter("first", sandbox.filters["first"]),
+        "last": _last_or_filter("last", sandbox.filters["last"]),
+        "default": _default,
+        "d": _default,
+        "only": partial(_conversation_filter, "only"),
+        "without": partial(_conversation_filter, "without"),
+    }
     return sandbox
 
 

@@ -358,9 +358,6 @@ class LikertScale(DiscreteScale):
     def __init__(self, *, end_is_worst: bool = False) -> None:
         super().__init__((1, 5), end_is_worst=end_is_worst)
 
-    def __repr_name__(self) -> str:
-        return "DiscreteScale"  # it equals the scale that a file writes as a range
-
 
 LIKERT = DiscreteScale((1, 5))
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-import orjson
 from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem, ReplyError
@@ -23,13 +22,12 @@ from verdict_cli.messages import Alternative, Question, Reply, Usage
 from verdict_cli.storage.database.database import RUN_DB, Database
 from verdict_cli.storage.database.records import RowCall, StoredRow
 from verdict_cli.storage.database.schema import DamagedError, unreadable
-from verdict_cli.storage.datasets.parquet import table_files
 
 CALLS = "calls.parquet"
 _NAMES = ("row", "id", "unit", "call", "attempt")
 _OUTCOME = ("reply", "failure")
 _ITEM = "item"
-"""The number of the entry inside `each`; recordings of earlier versions do not have the column."""
+"""The number of the entry inside `each`; recordings of other programs may lack the column."""
 _REST = ("finish_reason", "logprobs", "prompt_tokens", "completion_tokens", "model", "error")
 _SHIFT = 32
 RECORDING_HINT = "a recording is a run directory, its run.db or calls.parquet, or a JSONL file"
@@ -50,7 +48,7 @@ class RecordSource(Protocol):
 def recorded_file(replay: Path) -> Path:
     """The file behind `--replay`: the database of a run's directory, the calls of one of an earlier version, or the path
     itself."""
-    if not replay.is_dir() or replay.name == CALLS:
+    if not replay.is_dir():
         return replay
     return replay / RUN_DB if (replay / RUN_DB).exists() else replay / CALLS
 
@@ -142,21 +140,16 @@ class RecordedColumns:
         import pyarrow.parquet as pq
 
         self._path = path
-        self._batches = []
-        for part in table_files(path):
-            try:
-                with pq.ParquetFile(part, page_checksum_verification=True) as file:
-                    columns = [
-                        name
-                        for name in (*_NAMES, *_OUTCOME, *_REST, _ITEM)
-                        if name in file.schema_arrow.names
-                    ]
-                    missing = [name for name in (*_NAMES, *_OUTCOME) if name not in columns]
-                    if missing:
-                        raise self._problem(f"no column {', '.join(map(repr, missing))}")
-                    self._batches += file.iter_batches(columns=columns)
-            except (pa.ArrowException, OSError) as error:
-                raise self._problem(f"not a readable Parquet file: {error}") from None
+        try:
+            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                names = file.schema_arrow.names
+                missing = [name for name in (*_NAMES, *_OUTCOME) if name not in names]
+                if missing:
+                    raise self._problem(f"no column {', '.join(map(repr, missing))}")
+                read = [name for name in (*_NAMES, *_OUTCOME, *_REST, _ITEM) if name in names]
+                self._batches = list(file.iter_batches(columns=read))
+        except (pa.ArrowException, OSError) as error:
+            raise self._problem(f"not a readable Parquet file: {error}") from None
 
     def _problem(self, message: str) -> DataError:
         return DataError(Problem("recording", message, RECORDING_HINT, file=str(self._path)))
@@ -175,8 +168,6 @@ class RecordedColumns:
         """The record at a position."""
         number, row = divmod(position, 1 << _SHIFT)
         (record,) = self._batches[number].slice(row, 1).to_pylist()
-        if isinstance(record.get("logprobs"), str):
-            record["logprobs"] = orjson.loads(record["logprobs"])
         return record
 
     def where(self, position: int) -> Problem:

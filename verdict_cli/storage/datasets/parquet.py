@@ -19,13 +19,11 @@ from verdict_cli.storage.datasets.json_files import JsonRecord
 from verdict_cli.storage.file_reads import is_observed, report_read
 from verdict_cli.storage.tables.column_types import (
     ColumnKind,
-    DeclaredType,
     array,
     declared_type,
     decode_json_text,
     field,
     is_json,
-    wider,
 )
 
 _BATCH = 1000
@@ -130,8 +128,6 @@ _MOST_VALUES = 32 << 20
 
 def _check_size(path: Path, file: Any) -> None:
     """DataError where a row may take more memory than `LONGEST_LINE` bytes of text do, by the file's own counts."""
-    if isinstance(file, ParquetFolder):
-        return
     for number in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(number)
         for column in map(group.column, range(group.num_columns)):
@@ -201,60 +197,20 @@ def batches(
 
 
 def observed_batches(path: Path, file: Any, columns: list[str], size: int) -> Iterator[Any]:
-    """The batches of an open file or folder, which report how many rows are read."""
+    """The batches of an open file, which report how many rows are read."""
     if not is_observed():
         yield from file.iter_batches(batch_size=size, columns=columns)
         return
-    done, total = 0, count_rows(path) if isinstance(file, ParquetFolder) else file.metadata.num_rows
+    done, total = 0, file.metadata.num_rows
     for batch in file.iter_batches(batch_size=size, columns=columns):
         yield batch
         done += batch.num_rows
         report_read(path, "rows", done, total)
 
 
-def table_files(path: Path) -> list[Path]:
-    """The files of a table in order: those of a folder, or the file itself."""
-    return sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-
-
 def count_rows(path: Path) -> int:
-    total = 0
-    for part in table_files(path):
-        with open_parquet(part) as file:
-            total += file.metadata.num_rows
-    return total
-
-
-class ParquetFolder:
-    """The tables in a folder, read in the order of their names as one: the part of `pyarrow.parquet.ParquetFile` that is used
-    here. A column has the narrowest kind that holds those of all tables. Raises DataError for a folder without tables."""
-
-    def __init__(self, path: Path) -> None:
-        self._files = table_files(path)
-        if not self._files:
-            raise DataError(
-                Problem("not-parquet", "the folder has no Parquet files", "", str(path))
-            )
-        self._schemas = [_schema_of(file, file.stat().st_mtime_ns) for file in self._files]
-        self.schema_arrow = self._schemas[0]
-        if any(
-            not schema.equals(self.schema_arrow, check_metadata=True) for schema in self._schemas
-        ):
-            self.schema_arrow = _widest(self._schemas)
-
-    def iter_batches(
-        self, *, batch_size: int = 65_536, columns: Sequence[str] | None = None
-    ) -> Iterator[Any]:
-        """The `pyarrow.RecordBatch`es of the columns."""
-        import pyarrow as pa
-
-        names = list(self.schema_arrow.names if columns is None else columns)
-        wanted = pa.schema([self.schema_arrow.field(name) for name in names])
-        for path, schema in zip(self._files, self._schemas, strict=True):
-            known = [name for name in names if name in schema.names]
-            with open_parquet(path) as file:
-                for batch in file.iter_batches(batch_size=batch_size, columns=known):
-                    yield pa.RecordBatch.from_arrays(widened(batch, wanted), schema=wanted)
+    with open_parquet(path) as file:
+        return int(file.metadata.num_rows)
 
 
 def widened(table: Any, schema: Any) -> list[Any]:
@@ -276,36 +232,12 @@ def widened(table: Any, schema: Any) -> list[Any]:
     return arrays
 
 
-@lru_cache(maxsize=20_000)
-def _schema_of(path: Path, modified: int) -> Any:
-    """The table's schema, kept until the file is ``modified``: reports open a folder many times."""
-    with open_parquet(path) as file:
-        return file.schema_arrow
-
-
-def _widest(schemas: Sequence[Any]) -> Any:
-    """The columns of all tables, in the order of their first appearance."""
-    import pyarrow as pa
-
-    kinds: dict[str, ColumnKind] = {}
-    declared: dict[str, DeclaredType | None] = {}
-    for schema in schemas:
-        for column in schema:
-            kind = kind_of(column) or "json"
-            kinds[column.name] = wider(kinds.get(column.name, "null"), kind, exact=True)
-            declared[column.name] = declared.get(column.name) or declared_type(column)
-    return pa.schema([field(name, kind, declared[name]) for name, kind in kinds.items()])
-
-
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Any]:
-    """The open `pyarrow.parquet.ParquetFile`, or a `ParquetFolder`. Raises DataError for any other or a damaged file."""
+    """The open `pyarrow.parquet.ParquetFile`. Raises DataError for any other or a damaged file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if path.is_dir():
-        yield ParquetFolder(path)
-        return
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             _refuse_duplicates(path, file.schema_arrow.names)

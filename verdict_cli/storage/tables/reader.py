@@ -89,30 +89,29 @@ def read_rows(
     sorted_indices = np.asarray(indices, dtype=np.int64)
     names = table_columns(path) if columns is None else columns
     start = 0
-    for part in parquet.table_files(path):
-        with parquet.open_parquet(part) as file:
-            schema = file.schema_arrow
-            known = [name for name in names if name in schema.names]
-            for group in range(file.num_row_groups):
-                end = start + file.metadata.row_group(group).num_rows
-                first, last = np.searchsorted(sorted_indices, [start, end])
-                here = sorted_indices[first:last] - start
-                start = end
-                done = 0
-                for rows in (
-                    file.iter_batches(batch_size=batch, row_groups=[group], columns=known)
-                    if len(here)
-                    else ()
-                ):
-                    first, last = np.searchsorted(here, [done, done + rows.num_rows])
-                    if last > first:
-                        chosen = rows.take(array((here[first:last] - done).tolist(), "int"))
-                        values = {
-                            name: parquet.column_values(chosen.column(name), schema.field(name))
-                            for name in known
-                        }
-                        yield {name: values.get(name) or [None] * chosen.num_rows for name in names}
-                    done += rows.num_rows
+    with parquet.open_parquet(path) as file:
+        schema = file.schema_arrow
+        known = [name for name in names if name in schema.names]
+        for group in range(file.num_row_groups):
+            end = start + file.metadata.row_group(group).num_rows
+            first, last = np.searchsorted(sorted_indices, [start, end])
+            here = sorted_indices[first:last] - start
+            start = end
+            done = 0
+            for rows in (
+                file.iter_batches(batch_size=batch, row_groups=[group], columns=known)
+                if len(here)
+                else ()
+            ):
+                first, last = np.searchsorted(here, [done, done + rows.num_rows])
+                if last > first:
+                    chosen = rows.take(array((here[first:last] - done).tolist(), "int"))
+                    values = {
+                        name: parquet.column_values(chosen.column(name), schema.field(name))
+                        for name in known
+                    }
+                    yield {name: values.get(name) or [None] * chosen.num_rows for name in names}
+                done += rows.num_rows
 
 
 def declared_types(path: Path) -> dict[str, DeclaredType]:
