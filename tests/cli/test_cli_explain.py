@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.cli.app import COMMANDS
+from verdict_cli.cli.app import COMMANDS, main
 from verdict_cli.errors import EXITS
 from verdict_cli.language.metric_registry import METRICS
 from verdict_cli.language.reference import entries
@@ -89,6 +89,52 @@ def test_completion_names_commands_and_options(
         monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
         capsys.readouterr()
         assert offered in shell().out
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("verdict explain Judge", "JudgeUnit"),
+        ("verdict explain cohen", "cohen_kappa"),
+        ("verdict run xs", "xstest"),
+        ("verdict run mi", "mine.yaml"),
+        ("verdict run mine.yaml xs", "xstest_sample"),
+        ("verdict run mine.yaml x --model base", "baseline/lexical"),
+        ("verdict bench wi", "wice"),
+        ("verdict sweep a b --metric acc", "accuracy"),
+    ],
+)
+def test_completion_offers_values(
+    typed: str,
+    offered: str,
+    shell: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shell.write("mine.yaml", "")
+    monkeypatch.setenv("_VERDICT_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(typed.count(" ")))
+    capsys.readouterr()
+    assert offered in shell().out.splitlines()
+
+
+@pytest.mark.parametrize(("completing", "printed"), [(True, ""), (False, "verdict: interrupted\n")])
+def test_ctrl_c_while_completing_prints_nothing(
+    completing: bool,
+    printed: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupted(**_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("verdict_cli.cli.app.app", interrupted)
+    if completing:
+        monkeypatch.setenv("_VERDICT_COMPLETE", "complete_bash")
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, capsys.readouterr().err) == (130, printed)
 
 
 def test_the_list_of_commands_is_whole(shell: Any) -> None:

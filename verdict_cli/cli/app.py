@@ -165,7 +165,8 @@ def main() -> None:
         print_error(str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        print_error("interrupted")
+        if "_VERDICT_COMPLETE" not in os.environ:  # the shell asks, and shows what is printed
+            print_error("interrupted")
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from verdict_cli.cli import completion
 from verdict_cli.cli.console import print_json, print_message, print_report
 from verdict_cli.cli.options import AsJson
 from verdict_cli.config_model import described
@@ -35,7 +36,11 @@ _GROUPS = {
 
 def explain(
     name: Annotated[
-        str | None, typer.Argument(help="A unit, scale, extractor, key, metric or exit code.")
+        str | None,
+        typer.Argument(
+            help="A unit, scale, extractor, key, metric or exit code.",
+            autocompletion=completion.explained,
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Protocol, get_type_hints
 
 import typer
 
+from verdict_cli.cli import completion
 from verdict_cli.registry import Registry
 
 NO_EXTRAS: Mapping[str, Any] = MappingProxyType({})
@@ -62,18 +63,24 @@ def _recording_path(value: Path | None) -> Path | None:
 
 
 Config = Annotated[
-    Path, typer.Argument(help="The pipeline file, or the name of a pipeline shipped with verdict.")
+    Path,
+    typer.Argument(
+        help="The pipeline file, or the name of a pipeline shipped with verdict.",
+        autocompletion=completion.pipelines,
+    ),
 ]
 Data = Annotated[
     str,
     typer.Argument(
-        help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or - for JSONL on standard input."
+        help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or - for JSONL on standard input.",
+        autocompletion=completion.datasets,
     ),
 ]
 OptionalData = Annotated[
     str | None,
     typer.Argument(
-        help="As for `run`: a file, a directory, a glob, or -. [default: the benchmark CONFIG]"
+        help="As for `run`: a file, a directory, a glob, or -. [default: the benchmark CONFIG]",
+        autocompletion=completion.datasets,
     ),
 ]
 MetricOption = Annotated[
@@ -82,6 +89,7 @@ MetricOption = Annotated[
         "--metric",
         metavar="NAME",
         help="EVALUATION.METRIC, or one of the two. [default: the first]",
+        autocompletion=completion.metrics,
     ),
 ]
 SetOption = Annotated[
@@ -97,6 +105,7 @@ ModelOption = Annotated[
     typer.Option(
         "--model",
         help="The model of every unit that does not set one; the file's settings of it are kept.",
+        autocompletion=completion.models,
     ),
 ]
 AllowCode = Annotated[

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from verdict_cli.cli import completion
 from verdict_cli.cli.console import print_message
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import Config, IntervalLevel, Undecided, Yes
@@ -93,7 +94,8 @@ def run(
         str,
         typer.Argument(
             help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, a URL (s3://…), hf:OWNER/NAME[:SPLIT] "
-            "of the Hugging Face hub, the name of a sample shipped with verdict, or - for JSONL on standard input."
+            "of the Hugging Face hub, the name of a sample shipped with verdict, or - for JSONL on standard input.",
+            autocompletion=completion.datasets,
         ),
     ],
     out: Annotated[

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from verdict_cli.cli import completion
 from verdict_cli.cli.console import print_error, print_json, print_message
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import AsJson, Yes
@@ -145,7 +146,8 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            help="The benchmark. With --replay RECORDINGS also one of its recorded judges, or `all`."
+            help="The benchmark. With --replay RECORDINGS also one of its recorded judges, or `all`.",
+            autocompletion=completion.benchmarks,
         ),
     ],
     data: Annotated[

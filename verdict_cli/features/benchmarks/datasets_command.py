@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from verdict_cli.cli import completion
 from verdict_cli.cli.console import print_json, print_message, print_report
 from verdict_cli.cli.help_format import HelpCommand
 from verdict_cli.cli.options import AsJson
@@ -41,7 +42,11 @@ app = typer.Typer(
 )
 
 BenchmarkName = Annotated[
-    str, typer.Argument(help="The benchmark, e.g. xstest; see `verdict datasets list`.")
+    str,
+    typer.Argument(
+        help="The benchmark, e.g. xstest; see `verdict datasets list`.",
+        autocompletion=completion.benchmarks,
+    ),
 ]
 
 
@@ -131,7 +136,8 @@ def fetch(
     name: Annotated[
         str,
         typer.Argument(
-            help="The benchmark, or hf:OWNER/NAME[:SPLIT] for a dataset of the Hugging Face hub."
+            help="The benchmark, or hf:OWNER/NAME[:SPLIT] for a dataset of the Hugging Face hub.",
+            autocompletion=completion.benchmarks,
         ),
     ],
     file: Annotated[
