@@ -20,10 +20,10 @@ ROOT = Path(__file__).resolve().parents[2]
 # Of a new environment with the versions of constraints.txt: megabytes of files without bytecode, and packages beside verdict;
 # then without what the line of docs/portability.md removes. What was measured is in docs/portability.md.
 CEILINGS = {
-    "installed_mb": 620,
-    "installed_packages": 79,
-    "installed_mb_without_litellm": 430,
-    "installed_packages_without_litellm": 39,
+    "installed_mb": 665,
+    "installed_packages": 80,
+    "installed_mb_without_litellm": 475,
+    "installed_packages_without_litellm": 40,
 }
 _LINE = re.compile(r"&& pip uninstall --yes ([^`]*)```")
 
