@@ -270,8 +270,8 @@ class ReplyError(VerdictError):
     """A reply that cannot be read; it never becomes a score.
 
     ``failure`` is one of `kinds`; ``invalid`` means that a ``validate`` rule is false. ``reply`` is the reply that was
-    paid for, None where only its text is known; ``mass`` the probability of the scale's tokens, where it was too low; ``default``
-    the response to use if the last attempt ends so.
+    paid for, None where only its text is known; ``is_read`` whether it is a whole reply that the extractor cannot use; ``mass``
+    the probability of the scale's tokens, where it was too low; ``default`` the response to use if the last attempt ends so.
     """
 
     kind = "unreadable"
@@ -293,6 +293,7 @@ class ReplyError(VerdictError):
         super().__init__(message, hint=hint)
         self.failure = kind or self.kind
         self.reply = reply
+        self.is_read = False
         self.mass: float | None = None
         self.default: dict[str, Any] | None = None
 

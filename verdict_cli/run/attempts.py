@@ -128,76 +128,96 @@ async def _round(
 ) -> dict[str, Any]:
     """As `answer`, from attempt ``attempt``; ``last`` is the error of an earlier round."""
     for model in spec.models:
-        corrections: tuple[Message, ...] = ()
-        failures, last_text, last_failure = 0, "", ""
-        used = model
+        turns = _Turns(spec, context, model)
         for turn in range(1 + model.retries):
-            request = spec.request
-            if attempt or used is not request.model:
-                request = replace(
-                    request, model=used, attempt=attempt, messages=request.messages + corrections
-                )
+            request = turns.request(attempt)
             attempt += 1
             try:
-                reply = await context.ask(request)
-                response = _read(reply, request, spec)
-            except Refused as error:
-                calls.append(_failed(request, error))
-                if error.reply is not None:
-                    context.paid(calls[-1])
-                raise
+                return await _attempt(request, spec, context, calls)
             except Rejected as error:
                 if error.failure == "not-recorded" and last is not None:
                     return _default(last, spec)
                 calls.append(_failed(request, error))
                 last = error
                 break
-            except Retryable as error:
-                calls.append(_failed(request, error))
-                last, failures = error, failures + 1
-                if error.waited:
+            except (Retryable, ReplyError) as error:
+                last = error
+                if not turns.may_repeat(request, error):
                     break
-                if turn < model.retries:
-                    await context.sleep(delay_s(failures, error.retry_after_s, context.jitter))
-            except _UnreadError as unread:
-                calls.append(unread.call(request))
-                if isinstance(unread.error, RowError):
-                    raise unread.error from None
-                context.forget(request)
-                last, used = unread.error, _with_more_tokens(used, model, unread.error)
-                if (
-                    unread.reply.text == last_text
-                    and used is request.model
-                    and _is_deterministic(model)
-                ):
-                    break
-                last_text, corrections = unread.reply.text, _correction(unread, spec.reading)
-            except ReplyError as error:
-                calls.append(_failed(request, error))
-                last, used = error, _with_more_tokens(used, model, error)
-                if error.failure == "refused" and request.questions:
-                    break
-                if (
-                    error.failure == last_failure == "empty"
-                    and used is request.model
-                    and _is_deterministic(model)
-                ):
-                    break
-                last_failure = error.failure
-            else:
-                repaired = spec.reading.repaired(reply.text)
-                calls.append(
-                    Call(
-                        request,
-                        reply,
-                        latency_s=reply.latency_s,
-                        repaired=repaired,
-                        mass=_mass(spec, response),
-                    )
-                )
-                return response
+                if isinstance(error, Retryable) and turn < model.retries:
+                    await turns.wait(error)
     assert last is not None
     return _default(last, spec)
+
+
+async def _attempt(
+    request: Request, spec: CallSpec, context: Context, calls: list[Call]
+) -> dict[str, Any]:
+    """The fields of the reply to one call, which is added to `calls` unless it was rejected."""
+    try:
+        reply = await context.ask(request)
+    except Rejected:
+        raise
+    except (ProviderError, ReplyError) as error:
+        calls.append(_failed(request, error))
+        if isinstance(error, Refused) and error.reply is not None:
+            context.paid(calls[-1])
+        raise
+    latency_s = reply.latency_s
+    try:
+        response = _read(reply, spec, request)
+    except (ReplyError, RowError) as error:
+        mass = error.mass if isinstance(error, ReplyError) else None
+        calls.append(Call(request, reply, error.failure, str(error), latency_s, mass=mass))
+        if isinstance(error, ReplyError):
+            context.forget(request)
+        raise
+    repaired, mass = spec.reading.repaired(reply.text), _mass(spec, response)
+    calls.append(Call(request, reply, latency_s=latency_s, repaired=repaired, mass=mass))
+    return response
+
+
+class _Turns:
+    """The attempts at one model: what those before say of the next one."""
+
+    def __init__(self, spec: CallSpec, context: Context, model: Model) -> None:
+        self._spec, self._context, self._model = spec, context, model
+        self._used = model
+        self._corrections: tuple[Message, ...] = ()
+        self._failures = 0
+        self._last_text = self._last_failure = ""
+
+    def request(self, attempt: int) -> Request:
+        """The request of the next attempt."""
+        request = self._spec.request
+        if not attempt and self._used is request.model:
+            return request
+        messages = request.messages + self._corrections
+        return replace(request, model=self._used, attempt=attempt, messages=messages)
+
+    def may_repeat(self, request: Request, error: Retryable | ReplyError) -> bool:
+        """Whether another attempt may end otherwise than this one."""
+        if isinstance(error, Retryable):
+            self._failures += 1
+            return not error.waited
+        self._used = _with_more_tokens(self._used, self._model, error)
+        is_final = self._used is request.model and _is_deterministic(self._model)
+        if error.is_read:
+            text = "" if error.reply is None else error.reply.text
+            is_repeated, self._last_text = text == self._last_text, text
+            self._corrections = _correction(text, error, self._spec.reading)
+            return not (is_final and is_repeated)
+        if error.failure == "refused" and request.questions:
+            return False
+        is_empty_again = error.failure == self._last_failure == "empty"
+        self._last_failure = error.failure
+        return not (is_final and is_empty_again)
+
+    async def wait(self, error: Retryable) -> None:
+        """Wait before the next attempt, as long as the provider says, otherwise ever longer."""
+        await self._context.sleep(
+            delay_s(self._failures, error.retry_after_s, self._context.jitter)
+        )
 
 
 def _default(last: VerdictError, spec: CallSpec) -> dict[str, Any]:
@@ -208,28 +228,8 @@ def _default(last: VerdictError, spec: CallSpec) -> dict[str, Any]:
     return last.default
 
 
-class _UnreadError(Exception):
-    """A reply, and why it cannot be used."""
-
-    def __init__(self, reply: Reply, error: ReplyError | RowError) -> None:
-        super().__init__(error.message)
-        self.reply = reply
-        self.error = error
-
-    def call(self, request: Request) -> Call:
-        """The call as it is recorded: an unusable reply was paid for, too."""
-        mass = self.error.mass if isinstance(self.error, ReplyError) else None
-        return Call(
-            request,
-            self.reply,
-            self.error.failure,
-            str(self.error),
-            self.reply.latency_s,
-            mass=mass,
-        )
-
-
-def _read(reply: Reply, request: Request, spec: CallSpec) -> dict[str, Any]:
+def _read(reply: Reply, spec: CallSpec, request: Request) -> dict[str, Any]:
+    """The fields of a reply. ReplyError, with `is_read`, for one that cannot be used."""
     cut = reply.finish_reason == "length"
     try:
         if cut and spec.reading.whole:
@@ -239,15 +239,13 @@ def _read(reply: Reply, request: Request, spec: CallSpec) -> dict[str, Any]:
         response = spec.reading.read(reply, request)
         spec.accept(response)
     except ReplyError as error:
-        error.reply = reply
         # A reply that ran into the extractor's own cap was not the value alone; more tokens would not help.
         if cut and error.failure == "unreadable" and not spec.reading.token_cap:
             error = ReplyError(
                 f"the reply was cut off: {error.message}", hint="raise `max_tokens`", kind="cut-off"
             )
-        raise _UnreadError(reply, error) from None
-    except RowError as error:
-        raise _UnreadError(reply, error) from None
+        error.reply, error.is_read = reply, True
+        raise error from None
     return response
 
 
@@ -278,9 +276,9 @@ def _is_deterministic(model: Model) -> bool:
     return model.sampling().get("temperature") == 0
 
 
-def _correction(unread: _UnreadError, reading: BoundExtractor) -> tuple[Message, ...]:
+def _correction(text: str, error: ReplyError, reading: BoundExtractor) -> tuple[Message, ...]:
     """Messages that tell the model what was wrong with its reply, where the extractor asks for that."""
     if not reading.corrects:
         return ()
-    correction = f"That reply cannot be used: {unread.error.message}. Answer again with a JSON object that follows the schema."
-    return (Message("assistant", unread.reply.text), Message("user", correction))
+    correction = f"That reply cannot be used: {error.message}. Answer again with a JSON object that follows the schema."
+    return (Message("assistant", text), Message("user", correction))

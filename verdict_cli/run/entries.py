@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import orjson
 from msgspec import Struct
@@ -30,45 +30,56 @@ T = TypeVar("T")
 async def run_entries(count: int, run: Callable[[int], Awaitable[T]], slots: EntrySlots) -> list[T]:
     """What ``run`` gives for each entry, in order. After an error that stops the run, no further entry is started; those
     that are running are waited for, since their calls are paid for. Entries with a pending call hold back no other."""
-    outcomes: list[Any] = [None] * count
-    numbers: Iterator[int] = iter(range(count))
-    errors: list[VerdictError] = []
-    pending: list[Pending] = []
-    workers: list[asyncio.Task[None]] = []
-    started = 0
+    return await _EntryLoop(count, run, slots).outcomes()
 
-    async def work(*, holds_slot: bool) -> None:
-        nonlocal started
+
+class _EntryLoop(Generic[T]):
+    """Workers over the entries of a row: one, and another for each slot that is free."""
+
+    def __init__(self, count: int, run: Callable[[int], Awaitable[T]], slots: EntrySlots) -> None:
+        self._run, self._slots = run, slots
+        self._outcomes: list[Any] = [None] * count
+        self._numbers = iter(range(count))
+        self._unstarted = count
+        self._errors: list[VerdictError] = []
+        self._pending: list[Pending] = []
+        self._workers: list[asyncio.Task[None]] = []
+
+    async def outcomes(self) -> list[T]:
+        """The outcomes. Raises the first error, else a pending call."""
         try:
-            for number in numbers:
-                started += 1
-                if started < count and slots.free > 0:
-                    slots.free -= 1
-                    workers.append(asyncio.create_task(work(holds_slot=True)))
-                try:
-                    outcomes[number] = await run(number)
-                except Pending as error:
-                    pending.append(error)
-                except VerdictError as error:
-                    errors.append(error)
-                if errors:
-                    return
+            await self._work()
+            while self._workers:
+                await self._workers.pop()
         finally:
-            if holds_slot:
-                slots.free += 1
+            for worker in self._workers:
+                worker.cancel()
+            if self._workers:
+                await asyncio.gather(*self._workers, return_exceptions=True)
+        if self._errors or self._pending:
+            raise [*self._errors, *self._pending][0]
+        return self._outcomes
 
-    try:
-        await work(holds_slot=False)
-        while workers:
-            await workers.pop()
-    finally:
-        for worker in workers:
-            worker.cancel()
-        if workers:
-            await asyncio.gather(*workers, return_exceptions=True)
-    if errors or pending:
-        raise [*errors, *pending][0]
-    return outcomes
+    async def _work(self) -> None:
+        for number in self._numbers:
+            self._unstarted -= 1
+            if self._unstarted and self._slots.free > 0:
+                self._slots.free -= 1
+                self._workers.append(asyncio.create_task(self._work_in_slot()))
+            try:
+                self._outcomes[number] = await self._run(number)
+            except Pending as error:
+                self._pending.append(error)
+            except VerdictError as error:
+                self._errors.append(error)
+            if self._errors:
+                return
+
+    async def _work_in_slot(self) -> None:
+        try:
+            await self._work()
+        finally:
+            self._slots.free += 1
 
 
 def entry_rows(row: Row, group: EachGroup, entries: Sequence[Any]) -> list[Row]:

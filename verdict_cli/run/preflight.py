@@ -432,13 +432,7 @@ class _Checks:
 
     def add(self, index: int, source: Mapping[str, Any]) -> None:
         """Check a row."""
-        if self._ids is not None and self._identity is not None:
-            identity = row_identity(self._identity, source)
-            is_new = identity is None or self._ids.add(
-                identity
-            )  # none: a shipped pipeline does without the column
-            if not is_new and (identity in self.repeated or len(self.repeated) < _MOST_REPEATED):
-                self.repeated[identity] += 1
+        self._note_identity(source)
         for brace in self._braces:
             if brace.column in source:
                 self._named[brace] = None
@@ -456,6 +450,15 @@ class _Checks:
         ):
             hint = "leave --trace out; `verdict export` takes ids of any form"
             raise DataError(Problem("trace-id", f"row {index}: {reason}", hint))
+
+    def _note_identity(self, source: Mapping[str, Any]) -> None:
+        if self._ids is None or self._identity is None:
+            return
+        identity = row_identity(self._identity, source)
+        # A shipped pipeline does without the column.
+        is_new = identity is None or self._ids.add(identity)
+        if not is_new and (identity in self.repeated or len(self.repeated) < _MOST_REPEATED):
+            self.repeated[identity] += 1
 
     def _read_messages(self, index: int, column: str, value: Any) -> None:
         if not isinstance(value, list) or not looks_like_conversation(value):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -55,6 +55,18 @@ async def run_pinned(
     return {
         node.index: runner.outputs[node.index] for node in plan.nodes if node.pinned
     }, result.calls
+
+
+def _pending(done: Iterable[asyncio.Task[None]]) -> list[Pending]:
+    """The calls of ended tasks that are answered later. Raises any other error."""
+    pending = []
+    for task in done:
+        error = task.exception()
+        if isinstance(error, Pending):
+            pending.append(error)
+        elif error is not None:
+            raise error
+    return pending
 
 
 class RowRunner:
@@ -113,30 +125,13 @@ class RowRunner:
         A single call is awaited directly, which is cheaper than a task."""
         running: set[asyncio.Task[None]] = set()
         pending: list[Pending] = []
-        awaited = self.level.awaited
-        may_skip = bool(self.plan.conditions)
         try:
             while self.ready or running:
-                while self.ready:
-                    index = self.ready.popleft()
-                    if self.abstained and self._is_without_input(index):
-                        self._abstain(index)
-                    elif may_skip and not self._is_run(index):
-                        continue
-                    elif not awaited[index]:
-                        self._compute(index)
-                    elif not self.ready and not running:
-                        await self._ask(index)
-                    else:
-                        running.add(asyncio.create_task(self._ask(index)))
+                await self._start_ready(running)
                 if running:
                     done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                    errors = [error for task in done if (error := task.exception()) is not None]
                     # A pending call ends the row once nothing else of it can be run: its other calls are then known, too.
-                    pending += [error for error in errors if isinstance(error, Pending)]
-                    for error in errors:
-                        if not isinstance(error, Pending):
-                            raise error
+                    pending += _pending(done)
         except VerdictError:
             await asyncio.gather(*running, return_exceptions=True)
             raise
@@ -145,6 +140,23 @@ class RowRunner:
         if pending:
             raise pending[0]
         return self._result()
+
+    async def _start_ready(self, running: set[asyncio.Task[None]]) -> None:
+        """Compute, skip or ask what is ready, also what becomes ready by that; further calls are added to ``running``."""
+        awaited = self.level.awaited
+        may_skip = bool(self.plan.conditions)
+        while self.ready:
+            index = self.ready.popleft()
+            if self.abstained and self._is_without_input(index):
+                self._abstain(index)
+            elif may_skip and not self._is_run(index):
+                continue
+            elif not awaited[index]:
+                self._compute(index)
+            elif not self.ready and not running:
+                await self._ask(index)
+            else:
+                running.add(asyncio.create_task(self._ask(index)))
 
     def _is_run(self, index: int) -> bool:
         """Whether a unit, or an `each`, is run. One whose condition is false, or that needs a skipped unit, is skipped."""
