@@ -163,13 +163,10 @@ class Session:
         return self._result(await run_within(self._job(client.store), stop, show, client))
 
     def reuse(self, others: Sequence[Session]) -> None:
-        """Look for replies in the databases of these runs too, where they have one."""
-        databases = tuple(
-            other.directory.database
-            for other in others
-            if other is not self and other.directory.database.is_file()
-        )
-        self.options = replace(self.options, reuse=(*self.options.reuse, *databases))
+        """Look for replies in the databases of these runs, which are finished, too."""
+        databases = (other.directory.database for other in others)
+        found = tuple(database for database in databases if database.is_file())
+        self.options = replace(self.options, reuse=(*self.options.reuse, *found))
 
     def _job(self, store: CacheStore | None) -> RunJob:
         import_table_writer()
@@ -227,10 +224,8 @@ def execute_all(
         results: list[RunResult] = []
         try:
             for session in sessions:
-                if not session.options.fresh:
-                    session.reuse(sessions)
-                else:
-                    session.reuse(sessions[: len(results)])
+                finished = [other for other in sessions[len(results) + 1 :] if other.is_finished]
+                session.reuse([*sessions[: len(results)], *finished])
                 results.append(await session.execute_within(client, stop, show))
                 if results[-1].facts.status != "finished":
                     break
