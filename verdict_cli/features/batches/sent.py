@@ -11,6 +11,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
@@ -223,15 +224,14 @@ class RunBatches:
         model = batch.sent_to
         collected = CollectedBatch()
         rejected: list[tuple[str, PooledRequest, Outcome]] = []
-        found: set[str] = set()
-        for number, line in enumerate(
-            result_lines(results, api, model_secrets(model, os.environ)), 1
-        ):
+        names: set[str] = set()
+        secrets = model_secrets(model, os.environ)
+        for number, line in enumerate(result_lines(results, api, secrets), 1):
             name = name_of(line.custom_id)
             request = self._request(name)
-            if request is None or request.batch != batch.number or name in found:
+            if request is None or request.batch != batch.number or name in names:
                 continue  # a repeated line, or another file's
-            found.add(name)
+            names.add(name)
             outcome = read_result(line, request, model, api)
             collected.add(outcome, model)
             if outcome.mode is not None:
@@ -246,11 +246,7 @@ class RunBatches:
         if collected.refusal is None:  # else they are sent again once its cause is fixed
             for rejection in rejected:
                 self._add(*rejection, model)
-            missing = Outcome(unanswered(model, why))
-            for name, request in self._requests(batch):
-                if name not in found:
-                    self._add(name, request, missing, model)
-                    collected.unanswered += 1
+            collected.unanswered += self._add_unanswered(batch, names, why)
         batch.answered, batch.cost_usd, batch.saved_usd = (
             collected.answered,
             collected.cost_usd,
@@ -258,6 +254,15 @@ class RunBatches:
         )
         await self.end(batch, status)
         return collected
+
+    def _add_unanswered(self, batch: SentBatch, answered: AbstractSet[str], why: str) -> int:
+        """Store the requests without a result line as unanswered; how many there are."""
+        model = batch.sent_to
+        missing = Outcome(unanswered(model, why))
+        requests = [item for item in self._requests(batch) if item[0] not in answered]
+        for name, request in requests:
+            self._add(name, request, missing, model)
+        return len(requests)
 
     def matches(self, batch: SentBatch, results: Path, api: BatchApi) -> bool:
         """Whether any line of a file is a result of the batch."""

@@ -187,6 +187,28 @@ def openai_error(status: int, code: str, message: str) -> dict[str, Any]:
     }
 
 
+def _completion_response(
+    name: str,
+    answer: ServiceAnswer,
+    body: ChatRequest,
+    form: RequestedForm,
+    respond: Callable[..., Response],
+) -> Response:
+    failure = answer.document["failure"]
+    if failure is not None:
+        # 422, because the clients repeat a request after any other error, and the judge has retried already.
+        return respond(openai_error(422, failure["kind"], failure["message"]), 422)
+    try:
+        content = form.text(answer.document["output"] or {})
+    except UnfitFormError as error:
+        return respond(openai_error(400, "unfit_response_format", str(error)), 400)
+    whole = completion(name, answer, content)
+    if not body.stream:
+        return respond(whole)
+    with_usage = bool((body.stream_options or {}).get("include_usage"))
+    return Response(stream_of(whole, with_usage=with_usage), media_type="text/event-stream")
+
+
 def chat_endpoints(app: FastAPI, service: Service, respond: Callable[..., Response]) -> None:
     """Add the endpoints; ``respond(document, status)`` makes a JSON response."""
 
@@ -220,15 +242,4 @@ def chat_endpoints(app: FastAPI, service: Service, respond: Callable[..., Respon
             return respond(openai_error(400, "unfit_response_format", str(error)), 400)
         row = body.row or chat_row(body.messages)
         answer = await service.judge_row(row, service.deadline(None))
-        if (failure := answer.document["failure"]) is not None:
-            # 422, because the clients repeat a request after any other error, and the judge has retried already.
-            return respond(openai_error(422, failure["kind"], failure["message"]), 422)
-        try:
-            content = form.text(answer.document["output"] or {})
-        except UnfitFormError as error:
-            return respond(openai_error(400, "unfit_response_format", str(error)), 400)
-        whole = completion(plan.name, answer, content)
-        if not body.stream:
-            return respond(whole)
-        with_usage = bool((body.stream_options or {}).get("include_usage"))
-        return Response(stream_of(whole, with_usage=with_usage), media_type="text/event-stream")
+        return _completion_response(plan.name, answer, body, form, respond)

@@ -140,18 +140,21 @@ def _broken_hint(line: str, at: int) -> str:
     near = line[max(0, at - 2) : at + 9]
     if "NaN" in near or "Infinity" in near:
         return "JSON has no NaN and no Infinity: write null"
-    rest, start = line[at:].strip(), line.strip()
+    start = line.strip()
     if start.startswith("{'") or near.lstrip("{[, :").startswith(("'", "None", "True", "False")):
         return "this is a Python value, no JSON: write it by json.dumps"
+    return _hint_of_rest(line[at:].strip(), start)
+
+
+def _hint_of_rest(rest: str, start: str) -> str:
+    """The hint where the line is broken before ``rest``."""
     if not rest and start.startswith("["):
         return "a file that is one JSON list of rows has the ending .json"
     if not rest and start.startswith("{"):
         return f"{_ONE_A_LINE}: this one goes over several lines, or is cut off; `jq -c . FILE` writes it on one"
     if rest == ",":
         return f"{_ONE_A_LINE}, without commas between them: leave them out, or write a list with the ending .json"
-    if rest.startswith("{"):
-        return f"{_ONE_A_LINE}: begin each on a line of its own"
-    return ""
+    return f"{_ONE_A_LINE}: begin each on a line of its own" if rest.startswith("{") else ""
 
 
 def not_utf8(error: UnicodeDecodeError) -> Problem:

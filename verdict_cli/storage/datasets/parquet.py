@@ -78,14 +78,15 @@ def _json_schema(kind: Any) -> dict[str, Any]:
             "type": "object",
             "properties": {field.name: _json_schema(field.type) for field in fields},
         }
-    if types.is_boolean(kind):
-        return {"type": "boolean"}
-    if types.is_integer(kind):
-        return {"type": "integer"}
-    if types.is_floating(kind) or types.is_duration(kind):
-        return {"type": "number"}
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_temporal(kind):
-        return {"type": "string"}
+    plain = {
+        "boolean": (types.is_boolean,),
+        "integer": (types.is_integer,),
+        "number": (types.is_floating, types.is_duration),
+        "string": (types.is_string, types.is_large_string, types.is_temporal),
+    }
+    for name, tests in plain.items():
+        if any(is_type(kind) for is_type in tests):
+            return {"type": name}
     return {}
 
 
@@ -286,42 +287,76 @@ def _plain_values(column: Any, sparse: bool) -> list[Any]:
     import pyarrow as pa
 
     kind, types = column.type, pa.types
-    if types.is_primitive(kind) and not types.is_temporal(kind):
-        values: list[Any] = column.to_pylist()
-        if sparse and types.is_floating(kind):
-            return [None if value is None or value != value else float(value) for value in values]  # noqa: PLR0124 - NaN
-        return (
-            list(map(float, values)) if types.is_float16(kind) and not column.null_count else values
-        )
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind):
-        return column.to_pylist()  # type: ignore[no-any-return]
-    if types.is_decimal(kind):
-        number = float if kind.scale > 0 else int
-        return [None if value is None else number(value) for value in column.to_pylist()]
-    if types.is_temporal(kind) and not types.is_interval(kind):
-        return _times(column)
-    if types.is_dictionary(kind):
-        return _plain_values(column.dictionary_decode(), sparse)
-    if types.is_struct(kind):
-        fields = [_plain_values(inner, sparse) for inner in column.flatten()]
-        names = [kind.field(at).name for at in range(kind.num_fields)]
-        rows = zip(*fields, strict=True) if fields else iter([()] * len(column))
-        present = column.is_valid().to_pylist()
-        return [
-            _struct(names, row, sparse) if there else None
-            for row, there in zip(rows, present, strict=True)
-        ]
-    if types.is_map(kind):
-        keys, items = (
-            map(str, _plain_values(column.keys, sparse)),
-            _plain_values(column.items, sparse),
-        )
-        return _slices(column, list(zip(keys, items, strict=True)), dict)
-    if types.is_list(kind) or types.is_large_list(kind):
-        return _slices(column, _plain_values(column.values, sparse), list)
-    if types.is_fixed_size_list(kind):
-        flat, size = iter(_plain_values(column.flatten(), sparse)), kind.list_size
-        return [[*islice(flat, size)] if there else None for there in column.is_valid().to_pylist()]
+    readers: tuple[tuple[tuple[Callable[[Any], bool], ...], Callable[[Any, bool], list[Any]]], ...]
+    readers = (
+        ((types.is_decimal,), _decimals),
+        ((types.is_interval,), _others),  # they are temporal, too
+        ((types.is_temporal,), lambda column, _: _times(column)),
+        ((types.is_primitive,), _primitives),
+        (
+            (types.is_string, types.is_large_string, types.is_null),
+            lambda column, _: column.to_pylist(),
+        ),
+        (
+            (types.is_dictionary,),
+            lambda column, sparse: _plain_values(column.dictionary_decode(), sparse),
+        ),
+        ((types.is_struct,), _structs),
+        ((types.is_map,), _maps),
+        (
+            (types.is_list, types.is_large_list),
+            lambda column, sparse: _slices(column, _plain_values(column.values, sparse), list),
+        ),
+        ((types.is_fixed_size_list,), _fixed_lists),
+    )
+    for tests, read in readers:
+        if any(is_type(kind) for is_type in tests):
+            return read(column, sparse)
+    return _others(column, sparse)
+
+
+def _primitives(column: Any, sparse: bool) -> list[Any]:
+    import pyarrow as pa
+
+    values: list[Any] = column.to_pylist()
+    if sparse and pa.types.is_floating(column.type):
+        return [None if value is None or value != value else float(value) for value in values]  # noqa: PLR0124 - NaN
+    is_half = pa.types.is_float16(column.type) and not column.null_count
+    return list(map(float, values)) if is_half else values
+
+
+def _decimals(column: Any, _: bool) -> list[Any]:
+    number = float if column.type.scale > 0 else int
+    return [None if value is None else number(value) for value in column.to_pylist()]
+
+
+def _structs(column: Any, sparse: bool) -> list[Any]:
+    kind = column.type
+    fields = [_plain_values(inner, sparse) for inner in column.flatten()]
+    names = [kind.field(at).name for at in range(kind.num_fields)]
+    rows = zip(*fields, strict=True) if fields else iter([()] * len(column))
+    present = column.is_valid().to_pylist()
+    return [
+        _struct(names, row, sparse) if there else None
+        for row, there in zip(rows, present, strict=True)
+    ]
+
+
+def _maps(column: Any, sparse: bool) -> list[Any]:
+    keys = map(str, _plain_values(column.keys, sparse))
+    items = _plain_values(column.items, sparse)
+    return _slices(column, list(zip(keys, items, strict=True)), dict)
+
+
+def _fixed_lists(column: Any, sparse: bool) -> list[Any]:
+    flat, size = iter(_plain_values(column.flatten(), sparse)), column.type.list_size
+    return [[*islice(flat, size)] if there else None for there in column.is_valid().to_pylist()]
+
+
+def _others(column: Any, _: bool) -> list[Any]:
+    import pyarrow as pa
+
+    kind = column.type
     try:
         return [_plain(value) for value in column.to_pylist()]
     except (pa.ArrowException, ValueError, OverflowError, TypeError, ImportError):

@@ -391,14 +391,19 @@ def _source(
             return None
     except VerdictError as error:
         return (Problem("where", f"`where` fails on this row: {error.message}", error.hint),)
-    if dataset.id is not None:
-        identity = row_identity(dataset.id, source)
-        if identity is None and dataset.id not in source:
-            return (missing_column(dataset.id, source),)
-        if isinstance(identity, bool) or not isinstance(identity, _IDS):
-            message = f"the id column {dataset.id!r} holds {displayed(identity)}"
-            return (Problem("bad-id", message, "an id is a string or an integer"),)
-    return source
+    problem = None if dataset.id is None else _id_problem(dataset.id, source)
+    return source if problem is None else (problem,)
+
+
+def _id_problem(column: str, source: Mapping[str, Any]) -> Problem | None:
+    """Why a row has no id, None where it has one."""
+    identity = row_identity(column, source)
+    if identity is None and column not in source:
+        return missing_column(column, source)
+    if isinstance(identity, bool) or not isinstance(identity, _IDS):
+        message = f"the id column {column!r} holds {displayed(identity)}"
+        return Problem("bad-id", message, "an id is a string or an integer")
+    return None
 
 
 def _row(dataset: Dataset, index: int, values: dict[str, Any], source: Mapping[str, Any]) -> Row:
