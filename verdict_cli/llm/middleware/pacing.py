@@ -3,7 +3,7 @@
 A `Pacer` asks its parts in turn how long a call must wait:
 
 `Bucket`              a rate with a burst; two of them hold the configured limits
-`StatedQuota`         what a provider's headers leave
+`stated_quota`        another bucket: what a provider's headers leave
 `LearnedRate`         raised while calls are accepted, cut when one is refused (AIMD, with the curve of TCP CUBIC)
 `LearnedConcurrency`  the same for calls in flight, where refusals come with equally many of them
 `FirstCalls`          few calls go first to a model of which nothing is known
@@ -16,7 +16,6 @@ All times are seconds of one clock, which the caller gives.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from math import exp2, inf
 
 from msgspec import Struct
@@ -96,15 +95,15 @@ class Meter:
             self._refusals.append((now, passed))
         return accepted / took_s if took_s >= LEAST_MEASURED_S else 0.0
 
+    def clear(self) -> None:
+        """Begin again, after a time in which the bucket may have filled."""
+        self._refusals.clear()
+
     def forget(self, sent_at: float) -> None:
         """Count a call as refused that was in flight at the last refusal."""
         if self._refusals and sent_at <= self._refusals[-1][0]:
             then, passed = self._refusals[-1]
             self._refusals[-1] = then, passed - 1
-
-    def clear(self) -> None:
-        """Begin again, after a time in which the bucket may have filled."""
-        self._refusals.clear()
 
 
 LEARNED_BURST_S = 0.25
@@ -176,8 +175,6 @@ LEAST_CONCURRENCY = 3
 """Calls in flight below which refusals say nothing about a limit of them."""
 SAME_REFUSALS = 3
 """Refusals in succession, each with as many other calls in flight, from which a limit is taken to be one of those."""
-STRIKES = 3
-"""Refusals with fewer calls in flight, after which it was none."""
 RAISED_AFTER = 5
 """The limit is raised after so many answers for each call that it allows: then one call in fifty finds out whether it may."""
 
@@ -185,14 +182,14 @@ RAISED_AFTER = 5
 class LearnedConcurrency:
     """How many calls an endpoint accepts at once, if that is what it limits: ``limit``, else infinite.
 
-    It is raised step by step while nothing is refused, and set back to what was refused last. A limit of the rate also
-    refuses calls while fewer are in flight; that shows the difference.
+    It is raised step by step while nothing is refused, and set back to what was refused last. A refusal beside fewer calls is
+    one of another limit.
     """
 
     def __init__(self) -> None:
         self.limit = inf
         self._refused_beside: deque[int] = deque(maxlen=SAME_REFUSALS)
-        self._refused_at = self._strikes = self._answers = 0
+        self._refused_at = self._answers = 0
 
     @property
     def is_known(self) -> bool:
@@ -203,14 +200,13 @@ class LearnedConcurrency:
         self._answers += 1
         if self._answers >= RAISED_AFTER * self.limit:
             self.limit += 1
-            self._answers = self._strikes = 0
+            self._answers = 0
 
     def refuse(self, others: int) -> bool:
         """Whether a refusal, with so many other calls in flight, is one for too many calls at once."""
         self._answers = 0
         if self.is_known:
-            self._strikes += others < self._refused_at
-            if self._strikes >= STRIKES or others < LEAST_CONCURRENCY:
+            if others < max(self._refused_at, LEAST_CONCURRENCY):
                 # It was another limit: next time, it takes more refusals to believe otherwise.
                 self._refused_beside = deque(
                     maxlen=2 * (self._refused_beside.maxlen or SAME_REFUSALS)
@@ -224,85 +220,39 @@ class LearnedConcurrency:
         is_full = len(self._refused_beside) == self._refused_beside.maxlen
         if not is_full or least < max(LEAST_CONCURRENCY, 0.9 * most - 1):
             return False
-        self._strikes, self.limit, self._refused_at = 0, most, most
+        self.limit = self._refused_at = most
         return True
 
 
 LONGEST_RESET_S = 120.0
 """A quota that is full again only later, such as a day's, is not waited for: the provider's 429 says more."""
-_CLEAR_S = 0.2
-"""How far the two ways of refilling must be apart in what they predict, to tell which one it is."""
-_VOTES = 2
 
 
-@dataclass(slots=True)
-class StatedQuota:
-    """What a provider's headers leave of its requests or tokens before ``full_at``, when ``limit`` is left again.
+def stated_quota(
+    before: Bucket | None,
+    left: int | None,
+    limit: int | None,
+    reset_s: float | None,
+    since: int,
+    at: float,
+) -> Bucket | None:
+    """The bucket that a provider's headers describe. ``before``: what they described before; ``at``: the time that they hold
+    for; ``since``: what was sent after their call.
 
-    Some providers refill continuously, at ``rate`` a second, others all at once at the end of a window (``rate`` 0). Which
-    it is shows when more was used: the time until the quota is full grows, or shrinks. ``left`` is None without headers.
+    Some providers refill all at once at the end of a window. They refuse a few calls before that, which costs less than to
+    find out which providers do. None where the headers say nothing, or a quota is full and its rate not known.
     """
-
-    left: float | None = None
-    limit: float | None = None
-    full_at: float = 0.0
-    period_s: float = 0.0
-    rate: float = 0.0
-    at: float = 0.0
-    votes: int = 0
-    reference: tuple[float, float, float] | None = None
-
-    def wait_s(self, amount: int, now: float) -> float:
-        """Seconds until the amount may be sent. Never longer than the quota takes to be full."""
-        if self.left is None:
-            return 0.0
-        if self.rate:
-            short = min(amount, self.limit or amount) - self.left - self.rate * (now - self.at)
-            return max(0.0, short / self.rate)
-        if self.left >= amount:
-            return 0.0
-        if now < self.full_at:
-            return self.full_at - now
-        self.left, self.full_at = self.limit, now + self.period_s
-        return 0.0
-
-    def send(self, amount: int) -> None:
-        """Count what is sent now."""
-        if self.left is not None:
-            self.left -= amount
-
-    def update(
-        self,
-        left: int | None,
-        limit: int | None,
-        reset_s: float | None,
-        since: int,
-        at: float,
-        now: float,
-    ) -> None:
-        """Take over what a reply states; ``at``: the time that it holds for, ``since``: what was sent after its call."""
-        if left is None or reset_s is None or reset_s > LONGEST_RESET_S:
-            self.left, self.rate = None, 0.0
-            return
-        self.left, self.limit, self.full_at, self.period_s, self.at = (
-            left - since,
-            limit,
-            now + reset_s,
-            reset_s,
-            at,
-        )
-        used = 0 if limit is None else limit - left
-        if used <= 0 or reset_s <= 0:
-            return
-        if self.reference is not None:
-            used_then, reset_then, then = self.reference
-            continuous, window = used / used_then * reset_then, reset_then - (at - then)
-            if abs(continuous - window) < max(_CLEAR_S, 0.2 * reset_then):
-                return
-            is_continuous = abs(reset_s - continuous) < abs(reset_s - window)
-            self.votes = max(-_VOTES, min(_VOTES, self.votes + (1 if is_continuous else -1)))
-        self.reference = used, reset_s, at
-        self.rate = used / reset_s if self.votes >= _VOTES else 0.0
+    if left is None or limit is None or reset_s is None or reset_s > LONGEST_RESET_S:
+        return None
+    if limit > left and reset_s > 0:
+        rate = (limit - left) / reset_s
+    elif before is not None:
+        rate = before.rate
+    else:
+        return None
+    bucket = Bucket(rate, limit)
+    bucket.take(limit - left + since, at)
+    return bucket
 
 
 FIRST_CALLS = 32
@@ -464,7 +414,8 @@ class Pacer:
         self._requests = Bucket.per_minute(limit.requests_per_minute)
         self._tokens = Bucket.per_minute(limit.tokens_per_minute)
         self._concurrent = limit.concurrent or inf
-        self._stated_requests, self._stated_tokens = StatedQuota(), StatedQuota()
+        self._stated_requests: Bucket | None = None
+        self._stated_tokens: Bucket | None = None
         self._stated_by = 0  # the number of the call whose headers were taken over last
         self._stated_rate_at: float | None = None  # since when they have stated a rate
         self._overruns = 0
@@ -499,10 +450,8 @@ class Pacer:
             return wait_s
         if self._learned is not None and not self._outage.is_on and not self._concurrency.is_known:
             wait_s = self._learned.wait_s(now)
-        if self._requests is not None:
-            wait_s = max(wait_s, self._requests.wait_s(1, now))
-        if self._tokens is not None:
-            wait_s = max(wait_s, self._tokens.wait_s(tokens, now))
+        for bucket, amount in self._buckets(tokens):
+            wait_s = max(wait_s, bucket.wait_s(amount, now))
         self.is_open = (
             self._learned is None
             and self._requests is None
@@ -511,9 +460,17 @@ class Pacer:
             and self.most_at_once == inf
             and not (self._outage.is_on or self._stated_by)
         )
-        return max(
-            wait_s, self._stated_requests.wait_s(1, now), self._stated_tokens.wait_s(tokens, now)
+        return wait_s
+
+    def _buckets(self, tokens: int) -> list[tuple[Bucket, int]]:
+        """The buckets of configured and stated limits, and how much a call of so many tokens takes of each."""
+        amounts = (
+            (self._requests, 1),
+            (self._stated_requests, 1),
+            (self._tokens, tokens),
+            (self._stated_tokens, tokens),
         )
+        return [(bucket, amount) for bucket, amount in amounts if bucket is not None]
 
     def _unknown_s(self, now: float) -> float:
         """Seconds until a call may be sent while everything is refused, or nothing is known."""
@@ -549,12 +506,8 @@ class Pacer:
             if self._learned is not None and not self._concurrency.is_known:
                 is_low = self._learned.is_low(now) and not self._outage.is_on
                 self._learned.send(now)
-            if self._requests is not None:
-                self._requests.take(1, now)
-            if self._tokens is not None:
-                self._tokens.take(tokens, now)
-            self._stated_requests.send(1)
-            self._stated_tokens.send(tokens)
+            for bucket, amount in self._buckets(tokens):
+                bucket.take(amount, now)
         if self._calls == 1:
             self._guessed_from = now, 0
         self._noise.send(is_low)
@@ -579,14 +532,23 @@ class Pacer:
         calls, tokens = self._calls - call.number, self._tokens_sent - call.tokens
         # Providers write the headers when they accept a call; one that writes them with the reply refuses some.
         at = call.at if self._overruns < MOST_OVERRUNS else now
-        requests, used = self._stated_requests, self._stated_tokens
-        requests.update(
-            allowance.requests_left, allowance.requests, allowance.requests_reset_s, calls, at, now
+        self._stated_requests = stated_quota(
+            self._stated_requests,
+            allowance.requests_left,
+            allowance.requests,
+            allowance.requests_reset_s,
+            calls,
+            at,
         )
-        used.update(
-            allowance.tokens_left, allowance.tokens, allowance.tokens_reset_s, tokens, at, now
+        self._stated_tokens = stated_quota(
+            self._stated_tokens,
+            allowance.tokens_left,
+            allowance.tokens,
+            allowance.tokens_reset_s,
+            tokens,
+            at,
         )
-        if not requests.rate:
+        if self._stated_requests is None:
             self._stated_rate_at = None
         elif self._stated_rate_at is None:
             self._stated_rate_at, self._learned = now, None
