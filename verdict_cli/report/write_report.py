@@ -60,8 +60,6 @@ def preload_report(plan: Plan) -> None:
     """Import and compile what the report needs, which takes up to a second."""
     for name in _PRELOADED:
         import_module(name)
-    if plan.evaluations:
-        import_module("scipy.special")
     from verdict_cli.report.renderers.html import template
 
     template()

@@ -96,7 +96,8 @@ def _counts(values: Sequence[Any]) -> list[int]:
 
 
 def _mean(rule: Mean, values: Sequence[float], left: int, confidence: float) -> bool:
-    from scipy.special import stdtr, stdtrit
+    # Here, because it imports numpy, which the start of a run does without.
+    from verdict_cli.distributions import student_cdf, student_quantile
 
     asked = len(values)
     whole, total = asked + left, math.fsum(values)
@@ -107,11 +108,11 @@ def _mean(rule: Mean, values: Sequence[float], left: int, confidence: float) -> 
     if rule.threshold is not None:
         if low >= rule.threshold or high < rule.threshold:
             return True
-        return float(stdtr(asked, abs(mean - rule.threshold) / error)) >= confidence
+        return student_cdf(asked, abs(mean - rule.threshold) / error) >= confidence
     assert rule.within is not None
     if max(high - mean, mean - low) <= rule.within:
         return True
-    return confidence < 1 and float(stdtrit(asked, (1 + confidence) / 2)) * error <= rule.within
+    return confidence < 1 and student_quantile(asked, (1 + confidence) / 2) * error <= rule.within
 
 
 def is_audited(early: EarlyStop, seed: int, row: str | int) -> bool:

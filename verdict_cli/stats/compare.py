@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, structs
 
+from verdict_cli.distributions import binomial_cdf
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.row_data import requested_metrics
@@ -283,15 +284,13 @@ def significance_of(
     what: str = "right and wrong rows",
 ) -> Significance | None:
     """The test of two runs' scores of the same rows (`of` names them), more is better; None where there is no row."""
-    from scipy.special import bdtr
-
     if not len(first):
         return None
     gain = second - first
     better, worse = int((gain > 0).sum()), int((gain < 0).sum())
     binary = bool(np.isin(first, (0, 1)).all() and np.isin(second, (0, 1)).all())
     if binary and cluster is None:
-        name, p = MCNEMAR, min(1.0, 2 * float(bdtr(min(better, worse), better + worse, 0.5)))
+        name, p = MCNEMAR, min(1.0, 2 * binomial_cdf(min(better, worse), better + worse, 0.5))
     else:
         name, p = (
             "permutation" if cluster is None else "cluster permutation",

@@ -21,6 +21,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from verdict_cli.distributions import normal_cdf
 from verdict_cli.language.metric_registry import MetricInput, find_metric
 from verdict_cli.stats.columns.column import MISSING, Column, Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import COLUMNS, EvaluationData
@@ -386,8 +387,6 @@ def sign_flip_test(
     gain: Floats, cluster: Ints | None, rng: np.random.Generator, most: int = SWAPS
 ) -> float:
     """The two-sided p-value of the sum of the rows' gains, which swapping the runs of a row or cluster negates."""
-    from scipy.special import ndtr
-
     gains = (
         gain if cluster is None else np.bincount(np.unique(cluster, return_inverse=True)[1], gain)
     )
@@ -403,7 +402,7 @@ def sign_flip_test(
     seen = ratio_of(np.ones((1, len(gains))))
     if len(gains) > MOST_FLIPPED:
         spread = math.sqrt(float(gains @ gains)) if _alike(gains) else 1.0
-        return float(2 * ndtr(-abs(seen[0]) / spread))
+        return 2 * normal_cdf(-abs(float(seen[0])) / spread)
     every = [
         ratio_of(1 - 2 * flipped)
         for flipped in _swaps(times, most, max(1, CELLS // len(gains)), rng)

@@ -34,6 +34,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from msgspec import structs
 
+from verdict_cli.distributions import student_cdf
 from verdict_cli.stats.columns.column import Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import GoldPairs
 from verdict_cli.stats.intervals.interval_methods import (
@@ -385,8 +386,6 @@ def corrected_difference(
 ) -> CorrectedPair:
     """The difference over these rows, whose indices in each run are `rows`: the mean of the runs after the `first` ones minus
     that of these. Clusters are the last run's."""
-    from scipy.special import stdtr
-
     if not all(isinstance(pairs, GoldPairs) for pairs in golds):
         side = SIDES[all(isinstance(pairs, GoldPairs) for pairs in golds[:first])]
         return _undefined_pair(
@@ -418,7 +417,7 @@ def corrected_difference(
         value = replace(
             value, low=max(low, -widest), high=min(high, widest), reason="", se=error, df=freedom
         )
-        p = float(2 * stdtr(freedom, -abs(change) / error))
+        p = 2 * student_cdf(freedom, -abs(change) / error)
     warnings = (
         LABELS_OF_RUN.format(side=SIDES[index >= first], warning=warning)
         for index, pairs in enumerate(shared)

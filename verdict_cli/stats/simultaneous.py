@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from verdict_cli.distributions import student_cdf
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import MOST_DELETIONS
@@ -74,9 +75,8 @@ class JointEstimates:
         if known.sum() < 2:
             return level
         largest = np.abs(self.draws(rng) @ contrasts[known].T / errors[known]).max(axis=1)
-        from scipy.special import stdtr  # takes longer than all else that a `--help` needs
-
-        return float(max(level, 2 * stdtr(self.freedom, np.quantile(largest, level)) - 1))
+        quantile = float(np.quantile(largest, level))
+        return max(level, 2 * student_cdf(self.freedom, quantile) - 1)
 
 
 def joint_estimates(
@@ -187,9 +187,7 @@ class RunSpread:
             return change.warned(*self.warnings), None
         rows = change.df or math.inf
         variance, freedom = self.total(change.se**2, min(rows, 1e9), times)
-        from scipy.special import stdtr
-
-        p = float(2 * stdtr(freedom, -abs(change.value) / math.sqrt(variance)))
+        p = 2 * student_cdf(freedom, -abs(change.value) / math.sqrt(variance))
         quantile = student(change.level, freedom)
         old = student(change.level, min(rows, 1e9))
         low, high = (

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct, field
 
+from verdict_cli.distributions import beta_quantile
 from verdict_cli.errors import ReplyError, RowError, UsageError
 from verdict_cli.language.calibrations import (
     MIN_PROBABILITY,
@@ -253,9 +254,7 @@ def _first(rows: int, allowed: float, level: float) -> int:
 
 def upper(wrong: int, rows: int, level: float) -> float:
     """The upper end of the one-sided Clopper–Pearson interval of a share."""
-    from scipy.special import betaincinv
-
-    return 1.0 if wrong >= rows else float(betaincinv(wrong + 1, rows - wrong, level))
+    return 1.0 if wrong >= rows else beta_quantile(wrong + 1, rows - wrong, level)
 
 
 def fit_threshold(job: FitJob) -> Calibrated:

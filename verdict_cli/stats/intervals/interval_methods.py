@@ -21,12 +21,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from msgspec import Struct, structs
 
+from verdict_cli.distributions import (
+    NORMAL,
+    beta_quantile,
+    normal_cdf,
+    shapiro_wilk,
+    student_quantile,
+)
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import MOST_DELETIONS, Sample
@@ -63,7 +69,7 @@ CONCENTRATED = 0.8
 SHOWN_FROM, SHOWN_IF_SKEWED_FROM, NOT_NORMAL = 30, 80, 0.05
 """Fewer rows than the first hide heavy tails; fewer than the second do if they are plainly not normal, by a test at this level."""
 MOST_TESTED = 5000
-"""The p-value of scipy's test is not accurate for more values."""
+"""The p-value of the test is not accurate for more values."""
 UNEQUAL, ROWS_OF_CLUSTER = 3, 3
 """Clusters of which so many are worth one of equal size count as one row each, since a large one decides what tails there
 are; others as at most so many."""
@@ -212,10 +218,8 @@ def hidden_by_uniformity(values: Floats, sample: Sample, bounds: tuple[float, fl
 
 def near_normal(values: Floats, level: float = LIKE_NORMAL) -> bool:
     """Whether the test of Shapiro and Wilk (1965) at this level does not reject that the values are normal."""
-    from scipy.stats import shapiro
-
     some = values[:: len(values) // MOST_TESTED + 1]
-    return bool(np.isfinite(some).all()) and float(shapiro(some).pvalue) >= level
+    return bool(np.isfinite(some).all()) and shapiro_wilk(some) >= level
 
 
 def _few_of_rarest(classes: Floats, sample: Sample, statistic: Statistic) -> list[str]:
@@ -306,14 +310,12 @@ class MetricValue:
 
 def normal(level: float) -> float:
     """The normal quantile of a two-sided interval: its half-width in standard errors."""
-    return NormalDist().inv_cdf((1 + level) / 2)
+    return NORMAL.inv_cdf((1 + level) / 2)
 
 
 def student(level: float, freedom: float) -> float:
     """Student's quantile of a two-sided interval; the degrees of freedom need not be whole."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, (1 + level) / 2))
+    return student_quantile(freedom, (1 + level) / 2)
 
 
 def wilson(successes: float, trials: float, level: float) -> IntervalEnds:
@@ -324,11 +326,9 @@ def wilson(successes: float, trials: float, level: float) -> IntervalEnds:
 
 def clopper_pearson(hits: float, rows: float, level: float) -> IntervalEnds:
     """The ends of the exact interval of a proportion (Clopper and Pearson, 1934); counts need not be whole."""
-    from scipy.special import betaincinv
-
     tail = (1 - level) / 2
-    low = 0.0 if hits <= 0 else float(betaincinv(hits, rows - hits + 1, tail))
-    high = 1.0 if hits >= rows else float(betaincinv(hits + 1, rows - hits, 1 - tail))
+    low = 0.0 if hits <= 0 else beta_quantile(hits, rows - hits + 1, tail)
+    high = 1.0 if hits >= rows else beta_quantile(hits + 1, rows - hits, 1 - tail)
     return low, high
 
 
@@ -587,9 +587,7 @@ class ClusteredShare(Struct, frozen=True):
             return 0.0, 1.0
         quantile = student(level, max(self.effective_clusters - 1, LEAST_CLUSTER_FREEDOM))
         if exact:
-            from scipy.special import ndtr
-
-            wide = 2 * float(ndtr(quantile)) - 1
+            wide = 2 * normal_cdf(quantile) - 1
             ends = clopper_pearson(self.value * self.effective_rows, self.effective_rows, wide)
         elif not 0 < self.value < 1:
             return score(self.value, self.effective_rows, normal(level))

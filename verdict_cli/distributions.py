@@ -1,0 +1,228 @@
+"""Distributions of one number: the normal, Student's, the beta and the binomial, and the test of Shapiro and Wilk.
+
+scipy has them, too, but takes longer to import than a small report takes. Oracle: scipy.
+
+- The incomplete beta function is its continued fraction (Lentz) times a density. The density of large parameters is Loader's
+  (2000), which loses no digits to differences of log-gamma functions.
+- A quantile is found by Newton's method.
+- The test of Shapiro and Wilk is that of Royston (1995, AS R94).
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+NORMAL = NormalDist()
+_NEARLY_NORMAL = 2000.0
+"""Degrees of freedom from which Hill's normal score has all digits."""
+_MOST_STEPS = 100
+"""Rounding may keep a quantile from ever standing still."""
+
+
+def normal_cdf(value: float) -> float:
+    """The share of a standard normal distribution below a value."""
+    return math.erfc(-value / math.sqrt(2)) / 2
+
+
+def student_cdf(freedom: float, value: float) -> float:
+    """The share of Student's distribution below a value; the degrees of freedom need not be whole."""
+    tail = _student_tail(freedom, abs(value))
+    return tail if value < 0 else 1 - tail
+
+
+def student_quantile(freedom: float, share: float) -> float:
+    """The value below which such a share of Student's distribution lies."""
+    if share < 0.5:
+        return -student_quantile(freedom, 1 - share)
+    value = NORMAL.inv_cdf(share)
+    if math.isinf(freedom) or share == 0.5:
+        return value
+    # The tail is convex, and the start lies before the root: each step falls short of it.
+    tail = 1 - share
+    while True:
+        above = value + (_student_tail(freedom, value) - tail) / _student_density(freedom, value)
+        if above <= value * (1 + 1e-15):
+            return value
+        value = above
+
+
+def _student_tail(freedom: float, value: float) -> float:
+    if freedom >= _NEARLY_NORMAL:
+        return normal_cdf(-_normal_score(freedom, value))
+    squares = freedom + value * value
+    return _beta_share(freedom / 2, 0.5, freedom / squares, value * value / squares) / 2
+
+
+def _normal_score(freedom: float, value: float) -> float:
+    """The normal score with the same tail (Hill, 1970)."""
+    if math.isinf(freedom):
+        return value
+    a = freedom - 0.5
+    b = 48 * a * a
+    y = a * math.log1p(value * value / freedom)
+    rest = (((-0.4 * y - 3.3) * y - 24) * y - 85.5) / (0.8 * y * y + 100 + b)
+    return math.sqrt(y) * ((rest + y + 3) / b + 1)
+
+
+def _student_density(freedom: float, value: float) -> float:
+    squares = freedom + value * value
+    power = _beta_power(freedom / 2, 0.5, freedom / squares, value * value / squares)
+    return power / value
+
+
+def beta_cdf(a: float, b: float, value: float) -> float:
+    """The share of a beta distribution below a value: the regularised incomplete beta function."""
+    return _beta_share(a, b, value, 1 - value)
+
+
+def beta_quantile(a: float, b: float, share: float) -> float:
+    """The value below which such a share of a beta distribution lies."""
+    low, high, value = 0.0, 1.0, a / (a + b)
+    for _ in range(_MOST_STEPS):
+        excess = beta_cdf(a, b, value) - share
+        low, high = (low, value) if excess > 0 else (value, high)
+        slope = _beta_power(a, b, value, 1 - value) / (value * (1 - value))
+        following = value - excess / slope if slope > 1e-300 else low
+        if abs(following - value) <= 1e-15 * value:
+            break
+        value = following if low < following < high else (low + high) / 2
+    return value
+
+
+def binomial_cdf(successes: float, trials: float, share: float) -> float:
+    """The probability of at most so many successes."""
+    if successes >= trials:
+        return 1.0
+    return _beta_share(trials - successes, successes + 1, 1 - share, share)
+
+
+def _beta_share(a: float, b: float, x: float, y: float) -> float:
+    """The regularised incomplete beta function at x, where ``y`` is 1 - x without loss of digits."""
+    if x <= 0 or y <= 0:
+        return float(x > 0)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _beta_share(b, a, y, x)
+    return _beta_power(a, b, x, y) / a * _beta_fraction(a, b, x)
+
+
+def _beta_fraction(a: float, b: float, x: float) -> float:
+    """The continued fraction of the incomplete beta function, by Lentz's method."""
+    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
+    fraction = d
+    # It has so many digits after as many steps as the root of the larger parameter.
+    for m in range(1, 40 + int(4 * math.sqrt(max(a, b)))):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        d = 1 / (1 + even * d)
+        c = 1 + even / c
+        fraction *= c * d
+        d = 1 / (1 + odd * d)
+        c = 1 + odd / c
+        fraction *= c * d
+        if c * d == 1:
+            break
+    return fraction
+
+
+def _beta_power(a: float, b: float, x: float, y: float) -> float:
+    """x ** a * y ** b over the beta function, by Loader's way to compute a binomial probability."""
+    n = a + b
+    errors = _stirling_error(n) - _stirling_error(a) - _stirling_error(b)
+    deviance = _deviance(a, n * x) + _deviance(b, n * y)
+    return math.exp(errors - deviance) * math.sqrt(a * b / n / math.tau)
+
+
+def _stirling_error(n: float) -> float:
+    """The logarithm of n! over Stirling's formula of it."""
+    if n < 16:
+        return math.lgamma(n + 1) - (n + 0.5) * math.log(n) + n - math.log(math.tau) / 2
+    square = n * n
+    series = (1 / 1260 - (1 / 1680 - (1 / 1188 - 691 / 360360 / square) / square) / square) / square
+    return (1 / 12 - (1 / 360 - series) / square) / n
+
+
+def _deviance(count: float, mean: float) -> float:
+    """count * log(count / mean) + mean - count, also where the two are close."""
+    difference = count - mean
+    if abs(difference) > 0.1 * (count + mean):
+        return count * math.log(count / mean) - difference
+    v = difference / (count + mean)
+    total, power, index = difference * v, 2 * count * v, 1
+    while True:
+        power *= v * v
+        index += 2
+        following = total + power / index
+        if following == total:
+            return total
+        total = following
+
+
+_Coefficients = tuple[float, ...]
+_LAST: _Coefficients = (0.0, 0.221157, -0.147981, -2.07119, 4.434685, -2.706056)
+_LAST_BUT_ONE: _Coefficients = (0.0, 0.042981, -0.293762, -1.752461, 5.682633, -3.582633)
+_GAMMA: _Coefficients = (-2.273, 0.459)
+_MEAN_OF_FEW: _Coefficients = (0.544, -0.39978, 0.025054, -0.0006714)
+_SPREAD_OF_FEW: _Coefficients = (1.3822, -0.77857, 0.062767, -0.0020322)
+_MEAN: _Coefficients = (-1.5861, -0.31082, -0.083751, 0.0038915)
+_SPREAD: _Coefficients = (-0.4803, -0.082676, 0.0030302)
+"""Royston's polynomials: of the two outermost weights, and of the mean and spread of the normal variable that W becomes."""
+_FEW = 11
+
+
+def shapiro_wilk(values: Floats) -> float:
+    """The p-value of the test that at least three values come from a normal distribution; 1 where they are all alike."""
+    n = len(values)
+    ordered = np.sort(values) - np.median(values)
+    spread = float(ordered[-1] - ordered[0])
+    if spread <= 0:
+        return 1.0
+    ordered = ordered / spread
+    ordered -= ordered.mean()
+    weights = _shapiro_weights(n)
+    explained = float(weights @ ordered)
+    total = math.sqrt(float(weights @ weights) * float(ordered @ ordered))
+    # 1 - W, without loss of digits where W is nearly 1
+    rest = (total - explained) * (total + explained) / total**2
+    if n == 3:
+        return max(0.0, 1 - 6 / math.pi * math.acos(math.sqrt(max(0.75, 1 - rest))))
+    y = math.log(rest)
+    if n <= _FEW:
+        gamma = _polynomial(_GAMMA, n)
+        if y >= gamma:
+            return 0.0
+        y = -math.log(gamma - y)
+        mean, deviation = _polynomial(_MEAN_OF_FEW, n), math.exp(_polynomial(_SPREAD_OF_FEW, n))
+    else:
+        log = math.log(n)
+        mean, deviation = _polynomial(_MEAN, log), math.exp(_polynomial(_SPREAD, log))
+    return normal_cdf((mean - y) / deviation)
+
+
+def _shapiro_weights(n: int) -> Floats:
+    """The weights of so many ordered values."""
+    if n == 3:
+        return np.array([-1.0, 0.0, 1.0]) * math.sqrt(0.5)
+    scores = np.array([NORMAL.inv_cdf((rank - 0.375) / (n + 0.25)) for rank in range(1, n + 1)])
+    squares = float(scores @ scores)
+    outer = [_polynomial(_LAST, n**-0.5) + float(scores[-1]) / math.sqrt(squares)]
+    if n > 5:
+        next_outer = float(scores[-2]) / math.sqrt(squares)
+        outer.append(_polynomial(_LAST_BUT_ONE, n**-0.5) + next_outer)
+    count = len(outer)
+    inner = 2 * float(scores[:count] @ scores[:count])
+    scale = (squares - inner) / (1 - 2 * sum(weight**2 for weight in outer))
+    weights = scores / math.sqrt(scale)
+    weights[-count:] = outer[::-1]
+    weights[:count] = [-weight for weight in outer]
+    return weights
+
+
+def _polynomial(coefficients: _Coefficients, value: float) -> float:
+    """A polynomial, the constant first."""
+    return sum(each * value**power for power, each in enumerate(coefficients))
