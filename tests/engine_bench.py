@@ -14,7 +14,7 @@ from verdict_cli.language.load import load
 from verdict_cli.messages import Reply, Request
 from verdict_cli.plan.build import build_plan
 from verdict_cli.run.job import RunJob, Stop
-from verdict_cli.run.local import LocalEngine
+from verdict_cli.run.local import run_alone
 from verdict_cli.run.progress import Progress
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.run_metadata import node_fingerprints
@@ -93,7 +93,7 @@ class Bench:
 
     def run(self, job: RunJob) -> RunFacts:
         self.stop = Stop()
-        return LocalEngine().run(job, self.stop, self.seen.append)
+        return run_alone(job, self.stop, self.seen.append)
 
     def calls(self) -> list[tuple[int, str, int, int]]:
         """(row, node, call, attempt) of what was asked, in order."""

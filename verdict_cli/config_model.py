@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from verdict_cli.errors import UsageError
-from verdict_cli.registry import Registry
+from verdict_cli.registry import Registry, feature_part
 
 Init = TypeVar("Init", bound=Callable[..., None])
 
@@ -162,30 +162,26 @@ class ConfigModel(BaseModel):
         )
 
 
-def _config_class(name: str, loaded: Any) -> type[ConfigModel]:
-    if not (isinstance(loaded, type) and issubclass(loaded, ConfigModel)):
-        raise TypeError("is not a subclass of verdict_cli.config_model.ConfigModel")
-    return loaded
+ADDED_KEYS = {
+    "Model": ("batches", "batch_keys.BatchKey"),
+    "Evaluation": ("rank", "arena_keys.ArenaEvaluation"),
+}
+"""The classes of the core to which a feature adds keys: the feature, and its class that has them as fields."""
 
 
-FILE_KEYS: Registry[type[ConfigModel]] = Registry(
-    "verdict_cli", {}, "verdict_cli.file_keys", _config_class
-)
-"""Keys that features and packages add to a class of the core: under `CLASS.KEY`, a class that has them as its fields."""
-
-
-def added_classes(owner: str) -> list[type[ConfigModel]]:
-    """The classes whose fields are added to a class of that name."""
-    return [FILE_KEYS[name] for name in FILE_KEYS.names() if name.partition(".")[0] == owner]
+def added_keys(owner: str) -> type[ConfigModel] | None:
+    """The class whose fields are added to a class of that name; None where its feature is not installed."""
+    kind: type[ConfigModel] | None = feature_part(*ADDED_KEYS[owner])
+    return kind
 
 
 def with_added_keys(kind: type[Kind]) -> type[Kind]:
-    """Decorate a class whose mappings may have keys of features and packages: they become fields of it, after its own."""
-    added = added_classes(kind.__name__)
-    if not added:
+    """Decorate a class whose mappings may have keys of a feature: they become fields of it, after its own."""
+    added = added_keys(kind.__name__)
+    if added is None:
         return kind
-    # The bases come before the class itself: pydantic lists the fields of the last base first.
-    bases: Any = (*added, kind)
+    # It comes before the class itself: pydantic lists the fields of the last base first.
+    bases: Any = (added, kind)
     return cast(
         "type[Kind]",
         create_model(

@@ -1,4 +1,4 @@
-"""Doors: the registries by which features, and packages of other people, add parts to the core.
+"""Doors: the registries by which features, and packages of other people, add parts to the core; and parts of one feature.
 
 A registry has the parts of the core. To those it adds what the folders of `verdict_cli/features` bring, and what installed
 packages offer under the registry's entry-point group. All three are named the same way and imported on first use. The core
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, Generic, NamedTuple, TypeVar, cast
@@ -117,12 +118,6 @@ class Registry(Generic[Part]):
         part = self._built_in.get(name) or self._brought().get(name, ("", PartSpec("")))[1]
         return part if isinstance(part, PartSpec) else PartSpec(str(part))
 
-    def feature(self, name: str) -> str:
-        """The feature that brings a part; "" for a part of the core or of an installed package."""
-        return (
-            "" if name in self._built_in else self._brought().get(name, ("",))[0].rpartition(".")[2]
-        )
-
     def title(self, name: str) -> str:
         """The name of a built-in class itself. Several names can mean one class."""
         return str(self._built_in[name]).rpartition(".")[2]
@@ -165,6 +160,16 @@ class Registry(Generic[Part]):
 def _load(package: str, path: str) -> Any:
     module, _, attribute = path.rpartition(".")
     return getattr(import_module(f"{package}.{module}" if module else package), attribute)
+
+
+def feature_part(feature: str, path: str) -> Any:
+    """`MODULE.OBJECT` of a feature, imported now; None where its folder was deleted."""
+    package = f"verdict_cli.features.{feature}"
+    try:
+        is_installed = find_spec(package) is not None
+    except ModuleNotFoundError:  # there is no feature at all
+        is_installed = False
+    return _load(package, path) if is_installed else None
 
 
 @lru_cache(maxsize=1)

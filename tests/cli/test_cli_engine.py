@@ -1,31 +1,10 @@
-"""What `verdict run` refuses of engines and places before the first row."""
+"""A URL is refused where only paths are written to."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from shell import needs
-
-
-@needs("ray", "object_store")
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (("--ray-address", "auto"), "give both, or leave --ray-address out"),
-        pytest.param(
-            ("--engine", "ray", "--trace"), "--trace does not reach", marks=needs("tracing")
-        ),
-        (("--out", "memory://run", "--engine", "ray"), "which Ray's workers cannot reach"),
-    ],
-)
-def test_options_that_cannot_be_kept_are_refused(
-    flags: tuple[str, ...], told: str, shell: Any
-) -> None:
-    config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}")
-    done = shell("run", config, shell.rows(2), *flags)
-    assert done.code == 2
-    assert told in done.err
 
 
 @needs("audit", "object_store")

@@ -74,53 +74,6 @@ def test_the_core_imports_no_feature() -> None:
     assert found == {}
 
 
-ORDINARY = {
-    "audit": "`audit_share` of a layer draws rows to audit",
-    "batch": "rows that Arrow gives at once, and `until: {batch: …}`",
-    "batches": "as above",
-    "extract": "a key of every unit",
-    "local": "the engine of the core",
-    "power": "arithmetic",
-    "rank": "the order of values",
-    "server": "that of a model",
-}
-"""Names of features and their parts that the core uses in another sense."""
-
-
-def names_in(source: str) -> Iterator[str]:
-    """The identifiers of a module, and its texts but for docstrings. A feature's name within a message is none: an error may
-    say which feature is missing."""
-    tree = ast.parse(source)
-    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        match node:
-            case (
-                ast.Name(id=name)
-                | ast.Attribute(attr=name)
-                | ast.FunctionDef(name=name)
-                | ast.ClassDef(name=name)
-            ):
-                yield name
-            case ast.arg(arg=name) | ast.keyword(arg=str(name)):
-                yield name
-            case ast.Constant(value=str(text)) if id(node) not in docs:
-                yield text
-
-
-def test_the_core_names_no_feature_and_nothing_that_one_brings() -> None:
-    doors = ("data_sources", "engines", "evaluators", "file_keys", "middleware", "run_hooks")
-    parts = {name.rpartition(".")[2] for door in doors for name in feature_parts()[door]}
-    words = {*FEATURES, *parts} - ORDINARY.keys()
-    core = [path for path in PACKAGE.rglob("*.py") if PACKAGE / "features" not in path.parents]
-    found = {
-        path.relative_to(ROOT).as_posix(): named
-        for path in core
-        if path.stem not in DOCUMENTED_NAMES.values()
-        and (named := words & {path.stem, *names_in(path.read_text(encoding="utf-8"))})
-    }
-    assert found == {}
-
-
 @pytest.mark.parametrize("feature", FEATURES)
 def test_a_feature_says_what_it_brings_and_imports_nothing_for_it(feature: str) -> None:
     path = PACKAGE / "features" / feature / "__init__.py"

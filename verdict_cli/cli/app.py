@@ -115,9 +115,7 @@ def _command(name: str) -> Any:
     part = COMMANDS[name]
     if not isinstance(part, typer.Typer):
         function, part = part, typer.Typer(add_completion=False, rich_markup_mode=None)
-        added = extensions(name)
-        options = {key: added[key] for key in added.names()}
-        part.command(name, cls=HelpCommand)(flatten_options(function, name, options))
+        part.command(name, cls=HelpCommand)(flatten_options(function, name, extensions(name)))
     command = typer.main.get_command(part)
     command.short_help = COMMANDS.entry(name).help or command.short_help
     return command

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -20,7 +20,7 @@ from verdict_cli.errors import UsageError
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.price_book import price_source
 from verdict_cli.plural import plural
-from verdict_cli.registry import Registry
+from verdict_cli.registry import feature_part
 from verdict_cli.run.estimate import DryRun, Line, total
 from verdict_cli.run.hooks import hook_classes
 from verdict_cli.run.model_warnings import capability_warnings, context_warnings
@@ -139,17 +139,11 @@ class NamedRun(Struct, frozen=True):
     """The number of rows to scale the estimate to, where ``data`` is only a sample."""
 
 
-NAMED_RUNS: Registry[Callable[[str], NamedRun | None]] = Registry(
-    "verdict_cli.cli", {}, "verdict_cli.named_runs"
-)
-"""Functions that know what a bare name such as `xstest` stands for, None where they do not."""
-
-
 def _named_run(name: str) -> NamedRun:
-    for source in NAMED_RUNS.names():
-        run = NAMED_RUNS[source](name)
-        if run is not None:
-            return run
+    benchmark_run = feature_part("benchmarks", "card.benchmark_run")
+    run: NamedRun | None = benchmark_run and benchmark_run(name)
+    if run is not None:
+        return run
     raise UsageError(
         f"the data of {name} are missing, and it is not a benchmark",
         hint="verdict estimate CONFIG DATA, or the name of a benchmark: verdict datasets list",

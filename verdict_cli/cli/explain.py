@@ -22,7 +22,7 @@ from verdict_cli.language.metric_registry import METRICS, find_metric
 from verdict_cli.language.reference import ReferenceEntry, ReferenceKey, entries, plugin_entry
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import UnitBase, snake
-from verdict_cli.registry import Registry
+from verdict_cli.registry import feature_part
 from verdict_cli.storage.paths import output_errors
 
 _WIDTH = 100
@@ -183,14 +183,6 @@ def _key_lines(key: dict[str, Any]) -> Iterator[str]:
     )
 
 
-SCHEMAS: Registry[Any] = Registry(
-    "verdict_cli.language",
-    {"pipeline": "json_schema.complete_schema", "published": "evaluations.Published"},
-    "verdict_cli.schemas",
-)
-"""What has a schema: a function that makes it, or the class of the file."""
-
-
 def schema(
     kind: Annotated[
         str,
@@ -219,12 +211,23 @@ def schema(
 
 
 def _schema(kind: str) -> dict[str, Any]:
-    part = SCHEMAS.get(kind)
-    if part is None:
+    from verdict_cli.language.evaluations import Published
+    from verdict_cli.language.json_schema import complete_schema
+
+    files = {
+        "published": Published,
+        "card": feature_part("benchmarks", "card.Card"),
+        "study": feature_part("sweep", "study_file.Study"),
+    }
+    if kind == "pipeline":
+        return dict(complete_schema())
+    file = files.get(kind)
+    if file is None:
+        installed = ["pipeline", *(name for name, part in files.items() if part is not None)]
         raise UsageError(
-            f"there is no schema {kind!r}", hint=f"the schemas are {', '.join(SCHEMAS.names())}"
+            f"there is no schema {kind!r}", hint=f"the schemas are {', '.join(installed)}"
         )
-    return file_schema(part) if isinstance(part, type) else part()
+    return file_schema(file)
 
 
 def units(

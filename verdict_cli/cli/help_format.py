@@ -14,7 +14,7 @@ HEADINGS = {
     "Pipeline": ("set", "level", "allow-code", "allow-outside"),
     "Rows": ("sample", "seed", "shard", "skip-bad-rows"),
     "Run directory": ("fresh", "update", "part-rows", "format"),
-    "Calls and hosts": ("no-cache", "allow-host", "engine"),
+    "Calls and hosts": ("no-cache", "allow-host"),
     "Gates": ("inconclusive",),
 }
 """Heading -> its options, where a command has many. An option that a feature adds names its heading as `rich_help_panel`.

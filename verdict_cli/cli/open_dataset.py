@@ -14,18 +14,12 @@ from verdict_cli.cli.progress import show_reading
 from verdict_cli.errors import DataError
 from verdict_cli.language.package_files import datasets, file_or_named
 from verdict_cli.plan.node import Plan
-from verdict_cli.registry import Registry
+from verdict_cli.registry import feature_part
 from verdict_cli.run.preflight import dataset_for, preflight
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 from verdict_cli.storage.datasets.files import find_files
 from verdict_cli.storage.datasets.local_copy import copy_stdin, local_copy_of_url
 from verdict_cli.storage.paths import is_remote_url, path_of
-
-DataSource = Callable[[str, Callable[[str], None]], Path]
-"""Fetches what a name such as `hf:OWNER/NAME` means, and returns its folder; the second argument prints a message."""
-
-DATA_SOURCES: Registry[DataSource] = Registry("verdict_cli.cli", {}, "verdict_cli.data_sources")
-"""Sources of datasets by the scheme of their names."""
 
 
 def open_dataset(plan: Plan, data: str, spool_to: Path, *, skip_bad_rows: bool = False) -> Dataset:
@@ -80,9 +74,10 @@ def check_data(
 def dataset_files(data: str) -> tuple[Path, ...]:
     """The files of a path, a sample or a split of the hub. DataError where there are none, which hints at a sample of a
     similar path; UsageError and FetchError for a split that the hub does not give."""
-    scheme, colon, _ = data.partition(":")
-    if colon and (source := DATA_SOURCES.get(scheme)) is not None:
-        return find_files(str(source(data, print_message)))
+    if data.startswith("hf:"):
+        fetch = feature_part("benchmarks", "download.hub_dataset")
+        if fetch is not None:
+            return find_files(str(fetch(data, print_message)))
     data = path_of(data)
     given = Path(data)
     if not given.is_dir() and (named := file_or_named(given, datasets)) != given:

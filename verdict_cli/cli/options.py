@@ -1,4 +1,4 @@
-"""Arguments and options shared by several commands, those that features and packages add, and how typer gets them."""
+"""Arguments and options shared by several commands, those that features add, and how typer gets them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
-from functools import lru_cache, wraps
+from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Protocol, get_type_hints
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Protocol, get_type_hints
 import typer
 
 from verdict_cli.cli import completion
-from verdict_cli.registry import Registry
+from verdict_cli.registry import feature_part
 
 NO_EXTRAS: Mapping[str, Any] = MappingProxyType({})
 
@@ -40,10 +40,24 @@ class Extension(Protocol):
         ...
 
 
-@lru_cache(maxsize=8)
-def extensions(command: str) -> Registry[type[Extension]]:
-    """The classes of options that others add to a command: the entry-point group is `verdict_cli.COMMAND_options`."""
-    return Registry("verdict_cli.cli", {}, f"verdict_cli.{command}_options")
+_BATCHES = ("batches", "run_options.BatchRunOptions")
+_TRACE = ("tracing", "option.TraceOption")
+_UNTRUSTED = ("untrusted", "untrusted_option.UntrustedOption")
+_EXTENSIONS = {
+    "run": (_BATCHES, _TRACE, _UNTRUSTED),
+    "serve": (_TRACE,),
+    "validate": (_UNTRUSTED,),
+    "gate": (_UNTRUSTED,),
+}
+"""The options that features add to a command: the feature, and their class in it."""
+
+
+def extensions(command: str) -> dict[str, type[Extension]]:
+    """The classes of options that features add to a command, by the features' names."""
+    classes = {
+        feature: feature_part(feature, path) for feature, path in _EXTENSIONS.get(command, ())
+    }
+    return {feature: kind for feature, kind in classes.items() if kind is not None}
 
 
 class Undecided(StrEnum):

@@ -17,7 +17,7 @@ from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import Config, IntervalLevel, Undecided, Yes
 from verdict_cli.errors import UsageError, both
 from verdict_cli.plural import plural
-from verdict_cli.run.hooks import ENGINES, RunHooks
+from verdict_cli.run.hooks import RunHooks
 
 if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
@@ -58,14 +58,6 @@ class RunCommand:
             help="Whether a gate passes or fails that too few rows leave undecided.",
         ),
     ] = Undecided.FAIL
-    engine: Annotated[
-        str,
-        typer.Option(
-            "--engine",
-            metavar="|".join(ENGINES.names()),
-            help="Judge in this process, or on workers.",
-        ),
-    ] = "local"
     shard: Annotated[
         str | None,
         typer.Option(
@@ -197,7 +189,6 @@ def judged_dataset(
             out=out,
             retry_failed=command.retry_failed,
             reuse=() if command.reuse is None else (command.reuse,),
-            engine=command.engine,
             chosen_hooks=hooks or {},
             observer=observer or RunObserver(),
             preload=partial(preload_report, plan),

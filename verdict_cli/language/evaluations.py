@@ -9,13 +9,12 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol
 from pydantic import Field
 
 from verdict_cli.config_model import (
-    FILE_KEYS,
     ConfigModel,
     Issue,
     KeyRule,
     OneOrMore,
     Whole,
-    added_classes,
+    added_keys,
     with_added_keys,
 )
 from verdict_cli.errors import Problem
@@ -26,7 +25,7 @@ from verdict_cli.language.metric_registry import (
     MetricKey,
     find_metric,
 )
-from verdict_cli.registry import Registry
+from verdict_cli.registry import feature_part
 
 Reducer = Literal["max", "min", "mean", "median", "mode", "first", "any", "all"]
 """How the rows of one group are combined into one value."""
@@ -88,13 +87,10 @@ KEY_RULES = (
     KeyRule("options", "", ("prediction", "panel"), "`options` needs the choice between them", "such as `prediction: output.choice`"),
 )  # fmt: skip
 
-_OF_OWN_KIND = [
-    key
-    for kind in added_classes("Evaluation")
-    for key, field in kind.model_fields.items()
-    if field.default is None
-]
-"""Keys that features add: an evaluation of their own kind has one of them."""
+_ADDED = added_keys("Evaluation")
+_ADDED_FIELDS = {} if _ADDED is None else _ADDED.model_fields
+_OF_OWN_KIND = [key for key, field in _ADDED_FIELDS.items() if field.default is None]
+"""Keys that a feature adds: an evaluation of its own kind has one of them."""
 MEASURABLE = KeyRule("", "", ("metrics", "target", "value", "panel", "gold", "consistent", "options", *_OF_OWN_KIND), "there is nothing to measure", "give `prediction` and `target`, `probability` and `target`, `value`, or `panel`")  # fmt: skip
 """An evaluation has one of these."""
 
@@ -254,7 +250,7 @@ class EvaluationCheck(Protocol):
 
 
 class Evaluator(Protocol):
-    """What measures evaluations of a feature's own kind, by keys that the feature adds to them (`FILE_KEYS`)."""
+    """What measures evaluations of a feature's own kind, by keys that the feature adds to them."""
 
     noun: str
     """What such an evaluation is, such as `leaderboard`."""
@@ -281,23 +277,16 @@ class Evaluator(Protocol):
         """The `EvaluationStudy` of each evaluation, from a run's `results.parquet`. Raises DataError."""
 
 
-EVALUATORS: Registry[type[Evaluator]] = Registry(
-    "verdict_cli.language", {}, "verdict_cli.evaluators"
-)
-"""Evaluators by the key that they add."""
-
-
 def evaluator_of(evaluation: Evaluation) -> tuple[str, Evaluator] | None:
     """What measures an evaluation of a feature's own kind, with its key; None for the metrics of rows."""
-    for owner, _, key in (name.partition(".") for name in FILE_KEYS.plugins):
-        kind = EVALUATORS.get(key) if owner == Evaluation.__name__ else None
-        if kind is not None and (evaluator := kind()).takes(evaluation):
-            return key, evaluator
-    return None
+    kind: type[Evaluator] | None = feature_part("rank", "evaluator.ArenaEvaluator")
+    if kind is None:
+        return None
+    evaluator = kind()
+    return ("arena", evaluator) if evaluator.takes(evaluation) else None
 
 
 def _of_own_kind(evaluation: Evaluation, key: str, evaluator: Evaluator) -> list[Issue]:
-    own = FILE_KEYS[f"Evaluation.{key}"].model_fields
     issues: list[Issue] = [
         Issue(
             key,
@@ -305,7 +294,7 @@ def _of_own_kind(evaluation: Evaluation, key: str, evaluator: Evaluator) -> list
             f"give `{key}` one of its own, or leave it out",
         )
         for key in Evaluation.model_fields
-        if key not in {*own, "where", "metrics"} and key in evaluation.model_fields_set
+        if key not in {*_ADDED_FIELDS, "where", "metrics"} and key in evaluation.model_fields_set
     ]
     issues += evaluator.problems(evaluation)
     for index, name in enumerate(evaluation.metrics or ()):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import CoreRef, GenerateJsonSchema
 
-from verdict_cli.config_model import FILE_KEYS, ConfigModel, described
+from verdict_cli.config_model import ADDED_KEYS, ConfigModel, added_keys, described
 from verdict_cli.language.authoring.unit_step import PACKAGE_UNITS
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.extractors.bound_extractor import Extractor
@@ -45,9 +45,9 @@ _FORMS = {SCALES: "ScaleKeys", EXTRACTORS: "ExtractorKeys"}
 def _added_keys(kind: type[ConfigModel]) -> dict[str, dict[str, Any]]:
     """The keys that features add to a class, each with its feature: without it, messages can name what a file needs."""
     return {
-        key: {"x-feature": FILE_KEYS.feature(name)}
-        for name in FILE_KEYS.shipped()
-        if issubclass(kind, added := FILE_KEYS[name])
+        key: {"x-feature": feature}
+        for owner, (feature, _) in ADDED_KEYS.items()
+        if (added := added_keys(owner)) is not None and issubclass(kind, added)
         for key in added.model_fields
     }
 

@@ -1,24 +1,23 @@
-"""What features do at the steps of a run: their options, engines by name, and calls that are answered later."""
+"""What features do at the steps of a run: their options, and calls that are answered later."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
 from verdict_cli.errors import Problem
 from verdict_cli.messages import Ask
-from verdict_cli.registry import Registry
+from verdict_cli.registry import feature_part
 from verdict_cli.run_facts import RunFacts
 
 if TYPE_CHECKING:
     from verdict_cli.llm.middleware.replies import OwnCalls
     from verdict_cli.plan.node import Plan
     from verdict_cli.run.estimate import Line
-    from verdict_cli.run.job import Halt, RunJob, RunOptions, Stop
+    from verdict_cli.run.job import Halt, RunJob, RunOptions
     from verdict_cli.run.model_client import ModelClient
-    from verdict_cli.run.progress import Progress
     from verdict_cli.run.run_directory import RunDirectory
     from verdict_cli.storage.database.database import Database
 
@@ -88,28 +87,7 @@ class RunHooks:
         return None
 
 
-RUN_HOOKS: Registry[type[RunHooks]] = Registry("verdict_cli.run", {}, "verdict_cli.run_hooks")
-
-
-class Engine(Protocol):
-    """Where rows are judged."""
-
-    def check(self, options: RunOptions, directory: RunDirectory) -> None:
-        """Raise UsageError where the engine cannot make the run."""
-
-    def run(self, job: RunJob, stop: Stop, show: Callable[[Progress], None]) -> RunFacts:
-        """Run the job and return its facts; `status` is `finished`, `waiting` or `interrupted`.
-
-        The tables hold what is done whatever stopped the run, unless the disk refuses. Raises what stops a run: Refused,
-        BudgetError, PinnedError, OutputError, DataError, JournalError.
-        """
-
-
-ENGINES: Registry[type[Engine]] = Registry(
-    "verdict_cli.run", {"local": "local.LocalEngine"}, "verdict_cli.engines"
-)
-
-
 def hook_classes() -> dict[str, type[RunHooks]]:
-    """The hooks of features and installed packages, by their names."""
-    return {name: RUN_HOOKS[name] for name in RUN_HOOKS.names()}
+    """The hooks of features, by their names."""
+    batches = feature_part("batches", "run_hooks.BatchOptions")
+    return {} if batches is None else {"batches": batches}

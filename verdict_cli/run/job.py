@@ -71,8 +71,6 @@ class RunOptions:
 
     # how it is executed
 
-    engine: str = "local"
-    """The name of an engine of `verdict_cli.run.hooks.ENGINES`."""
     chosen_hooks: Mapping[str, RunHooks] = field(default_factory=dict)
     """The options of features, by the features' names. Others have their defaults."""
     observer: RunObserver = field(default_factory=RunObserver)

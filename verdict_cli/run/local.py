@@ -15,11 +15,11 @@ from verdict_cli.messages import Call, Result, Row
 from verdict_cli.run.attempts import Context, EntrySlots
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.hooks import CallPool
-from verdict_cli.run.job import Halt, RunJob, RunOptions, Stop
+from verdict_cli.run.job import Halt, RunJob, Stop
 from verdict_cli.run.model_client import ModelClient, has_alternative
 from verdict_cli.run.progress import Counts, Progress
 from verdict_cli.run.row import run_pinned
-from verdict_cli.run.run_directory import RunDirectory, reused_database
+from verdict_cli.run.run_directory import reused_database
 from verdict_cli.run.run_metadata import changed_dataset, finish_run, start_run
 from verdict_cli.run.run_state import FinishedRows, RunState
 from verdict_cli.run.scores import run_observed_row
@@ -38,21 +38,19 @@ MOST_ROWS_AT_STOP = 5_000
 T = TypeVar("T")
 
 
-class LocalEngine:
-    """Judges rows in this process."""
+def run_alone(job: RunJob, stop: Stop, show: Callable[[Progress], None]) -> RunFacts:
+    """Run the job and return its facts; `status` is `finished`, `waiting` or `interrupted`.
 
-    def check(self, options: RunOptions, directory: RunDirectory) -> None:
-        """As `Engine.check`: this engine makes any run."""
-
-    def run(self, job: RunJob, stop: Stop, show: Callable[[Progress], None]) -> RunFacts:
-        """As `Engine.run`."""
-        with (
-            job.observer.run(job.start.name) as ended,
-            asyncio.Runner(loop_factory=loop_factory()) as runner,
-        ):
-            facts = runner.run(with_client(job, lambda client: run_within(job, stop, show, client)))
-            ended(facts)
-            return facts
+    The tables hold what is done whatever stopped the run, unless the disk refuses. Raises what stops a run: Refused,
+    BudgetError, PinnedError, OutputError, DataError, JournalError.
+    """
+    with (
+        job.observer.run(job.start.name) as ended,
+        asyncio.Runner(loop_factory=loop_factory()) as runner,
+    ):
+        facts = runner.run(with_client(job, lambda client: run_within(job, stop, show, client)))
+        ended(facts)
+        return facts
 
 
 async def with_client(job: RunJob, work: Callable[[ModelClient], Coroutine[Any, Any, T]]) -> T:
@@ -73,7 +71,7 @@ async def with_client(job: RunJob, work: Callable[[ModelClient], Coroutine[Any, 
 async def run_within(
     job: RunJob, stop: Stop, show: Callable[[Progress], None], client: ModelClient
 ) -> RunFacts:
-    """As `LocalEngine.run`, in the running event loop and with a client whose limits and budget others share."""
+    """As `run_alone`, in the running event loop and with a client whose limits and budget others share."""
     with job.directory.writing():
         # Another process may have run there since the run was opened.
         earlier = None if job.fresh else job.directory.earlier_run(job.start)

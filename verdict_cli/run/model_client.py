@@ -74,7 +74,7 @@ class ModelClient:
             recorded=self.recorded,
             is_spared=is_spared,
             renamed=renamed,
-            observer=observer,
+            watch=observer.calls,
         )
         return build_chain(self.providers.ask, calls)
 

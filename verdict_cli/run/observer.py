@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
-from verdict_cli.messages import Failure, Output, Row
+from verdict_cli.messages import Ask, Failure, Output, Row
 from verdict_cli.run_facts import RunFacts
 
 
@@ -51,7 +51,7 @@ _NO_ROW: AbstractContextManager[Callable[[object, object], None]] = nullcontext(
 class RunObserver:
     """Context managers around what happens in a run, each of which yields a function that receives the outcome.
 
-    These do nothing. Calls are watched by middleware (`verdict_cli.llm.middleware.chain`), which gets the run's observer.
+    These do nothing.
     """
 
     def run(self, name: str) -> AbstractContextManager[Callable[[RunFacts], None]]:
@@ -67,3 +67,7 @@ class RunObserver:
     def unit(self, node: str) -> AbstractContextManager[Callable[[Output | None], None]]:
         """One unit at one row; an exception marks it as failed."""
         return _NOTHING
+
+    def calls(self, ask: Ask) -> Ask:
+        """``ask``, watched."""
+        return ask

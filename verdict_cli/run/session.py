@@ -17,10 +17,9 @@ from verdict_cli.llm.providers.recorded_calls import recorded_file
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.digests import check_digests
 from verdict_cli.run.event_loop import loop_factory
-from verdict_cli.run.hooks import ENGINES, Engine
 from verdict_cli.run.job import RunJob, RunOptions, Stop
 from verdict_cli.run.load_run import RunResult, restore_run
-from verdict_cli.run.local import run_within
+from verdict_cli.run.local import run_alone, run_within
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.process import calls_at_once, check_space
 from verdict_cli.run.progress import Progress
@@ -50,7 +49,6 @@ def open_run(options: RunOptions) -> Session:
             "--reuse names the run itself, which finds its own replies", hint="leave --reuse out"
         )
     check_hooks(options)
-    engine_of(options).check(options, directory)
     with ExitStack() as stack:
         stack.enter_context(directory.lock())
         earlier = None
@@ -76,17 +74,6 @@ def import_table_writer() -> None:
             f"the tables of a run cannot be written: {error}",
             hint="pip install --upgrade 'numpy>=2' pyarrow",
         ) from None
-
-
-def engine_of(options: RunOptions) -> Engine:
-    """The engine by its name. UsageError where there is none."""
-    engine = ENGINES.get(options.engine)
-    if engine is None:
-        raise UsageError(
-            f"there is no engine {options.engine!r}",
-            hint=f"engines are {', '.join(ENGINES.names())}",
-        )
-    return engine()
 
 
 def check_hooks(options: RunOptions) -> None:
@@ -149,12 +136,12 @@ class Session:
         """Run what is left, and return the run as it then stands; its facts' status is `finished` or `interrupted`.
 
         The tables hold what is done whatever stops the run, unless the disk refuses. Raises Refused, BudgetError,
-        PinnedError, OutputError, DataError, JournalError, and WorkerError where the workers of an engine die.
+        PinnedError, OutputError, DataError, JournalError.
         """
         if self.is_finished:
             return self._finished_result()
         job, stop = self._job(store), stop or Stop()
-        return self._result(engine_of(self.options).run(job, stop, show))
+        return self._result(run_alone(job, stop, show))
 
     async def execute_within(self, client: ModelClient, stop: Stop, show: Show) -> RunResult:
         """As `execute`, in the running event loop, with a client whose limits, budget and cache others share."""

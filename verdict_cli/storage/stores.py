@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from verdict_cli.errors import UsageError
-from verdict_cli.registry import Registry
+from verdict_cli.registry import feature_part
 
 
 class StoreFolder(Protocol):
@@ -82,15 +82,9 @@ class Store(Protocol):
         """The directory of a run at a URL. UsageError where it cannot be used."""
 
 
-ANY = "*"
-"""The store for the schemes that no other takes."""
-STORES: Registry[type[Store]] = Registry("verdict_cli.storage", {}, "verdict_cli.stores")
-"""Stores by the schemes of their URLs. The core has none."""
-
-
 def store_of(url: str) -> Store:
-    """The store of a URL. UsageError where none is installed that takes it."""
-    store = STORES.get(url.partition(":")[0].lower()) or STORES.get(ANY)
+    """The store of a URL. UsageError where the feature is not installed."""
+    store: type[Store] | None = feature_part("object_store", "run_store.ObjectStore")
     if store is None:
         raise UsageError(
             f"{url} is in an object store, and this verdict is without its feature `object_store`",

@@ -12,7 +12,7 @@ import pytest
 from verdict_cli.language.load import load
 from verdict_cli.plan.build import build_plan
 from verdict_cli.run.job import RunJob, Stop
-from verdict_cli.run.local import LocalEngine
+from verdict_cli.run.local import run_alone
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.dataset import Dataset
@@ -52,7 +52,7 @@ def judged(
     job = RunJob(
         plan=plan, dataset=dataset, data=found, directory=directory, start=start, concurrency=64
     )
-    return LocalEngine().run(job, Stop(), lambda _: None), directory
+    return run_alone(job, Stop(), lambda _: None), directory
 
 
 def stats(url: str) -> dict[str, Any]:

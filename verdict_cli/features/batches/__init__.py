@@ -3,9 +3,6 @@
 from verdict_cli.registry import PartSpec
 
 PARTS = {
-    "file_keys": {"Model.batch": PartSpec("batch_keys.BatchKey")},
-    "run_hooks": {"batches": PartSpec("run_hooks.BatchOptions")},
-    "run_options": {"batches": PartSpec("run_options.BatchRunOptions")},
     "commands": {
         "batch": PartSpec(
             "command.app",

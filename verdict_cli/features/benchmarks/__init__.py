@@ -20,7 +20,4 @@ PARTS = {
             "Benchmarks and data",
         ),
     },
-    "schemas": {"card": PartSpec("card.Card")},
-    "data_sources": {"hf": PartSpec("download.hub_dataset")},
-    "named_runs": {"benchmark": PartSpec("card.benchmark_run")},
 }

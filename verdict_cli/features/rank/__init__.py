@@ -8,8 +8,6 @@ PARTS = {
             "command.rank", "Rank candidates by score, tournament or groups.", "Judge live"
         )
     },
-    "evaluators": {"arena": PartSpec("evaluator.ArenaEvaluator")},
-    "file_keys": {"Evaluation.arena": PartSpec("arena_keys.ArenaEvaluation")},
     "metrics": {
         "mean_score": PartSpec("evaluator.MEAN_SCORE", before="length_controlled_win_rate"),
         "win_rate": PartSpec("evaluator.WIN_RATE", before="length_controlled_win_rate"),

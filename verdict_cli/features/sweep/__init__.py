@@ -10,5 +10,4 @@ PARTS = {
             "Study a judge",
         )
     },
-    "schemas": {"study": PartSpec("study_file.Study")},
 }

@@ -42,10 +42,6 @@ class TraceOption:
             raise UsageError("--trace-content needs --trace", hint="give both")
         if not self.trace:
             return nullcontext()
-        if call.options.get("engine") == "ray":
-            raise UsageError(
-                "--trace does not reach Ray's workers", hint="run it with --engine local"
-            )
         return trace_to_otel(call.extras, content=self.trace_content)
 
 

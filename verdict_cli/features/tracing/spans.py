@@ -24,12 +24,17 @@ from opentelemetry.trace import (
 )
 
 from verdict_cli.errors import ProviderError, ReplyError, RowError, VerdictError
-from verdict_cli.features.tracing.calls import CallObserver
 from verdict_cli.language.model_address import AddressError, parse_address
 from verdict_cli.llm.providers.endpoint import endpoint_address
 from verdict_cli.messages import Ask, Failure, Message, Output, Reply, Request, Row
 from verdict_cli.model import Model
-from verdict_cli.run.observer import EVALUATION_EVENT, JudgedSpan, Score, evaluation_attributes
+from verdict_cli.run.observer import (
+    EVALUATION_EVENT,
+    JudgedSpan,
+    RunObserver,
+    Score,
+    evaluation_attributes,
+)
 from verdict_cli.run_facts import RunFacts
 
 _PROVIDERS = {
@@ -46,7 +51,7 @@ _PROVIDERS = {
 _SAMPLING = ("temperature", "top_p", "max_tokens", "seed", "frequency_penalty", "presence_penalty")
 
 
-class OpenTelemetrySpans(CallObserver):
+class OpenTelemetrySpans(RunObserver):
     """Spans of a run, and the scores of its rows as events of ``logger``.
 
     Prompts, replies, and messages of errors, which may quote them, only with ``content``.

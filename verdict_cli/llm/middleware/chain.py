@@ -1,4 +1,4 @@
-"""The path of a request to a model: all middleware, in order, and the door for more of it."""
+"""The path of a request to a model: all middleware, in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from verdict_cli.llm.middleware.replies import ReplySources, answer_from
 from verdict_cli.llm.middleware.require_logprobs import require_logprobs
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.messages import Ask, Reply, Request
-from verdict_cli.registry import Registry
 
 Forget = Callable[[Request], None]
 T = TypeVar("T")
@@ -52,8 +51,8 @@ class RunCalls(Struct, frozen=True):
     """Whether a request's rejection loses no row; None where no circuit breaker is wanted."""
     renamed: Callable[[str], str] | None = None
     """The units' names for the provider, where they differ from those in the run."""
-    observer: object = None
-    """The run's `RunObserver`."""
+    watch: Callable[[Ask], Ask] = lambda ask: ask
+    """What follows each call, such as a trace."""
     forgetting: list[Forget] = field(default_factory=list)
     """What marks a reply that cannot be read: the sources of replies add it."""
 
@@ -114,7 +113,7 @@ def with_renamed_units(
     )
 
 
-_CORE: dict[str, Middleware] = {
+MIDDLEWARE: dict[str, Middleware] = {
     # Outside of all that a call waits for: a reply that is there is neither limited nor paid.
     "replies": _replies,
     # Inside, so that a call is pooled only where no source has its reply.
@@ -136,31 +135,17 @@ _CORE: dict[str, Middleware] = {
     ),
     # The last thing before a call is made: another process may have taken the run over meanwhile.
     "confirm": _confirm,
+    # A span is a call that is made, not one that waits or is recalled.
+    "watch": lambda ask, calls: calls.watch(ask),
 }
-MIDDLEWARE: Registry[Middleware] = Registry(
-    "verdict_cli.llm.middleware", _CORE, "verdict_cli.middleware"
-)
-"""All middleware, outermost first. That of features and packages comes last, next to the provider, unless it says `before`: in
-its `PartSpec`, or as an attribute of what an entry point gives. Retries are outside of all, in `run/attempts.py`, because a
-reply is found to be unreadable only after it has returned."""
-
+"""All middleware, outermost first. Retries are outside of all, in `run/attempts.py`, because a reply is found to be
+unreadable only after it has returned."""
 _FOR_ALL_MODELS = "rate_limit"
-
-
-def middleware_order() -> list[str]:
-    """The names of all middleware, outermost first."""
-    names = list(MIDDLEWARE.names())
-    for name in [name for name in names if name not in MIDDLEWARE]:
-        before = getattr(MIDDLEWARE[name], "before", "")
-        if before in names:
-            names.remove(name)
-            names.insert(names.index(before), name)
-    return names
 
 
 def build_chain(provider: Ask, calls: RunCalls) -> Chain:
     """All middleware around ``provider``."""
-    names = middleware_order()
+    names = list(MIDDLEWARE)
     shared = names.index(_FOR_ALL_MODELS)
     ask = _wrapped(provider, names[shared:], calls)
     ask_local = _unit_names(ask, calls)
