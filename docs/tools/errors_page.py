@@ -66,7 +66,7 @@ OF_PARTS = {
     "features/rank/arena_keys": "bad-evaluation",
     "features/rank/evaluator": "bad-evaluation",
 }
-"""Folders and modules whose checks return (key, message, fix), and the code under which these are reported. The first match
+"""Folders and modules whose checks return an `Issue`, and the code under which these are reported. The first match
 wins, so the narrower path comes first."""
 
 TELLERS = {"Problem", "problem", "_problem", "_CannotStopError"}
@@ -123,6 +123,10 @@ def _called(call: ast.Call, module: str, texts: _Texts) -> Iterator[Message]:
         words = [word for given in call.args[3:] for word in texts.parts(given)]
         code = OF_PARTS[_within(module, OF_PARTS) or "language"]
         yield from _message(section, code, *map(texts.of, words), fix)
+    elif name == "Issue" and len(call.args) == 3:
+        section, fix = SECTIONS[0]
+        code = OF_PARTS[_within(module, OF_PARTS) or "language"]
+        yield from _message(section, code, texts.of(call.args[1]), texts.of(call.args[2]), fix)
     elif name in TELLERS and len(call.args) > 1:
         code = call.args[0]
         if (
@@ -139,28 +143,16 @@ def _called(call: ast.Call, module: str, texts: _Texts) -> Iterator[Message]:
 
 
 def _tupled(made: ast.Tuple, module: str, texts: _Texts) -> Iterator[Message]:
-    """The messages of checks that return (key, message, fix), or (code, message, fix, …)."""
-    section, fix = SECTIONS[0]
-    part = _within(module, OF_PARTS)
-    if part is None or len(made.elts) not in (3, 4):
+    """The messages of checks that return (code, message, fix, …), and those of the YAML reader: (its words, message, fix)."""
+    if len(made.elts) not in (3, 4) or _within(module, OF_PARTS) is None:
         return
     first, message, hint = made.elts[:3]
-    said = texts.of(message)
-    if (
-        said is None
-        or " " not in said
-        or not isinstance(message, ast.Constant | ast.JoinedStr | ast.Name)
-    ):
-        return
-    coded = isinstance(first, ast.Constant) and "-" in str(first.value)
-    if len(made.elts) == 4 and coded:
-        yield from _message(section, str(first.value), said, texts.of(hint), fix)  # type: ignore[attr-defined]
-    elif (
-        len(made.elts) == 3
-        and (texts.of(hint) or "") != ""
-        and isinstance(hint, ast.Constant | ast.JoinedStr | ast.Name)
-    ):
-        yield from _message(section, OF_PARTS[part], said, texts.of(hint), fix)
+    section, fix = SECTIONS[0]
+    is_coded = isinstance(first, ast.Constant) and CODE.fullmatch(str(first.value))
+    if len(made.elts) == 4 and is_coded:
+        yield from _message(section, str(first.value), texts.of(message), texts.of(hint), fix)  # type: ignore[attr-defined]
+    elif len(made.elts) == 3 and module == "language/document/document":
+        yield from _message(section, OF_PARTS[module], texts.of(message), texts.of(hint), fix)
 
 
 def _message(

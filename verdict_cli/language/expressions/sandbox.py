@@ -211,8 +211,10 @@ def _join(
     environment: Environment, value: Any, d: Any = "", attribute: str | int | None = None
 ) -> str:
     """Jinja2's `join`, of texts as a prompt writes them."""
-    get = (lambda item: item) if attribute is None else make_attrgetter(environment, attribute)
-    texts = [value_text(get(item)) for item in value]
+    items = value
+    if attribute is not None:
+        items = map(make_attrgetter(environment, attribute), value)
+    texts = [value_text(item) for item in items]
     separator = value_text(d)
     charge(weight(texts) + len(separator) * len(texts))
     return separator.join(texts)
