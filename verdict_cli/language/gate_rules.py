@@ -260,26 +260,29 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Issue
         return [
             Issue("metric", f"`{name}` is a {noun}: it has no metric of its own for a gate", hint)
         ]
+    evaluation = evaluations[name]
     if metric in GOLD_ESTIMATES:
-        if evaluations[name].gold is None:
-            return [
-                Issue(
-                    "metric",
-                    f"`{name}` has no `gold`, which gives `{metric}`",
-                    f"give `evaluate.{name}.gold`",
-                )
-            ]
-        if gate.baseline is not None and metric != "ppi":
-            hint = f"name `{name}.ppi`, or give `min` or `max`"
-            return [Issue("baseline", f"`{metric}` is not compared between runs", hint)]
-        return []
-    if metric in ROW_METRICS:
-        return _rows(gate)
+        return _gold(gate, evaluation)
+    return _rows(gate) if metric in ROW_METRICS else _measured(name, metric, evaluation)
+
+
+def _gold(gate: Gate, evaluation: Evaluation) -> list[Issue]:
+    name, metric = gate.parts
+    if evaluation.gold is None:
+        message = f"`{name}` has no `gold`, which gives `{metric}`"
+        return [Issue("metric", message, f"give `evaluate.{name}.gold`")]
+    if gate.baseline is not None and metric != "ppi":
+        hint = f"name `{name}.ppi`, or give `min` or `max`"
+        return [Issue("baseline", f"`{metric}` is not compared between runs", hint)]
+    return []
+
+
+def _measured(name: str, metric: str, evaluation: Evaluation) -> list[Issue]:
+    """Why the evaluation does not measure the metric."""
     if find_metric(metric) is None:
         return [
             Issue("metric", f"`{metric}` is no metric", _near(metric, ", ".join(METRICS.names())))
         ]
-    evaluation = evaluations[name]
     if evaluation.metrics is not None and metric not in evaluation.metrics:
         return [
             Issue(

@@ -83,26 +83,35 @@ def infer_type(node: nodes.Node, type_of: TypeOf) -> FieldType:
     path = literal_path(node)
     if path is not None:
         return type_of(path)
-    if isinstance(node, nodes.Const):
-        return {bool: TRUTH, int: INTEGER, float: NUMBER, str: TEXT}.get(type(node.value), _UNKNOWN)
-    if isinstance(node, nodes.Compare | nodes.Not | nodes.Test):
-        return TRUTH
-    if isinstance(node, nodes.Concat):
-        return TEXT
-    if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name):
-        return ENTRY_LIST_TYPES.get(node.node.name, _UNKNOWN)
-    if isinstance(node, nodes.Filter):
-        return _FILTERS.get(node.name, _UNKNOWN)
-    if isinstance(node, nodes.CondExpr) and node.expr2 is not None:
-        return _either(infer_type(node.expr1, type_of), infer_type(node.expr2, type_of))
-    if isinstance(node, nodes.Neg | nodes.Pos):
-        return _arithmetic([infer_type(node.node, type_of)], always_float=False)
-    if isinstance(node, nodes.BinExpr) and not isinstance(node, nodes.And | nodes.Or):
-        sides = [infer_type(node.left, type_of), infer_type(node.right, type_of)]
-        if isinstance(node, nodes.Pow) and NUMBER not in map(plain_type, sides):
-            return _UNKNOWN
-        return _arithmetic(sides, always_float=isinstance(node, nodes.Div))
-    return _UNKNOWN
+    kind: FieldType = _UNKNOWN
+    match node:
+        case nodes.Const():
+            kind = _CONSTANTS.get(type(node.value), _UNKNOWN)
+        case nodes.Compare() | nodes.Not() | nodes.Test():
+            kind = TRUTH
+        case nodes.Concat():
+            kind = TEXT
+        case nodes.Call(node=nodes.Name(name=name)):
+            kind = ENTRY_LIST_TYPES.get(name, _UNKNOWN)
+        case nodes.Filter():
+            kind = _FILTERS.get(node.name, _UNKNOWN)
+        case nodes.CondExpr(expr2=nodes.Expr() as other):
+            kind = _either(infer_type(node.expr1, type_of), infer_type(other, type_of))
+        case nodes.Neg() | nodes.Pos():
+            kind = _arithmetic([infer_type(node.node, type_of)], always_float=False)
+        case nodes.BinExpr() if not isinstance(node, nodes.And | nodes.Or):
+            kind = _binary(node, type_of)
+    return kind
+
+
+_CONSTANTS: dict[type, FieldType] = {bool: TRUTH, int: INTEGER, float: NUMBER, str: TEXT}
+
+
+def _binary(node: nodes.BinExpr, type_of: TypeOf) -> FieldType:
+    sides = [infer_type(node.left, type_of), infer_type(node.right, type_of)]
+    if isinstance(node, nodes.Pow) and NUMBER not in map(plain_type, sides):
+        return _UNKNOWN
+    return _arithmetic(sides, always_float=isinstance(node, nodes.Div))
 
 
 def _arithmetic(sides: Sequence[FieldType], *, always_float: bool) -> FieldType:
@@ -182,36 +191,45 @@ class _Checker(Struct, frozen=True):
 
     def types(self, node: nodes.Node) -> tuple[FieldType, ...]:
         """The types that the value of a checked node may have."""
-        if literal_path(node) is not None or isinstance(node, nodes.Const):
+        is_leaf = literal_path(node) is not None or isinstance(node, nodes.Const)
+        is_test = isinstance(node, nodes.Test) and node.name in ("defined", "undefined")
+        if is_leaf or is_test:
             return (infer_type(node, self.type_of),)
-        if isinstance(node, nodes.Test) and node.name in ("defined", "undefined"):
-            return (TRUTH,)
-        if isinstance(node, nodes.CondExpr):
-            return self._conditional(node)
-        if isinstance(node, nodes.And | nodes.Or):
-            left = self.types(node.left)
-            return left if _tests_a_type(node.left) else (*left, *self.types(node.right))
-        if isinstance(node, nodes.BinExpr):
-            self._operator(_OPERATORS[type(node)], node.left, node.right)
-        elif isinstance(node, nodes.Compare):
-            self._comparison(node)
-        elif isinstance(node, nodes.Neg | nodes.Pos):
-            if _excludes(_shapes(self.types(node.node)), {"number"}):
-                raise self._error(
-                    "-" if isinstance(node, nodes.Neg) else "+", "a number", node.node
-                )
-        elif isinstance(node, nodes.Filter):
-            return self._filtered(node)
-        elif isinstance(node, nodes.Getattr | nodes.Getitem):
-            return self._part(node)
-        elif isinstance(node, nodes.Call):
-            self._called(node)
-        elif isinstance(node, nodes.List | nodes.Tuple):
-            return (ItemsType(tuple(kind for item in node.items for kind in self.types(item))),)
-        else:
-            for child in node.iter_child_nodes():
-                self.types(child)
-        return (infer_type(node, self.type_of),)
+        match node:
+            case nodes.CondExpr():
+                kinds = self._conditional(node)
+            case nodes.And() | nodes.Or():
+                kinds = self.types(node.left)
+                if not _tests_a_type(node.left):
+                    kinds += self.types(node.right)
+            case nodes.Filter():
+                kinds = self._filtered(node)
+            case nodes.Getattr() | nodes.Getitem():
+                kinds = self._part(node)
+            case nodes.List() | nodes.Tuple():
+                items = tuple(kind for item in node.items for kind in self.types(item))
+                kinds = (ItemsType(items),)
+            case _:
+                self._check(node)
+                kinds = (infer_type(node, self.type_of),)
+        return kinds
+
+    def _check(self, node: nodes.Node) -> None:
+        """Check a node whose type its kind alone decides."""
+        match node:
+            case nodes.BinExpr():
+                self._operator(_OPERATORS[type(node)], node.left, node.right)
+            case nodes.Compare():
+                self._comparison(node)
+            case nodes.Neg() | nodes.Pos():
+                if _excludes(_shapes(self.types(node.node)), {"number"}):
+                    sign = "-" if isinstance(node, nodes.Neg) else "+"
+                    raise self._error(sign, "a number", node.node)
+            case nodes.Call():
+                self._called(node)
+            case _:
+                for child in node.iter_child_nodes():
+                    self.types(child)
 
     def _conditional(self, node: nodes.CondExpr) -> tuple[FieldType, ...]:
         self.types(node.test)

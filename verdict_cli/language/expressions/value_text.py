@@ -33,25 +33,25 @@ def insert(value: Any, spec: str = "") -> str:
     if isinstance(value, bool) and (not spec or spec[-1] not in _NUMBER_FORMATS):
         value = "true" if value else "false"
     if spec:
-        if _WIDTH.search(spec):
-            raise RowError(f"the format {spec!r:.80} is wider than four digits")
-        try:
-            return format(value, spec)
-        except (ArithmeticError, MemoryError, TypeError, ValueError) as fault:
-            raise RowError(f"the format {spec!r} does not fit {value!r:.80}: {fault}") from None
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int | float):
+        return _formatted(value, spec)
+    if isinstance(value, str | int | float):
         return str(value)
-    if isinstance(value, list | tuple):
-        if all(isinstance(item, str) for item in value):
-            return "\n".join(value)
-        if looks_like_conversation(value):
-            return _transcript(value)
-    if looks_like_conversation([value]):
+    is_list = isinstance(value, list | tuple)
+    if is_list and all(isinstance(item, str) for item in value):
+        return "\n".join(value)
+    if looks_like_conversation(value if is_list else [value]):
         return _transcript(value)
     _refuse_null(value)
     return _compact_json(value)
+
+
+def _formatted(value: Any, spec: str) -> str:
+    if _WIDTH.search(spec):
+        raise RowError(f"the format {spec!r:.80} is wider than four digits")
+    try:
+        return format(value, spec)
+    except (ArithmeticError, MemoryError, TypeError, ValueError) as fault:
+        raise RowError(f"the format {spec!r} does not fit {value!r:.80}: {fault}") from None
 
 
 def _transcript(value: Any) -> str:

@@ -388,22 +388,33 @@ def fits(given: FieldType, expected: FieldType) -> bool:
     if isinstance(expected, OptionalType):
         return fits(given.item if isinstance(given, OptionalType) else given, expected.item)
     if isinstance(expected, PlainType):
-        if isinstance(given, ScaleType):
-            kind = given.json_schema().get("type")
-            return kind == expected.json_schema()["type"] or (
-                kind == "integer" and expected.name == "float"
-            )
-        return isinstance(given, PlainType) and (
-            given.name == expected.name or (given.name, expected.name) == ("int", "float")
-        )
+        return _fits_plain(given, expected)
     if isinstance(expected, TextListType | ListType):
-        if isinstance(expected, TextListType) and expected.ranks:
-            return False
-        return isinstance(given, TextListType | ListType) and fits(given.item, expected.item)
+        return _fits_list(given, expected)
     if isinstance(expected, ScaleType) and isinstance(given, ScaleType):
         return given.scale.json_schema() == expected.scale.json_schema()
-    if isinstance(expected, RecordType) and isinstance(given, RecordType):
-        return set(expected.fields) <= set(given.fields) and all(
-            fits(given.fields[name], kind) for name, kind in expected.fields.items()
-        )
-    return False
+    return _fits_record(given, expected)
+
+
+def _fits_list(given: FieldType, expected: TextListType | ListType) -> bool:
+    if isinstance(expected, TextListType) and expected.ranks:
+        return False
+    return isinstance(given, TextListType | ListType) and fits(given.item, expected.item)
+
+
+def _fits_record(given: FieldType, expected: FieldType) -> bool:
+    if not isinstance(expected, RecordType) or not isinstance(given, RecordType):
+        return False
+    return set(expected.fields) <= set(given.fields) and all(
+        fits(given.fields[name], kind) for name, kind in expected.fields.items()
+    )
+
+
+def _fits_plain(given: FieldType, expected: PlainType) -> bool:
+    if isinstance(given, ScaleType):
+        kind = given.json_schema().get("type")
+        is_whole = kind == "integer" and expected.name == "float"
+        return is_whole or bool(kind == expected.json_schema()["type"])
+    if not isinstance(given, PlainType):
+        return False
+    return given.name == expected.name or (given.name, expected.name) == ("int", "float")

@@ -43,21 +43,21 @@ def range_error(ends: Sequence[Any]) -> tuple[str, str] | None:
     step = rest[0] if rest else 1
     if isinstance(step, bool | str) or step <= 0:
         return f"the step {step!r} is not a number above 0", "write `range: [0, 1, 0.25]`"
-    if isinstance(first, str) and isinstance(last, str):
-        if not _letters(first, last) or not isinstance(step, int):
-            expected = "two single letters of one alphabet and case, and a whole step"
-            return (
-                f"a range of letters takes {expected}",
-                "write `range: [a, e]`, or list the `values`",
-            )
-        count = _count(ord(first), ord(last), step)
-    elif not isinstance(first, str | bool) and not isinstance(last, str | bool):
-        count = _count(first, last, step)
-    else:
-        return (
-            f"the ends {first!r} and {last!r} are not of one type",
-            "both numbers, or both single letters",
-        )
+    are_texts = isinstance(first, str) and isinstance(last, str)
+    if are_texts and not (_letters(first, last) and isinstance(step, int)):
+        expected = "two single letters of one alphabet and case, and a whole step"
+        hint = "write `range: [a, e]`, or list the `values`"
+        return f"a range of letters takes {expected}", hint
+    if not are_texts and any(isinstance(end, str | bool) for end in (first, last)):
+        message = f"the ends {first!r} and {last!r} are not of one type"
+        return message, "both numbers, or both single letters"
+    low, high = (ord(first), ord(last)) if are_texts else (first, last)
+    return _count_error(ends, _count(low, high, step))
+
+
+def _count_error(ends: Sequence[Any], count: int) -> tuple[str, str] | None:
+    """What is wrong with a range of so many values."""
+    first, last, *rest = ends
     if count < 1:
         hint = "put the smaller end first; `end_is_worst: true` flips the direction"
         return f"the range runs from {first!r} down to {last!r}", hint
@@ -68,7 +68,7 @@ def range_error(ends: Sequence[Any]) -> tuple[str, str] | None:
         )
     if len(set(parse_range(*ends))) < count:
         return (
-            f"the step {step!r} is too small to distinguish values near {last!r}",
+            f"the step {(rest or [1])[0]!r} is too small to distinguish values near {last!r}",
             "use a larger step",
         )
     return None
