@@ -17,6 +17,8 @@ COMMAND_LINES = {
     "serve --protocol": "take a reward function of verdict_cli.rl: docs/serving.md",
     "serve --criterion": "take verdict_cli.rl.trl_rewards: docs/serving.md",
     "serve --reward": "take verdict_cli.Judge(…, reward=EXPR).reward(rows): docs/python.md",
+    "export --to mlflow": 'log the table of the run: mlflow.log_table(verdict_cli.load_run("RUN").to_pandas(), "scores.json")',
+    "export --endpoint": "send each line of the file: verdict export RUN --to otlp; or trace the run: verdict run --trace",
     "init --from promptfoo": _WRITE_JUDGE,
     "init --from deepeval": _WRITE_JUDGE,
 }

@@ -46,7 +46,7 @@ def judged(shell: Any, scripted_model: Any) -> Any:
 
 def exported(shell: Any, tool: str, *more: str) -> list[Any]:
     """The documents of the exported file."""
-    suffix = "json" if tool in ("mlflow", "inspect") else "jsonl"
+    suffix = "json" if tool == "inspect" else "jsonl"
     done = shell("export", "out", "--to", tool, "--out", f"scores.{suffix}", *more)
     assert done.code == 0, done.err
     return [
@@ -107,20 +107,6 @@ def test_rows_without_a_trace_are_counted_and_left_out_for_langfuse(
     assert done.code == 2 and "dataset: {trace: source.trace_id}" in done.err
 
 
-def test_the_mlflow_table_has_a_value_and_a_rationale_for_each_score(
-    shell: Any, judged: Any
-) -> None:
-    judged(True, "scale: boolean")
-    (table,) = exported(shell, "mlflow")
-    rows = [dict(zip(table["columns"], cells, strict=True)) for cells in table["data"]]
-    assert [row["t.score/value"] for row in rows] == [True, True, None]
-    assert [row["t.score/rationale"] for row in rows] == ["because", "because", None]
-    assert (rows[0]["trace_id"], rows[0]["span_id"], rows[1]["trace_id"]) == (TRACE, SPAN, None)
-    assert (
-        rows[0]["inputs/meta"] == {"n": [1, None]} and rows[0]["error"] is None and rows[2]["error"]
-    )
-
-
 @needs("imports")
 def test_an_inspect_log_has_every_row_and_is_imported_again(shell: Any, judged: Any) -> None:
     judged("good")
@@ -166,21 +152,6 @@ def test_otlp_events_are_of_the_protocol_and_on_the_judged_spans(shell: Any, jud
     }
 
 
-def test_events_are_sent_to_a_collector_with_its_headers(
-    shell: Any, judged: Any, collector: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=a%20b")
-    judged("good")
-    done = shell("export", "out", "--to", "otlp", "--endpoint", collector.url)
-    assert done.code == 0, done.err
-    first, second = collector.evaluations()
-    assert first[:2] == (TRACE, SPAN) and second[:2] == ("", "")
-    assert collector.received["/v1/logs"][0][1]["x-key"] == "a b"
-    collector.status = 403
-    done = shell("export", "out", "--to", "otlp", "--endpoint", f"{collector.url}/v1/logs")
-    assert done.code == 2 and "status 403" in done.err and "a b" not in done.err
-
-
 def test_a_trace_id_of_another_form_is_for_langfuse_alone(shell: Any, judged: Any) -> None:
     judged("good", third="my-trace")
     assert len(exported(shell, "langfuse")) == 1
@@ -191,25 +162,10 @@ def test_a_trace_id_of_another_form_is_for_langfuse_alone(shell: Any, judged: An
     assert not list(shell.folder.glob("events.jsonl*"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--to", "inspect", "--endpoint", "http://localhost:1"), "--endpoint is for --to otlp"),
-        (
-            ("--to", "otlp", "--endpoint", "http://localhost:1", "--out", "x.jsonl"),
-            "cannot be combined",
-        ),
-        (("--to", "otlp", "--endpoint", "localhost"), "not an http address"),
-        (("--to", "otlp", "--endpoint", "http://127.0.0.1:1"), "did not accept the scores"),
-        (("--to", "mlflow", "--out", "x.csv"), "mlflow reads .json"),
-    ],
-)
-def test_what_cannot_be_exported_is_one_error(
-    shell: Any, judged: Any, arguments: tuple[str, ...], message: str
-) -> None:
+def test_a_file_with_another_ending_than_the_tools_is_one_error(shell: Any, judged: Any) -> None:
     judged("good")
-    done = shell("export", "out", *arguments)
-    assert done.code == 2 and message in done.err
+    done = shell("export", "out", "--to", "otlp", "--out", "x.csv")
+    assert done.code == 2 and "otlp reads .jsonl" in done.err
 
 
 def test_a_directory_without_a_run_is_an_error(shell: Any) -> None:
@@ -235,10 +191,9 @@ def test_each_unit_of_a_last_step_has_its_own_score_and_text_is_none(
         "out",
         "-q",
     )
-    (table,) = exported(shell, "mlflow")
-    scores = dict(zip(table["columns"], table["data"][0], strict=True))
-    values = {name: value for name, value in scores.items() if name.endswith("/value")}
-    assert values == {"t.a.score/value": 2.0, "t.b.score/value": 2.0}
+    (log,) = exported(shell, "inspect")
+    scores = {name: score["value"] for name, score in log["samples"][0]["scores"].items()}
+    assert scores == {"t.a.score": 2.0, "t.b.score": 2.0}
 
 
 def test_inspect_itself_reads_the_log(shell: Any, judged: Any) -> None:
@@ -275,29 +230,3 @@ def test_inspect_lists_the_log_in_its_folder(shell: Any, judged: Any) -> None:
     (listed,) = inspect_log.list_eval_logs(str(shell.folder / "logs"))
     assert listed.name.endswith(log.name) and listed.task == "t"
     assert inspect_log.read_eval_log(listed).status == "success"
-
-
-@pytest.mark.filterwarnings("ignore")  # those of its libraries
-def test_mlflow_itself_lists_and_loads_the_table(shell: Any, judged: Any) -> None:
-    mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed")
-    import pandas as pd
-
-    judged("good")
-    (table,) = exported(shell, "mlflow")
-    mlflow.set_tracking_uri(f"sqlite:///{shell.folder}/mlflow.db")
-    mlflow.set_experiment(
-        experiment_id=mlflow.create_experiment(
-            "e", artifact_location=(shell.folder / "artifacts").as_uri()
-        )
-    )
-    with mlflow.start_run():
-        mlflow.log_table(pd.DataFrame(**table), "scores.json")
-    (listed,) = mlflow.search_runs().to_dict(
-        "records"
-    )  # what its UI lists, with the tag by which it shows tables
-    assert "scores.json" in listed["tags.mlflow.loggedArtifacts"]
-    loaded = mlflow.load_table("scores.json")
-    assert list(loaded["t.score/value"][:2]) == ["good", "good"] and pd.isna(
-        loaded["t.score/value"][2]
-    )
-    assert (loaded["trace_id"][0], loaded["span_id"][0]) == (TRACE, SPAN)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import unquote
 
 import typer
 from msgspec import Struct
 
 from verdict_cli import __version__
 from verdict_cli.cli.console import print_message
-from verdict_cli.errors import DataError, OutputError, Problem, UsageError
+from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.plural import plural
 from verdict_cli.report.compress import encoded
 from verdict_cli.run.load_run import RunResult
@@ -31,10 +28,7 @@ from verdict_cli.storage.paths import output_errors, replacing
 from verdict_cli.storage.tables.reader import read_table, table_columns
 
 RECORDS_PER_REQUEST = 512
-"""Events of one request to a collector: what the SDK's exporter sends at once."""
-
-ANSWER_WITHIN_S = 30.0
-"""How long a collector may take to answer."""
+"""Events of one line, which is one request to a collector: what the SDK's exporter sends at once."""
 
 
 class ScoredRow(Struct, frozen=True):
@@ -116,79 +110,6 @@ def write_export(run: RunResult, tool: str, out: Path) -> ExportCounts:
     return counts
 
 
-def send_events(
-    run: RunResult, endpoint: str, environ: Mapping[str, str] = os.environ
-) -> ExportCounts:
-    """Send the run's scores to a collector, as OTLP over HTTP in JSON. OutputError where it does not accept them.
-
-    As by OpenTelemetry's own variables, ``endpoint`` is the base to which `/v1/logs` is added, and
-    OTEL_EXPORTER_OTLP_HEADERS has the headers.
-    """
-    counts = ExportCounts()
-    url = endpoint if endpoint.endswith("/v1/logs") else f"{endpoint.rstrip('/')}/v1/logs"
-    given = (
-        environ.get("OTEL_EXPORTER_OTLP_LOGS_HEADERS")
-        or environ.get("OTEL_EXPORTER_OTLP_HEADERS")
-        or ""
-    )
-    pairs = [pair.partition("=") for pair in given.split(",") if "=" in pair]
-    headers = {unquote(name.strip()): unquote(value.strip()) for name, _, value in pairs}
-    asyncio.run(
-        _send(url, headers, _otlp(run, counts.count(exported_rows(run), needs_trace=False)))
-    )
-    return counts
-
-
-async def _send(url: str, headers: Mapping[str, str], bodies: Iterable[bytes]) -> None:
-    from pyreqwest.exceptions import PyreqwestError
-    from pyreqwest.http import Url
-
-    from verdict_cli.llm.http_client import HttpClients, root_cause
-
-    try:
-        address = Url(url)
-        if address.scheme not in ("http", "https"):
-            raise ValueError(f"the scheme is {address.scheme}")
-    except ValueError as error:
-        raise UsageError(
-            f"--endpoint {url} is not an http address: {error}",
-            hint="such as http://localhost:4318",
-        ) from None
-    clients = HttpClients()
-    try:
-        for number, body in enumerate(bodies):
-            request = (
-                clients.get(address)
-                .post(address)
-                .headers({"Content-Type": "application/json", **headers})
-            )
-            try:
-                response = (
-                    await request.body_bytes(body)
-                    .timeout(timedelta(seconds=ANSWER_WITHIN_S))
-                    .build()
-                    .send()
-                )
-                answer = (await response.bytes()).to_bytes()
-            except PyreqwestError as error:
-                raise _not_sent(url, root_cause(error), number) from None
-            if response.status >= 300:
-                raise _not_sent(url, f"it answered with status {response.status}", number)
-            rejected = re.search(rb'"rejectedLogRecords"\s*:\s*"?([1-9][0-9]*)', answer)
-            if rejected:
-                raise _not_sent(url, f"it rejected {rejected[1].decode()} events", number)
-    finally:
-        await clients.close()
-
-
-def _not_sent(url: str, reason: str, number: int) -> OutputError:
-    sent = f" after {number * RECORDS_PER_REQUEST:,} events" if number else ""
-    return OutputError(
-        f"{url} did not accept the scores{sent}: {reason}",
-        hint="check the collector and OTEL_EXPORTER_OTLP_HEADERS, or write a file with --out",
-    )
-
-
 def _langfuse(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[bytes]:
     """Bodies of `POST /api/public/scores`, one a line. The id is the score's own, so that a second upload replaces it."""
     facts = [run.facts.spec_fingerprint, run.facts.data_fingerprint]
@@ -213,24 +134,6 @@ def _langfuse(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[bytes]:
                 },
             }
             yield encoded({key: value for key, value in body.items() if value is not None}) + b"\n"
-
-
-def _mlflow(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[bytes]:
-    """The table of an evaluation, as `mlflow.load_table` reads it: `NAME/value` and `NAME/rationale` for each score."""
-    names = list(dict.fromkeys(score.name for row in exported_rows(run) for score in row.scores))
-    sources = [name for name in table_columns(run.directory.results) if name.startswith("source.")]
-    inputs = [f"inputs/{name.removeprefix('source.')}" for name in sources]
-    columns = ["id", "trace_id", "span_id", *inputs]
-    columns += [f"{name}/{part}" for name in names for part in ("value", "rationale")] + ["error"]
-    yield b'{"columns":' + encoded(columns) + b',"data":['
-    for number, row in enumerate(rows):
-        scores = {score.name: score for score in row.scores}
-        cells = [row.id, *(row.judged or (None, None)), *row.source.values()]
-        for name in names:
-            score = scores.get(name)
-            cells += (None, None) if score is None else (score.given, score.explanation)
-        yield (b"," if number else b"") + encoded([*cells, row.failure or None])
-    yield b"]}\n"
 
 
 def inspect_name(run: RunResult) -> str:
@@ -335,12 +238,11 @@ def _attributes(values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 EXPORTS: Mapping[str, Callable[[RunResult, Iterable[ScoredRow]], Iterator[bytes]]] = {
     "langfuse": _langfuse,
-    "mlflow": _mlflow,
     "otlp": _otlp,
     "inspect": _inspect,
 }
 """The tools that scores can be exported to."""
-SUFFIXES = {"langfuse": "jsonl", "mlflow": "json", "otlp": "jsonl", "inspect": "json"}
+SUFFIXES = {"langfuse": "jsonl", "otlp": "jsonl", "inspect": "json"}
 """The ending of each tool's file."""
 
 
@@ -348,7 +250,6 @@ class Tool(StrEnum):
     """Where scores are exported to (`--to`)."""
 
     LANGFUSE = "langfuse"
-    MLFLOW = "mlflow"
     OTLP = "otlp"
     INSPECT = "inspect"
 
@@ -363,14 +264,6 @@ def export(
             help="The file; for inspect also its log folder. [default: RUN-TOOL.json or .jsonl, here; for inspect in logs]",
         ),
     ] = None,
-    endpoint: Annotated[
-        str | None,
-        typer.Option(
-            "--endpoint",
-            metavar="URL",
-            help="otlp: send to this collector, such as http://localhost:4318.",
-        ),
-    ] = None,
 ) -> None:
     """Write a run's scores in the form that another tool reads.
 
@@ -379,30 +272,20 @@ def export(
 
     Example: verdict export runs/demo/judge --to inspect --out logs
     """
-    if endpoint is not None and (to is not Tool.OTLP or out is not None):
-        problem = (
-            "--endpoint and --out cannot be combined"
-            if to is Tool.OTLP
-            else "--endpoint is for --to otlp"
-        )
-        raise UsageError(problem, hint="give --out" if to is not Tool.OTLP else "give one of them")
     from verdict_cli.run.load_run import load_run
 
     result = load_run(run)
-    if endpoint is not None:
-        counts, where = send_events(result, endpoint), endpoint
-    else:
-        if to is Tool.INSPECT and (out is None or out.is_dir() or not out.suffix):
-            out = (out or Path("logs")) / inspect_name(result)
-            with output_errors(out):
-                out.parent.mkdir(parents=True, exist_ok=True)
-        out = out or Path(f"{run.resolve().name}-{to}.{SUFFIXES[to]}")
-        if out.suffix != f".{SUFFIXES[to]}":
-            raise UsageError(f"--out {out}: {to} reads .{SUFFIXES[to]}", hint="change the ending")
-        counts, where = write_export(result, to, out), str(out)
+    if to is Tool.INSPECT and (out is None or out.is_dir() or not out.suffix):
+        out = (out or Path("logs")) / inspect_name(result)
+        with output_errors(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+    out = out or Path(f"{run.resolve().name}-{to}.{SUFFIXES[to]}")
+    if out.suffix != f".{SUFFIXES[to]}":
+        raise UsageError(f"--out {out}: {to} reads .{SUFFIXES[to]}", hint="change the ending")
+    counts = write_export(result, to, out)
     left_out = (
         f"; {plural(counts.without_trace, 'row has|rows have')} no trace and were left out"
         if counts.without_trace
         else ""
     )
-    print_message(f"{counts.scores:,} scores: {where}{left_out}")
+    print_message(f"{counts.scores:,} scores: {out}{left_out}")
