@@ -35,7 +35,7 @@ browser: ## Install Chromium for the report tests, if it is missing and apt and 
 	fi || echo "Chromium cannot be installed here; its tests will be skipped"
 
 # Without the tests that need an environment or a package of their own.
-OWN := not ray and not local and not ancestor and not trl
+OWN := not local and not ancestor and not trl
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests that take minutes, not more
@@ -44,11 +44,6 @@ test: $(VENV)/.dev ## Run the tests that take minutes, not more
 .PHONY: test-all
 test-all: $(VENV)/.dev ## Run the tests that `make test` leaves out because they take long
 	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "slow and $(OWN)"
-
-.PHONY: test-ray
-test-ray: $(VENV)/.dev ## Run the tests of the Ray engine; installs Ray
-	$(PIP) install --constraint constraints.txt --editable '.[ray]'
-	$(BIN)/python -m pytest -q -m ray
 
 LLAMA := $(VENV)-llama
 
@@ -95,7 +90,7 @@ test-bounds: $(VENV)/.core ## Test the language, plans, calls and commands with 
 		$(BOUNDS)/bin/python -m pip --quiet --disable-pip-version-check install --constraint $(BOUNDS)/bounds.txt \
 			. aiohttp httpx hypothesis jsonschema openpyxl pandas pytest pytest-socket pytest-xdist scikit-learn && \
 		$(BOUNDS)/bin/python -m pytest -q -n 2 --dist worksteal -o filterwarnings=default \
-			-m "not ray and not local and not ancestor and not trl" tests/language tests/plan tests/llm tests/cli || exit 1; \
+			-m "not local and not ancestor and not trl" tests/language tests/plan tests/llm tests/cli || exit 1; \
 	done
 
 .PHONY: check

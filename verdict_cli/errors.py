@@ -15,7 +15,6 @@ VerdictError                 exit
 ├─ BudgetError               3   the spend cap is reached: nothing new is started
 ├─ Pending                   -   a call that is answered later: its row is run again
 ├─ PinnedError               3   a unit that all rows share failed: no row can be judged
-├─ WorkerError               4   a partition whose workers died at every attempt
 ├─ ReplyError                -   off scale, no answer, cut off: retried, then the row fails
 └─ RowError                  -   an expression or template fails on this row's values: not retried
 """
@@ -257,13 +256,6 @@ class PinnedError(VerdictError):
 
     exit_code = 3
     kind = "pinned"
-
-
-class WorkerError(VerdictError):
-    """A partition of the rows that no worker could finish. The same command resumes it."""
-
-    exit_code = 4
-    kind = "worker"
 
 
 class ReplyError(VerdictError):

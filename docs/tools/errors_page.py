@@ -35,7 +35,6 @@ RAISED = {
     ),
     "BudgetError": ("Budgets", "raise `--budget` and rerun the same command to resume"),
     "PinnedError": ("Pinned units", "fix the pinned unit and rerun the same command to resume"),
-    "WorkerError": ("Workers", "see Ray's logs; rerun the same command to resume"),
     "ReplyError": (
         "Unreadable replies",
         "retried automatically; if it persists, check the raw reply in the report, then adjust the prompt or the extractor",

@@ -220,7 +220,7 @@ def test_a_facts_file_that_is_damaged(shell: Any, config: Path) -> None:
 
 
 def test_a_fault_of_the_machines_is_not_the_exit_code_of_failed_rows() -> None:
-    from verdict_cli.errors import BudgetError, Refused, WorkerError
+    from verdict_cli.errors import BudgetError, Refused
 
-    assert WorkerError("a worker died").exit_code == Refused("no answer").exit_code == 4
+    assert Refused("no answer").exit_code == 4
     assert BudgetError("spent").exit_code == 3

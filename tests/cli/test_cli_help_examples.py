@@ -121,7 +121,7 @@ def test_the_examples_of_a_help_run_as_printed(name: str, shell: Any, demo: Path
         assert done.code == ENDS.get(name, 0), f"{line}\n{done.err}\n{done.out}"
 
 
-@needs("batches", "ray", "tracing", "untrusted")
+@needs("batches", "tracing", "untrusted")
 def test_the_help_of_a_run_shows_ten_common_options_first(shell: Any) -> None:
     text = shell("run", "--help").out
     sections = dict(re.findall(r"^(\w[^\n]*):\n(.*?)(?=^\w|\Z)", text, re.MULTILINE | re.DOTALL))

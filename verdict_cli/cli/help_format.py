@@ -13,7 +13,7 @@ FEW = 20
 HEADINGS = {
     "Pipeline": ("set", "level", "allow-code", "allow-outside"),
     "Rows": ("sample", "seed", "shard", "skip-bad-rows"),
-    "Run directory": ("fresh", "update", "part-rows", "format"),
+    "Run directory": ("fresh", "reuse", "format"),
     "Calls and hosts": ("no-cache", "allow-host"),
     "Gates": ("inconclusive",),
 }

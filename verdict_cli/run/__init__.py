@@ -1,1 +1,1 @@
-"""Run a plan over a dataset: sessions, the local and the Ray engine, one row, its nodes and attempts."""
+"""Run a plan over a dataset: sessions, the loop of rows, one row, its nodes and attempts."""

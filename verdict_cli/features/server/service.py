@@ -7,7 +7,7 @@ import math
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
@@ -47,10 +47,6 @@ from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.observer import RunObserver
 from verdict_cli.run.outcome import compile_reward, outcome
 from verdict_cli.storage.datasets.dataset import rename_columns
-
-if TYPE_CHECKING:
-    pass
-
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
