@@ -208,7 +208,7 @@ def test_starting_imports_nothing_heavy(
     )
     loaded = set(done.stderr.split())
     assert "typer" in loaded
-    assert loaded.isdisjoint(set(HEAVY) - ({"jsonschema"} if "validate" in arguments else set()))
+    assert loaded.isdisjoint(HEAVY)
 
 
 def test_validate_imports_only_the_units_extractors_and_commands_that_it_needs(

@@ -387,3 +387,43 @@ def test_a_new_command_is_listed_and_run(copy: Path) -> None:
     add(copy, command)
     listed = 'assert "Greet somebody from the list of commands." in verdict("--help")'
     run_script(copy, [listed, 'assert verdict("greet", "Ada") == "Hello, Ada\\n"'])
+
+
+SCANS = (
+    "tests/packaging/test_structure.py",
+    "tests/packaging/test_outside.py",
+    "tests/docs/test_errors_page.py",
+    "tests/docs/test_model_names.py",
+)
+"""Tests that read the source of every module."""
+
+
+def test_a_new_file_in_any_package_fails_no_test_and_no_check(tmp_path: Path) -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    for name in listed.stdout.decode().split("\0"):
+        if name and (ROOT / name).is_file():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, tmp_path / name)
+    functions = "".join(
+        f"\n\ndef count_{number}() -> int:\n    numbers = [1, 2, 3]\n    return len(numbers)\n"
+        for number in range(10)
+    )
+    for package in {path.parent for path in (tmp_path / "verdict_cli").rglob("__init__.py")}:
+        (package / "counting.py").write_text(f'"""Counts."""\n{functions}', encoding="utf-8")
+    commands = (
+        ["pytest", "-q", "-p", "no:cacheprovider", *SCANS],
+        ["ruff", "check", "--no-cache", "verdict_cli"],
+        ["ruff", "format", "--no-cache", "--check", "verdict_cli"],
+    )
+    for command in commands:
+        done = subprocess.run(
+            [sys.executable, "-m", *command],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -1,5 +1,4 @@
-"""The JSON Schemas of files, generated from the classes that validate them; `schema_check` validates pipelines by the
-generated file."""
+"""The JSON Schemas of files, for editors, generated from the classes that validate them."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ _ONE_LINE = {"not": {"pattern": "\\n"}}
 
 _NAMES = {EXTRACTORS: "ExtractorName", METRICS: "MetricKey"}
 _FORMS = {SCALES: "ScaleKeys", EXTRACTORS: "ExtractorKeys"}
-"""The definitions to which `schema_check` adds the parts of installed packages."""
+"""The definitions that have the parts of installed packages too."""
 
 
 def _added_keys(kind: type[ConfigModel]) -> dict[str, dict[str, Any]]:

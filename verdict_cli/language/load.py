@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import orjson
 from msgspec import Struct, field
 from pydantic import ValidationError
 
@@ -14,8 +15,8 @@ from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.document.source_positions import Document, format_path
+from verdict_cli.language.package_files import folder
 from verdict_cli.language.pipeline_file import PipelineFile
-from verdict_cli.language.schema_check import feature_of, lax_schema, schema_refuses
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
 
 if TYPE_CHECKING:
@@ -75,18 +76,14 @@ def validated(
 ) -> Spec:
     """The pipeline in a document. SpecError with every problem at once.
 
-    The classes decide, and have the words; the plan also asks the shipped JSON Schema (`schema_check`). It may name files
-    of ``folder``, or those that ``fence`` allows. ``unit_types`` are those written in Python.
+    It may name files of ``folder``, or those that ``fence`` allows. ``unit_types`` are those written in Python.
     """
     try:
         file = PipelineFile.model_validate(document.data)
     except ValidationError as error:
-        mistakes = explain_error(error, PipelineFile, document, feature_of=feature_of)
-        # Without a feature, the names that it brings are unknown too: the shipped schema is right to accept them.
-        lacking = any(problem.code == "missing-feature" for problem in mistakes.values())
-        if not lacking and not schema_refuses(document):
-            mistakes = {path: lax_schema(problem) for path, problem in mistakes.items()}
-        raise InvalidFile(mistakes) from None
+        raise InvalidFile(
+            explain_error(error, PipelineFile, document, feature_of=_feature_of)
+        ) from None
     return Spec(
         file,
         document,
@@ -95,6 +92,13 @@ def validated(
         PathPolicy(folder) if fence is None else fence,
         unit_types or {},
     )
+
+
+def _feature_of(owner: str, key: str) -> str:
+    """The feature that brings a key of a class, as the shipped schema names it; "" where none does."""
+    schema = orjson.loads((folder("schemas") / "pipeline.schema.json").read_bytes())
+    known = schema["$defs"].get(owner, {}).get("properties", {}).get(key, {})
+    return str(known.get("x-feature", ""))
 
 
 def in_order(problems: list[Problem]) -> list[Problem]:

@@ -32,7 +32,6 @@ from verdict_cli.language.model_address import (
 from verdict_cli.language.pipeline_file import Block, CustomStep, CustomType, Layer
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile
 from verdict_cli.language.scales import SCALES, Scale, named_scales, scale_of_type, written_range
-from verdict_cli.language.schema_check import schema_problems
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
 from verdict_cli.model import Model
@@ -171,7 +170,6 @@ class Namespace:
     def __post_init__(self) -> None:
         """Remembers itself among the files that `use: FILE#name` may reach."""
         self.code = dict(self.spec.code)
-        self.python_units: set[str] = set()
         self._presets: dict[str, tuple[Model, ...]] = {}
         self.files.setdefault(self._reached(Path(self.spec.document.file).name), self)
 
@@ -220,15 +218,11 @@ class Namespace:
             "name-used-twice", f"{what} is built in", "choose another name", path, key=True
         )
 
-    def schema_problems(self) -> list[Problem]:
-        """What the JSON Schema refuses in this file, and in those that it uses, although the plan has no problem with it."""
-        used = [names for names in self.files.values() if names is not None]
-        return [
-            problem
-            for names in used
-            if (refused := schema_problems(names.spec.document, names.python_units))
-            for problem in list(_unused_problems(names.spec, names.spec.file, ())) or refused
-        ]
+    def unused_problems(self) -> Iterator[Problem]:
+        """What is wrong in parts of this file, and of those that it uses, that the plan does not look at."""
+        for names in self.files.values():
+            if names is not None:
+                yield from _unused_problems(names.spec, names.spec.file, ())
 
     def check_scale(self, scale: Scale, path: Path_) -> bool:
         """Whether a scale makes sense. Reports one that does not; a declared one only at its declaration."""
@@ -321,8 +315,6 @@ class Namespace:
         except UnknownTypeError as error:
             self._unknown_type(error, (*path, "unit"))
             return None
-        if merged.imported is not None:
-            self.python_units.add(step.unit)
         given = dict(step.model_extra or {})
 
         def to_document(inside: Path_) -> Path_:

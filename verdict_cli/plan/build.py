@@ -381,10 +381,9 @@ class _Build:
         self._raise()  # from here on every unit has a node
         valid = [item for item in instances if isinstance(item, UnitInstance)]
         nodes, groups, conditions = row_steps.finish(nodes)
-        # The schema comes last: what it alone refuses is a defect of ours, and noise beside a mistake of the author.
         nodes = judge_digest(valid, nodes)
         check_calibrations(valid, nodes)
-        self.problems += self.names.schema_problems()
+        self.problems += self.names.unused_problems()
         self._raise()
         self._warn_unused(nodes, instances)
         self._warn_same_prompts(nodes, valid)
@@ -667,20 +666,9 @@ def load_plan(
     for _ in range(_MOST_ROUNDS):
         try:
             built = build_plan(validated(document, folder, None, fence, unit_types))
-        except InvalidFile as error:
-            _add(problems, error.problems, removed)
-            repaired = corrected(document, error.mistakes)
-            if repaired.document.data == document.data:
-                break
-            document, removed = repaired.document, [*removed, *repaired.removed]
         except SpecError as error:
             _add(problems, error.problems, removed)
-            names = {
-                _parts(problem.path): problem
-                for problem in error.problems
-                if problem.code in _UNKNOWN_NAMES
-            }
-            repaired = corrected(document, names)
+            repaired = corrected(document, _correctable(error))
             if repaired.document.data == document.data:
                 break
             document, removed = repaired.document, [*removed, *repaired.removed]
@@ -690,6 +678,17 @@ def load_plan(
             repaired_plan = built.plan
             break
     raise SpecError(in_order(list(problems.values())), repaired_plan)
+
+
+def _correctable(error: SpecError) -> Mapping[tuple[str | int, ...], Problem]:
+    """The problems whose correction may show further ones, by the paths of what is wrong."""
+    if isinstance(error, InvalidFile):
+        return error.mistakes
+    return {
+        _parts(problem.path): problem
+        for problem in error.problems
+        if problem.code in _UNKNOWN_NAMES
+    }
 
 
 def _parts(path: str) -> tuple[str | int, ...]:

@@ -1,4 +1,4 @@
-"""The shipped JSON Schema: every command asks it, and it refuses what the program refuses as far as a schema can say it."""
+"""The shipped JSON Schema, for editors, refuses what the program refuses as far as a schema can say it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from shell import needs
 
-from verdict_cli import JudgeUnit, Pipeline
 from verdict_cli.errors import Problem, SpecError
-from verdict_cli.language import schema_check
-from verdict_cli.language.document.document import parse_document, read_document
+from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.source_positions import Document, Position, ValueNode
 from verdict_cli.plan.build import load_plan
 
@@ -166,7 +164,6 @@ def test_a_part_that_nobody_uses_is_refused_in_the_words_of_its_class(
 ) -> None:
     data = file(**parts)
     assert [(problem.path, problem.code) for problem in problems(data)] == [(place, code)]
-    assert "defect" not in problems(data)[0].hint
     assert not VALIDATOR.is_valid(data)
 
 
@@ -276,88 +273,6 @@ def test_the_schema_refuses_what_it_can_say_and_nothing_else() -> None:
             if found and accepted:
                 only_program.update(problem.code for problem in found)
     assert set(only_program) <= ONLY_PROGRAM, only_program
-
-
-@pytest.fixture
-def doctored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[Callable[[Any], Any]], None]]:
-    """Ship another schema: a changed copy."""
-    validator = schema_check._validator
-
-    def ship(change: Callable[[Any], Any]) -> None:
-        schema = orjson.loads(SHIPPED.read_bytes())
-        change(schema)
-        (tmp_path / SHIPPED.name).write_bytes(orjson.dumps(schema))
-        monkeypatch.setattr(schema_check, "folder", lambda _: tmp_path)
-        validator.cache_clear()
-        schema_check._accepted.clear()
-
-    yield ship
-    validator.cache_clear()
-    schema_check._accepted.clear()
-
-
-TEXT = b"""verdict: 1
-name: pipe
-model: baseline/lexical
-pipeline:
-  - unit: JudgeUnit
-    scale: {range: [1, 5]}
-    retry: 1
-    prompt: Rate {source.a}
-"""
-
-
-@pytest.mark.parametrize(
-    ("change", "place", "message"),
-    [
-        (lambda schema: schema["properties"]["name"].update(maxLength=2, pattern="^x"), "2:7: name", "'pipe' does not match '^x'"),
-        (lambda schema: schema["$defs"]["JudgeUnit"]["properties"].pop("prompt"), "5:5: pipeline[0]", "('prompt' was unexpected)"),
-        (lambda schema: schema["$defs"]["JudgeUnit"]["required"].append("cites"), "5:5: pipeline[0]", "'cites' is a required property"),
-        (lambda schema: schema["$defs"]["JudgeUnit"]["properties"]["prompt"].update(type="integer"), "7:13: pipeline[0].prompt", "'Rate {source.a}' is not of type 'integer'"),
-        (lambda schema: schema["$defs"]["UnitName"].update(enum=["JudgeUnits"]), "5:11: pipeline[0].unit", "'JudgeUnit' is not one of ['JudgeUnits']"),
-        (lambda schema: schema["properties"]["pipeline"].update(minItems=2), "5:3: pipeline", "is too short"),
-        (lambda schema: schema["properties"]["verdict"].update(const=2), "1:10: verdict", "2 was expected"),
-        (lambda schema: schema["$defs"]["DiscreteScale"]["properties"]["range"]["anyOf"][0].update(items={"minimum": 2}), "6:21: pipeline[0].scale.range[0]", "1 is less than the minimum of 2"),
-    ],
-)  # fmt: skip
-def test_a_file_that_only_the_schema_refuses_is_refused_as_a_defect_at_its_position(
-    doctored: Any, change: Any, place: str, message: str
-) -> None:
-    text = TEXT.replace(b"    retry: 1\n", b"")
-    load_plan(parse_document(text, "p.yaml"), ROOT)
-    doctored(change)
-    with pytest.raises(SpecError) as caught:
-        load_plan(parse_document(text, "p.yaml"), ROOT)
-    said = str(caught.value)
-    assert f"p.yaml:{place}: " in said
-    assert (
-        message in said
-        and "a defect of verdict" in said
-        and f"`{caught.value.problems[0].path}`" in said
-    )
-    assert "oneOf" not in said and "anyOf" not in said and "under any of" not in said
-
-
-def test_a_schema_that_accepts_what_the_classes_refuse_is_noticed(doctored: Any) -> None:
-    with pytest.raises(SpecError) as caught:
-        load_plan(parse_document(TEXT, "p.yaml"), ROOT)
-    assert "defect" not in str(caught.value)
-    doctored(lambda schema: schema["$defs"]["JudgeUnit"].pop("additionalProperties"))
-    with pytest.raises(
-        SpecError, match=r"the JSON Schema accepts `pipeline\[0\].retry`: a defect of verdict"
-    ):
-        load_plan(parse_document(TEXT, "p.yaml"), ROOT)
-
-
-def test_a_document_is_validated_once(doctored: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    doctored(lambda schema: None)
-    pipeline = Pipeline("p", model="m") >> JudgeUnit().prompt("{source.a}")
-    assert pipeline.plan().fingerprint
-    monkeypatch.setattr(schema_check, "_validator", lambda *_: pytest.fail("validated again"))
-    again = Pipeline("p", model="m") >> JudgeUnit().prompt("{source.a}")
-    assert again.plan().fingerprint == pipeline.fingerprint
 
 
 @pytest.mark.skipif(

@@ -294,36 +294,19 @@ def _pattern_matches(pattern: str, kind: FieldType, ends: Ends) -> Callable[[str
 
 
 _HYPHENS = "-‐‑"
+_GOES_ON = re.compile(rf"(?=(\w\w|\d[.,]\d|[^\W\d_][{_HYPHENS}][^\W\d_]))")
+"""A word goes on across a hyphen, a number across its mark, both across nothing."""
 
 
 def _within_word(text: str, start: int, end: int) -> str:
     """The text around a captured text that is only a part of a longer word or number, "" for another one."""
-    captured = text[start:end]
-    inside = (
-        (start > 0 and _is_word(text[start - 1 : start + 1]))
-        or (end < len(text) and _is_word(text[end - 1 : end + 1]))
-        or (captured[-1].isdigit() and re.match(r"[.,]\d", text[end : end + 2]) is not None)
-        or (
-            captured[0].isdigit()
-            and re.match(r"\d[.,]", text[max(start - 2, 0) : start]) is not None
-        )
-        or (
-            captured[0].isalpha()
-            and start > 1
-            and text[start - 1] in _HYPHENS
-            and text[start - 2].isalpha()
-        )
-        or (
-            captured[-1].isalpha()
-            and text[end : end + 1] in _HYPHENS
-            and text[end + 1 : end + 2].isalpha()
-        )
-    )
-    return _around(text, start, end) if inside else ""
+    before = _goes_on(text[max(start - 2, 0) : start + 1], min(start, 2))
+    after = _goes_on(text[end - 1 : end + 2], 1)
+    return _around(text, start, end) if before or after else ""
 
 
-def _is_word(pair: str) -> bool:
-    return all(letter.isalnum() or letter == "_" for letter in pair)
+def _goes_on(piece: str, cut: int) -> bool:
+    return any(match.start() < cut < match.end(1) for match in _GOES_ON.finditer(piece))
 
 
 def _around(text: str, start: int, end: int) -> str:

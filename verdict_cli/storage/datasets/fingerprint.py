@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import orjson
 
@@ -21,28 +20,21 @@ def file_stamps(dataset: Dataset) -> tuple[tuple[int, ...], ...]:
     return tuple((file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns) for file in stats)
 
 
-def reading_settings(dataset: Dataset) -> bytes:
-    """All settings that change rows, or decide which of them are read."""
-    return orjson.dumps(_settings(dataset))
-
-
-def _settings(dataset: Dataset) -> list[Any]:
-    return [
-        sorted(dataset.columns.items()),
-        dataset.id,
-        *([dataset.delimiter] if dataset.delimiter else []),
-        dataset.rules,
-        dataset.skip_bad_rows,
-    ]
-
-
 def dataset_fingerprint(dataset: Dataset, selection: Selection) -> str:
     """32 hex digits (BLAKE2b) over the files' bytes and formats and all settings that select or change rows.
 
     Names, folders and times of the files do not count, nor does the seed if no sample is drawn.
     """
     drawn = None if selection.sample is None else [selection.sample, selection.seed]
-    settings = [*_settings(dataset), selection.limit, drawn]
+    settings = [
+        sorted(dataset.columns.items()),
+        dataset.id,
+        *([dataset.delimiter] if dataset.delimiter else []),
+        dataset.rules,
+        dataset.skip_bad_rows,
+        selection.limit,
+        drawn,
+    ]
     digest = hashlib.blake2b(orjson.dumps(settings), digest_size=16)
     for path in dataset.files:
         digest.update(f"{format_of(path)}{compression_of(path)}".encode())

@@ -1,4 +1,4 @@
-"""Read tables back, concatenate them, and export them as CSV or JSON Lines."""
+"""Read tables back, and export them as CSV or JSON Lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from verdict_cli.storage.datasets import parquet
 from verdict_cli.storage.datasets.dataset import missing_column
 from verdict_cli.storage.tables.column_types import ColumnKind, DeclaredType, array, declared_type
 from verdict_cli.storage.tables.run_columns import later_columns
-from verdict_cli.storage.tables.writer import ParquetTable
 
 
 def table_columns(path: Path) -> tuple[str, ...]:
@@ -123,24 +122,6 @@ def declared_types(path: Path) -> dict[str, DeclaredType]:
         for column in columns
         if (declared := declared_type(column)) is not None
     }
-
-
-def concatenate_tables(
-    tables: Iterable[Path],
-    into: Path,
-    columns: Mapping[str, ColumnKind],
-    declared: Mapping[str, DeclaredType] | None = None,
-) -> None:
-    """Write the rows of all tables, in order, as one table: the same bytes as if every row had been added to it.
-
-    ``columns`` and ``declared`` are those that all tables were given. One row group is in memory at a time.
-    """
-    with ParquetTable(into, columns, declared=declared) as whole:
-        for path in tables:
-            for batch in read_table(path):
-                names = tuple(batch)
-                for values in zip(*batch.values(), strict=True):
-                    whole.add(names, values)
 
 
 def export_table(parquet: Path, to: Path, *, inert: bool = False) -> None:
