@@ -35,7 +35,8 @@ ROOT = Path(__file__).resolve().parents[2]
 OF_A_CHECKOUT = [
     ROOT / name for name in ("CONTRIBUTING.md", "benchmarks/README.md", "datasets/README.md")
 ]
-PAGES = [ROOT / "README.md", *OF_A_CHECKOUT, *sorted((ROOT / "docs").glob("*.md"))]
+SKILL = ROOT / "docs" / "skill" / "SKILL.md"
+PAGES = [ROOT / "README.md", *OF_A_CHECKOUT, SKILL, *sorted((ROOT / "docs").glob("*.md"))]
 """The pages of docs/reference are run when they are written (test_reference_pages.py)."""
 
 TESTED_ELSEWHERE = {"python.md", "reports.md"}

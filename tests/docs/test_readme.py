@@ -11,7 +11,13 @@ from typer.testing import CliRunner
 from verdict_cli.cli.app import app
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "llms.txt",
+    ROOT / "docs" / "skill" / "SKILL.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 
 
 def blocks(page: Path, kind: str) -> list[str]:

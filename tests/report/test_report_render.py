@@ -364,6 +364,15 @@ def test_gates_and_kinds_of_failed_rows_are_test_cases():
     assert (suites["gates"].get("tests"), suites["gates"].get("failures")) == ("3", "2")
 
 
+def test_the_times_of_the_cases_add_up_to_the_runs():
+    root = ElementTree.fromstring(junit(REPORT))
+    suites = {suite.get("name"): suite for suite in root}
+    assert (root.get("time"), suites["rows"].get("time")) == ("200.000", "200.000")
+    cases = [float(case.get("time")) for case in root.iter("testcase")]
+    assert (sum(cases), len(cases)) == (200, 5)
+    assert {suite.get("timestamp") for suite in root} == {FACTS.started}
+
+
 def test_failed_rows_that_a_coverage_gate_allows_are_skipped_test_cases():
     allowed = GateOutcome("run.coverage", "passed", 0.99, 0.9, None, None, 450, "", "≥ 0.9")
     root = ElementTree.fromstring(junit(structs.replace(REPORT, gates=(allowed,))))

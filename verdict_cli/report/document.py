@@ -261,6 +261,10 @@ class ReportDocument(Struct, frozen=True):
     elsewhere: str = "in report.html"
     data: Callable[[], Mapping[str, Any]] = dict
     conclusion: str = ""
+    started: str = ""
+    """When what is reported began, as ISO text."""
+    seconds: float = 0.0
+    """How long it took."""
 
     def as_json(self) -> dict[str, Any]:
         """The content as JSON has it, the conclusion first."""

@@ -87,6 +87,8 @@ def run_document(report: Report, context: ReportContext | None = None) -> Report
         lead=lead,
         data=lambda: full_json(report),
         conclusion=run_conclusion(report),
+        started=facts.started,
+        seconds=facts.wall_s,
     )
 
 
