@@ -31,6 +31,7 @@ from verdict_cli.language.gate_rules import Ends, gate_problems
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.scales import Scale
+from verdict_cli.language.units.choice import NO_PREFERENCE
 from verdict_cli.plan.node import LLMNode, Node
 from verdict_cli.plan.scope import (
     EVALUATION_ROOTS,
@@ -175,7 +176,7 @@ def _check_nominal(
         return
     why = f"`{evaluation.prediction}` is on a nominal scale ({kind.scale.display()}): no value is above another"
     hint = "use accuracy, cohen_kappa or f1, or give the scale `scores:` or `ordered: true`, worst first"
-    labels = [value for value in kind.scale.values() if value not in ("A", "B", "tie")]
+    labels = [value for value in kind.scale.values() if value not in ("A", "B", *NO_PREFERENCE)]
     measured = [find_metric(name) for name in evaluation.metrics or ()]
     prefers = any(
         metric is not None and metric.inputs[0] in ("choice", "choice_length")

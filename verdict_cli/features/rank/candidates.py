@@ -12,7 +12,13 @@ import orjson
 from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem, RowError, UsageError
-from verdict_cli.language.units.choice import LETTERS, ChoiceUnit, PairwiseJudgeUnit, label_letters
+from verdict_cli.language.units.choice import (
+    LETTERS,
+    NO_PREFERENCE,
+    ChoiceUnit,
+    PairwiseJudgeUnit,
+    label_letters,
+)
 from verdict_cli.messages import Result
 from verdict_cli.plan.levels import in_lists
 from verdict_cli.plan.node import LLMNode, Node, Plan
@@ -114,7 +120,7 @@ def order_reader(
             return tuple(_position(entry, texts, count) for entry in preference)
         if isinstance(preference, bool):
             return (0,) if preference else (1,)
-        if isinstance(preference, str) and preference.strip().lower() in ("tie", ""):
+        if isinstance(preference, str) and preference.strip().lower() in (*NO_PREFERENCE, ""):
             return ()
         return (_position(preference, texts, count),)
 

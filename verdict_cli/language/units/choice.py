@@ -168,7 +168,9 @@ class KChoiceUnit(ChoiceUnit):
         return super().validation_error()
 
 
-TIE = "tie"
+TIE, BOTH_BAD = "tie", "both_bad"
+NO_PREFERENCE = (TIE, BOTH_BAD)
+"""The choices of a pairwise judge that are no option."""
 
 
 Label = Annotated[str, Field(pattern=r"^[^{}<>@\n]+$")]
@@ -178,7 +180,8 @@ Label = Annotated[str, Field(pattern=r"^[^{}<>@\n]+$")]
 def label_letters(choice: FieldType) -> dict[Any, str]:
     """The letter of each label of a pairwise judge, by the type of its `choice`."""
     values = choice.scale.values() if isinstance(choice, ScaleType) else ()
-    return dict(zip((value for value in values if value != TIE), "AB", strict=False))
+    options = (value for value in values if value not in NO_PREFERENCE)
+    return dict(zip(options, "AB", strict=False))
 
 
 class PairwiseJudgeUnit(ChoiceUnit):
@@ -190,6 +193,8 @@ class PairwiseJudgeUnit(ChoiceUnit):
     """The unit's type."""
     tie: bool = False
     """Whether `tie` may be chosen too."""
+    both_bad: bool = False
+    """Whether `both_bad` may be chosen too: neither option is acceptable. Metrics of preferences leave it out, as they do ties."""
     positions: Literal["given", "both"] = "given"
     """`both` asks in both orders; where the answers disagree the choice is `tie`."""
     labels: Annotated[Seq[Label], Field(min_length=2, max_length=2)] | None = None
@@ -204,29 +209,31 @@ class PairwiseJudgeUnit(ChoiceUnit):
                 "use BestOfKJudgeUnit for more",
             )
         if self.scale is not None and (len(self._scale_names()) != 2 or self.labels is not None):
-            hint = "such as `scale: {type: discrete, values: [first, second]}`, `tie` added where it may be chosen"
+            hint = "such as `scale: {type: discrete, values: [first, second]}`, `tie` and `both_bad` added where they may be chosen"
             return Issue("scale", "a pairwise judge has a scale of two words, one an option", hint)
-        if len({*self.choices(), TIE}) < 3:
+        if len({*self.choices(), *NO_PREFERENCE}) < 4:
             return Issue(
                 "labels",
-                "the labels are not two, or one of them is `tie`",
+                "the labels are not two, or one of them is `tie` or `both_bad`",
                 "give each option a name of its own",
             )
         return super().validation_error()
 
     def default_scale(self) -> Scale:
-        """A and B, and `tie` where it may be chosen."""
-        tie = self.tie or (isinstance(self.scale, Scale) and TIE in self.scale.values())
-        return Categories(values=(*self.choices(), TIE) if tie else self.choices())
+        """A and B, and `tie` and `both_bad` where they may be chosen."""
+        named = self.scale.values() if isinstance(self.scale, Scale) else ()
+        may_be = {TIE: self.tie or TIE in named, BOTH_BAD: self.both_bad or BOTH_BAD in named}
+        others = [choice for choice, is_allowed in may_be.items() if is_allowed]
+        return Categories(values=(*self.choices(), *others))
 
     def choices(self) -> tuple[str, ...]:
         """What the options are called: the labels, the words of the scale, or A and B."""
         return self.labels or self._scale_names() or self.letters()
 
     def _scale_names(self) -> tuple[str, ...]:
-        """The words of the scale, without `tie`; none where it has other values, or is one of the file's `scales`."""
+        """The words of the scale that are options; none where it has other values, or is one of the file's `scales`."""
         values = self.scale.values() if isinstance(self.scale, Scale) else []
-        names = [value for value in values if value != TIE]
+        names = [value for value in values if value not in NO_PREFERENCE]
         return tuple(names) if all(isinstance(name, str) for name in names) else ()
 
     def listed(self) -> str:
@@ -244,14 +251,19 @@ class PairwiseJudgeUnit(ChoiceUnit):
         """Asks for the better option, order and length aside."""
         return (
             "Two options answer the same request. Decide which one is better. Neither the order in which they "
-            "stand nor their length may count.\n\n" + self.listed()
+            "stand nor their length may count."
+            + (f" Where neither is acceptable, answer {BOTH_BAD}." if self.both_bad else "")
+            + "\n\n"
+            + self.listed()
         )
 
     def output_fields(self, read: RecordType) -> RecordType:
         """`choice`, and `consistent` where both orders are queried, and `chosen` with `original`."""
         fields = dict(read.fields)
         if self.positions == "both":
-            fields["choice"] = ScaleType(Categories(values=(*self.choices(), TIE)))
+            values = self.default_scale().values()
+            either = values if TIE in values else (*values, TIE)
+            fields["choice"] = ScaleType(Categories(values=tuple(either)))
             fields["consistent"] = TRUTH
         if self.original:
             fields["chosen"] = TEXT
@@ -281,7 +293,7 @@ class PairwiseJudgeUnit(ChoiceUnit):
         names = self.choices()
         choices = [
             response["choice"]
-            if response["choice"] == TIE
+            if response["choice"] in NO_PREFERENCE
             else names[order[names.index(response["choice"])]]
             for response, order in zip(responses, orders, strict=True)
         ]
@@ -294,7 +306,7 @@ class PairwiseJudgeUnit(ChoiceUnit):
         if self.original:
             output["chosen"] = (
                 ""
-                if output["choice"] == TIE
+                if output["choice"] in NO_PREFERENCE
                 else given[self.letters()[names.index(output["choice"])]]
             )
         return output

@@ -22,6 +22,7 @@ from verdict_cli.language.metric_registry import (
     EvaluationKind,
     MetricInput,
 )
+from verdict_cli.language.units.choice import NO_PREFERENCE
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.collect import LONGER, Collected
 from verdict_cli.stats.columns.column import (
@@ -434,7 +435,7 @@ def infer_kind(evaluation: Evaluation, columns: Sequence[Column]) -> EvaluationK
     if "list" in types:
         return "ranking"
     labels = LabelSet.of(*columns).values if "str" in types else ()
-    if labels and set(labels) <= {"A", "B", "tie"} and evaluation.positive is None:
+    if labels and set(labels) <= {"A", "B", *NO_PREFERENCE} and evaluation.positive is None:
         return "pairwise"
     if "str" in types or evaluation.positive is not None or not types:
         return "classification"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -171,7 +172,8 @@ class LabelReader:
 
 
 def _folded(value: Any) -> str:
-    return str(value).strip().casefold()
+    """The label as it is compared: `Both bad` is `both_bad`."""
+    return re.sub(r"[\s_-]+", "_", str(value).strip().casefold())
 
 
 def _number(label: Any) -> int | float | None:

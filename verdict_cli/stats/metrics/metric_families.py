@@ -26,7 +26,7 @@ from verdict_cli.language.metric_registry import (
     MetricInput,
     find_metric,
 )
-from verdict_cli.language.units.choice import TIE
+from verdict_cli.language.units.choice import NO_PREFERENCE
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import EvaluationData
@@ -86,7 +86,7 @@ def usable(family: MetricInput, data: EvaluationData) -> RowMask:
         return has_target(data)
     present = has_prediction(family, data)
     if family in ("choice", "choice_length", "lengths"):
-        present = present & ~_labels_in(data.prediction, data, (TIE,))
+        present = present & ~_labels_in(data.prediction, data, NO_PREFERENCE)
     if family in ("choice_length", "lengths"):
         present = present & data.longer.present
     if family == "choice_length":
@@ -208,7 +208,7 @@ def _consistent_error(data: EvaluationData) -> str:
 
 def _choice_error(data: EvaluationData) -> str:
     chosen = {data.labels[code] for code in np.unique(data.prediction) if code != MISSING}
-    return "" if chosen <= {*CHOICES, TIE} else "it needs choices between A and B"
+    return "" if chosen <= {*CHOICES, *NO_PREFERENCE} else "it needs choices between A and B"
 
 
 def _value_error(data: EvaluationData) -> str:
