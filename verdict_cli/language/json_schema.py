@@ -22,7 +22,6 @@ from verdict_cli.language.scales import (
 )
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import LLMUnit, UnitBase
-from verdict_cli.registry import Registry
 
 if TYPE_CHECKING:
     from pydantic_core import core_schema
@@ -194,28 +193,23 @@ def _chosen_by(kind: type[Any]) -> str | None:
     return "type" if issubclass(kind, Scale | Extractor) and not is_implied else None
 
 
-PLUGIN_REGISTRIES: tuple[Registry[Any], ...] = (SCALES, EXTRACTORS, METRICS)
-"""The registries to whose parts installed packages can add."""
-
-
+@cache
 def pipeline_schema() -> dict[str, Any]:
-    """The schema of pipeline files, with the parts of installed packages that were looked up so far."""
-    return _pipeline_schema(tuple(tuple(registry.plugins) for registry in PLUGIN_REGISTRIES))
+    """The schema of pipeline files."""
+    return _pipeline_schema()
 
 
 def complete_schema() -> dict[str, Any]:
     """The schema of pipeline files with every part that an installed package offers."""
-    for registry in PLUGIN_REGISTRIES:
+    for registry in (SCALES, EXTRACTORS, METRICS):
         for name in registry.names():
             registry.plugin(name)
-    schema = pipeline_schema()
-    names = schema["$defs"]["UnitName"]
-    added = {**names, "enum": [*names["enum"], *PACKAGE_UNITS.names()]}
-    return {**schema, "$defs": {**schema["$defs"], "UnitName": added}}
+    schema = _pipeline_schema()
+    schema["$defs"]["UnitName"]["enum"] += PACKAGE_UNITS.names()
+    return schema
 
 
-@cache
-def _pipeline_schema(_: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
+def _pipeline_schema() -> dict[str, Any]:
     schema = file_schema(PipelineFile)
     schema["$defs"] |= _steps() | _names()
     record = next(form for form in schema["$defs"]["FieldKey"]["oneOf"] if "not" in form)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from verdict_cli.errors import Problem
 from verdict_cli.language.expressions.paths import format_expression_path
@@ -12,9 +11,6 @@ from verdict_cli.language.prompts.prompt import PlaceholderPrompt
 from verdict_cli.llm.prompt_prefix import TOKEN_BYTES, PromptPrefixes, cacheable_minimum, written
 from verdict_cli.messages import Request
 from verdict_cli.plan.node import LLMNode, Node, Plan
-
-if TYPE_CHECKING:
-    pass
 
 _SAMPLE = 10
 """The rows whose prompts are compared for hints."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from verdict_cli.features.audit.effects import Effect, conclusion, share_text
 from verdict_cli.features.audit.probes import DEGRADE
@@ -15,10 +15,6 @@ from verdict_cli.report.conclusions import listed_names
 from verdict_cli.report.document import Group, Note, Part, ReportDocument, Section, Table
 from verdict_cli.report.report import metric_json
 from verdict_cli.stats.intervals.interval_methods import MetricValue
-
-if TYPE_CHECKING:
-    pass
-
 
 SIGNIFICANCE = 0.05
 NEARLY_STABLE = 0.05

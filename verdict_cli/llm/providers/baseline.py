@@ -219,11 +219,7 @@ class BaselineProvider:
     async def ask(self, request: Request) -> Reply:
         answer = _BASELINES.get(request.model.name)
         if answer is None:
-            known = ", ".join(NAMES)
-            raise Refused(
-                f"there is no built-in model {request.model.name!r}",
-                hint=f"the built-in ones are {known}",
-            )
+            raise Refused(str(self.check(request.model)))
         return answer(request)
 
     async def close(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from verdict_cli.errors import Refused, Rejected
 from verdict_cli.language.fields.types import image_url
@@ -232,13 +233,9 @@ OPENAI_DECISIONS = WireProtocol(
     assemble=_no_stream,
     text_of=lambda _: "",
 )
-SYSTEM_ONE = WireProtocol(
+SYSTEM_ONE = replace(
+    OPENAI_DECISIONS,
     name="systemone",
-    version="",
     path=lambda _name, _stream: "/systemone",
-    headers=_headers,
     body=_system_one_body,
-    to_chat=dict,
-    assemble=_no_stream,
-    text_of=lambda _: "",
 )
