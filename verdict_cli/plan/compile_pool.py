@@ -37,6 +37,7 @@ from verdict_cli.plan.compile_context import (
 )
 from verdict_cli.plan.node import MapNode, OutputFields, PoolNode, pooled_field
 from verdict_cli.plan.scope import Upstream
+from verdict_cli.plural import plural
 
 _MAP_ROOTS = (*PROMPT_ROOTS, "outputs")
 
@@ -77,6 +78,8 @@ def compile_pool(context: CompileContext, unit: Pool) -> CompiledUnit | None:
         return None
     if isinstance(unit, RubricPoolUnit):
         return compile_rubric_pool(context, unit, parents, lambda kind: _number(unit, kind))
+    if not any(context.scope.depth(parent) for parent in parents):
+        _warn_of_quorum(context, unit.quorum, len(parents))
     try:
         weights = _weights(context, unit, parents)
     except _UnusableWeights:
@@ -101,6 +104,16 @@ def compile_pool(context: CompileContext, unit: Pool) -> CompiledUnit | None:
         for name, types in types_by_field.items()
     )
     return CompiledUnit(PoolNode(unit, fields, weights), pooled, unit.output_fields(pooled))
+
+
+def _warn_of_quorum(context: CompileContext, quorum: int, units: int) -> None:
+    """Warn where fewer units are pooled than must remain."""
+    if quorum > units:
+        context.warn(
+            f"`quorum: {quorum}` can never be met: {plural(units, 'unit is|units are')} pooled, so every row fails",
+            f"`quorum: {units}` needs all of them",
+            (*context.instance.path, "quorum"),
+        )
 
 
 class _UnusableWeights(Exception):

@@ -61,9 +61,10 @@ def row_converter(
             except OutsideError as error:
                 reasons.append(f"the column {name!r}: {error}; {ALLOW_OUTSIDE}")
             except (ReplyError, ValueError) as error:
-                reasons.append(
-                    f"the column {name!r}: {error.message if isinstance(error, ReplyError) else error}"
-                )
+                reason = error.message if isinstance(error, ReplyError) else str(error)
+                if converted.get(name, "value") in (None, ""):
+                    reason = f'it is empty; write `{name}: "{kind.type_name()}?"` for a column with blanks'
+                reasons.append(f"the column {name!r}: {reason}")
         if reasons:
             raise ValueError("; ".join(reasons))
         return converted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,9 +16,32 @@ def _hint(counts: LabelCounts) -> str:
     if values and all(isinstance(value, bool) for value in values):
         prediction = _operand(counts.evaluation.prediction or "")
         return f"with your own two labels: `prediction: \"'yes' if {prediction} else 'no'\"`"
+    if (column := _column_with_blanks(counts)) is not None:
+        return f'read the column as numbers: `dataset: {{schema: {{{column}: "float?"}}}}`, in which blanks are missing'
     target = _operand(counts.target.text)
     filters = "or `upper`, `trim`, `int`, `float`, `string`"
     return f"correct the labels or the scale, or convert the labels: `target: {target} | lower` ({filters})"
+
+
+def _column_with_blanks(counts: LabelCounts) -> str | None:
+    """The column of the labels where some are blank, and the others numbers written as text."""
+    path = counts.target.path
+    seen = [value for _, value in counts.seen.values()]
+    labels = [value for value in seen if value != ""]
+    if path is None or len(path) != 2 or path[0] != "source" or counts.others:
+        return None
+    if not labels or len(labels) == len(seen):
+        return None
+    return str(path[1]) if all(_is_number(value) for value in labels) else None
+
+
+def _is_number(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except ValueError:
+        return False
 
 
 def _operand(text: str) -> str:

@@ -108,15 +108,22 @@ def _check_model(node: Node, work: LLMNode, model: Model, top_logprobs: int) -> 
     if error:
         raise Refused(
             f"{node.id}: {error}",
-            hint=""
-            if is_local(model.name)
-            else "--model baseline/lexical tries the pipeline without a key or a network",
+            hint=_without_key(node, model),
         )
     if work.prompt.shows_images and sees_images(model) is False:
         raise Refused(
             f"{node.id}: the prompt shows an image, but model {model.name} reads text only",
             hint="choose a model that takes images",
         )
+
+
+def _without_key(node: Node, model: Model) -> str:
+    """How the pipeline is tried without this model."""
+    if is_local(model.name):
+        return ""
+    if getattr(node.unit, "model", None) is not None:
+        return "the unit names this model, and --model does not replace it: remove the unit's `model`, then --model baseline/lexical needs no key"
+    return "--model baseline/lexical tries the pipeline without a key or a network"
 
 
 def open_recording(replay: Path | None, plan: Plan, *, priced: bool = False) -> Recording | None:
@@ -392,6 +399,13 @@ class _Checks:
             and cast.path[:-1] == ("source",)
         }
         """The columns with which units begin their conversations."""
+        self._lists = {
+            str(group.entries.path[1]): group.name
+            for group in plan.groups
+            if group.entries.path is not None and group.entries.path[:-1] == ("source",)
+        }
+        """The columns whose entries a step takes one by one, and the name that it gives an entry."""
+        self._not_lists: dict[str, tuple[int, int]] = {}
         self._not_conversations: dict[Any, int] = {}
         self._evaluations: list[tuple[EvaluationCheck, Problem]] = []
         for name, evaluation in plan.studies.items():
@@ -422,6 +436,7 @@ class _Checks:
             self._ids is not None
             or bool(
                 self._conversations
+                or self._lists
                 or self._columns
                 or self._braces
                 or self._labels
@@ -443,6 +458,10 @@ class _Checks:
         for column in self._conversations:
             if column in source and not _is_conversation(source[column]):
                 self._not_conversations.setdefault(column, index)
+        for column in self._lists:
+            if isinstance(source.get(column), str | int | float):
+                count, first = self._not_lists.get(column, (0, index))
+                self._not_lists[column] = (count + 1, first)
         for column in self._columns:
             self._read_messages(index, column, source.get(column))
         if self._traced_plan is not None and (
@@ -468,6 +487,12 @@ class _Checks:
         except ConversationError as error:
             count, first = self._unread.get(column, (0, f"row {index}: {error}"))
             self._unread[column] = (count + 1, first)
+
+    def _no_list(self, column: str) -> Problem:
+        count, first = self._not_lists[column]
+        message = f"`each: source.{column}`: the column has no list in {plural(count, 'row')}, such as row {first}"
+        hint = f"name a column of lists, or leave `each` out and show {{source.{column}}}"
+        return Problem("bad-each", message, hint)
 
     def problems(self, *, sampled: bool) -> tuple[list[Problem], list[Problem]]:
         """The errors and the warnings."""
@@ -497,6 +522,7 @@ class _Checks:
                     "the forms of OpenAI, Anthropic, Gemini, Bedrock, LangChain, ShareGPT and OpenTelemetry are read",
                 )
             )
+        warnings += [self._no_list(column) for column in self._not_lists]
         named = [at for counted, at in self._labels if counted.bad is not None]
         for check, at in self._evaluations:
             if at in named:

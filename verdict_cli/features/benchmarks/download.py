@@ -403,7 +403,7 @@ def _listed(repository: str, endpoint: str) -> list[Any]:
     except ImportError:
         raise UsageError(
             "datasets of the hub need the package huggingface_hub",
-            hint="in a checkout of verdict: pip install '.[hf]'",
+            hint="pip install huggingface-hub",
         ) from None
     constants.HF_HUB_DISABLE_TELEMETRY = True  # verdict sends no telemetry
     try:

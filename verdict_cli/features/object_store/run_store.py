@@ -54,7 +54,7 @@ class RemoteFolder(Struct, frozen=True):
             files, root = fsspec.url_to_fs(url, use_listings_cache=False)
         except ImportError as error:
             hint = (
-                "in a checkout of verdict: pip install '.[s3]'"
+                "pip install s3fs"
                 if scheme in {"s3", "s3a"}
                 else "install the package in which fsspec finds it"
             )

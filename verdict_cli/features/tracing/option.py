@@ -64,7 +64,7 @@ def trace_to_otel(
     except ImportError:
         raise UsageError(
             "--trace needs OpenTelemetry, which is not installed",
-            hint="in a checkout of verdict: pip install '.[otel]'",
+            hint="pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http",
         ) from None
     named = "OTEL_SERVICE_NAME" in environ or "service.name=" in environ.get(
         "OTEL_RESOURCE_ATTRIBUTES", ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -199,10 +200,11 @@ def _guesses(
 def _unmapped(
     template: str, samples: DatasetColumns, missing: Mapping[str, bool], guesses: Mapping[str, str]
 ) -> UsageError:
-    words = [
-        f"--column {role}={guesses.get(role, 'COLUMN' if needed else _NONE)}"
+    pairs = [
+        f"{role}={guesses.get(role, 'COLUMN' if needed else _NONE)}"
         for role, needed in missing.items()
     ]
+    words = [f"--column {shlex.quote(pair)}" for pair in pairs]
     optional = [role for role, needed in missing.items() if not needed]
     leave = f"; only metrics use {', '.join(optional)}: `none` leaves them out" if optional else ""
     return UsageError(

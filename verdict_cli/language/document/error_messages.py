@@ -304,7 +304,7 @@ def _words(
         return (
             "wrong-type",
             f"expected {wanted}, found {displayed(given)}",
-            _form_hint(given, kinds, str(last)),
+            _form_hint(given, kinds, str(last), owner),
             False,
         )
     if _is_bare_metric(path, detail):
@@ -363,8 +363,11 @@ def _purpose(owner: type[BaseModel] | None, key: str) -> str:
     )
 
 
-def _form_hint(given: Any, kinds: set[str], key: str) -> str:
+def _form_hint(given: Any, kinds: set[str], key: str, owner: type[BaseModel] | None) -> str:
     """How to write a value of another type than expected."""
+    plural = f"{key}s"
+    if isinstance(given, list) and owner is not None and plural in known_keys(owner):
+        return f"for several write `{plural}: [{', '.join(map(str, given))}]`"
     if kinds <= {"tuple_type", "list_type"}:
         if isinstance(given, dict):
             return f"begin each entry of `{key}` with `- `"

@@ -67,7 +67,7 @@ class LitellmProvider:
             unknown = unknown_model(model.name)
             return f"{unknown.message}; {unknown.hint}"
         if model.name.startswith(("vertex_ai/", "vertex_ai_beta/")) and not _has_google_auth():
-            return f"model {model.name} needs the package google-auth; pip install '.[vertex]'"
+            return f"model {model.name} needs the package google-auth; pip install google-auth"
         return None
 
     async def ask(self, request: Request) -> Reply:

@@ -163,17 +163,14 @@ def _without_package(name: str, exception: BaseException) -> Refused | None:
     )
     if not missing:
         return None
-    package, extra = PACKAGES.get(missing.partition(".")[0], (missing.partition(".")[0], ""))
-    hint = f"pip install '.[{extra}]'" if extra else f"pip install {package}"
-    return Refused(f"model {name} needs the package {package}, which is not installed", hint=hint)
+    module_name = missing.partition(".")[0]
+    package = "google-auth" if module_name == "google" else module_name
+    return Refused(
+        f"model {name} needs the package {package}, which is not installed",
+        hint=f"pip install {package}",
+    )
 
 
-PACKAGES = {
-    "google": ("google-auth", "vertex"),
-    "boto3": ("boto3", ""),
-    "botocore": ("botocore", ""),
-}
-"""Modules that litellm imports for some providers -> their package, and the extra that brings it."""
 _NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 
 

@@ -126,6 +126,10 @@ _WITHOUT_SEED = frozenset({"bedrock", "perplexity"})
 """Providers whose documentation has no such parameter."""
 
 
+MOST_TEMPERATURE = 2.0
+"""No provider takes a higher temperature."""
+
+
 def doubts(model: Model, top_logprobs: int) -> list[str]:
     """What a unit needs of the model and its provider is not known to have, in sentences."""
     entry = _known_entry(model)
@@ -136,6 +140,9 @@ def doubts(model: Model, top_logprobs: int) -> list[str]:
     needs = {
         "returns no log-probabilities": top_logprobs and provider in _WITHOUT_LOGPROBS,
         "takes no seed": "seed" in sampling and provider in _WITHOUT_SEED,
+        f"takes a temperature of at most 2, and temperature is {model.temperature}": (
+            (model.temperature or 0) > MOST_TEMPERATURE
+        ),
         "takes no tools": sampling.get("tools") and not entry.get("supports_function_calling"),
     }
     return [

@@ -58,7 +58,7 @@ def _rows(path: Path, reading: Reading) -> Iterator[Iterator[tuple[int, tuple[An
     try:
         import openpyxl
     except ImportError:
-        hint = "pip install '.[excel]', or save the sheet as CSV"
+        hint = "pip install openpyxl, or save the sheet as CSV"
         raise DataError(
             Problem("not-readable", "reading .xlsx needs openpyxl", hint, str(path))
         ) from None

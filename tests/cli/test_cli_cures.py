@@ -1,0 +1,107 @@
+"""Messages say how to write what was meant; what a run would stumble over is a warning of `validate`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+HEAD = "verdict: 1\nname: judge\nmodel: baseline/lexical\n"
+JUDGE = "{unit: JudgeUnit, name: j, prompt: 'Is {source.answer} ok?'}"
+ROWS = [{"answer": "2", "question": "a"}, {"answer": "5", "question": "b"}]
+
+
+def validated(shell: Any, text: str, data: str = "") -> Any:
+    rows = data or "".join(json.dumps(row) + "\n" for row in ROWS)
+    file = shell.write("d.csv" if data else "d.jsonl", rows)
+    return shell("validate", shell.write("c.yaml", HEAD + text), "--data", file, "--json").json()
+
+
+def problem(found: Any, kind: str) -> tuple[str, str]:
+    (only,) = found[kind]
+    return only["message"], only["hint"]
+
+
+RATINGS = (
+    f"pipeline: [{JUDGE}]\n"
+    "evaluate: {r: {prediction: output.score, target: source.rating, metrics: [pearson]}}\n"
+)
+
+
+def test_fc5_ratings_with_blanks_are_cured_as_printed(shell: Any) -> None:
+    data = "answer,rating\nyes,3\nno,\nok,5\n"
+    _, hint = problem(validated(shell, RATINGS, data), "errors")
+    cure = 'dataset: {schema: {rating: "float?"}}'
+    assert cure in hint
+    assert validated(shell, f"{cure}\n{RATINGS}", data)["errors"] == []
+    message, _ = problem(validated(shell, f"{cure.replace('?', '')}\n{RATINGS}", data), "errors")
+    assert 'write `rating: "float?"` for a column with blanks' in message
+
+
+def test_fc5_labels_that_are_words_are_not_read_as_numbers(shell: Any) -> None:
+    _, hint = problem(validated(shell, RATINGS, "answer,rating\nyes,good\nok,bad\n"), "errors")
+    assert "float?" not in hint
+
+
+def test_fc6_a_list_as_a_scale_is_answered_by_its_values(shell: Any) -> None:
+    text = "pipeline: [{unit: JudgeUnit, scale: SCALE, prompt: 'Is {source.answer} ok?'}]\n"
+    _, hint = problem(validated(shell, text.replace("SCALE", "[rude, kind]")), "errors")
+    assert hint == "write `{values: [rude, kind]}`"
+    assert validated(shell, text.replace("SCALE", "{values: [rude, kind]}"))["errors"] == []
+
+
+def test_fc6_a_list_as_a_field_is_answered_by_fields(shell: Any) -> None:
+    pool = f"pipeline: [{{layer: [{JUDGE}], repeat: 3}}, {{unit: MeanPoolUnit, KEY}}]\n"
+    _, hint = problem(validated(shell, pool.replace("KEY", "field: [score]")), "errors")
+    assert hint == "for several write `fields: [score]`"
+    assert validated(shell, pool.replace("KEY", "fields: [score]"))["errors"] == []
+
+
+@pytest.mark.parametrize(("quorum", "warns"), [(5, False), (6, True)])
+def test_fc8_a_quorum_that_cannot_be_met_is_a_warning(quorum: int, warns: bool, shell: Any) -> None:
+    pool = f"{{unit: MeanPoolUnit, field: score, quorum: {quorum}}}"
+    found = validated(shell, f"pipeline: [{{layer: [{JUDGE}], repeat: 5}}, {pool}]\n")
+    assert any("can never be met" in warning["message"] for warning in found["warnings"]) == warns
+
+
+@pytest.mark.parametrize(("value", "warns"), [("a text", True), (["a", "b"], False)])
+def test_fc8_each_over_a_column_without_lists_is_a_warning(
+    value: Any, warns: bool, shell: Any
+) -> None:
+    rows = "".join(json.dumps({"parts": value}) + "\n" for _ in range(2))
+    file = shell.write("d.jsonl", rows)
+    unit = JUDGE.replace("name: j", "name: j, each: source.parts, as: part")
+    text = f"pipeline: [{unit.replace('source.answer', 'part')}]\n"
+    done = shell("validate", shell.write("c.yaml", HEAD + text), "--data", file)
+    assert done.code == 0
+    assert ("the column has no list in 2 rows" in done.err) == warns, done.err
+
+
+@pytest.mark.parametrize(("temperature", "warns"), [(2, False), (2.5, True)])
+def test_fc8_a_temperature_that_no_provider_takes_is_a_warning(
+    temperature: float, warns: bool, shell: Any
+) -> None:
+    model = f"{{name: gpt-4o-mini, temperature: {temperature}}}"
+    unit = JUDGE.replace("name: j", f"name: j, model: {model}")
+    found = validated(shell, f"pipeline: [{unit}]\n")
+    assert any("temperature is 2.5" in warning["message"] for warning in found["warnings"]) == warns
+
+
+def test_fc9_a_unit_with_its_own_model_is_not_cured_by_the_flag_that_was_given(
+    shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    unit = JUDGE.replace("name: j", "name: j, model: gpt-4o-mini")
+    config = shell.write("c.yaml", f"{HEAD}pipeline: [{unit}]\n")
+    file = shell.write("d.jsonl", json.dumps(ROWS[0]) + "\n")
+    done = shell("run", config, file, "--model", "baseline/lexical")
+    assert done.code == 4
+    assert "remove the unit's `model`" in done.err
+
+
+def test_fc10_a_column_with_a_blank_is_quoted_for_the_shell(shell: Any) -> None:
+    rows = "".join(f"p{at},r{at},{'safe' if at % 2 else 'unsafe'}\n" for at in range(8))
+    file = shell.write("d.csv", f"prompt,response,Gold Label\n{rows}")
+    done = shell("init", file, "--from", "xstest")
+    assert (done.code, "--column 'label=Gold Label'" in done.err) == (2, True), done.err
