@@ -151,14 +151,7 @@ def main() -> None:
     open_standard_descriptors()
     _use_utf8()
     try:
-        try:
-            app(prog_name="verdict")
-        finally:
-            sys.stdout.flush()
-    except SystemExit as ended:
-        if ended.code == 2 and (hint := usage_hint(sys.argv[1:])):
-            print_error(hint)
-        raise
+        _run()
     except VerdictError as error:
         print_error(str(error))
         sys.exit(error.exit_code)
@@ -181,6 +174,18 @@ def main() -> None:
         _exit_with_traceback()
     finally:
         gc.freeze()  # otherwise the interpreter collects again while it exits
+
+
+def _run() -> None:
+    try:
+        app(prog_name="verdict")
+    except SystemExit as ended:
+        hint = usage_hint(sys.argv[1:]) if ended.code == 2 else ""
+        if hint:
+            print_error(hint)
+        raise
+    finally:
+        sys.stdout.flush()
 
 
 def refuse_removed(words: Sequence[str]) -> None:

@@ -145,7 +145,7 @@ def _default(schema: dict[str, Any]) -> str | None:
     return default if isinstance(default, str) else json.dumps(default)
 
 
-def _kind(schema: dict[str, Any]) -> str:
+def _kind(schema: dict[str, Any]) -> str:  # noqa: PLR0911 - a case for each form of a schema
     """How a value is written, in words; a mapping by the name that it has among `entries`."""
     choices = schema.get("anyOf") or schema.get("oneOf")
     if choices and "type" not in schema:

@@ -455,13 +455,7 @@ class _Checks:
             counted.add(index, source)
         for check, _ in self._evaluations:
             check.add(index, source)
-        for column in self._conversations:
-            if column in source and not _is_conversation(source[column]):
-                self._not_conversations.setdefault(column, index)
-        for column in self._lists:
-            if isinstance(source.get(column), str | int | float):
-                count, first = self._not_lists.get(column, (0, index))
-                self._not_lists[column] = (count + 1, first)
+        self._note_forms(index, source)
         for column in self._columns:
             self._read_messages(index, column, source.get(column))
         if self._traced_plan is not None and (
@@ -469,6 +463,16 @@ class _Checks:
         ):
             hint = "leave --trace out; `verdict export` takes ids of any form"
             raise DataError(Problem("trace-id", f"row {index}: {reason}", hint))
+
+    def _note_forms(self, index: int, source: Mapping[str, Any]) -> None:
+        """Note the columns whose values have another form than the pipeline needs."""
+        for column in self._conversations:
+            if column in source and not _is_conversation(source[column]):
+                self._not_conversations.setdefault(column, index)
+        for column in self._lists:
+            if isinstance(source.get(column), str | int | float):
+                count, first = self._not_lists.get(column, (0, index))
+                self._not_lists[column] = (count + 1, first)
 
     def _note_identity(self, source: Mapping[str, Any]) -> None:
         if self._ids is None or self._identity is None:

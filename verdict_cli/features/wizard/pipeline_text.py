@@ -243,7 +243,7 @@ def _pair_keys(judge: FirstJudge) -> list[str]:
     ]
 
 
-def _agreement(judge: FirstJudge) -> tuple[str, str, list[str]]:
+def _agreement(judge: FirstJudge) -> tuple[str, str, list[str]]:  # noqa: PLR0911 - a case for each kind of label
     """The prediction, the target, and further keys of the evaluation with the labels."""
     assert judge.target is not None
     path = judge.expression(judge.target)

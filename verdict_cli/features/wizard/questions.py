@@ -144,7 +144,7 @@ def scale_of_labels(
     )
 
 
-def default_question(columns: DatasetColumns, read: Sequence[str], target: str | None) -> str:
+def default_question(columns: DatasetColumns, read: Sequence[str], target: str | None) -> str:  # noqa: PLR0911 - a question for each kind of label
     """What a judge of these columns is asked, in a sentence: of the labels where there are some."""
     judged = judged_column(read)
     thing = _spoken(judged)

@@ -218,7 +218,7 @@ def _evaluated(cls: type[Any], annotation: Any) -> Any:
         return annotation
 
 
-def type_key(what: str, annotation: Any, default: Any = _MISSING) -> Any:
+def type_key(what: str, annotation: Any, default: Any = _MISSING) -> Any:  # noqa: PLR0911 - a case for each kind of type
     """A type as a pipeline file writes it, by the annotation of a field or a scale as its default. UsageError names `what` when
     there is no such type."""
     for scale in (default, annotation):

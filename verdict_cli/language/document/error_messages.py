@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from difflib import get_close_matches
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
+from msgspec import Struct
 from pydantic import BaseModel, Tag, ValidationError
 from typing_extensions import TypeAliasType
 
@@ -170,7 +171,7 @@ def explain_error(
             hint = f"put the prompt in quotes, or under `|`: {where[-1]}: '{replacement}'"
         else:
             code, message, hint, at_key = _words(
-                detail, kinds, owner, annotation, path, replacement
+                _Finding(detail, kinds, owner, annotation, path, replacement)
             )
         if (
             code == "unknown-key"
@@ -236,88 +237,110 @@ def _is_bare_metric(path: ErrorPath, detail: Any) -> bool:
     return bool(path[-1:] == ("metric",) and detail["type"] == "string_pattern_mismatch")
 
 
-def _words(
-    detail: Any,
-    kinds: set[str],
-    owner: type[BaseModel] | None,
-    annotation: Any,
-    path: ErrorPath,
-    replacement: Any,
-) -> tuple[str, str, str, bool]:
-    """(code, message, hint, whether the problem is at the key)."""
-    kind, given, context = detail["type"], detail["input"], detail.get("ctx", {})
-    last = path[-1] if path else ""
-    if kind == "missing":
-        hint = (
-            "write `verdict: 1`, the version of the language"
-            if path == ("verdict",)
-            else _purpose(owner, str(last))
-        )
-        return "missing-key", f"the key '{last}' is missing", hint, False
-    if kind == "extra_forbidden":
-        return "unknown-key", f"unknown key '{last}'", _unknown(str(last), owner), True
-    if kind in ("union_tag_not_found", "union_tag_invalid"):
-        words = _expected(annotation)
-        message, hint = (
-            words(given)
-            if words is not None
-            else (f"{displayed(given)} is none of the possible forms", "")
-        )
-        return "wrong-type", message, hint, False
-    if path == ("verdict",) and kind == "literal_error":
-        return (
-            "wrong-value",
-            f"{displayed(given)} is not a version of the language",
-            "write `1`",
-            False,
-        )
-    if kind == "literal_error":
-        allowed = [
-            word.strip().strip("'")
-            for word in str(context["expected"]).replace(" or ", ", ").split(", ")
-        ]
-        near = nearest_spelling(str(given), allowed, most=0) if isinstance(given, str) else ""
-        if len(allowed) > MOST_LISTED:
-            return (
-                "wrong-value",
-                f"{given!r:.80} is not a known name",
-                near or "`verdict explain` lists the names",
-                False,
-            )
-        return "wrong-value", f"{given!r:.80} is not one of {', '.join(allowed)}", near, False
-    if kind == "written_form":
-        return (
-            "wrong-value",
-            f"expected {context['expected']}, found {displayed(given)}",
-            context["hint"],
-            False,
-        )
-    if path == ("name",) and isinstance(given, str):
-        return (
-            "wrong-value",
-            f"{given!r}: a name has small letters, digits, - and _",
-            f"write `{replacement}`",
-            False,
-        )
+class _Finding(Struct, frozen=True):
+    """What pydantic found at a path: the detail, the kinds of all of its details there, and what was expected."""
+
+    detail: Any
+    kinds: set[str]
+    owner: type[BaseModel] | None
+    annotation: Any
+    path: ErrorPath
+    replacement: Any
+
+    @property
+    def kind(self) -> str:
+        return str(self.detail["type"])
+
+    @property
+    def value(self) -> Any:
+        return self.detail["input"]
+
+    @property
+    def context(self) -> Mapping[str, Any]:
+        return self.detail.get("ctx", {})  # type: ignore[no-any-return]
+
+    @property
+    def key(self) -> str:
+        return str(self.path[-1]) if self.path else ""
+
+
+class _Words(NamedTuple):
+    """What is said of it; ``at_key``: the problem is the key, not its value."""
+
+    code: str
+    message: str
+    hint: str
+    at_key: bool = False
+
+
+def _words(finding: _Finding) -> _Words:
+    by_kind = _WORDS.get(finding.kind)
+    if by_kind is not None:
+        return by_kind(finding)
+    value, path, kinds = finding.value, finding.path, finding.kinds
+    if path == ("name",) and isinstance(value, str):
+        message = f"{value!r}: a name has small letters, digits, - and _"
+        return _Words("wrong-value", message, f"write `{finding.replacement}`")
     if kinds <= _TYPES.keys():
         wanted = " or ".join(dict.fromkeys(_TYPES[expected] for expected in sorted(kinds)))
-        return (
-            "wrong-type",
-            f"expected {wanted}, found {displayed(given)}",
-            _form_hint(given, kinds, str(last), owner),
-            False,
-        )
-    if _is_bare_metric(path, detail):
-        metric = f"write `{replacement or f'EVALUATION.{given}'}`"
-        return "wrong-value", f"{displayed(given)} names no evaluation", metric, False
-    at_key = _is_of_key(detail)
-    purpose = "" if at_key else _purpose(owner, str(last))
-    return (
-        "wrong-value",
-        f"{displayed(given)}: {_LIMITS.get(kind, kind.replace('_', ' ')).format(**context)}",
-        purpose,
-        at_key,
-    )
+        message = f"expected {wanted}, found {displayed(value)}"
+        return _Words("wrong-type", message, _form_hint(value, kinds, finding.key, finding.owner))
+    if _is_bare_metric(path, finding.detail):
+        hint = f"write `{finding.replacement or f'EVALUATION.{value}'}`"
+        return _Words("wrong-value", f"{displayed(value)} names no evaluation", hint)
+    at_key = _is_of_key(finding.detail)
+    limit = _LIMITS.get(finding.kind, finding.kind.replace("_", " ")).format(**finding.context)
+    purpose = "" if at_key else _purpose(finding.owner, finding.key)
+    return _Words("wrong-value", f"{displayed(value)}: {limit}", purpose, at_key)
+
+
+def _missing(finding: _Finding) -> _Words:
+    is_version = finding.path == ("verdict",)
+    version = "write `verdict: 1`, the version of the language"
+    hint = version if is_version else _purpose(finding.owner, finding.key)
+    return _Words("missing-key", f"the key '{finding.key}' is missing", hint)
+
+
+def _unknown_key(finding: _Finding) -> _Words:
+    hint = _unknown(finding.key, finding.owner)
+    return _Words("unknown-key", f"unknown key '{finding.key}'", hint, at_key=True)
+
+
+def _no_form(finding: _Finding) -> _Words:
+    words = _expected(finding.annotation)
+    if words is None:
+        message = f"{displayed(finding.value)} is none of the possible forms"
+        return _Words("wrong-type", message, "")
+    return _Words("wrong-type", *words(finding.value))
+
+
+def _not_listed(finding: _Finding) -> _Words:
+    value = finding.value
+    if finding.path == ("verdict",):
+        message = f"{displayed(value)} is not a version of the language"
+        return _Words("wrong-value", message, "write `1`")
+    listed = str(finding.context["expected"]).replace(" or ", ", ").split(", ")
+    allowed = [word.strip().strip("'") for word in listed]
+    near = nearest_spelling(str(value), allowed, most=0) if isinstance(value, str) else ""
+    if len(allowed) > MOST_LISTED:
+        hint = near or "`verdict explain` lists the names"
+        return _Words("wrong-value", f"{value!r:.80} is not a known name", hint)
+    return _Words("wrong-value", f"{value!r:.80} is not one of {', '.join(allowed)}", near)
+
+
+def _not_written(finding: _Finding) -> _Words:
+    message = f"expected {finding.context['expected']}, found {displayed(finding.value)}"
+    return _Words("wrong-value", message, finding.context["hint"])
+
+
+_WORDS: dict[str, Callable[[_Finding], _Words]] = {
+    "missing": _missing,
+    "extra_forbidden": _unknown_key,
+    "union_tag_not_found": _no_form,
+    "union_tag_invalid": _no_form,
+    "literal_error": _not_listed,
+    "written_form": _not_written,
+}
 
 
 def _is_of_key(detail: Any) -> bool:
@@ -366,25 +389,26 @@ def _purpose(owner: type[BaseModel] | None, key: str) -> str:
 def _form_hint(given: Any, kinds: set[str], key: str, owner: type[BaseModel] | None) -> str:
     """How to write a value of another type than expected."""
     plural = f"{key}s"
+    hint = ""
     if isinstance(given, list) and owner is not None and plural in known_keys(owner):
-        return f"for several write `{plural}: [{', '.join(map(str, given))}]`"
-    if kinds <= {"tuple_type", "list_type"}:
-        if isinstance(given, dict):
-            return f"begin each entry of `{key}` with `- `"
-        return f"write `[{given}]`" if isinstance(given, str | int | float) else ""
-    if kinds <= {"dict_type"} and isinstance(given, list):
-        return f"give each entry of `{key}` a name: `NAME: …` in place of `- …`"
-    if kinds <= {"model_type", "model_attributes_type"} and not key.isdigit():
-        return f"write its keys in it: `verdict explain {key}` lists them"
-    if (
-        "bool_type" in kinds
-        and isinstance(given, str)
-        and given.lower() in ("yes", "no", "on", "off", "y", "n")
-    ):
-        return f"in YAML 1.2 `{given}` is a string; write {'true' if given.lower() in ('yes', 'on', 'y') else 'false'}"
-    if "string_type" in kinds and isinstance(given, bool | int | float):
-        return "put it in quotes to make it a text"
-    return ""
+        hint = f"for several write `{plural}: [{', '.join(map(str, given))}]`"
+    elif kinds <= {"tuple_type", "list_type"} and isinstance(given, dict):
+        hint = f"begin each entry of `{key}` with `- `"
+    elif kinds <= {"tuple_type", "list_type"} and isinstance(given, str | int | float):
+        hint = f"write `[{given}]`"
+    elif kinds <= {"dict_type"} and isinstance(given, list):
+        hint = f"give each entry of `{key}` a name: `NAME: …` in place of `- …`"
+    elif kinds <= {"model_type", "model_attributes_type"} and not key.isdigit():
+        hint = f"write its keys in it: `verdict explain {key}` lists them"
+    elif "bool_type" in kinds and str(given).lower() in _TRUTHS:
+        meant = _TRUTHS[str(given).lower()]
+        hint = f"in YAML 1.2 `{given}` is a string; write {meant}"
+    elif "string_type" in kinds and isinstance(given, bool | int | float):
+        hint = "put it in quotes to make it a text"
+    return hint
+
+
+_TRUTHS = dict.fromkeys(("yes", "on", "y"), "true") | dict.fromkeys(("no", "off", "n"), "false")
 
 
 def locate_error(

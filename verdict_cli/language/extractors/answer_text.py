@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from verdict_cli.errors import ReplyError
@@ -80,11 +80,19 @@ def split_thoughts(text: str, kept: Collection[str] = (), *, inline: bool = True
     text = without_marks(text)
     if not _MAY_BE_MARK.search(text):
         return Split(text)
+    marks = [
+        mark
+        for mark in _MARK.finditer(text)
+        if not _is_quoted(text, mark) and (mark["name"] or "").lower() not in kept
+    ]
+    return _checked(_without_blocks(text, marks, inline=inline))
+
+
+def _without_blocks(text: str, marks: Iterable[re.Match[str]], *, inline: bool) -> Split:
+    """The text without what stands between an opening and a closing mark of one style."""
     answer, end, doubt = "", 0, ""
     opened: re.Match[str] | None = None
-    for mark in _MARK.finditer(text):
-        if _is_quoted(text, mark) or (mark["name"] or "").lower() in kept:
-            continue
+    for mark in marks:
         if opened is None and not _closes(mark):
             opened = mark if inline or _begins_line(text, mark) else None
         elif opened is not None and _closes(mark) and _style(mark) == _style(opened):
@@ -100,7 +108,7 @@ def split_thoughts(text: str, kept: Collection[str] = (), *, inline: bool = True
             doubt = mark[0]
     if opened is not None and _begins_line(text, opened):
         raise ReplyError(f"the reply ends within its reasoning: {text[opened.start() :][:100]!r}")
-    return _checked(Split(answer + text[end:], thoughts=end > 0, doubt=doubt))
+    return Split(answer + text[end:], thoughts=end > 0, doubt=doubt)
 
 
 def _checked(split: Split) -> Split:

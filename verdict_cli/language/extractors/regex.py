@@ -116,25 +116,12 @@ class RegexExtractor(Extractor):
         for name, pattern in patterns.items():
             key = f"fields.{name}" if self.pattern is None else "pattern"
             if name not in response.fields:
-                return Issue(
-                    key,
-                    f"the response has no field {name!r}",
-                    f"its fields are {', '.join(response.fields)}",
-                )
+                fields = ", ".join(response.fields)
+                return Issue(key, f"the response has no field {name!r}", f"its fields are {fields}")
             error = _pattern_error(pattern)
             if error is not None:
                 return Issue(key, *error)
-        for name, kind in response.fields.items():
-            if name not in patterns and not (name == EXPLANATION and kind == TEXT):
-                return Issue(
-                    "fields",
-                    f"the field {name!r} has no pattern",
-                    f"add `{name}: …` to `fields`",
-                )
-            if not isinstance(kind, PlainType | ScaleType):
-                message = f"the field {name!r} of type {kind.type_name()} cannot be read from text"
-                return Issue("fields", message, "use `structured`")
-        return None
+        return _field_error(response, patterns)
 
     def _patterns(self, response: RecordType) -> dict[str, str]:
         if self.pattern is None:
@@ -167,6 +154,18 @@ class RegexExtractor(Extractor):
 
         tags = frozenset[str]().union(*map(requested_tags, patterns.values()))
         return BoundExtractor(response, read, whole=needs_end, kept_tags=tags)
+
+
+def _field_error(response: RecordType, patterns: Mapping[str, str]) -> Issue | None:
+    """A field that no pattern reads, or that text cannot have."""
+    for name, kind in response.fields.items():
+        if name not in patterns and not (name == EXPLANATION and kind == TEXT):
+            message = f"the field {name!r} has no pattern"
+            return Issue("fields", message, f"add `{name}: …` to `fields`")
+        if not isinstance(kind, PlainType | ScaleType):
+            message = f"the field {name!r} of type {kind.type_name()} cannot be read from text"
+            return Issue("fields", message, "use `structured`")
+    return None
 
 
 def _pattern_error(pattern: str) -> tuple[str, str] | None:

@@ -572,11 +572,13 @@ class _TokenExtractor(Extractor):
                 f"`{self.type}` needs `after` where an `explanation` comes before the value",
                 'write `after: "Score:"`, or leave `explanation` out',
             )
-        if broken := self.broken_rule():
-            return broken
         if MASS_FIELD in response.fields:
             hint = "choose another name for the response's field"
             return Issue("", f"`{self.type}` gives a field {MASS_FIELD!r} of its own", hint)
+        return self.broken_rule() or self._value_error(scale)
+
+    def _value_error(self, scale: Scale) -> Issue | None:
+        """Why the scale's values, or a calibration of them, cannot be read."""
         ambiguous = None if self.sequence else ambiguity(scale)
         if ambiguous:
             return Issue(

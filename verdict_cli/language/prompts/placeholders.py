@@ -127,7 +127,7 @@ def brace_error(brace: BraceText, *, jinja: bool = False) -> tuple[str, str]:
     return f"{brace.written} {problem}", f"write {right}; \\{brace.written} prints it literally"
 
 
-def _read(match: re.Match[str], roots: Collection[str]) -> BraceText | None:
+def _read(match: re.Match[str], roots: Collection[str]) -> BraceText | None:  # noqa: PLR0911 - a case for each form of braces
     inner, written = match["inner"], match["braces"]
     if inner[:1] in ("%", "#") and inner[1:].strip(" -%#"):  # a template's own language
         inside = re.search(rf"\b(?:{'|'.join(roots)})[.\[]", inner)

@@ -214,7 +214,7 @@ def _parsed(written: str) -> Decimal | None:
     return Decimal(f"{mantissa}e{exponent[0]}" if exponent else mantissa)
 
 
-def _joined(
+def _joined(  # noqa: PLR0911 - a case for each way to join numbers
     text: str, first: WrittenNumber, second: WrittenNumber, between: str, ends: Ends
 ) -> WrittenNumber | None:
     """Two numbers that are one expression: a fraction, a range, a mention of the scale's ends."""
@@ -255,7 +255,7 @@ def _joined(
     return None
 
 
-def _alone(text: str, number: WrittenNumber, ends: Ends) -> WrittenNumber:
+def _alone(text: str, number: WrittenNumber, ends: Ends) -> WrittenNumber:  # noqa: PLR0911 - a case for each sign of doubt
     """A number that is not joined to another one: with its percent sign, as a mention of an end, or in doubt."""
     start, end, value = number.start, number.end, number.value
     before, after = text[max(0, start - 60) : start], text[end : end + 60]

@@ -213,6 +213,10 @@ def check_model(model: Model, top_logprobs: int = 0) -> str | None:
         return f"model {model.name}: {refused}"
     if model.api_key_env and not key_in(model.api_key_env, os.environ):
         return f"model {model.name}: the environment variable {model.api_key_env} (api_key_env) is not set"
+    return _check_endpoint(model, top_logprobs)
+
+
+def _check_endpoint(model: Model, top_logprobs: int) -> str | None:
     # A family's endpoint without its client, whose import takes a tenth of a second.
     issue = (
         endpoint_problem(model) if family(model) is not None else provider_class(model).check(model)

@@ -141,10 +141,8 @@ class NativeProvider:
         allowance = allowance_of(headers, is_chat=route.protocol is None)
         source = Source(route.address, headers, route.error_secrets)
         if not 200 <= response.status < 300:
-            refusal = response_error(response.status, content, model.name, source)
+            refusal = _refusal(response.status, content, request, route, source)
             refusal.allowance = allowance
-            if request.questions and (form := other_form(content, route.protocol)):
-                refusal.hint = f"{route.address} takes another form: use the prefix `{form}/` with this api_base"
             raise refusal
         hidden = route.secrets
         if not request.stream and not may_contain(content, hidden):
@@ -251,6 +249,19 @@ def _has_bounded_length(response: Response) -> bool:
     """Whether the headers state a length of at most ``MAX_BODY``."""
     length = response.get_header("content-length")
     return length is not None and int(length) <= MAX_BODY
+
+
+def _refusal(
+    status: int, content: bytes, request: Request, route: _Route, source: Source
+) -> ProviderError:
+    """The error of a response that is no reply."""
+    refusal = response_error(status, content, request.model.name, source)
+    form = other_form(content, route.protocol) if request.questions else ""
+    if form:
+        refusal.hint = (
+            f"{route.address} takes another form: use the prefix `{form}/` with this api_base"
+        )
+    return refusal
 
 
 async def _read(response: Response, name: str, on_bytes: Callable[[bytes], None] | None) -> bytes:

@@ -81,7 +81,7 @@ class RowSample:
 _IDS = (str, int)
 
 
-def scan(
+def scan(  # noqa: C901 - one pass does all that a file is read for
     dataset: Dataset,
     *,
     limit: int | None = None,
@@ -109,8 +109,7 @@ def scan(
     for record, source in _records(rows_of, readings=readings):
         total += 1
         if type(record) is dict and dataset.blank_columns:
-            if unseen:
-                unseen = {name: column for name, column in unseen.items() if column not in record}
+            unseen = {name: column for name, column in unseen.items() if column not in record}
             _count_blanks(blanks, dataset, record)
         if isinstance(source, tuple):
             skipped += 1
