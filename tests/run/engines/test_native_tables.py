@@ -173,19 +173,3 @@ def test_values_of_another_form_make_the_column_text(
     values = [values[0]] * before + values
     kind, read = written(tmp_path / "t.parquet", declared, values)
     assert (kind, read) == (pa.string(), values)
-
-
-def test_a_folder_of_native_and_text_tables_is_read_as_one(tmp_path: Path) -> None:
-    folder = tmp_path / "t.parquet"
-    folder.mkdir()
-    written(folder / "0.parquet", LISTS, [[1], None])
-    written(folder / "1.parquet", LISTS, [None])
-    written(folder / "2.parquet", LISTS, [["a"]])
-    assert [value for batch in read_table(folder) for value in batch["x"]] == [
-        [1],
-        None,
-        None,
-        ["a"],
-    ]
-    (folder / "2.parquet").unlink()
-    assert [value for batch in read_table(folder) for value in batch["x"]] == [[1], None, None]
