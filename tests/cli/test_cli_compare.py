@@ -62,10 +62,12 @@ def test_the_document_has_every_figure_test_and_flip(runs: Any) -> None:
     done = runs("compare", "a", "b", "--by", "source.type", "--json")
     assert done.code == 0
     document = done.json()
-    assert (document["a"]["calls"], document["b"]["rows"], document["paired_by"]) == (40, 40, "id")
+    (first,), (second,) = (each["runs"] for each in document["pipelines"].values())
+    assert (first["calls"], second["rows"], document["paired_by"]) == (40, 40, "id")
     safety = document["evaluations"]["safety"]
     accuracy = safety["figures"]["accuracy"]
-    assert (accuracy["a"], accuracy["b"]) == (0.6, 0.95)
+    assert accuracy["values"] == {"a": 0.6, "b": 0.95}
+    accuracy = accuracy["differences"]["b"]
     assert accuracy["difference"] == pytest.approx(0.35)
     assert 0 < accuracy["low"] < 0.35 < accuracy["high"]
     assert safety["test"]["name"] == "mcnemar"
@@ -99,7 +101,7 @@ def test_the_terminal_shows_the_first_flips_and_says_how_many_more(runs: Any) ->
 def test_the_conclusion_of_equal_runs_claims_no_power(runs: Any) -> None:
     assert judged(runs, "c", [False] + [True] * 38 + [False]).code == 0
     equal = runs("compare", "b", "c", "--html", "page.html")
-    first = " ".join(equal.out.split()).split("t → t ")[1]
+    first = " ".join(equal.out.split()).split("runs compared ")[1]
     assert first.startswith("no significant difference in accuracy: c − b is 0.000 [")
     assert "power" not in first
     assert (
@@ -114,7 +116,7 @@ def test_rows_that_only_one_run_has_come_before_the_result(runs: Any) -> None:
     assert document["conclusion"].startswith(
         "inconclusive: 25% of the rows are scored in only one run; on the others "
     )
-    accuracy = document["evaluations"]["safety"]["figures"]["accuracy"]
+    accuracy = document["evaluations"]["safety"]["figures"]["accuracy"]["differences"]["b"]
     left_out = accuracy["open_rows"]
     assert (
         left_out["share"] == 0.25
@@ -131,7 +133,7 @@ def test_runs_over_other_data_are_no_repeated_runs(runs: Any) -> None:
         runs("run", config, f"{data}.jsonl", "--seed", out[1], "--out", out, "-q")
     assert "runs of one pipeline" not in runs("compare", "s1", "s3").out
     pipelines = runs("compare", "s1", "s2", "s3", "--json").json()["pipelines"]
-    assert [len(each) for each in pipelines.values()] == [2, 1]
+    assert [len(each["runs"]) for each in pipelines.values()] == [2, 1]
 
 
 def test_a_comparison_that_cannot_be_made_is_an_error(runs: Any) -> None:
@@ -196,9 +198,11 @@ def test_an_interval_that_contradicts_the_exact_test_has_a_note(runs: Any) -> No
     """Five rows of 40 differ, all for the better: McNemar's p is 1/16, and the adjusted Wald interval excludes 0."""
     assert judged(runs, "c", [True] * 29 + [False] * 11).code == 0
     done = runs("compare", "a", "c", "--json").json()["evaluations"]["safety"]
-    assert done["figures"]["accuracy"]["low"] > 0 and done["test"]["p"] == 0.0625
+    assert (
+        done["figures"]["accuracy"]["differences"]["b"]["low"] > 0 and done["test"]["p"] == 0.0625
+    )
     assert done["notes"][0].startswith("accuracy: the 95% interval excludes 0, but p is 0.06")
-    assert "McNemar's p is 0.0625" in done["notes"][0]
+    assert "McNemar's p is 0.062" in done["notes"][0]
     assert done["notes"][0][:40] in runs("compare", "a", "c").out
     assert runs("compare", "a", "b", "--json").json()["evaluations"]["safety"]["notes"] == []
 
@@ -225,7 +229,7 @@ def test_several_runs_have_intervals_that_hold_together_and_one_family_of_p_valu
     found = done.json()
     assert (found["reference"], found["paired_by"]) == ("a", "id")
     assert {
-        letter: [run["run"] for run in each] for letter, each in found["pipelines"].items()
+        letter: [run["run"] for run in each["runs"]] for letter, each in found["pipelines"].items()
     } == {
         "a": ["a"],
         "b": ["b"],
@@ -236,7 +240,7 @@ def test_several_runs_have_intervals_that_hold_together_and_one_family_of_p_valu
     assert accuracy["between_runs"] is None
     pairwise = runs("compare", "a", "b", "--json").json()["evaluations"]["safety"]["figures"][
         "accuracy"
-    ]
+    ]["differences"]["b"]
     difference = accuracy["differences"]["b"]
     assert difference["difference"] == pytest.approx(pairwise["difference"])
     assert difference["low"] < pairwise["low"] < pairwise["high"] < difference["high"]
@@ -245,8 +249,9 @@ def test_several_runs_have_intervals_that_hold_together_and_one_family_of_p_valu
     assert "3 runs" in (runs.folder / "page.html").read_text()
     assert found["conclusion"].startswith("b is better than a on accuracy: +0.350 [")
     shown = runs("compare", "a", "b", "c")
-    assert "a (reference)" in shown.out
-    assert "95% interval (together)" in shown.out
+    assert "b, c against a, the reference" in (runs.folder / "page.html").read_text()
+    assert "− a" in shown.out
+    assert "the intervals of a metric hold together, at 95%" in shown.out
 
 
 def test_runs_that_differ_in_the_seed_only_are_one_pipeline_with_a_noise_floor(runs: Any) -> None:
@@ -268,7 +273,7 @@ def test_runs_that_differ_in_the_seed_only_are_one_pipeline_with_a_noise_floor(r
             "-q",
         )
     found = runs("compare", "b", "s1", "s2", "s3", "--json").json()
-    assert [len(each) for each in found["pipelines"].values()] == [1, 3]
+    assert [len(each["runs"]) for each in found["pipelines"].values()] == [1, 3]
     spread = found["evaluations"]["safety"]["figures"]["accuracy"]["between_runs"]
     assert spread["noise_floor"] > 0
     shown = runs("compare", "s1", "s2", "s3").out
@@ -296,9 +301,8 @@ def test_other_targets_in_one_of_several_runs_are_a_reason(runs: Any) -> None:
 
 def test_the_level_of_intervals_is_that_of_the_option_or_of_the_file(runs: Any) -> None:
     def width(*options: str) -> tuple[float, float]:
-        figure = runs("compare", "a", "b", "--json", *options).json()["evaluations"]["safety"][
-            "figures"
-        ]["accuracy"]
+        safety = runs("compare", "a", "b", "--json", *options).json()["evaluations"]["safety"]
+        figure = safety["figures"]["accuracy"]["differences"]["b"]
         return figure["level"], figure["high"] - figure["low"]
 
     assert width("--level", "0.8")[1] < width()[1]

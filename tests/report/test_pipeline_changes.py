@@ -34,7 +34,7 @@ JSON = st.recursive(
 
 
 def test_models_prompts_scales_and_steps_are_listed_and_what_is_only_measured_is_not() -> None:
-    found = {each.path: (each.first, each.second) for each in pipeline_changes(OLD, NEW)}
+    found = {each.path: each.values for each in pipeline_changes([OLD, NEW])}
     assert found == {
         "model.name": ("m", "m2"),
         "pipeline[0].scale": ("likert", None),
@@ -47,12 +47,14 @@ def test_a_number_that_becomes_true_or_a_float_is_a_change() -> None:
     pipeline = {"pipeline": [{"unit": "JudgeUnit", "seed": 1}]}
     for value in (True, 1.0):
         other = {"pipeline": [{"unit": "JudgeUnit", "seed": value}]}
-        changes = pipeline_changes(pipeline, other)
-        assert [(change.path, change.second) for change in changes] == [("pipeline[0].seed", value)]
+        changes = pipeline_changes([pipeline, other])
+        assert [(change.path, change.values[1]) for change in changes] == [
+            ("pipeline[0].seed", value)
+        ]
 
 
 def test_the_lines_of_a_prompt_that_differ_are_shown() -> None:
-    (section,) = changes_section(pipeline_changes(OLD, NEW))
+    (section,) = changes_section(pipeline_changes([OLD, NEW]), ["a", "b"])
     texts = [part.text for part in section.parts if part.kind == "code"]
     assert len(texts) == 1 and "-Be strict." in texts[0] and "+Be kind." in texts[0]
 
@@ -64,11 +66,15 @@ def test_the_lines_of_a_prompt_that_differ_are_shown() -> None:
 def test_a_pipeline_does_not_differ_from_itself_and_differences_are_the_same_both_ways(
     first: dict, second: dict
 ) -> None:
-    assert pipeline_changes(first, first) == [] and not list(changes_section([]))
-    there = {
-        (each.path, repr(each.first), repr(each.second)) for each in pipeline_changes(first, second)
-    }
-    back = {
-        (each.path, repr(each.second), repr(each.first)) for each in pipeline_changes(second, first)
-    }
+    assert pipeline_changes([first, first]) == [] and not list(changes_section([], []))
+    there = {(each.path, repr(each.values)) for each in pipeline_changes([first, second])}
+    back = {(each.path, repr(each.values[::-1])) for each in pipeline_changes([second, first])}
     assert there == back
+
+
+def test_three_pipelines_are_listed_side_by_side() -> None:
+    changes = {each.path: each.values for each in pipeline_changes([OLD, NEW, OLD])}
+    assert changes["model.name"] == ("m", "m2", "m")
+    (section,) = changes_section(pipeline_changes([OLD, NEW, OLD]), ["x", "y", "z"])
+    assert section.parts[0].headers == ("key", "x", "y", "z")
+    assert [part.text[:13] for part in section.parts if part.kind == "code"] == ["--- x\n+++ y\n@"]

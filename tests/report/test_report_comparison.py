@@ -7,11 +7,11 @@ from rich.console import Console
 
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.comparison import (
-    ComparisonContext,
-    PipelineContext,
+    ComparedPipeline,
+    ComparedRun,
     comparison_document,
     comparison_json,
-    table_names,
+    pipeline_names,
 )
 from verdict_cli.report.conclusions import short_names
 from verdict_cli.report.document import PAGE_FORMATS, Group, Only, ReportDocument, Section
@@ -32,7 +32,7 @@ FACTS = RunFacts(
 
 def sides(*runs):
     return [
-        PipelineContext(letter, [ComparisonContext(run, FACTS, None)])
+        ComparedPipeline(letter, [ComparedRun(run, FACTS, None)])
         for letter, run in zip("ab", runs, strict=True)
     ]
 
@@ -66,9 +66,9 @@ def printed():
 
 def test_the_terminal_says_what_changed_and_whether_it_is_chance():
     text = printed()
-    assert "9 rows paired by content: question; 1 only in [red]a, 0 only in b" in text
+    assert "9 rows paired by content: question; not in all runs: 1 of [red]a" in text
     assert (
-        "mcnemar, of right and wrong rows: b better on 3 rows, worse on 1; p 0.625, by Holm 1; cohen_g 0.250"
+        "mcnemar, of right and wrong rows: b better on 3 rows, worse on 1; p = 0.62 (Holm-adjusted: 1); cohen_g 0.250"
         in text
     )
     assert "not compared: the runs have no row in common" in text
@@ -89,12 +89,12 @@ def test_the_document_has_every_flip():
     assert len(document["evaluations"]["e"]["flipped"]) == 12
     assert document["evaluations"]["e"]["test"]["effect"] == {"name": "cohen_g", "value": 0.25}
     assert document["evaluations"]["f"]["figures"] == {}
-    assert document["a"]["latency_s"] is None
+    assert document["pipelines"]["a"]["runs"][0]["latency_s"] is None
 
 
 def test_the_page_has_the_same_and_takes_nothing_for_markup():
     page = render_html(comparison_document(SIDES, COMPARISON))
-    assert "9 rows paired by content: question; 1 only in [red]a, 0 only in b" in page
+    assert "9 rows paired by content: question; not in all runs: 1 of [red]a" in page
     assert "not compared: the runs have no row in common" in page
     assert "12 rows are scored differently." in page
     assert page.count("<canvas") == 2
@@ -152,8 +152,8 @@ def test_a_chart_in_a_group_of_a_group_is_drawn():
     ],
 )  # fmt: skip
 def test_the_tables_of_several_runs_have_their_names(runs, names):
-    pipelines = [PipelineContext(letter, [ComparisonContext(run, FACTS, None)]) for letter, run in zip("abc", runs, strict=True)]  # fmt: skip
-    assert table_names(pipelines) == names
+    pipelines = [ComparedPipeline(letter, [ComparedRun(run, FACTS, None)]) for letter, run in zip("abc", runs, strict=True)]  # fmt: skip
+    assert pipeline_names(pipelines) == names
     change = Difference(0.5, 0.75, MetricValue(0.25, -0.1, 0.5, 9))
     whole = Slice(
         9,
@@ -171,11 +171,7 @@ def test_the_tables_of_several_runs_have_their_names(runs, names):
     document = comparison_document(pipelines, comparison)
     text = render_markdown(document)
     assert document.lead == f"{names[1]}, {names[2]} against {names[0]}, the reference"
-    assert (
-        f"{names[0]} (reference)</code> |" in text
-        and f"| {names[2]} | 0.750 |" in text
-        and f"− {names[0]}" in text
-    )
-    assert comparison_json(pipelines, comparison)["pipeline_names"] == dict(
-        zip("abc", names, strict=True)
-    )
+    assert f"| metric | {names[0]} | {names[1]} | {names[2]} | pipeline | − {names[0]} |" in text
+    assert "| <code>accuracy</code> | 0.500 | 0.750 | 0.700 |" in text
+    pipelines_json = comparison_json(pipelines, comparison)["pipelines"]
+    assert [each["name"] for each in pipelines_json.values()] == names

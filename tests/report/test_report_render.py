@@ -479,8 +479,14 @@ def test_junit_counts_what_its_suites_hold():
         (0.0, "0.000"),
         (1234, "1,234"),
         (None, "–"),
-        (0.00012, "0.00012"),
-        (123456.0, "1.235e+05"),
+        (0.00012, "0.0001"),
+        (-0.0006063, "-0.0006"),
+        (0.00003, "3e-05"),
+        (2.22e-16, "0.000"),
+        (0.99999997, "0.9999"),
+        (-0.99999997, "-0.9999"),
+        (999.9, "999.900"),
+        (123456.0, "123,456"),
     ],
 )
 def test_numbers_read_well(value, text):
@@ -488,7 +494,17 @@ def test_numbers_read_well(value, text):
 
 
 @pytest.mark.parametrize(
-    ("cost", "text"), [(None, "unknown"), (0.0, "$0.00"), (12.345, "$12.35"), (0.00123, "$0.00123")]
+    ("cost", "text"),
+    [
+        (None, "unknown"),
+        (0.0, "$0.00"),
+        (12.345, "$12.35"),
+        (0.00123, "$0.0012"),
+        (7.02e-05, "$0.0001"),
+        (4e-05, "< $0.0001"),
+        (0.5, "$0.50"),
+        (0.1234, "$0.1234"),
+    ],
 )
 def test_an_unknown_cost_is_never_zero(cost, text):
     assert formatting.money(cost) == text
@@ -504,7 +520,7 @@ def test_nearly_all_rows_are_not_printed_as_all():
     from verdict_cli.report.formatting import format_number
 
     assert [format_number(value) for value in (0.9994, 4999 / 5000, 0.99999, 1.0)] == [
-        "0.999", "0.9998", "0.99999", "1.000",
+        "0.999", "0.9998", "0.9999", "1.000",
     ]  # fmt: skip
 
 

@@ -1,14 +1,12 @@
 """The comparison of runs as a document: each pipeline against the first, the reference, and the rows that changed.
 
-In JSON the first of two runs is `a` and the second `b`, and of more each pipeline has a letter. Tables and sentences have the runs'
-names; repeated runs of one pipeline are told.
+In JSON each pipeline has a letter. Tables and sentences have the runs' names; repeated runs of one pipeline are told.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from difflib import unified_diff
 from string import ascii_lowercase
 from typing import Any
@@ -68,7 +66,7 @@ CACHED = (
 )
 
 
-class ComparisonContext(Struct, frozen=True):
+class ComparedRun(Struct, frozen=True):
     """One of the runs: its directory as given, its facts, and how long its calls took."""
 
     run: str
@@ -76,26 +74,24 @@ class ComparisonContext(Struct, frozen=True):
     latency: Latency | None
 
 
-class PipelineContext(Struct, frozen=True):
+class ComparedPipeline(Struct, frozen=True):
     """One of the pipelines that are compared: its letter, and its runs."""
 
     letter: str
-    runs: Sequence[ComparisonContext]
+    runs: Sequence[ComparedRun]
 
 
-def pipeline_names(pipelines: Sequence[PipelineContext]) -> list[str]:
-    """What a reader calls each pipeline: its first run's directory, and how many runs it has."""
-    names = short_names([pipeline.runs[0].run for pipeline in pipelines])
-    repeats = [
-        f" ({plural(len(pipeline.runs), 'run')})" if len(pipeline.runs) > 1 else ""
-        for pipeline in pipelines
-    ]
-    return [name + more for name, more in zip(names, repeats, strict=True)]
+def _all_runs(pipelines: Sequence[ComparedPipeline]) -> list[ComparedRun]:
+    return [run for pipeline in pipelines for run in pipeline.runs]
 
 
-def table_names(pipelines: Sequence[PipelineContext]) -> list[str]:
-    """What the tables of several pipelines call each: its first run's directory, shortened where they stay different."""
-    names = short_names([pipeline.runs[0].run for pipeline in pipelines])
+def pipeline_names(pipelines: Sequence[ComparedPipeline]) -> list[str]:
+    """What a reader calls each pipeline: its first run's directory, shortened where all stay different."""
+    return _run_names([pipeline.runs[0] for pipeline in pipelines])
+
+
+def _run_names(runs: Sequence[ComparedRun]) -> list[str]:
+    names = short_names([run.run for run in runs])
     ends = LONGEST_NAME // 2
     cut = [
         name if len(name) <= LONGEST_NAME else f"{name[: ends - 1]}…{name[-ends:]}"
@@ -105,48 +101,39 @@ def table_names(pipelines: Sequence[PipelineContext]) -> list[str]:
 
 
 def comparison_json(
-    pipelines: Sequence[PipelineContext], comparison: RunComparison
+    pipelines: Sequence[ComparedPipeline],
+    comparison: RunComparison,
+    changes: Sequence[PipelineChange] = (),
 ) -> dict[str, Any]:
-    """The document of `verdict compare --json`; differences are `b` minus `a`, or from the reference."""
+    """The document of `verdict compare --json`; each pipeline has a letter, and the first is the reference."""
     letters = [pipeline.letter for pipeline in pipelines]
-    two = _are_two_runs(pipelines)
-    runs: dict[str, Any] = {
-        pipeline.letter: [run_json(run) for run in pipeline.runs] for pipeline in pipelines
-    }
-    runs = (
-        {letter: run for letter, (run,) in runs.items()}
-        if two
-        else {
-            "reference": letters[0],
-            "pipeline_names": dict(zip(letters, table_names(pipelines), strict=True)),
-            "pipelines": runs,
-        }
-    )
+    names = pipeline_names(pipelines)
     return {
-        **runs,
+        "reference": letters[0],
+        "pipelines": {
+            pipeline.letter: {"name": name, "runs": [_run_json(run) for run in pipeline.runs]}
+            for name, pipeline in zip(names, pipelines, strict=True)
+        },
         "paired_by": comparison.paired.by,
         "paired_columns": list(comparison.paired.columns),
         "level": comparison.level,
         "evaluations": {
-            name: _evaluation_json(evaluation, letters, comparison.level, two=two)
+            name: _evaluation_json(evaluation, letters, comparison.level)
             for name, evaluation in comparison.evaluations.items()
         },
+        "changes": [
+            {"path": change.path, "values": dict(zip(letters, change.values, strict=True))}
+            for change in changes
+        ],
     }
 
 
-def _are_two_runs(pipelines: Sequence[PipelineContext]) -> bool:
-    return [len(pipeline.runs) for pipeline in pipelines] == [1, 1]
-
-
-def run_json(side: ComparisonContext) -> dict[str, Any]:
-    """The facts of one of the runs."""
-    facts, took = side.facts, side.latency
+def _run_json(run: ComparedRun) -> dict[str, Any]:
+    facts, took = run.facts, run.latency
+    keys = ("name", "status", "seed", "rows", "failed", "calls", "cost_usd", "wall_s")
     return {
-        "run": side.run,
-        **{
-            key: getattr(facts, key)
-            for key in ("name", "status", "rows", "failed", "calls", "cost_usd", "wall_s")
-        },
+        "run": run.run,
+        **{key: getattr(facts, key) for key in keys},
         "models": dict(facts.models),
         "served": {model: dict(served) for model, served in facts.served.items()},
         "floors": list(facts.floors),
@@ -157,61 +144,46 @@ def run_json(side: ComparisonContext) -> dict[str, Any]:
 
 
 def _evaluation_json(
-    evaluation: ComparedEvaluation, letters: Sequence[str], level: float, *, two: bool
+    evaluation: ComparedEvaluation, letters: Sequence[str], level: float
 ) -> dict[str, Any]:
-    document: dict[str, Any] = {"kind": evaluation.kind, "reason": evaluation.reason}
-    if two:
-        alone = evaluation.alone or (0, 0)
-        document |= {
-            "only_a": alone[0],
-            "only_b": alone[1],
-            "notes": contradictions(evaluation.whole, letters, level),
-        }
-        document["flipped"] = [
-            {
-                "id": flip.id,
-                "a": flip.first,
-                "b": flip.second,
-                "target": flip.target,
-                "gain": flip.gain,
-            }
-            for flip in evaluation.flips
-        ]
-    else:
-        document |= {"not_in_all": list(evaluation.alone)}
-    by = {
-        expression: {
-            value: _slice_json(part, letters, level, two=two) for value, part in slices.items()
-        }
-        for expression, slices in evaluation.slices.items()
+    flipped = [
+        {"id": flip.id, "a": flip.first, "b": flip.second, "target": flip.target, "gain": flip.gain}
+        for flip in evaluation.flips
+    ]
+    return {
+        "kind": evaluation.kind,
+        "reason": evaluation.reason,
+        "not_in_all": list(evaluation.alone),
+        "notes": contradictions(evaluation.whole, letters, level),
+        **_slice_json(evaluation.whole, letters, level),
+        "by": {
+            expression: {value: _slice_json(part, letters, level) for value, part in slices.items()}
+            for expression, slices in evaluation.slices.items()
+        },
+        "flipped": flipped,
     }
-    return {**document, **_slice_json(evaluation.whole, letters, level, two=two), "by": by}
 
 
-def _slice_json(part: Slice, letters: Sequence[str], level: float, *, two: bool) -> dict[str, Any]:
-    if not two:
-        figures = {
-            metric: _values_json(compared, letters, level)
-            for metric, compared in part.metrics.items()
-        }
-        return {"n": part.n, "figures": figures}
-    figures = {metric: difference_json(compared) for metric, compared in part.differences.items()}
+def _slice_json(part: Slice, letters: Sequence[str], level: float) -> dict[str, Any]:
     return {
         "n": part.n,
-        "figures": figures,
+        "figures": {
+            metric: _metric_json(against, letters, level)
+            for metric, against in part.metrics.items()
+        },
         "test": None if part.test is None else _test_json(part.test),
     }
 
 
-def _values_json(against: AgainstReference, letters: Sequence[str], level: float) -> dict[str, Any]:
+def _metric_json(against: AgainstReference, letters: Sequence[str], level: float) -> dict[str, Any]:
     spread = against.spread
     return {
-        "values": dict(zip(letters, against.values, strict=False)),
+        "values": dict(zip(letters, _values(against), strict=False)),
         "runs": {
             letter: list(values) for letter, values in zip(letters, against.runs, strict=False)
         },
         "differences": {
-            letter: difference_json(difference, "reference", "pipeline")
+            letter: _difference_json(difference)
             for letter, difference in zip(letters[1:], against.differences, strict=True)
         },
         "between_runs": None
@@ -226,19 +198,24 @@ def _values_json(against: AgainstReference, letters: Sequence[str], level: float
     }
 
 
-def difference_json(difference: Difference, first: str = "a", second: str = "b") -> dict[str, Any]:
-    """A metric of both sides, called `first` and `second`, and its difference."""
-    change = difference.change
+def _values(against: AgainstReference) -> list[float | None]:
+    """The metric of each pipeline. Two runs are not estimated together: their values are those of the difference."""
+    if against.values or not against.differences:
+        return list(against.values)
+    first = against.differences[0].first
+    return [first, *(difference.second for difference in against.differences)]
+
+
+def _difference_json(difference: Difference) -> dict[str, Any]:
+    change, rows = difference.change, difference.open_rows
     return {
-        first: difference.first,
-        second: difference.second,
         "difference": change.value,
         **{key: getattr(change, key) for key in ("low", "high", "n")},
         "p": difference.p,
         "p_adjusted": difference.p_adjusted,
         **{key: getattr(change, key) for key in ("se", "method", "df", "level", "reason")},
         "warnings": list(change.warnings),
-        "open_rows": None if difference.open_rows is None else _open_json(difference.open_rows),
+        "open_rows": None if rows is None else _open_json(rows),
     }
 
 
@@ -256,30 +233,17 @@ def _test_json(test: Significance) -> dict[str, Any]:
 
 
 def comparison_document(
-    pipelines: Sequence[PipelineContext],
+    pipelines: Sequence[ComparedPipeline],
     comparison: RunComparison,
     changes: Sequence[PipelineChange] = (),
     *,
     same_pipeline: bool = False,
 ) -> ReportDocument:
-    """The document; differences are from the first pipeline. `changes` are those of two runs' pipelines, `same_pipeline` says
-    that there is but one."""
-    two, runs = _are_two_runs(pipelines), [run for pipeline in pipelines for run in pipeline.runs]
-    names = pipeline_names(pipelines)
-    if two:
-        title = f"{runs[0].facts.name} → {runs[1].facts.name}"
-        lead = f"{names[1]} against {names[0]}, the reference"
-        opening = [*_two_runs(runs, names), *([Note(SAME_PIPELINE)] if same_pipeline else [])]
-    else:
-        title = f"{runs[0].facts.name}: {plural(len(runs), 'run')}"
-        first, *others = table_names(pipelines)
-        lead = (
-            f"{', '.join(others)} against {first}, the reference"
-            if others
-            else "runs of one pipeline"
-        )
-        opening = [*_several_runs(pipelines)]
-    sections = [Section("", opening, listed=False, essential=not two)]
+    """The document; differences are from the first pipeline. `same_pipeline` says that two runs are of one."""
+    runs, names = _all_runs(pipelines), pipeline_names(pipelines)
+    opening = [*_opening(pipelines), *([Note(SAME_PIPELINE)] if same_pipeline else [])]
+    others = ", ".join(names[1:])
+    sections = [Section("", opening, listed=False, essential=True)]
     sections += [
         Section(
             name,
@@ -288,98 +252,85 @@ def comparison_document(
         )
         for name, evaluation in comparison.evaluations.items()
     ]
-    more: dict[str, Any] = {"changes": [asdict(change) for change in changes]} if two else {}
     return ReportDocument(
-        title,
-        [*sections, *changes_section(changes)],
+        f"{runs[0].facts.name}: {plural(len(runs), 'run')} compared",
+        [*sections, *changes_section(changes, names)],
         kicker="Verdict comparison",
-        lead=lead,
+        lead=f"{others} against {names[0]}, the reference" if others else "runs of one pipeline",
         elsewhere="with --json",
-        data=lambda: {**comparison_json(pipelines, comparison), **more},
+        data=lambda: comparison_json(pipelines, comparison, changes),
         conclusion=comparison_conclusion(comparison, names),
     )
 
 
-def _two_runs(runs: Sequence[ComparisonContext], names: Sequence[str]) -> Iterator[Part]:
-    facts = [{"run": run.run, **dict(run_notes.run_facts(run.facts))} for run in runs]
-    for known, run in zip(facts, runs, strict=True):
-        if (took := run.latency) is not None:
-            known["latency"] = f"{took.median_s:.3g} s median, {took.p95_s:.3g} s p95"
-    lines = dict.fromkeys((*facts[0], *facts[1]))
-    yield Table(
-        ("", *names),
-        [(line, *(facts_of_run.get(line, "–") for facts_of_run in facts)) for line in lines],
-    )
-    yield from _baselines(runs)
+def _opening(pipelines: Sequence[ComparedPipeline]) -> Iterator[Part]:
+    """The facts of each run, a column each, and what a reader must know of them."""
+    runs = _all_runs(pipelines)
+    names = _run_names(runs)
+    facts = [_facts(run) for run in runs]
+    if len(runs) > len(pipelines):
+        of = [
+            name
+            for name, pipeline in zip(pipeline_names(pipelines), pipelines, strict=True)
+            for _ in pipeline.runs
+        ]
+        facts = [{"pipeline": name, **run} for name, run in zip(of, facts, strict=True)]
+    lines = dict.fromkeys(line for run in facts for line in run)
+    yield Table(("", *names), [(line, *(run.get(line, "–") for run in facts)) for line in lines])
+    for model in dict.fromkeys(model for run in runs for model in run.facts.floors):
+        yield Note(run_notes.baseline_notice(model), warning=True)
     for name, run in zip(names, runs, strict=True):
         for notice in (*run_notes.replay_notice(run.facts), *version_notices(run.facts)):
             yield Note(f"{name}: {notice}", warning=True)
-    for notice in changed_versions(runs[0].facts, runs[1].facts):
+    for notice in changed_versions(
+        {name: run.facts for name, run in zip(names, runs, strict=True)}
+    ):
         yield Note(notice, warning=True)
+    yield from _repeated(pipelines)
 
 
-def _baselines(runs: Sequence[ComparisonContext]) -> Iterator[Part]:
-    for model in dict.fromkeys(model for run in runs for model in run.facts.floors):
-        yield Note(run_notes.baseline_notice(model), warning=True)
+def _facts(run: ComparedRun) -> dict[str, str]:
+    facts = {"run": run.run, "seed": str(run.facts.seed), **dict(run_notes.run_facts(run.facts))}
+    if (took := run.latency) is not None:
+        facts["latency"] = f"{took.median_s:.3g} s median, {took.p95_s:.3g} s p95"
+    return facts
 
 
-def _several_runs(pipelines: Sequence[PipelineContext]) -> Iterator[Part]:
-    runs = [run for pipeline in pipelines for run in pipeline.runs]
-    names = table_names(pipelines)
-    rows = [
-        (
-            f"{name} (reference)" if pipeline is pipelines[0] else name,
-            run.run,
-            str(run.facts.seed),
-            f"{run.facts.rows:,}",
-            f"{run.facts.failed:,}",
-            f"{run.facts.calls:,}",
-            formatting.money(run.facts.cost_usd),
+def _repeated(pipelines: Sequence[ComparedPipeline]) -> Iterator[Note]:
+    """The pipelines with several runs, and those of their runs that share replies."""
+    for name, pipeline in zip(pipeline_names(pipelines), pipelines, strict=True):
+        if len(pipeline.runs) == 1:
+            continue
+        yield Note(
+            f"{name}: {plural(len(pipeline.runs), 'run')} of one pipeline, compared by their mean"
         )
-        for name, pipeline in zip(names, pipelines, strict=True)
-        for run in pipeline.runs
-    ]
-    yield Table(
-        ("pipeline", "run", "seed", "rows", "failed", "calls", "cost"), rows, (2, 3, 4, 5, 6)
-    )
-    for name, pipeline in zip(names, pipelines, strict=True):
-        if len(pipeline.runs) > 1:
-            yield Note(
-                f"{name}: {plural(len(pipeline.runs), 'run')} of one pipeline, compared by their mean"
-            )
-            for run in pipeline.runs:
-                if cached := run.facts.cached - run.facts.shared:
-                    text = CACHED.format(run=run.run, cached=cached, calls=run.facts.calls)
-                    yield Note(text, warning=True)
-    yield from _baselines(runs)
-    for run in runs:
-        for notice in run_notes.replay_notice(run.facts):
-            yield Note(f"{run.run}: {notice}", warning=True)
+        for run in pipeline.runs:
+            if cached := run.facts.cached - run.facts.shared:
+                text = CACHED.format(run=run.run, cached=cached, calls=run.facts.calls)
+                yield Note(text, warning=True)
 
 
 def _evaluation(
-    evaluation: ComparedEvaluation, pipelines: Sequence[PipelineContext], comparison: RunComparison
+    evaluation: ComparedEvaluation, pipelines: Sequence[ComparedPipeline], comparison: RunComparison
 ) -> Iterator[Part]:
     if evaluation.reason:
         yield Note(f"not compared: {evaluation.reason}", warning=True)
         return
-    whole, level, two = evaluation.whole, comparison.level, _are_two_runs(pipelines)
-    names = pipeline_names(pipelines) if two else table_names(pipelines)
+    whole, level, names = evaluation.whole, comparison.level, pipeline_names(pipelines)
     paired = f"{plural(whole.n, 'row')} paired by {comparison.paired.text}"
-    if any(evaluation.alone) and two:
-        paired += f"; {evaluation.alone[0]:,} only in {names[0]}, {evaluation.alone[1]:,} only in {names[1]}"
-    elif any(evaluation.alone):
-        runs = [run.run for pipeline in pipelines for run in pipeline.runs]
-        left = [
-            f"{count:,} of {run}"
-            for run, count in zip(runs, evaluation.alone, strict=True)
-            if count
-        ]
-        paired += f"; not in all runs: {', '.join(left)}"
-    yield Note(paired)
+    run_names = _run_names(_all_runs(pipelines))
+    left = [
+        f"{count:,} of {name}"
+        for name, count in zip(run_names, evaluation.alone, strict=True)
+        if count
+    ]
+    yield Note(f"{paired}; not in all runs: {', '.join(left)}" if left else paired)
     if whole.test is not None:
         yield Note(significance_text(whole.test, names[1]))
-    yield _metrics_table(whole, names, level, two=two)
+    yield _metrics_table(whole, names, level)
+    if names[2:]:
+        yield Note(f"the intervals of a metric hold together, at {100 * level:g}%")
+    yield from _reasons(whole)
     if any(against.spread is not None and against.runs for against in whole.metrics.values()):
         yield from _spread_parts(whole, names, level)
     for line in contradictions(whole, names, level):
@@ -401,51 +352,48 @@ def _evaluation(
         yield from _flips(evaluation.flips, names)
 
 
-def _metrics_table(whole: Slice, names: Sequence[str], level: float, *, two: bool) -> Table:
-    """Of two runs a line for each metric, else one for each pipeline of each metric."""
-    number = formatting.format_number
-    tests = ("p", "p (adj.)")
-    if two:
-        rows = [
-            (
-                metric,
-                number(difference.first),
-                number(difference.second),
-                *_change_cells(difference),
-            )
-            for metric, difference in whole.differences.items()
-        ]
-        return Table(
-            ("metric", *names, _axis(names), formatting.interval_header(level), *tests),
-            rows,
-            (1, 2, 3, 5, 6),
-        )
-    rows = []
+def _metrics_table(whole: Slice, names: Sequence[str], level: float) -> Table:
+    """The metric of each pipeline in a column of its own, and a line for each difference from the first."""
+    pipeline = ("pipeline",) if names[2:] else ()
+    rows: list[tuple[str, ...]] = []
     for metric, against in whole.metrics.items():
-        reference = (
-            against.values[0]
-            if against.values
-            else next((difference.first for difference in against.differences), None)
-        )
-        rows.append((metric, names[0], number(reference), "", "", "", ""))
+        values = [formatting.format_number(value) for value in _values(against)]
+        start = (metric, *values, *["–"] * (len(names) - len(values)))
         for name, difference in zip(names[1:], against.differences, strict=True):
-            rows.append(("", name, number(difference.second), *_change_cells(difference)))
-    if not names[1:]:
-        return Table(("metric", "mean of the runs"), [(row[0], row[2]) for row in rows], (1,))
-    together = formatting.interval_header(level, "together" if len(names) > 2 else "")
-    return Table(
-        ("metric", "pipeline", "value", f"− {names[0]}", together, *tests), rows, (2, 3, 5, 6)
-    )
+            rows.append((*start, *((name,) if pipeline else ()), *_change_cells(difference)))
+            start = ("",) * len(start)
+        if not against.differences:
+            rows.append(start)
+    headers = ("metric", *names)
+    right = [*range(1, len(headers))]
+    if names[1:]:
+        start = len(headers) + len(pipeline)
+        interval = formatting.interval_header(level)
+        headers = (*headers, *pipeline, _axis(names), interval, "p (adj.)")
+        right += [start, start + 2]
+    return Table(headers, rows, right)
 
 
-def _change_cells(difference: Difference) -> tuple[str, str, str, str]:
-    """The difference, its interval with the reason why one of both is missing, and its p-values."""
+def _reasons(whole: Slice) -> Iterator[Note]:
+    """Why differences or their intervals are missing or uncertain, each reason once with its metrics."""
+    metrics: dict[str, list[str]] = {}
+    for metric, against in whole.metrics.items():
+        for reason in dict.fromkeys(one.change.reason for one in against.differences):
+            metrics.setdefault(reason, []).append(metric)
+    for reason, names in metrics.items():
+        if reason:
+            yield Note(f"{', '.join(names)}: {reason}")
+
+
+def _change_cells(difference: Difference) -> tuple[str, str, str]:
+    """The difference, its interval, and its adjusted p-value."""
     change = difference.change
-    interval = " ".join(filter(None, (formatting.interval(change.low, change.high), change.reason)))
-    p, adjusted = (
-        "–" if value is None else f"{value:.3g}" for value in (difference.p, difference.p_adjusted)
+    interval = formatting.interval(change.low, change.high) or "–"
+    return (
+        formatting.signed(change.value),
+        interval,
+        formatting.p_value(difference.p_adjusted),
     )
-    return formatting.format_number(change.value), interval, p, adjusted
 
 
 def _spread_parts(whole: Slice, names: Sequence[str], level: float) -> Iterator[Part]:
@@ -559,7 +507,7 @@ def _slices_table(
     for value, part in slices.items():
         for metric, name, difference in _differences_of(part, names):
             if folded or metric == next(iter(part.metrics)):
-                change, interval, _, adjusted = _change_cells(difference)
+                change, interval, adjusted = _change_cells(difference)
                 pipeline = [name] if names[2:] else []
                 rows.append((value, f"{part.n:,}", metric, *pipeline, change, interval, adjusted))
     named = ["pipeline"] if names[2:] else []
@@ -616,72 +564,56 @@ _IGNORED = frozenset({"evaluate", "gates", "description", "name", "level"})
 """Keys that change what is measured or how the run is called, not what is asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineChange:
-    """A key whose values differ, with both; None where a pipeline has no such key."""
+class PipelineChange(Struct, frozen=True):
+    """A key whose values differ, with that of each pipeline; None where it has no such key."""
 
     path: str
-    first: Any
-    second: Any
+    values: tuple[Any, ...]
 
 
-def pipeline_changes(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[PipelineChange]:
-    """The differences between two resolved pipelines, in the order of the first; measuring keys are left out."""
-    kept = [
+def pipeline_changes(documents: Sequence[Mapping[str, Any]]) -> list[PipelineChange]:
+    """The differences between resolved pipelines, in the order of the first; measuring keys are left out."""
+    asked = [
         {key: value for key, value in document.items() if key not in _IGNORED}
-        for document in (first, second)
+        for document in documents
     ]
-    return list(_changes(kept[0], kept[1], ""))[:MOST_CHANGES]
+    return list(_changes(asked, ""))[:MOST_CHANGES]
 
 
-def _changes(first: Any, second: Any, path: str) -> Iterator[PipelineChange]:
-    if isinstance(first, Mapping) and isinstance(second, Mapping):
-        for key in dict.fromkeys((*first, *second)):
-            yield from _changes(
-                first.get(key), second.get(key), f"{path}.{key}" if path else str(key)
-            )
-    elif isinstance(first, list) and isinstance(second, list):
-        for index in range(max(len(first), len(second))):
-            before, other = (
-                values[index] if index < len(values) else None for values in (first, second)
-            )
-            yield from _changes(before, other, f"{path}[{index}]")
-    elif first != second or type(first) is not type(second):
-        yield PipelineChange(path, first, second)
+def _changes(values: Sequence[Any], path: str) -> Iterator[PipelineChange]:
+    if all(isinstance(value, Mapping) for value in values):
+        for key in dict.fromkeys(key for value in values for key in value):
+            inner = [value.get(key) for value in values]
+            yield from _changes(inner, f"{path}.{key}" if path else str(key))
+    elif all(isinstance(value, list) for value in values):
+        for index in range(max(map(len, values))):
+            inner = [value[index] if index < len(value) else None for value in values]
+            yield from _changes(inner, f"{path}[{index}]")
+    elif any(value != values[0] or type(value) is not type(values[0]) for value in values):
+        yield PipelineChange(path, tuple(values))
 
 
-def changes_section(changes: Sequence[PipelineChange]) -> Iterator[Section]:
+def changes_section(changes: Sequence[PipelineChange], names: Sequence[str]) -> Iterator[Section]:
     """A table of the differences, and the lines of texts that differ; no section where the pipelines are alike."""
     if not changes:
         return
-    rows = [(change.path, _cell(change.first), _cell(change.second)) for change in changes]
-    parts: list[Part] = [
-        Table(
-            ("key", "a", "b"),
-            rows,
-            records=any(len(cell) > _LONGEST // 2 for row in rows for cell in row),
-        )
-    ]
-    parts += [
-        CodeBlock(
-            f"{change.path}: lines that differ",
-            "\n".join(
-                unified_diff(
-                    change.first.splitlines(),
-                    change.second.splitlines(),
-                    "a",
-                    "b",
-                    lineterm="",
-                    n=1,
-                )
-            ),
-        )
-        for change in changes
-        if isinstance(change.first, str)
-        and isinstance(change.second, str)
-        and "\n" in change.first + change.second
-    ]
+    rows = [(change.path, *map(_cell, change.values)) for change in changes]
+    is_long = any(len(cell) > _LONGEST // 2 for row in rows for cell in row)
+    parts: list[Part] = [Table(("key", *names), rows, records=is_long)]
+    for change in changes:
+        first, *others = change.values
+        parts += [
+            _text_difference(f"{change.path}: lines that differ", first, other, (names[0], name))
+            for name, other in zip(names[1:], others, strict=True)
+            if first != other and isinstance(first, str) and isinstance(other, str)
+            if "\n" in first + other
+        ]
     yield Section("What differs between the pipelines", parts)
+
+
+def _text_difference(title: str, first: str, other: str, names: tuple[str, str]) -> CodeBlock:
+    lines = unified_diff(first.splitlines(), other.splitlines(), *names, lineterm="", n=1)
+    return CodeBlock(title, "\n".join(lines))
 
 
 def _cell(value: Any) -> str:
@@ -705,41 +637,41 @@ def compare_finished(
     Of three runs or more, those of one pipeline are compared by their mean. `names` are what the document calls the runs; by
     default their directories.
     """
-    shared, contexts, keys = (
-        _shared_evaluations(runs),
-        _contexts(runs, names),
-        [_repeat_key(run) for run in runs],
-    )
-    two = len(runs) == 2
-    groups = (
-        [[0], [1]]
-        if two
-        else [
-            [at for at, key in enumerate(keys) if key == group_key]
-            for group_key in dict.fromkeys(keys)
-        ]
-    )
+    shared = _shared_evaluations(runs)
+    keys = [_repeat_key(run) for run in runs]
+    groups = _groups(keys)
     if len(groups) > MOST_PIPELINES:
         raise UsageError(
             f"{plural(len(groups), 'pipeline is|pipelines are')} more than {MOST_PIPELINES}",
             hint="compare fewer at a time",
         )
-    order = [at for group in groups for at in group]
+    order = [index for group in groups for index in group]
     comparison = compare_runs(
-        {name: [evaluations[at] for at in order] for name, evaluations in shared.items()},
-        [runs[at].directory.results for at in order],
+        {name: [evaluations[index] for index in order] for name, evaluations in shared.items()},
+        [runs[index].directory.results for index in order],
         sizes=[len(group) for group in groups],
         by=by,
         seed=runs[-1].facts.seed,
         level=level or runs[0].plan.interval_level,
     )
+    compared = _compared_runs(runs, names)
     pipelines = [
-        PipelineContext(letter, [contexts[at] for at in group])
+        ComparedPipeline(letter, [compared[index] for index in group])
         for letter, group in zip(ascii_lowercase, groups, strict=False)
     ]
-    changes = pipeline_changes(runs[0].plan.resolved, runs[1].plan.resolved) if two else ()
-    same = two and keys[0] == keys[1]
+    changes = pipeline_changes([runs[group[0]].plan.resolved for group in groups])
+    same = len(set(keys)) < len(groups)
     return comparison_document(pipelines, comparison, changes, same_pipeline=same), comparison
+
+
+def _groups(keys: Sequence[tuple[str, ...]]) -> list[list[int]]:
+    """The runs of each pipeline. Two runs are always compared with each other, also where they repeat one pipeline."""
+    if len(keys) == 2:
+        return [[0], [1]]
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for index, key in enumerate(keys):
+        groups.setdefault(key, []).append(index)
+    return list(groups.values())
 
 
 def _repeat_key(run: RunResult) -> tuple[str, ...]:
@@ -747,10 +679,10 @@ def _repeat_key(run: RunResult) -> tuple[str, ...]:
     return (*pipeline_key(run), run.facts.data_fingerprint)
 
 
-def _contexts(runs: Sequence[RunResult], names: Sequence[str]) -> list[ComparisonContext]:
+def _compared_runs(runs: Sequence[RunResult], names: Sequence[str]) -> list[ComparedRun]:
     shown = names or [str(run.directory.path) for run in runs]
     return [
-        ComparisonContext(name, run.facts, latency(run.directory.calls))
+        ComparedRun(name, run.facts, latency(run.directory.calls))
         for name, run in zip(shown, runs, strict=True)
     ]
 

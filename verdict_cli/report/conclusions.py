@@ -108,29 +108,36 @@ def primary_metric(
 
 
 def gates_conclusion(gates: Sequence[GateOutcome]) -> str:
-    """`1 of 3 gates failed: safety.accuracy 0.610 (≥ 0.7)`, and which are inconclusive."""
+    """`1 of 3 gates failed: safety.accuracy 0.610 (≥ 0.7)`, and which are inconclusive. Gates that the file does not set
+    are named where they do not pass, and not counted."""
+    own = [gate for gate in gates if not gate.implied]
     parts: list[str] = []
-    for verdict in ("failed", "inconclusive"):
-        decided = [gate for gate in gates if gate.verdict == verdict]
-        if decided:
-            named = [
-                f"{gate.metric} {formatting.format_number(gate.value)} ({gate.rule})"
-                for gate in decided
-            ]
-            tolerated = (
-                " (tolerated)"
-                if verdict == "inconclusive" and all(gate.passed for gate in decided)
-                else ""
-            )
-            count = (
-                f"{len(decided)} {verdict}"
-                if parts
-                else f"{len(decided)} of {plural(len(gates), 'gate')} {verdict}"
-            )
-            parts.append(f"{count}{tolerated}: {listed_names(named)}")
-    return "; ".join(parts) or (
-        f"all {plural(len(gates), 'gate')} passed" if len(gates) > 1 else "the gate passed"
-    )
+    for verdict, one in (
+        ("failed", "the gate failed"),
+        ("inconclusive", "the gate is inconclusive"),
+    ):
+        decided = [gate for gate in own if gate.verdict == verdict]
+        if not decided:
+            continue
+        count = f"{len(decided)} of {plural(len(own), 'gate')} {verdict}"
+        if len(own) == 1:
+            count = one
+        elif parts:
+            count = f"{len(decided)} {verdict}"
+        is_tolerated = verdict == "inconclusive" and all(gate.passed for gate in decided)
+        parts.append(
+            f"{count}{' (tolerated)' if is_tolerated else ''}: {listed_names(_gate_values(decided))}"
+        )
+    if not parts and own:
+        parts.append("the gate passed" if len(own) == 1 else f"all {len(own)} gates passed")
+    implied = [gate for gate in gates if gate.implied and gate.verdict != "passed"]
+    if implied:
+        parts.append(f"not met: {listed_names(_gate_values(implied))}")
+    return "; ".join(parts)
+
+
+def _gate_values(gates: Sequence[GateOutcome]) -> list[str]:
+    return [f"{gate.metric} {formatting.format_number(gate.value)} ({gate.rule})" for gate in gates]
 
 
 def metric_direction(metric: str) -> int:
@@ -180,7 +187,8 @@ def _excludes_zero(difference: Difference) -> bool | None:
 
 def p_text(p: float) -> str:
     """`p = 0.012`, `p < 0.001`."""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+    shown = formatting.p_value(p)
+    return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
 
 
 def short_names(runs: Sequence[str]) -> list[str]:
@@ -314,7 +322,7 @@ def contradictions(whole: Slice, letters: Sequence[str], level: float) -> list[s
             if (excluded := _excludes_zero(difference)) is None:
                 continue
             other = [
-                f"{test} is {p:.3g}"
+                f"{test} is {formatting.p_value(p)}"
                 for test, p in tests
                 if p is not None and (p < 1 - level) != excluded
             ]
@@ -334,6 +342,6 @@ def significance_text(test: Significance, name: str) -> str:
         if test.effect is None
         else f"; {test.effect_name} {formatting.format_number(test.effect)}"
     )
-    p = f"p {test.p:.3g}, by Holm {test.p_holm:.3g}"
+    p = f"{p_text(test.p)} (Holm-adjusted: {formatting.p_value(test.p_holm)})"
     better = plural(test.better, "row")
     return f"{test.name}, of {test.of}: {name} better on {better}, worse on {test.worse:,}; {p}{effect}"

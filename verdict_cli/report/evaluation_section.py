@@ -33,7 +33,7 @@ from verdict_cli.report.report_context import (
     histogram,
     number_vectors,
 )
-from verdict_cli.stats.annotators import ADVANTAGE, AnnotatorPair, AnnotatorStudy
+from verdict_cli.stats.annotators import ADVANTAGE, Annotator, AnnotatorPair, AnnotatorStudy
 from verdict_cli.stats.columns.column import MISSING
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.measure import Measures
@@ -300,6 +300,10 @@ def _bin_points(bins: Sequence[Bin]) -> list[PlanePoint]:
 _SHOWN_DISAGREEMENTS = 3
 
 
+def _not_shown(annotator: Annotator) -> str:
+    return "" if annotator.p is None or annotator.wins else " (not shown)"
+
+
 def annotator_parts(study: AnnotatorStudy) -> Iterator[Part]:
     """A conclusion, a table of the annotators, and a folded one of their pairs."""
     yield Note(_agreement_conclusion(study))
@@ -311,9 +315,7 @@ def annotator_parts(study: AnnotatorStudy) -> Iterator[Part]:
             f"{annotator.skipped:,}",
             _number(annotator.with_others),
             _number(annotator.with_judge),
-            "–"
-            if annotator.p is None
-            else f"{annotator.p:.3g}{'' if annotator.wins else ' (not shown)'}",
+            f"{formatting.p_value(annotator.p)}{_not_shown(annotator)}",
         )
         for annotator in study.annotators
     ]

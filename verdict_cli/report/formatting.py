@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -32,26 +33,31 @@ def message_lines(text: str) -> list[str]:
 _MOST_LINES = 6
 ROUNDING = 1e-12
 """A smaller number is what rounding left of 0."""
-MOST_DIGITS = 9
-"""Digits after the point that a value just under 1 may take."""
 
 
 def format_number(value: float | None) -> str:
-    """Integers with thousands separators; three decimals, more of a value just under 1, or four digits of large and tiny numbers; a dash for None."""
+    """Integers with thousands separators, else three decimals; a number just above 0 or just under 1 never becomes 0 or 1;
+    a dash for None. `page/data.js` has the same."""
     if value is None:
         return "–"
     if isinstance(value, int):
         return f"{value:,}"
     if abs(value) < ROUNDING:
         value = 0.0
-    if value and (abs(value) >= 1000 or abs(value) < 0.001):
-        return f"{value:.4g}"
-    digits = 3
-    while (
-        digits < MOST_DIGITS and 0 < 1 - abs(value) <= 0.5 / 10**digits
-    ):  # 4,999 of 5,000 are not all
-        digits += 1
-    return f"{value:.{digits}f}"
+    size = abs(value)
+    if 0.9995 <= size < 1:  # 4,999 of 5,000 are not all
+        value = math.copysign(min(round(size, 4), 0.9999), value)
+        return f"{value:.4f}"
+    if 0 < size < 0.001:
+        return f"{value:.4f}" if size >= 0.00005 else f"{value:.1g}"
+    return f"{value:,.0f}" if size >= 1000 else f"{value:.3f}"
+
+
+def p_value(p: float | None) -> str:
+    """`0.012`, `< 0.001`, `1`; a dash for None."""
+    if p is None:
+        return "–"
+    return "< 0.001" if p < 0.001 else f"{p:.2g}"
 
 
 def percent(share: float) -> str:
@@ -97,10 +103,15 @@ def label(value: Any) -> str:
 
 
 def money(cost_usd: float | None) -> str:
-    """US dollars; `unknown` for None."""
+    """US dollars: cents from one dollar on, else up to four decimals; `unknown` for None."""
     if cost_usd is None:
         return "unknown"
-    return f"${cost_usd:.2f}" if cost_usd >= 1 or not cost_usd else f"${cost_usd:.4g}"
+    if 0 < cost_usd < 0.00005:
+        return "< $0.0001"
+    cents = f"{cost_usd:.2f}"
+    if cost_usd >= 1:
+        return f"${cents}"
+    return f"${max(cents, f'{cost_usd:.4f}'.rstrip('0'), key=len)}"
 
 
 def format_duration(seconds: float) -> str:

@@ -194,7 +194,7 @@ def calls_a_row(plan: Plan) -> int:
 def count_calls(plan: Plan) -> str:
     """The model calls that one row makes: a number, and one for each list that decides about more."""
     calls = _calls_of_groups(plan)
-    text = f"{calls.pop((), 0)} model calls a row"
+    text = f"{plural(calls.pop((), 0), 'model call')} a row"
     for groups, count in calls.items():
         names = " and ".join(plan.groups[group].name for group in groups)
         text += f", {count} for each {names}"

@@ -3,7 +3,7 @@ report formats show."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from verdict_cli.language.units.base import ABSTAIN
 from verdict_cli.plural import plural
@@ -143,18 +143,25 @@ def baseline_notice(model: str) -> str:
 
 def notices(report: Report) -> list[str]:
     """What a reader must know before the metrics."""
-    lines = _no_verdict_notice(report.facts)
-    lines += [baseline_notice(name) for name in report.facts.floors]
-    lines += replay_notice(report.facts)
-    lines += [visible_text(warning, MOST_WARNING) for warning in report.facts.warnings]
+    lines = facts_notices(report.facts)
     for pool, kept in report.kept.items():
         if kept.high is not None and kept.high < report.promises.get(pool, 0.0):
             lines.append(
                 f"{visible_text(pool)}: the rows called in full contradict the promise of {report.promises[pool]:g}"
             )
-    if report.facts.status != "finished":
+    return lines
+
+
+def facts_notices(run: RunFacts) -> list[str]:
+    """What a reader must know of a run, whatever is measured."""
+    lines = _no_verdict_notice(run)
+    lines += [baseline_notice(name) for name in run.floors]
+    lines += replay_notice(run)
+    lines += [visible_text(warning, MOST_WARNING) for warning in run.warnings]
+    if run.status != "finished":
         lines.append(
-            f"the run is {visible_text(report.facts.status)}: its metrics cover the rows finished so far"
+            f"the run is {visible_text(run.status)}: {run.done:,} of its {plural(run.rows, 'row')} are done, "
+            "and its metrics cover only these"
         )
     return lines
 
@@ -264,17 +271,19 @@ def version_notices(run: RunFacts) -> list[str]:
     ]
 
 
-def changed_versions(a: RunFacts, b: RunFacts) -> list[str]:
-    """A warning for each model that both runs called, and of which other versions answered in one than in the other."""
-    return [
-        f"{visible_text(model, 60)} was answered by {_served_names(a, model)} in a, and by {_served_names(b, model)} in b"
-        for model in a.served
-        if model in b.served and a.served[model].keys() != b.served[model].keys()
-    ]
+def changed_versions(runs: Mapping[str, RunFacts]) -> list[str]:
+    """A warning for each model that several of these runs called, and of which not the same versions answered."""
+    notices = []
+    for model in dict.fromkeys(model for run in runs.values() for model in run.served):
+        served = {name: run.served[model] for name, run in runs.items() if model in run.served}
+        if len({frozenset(versions) for versions in served.values()}) > 1:
+            by = [f"by {_served_names(versions)} in {name}" for name, versions in served.items()]
+            notices.append(f"{visible_text(model, 60)} was answered {', and '.join(by)}")
+    return notices
 
 
-def _served_names(run: RunFacts, model: str) -> str:
-    return ", ".join(visible_text(name, 60) for name in run.served[model])
+def _served_names(versions: Iterable[str]) -> str:
+    return ", ".join(visible_text(name, 60) for name in versions)
 
 
 def prompt_cache_facts(run: RunFacts) -> list[tuple[str, str]]:

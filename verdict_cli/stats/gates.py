@@ -60,7 +60,7 @@ class GateOutcome:
     With a baseline, `value`, `low` and `high` are of the paired difference (this run minus the baseline), and
     `limit` is `max_drop`. `held`: what a passed gate compares, as `lower end 0.806 ≥ 0.8`.
     `verdict` is `inconclusive` where the value meets the limit but its interval does not: that does not pass, unless
-    `tolerated`. `reason` says why the verdict is not `passed`.
+    `tolerated`. `reason` says why the verdict is not `passed`. `implied`: the file sets no such gate.
     """
 
     metric: str
@@ -74,6 +74,7 @@ class GateOutcome:
     rule: str
     tolerated: bool = False
     held: str = ""
+    implied: bool = False
 
     @property
     def passed(self) -> bool:
@@ -126,7 +127,11 @@ def decide_gates(
             outcome = _failed_by(gate, error)
         if gate not in implied or outcome.verdict != "passed":
             outcomes.append(outcome)
-    return tuple(replace(outcome, tolerated=inconclusive == "pass") for outcome in outcomes)
+    named = {gate.metric for gate in gates}
+    return tuple(
+        replace(outcome, tolerated=inconclusive == "pass", implied=outcome.metric not in named)
+        for outcome in outcomes
+    )
 
 
 def undecided_gates(gates: Sequence[Gate], reason: str) -> tuple[GateOutcome, ...]:

@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from browser_fixtures import HOSTILE, check_chat
 
 from verdict_cli.messages import Reply, Usage
@@ -43,7 +44,7 @@ def judged(look: Any, address: str, **options: Any) -> Any:
     return seen.page
 
 
-def test_runs_are_listed_searched_and_two_are_compared(viewer, look):
+def test_runs_are_listed_searched_and_two_are_compared_with_the_older_one(viewer, look):
     page = look(f"{viewer}/").page
     assert page.locator(ROWS).count() == 5
     page.get_by_label("Search runs").fill("sample/")
@@ -55,7 +56,7 @@ def test_runs_are_listed_searched_and_two_are_compared(viewer, look):
     assert "75" in page.locator(".told").inner_text()
     page.get_by_label("Which rows").select_option("a")
     until(page, "!document.querySelector('.told').innerText.includes('75')")
-    assert set(page.locator(f"{ROWS} td:first-child").all_inner_texts()) == {"random better"}
+    assert set(page.locator(f"{ROWS} td:first-child").all_inner_texts()) == {"lexical better"}
     page.locator(f"{ROWS} a").first.click()
     page.wait_for_selector(".stories .call")
     assert page.locator(".stories > div").count() == 2
@@ -231,6 +232,93 @@ def test_a_run_that_goes_on_is_followed_until_it_has_results(runs, shown, look, 
     page.wait_for_selector(f"{ROWS} .mark")
 
 
-def test_a_folder_without_runs_says_so(shown, look, tmp_path: Path):
-    page = look(f"{shown(tmp_path)}/", wait="table.list").page
-    assert told(page) == "No runs yet"
+def test_a_folder_without_runs_says_how_to_make_one(shown, look, tmp_path: Path):
+    page = look(f"{shown(tmp_path)}/", wait="main pre").page
+    text = page.locator("main").inner_text()
+    assert "There is no run in" in text and "verdict demo --out" in text and "verdict run" in text
+
+
+def test_an_address_that_is_not_there_is_a_page(viewer, chromium):
+    for path, said in (("/nothing", "/nothing"), ("/report?run=zzz", "/report?run=zzz")):
+        page = chromium.new_page()
+        answer = page.goto(f"{viewer}{path}")
+        page.wait_for_selector("main h1")
+        assert answer.status == 404 and answer.headers["content-type"].startswith("text/html")
+        assert f"There is nothing at {said}." in page.locator("main").inner_text()
+        page.close()
+
+
+def test_a_question_mark_lists_the_keys(viewer, look):
+    page = judged(look, f"{viewer}/run?run=recorded")
+    page.keyboard.press("?")
+    assert "next and previous wrong row" in page.locator("dialog.help").inner_text()
+    page.keyboard.press("Escape")
+    until(page, "!document.querySelector('dialog.help')")
+    page.get_by_label("Search rows").press("?")
+    assert page.locator("dialog.help").count() == 0
+
+
+@pytest.fixture(scope="module")
+def writing_run(verdict, tmp_path_factory) -> Path:
+    """A run over texts with Markdown, one of them in Hebrew, whose labels are numbers."""
+    folder = tmp_path_factory.mktemp("writing")
+    texts = [
+        "# Title\n\n- **bold** [site](https://example.org/a) [bad](javascript:alert(1))\n- `x < y` <b>no</b>\n\n```\na  b\n```",
+        "שלום עולם, זהו מבחן קצר",
+    ]
+    (folder / "data.jsonl").write_text(
+        "".join(
+            json.dumps({"id": f"r{n}", "text": text, "label": 5 * n}) + "\n"
+            for n, text in enumerate(texts)
+        )
+    )
+    (folder / "pipeline.yaml").write_text(
+        "verdict: 1\nname: writing\nmodel: baseline/lexical\ndataset: {id: id}\n"
+        "pipeline:\n  - {unit: JudgeUnit, name: judge, prompt: '{source.text}'}\n"
+        "evaluate: {e: {prediction: output.score, target: source.label, metrics: [mae]}}\n"
+    )
+    verdict(
+        "run",
+        folder / "pipeline.yaml",
+        folder / "data.jsonl",
+        "--out",
+        folder / "runs/one",
+        "--quiet",
+    )
+    return folder / "runs"
+
+
+def test_markdown_is_drawn_as_elements_and_shown_as_it_is_on_demand(writing_run, shown, look):
+    page = look(f"{shown(writing_run)}/run?run=one&row=0", wait="dialog .markdown").page
+    drawn = page.locator("dialog .source .markdown").first
+    assert drawn.locator("h5").inner_text() == "Title"
+    assert drawn.locator("li strong").inner_text() == "bold"
+    assert [a.get_attribute("href") for a in drawn.locator("a").all()] == ["https://example.org/a"]
+    assert "[bad](javascript:alert(1))" in drawn.inner_text() and "<b>no</b>" in drawn.inner_text()
+    assert drawn.locator("pre").inner_text() == "a  b"
+    page.get_by_role("button", name="Plain text").click()
+    page.wait_for_selector("dialog .source pre")
+    assert page.locator("dialog .source pre").first.inner_text().startswith("# Title")
+    assert page.locator("dialog .markdown").count() == 0
+
+
+def test_text_from_right_to_left_is_aligned_to_the_right(writing_run, shown, look):
+    page = look(f"{shown(writing_run)}/run?run=one&row=1", wait="dialog .call pre").page
+    reply = page.locator("dialog .call details pre").first
+    assert reply.get_attribute("dir") == "auto"
+    clip = page.locator("table.rows .clip", has_text="שלום").first
+    assert clip.evaluate("e => getComputedStyle(e).direction") == "rtl"
+
+
+def test_an_error_is_positive_and_the_largest_comes_first(writing_run, shown, look):
+    page = look(f"{shown(writing_run)}/run?run=one").page
+    until(
+        page,
+        "[...document.querySelectorAll('table.rows thead a')].some(e => e.innerText.startsWith('Error'))",
+    )
+    heads = page.locator("table.rows thead th").all_inner_texts()
+    at = next(index for index, text in enumerate(heads) if text.startswith("Error"))
+    errors = [
+        float(text) for text in page.locator(f"{ROWS} td:nth-child({at + 1})").all_inner_texts()
+    ]
+    assert errors == sorted(errors, reverse=True) and min(errors) >= 0 and max(errors) > 0

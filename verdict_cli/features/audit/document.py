@@ -324,7 +324,7 @@ def _metric_text(metric: MetricValue | None) -> str:
 
 
 def _p_text(effect: Effect) -> str:
-    return "–" if effect.p_holm is None else f"{effect.p_holm:.3g}"
+    return formatting.p_value(effect.p_holm)
 
 
 def _success_cells(effect: Effect, n: int) -> tuple[str, ...]:

@@ -597,7 +597,11 @@ def _differences_table(sweep: SweepResult) -> Table:
         if point.difference is not None:
             change, p = point.difference.change, point.difference.p_adjusted
             ends = formatting.interval(change.low, change.high)
-            cells = (formatting.format_number(change.value), ends, "" if p is None else f"{p:.3g}")
+            cells = (
+                formatting.format_number(change.value),
+                ends,
+                "" if p is None else formatting.p_value(p),
+            )
         rows.append((point.run.name, *cells))
     return Table(headers, rows, (1, 3))
 

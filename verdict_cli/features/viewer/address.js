@@ -40,11 +40,8 @@ async function fetchJson(path, changes = {}, options = {}) {
 }
 
 const sleep = (milliseconds) => new Promise((resolve) => { setTimeout(resolve, milliseconds); });
-const money = (value) => (value === null ? 'unknown' : `$${value >= 1 || !value ? value.toFixed(2) : value.toPrecision(3)}`);
 const duration = (seconds) => (seconds < 60 ? `${seconds.toFixed(1)} s` : seconds < 3600 ? `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s` : `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`);
 const formatTime = (text) => (text ? text.replace('T', ' ').replace(/(:\d\d)(\+00:00|Z)$/, '$1 UTC').slice(0, 20) : '–');
-/** A metric's value with its decimals: 1.000, where a count is 1. */
-const decimal = (value) => (Number.isInteger(value) && Math.abs(value) < 1000 ? value.toFixed(3) : number(value));
 const formatInterval = ({ low, high }) => (low === null || low === undefined ? '' : `[${decimal(low)}, ${decimal(high)}]`);
 const formatMetric = (metric) => `${metric.value === null ? '–' : decimal(metric.value)} ${formatInterval(metric)}`.trim();
 const count = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;

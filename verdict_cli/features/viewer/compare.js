@@ -1,7 +1,7 @@
 // Runs compared: the conclusion, the difference in every metric, and of two runs the rows side by side.
 
-const pValue = (value) => (value === null || value === undefined ? '–' : value < 0.001 ? '< 0.001' : value.toPrecision(2));
-const difference = (value) => (value === null ? '–' : `${value > 0 ? '+' : ''}${number(value)}`);
+const pValue = (value) => (value === null || value === undefined ? '–' : value < 0.001 ? '< 0.001' : String(Number(value.toPrecision(2))));
+const difference = (value) => (value === null ? '–' : `${value > 0 ? '+' : ''}${decimal(value)}`);
 const tableOf = (className, heads, lines) => make('div', { class: 'wide', tabindex: '0' }, make('table', { class: className },
   make('thead', {}, make('tr', {}, ...heads.map(([text, kind]) => make('th', { scope: 'col', class: kind }, said(text))))), make('tbody', {}, ...lines)));
 
@@ -10,7 +10,7 @@ function intervalBar({ difference: value, low, high }, reach) {
   if (value === null || !reach) return '';
   const place = (at) => `${(50 + 50 * Math.max(-1, Math.min(1, at / reach))).toFixed(2)}%`;
   const parts = low === null ? [] : [make('i', { style: `left: ${place(low)}; right: calc(100% - ${place(high)})` })];
-  return make('div', { class: 'span zero', role: 'img', 'aria-label': `${difference(value)}${low === null ? '' : ` [${number(low)}, ${number(high)}]`}` }, ...parts, make('b', { style: `left: ${place(value)}` }));
+  return make('div', { class: 'span zero', role: 'img', 'aria-label': `${difference(value)}${low === null ? '' : ` [${decimal(low)}, ${decimal(high)}]`}` }, ...parts, make('b', { style: `left: ${place(value)}` }));
 }
 
 /** The reach of the bars of all metrics that have a common unit, and a function that gives each metric's own. */
@@ -45,19 +45,21 @@ class ComparePage {
 
   async update() {
     const data = await this.load();
-    const two = Boolean(data.a);
-    [this.a, this.b] = data.short;
+    const two = this.names.length === 2;
+    this.letters = Object.keys(data.pipelines);
+    this.shown = this.letters.map((letter) => data.pipelines[letter].name);
     const evaluation = makeSelect('Evaluation', data.names.map((name) => [name, name]), data.evaluation);
     evaluation.addEventListener('change', () => go({ evaluation: evaluation.value, page: null, row: null, which: null }));
     const parts = [
       ...(data.conclusion ? [make('p', { class: 'conclusion' }, said(data.conclusion))] : []),
-      two ? this.pairFacts(data) : this.pipelinesTable(data),
+      this.runsTable(data),
       make('div', { class: 'tools' }, ...this.changeRuns(two)),
       make('section', {}, make('div', { class: 'tools' }, make('h2', {}, 'Metrics'), evaluation),
-        ...(data.compared.reason ? [make('p', { class: 'notice' }, said(data.compared.reason))] : [two ? this.metricsTable(data) : this.severalTable(data)])),
+        ...(data.compared.reason ? [make('p', { class: 'notice' }, said(data.compared.reason))]
+          : [make('p', { class: 'note' }, `${count(data.compared.n, 'row')}, paired by ${data.paired_by}.`), this.metricsTable(data)])),
     ];
     if (two && !data.compared.reason) parts.push(...this.rowParts(data));
-    showPage('Comparison', this.title, ...parts);
+    showFolds(showPage('Comparison', this.title, ...parts));
     const row = urlParams().get('row');
     if (two && row !== null && !this.dialog?.open) await this.open(this.rows.find((each) => String(each.id) === row) ?? { id: row, at: [null, null] });
   }
@@ -75,23 +77,15 @@ class ComparePage {
     return [...(two ? [link(this.address([this.names[1], this.names[0]]), 'Swap the runs')] : []), add];
   }
 
-  pairFacts(data) {
-    return make('dl', { class: 'facts' },
-      ...['a', 'b'].flatMap((side) => [
-        fact(side === 'a' ? 'Reference' : 'Compared', link(urlWith({ run: data[side].run }, '/run'), said(data[side].run))),
-        fact(`${this[side]}: rows, failed, cost`, `${number(data[side].rows)}, ${number(data[side].failed)}, ${money(data[side].cost_usd)}`),
-      ]),
-      fact('Rows', `${number(data.compared.n)}, paired by ${data.paired_by}`));
-  }
-
-  pipelinesTable(data) {
-    const lines = Object.entries(data.pipelines).flatMap(([letter, runs]) => runs.map((run) => make('tr', {},
-      make('th', { scope: 'row' }, breakable(data.pipeline_names[letter]), letter === data.reference ? ' (reference)' : ''),
-      make('td', {}, link(urlWith({ run: run.run }, '/run'), said(run.run))),
+  /** The runs, a line each; those of one pipeline have its name. */
+  runsTable(data) {
+    const lines = this.letters.flatMap((letter, place) => data.pipelines[letter].runs.map((run) => make('tr', {},
+      make('th', { scope: 'row' }, breakable(this.shown[place]), place ? '' : ' (reference)'),
+      make('td', {}, link(urlWith({ run: run.run }, '/run'), breakable(run.run))),
       ...[run.rows, run.failed].map((value) => make('td', { class: 'number' }, number(value))),
       make('td', { class: 'number' }, money(run.cost_usd)),
-      make('td', {}, run.run === this.names[0] ? '' : link(this.address([this.names[0], run.run]), 'Rows side by side')))));
-    return tableOf('', [['Pipeline', ''], ['Run', ''], ['Rows', 'number'], ['Failed', 'number'], ['Cost', 'number'], ['', '']], lines);
+      ...(this.names.length > 2 ? [make('td', {}, run.run === this.names[0] ? '' : link(this.address([this.names[0], run.run]), 'Rows side by side'))] : []))));
+    return tableOf('', [['Pipeline', ''], ['Run', ''], ['Rows', 'number'], ['Failed', 'number'], ['Cost', 'number'], ...(this.names.length > 2 ? [['', '']] : [])], lines);
   }
 
   /** The cells of a difference: value, interval, p-values, and the interval as a bar. */
@@ -99,38 +93,25 @@ class ComparePage {
     return [
       make('td', { class: 'number gain' }, difference(each.difference)),
       make('td', { class: 'drawn' }, intervalBar(each, reach)),
-      make('td', { class: 'number' }, each.low === null ? said(each.reason || '–') : `[${number(each.low)}, ${number(each.high)}]`),
+      make('td', { class: 'number' }, each.low === null ? said(each.reason || '–') : `[${decimal(each.low)}, ${decimal(each.high)}]`),
       make('td', { class: 'number away' }, pValue(each.p)),
       make('td', { class: 'number' }, pValue(each.p_adjusted)),
     ];
   }
 
+  /** The value of each pipeline in a column of its own, and a line for each difference from the reference. */
   metricsTable(data) {
-    const figures = Object.entries(data.compared.figures);
-    const reach = reaches(figures, data.own_units);
-    const lines = figures.map(([metric, each]) => make('tr', {},
-      make('th', { scope: 'row' }, said(metric)),
-      ...[each.a, each.b].map((value) => make('td', { class: 'number away' }, value === null ? '–' : number(value))),
-      ...this.differenceCells(each, reach(metric, each))));
-    const heads = [['Metric', ''], [this.a, 'number away'], [this.b, 'number away'], [`${this.b} − ${this.a}`, 'number'], [`Higher in ${this.a} | ${this.b}`, 'drawn'], [`${100 * data.level}% interval`, 'number'], ['p', 'number away'], ['p (adj.)', 'number']];
-    return tableOf('compared', heads, lines);
-  }
-
-  severalTable(data) {
-    const reference = data.reference;
+    const [reference, ...others] = this.letters;
     const figures = Object.entries(data.compared.figures);
     const reach = reaches(figures.flatMap(([metric, each]) => Object.values(each.differences).map((one) => [metric, one])), data.own_units);
-    const lines = figures.flatMap(([metric, each]) => {
-      const others = Object.entries(each.differences);
-      const own = each.values[reference] ?? others.find(([, one]) => one.reference !== null)?.[1].reference ?? null;
-      const blank = ['number', 'drawn', 'number', 'number away', 'number'].map((kind) => make('td', { class: kind }));
-      return [
-        make('tr', {}, make('th', { scope: 'row' }, said(metric)), make('td', {}, breakable(data.pipeline_names[reference])), make('td', { class: 'number' }, own === null ? '–' : number(own)), ...blank),
-        ...others.map(([letter, one]) => make('tr', {}, make('th', { scope: 'row' }), make('td', {}, breakable(data.pipeline_names[letter])),
-          make('td', { class: 'number' }, one.pipeline === null ? '–' : number(one.pipeline)), ...this.differenceCells(one, reach(metric, one)))),
-      ];
-    });
-    const heads = [['Metric', ''], ['Pipeline', ''], ['Value', 'number'], [`− ${visible(data.pipeline_names[reference])}`, 'number'], ['Lower | higher', 'drawn'], [`${100 * data.level}% interval (together)`, 'number'], ['p', 'number away'], ['p (adj.)', 'number']];
+    const lines = figures.flatMap(([metric, each]) => (others.length ? others : [null]).map((letter, place) => make('tr', {},
+      make('th', { scope: 'row' }, place ? '' : breakable(metric)),
+      ...this.letters.map((own) => make('td', { class: 'number' }, place ? '' : each.values[own] === undefined || each.values[own] === null ? '–' : decimal(each.values[own]))),
+      ...(others.length > 1 ? [make('td', {}, breakable(data.pipelines[letter].name))] : []),
+      ...(letter && each.differences[letter] ? this.differenceCells(each.differences[letter], reach(metric, each.differences[letter])) : []))));
+    const interval = `${number(100 * data.level)}% interval${others.length > 1 ? ' (together)' : ''}`;
+    const heads = [['Metric', ''], ...this.shown.map((name) => [name, 'number']), ...(others.length > 1 ? [['Pipeline', '']] : []),
+      ...(others.length ? [[`− ${this.shown[0]}`, 'number'], ['Lower | higher', 'drawn'], [interval, 'number'], ['p', 'number away'], ['p (adj.)', 'number']] : [])];
     return tableOf('compared', heads, lines);
   }
 
@@ -138,7 +119,7 @@ class ComparePage {
   rowParts(data) {
     const params = urlParams();
     const chosen = params.get('which') ?? '';
-    const cells = data.counts ? { b: `Only ${this.b} right`, a: `Only ${this.a} right`, both: 'Both right', neither: 'Both wrong' } : { b: `${this.b} better`, a: `${this.a} better` };
+    const cells = data.counts ? { b: `Only ${this.shown[1]} right`, a: `Only ${this.shown[0]} right`, both: 'Both right', neither: 'Both wrong' } : { b: `${this.shown[1]} better`, a: `${this.shown[0]} better` };
     const which = makeSelect('Which rows', [['', 'All differences'], ...Object.entries(cells)], chosen);
     which.addEventListener('change', () => go({ which: which.value, page: null, row: null }));
     const page = Number(params.get('page') ?? 0);
@@ -159,18 +140,21 @@ class ComparePage {
     };
     const { test } = compared;
     const line = (text, ...cells) => make('tr', {}, make('th', { scope: 'row' }, text), ...cells);
-    return make('div', {}, tableOf('cells', [['', ''], [`${this.b} right`, ''], [`${this.b} wrong`, '']], [line(`${this.a} right`, cell('both'), cell('a')), line(`${this.a} wrong`, cell('b'), cell('neither'))]),
-      ...(test ? [make('p', { class: 'note' }, `${test.name === 'mcnemar' ? 'McNemar’s exact test' : test.name} of these rows: p ${pValue(test.p)}, by Holm ${pValue(test.p_holm)}.`)] : []));
+    return make('div', {}, tableOf('cells', [['', ''], [`${this.shown[1]} right`, ''], [`${this.shown[1]} wrong`, '']], [line(`${this.shown[0]} right`, cell('both'), cell('a')), line(`${this.shown[0]} wrong`, cell('b'), cell('neither'))]),
+      ...(test ? [make('p', { class: 'note' }, `${test.name === 'mcnemar' ? 'McNemar’s exact test' : test.name} of these rows: p ${pValue(test.p)} (Holm-adjusted: ${pValue(test.p_holm)}).`)] : []));
   }
 
   rowsOf({ rows, counts }) {
     const marked = (row, side) => (counts ? `mark ${(side === 'a' ? row.gain < 0 : row.gain > 0) || urlParams().get('which') === 'both' ? 'right' : 'wrong'}` : '');
-    const texts = (cells, ...known) => Object.entries(cells).filter(([, value]) => value !== null && !known.some((one) => one !== null && worded(one) === worded(value)))
-      .map(([name, value]) => make('p', { class: 'small' }, make('b', {}, said(name.replace(/^(output|source)\./, ''))), ' ', said(value)));
+    const texts = (cells, ...known) => {
+      const named = Object.entries(cells).filter(([, value]) => value !== null && !known.some((one) => one !== null && worded(one) === worded(value)))
+        .flatMap(([name, value]) => [make('b', {}, said(name.replace(/^(output|source)\./, ''))), ' ', said(value), ' ']);
+      return named.length ? foldedText(...named) : [];
+    };
     const lines = rows.map((row) => {
-      const side = (name, place) => make('td', { 'data-side': name, 'data-run': this[name] }, make('span', { class: marked(row, name) }, said(row[name])), ...texts(row.outputs[place], row[name]));
+      const side = (name, place) => make('td', { 'data-side': name, 'data-run': this.shown[place] }, make('span', { class: marked(row, name) }, said(row[name])), ...texts(row.outputs[place], row[name]));
       const line = make('tr', {},
-        make('td', {}, row.gain > 0 ? `${this.b} better` : row.gain < 0 ? `${this.a} better` : 'same'),
+        make('td', {}, row.gain > 0 ? `${this.shown[1]} better` : row.gain < 0 ? `${this.shown[0]} better` : 'same'),
         make('td', {}, link(urlWith({ row: String(row.id) }), said(row.id))),
         make('td', {}, said(row.target)), side('a', 0), side('b', 1),
         make('td', { class: 'away' }, ...texts(row.source, row.target)));
@@ -181,7 +165,7 @@ class ComparePage {
       });
       return line;
     });
-    const heads = [['Which', ''], ['Row', ''], ['Target', ''], [this.a, ''], [this.b, ''], ['Judged', 'away']];
+    const heads = [['Which', ''], ['Row', ''], ['Target', ''], [this.shown[0], ''], [this.shown[1], ''], ['Judged', 'away']];
     return tableOf('rows pairs', heads, lines);
   }
 

@@ -8,6 +8,7 @@ const STUDY_NAMES = { sweep: 'Sweep', audit: 'Audit', align: 'Alignment', paper:
 /** How a run ended: `failed`, `unsure` or `passed` by its gates, `none` without gates, else `unfinished`. */
 function runState(run) {
   if (run.status !== 'finished') return 'unfinished';
+  if (run.rows && run.failed >= run.rows) return 'lost';
   if (!run.gates.length) return 'none';
   if (run.gates.some(([, verdict, passed]) => !passed && verdict === 'failed')) return 'failed';
   return run.gates.every(([, , passed]) => passed) ? 'passed' : 'unsure';
@@ -16,12 +17,9 @@ function runState(run) {
 /** The state as a mark: a run whose gate failed is never plain "finished". */
 function stateMark(run) {
   const state = runState(run);
-  const text = { failed: '✗ gates failed', unsure: '? gates inconclusive', passed: '✓ gates passed' }[state] ?? run.status;
-  return make('span', { class: `mark ${{ failed: 'wrong', unsure: 'wrong', passed: 'right', unfinished: 'wrong' }[state] ?? 'none'}` }, said(text));
+  const text = { lost: '! all rows failed', failed: '✗ gates failed', unsure: '? gates inconclusive', passed: '✓ gates passed' }[state] ?? run.status;
+  return make('span', { class: `mark ${{ lost: 'wrong', failed: 'wrong', unsure: 'wrong', passed: 'right', unfinished: 'wrong' }[state] ?? 'none'}` }, said(text));
 }
-
-/** A name that may break after its separators. */
-const breakable = (text) => make('bdi', {}, ...visible(text).split(/(?<=[/._-])/).flatMap((piece, at) => (at ? [make('wbr'), piece] : [piece])));
 
 /** Date and time without seconds, in UTC. */
 const shortTime = (text) => (text ? text.slice(0, 16).replace('T', ' ') : '–');
@@ -29,7 +27,7 @@ const shortTime = (text) => (text ? text.slice(0, 16).replace('T', ' ') : '–')
 const LIST_COLUMNS = [
   { key: 'run', title: 'Run', value: (run) => run.run },
   { key: 'pipeline', title: 'Pipeline', kind: 'away', value: (run) => `${run.name}\n${run.dataset}` },
-  { key: 'state', title: 'Status', value: (run) => ['failed', 'unsure', 'unfinished', 'none', 'passed'].indexOf(runState(run)) },
+  { key: 'state', title: 'Status', value: (run) => ['lost', 'failed', 'unsure', 'unfinished', 'none', 'passed'].indexOf(runState(run)) },
   { key: 'gates', title: 'Gates', kind: 'away', value: (run) => (run.gates.length ? run.gates.filter(([, , passed]) => passed).length / run.gates.length : null) },
   { key: 'metric', title: 'Main metric', value: (run) => run.main?.value ?? null },
   { key: 'rows', title: 'Rows', kind: 'number away', value: (run) => run.rows },
@@ -38,6 +36,15 @@ const LIST_COLUMNS = [
   { key: 'model', title: 'Model', kind: 'away', value: (run) => Object.keys(run.models).join(', ') },
   { key: 'started', title: 'Started (UTC)', kind: 'away started', value: (run) => run.started },
 ];
+
+/** What a folder without runs says: how to make one. */
+function emptyFolder(root) {
+  const command = (text) => make('pre', {}, make('code', {}, text));
+  return [make('p', { class: 'notice' }, 'There is no run in ', make('code', {}, said(root || 'this folder')), ' yet.'),
+    make('p', {}, 'Judge your data, then load this page again:'), command(`verdict run judge.yaml data.jsonl --out ${visible(root || 'runs')}/first`),
+    make('p', {}, 'Or look at an example, without a key or a network:'), command(`verdict demo --out ${visible(root || 'runs')}/demo`),
+    make('p', {}, 'If your runs are elsewhere, start the viewer with their folder: ', make('code', {}, 'verdict view FOLDER'), '.')];
+}
 
 class RunsPage {
   async start() {
@@ -49,6 +56,10 @@ class RunsPage {
       return;
     }
     this.list = list;
+    if (!runs.length && !list.studies.length) {
+      showPage('Verdict', root || 'runs', ...emptyFolder(root));
+      return;
+    }
     this.search = make('input', { type: 'search', placeholder: 'Search runs', 'aria-label': 'Search runs' });
     this.search.value = urlParams().get('q') ?? '';
     this.search.addEventListener('input', () => go({ q: this.search.value }, { replace: true }));
@@ -82,8 +93,11 @@ class RunsPage {
     this.follow();
   }
 
+  /** The selected runs, the oldest first: it is the reference. */
   selected() {
-    return [...this.body.querySelectorAll('input:checked')].map((box) => box.value);
+    const names = [...this.body.querySelectorAll('input:checked')].map((box) => box.value);
+    const started = new Map(this.list.runs.map((run) => [run.run, run.started]));
+    return names.sort((a, b) => (started.get(a) < started.get(b) ? -1 : 1));
   }
 
   async follow() {

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ from verdict_cli.features.viewer.run_view import (
     find_studies,
     study_page,
 )
+from verdict_cli.report import run_notes
 from verdict_cli.report.chat import as_conversation, chat_turns
 from verdict_cli.report.compress import encoded
 from verdict_cli.report.renderers.html import PAGE_FOLDER, chart_library, page_environment
@@ -204,13 +206,14 @@ def _store_label(
 
 
 FOLDER = Path(__file__).parent
-SHARED = ("data.js", "theme.js", "intervals.js", "charts.js", "cells.js", "story.js")
+SHARED = ("data.js", "theme.js", "intervals.js", "charts.js", "cells.js", "markdown.js", "story.js")
 VIEWER_FILES = (
     "address.js", "chart.js", "list.js", "trends.js", "table.js", "labels.js", "queue.js", "leaderboard.js", "overview.js", "corrected.js",
     "run.js", "compare.js", "view.js",
 )  # fmt: skip
 
 
+@cache
 def viewer_page() -> str:
     """The page. Its script reads from the URL what to show."""
     return (
@@ -289,11 +292,7 @@ def viewer_application(registry: RunRegistry) -> Starlette:
         finally:
             registry.close()
 
-    shell = viewer_page()
-    routes = [
-        Route(path, lambda _: HTMLResponse(shell, headers={"content-security-policy": POLICY}))
-        for path in ("/", "/run", "/compare", "/queue")
-    ]
+    routes = [Route(path, lambda _: _shell()) for path in ("/", "/run", "/compare", "/queue")]
     routes += [
         Route("/assets/view.js", _asset(viewer_script(), "text/javascript")),
         Route("/assets/library.js", _asset(chart_library()[0], "text/javascript")),
@@ -369,7 +368,12 @@ def _hides(run: RunEntry, registry: RunRegistry) -> bool:
 
 def _run(request: Request, registry: RunRegistry) -> Any:
     run = registry.run(request.query_params.get("run", ""))
-    content = {**_facts(run), "live": None, "summary": None}
+    content = {
+        **_facts(run),
+        "live": None,
+        "summary": None,
+        "notices": run_notes.facts_notices(run.facts),
+    }
     content["report"] = (run.directory.path / "report.html").is_file()
     if run.live:
         return {**content, "live": registry.live(run).state()}
@@ -397,8 +401,9 @@ def _run(request: Request, registry: RunRegistry) -> Any:
 def _query(request: Request, view: RunView) -> Query:
     """The rows that the URL asks for. Without `sort`, those to look at come first; with `row`, as in the file."""
     params = request.query_params
-    sort = params.get("sort", "") or view.default_sort()
-    down = params.get("down") == "1"
+    sort, down = params.get("sort", ""), params.get("down") == "1"
+    if not sort:
+        sort, down = view.default_sort()
     return Query.parse(
         params.getlist("f"),
         params.get("q", ""),
@@ -425,6 +430,7 @@ def _rows(request: Request, registry: RunRegistry) -> Any:
         "columns": [[name, columns[name]] for name in shown],
         "rows": rows,
         "sort": query.sort or "row",
+        "down": query.down,
     }
 
 
@@ -500,8 +506,15 @@ def _facts(run: Any) -> dict[str, Any]:
     return {"run": run.name, "name": facts["name"], **{name: facts[name] for name in names}}
 
 
-async def _http_error(_: Request, error: Exception) -> Response:
+def _shell(status: int = 200) -> HTMLResponse:
+    """The page, whose script reads from the address what to show."""
+    return HTMLResponse(viewer_page(), status, headers={"content-security-policy": POLICY})
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if error.status_code == 404 and not request.url.path.startswith(("/api/", "/assets/")):
+        return _shell(404)
     return _json({"error": error.detail}, error.status_code)
 
 

@@ -55,7 +55,7 @@ class EvaluationColumns(Struct, frozen=True):
         """True for each row that failed or differs from its target; None for an evaluation without a target."""
         if self.order is not None:
             return self.order <= OUTCOMES.index("wrong")
-        return truths(pc.less(self.columns["score"], 0)) if "score" in self.columns else None
+        return truths(pc.greater(self.columns["error"], 0)) if "error" in self.columns else None
 
 
 def is_explanation(name: str) -> bool:
@@ -79,12 +79,13 @@ def evaluation_columns(scored: RowScores, rows: int, failed: Any) -> EvaluationC
     score: list[float | None] = [None] * rows
     for index, row in enumerate(scored.at.tolist()):
         prediction[row], target[row] = _cut(scored.prediction(index)), _cut(scored.target(index))
-        value = float(scored.scores[index]) + 0.0  # no negative zero
+        value = float(scored.scores[index])
         score[row] = value if math.isfinite(value) else None
     columns = {"prediction": _array(prediction)}
     if scored.labelled:
         columns["target"] = _array(target)
-        columns["score"] = pa.array(score, pa.float64())
+        error = [None if value is None else 0.0 - value for value in score]
+        columns["error"] = pa.array(error, pa.float64())
     order = None
     if scored.labels and scored.labelled:
         outcomes = {None: "none", 1.0: "right", 0.0: "wrong"}
@@ -92,7 +93,7 @@ def evaluation_columns(scored: RowScores, rows: int, failed: Any) -> EvaluationC
             "failed" if is_failed else outcomes[value]
             for value, is_failed in zip(score, failed.tolist(), strict=True)
         ]
-        del columns["score"]
+        del columns["error"]
         columns = {"outcome": pa.array(outcome, pa.string()), **columns}
         order = np.array([OUTCOMES.index(name) for name in outcome], np.int8)
     return EvaluationColumns(

@@ -74,7 +74,7 @@ class RunPage {
   }
 
   head(...rest) {
-    const links = make('p', {});
+    const links = make('p', {}, ...(this.run.columns ? [make('a', { href: '#rows' }, 'Rows'), ' · '] : []));
     if (this.run.queue) links.append(link(urlWith({ run: this.name }, '/queue'), this.run.annotator ? `Label as ${visible(this.run.annotator)}` : 'Label the queue'), ' · ');
     if (this.run.report) links.append(link(urlWith({ run: this.name }, '/report'), 'Report'), ' · ');
     const other = make('button', { type: 'button' }, 'Compare with another run');
@@ -89,7 +89,7 @@ class RunPage {
     links.append(other);
     const { summary } = this.run;
     const opening = summary ? [...(summary.conclusion ? [make('p', { class: 'conclusion' }, said(`${summary.conclusion}.`))] : []), cards(this.run)] : [];
-    return showPage('Run', this.run.run, make('p', { class: 'lead' }, 'Pipeline ', said(this.run.name), ...(this.run.dataset ? [' on ', said(this.run.dataset)] : [])), ...opening, runFacts(this.run), links, ...rest);
+    return showPage('Run', this.run.run, make('p', { class: 'lead' }, 'Pipeline ', said(this.run.name), ...(this.run.dataset ? [' on ', said(this.run.dataset)] : [])), ...(this.notices ?? []), links, ...opening, runFacts(this.run), ...rest);
   }
 
   async follow() {
@@ -122,10 +122,9 @@ class RunPage {
     const form = make('form', { class: 'tools' }, this.column, this.operation, this.value, make('button', {}, 'Add filter'));
     this.top = make('div', {});
     this.corrected = new CorrectedSection(this.name);
-    const notices = this.run.error ? [make('p', { class: 'notice' }, said(this.run.error))] : [];
-    notices.push(...this.run.floors.map((model) => make('p', { class: 'notice' }, said(model), ' answered calls of this run: a baseline, not an LLM judge.')));
-    if (this.run.status !== 'finished') notices.push(make('p', { class: 'notice' }, `This run is ${visible(this.run.status)}: ${number(this.run.done)} of its ${number(this.run.rows)} rows are here.`));
-    this.head(...notices, this.top, this.corrected.element, make('section', { id: 'rows' }, make('h2', {}, 'Rows'),
+    const notices = [...this.run.notices, ...(this.run.error ? [this.run.error] : [])].map((text) => make('p', { class: 'notice' }, said(text)));
+    this.notices = notices;
+    this.head(this.top, this.corrected.element, make('section', { id: 'rows' }, make('h2', {}, 'Rows'),
       make('div', { class: 'tools' }, this.search, this.which, this.status),
       make('details', {}, make('summary', {}, 'Filters and columns'), form, this.boxes), this.chips, this.results));
     this.columnsChanged();
@@ -146,7 +145,7 @@ class RunPage {
     });
     this.boxes.addEventListener('change', () => go({ c: [...this.boxes.querySelectorAll('input:checked')].map((box) => box.value), page: null }));
     this.story = new Story((row) => this.load(row), (row, by) => this.rows[this.rows.findIndex((each) => each.position === row.position) + by] ?? null, (row, back) => this.wrongRow(row, back));
-    this.story.mayJump = () => 'outcome' in this.run.columns || 'score' in this.run.columns;
+    this.story.mayJump = () => 'outcome' in this.run.columns || 'error' in this.run.columns;
     const open = this.story.open.bind(this.story);
     this.story.open = (row) => {
       if (urlParams().get('row') !== String(row.position)) window.history.pushState(null, '', urlWith({ row: row.position }));
@@ -158,12 +157,7 @@ class RunPage {
       this.results.querySelectorAll('tbody tr')[at]?.querySelector('a')?.focus();
       if (this.stale) this.update();
     };
-    document.addEventListener('keydown', (event) => {
-      if (event.key === '/' && !event.target.closest('input, select, textarea, dialog')) {
-        event.preventDefault();
-        this.search.focus();
-      }
-    });
+    startKeys(this.search);
   }
 
   columnsChanged() {
@@ -224,7 +218,7 @@ class RunPage {
     const shownRows = new Map(data.rows.map((row, index) => [row, this.rows[index]]));
     const choices = hasChoices(this.run.answers);
     this.results.replaceChildren(rowsTable({
-      columns: data.columns, rows: data.rows, sort: data.sort, label: choices ? (row) => labelChoice(this.name, row, this.run.answers, () => this.onLabelSaved(false)) : null, down: params.get('down') === '1',
+      columns: data.columns, rows: data.rows, sort: data.sort, label: choices ? (row) => labelChoice(this.name, row, this.run.answers, () => this.onLabelSaved(false)) : null, down: data.down,
       href: (row) => urlWith({ row: row.position }), open: (row) => this.story.open(shownRows.get(row)),
     }), pages.element);
     showFolds(this.results);

@@ -370,7 +370,7 @@ MOST_CELL_TEXT = 2_000_000
 _KEPT_QUERIES = 12
 _SHOWN_FIELDS, _SHOWN_TEXTS = 3, 2
 ORDER = "outcome.order"
-_FACTS = ("outcome", "prediction", "target", "score", "status", "calls", "cost_usd")
+_FACTS = ("outcome", "prediction", "target", "error", "status", "calls", "cost_usd")
 
 
 class RunView:
@@ -452,7 +452,7 @@ class RunView:
         """The columns that are shown by default: what the judge said and why, beside the beginning of what it judged."""
         shown = ["id", *self.evaluation.columns]
         if "outcome" in shown:
-            shown = ["outcome", *(name for name in shown if name not in ("outcome", "score"))]
+            shown = ["outcome", *(name for name in shown if name not in ("outcome", "error"))]
         if self.run.facts.failed:
             shown.append("failure.kind")
         scores = [
@@ -478,9 +478,13 @@ class RunView:
         names = [name for name in self.kinds if is_explanation(name)]
         return [name for name in names if name.startswith("output.")][:1] or names[:_SHOWN_TEXTS]
 
-    def default_sort(self) -> str:
-        """The column by which rows are sorted by default, so that those to look at come first; "" for the file's order."""
-        return next((name for name in ("outcome", "score") if name in self.evaluation.columns), "")
+    def default_sort(self) -> tuple[str, bool]:
+        """The column by which rows are sorted by default, and whether downwards, so that those to look at come first; "" for
+        the file's order."""
+        columns = self.evaluation.columns
+        if "outcome" in columns:
+            return "outcome", False
+        return ("error", True) if "error" in columns else ("", False)
 
     def next_wrong(self, query: Query, position: int, by: int) -> int | None:
         """The next row of the query after (before, if `by` is negative) this one that failed or differs from its target."""

@@ -1,29 +1,14 @@
 // The table of rows: one page of a query.
 
-const columnTitle = (name) => ({ id: 'Row', outcome: 'Outcome', prediction: 'Prediction', target: 'Target', score: 'Score', 'output.explanation': 'Explanation', 'failure.kind': 'Failure', 'human.label': 'Label', 'human.note': 'Note', which: 'Which', gain: 'Gain', calls: 'Calls', cost_usd: 'Cost', status: 'Status' }[name] ?? name.replace(/^source\./, ''));
+const columnTitle = (name) => ({ id: 'Row', outcome: 'Outcome', prediction: 'Prediction', target: 'Target', error: 'Error', 'output.explanation': 'Explanation', 'failure.kind': 'Failure', 'human.label': 'Label', 'human.note': 'Note', which: 'Which', gain: 'Gain', calls: 'Calls', cost_usd: 'Cost', status: 'Status' }[name] ?? name.replace(/^source\./, ''));
 
 const isWide = (name) => name.startsWith('source.') || name === 'human.note' || isExplanation(name);
 const isExplanation = (name) => name.endsWith('.explanation');
 
-/** The content of a cell; a long text is folded to some lines, and unfolded by a button (see `showFolds`). */
+/** The content of a cell; a long text is folded. */
 function cellContent(name, value, kind) {
   const content = shown(value, kind);
-  if (!isWide(name) || typeof value !== 'string') return [content];
-  const text = make('div', { class: 'clip' }, content);
-  const more = make('button', { type: 'button', class: 'unfold', 'aria-expanded': 'false', hidden: true }, 'more');
-  more.addEventListener('click', (event) => {
-    event.stopPropagation();
-    const open = text.classList.toggle('open');
-    more.setAttribute('aria-expanded', String(open));
-    more.textContent = open ? 'less' : 'more';
-  });
-  return [text, more];
-}
-
-/** Show the buttons of the texts that are folded, once they are laid out. */
-function showFolds(place) {
-  const folded = [...place.querySelectorAll('.clip')].map((text) => [text.nextElementSibling, text.scrollHeight > text.clientHeight + 1]);
-  for (const [more, isFolded] of folded) if (more) more.hidden = !isFolded;
+  return isWide(name) && typeof value === 'string' ? foldedText(visible(value.replace(/\s+/g, ' '))) : [content];
 }
 
 /** The width of a column in rem: enough for its title and most values. */

@@ -2,6 +2,8 @@
 
 const MOST_TRENDS = 6;
 const MOST_POINTS = 30;
+/** A run of a smaller share of the rows of the largest one of its pipeline is a trial, which trends leave out. */
+const TRIAL_SHARE = 0.2;
 const [TREND_WIDTH, TREND_HEIGHT] = [320, 120];
 const TREND_EDGE = { left: 38, right: 10, top: 8, bottom: 10 };
 
@@ -20,7 +22,8 @@ function trendsOf(runs) {
     const key = JSON.stringify([run.name, run.dataset, run.main.evaluation, run.main.metric]);
     groups.set(key, [...(groups.get(key) ?? []), run]);
   }
-  return [...groups.values()].filter((group) => group.length > 1).sort((a, b) => (a.at(-1).started < b.at(-1).started ? 1 : -1));
+  const whole = [...groups.values()].map((group) => group.filter((run) => run.rows >= TRIAL_SHARE * Math.max(...group.map((each) => each.rows))));
+  return whole.filter((group) => group.length > 1).sort((a, b) => (a.at(-1).started < b.at(-1).started ? 1 : -1));
 }
 
 function trendChart(group) {
@@ -58,7 +61,7 @@ function trendCharts(runs) {
   if (!trends.length) return [];
   const folded = trends.slice(MOST_TRENDS);
   return [make('h2', {}, 'Trends'),
-    make('p', { class: 'note' }, 'The main metric of successive runs of one pipeline on one dataset, with intervals. Hollow points are baselines, not LLM judges; the line joins the others.'),
+    make('p', { class: 'note' }, 'The main metric of successive runs of one pipeline on one dataset, with intervals. Hollow points are baselines, not LLM judges; the line joins the others. Trial runs, of less than a fifth of the rows, are left out.'),
     make('div', { class: 'trends' }, ...trends.slice(0, MOST_TRENDS).map(trendChart)),
     ...(folded.length ? [make('details', {}, make('summary', {}, `${number(folded.length)} more`), make('div', { class: 'trends' }, ...folded.slice(0, 60).map(trendChart)))] : [])];
 }

@@ -44,9 +44,27 @@ function worded(value) {
   return typeof value === 'object' ? JSON.stringify(value, null, 1) : String(value);
 }
 
-/** Integers as they are, else three decimals, or four digits of large and tiny numbers. */
-function number(value) {
-  if (Number.isInteger(value)) return value.toLocaleString('en');
+/** Integers as they are, else as `decimal`. */
+const number = (value) => (Number.isInteger(value) ? value.toLocaleString('en') : decimal(value));
+
+/** Three decimals; a number just above 0 or just under 1 never becomes 0 or 1. `report/formatting.py` has the same. */
+function decimal(value) {
   const size = Math.abs(value);
-  return size >= 1000 || size < 0.001 ? value.toPrecision(4) : value.toFixed(3);
+  if (size < 1e-12) return '0.000';
+  if (size < 0.00005) return value.toExponential(0);
+  if (size < 0.001) return value.toFixed(4);
+  if (size >= 0.9995 && size < 1) return (Math.sign(value) * Math.min(size, 0.9999)).toFixed(4);
+  return size >= 1000 ? Math.round(value).toLocaleString('en') : value.toFixed(3);
 }
+
+/** US dollars: cents from one dollar on, else up to four decimals. */
+function money(value) {
+  if (value === null) return 'unknown';
+  if (value > 0 && value < 0.00005) return '< $0.0001';
+  const cents = value.toFixed(2);
+  const fine = value.toFixed(4).replace(/0+$/, '');
+  return `$${value < 1 && fine.length > cents.length ? fine : cents}`;
+}
+
+/** A name that may break after its separators, and nowhere else. */
+const breakable = (text) => make('bdi', {}, ...visible(text).split(/(?<=[/._-])/).flatMap((piece, at) => (at ? [make('wbr'), piece] : [piece])));

@@ -65,7 +65,7 @@ class Browser {
     })));
     place.append(
       make('div', { class: 'tools' }, this.search, this.only, this.status),
-      make('div', { class: 'wide' }, make('table', { class: 'rows' }, make('caption', { class: 'small' }, this.packed.length ? 'Arrow keys move, Enter opens a row, / searches.' : 'Arrow keys move, / searches.'),
+      make('div', { class: 'wide' }, make('table', { class: 'rows' }, make('caption', { class: 'small' }, this.packed.length ? 'Arrow keys move, Enter opens a row, / searches, ? lists the keys.' : 'Arrow keys move, / searches.'),
         widths, make('thead', {}, this.head), this.body)),
       make('div', { class: 'tools' }, this.earlier, this.later),
     );
@@ -79,12 +79,7 @@ class Browser {
       if (line) this.story?.open(this.found[Number(line.dataset.at)]);
     });
     this.body.addEventListener('keydown', (event) => this.move(event));
-    document.addEventListener('keydown', (event) => {
-      if (event.key === '/' && !event.target.closest('input, select, textarea, dialog')) {
-        event.preventDefault();
-        this.search.focus();
-      }
-    });
+    startKeys(this.search);
   }
 
   /** Room for a column's title and most of its values, in rem. */

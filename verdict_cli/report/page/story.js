@@ -1,5 +1,7 @@
 // The details of a row, in a dialog.
 
+let plainText = false;
+
 const fact = (name, value) => make('div', {}, make('dt', {}, name), make('dd', {}, value));
 
 /** Shares as bars: pairs of a name and a number from 0 to 1. */
@@ -7,7 +9,7 @@ function bars(shares) {
   const cells = shares.flatMap(([name, share]) => [
     make('span', {}, said(name)),
     make('i', { style: `width: ${Math.max(0, Math.min(1, share)) * 100}%` }),
-    make('span', {}, share > 0 && share < 0.0005 ? share.toExponential(1) : share.toFixed(3)),
+    make('span', {}, decimal(share)),
   ]);
   return make('div', { class: 'bars' }, ...cells);
 }
@@ -23,11 +25,19 @@ const FOLDED_LINES = 12;
 const FEW_CALLS = 3;
 const ROLES = ['user', 'assistant', 'system', 'developer', 'tool'];
 
+/** A text of the data: its Markdown drawn, unless the reader wants it as it is. */
+function textBlock(value, attributes = {}) {
+  const text = worded(value);
+  if (typeof value === 'string' && !plainText && looksLikeMarkdown(text)) return make('div', { ...attributes, class: `markdown ${attributes.class ?? ''}`, tabindex: '0', dir: 'auto' }, ...markdown(text));
+  return make('pre', { ...attributes, tabindex: '0', dir: 'auto' }, visible(text));
+}
+
 /** A turn's text; a long one folded. */
 function turnText(text) {
-  if (text.length <= FOLDED_CHARACTERS && text.split('\n').length <= FOLDED_LINES) return make('p', { class: 'turn-text' }, said(text));
+  const whole = () => (plainText || !looksLikeMarkdown(text) ? make('p', { class: 'turn-text', dir: 'auto' }, visible(text)) : make('div', { class: 'turn-text markdown', dir: 'auto' }, ...markdown(text)));
+  if (text.length <= FOLDED_CHARACTERS && text.split('\n').length <= FOLDED_LINES) return whole();
   const start = text.slice(0, 160).replace(/\s+/g, ' ');
-  return make('details', {}, make('summary', {}, said(`${start}…`), ` (${number(text.length)} characters)`), make('p', { class: 'turn-text' }, said(text)));
+  return make('details', {}, make('summary', {}, said(`${start}…`), ` (${number(text.length)} characters)`), whole());
 }
 
 /** A conversation: its turns with their numbers, tool calls, and notes in place of images. */
@@ -48,7 +58,7 @@ function fields(title, values, chats = {}) {
   const list = make('dl', { class: 'facts' }, ...brief.map(([name, value]) => fact(said(name), said(value))));
   const blocks = entries.filter(([, value]) => !isShort(value)).flatMap(([name, value]) => [
     make('h4', {}, said(name)),
-    isShares(value) ? bars(Object.entries(value)) : make('pre', { tabindex: '0' }, said(value)),
+    isShares(value) ? bars(Object.entries(value)) : textBlock(value),
   ]);
   const talks = Object.entries(chats).flatMap(([name, talk]) => [make('h4', {}, said(name)), chat(talk)]);
   return [...(title ? [make('h3', {}, title)] : []), ...(brief.length ? [list] : []), ...blocks, ...talks];
@@ -67,7 +77,7 @@ function entryTables(tables) {
 function callFacts(call) {
   const facts = [call.model, call.attempt ? `attempt ${call.attempt + 1}` : null];
   if (call.tokens) facts.push(`${number(call.tokens[0])} + ${number(call.tokens[1])} tokens`);
-  facts.push(call.cost === null ? 'cost unknown' : call.cost ? `$${number(call.cost)}` : null);
+  facts.push(call.cost === null ? 'cost unknown' : call.cost ? money(call.cost) : null);
   if (call.seconds) facts.push(`${number(call.seconds)} s`);
   if (call.finish && call.finish !== 'stop') facts.push(`ended by ${call.finish}`);
   return [...facts, ...call.flags].filter(Boolean).map((fact) => make('span', {}, said(fact)));
@@ -77,14 +87,14 @@ function callCard(call) {
   const card = make('article', { class: 'call' }, make('header', {}, make('strong', {}, said(call.unit)), ...callFacts(call)));
   if (call.failure) card.append(make('p', { class: 'notice' }, said(`${call.failure}: ${call.error || ''}`)));
   if (call.reply !== null) {
-    card.append(make('h4', {}, 'reply'), make('pre', { class: 'reply', tabindex: '0' }, said(call.reply)));
+    card.append(make('h4', {}, 'reply'), textBlock(call.reply, { class: 'reply' }));
   }
   for (const [token, shares] of call.probabilities) {
     card.append(make('h4', {}, 'probabilities at ', said(token)), bars(shares));
   }
   const prompt = make('details', { open: call.open }, make('summary', {}, 'prompt'));
   for (const { role, content, images } of call.messages) {
-    prompt.append(make('h4', {}, said(role)), make('pre', { tabindex: '0' }, said(content)), ...images.map((note) => make('p', { class: 'turn-image' }, 'image: ', said(note))));
+    prompt.append(make('h4', {}, said(role)), make('pre', { tabindex: '0', dir: 'auto' }, visible(worded(content))), ...images.map((note) => make('p', { class: 'turn-image' }, 'image: ', said(note))));
   }
   card.append(prompt);
   return card;
@@ -96,7 +106,7 @@ function told(story) {
   const others = Object.fromEntries(Object.entries(story.outputs).filter(([name]) => !reasons.some(([reason]) => reason === name)));
   const parts = [];
   if (story.failure) parts.push(make('p', { class: 'notice' }, said(story.failure)));
-  for (const [name, value] of reasons) parts.push(make('h3', {}, 'Explanation', ...(reasons.length > 1 ? [': ', said(name.replace(/\.explanation$/, ''))] : [])), make('p', { class: 'reason' }, said(value)));
+  for (const [name, value] of reasons) parts.push(make('h3', {}, 'Explanation', ...(reasons.length > 1 ? [': ', said(name.replace(/\.explanation$/, ''))] : [])), !plainText && looksLikeMarkdown(worded(value)) ? textBlock(value, { class: 'reason' }) : make('p', { class: 'reason', dir: 'auto' }, visible(worded(value))));
   const source = make('div', { class: 'source' }, ...fields('Source', story.source, story.chats.source));
   const calls = story.calls.length ? [make('h3', {}, `Calls (${story.calls.length})`), ...story.calls.map(callCard)] : [];
   // A prompt repeats what it needs of the source, so a few calls are read first; many would bury it.
@@ -105,6 +115,17 @@ function told(story) {
   parts.push(...fields('Outputs', others, story.chats.outputs));
   if (story.cut) parts.push(make('p', { class: 'note' }, visible(story.cut)));
   return parts;
+}
+
+/** The button that shows Markdown as plain text, and back. */
+function plainSwitch(redraw) {
+  const button = make('button', { type: 'button', 'aria-pressed': String(plainText), class: 'jump' }, 'Plain text');
+  button.addEventListener('click', () => {
+    plainText = !plainText;
+    button.setAttribute('aria-pressed', String(plainText));
+    redraw();
+  });
+  return button;
 }
 
 /** The dialog. `open(row)` shows a row; `step(row, by)` gives the row before or after it, or null, and `wrong(row, back)` a promise
@@ -119,13 +140,14 @@ class Story {
     this.before = make('button', { type: 'button', 'aria-label': 'Previous row' }, '←');
     this.after = make('button', { type: 'button', 'aria-label': 'Next row' }, '→');
     const close = make('button', { type: 'button' }, 'Close');
+    const plain = plainSwitch(() => this.open(this.row));
     this.jumps = wrong ? [[true, 'Previous wrong row', '« wrong', 'p'], [false, 'Next wrong row', 'wrong »', 'n']].map(([back, name, text, key]) => {
       const jump = make('button', { type: 'button', class: 'jump', 'aria-label': name, 'aria-keyshortcuts': key, title: `${name} (${key})` }, text);
       jump.addEventListener('click', () => this.jump(back));
       return jump;
     }) : [];
     this.dialog = make('dialog', { 'aria-labelledby': 'story-title' },
-      make('div', { class: 'story-head' }, this.title, ...this.jumps, this.before, this.after, close), this.body);
+      make('div', { class: 'story-head' }, this.title, plain, ...this.jumps, this.before, this.after, close), this.body);
     document.body.append(this.dialog);
     this.before.addEventListener('click', () => this.go(-1));
     this.after.addEventListener('click', () => this.go(1));

@@ -36,6 +36,7 @@ SCRIPTS = (
     "intervals.js",
     "charts.js",
     "cells.js",
+    "markdown.js",
     "story.js",
     "rows.js",
     "start.js",
