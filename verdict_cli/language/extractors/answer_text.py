@@ -89,7 +89,7 @@ def split_thoughts(text: str, kept: Collection[str] = (), *, inline: bool = True
 
 
 def _without_blocks(text: str, marks: Iterable[re.Match[str]], *, inline: bool) -> Split:
-    """The text without what stands between an opening and a closing mark of one style."""
+    """The text without its blocks, each from an opening to a closing mark of one style."""
     answer, end, doubt = "", 0, ""
     opened: re.Match[str] | None = None
     for mark in marks:

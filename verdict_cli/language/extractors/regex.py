@@ -294,7 +294,7 @@ def _pattern_matches(pattern: str, kind: FieldType, ends: Ends) -> Callable[[str
 
 _HYPHENS = "-‐‑"
 _GOES_ON = re.compile(rf"(?=(\w\w|\d[.,]\d|[^\W\d_][{_HYPHENS}][^\W\d_]))")
-"""A word goes on across a hyphen, a number across its mark, both across nothing."""
+"""A word continues across a hyphen, a number across its mark, both across nothing."""
 
 
 def _within_word(text: str, start: int, end: int) -> str:
