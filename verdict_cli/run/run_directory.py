@@ -18,7 +18,7 @@ from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.database.database import RUN_DB
 from verdict_cli.storage.file_lock import exclusive
 from verdict_cli.storage.paths import output_errors, replacing, was_url
-from verdict_cli.storage.stores import RunStore, StoreFolder, store_of
+from verdict_cli.storage.stores import RunStore, store_of
 
 
 def difference(earlier: RunFacts, now: RunFacts) -> str:
@@ -115,11 +115,6 @@ class RunDirectory(Struct, frozen=True):
         """Fetch files that the copy lacks from the store, where the directory is in one. OutputError when it refuses."""
         if self.remote:
             self.remote.get(names)
-
-    @property
-    def store_folder(self) -> StoreFolder | None:
-        """The directory in its store; None on a disk."""
-        return self.remote.folder if self.remote else None
 
     def stored(self, folder: str) -> list[str]:
         """The names of the files in the store below one of the directory's; none on a disk."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
@@ -27,9 +27,6 @@ class StoreFolder(Protocol):
     def read(self, name: str) -> bytes | None:
         """The object's content, None if it does not exist."""
 
-    def read_all(self, names: Iterable[str]) -> Iterator[bytes]:
-        """The contents of the objects, in order, without those that have been removed."""
-
     def put(self, path: Path, name: str) -> None:
         """Upload the file as the object."""
 
@@ -41,9 +38,6 @@ class StoreFolder(Protocol):
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove the objects that exist."""
-
-    def remove_folder(self, name: str) -> None:
-        """Remove all objects in a folder."""
 
 
 class RunStore(Protocol):

@@ -16,7 +16,7 @@ from verdict_cli.messages import Reply, Usage
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.database.records import CallContent
-from verdict_cli.storage.tables.human_labels import read_labels
+from verdict_cli.storage.tables.human_labels import read_annotations, row_label
 
 ROWS = "table.rows tbody tr"
 
@@ -122,7 +122,7 @@ def test_a_row_tells_its_whole_story_and_is_labelled(runs, viewer, look, verdict
     page.keyboard.press("Escape")
     until(page, "!new URLSearchParams(location.search).has('row')")
     folder = runs / "recorded"
-    (kept,) = read_labels(folder / "labels.jsonl").values()
+    (kept,) = map(row_label, read_annotations(folder / "labels.jsonl").values())
     assert (kept["label"], kept["note"]) == ("1_full_compliance", "both are <b>meant</b>")
     again = look(f"{viewer}/run?run=recorded&row=5", wait="dialog .call").page
     assert again.get_by_role("textbox", name="Label").input_value() == "1_full_compliance"

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from verdict_cli.cli.app import app
 from verdict_cli.features.viewer.run_registry import RunSummaries, run_summary
 from verdict_cli.features.viewer.run_view import Runs, RunView, label_metrics
-from verdict_cli.storage.tables.human_labels import read_labels
+from verdict_cli.storage.tables.human_labels import read_annotations, row_label
 from verdict_cli.storage.tables.label_queue import read_queue
 
 pytestmark = pytest.mark.slow  # `make test-all`
@@ -97,7 +97,8 @@ def test_from_the_demo_to_its_wrong_rows_a_label_and_the_corrected_metric(
     until(page, "!document.querySelector('dialog').open")
     page.get_by_label("Label of row s-056").select_option("safe")  # the note stays
     until(page, "!document.querySelector('#corrected').innerText.includes('0.906')")
-    kept = read_labels(folder / "judge" / "labels.jsonl")
+    annotations = read_annotations(folder / "judge" / "labels.jsonl")
+    kept = {key: row_label(row) for key, row in annotations.items()}
     assert {key: (label["label"], label["note"]) for key, label in kept.items()} == {
         '"s-036"': ("unsafe", None),
         '"s-056"': ("safe", "a bank"),

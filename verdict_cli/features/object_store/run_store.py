@@ -27,8 +27,6 @@ from verdict_cli.llm.middleware.cache_store import cache_directory
 from verdict_cli.storage.database.database import RUN_DB
 from verdict_cli.storage.file_lock import lock_file
 
-_BATCH = 32
-"""Objects that are read concurrently."""
 _FLAT = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "memory"})
 """Stores without folders. Creating one there creates the bucket, which a mistyped name must not."""
 
@@ -87,22 +85,6 @@ class RemoteFolder(Struct, frozen=True):
                 return bytes(self._files.cat_file(f"{self._root}/{name}"))
             except FileNotFoundError:
                 return None
-
-    def read_all(self, names: Iterable[str]) -> Iterator[bytes]:
-        remaining = list(names)
-        while remaining:
-            some, remaining = remaining[:_BATCH], remaining[_BATCH:]
-            with self._translated_errors(some[0]):
-                paths = [f"{self._root}/{name}" for name in some]
-                contents = self._files.cat(paths, on_error="return")
-            for path in paths:
-                content = contents[path]
-                with self._translated_errors(path):
-                    if isinstance(content, FileNotFoundError):
-                        continue
-                    if isinstance(content, Exception):
-                        raise content
-                yield bytes(content)
 
     @contextmanager
     def opened(self, name: str) -> Iterator[IO[bytes] | None]:
@@ -165,13 +147,6 @@ class RemoteFolder(Struct, frozen=True):
             except FileNotFoundError:
                 for path in filter(self._files.exists, paths):
                     self._files.rm(path)
-
-    def remove_folder(self, name: str) -> None:
-        path = f"{self._root}/{name}"
-        with self._translated_errors(name):
-            self._files.invalidate_cache()
-            if self._files.isdir(path):
-                self._files.rm(path, recursive=True)
 
     def _create_parent(self, name: str) -> None:
         """Create the object's folder, in stores that have folders."""

@@ -36,7 +36,6 @@ BUSY_S = 30.0
 """How long another program may keep the database locked."""
 _LONGEST = 1 << 28
 """Bytes of the longest value that is read from a database that another person may have made."""
-_LONGEST_STATEMENT = 100_000
 
 
 class DamagedError(Exception):

@@ -131,11 +131,6 @@ def consensus(labels: Sequence[Any]) -> Any:
     return median(labels) if numbers else None
 
 
-def read_labels(path: Path) -> dict[str, dict[str, Any]]:
-    """`label_key` -> `label`, `note` and `at` of each labelled row: its `row_label`. Raises what `read_annotations` does."""
-    return {key: row_label(row) for key, row in read_annotations(path).items()}
-
-
 def row_label(row: RowLabels) -> dict[str, Any]:
     """One label of a row: the annotators' `consensus`, their notes, and the time of the last one."""
     given = [annotation.label for annotation in row.values() if annotation.label is not None]
