@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import SupportsFloat
+
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -21,7 +23,7 @@ PARAMETERS = (0.5, 1.0, 2.75, 12.0, 140.5, 3000.0)
 SHARES = (0.0005, 0.025, 0.2, 0.5, 0.8, 0.975, 0.9995)
 
 
-def near(value: float, expected: float) -> bool:
+def near(value: float, expected: SupportsFloat) -> bool:
     return value == pytest.approx(float(expected), rel=1e-12, abs=1e-15)
 
 
