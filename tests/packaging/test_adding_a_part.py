@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -387,6 +391,99 @@ def test_a_new_command_is_listed_and_run(copy: Path) -> None:
     add(copy, command)
     listed = 'assert "Greet somebody from the list of commands." in verdict("--help")'
     run_script(copy, [listed, 'assert verdict("greet", "Ada") == "Hello, Ada\\n"'])
+
+
+ACME = '''"""Acme's API: `{engine, prompt, settings}` gives `{output, tokens}`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from verdict_cli.llm.providers.json_mode import JsonMode
+from verdict_cli.llm.providers.wire_protocol import Envelope, WireProtocol
+from verdict_cli.messages import Request
+
+
+def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
+    prompt = "\\n".join(message.content for message in request.messages)
+    return {"engine": name, "prompt": prompt, "settings": request.model.sampling()}
+
+
+def _to_chat(envelope: Envelope) -> dict[str, Any]:
+    tokens = envelope.get("tokens")
+    return {
+        "choices": [{"message": {"content": envelope.get("output")}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": tokens, "completion_tokens": 1},
+    }
+
+
+ACME = WireProtocol(
+    name="Acme",
+    version="",
+    path=lambda model, stream: "/run",
+    headers=lambda key: {"x-acme-key": key},
+    body=_body,
+    to_chat=_to_chat,
+    assemble=lambda events: dict(next(iter(events))),
+    text_of=lambda event: str(event.get("output") or ""),
+)
+'''
+
+
+class _Acme(BaseHTTPRequestHandler):
+    """Answers 4, the first time that it is busy."""
+
+    seen: ClassVar[list[tuple[str | None, dict[str, object]]]] = []
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.seen.append((self.headers["x-acme-key"], body))
+        is_busy = len(self.seen) == 1
+        answer = {"error": "busy"} if is_busy else {"output": '{"score": 4}', "tokens": 9}
+        written = json.dumps(answer).encode()
+        self.send_response(503 if is_busy else 200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(written)))
+        self.end_headers()
+        self.wfile.write(written)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+def test_an_http_api_is_one_file_and_two_lines(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the key, the retry, the cost of its tokens and the record that every API has."""
+    package = copy / "verdict_cli" / "llm"
+    (package / "providers" / "acme.py").write_text(ACME, encoding="utf-8")
+    line = '"acme": "verdict_cli.llm.providers.acme:ACME",'
+    insert(package / "providers" / "protocols.py", "_PROTOCOLS = {", line)
+    insert(package / "model_families.py", "_FAMILIES = {", '"acme": _provider("acme", "", "acme"),')
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Acme)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("ACME_API_BASE", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("ACME_API_KEY", "acme-secret-key-123")
+    model = "{name: acme/fast, cost: {input_per_million: 1, output_per_million: 1}}"
+    step = "{unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
+    (copy / "p.yaml").write_text(f"verdict: 1\nname: p\nmodel: {model}\npipeline: [{step}]\n")
+    (copy / "d.jsonl").write_text('{"text": "a"}\n')
+    try:
+        run_script(
+            copy,
+            [
+                'verdict("run", "p.yaml", "d.jsonl", "--out", "out")',
+                'facts = __import__("json").loads(Path("out/run.json").read_text("utf-8"))',
+                'assert (facts["done"], facts["failed"]) == (1, 0), facts',
+                'assert facts["cost_usd"] == 10 / 1_000_000, facts',
+                'files = b"".join(p.read_bytes() for p in Path("out").iterdir() if p.is_file())',
+                'assert b"acme-secret-key-123" not in files',
+            ],
+        )
+    finally:
+        server.shutdown()
+        server.server_close()
+    keys, bodies = zip(*_Acme.seen, strict=True)
+    assert keys == ("acme-secret-key-123",) * 2
+    assert bodies[1]["engine"] == "fast" and "Rate a" in str(bodies[1]["prompt"])
 
 
 SCANS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,9 +17,6 @@ OPENAI_HOST = "api.openai.com"
 BASELINE_PREFIX = "baseline/"
 REPLAY_PREFIX = "replay/"
 _LOCAL_PREFIXES = (BASELINE_PREFIX, REPLAY_PREFIX)
-
-
-ProtocolName = Literal["chat", "anthropic", "gemini", "responses", "decisions", "systemone"]
 
 
 class DecisionLimits(Struct, frozen=True):
@@ -47,7 +44,7 @@ class Family(Struct, frozen=True):
     base_variables: tuple[str, ...]
     key_variable: str
     default_base: str = ""
-    protocol: ProtocolName = "chat"
+    protocol: str = "chat"
     other_key: str = ""
     is_hosted: bool = False
     route: str = ""
@@ -56,7 +53,7 @@ class Family(Struct, frozen=True):
 
 
 def _provider(
-    name: str, default_base: str = "", protocol: ProtocolName = "chat", other_key: str = ""
+    name: str, default_base: str = "", protocol: str = "chat", other_key: str = ""
 ) -> Family:
     variables = (f"{name.upper()}_API_BASE", f"{name.upper()}_BASE_URL")
     return Family(variables, key_variable(name), default_base, protocol, other_key, is_hosted=True)

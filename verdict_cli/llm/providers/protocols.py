@@ -1,4 +1,8 @@
-"""The wire protocol of each family of models."""
+"""The wire protocol of each family of models.
+
+A new HTTP API is a `WireProtocol` in a module of its own, a line here, and a line in `model_families` for each prefix of its
+models' names. Keys, retries, limits, prices and records then work as for the others.
+"""
 
 from __future__ import annotations
 
