@@ -367,10 +367,10 @@ def _metrics_table(whole: Slice, names: Sequence[str], level: float) -> Table:
     headers = ("metric", *names)
     right = [*range(1, len(headers))]
     if names[1:]:
-        start = len(headers) + len(pipeline)
+        change = len(headers) + len(pipeline)
         interval = formatting.interval_header(level)
         headers = (*headers, *pipeline, _axis(names), interval, "p (adj.)")
-        right += [start, start + 2]
+        right += [change, change + 2]
     return Table(headers, rows, right)
 
 
