@@ -13,7 +13,7 @@ from verdict_cli.run.attempts import Context, draw
 from verdict_cli.run.node_run import answer_node, calls_of, fails_row
 
 
-class Answered(NamedTuple):
+class AnsweringStage(NamedTuple):
     """The stage that answered (0 is the first), and on audited rows whether the last one gives the same verdict."""
 
     stage: int
@@ -27,7 +27,7 @@ async def escalate_answer(
     previous: Mapping[str, Any],
     context: Context,
     calls: list[Call],
-) -> tuple[Output | None, Answered]:
+) -> tuple[Output | None, AnsweringStage]:
     """The output of a node that escalates, None where it abstains, and the stage that answered.
 
     Raises what `answer_node` raises.
@@ -42,14 +42,16 @@ async def escalate_answer(
             break
     else:
         if escalation.abstains:
-            return None, Answered(stage)
+            return None, AnsweringStage(stage)
     output, model = answered.output, calls[-1].request.model.name if calls else ""
     kept = None
     if draw(context.seed, row.draw_id, f"audit {node.id}") < escalation.audit_share * 2**64:
         kept = stage == len(node.stages) - 1 or await _same_verdict(
             node, row, previous, context, calls, output
         )
-    return ({**output, ANSWERED_BY: model} if escalation.stages else output), Answered(stage, kept)
+    return ({**output, ANSWERED_BY: model} if escalation.stages else output), AnsweringStage(
+        stage, kept
+    )
 
 
 async def _same_verdict(
@@ -83,7 +85,7 @@ def doubtful(escalation: Escalation, values: Mapping[str, Any]) -> bool:
 
 
 def stages_of(
-    node: Node, answered: Answered | None, calls: Sequence[Call], *, abstained: bool
+    node: Node, answered: AnsweringStage | None, calls: Sequence[Call], *, abstained: bool
 ) -> tuple[Stage, ...]:
     """The counts of each stage of an escalating unit at a row, of which ``answered`` gave the output; where it may abstain,
     that is the last stage."""

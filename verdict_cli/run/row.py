@@ -22,7 +22,7 @@ from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.compute import compute, empty_output, outputs_before, pooled_values
 from verdict_cli.run.entries import EachOutcome, entry_failure, fan_out, has_output, is_empty
-from verdict_cli.run.escalation import Answered, escalate_answer, stages_of
+from verdict_cli.run.escalation import AnsweringStage, escalate_answer, stages_of
 from verdict_cli.run.event_loop import cancel_all
 from verdict_cli.run.node_run import answer_node, calls_of, fails_row
 from verdict_cli.run.stopping_rule import EarlyStopState, is_audited, is_decided
@@ -94,7 +94,7 @@ class RowRunner:
         self.ready = deque(level.ready)
         self.saved: dict[str, int] = {}
         self.abstained: set[int] = set()
-        self.stages: dict[int, Answered] = {}
+        self.stages: dict[int, AnsweringStage] = {}
         self.skipped: set[int] = set()
         self.conditions: dict[int, bool] = {}
         self.entries: dict[int, Any] = {}
@@ -360,7 +360,9 @@ class RowRunner:
         return Result(self.row, tuple(self.outputs), *outcome)
 
     def _stages(self, index: int) -> tuple[Stage, ...]:
-        answered = None if self.outputs[index] is None else self.stages.get(index, Answered(0))
+        answered = (
+            None if self.outputs[index] is None else self.stages.get(index, AnsweringStage(0))
+        )
         abstained = index in self.abstained
         return stages_of(
             self.plan.nodes[index], answered, self.calls.get(index, []), abstained=abstained
