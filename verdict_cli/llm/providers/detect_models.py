@@ -16,8 +16,18 @@ KEYS = {
 }
 """Environment variable -> a small model of its provider."""
 
-SERVERS = {11434: "Ollama", 8080: "llama.cpp", 1234: "LM Studio", 8000: "vLLM"}
+DECISION_KEYS = {
+    "TYPESAFE_API_KEY": "typesafe/jev-latest",
+    "OPENAI_API_KEY": "decisions/gpt-6-luna",
+    "PERPLEXITYAI_API_KEY": "perplexity/pplx-decider-latest",
+    "CLOUDFLARE_API_KEY": "cloudflare/clef",
+    "FIREWORKS_API_KEY": "fireworks_ai/accounts/fireworks/routers/rune",
+}
+"""Environment variable -> a decision model of its provider."""
+SERVERS = {11434: "Ollama", 8080: "llama.cpp", 1234: "LM Studio", 8000: "vLLM", 30000: "SGLang"}
 """Default port -> server. All of them list their models under `/v1/models`."""
+_DECIDES = re.compile(r"jev|decid|decision|clef|nimble|drex|rune", re.IGNORECASE)
+"""Names of models that answer System One's questions: a server lists them as it lists chat models."""
 
 _TIMEOUT_S = 0.3
 """A server on the same machine answers within milliseconds; a closed port refuses at once."""
@@ -34,9 +44,8 @@ class AtHand(Struct, frozen=True):
 
 def at_hand(environ: Mapping[str, str], ports: Mapping[int, str] | None = None) -> AtHand | None:
     """The first model that can be called: by a key, else on a local server. None where there is neither."""
-    for variable, model in KEYS.items():
-        if environ.get(variable, "").strip():
-            return AtHand(model, f"{variable} is set", {})
+    if found := _by_key(environ, KEYS):
+        return found
     for port, server in (SERVERS if ports is None else ports).items():
         if model := _first_model(port):
             base = {"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"}
@@ -44,44 +53,26 @@ def at_hand(environ: Mapping[str, str], ports: Mapping[int, str] | None = None) 
     return None
 
 
-DECISION_KEYS = {
-    "TYPESAFE_API_KEY": "typesafe/jev-latest",
-    "OPENAI_API_KEY": "decisions/gpt-6-luna",
-    "PERPLEXITYAI_API_KEY": "perplexity/pplx-decider-latest",
-    "CLOUDFLARE_API_KEY": "cloudflare/clef",
-    "FIREWORKS_API_KEY": "fireworks_ai/accounts/fireworks/routers/rune",
-}
-"""Environment variable -> a decision model of its provider."""
-DECISION_SERVERS = {
-    11434: "Ollama",
-    8080: "llama.cpp",
-    1234: "LM Studio",
-    8000: "vLLM",
-    30000: "SGLang",
-}
-
-
 def decision_model_at_hand(
     environ: Mapping[str, str], ports: Mapping[int, str] | None = None
 ) -> AtHand | None:
     """The first decision model that can be called: by a key, else on a local server that lists one. None where there is neither."""
-    for variable, model in DECISION_KEYS.items():
-        if environ.get(variable, "").strip():
-            return AtHand(model, f"{variable} is set", {})
-    for port, server in (DECISION_SERVERS if ports is None else ports).items():
-        name = _first_model(port)
-        if _DECIDES.search(name):
-            base = f"http://127.0.0.1:{port}/v1/systemone"
-            return AtHand(
-                f"systemone/{name}",
-                f"{server} answers on port {port}",
-                {"SYSTEMONE_API_BASE": base},
-            )
+    if found := _by_key(environ, DECISION_KEYS):
+        return found
+    for port, server in (SERVERS if ports is None else ports).items():
+        model = _first_model(port)
+        if _DECIDES.search(model):
+            base = {"SYSTEMONE_API_BASE": f"http://127.0.0.1:{port}/v1/systemone"}
+            return AtHand(f"systemone/{model}", f"{server} answers on port {port}", base)
     return None
 
 
-_DECIDES = re.compile(r"jev|decid|decision|clef|nimble|drex|rune", re.IGNORECASE)
-"""Names of models that answer System One's questions: a server lists them as it lists chat models."""
+def _by_key(environ: Mapping[str, str], models: Mapping[str, str]) -> AtHand | None:
+    """The first model whose variable is set."""
+    for variable, model in models.items():
+        if environ.get(variable, "").strip():
+            return AtHand(model, f"{variable} is set", {})
+    return None
 
 
 def _first_model(port: int) -> str:
