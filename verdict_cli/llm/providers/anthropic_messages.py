@@ -23,6 +23,7 @@ from verdict_cli.llm.providers.wire_protocol import (
     objects,
     protocol_parts,
     split_system,
+    with_settings,
 )
 from verdict_cli.messages import Message, Request
 
@@ -148,8 +149,7 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
         _ask_for_json(body, request.json_schema, "prompt" if mode == "tool" and thinks else mode)
     if request.stream:
         body["stream"] = True
-    settings.pop("extra_headers", None)
-    return body | (settings.pop("extra_body", None) or {}) | settings
+    return with_settings(body, settings)
 
 
 def _ask_for_json(body: dict[str, Any], schema: Mapping[str, Any], mode: JsonMode) -> None:

@@ -21,6 +21,7 @@ from verdict_cli.llm.providers.wire_protocol import (
     objects,
     protocol_parts,
     split_system,
+    with_settings,
 )
 from verdict_cli.messages import Request
 
@@ -88,8 +89,7 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
         body["generationConfig"] = config
     if "safety_settings" in settings:
         body["safetySettings"] = settings.pop("safety_settings")
-    settings.pop("extra_headers", None)
-    return body | (settings.pop("extra_body", None) or {}) | settings
+    return with_settings(body, settings)
 
 
 def _thinking(effort: str, name: str, model: str) -> dict[str, Any]:

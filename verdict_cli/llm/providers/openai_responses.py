@@ -20,6 +20,7 @@ from verdict_cli.llm.providers.wire_protocol import (
     object_at,
     objects,
     protocol_parts,
+    with_settings,
 )
 from verdict_cli.llm.providers.wire_values import is_strict
 from verdict_cli.messages import Request
@@ -82,8 +83,7 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
         body |= {"top_logprobs": request.top_logprobs, "include": ["message.output_text.logprobs"]}
     if request.stream:
         body["stream"] = True
-    settings.pop("extra_headers", None)
-    return body | (settings.pop("extra_body", None) or {}) | settings
+    return with_settings(body, settings)
 
 
 def _is_strict(schema: Any) -> bool:

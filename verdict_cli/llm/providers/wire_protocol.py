@@ -98,6 +98,13 @@ def _without_schemas(value: Any) -> Any:
     return [_without_schemas(part) for part in value] if isinstance(value, list) else value
 
 
+def with_settings(body: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The body with the settings that it has under no other name. Headers are sent apart."""
+    more = dict(settings)
+    more.pop("extra_headers", None)
+    return body | (more.pop("extra_body", None) or {}) | more
+
+
 def events(body: bytes) -> Iterator[dict[str, Any]]:
     """The JSON objects of a stream of server-sent events. ValueError for an event that is not an object."""
     return (event for line in body.splitlines() if (event := read_event(line)) is not None)
