@@ -105,3 +105,36 @@ def test_fc10_a_column_with_a_blank_is_quoted_for_the_shell(shell: Any) -> None:
     file = shell.write("d.csv", f"prompt,response,Gold Label\n{rows}")
     done = shell("init", file, "--from", "xstest")
     assert (done.code, "--column 'label=Gold Label'" in done.err) == (2, True), done.err
+
+
+COMPARED = (
+    f"{HEAD}pipeline: [{JUDGE}]\n"
+    "evaluate: {r: {prediction: output.score, target: source.label, metrics: [accuracy]}}\n"
+)
+
+
+def run_of(shell: Any, name: str, rows: list[dict[str, Any]]) -> None:
+    config = shell.write("c.yaml", COMPARED)
+    data = shell.write(f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert shell("run", config, data, "--out", name).code == 0
+
+
+@pytest.mark.parametrize("with_ids", [False, True])
+def test_fc12_runs_over_different_data_share_no_row(with_ids: bool, shell: Any) -> None:
+    for name in ("ab", "chat"):
+        ids = [{"id": f"{name}{at}"} if with_ids else {} for at in range(6)]
+        rows = [{**ids[at], "answer": f"{name} {at}", "label": at % 2 + 1} for at in range(6)]
+        run_of(shell, name, rows)
+    done = shell("compare", "ab", "chat")
+    assert (done.code, "these runs share no row: " in done.err) == (2, True)
+    assert "ab.jsonl and " in done.err and "chat.jsonl" in done.err
+
+
+def test_fc12_the_same_questions_with_other_answers_are_compared(shell: Any) -> None:
+    for name in ("old", "new"):
+        rows = [
+            {"question": f"q{at}", "answer": f"{name} {at}", "label": at % 2 + 1} for at in range(6)
+        ]
+        run_of(shell, name, rows)
+    done = shell("compare", "old", "new")
+    assert (done.code, "paired by content: question" in done.out) == (0, True), done.out

@@ -106,7 +106,8 @@ def test_rows_that_only_one_run_has_are_counted_and_left_out(run):
 def test_runs_of_other_rows_or_other_targets_are_not_compared(run):
     rows = questions([True] * 3)
     other = [(f"x{key}", source, said) for key, source, said in rows]
-    assert "no row in common" in whole(run("a", rows), run("b", other)).evaluations["e"].reason
+    with pytest.raises(DataError, match="these runs share no row"):
+        whole(run("a", rows), run("b", other))
     turned = [(key, source | {"label": "c"}, said) for key, source, said in rows]
     assert "targets differ" in whole(run("c", rows), run("d", turned)).evaluations["e"].reason
 

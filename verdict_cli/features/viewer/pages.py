@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from verdict_cli.errors import UsageError, VerdictError
+from verdict_cli.errors import DataError, UsageError, VerdictError
 from verdict_cli.features.guard.middleware import (
     AccessPolicy,
     GuardMiddleware,
@@ -519,7 +519,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _verdict_error(_: Request, error: Exception) -> Response:
-    return _json({"error": str(error)}, 422 if isinstance(error, UsageError) else 500)
+    return _json({"error": str(error)}, 422 if isinstance(error, UsageError | DataError) else 500)
 
 
 async def _too_long(_: Request, error: Exception) -> Response:

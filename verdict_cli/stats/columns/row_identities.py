@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import orjson
 from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem
@@ -58,7 +59,9 @@ def row_identities(results: Sequence[Path]) -> RowIdentities:
     keys = tuple(run_ids.keys for run_ids in ids)
     if not any(run_ids.are_row_numbers for run_ids in ids):
         _check_unique(results, keys, "id")
-        return RowIdentities(keys, "id", ids[-1].values)
+        if set.intersection(*map(set, keys)):
+            return RowIdentities(keys, "id", ids[-1].values)
+        raise _no_shared_row(results)
     columns, counters = _shared_columns(results)
     others = {name: runs for name, runs in columns.items() if name not in counters}
     declared = [name for name in columns if all(name in run_ids.columns for run_ids in ids)]
@@ -69,6 +72,8 @@ def row_identities(results: Sequence[Path]) -> RowIdentities:
             by: PairedBy = "id" if name in declared else "column"
             shown = [value for batch in read_table(results[-1], [name]) for value in batch[name]]
             return RowIdentities(_joined(columns, [name]), by, shown, (name.partition(".")[2],))
+    if not _may_share_rows(others):
+        raise _no_shared_row(results)
     # A counter of a run's rows is in all runs too: it identifies a row of the file, not of the dataset.
     order = sorted(others or columns, key=lambda name: -_overlap(columns[name]))
     used: list[str] = []
@@ -85,6 +90,28 @@ def row_identities(results: Sequence[Path]) -> RowIdentities:
     # Columns that all runs have alike say nothing about how rows were paired.
     left_out = [name for name in rest if _overlap(columns[f"source.{name}"]) < 1]
     return RowIdentities(keys, "content", ids[-1].values, tuple(plain), tuple(left_out))
+
+
+def _may_share_rows(columns: Mapping[str, Sequence[Ints]]) -> bool:
+    """Whether a column that tells most rows apart has a value that all runs have; also where no column does."""
+    telling = [
+        runs
+        for runs in columns.values()
+        if all(len(np.unique(run)) > MOSTLY * len(run) for run in runs)
+    ]
+    return not telling or any(_overlap(runs) > 0 for runs in telling)
+
+
+def _no_shared_row(results: Sequence[Path]) -> DataError:
+    message = f"these runs share no row: {' and '.join(map(_dataset_of, results))}"
+    return DataError(Problem("no-shared-row", message, "compare runs of the same data"))
+
+
+def _dataset_of(results: Path) -> str:
+    """The name of the data of a run, else of its directory."""
+    facts = results.parent / "run.json"
+    name = orjson.loads(facts.read_bytes()).get("dataset") if facts.is_file() else None
+    return str(name or results.parent)
 
 
 class _Ids(Struct, frozen=True):
