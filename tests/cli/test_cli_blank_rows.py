@@ -103,3 +103,4 @@ def test_rows_without_labels_are_scored_unless_a_name_is_near_or_a_gate_asks(
     assert (shell.folder / "run").exists() == (code == 0)
     if code == 0:
         assert "there are no labels: no row has 'label'" in done.err
+        assert done.err.count("label'") == 1 and "is null in all" not in done.err

@@ -302,6 +302,9 @@ def preflight(
         if absent:
             raise SpecError(absent)
     errors, warnings = checks.problems(sampled=sample is not None)
+    if dataset.unlabelled:
+        # That the labels are missing is told once, for all of their columns.
+        warnings = [problem for problem in warnings if problem.code != "no-labels"]
     warnings = [*_blank_warnings(facts, dataset), *warnings]
     if errors:
         raise SpecError(errors)
@@ -311,11 +314,11 @@ def preflight(
     unsplit = [
         used for used in plan.columns if not used.is_needed and used.column not in facts.columns
     ]
+    columns = [name for name in facts.columns if name not in dataset.unlabelled]
     for used in unsplit:
         message = f"there is no column {used.column!r}, so no metric is split by it"
-        warnings.append(
-            Problem("missing-column", message, f"the columns are: {', '.join(facts.columns)}", file)
-        )
+        hint = f"the columns are: {', '.join(columns)}"
+        warnings.append(Problem("missing-column", message, hint, file))
     return replace(facts, warnings=tuple(warnings))
 
 
