@@ -12,7 +12,7 @@ from verdict_cli.cli.console import print_json, print_message
 from verdict_cli.cli.options import AsJson, Undecided
 from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
 from verdict_cli.errors import UsageError
-from verdict_cli.language.gate_rules import read_gates
+from verdict_cli.language.gate_rules import read_gates, with_baseline
 from verdict_cli.plan.check_evaluations import scale_ends
 from verdict_cli.plural import plural
 from verdict_cli.run.load_run import RunResult, load_run
@@ -26,6 +26,14 @@ def gate(
             "--gates",
             metavar="FILE",
             help="Use the `gates:` of this YAML file instead of the run's own.",
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            metavar="RUN|FILE",
+            help="Compare with this run or baseline file, in place of each gate's `baseline:`.",
         ),
     ] = None,
     inconclusive: Annotated[
@@ -73,6 +81,9 @@ def gate(
             f"{gates or run} has no gates",
             hint="give --gates FILE with `gates: [{metric: NAME.METRIC, min: …}]`; `verdict report RUN` needs no gates",
         )
+    if baseline is not None:
+        against = with_baseline(result.plan.gates, baseline)
+        result = result._replace(plan=replace(result.plan, gates=against))
     report = finish_with_report(result, inconclusive=inconclusive.value, sequential=sequential)
     if as_json:
         from verdict_cli.report.conclusions import gates_conclusion

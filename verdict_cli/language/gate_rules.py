@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
 from verdict_cli.config_model import ConfigModel, Issue, did_you_mean
-from verdict_cli.errors import Problem, SpecError
+from verdict_cli.errors import Problem, SpecError, UsageError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.document.source_positions import format_path
@@ -315,6 +315,17 @@ def _rows(gate: Gate) -> list[Issue]:
 
 def _near(word: str, known: str) -> str:
     return did_you_mean(word, known.split(", "), f"known: {known}")
+
+
+def with_baseline(gates: Sequence[Gate], baseline: str) -> tuple[Gate, ...]:
+    """The gates, those with a baseline against this one. UsageError where none has one."""
+    if all(gate.baseline is None for gate in gates):
+        hint = "give a gate `baseline` and `max_drop`"
+        raise UsageError("no gate has a `baseline` that --baseline could replace", hint=hint)
+    return tuple(
+        gate if gate.baseline is None else gate.model_copy(update={"baseline": baseline})
+        for gate in gates
+    )
 
 
 class GatesFile(ConfigModel):
