@@ -128,6 +128,20 @@ def test_several_runs_are_compared_with_the_first_and_one_is_added(
     assert page.url.endswith("a=a&b=c"), "c has the pipeline of a, so it comes before b"
 
 
+def test_explanations_are_folded_to_three_lines_and_a_page_of_rows_is_short(
+    viewer: str, look: Any
+) -> None:
+    page = look(f"{viewer}/{PAIR}", wait=f"{ROWS} a").page
+    assert page.locator(ROWS).count() == 50
+    assert page.locator("table.pairs").bounding_box()["height"] < 7_000
+    fold = page.locator("table.pairs .unfold:visible").first
+    text = fold.locator("xpath=preceding-sibling::div")
+    line = text.evaluate("e => parseFloat(getComputedStyle(e).lineHeight)")
+    assert text.bounding_box()["height"] <= 3 * line + 2
+    fold.click()
+    assert text.bounding_box()["height"] > 3 * line + 2
+
+
 def test_a_phone_shows_a_comparison_without_sideways_scrolling(viewer: str, look: Any) -> None:
     page = look(f"{viewer}/{PAIR}", wait=f"{ROWS} a", viewport={"width": 390, "height": 800}).page
     assert page.evaluate("document.documentElement.scrollWidth") == 390

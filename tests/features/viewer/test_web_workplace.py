@@ -56,7 +56,7 @@ def test_from_the_demo_to_its_wrong_rows_a_label_and_the_corrected_metric(
     line.get_by_role("link").click()
     page.wait_for_selector("table.matrix")
     assert page.locator(".conclusion").inner_text() == (
-        "Accuracy 0.885 [0.804, 0.941] on 96 rows; 1 of 3 gates failed: safety.precision 0.822 (≥ 0.95); 11 rows disagree "
+        "Accuracy 0.885 [0.804, 0.941] on 96 rows; 1 of 2 gates failed: safety.precision 0.822 (≥ 0.95); 11 rows disagree "
         "with the labels."
     )
     assert page.locator(".tile .small").first.inner_text() == "95% interval, n=96"
