@@ -79,6 +79,48 @@ def test_a_killed_run_goes_on_on_its_machine_and_no_finished_call_is_repeated(
     assert rows(run / "results.parquet") == rows(shell.folder / "whole" / "results.parquet")
 
 
+def test_a_killed_run_goes_on_elsewhere_and_repeats_only_what_was_in_no_segment(
+    shell: Any, loopback: Any, s3: Any
+) -> None:
+    url = loopback.start("--latency-ms", "700", "--score", "hash")
+    place = s3.bucket("elsewhere")
+    command = words(shell, url, f"{place.url}/run", "--quiet")
+    process = shell.start(*command)
+    end = monotonic() + 30
+    while b'"series":""' in (place.read("run/writer.json") or b'"series":""'):
+        assert monotonic() < end, process.poll()
+        sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    before = stats(url)["requests"]
+    assert 12 <= before < ROWS
+    shutil.rmtree(shell.folder / "cache")
+    assert shell(*command).code == 0
+    counted = stats(url)
+    assert counted["distinct_bodies"] == ROWS
+    assert counted["requests"] <= ROWS + 3 * 4
+    run = fetched(place.below("run"), shell.folder / "fetched")
+    assert {path.name for path in run.iterdir()} == FILES
+    assert shell(*words(shell, url, "whole", "--quiet")).code == 0
+    assert rows(run / "results.parquet") == rows(shell.folder / "whole" / "results.parquet")
+
+
+def test_a_run_killed_before_its_first_segment_starts_over_elsewhere(
+    shell: Any, loopback: Any, s3: Any
+) -> None:
+    url = loopback.start("--latency-ms", "120", "--score", "hash")
+    place = s3.bucket("early")
+    command = words(shell, url, f"{place.url}/run", "--quiet")
+    process = shell.start(*command)
+    asked(process, url, 4)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert not place.below("run/segments").names()
+    shutil.rmtree(shell.folder / "cache")
+    assert shell(*command).code == 0
+    assert stats(url)["distinct_bodies"] == ROWS
+
+
 def test_a_store_that_is_gone_in_the_middle_stops_the_run_with_a_clear_error_and_loses_nothing(
     shell: Any, loopback: Any, s3: Any
 ) -> None:

@@ -23,6 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.errors import JournalError, OutputError, UsageError
+from verdict_cli.features.object_store import segments
 from verdict_cli.llm.middleware.cache_store import cache_directory
 from verdict_cli.storage.database.database import RUN_DB
 from verdict_cli.storage.file_lock import lock_file
@@ -329,7 +330,8 @@ def _fields(content: bytes | None) -> dict[str, Any]:
 
 
 LOCK, OWNER = "copy.lock", "owner"
-_KEPT = frozenset({RUN_DB, f"{RUN_DB}-wal", f"{RUN_DB}-shm", LOCK, OWNER})
+_DATABASE = (RUN_DB, f"{RUN_DB}-wal", f"{RUN_DB}-shm")
+_KEPT = frozenset({*_DATABASE, LOCK, OWNER})
 """Files of a copy that outlive the process: the database may have calls that were not sent."""
 _NEEDED = ("run.json", "spec.yaml")
 """Files in the store that a copy needs from the start."""
@@ -390,10 +392,14 @@ class RemoteRunDirectory:
                     hint="wait until it has ended, or choose another --out",
                 )
             self.lease = Lease.take(self.folder, self._owner())
+            sender = segments.Segments(self, self._owner())
             try:
+                self._restore()
                 self.refresh()
+                sender.start()
                 yield
             finally:
+                sender.stop()
                 self._send_database()
                 with suppress(OutputError):  # the lease expires by itself
                     self.lease.release()
@@ -404,6 +410,7 @@ class RemoteRunDirectory:
         """Send the database, and remove the copy, which is then not needed. Where the store refuses, the copy stays."""
         if (self.copy / RUN_DB).exists():
             self.put(RUN_DB)
+        segments.remove(self)
         with suppress(OSError):
             shutil.rmtree(self.copy)
 
@@ -412,6 +419,19 @@ class RemoteRunDirectory:
         if not path.exists():
             path.write_text(os.urandom(16).hex(), encoding="utf-8")
         return path.read_text(encoding="utf-8")
+
+    def _restore(self) -> None:
+        """Have the database of a run that did not end: this machine's, unless another one has written since."""
+        writer = segments.writer_of(self)
+        series = writer.get("series", "")
+        is_elsewhere = writer.get("owner") != self._owner()
+        is_whole = not series and bool(self.folder.names(RUN_DB))
+        if is_elsewhere and (writer or is_whole):
+            for name in _DATABASE:
+                (self.copy / name).unlink(missing_ok=True)
+            if not is_whole:
+                segments.fetch(self, series)
+        segments.announce(self, self._owner(), series)
 
     def refresh(self) -> None:
         # The database stays: it may have calls that were not sent.
