@@ -333,7 +333,7 @@ def test_fc14_the_example_is_red_with_a_judge_that_guesses(job: Job) -> None:
     gates = ROOT / workflow["jobs"]["judge"]["steps"][-1]["with"]["gates"]
     assert job.judge(gates=str(gates), model="baseline/random")["exit-code"] == "1"
     (error,) = [line for line in job.log.splitlines() if line.startswith("::error ")]
-    assert "gates failed: safety.accuracy" in error and "&#" not in error
+    assert "the gate failed: safety.accuracy" in error and "&#" not in error
 
 
 def test_fc15_a_push_warns_of_what_a_pull_request_would_lack(job: Job) -> None:

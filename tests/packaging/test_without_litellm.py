@@ -120,7 +120,7 @@ def verdict(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     ("words", "said"),
     [
         (("demo",), "A real model"),
-        (("run", "case.yaml", "rows.jsonl", "--out", "run", "--no-cache", "-q"), "cost $0.00062"),
+        (("run", "case.yaml", "rows.jsonl", "--out", "run", "--no-cache", "-q"), "cost $0.0006"),
         (("judge", "case.yaml", "--row", '{"q": "x"}'), "true"),
         (("estimate", "case.yaml", "rows.jsonl"), "which ship with verdict"),
         (

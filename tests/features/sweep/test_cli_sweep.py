@@ -83,7 +83,7 @@ def test_differences_are_those_of_compare_with_holm_over_all_variants(
     assert first["difference"] is None
     for one in others:
         own = shell("compare", first["run"], one["run"], "--json").json()["evaluations"]["right"]
-        figure = own["figures"]["accuracy"]
+        figure = own["figures"]["accuracy"]["differences"]["b"]
         assert one["difference"]["value"] == pytest.approx(figure["difference"])
         assert (
             one["difference"]["low"] <= figure["low"] <= figure["high"] <= one["difference"]["high"]
