@@ -120,7 +120,8 @@ def _dataset(judge: FirstJudge) -> list[str]:
 
 def _is_written_number(judge: FirstJudge) -> bool:
     """Whether the file has the target's numbers as texts."""
-    is_number = judge.scale.kind in ("range", "continuous") and judge.choices is None
+    is_scored = judge.rubric is not None or judge.scale.kind in ("range", "continuous")
+    is_number = is_scored and judge.choices is None
     seen = without_blanks(judge.labels)
     return is_number and any(isinstance(value, str) for value in seen) and all(map(numeric, seen))
 
@@ -259,7 +260,9 @@ def _agreement(judge: FirstJudge) -> tuple[str, str, list[str]]:  # noqa: PLR091
             target = f"{{{words}}}.get({path})"
         return "output.choice", target, more
     if judge.rubric is not None:
-        return "output.score", path, ["    kind: numeric", "    metrics: [spearman]"]
+        nested = len(judge.columns.paths[judge.target]) > 1 and _is_written_number(judge)
+        target = f"{blank}{path} | float" if nested else path
+        return "output.score", target, ["    kind: numeric", "    metrics: [spearman]"]
     if judge.scale.kind == "boolean":
         if all(isinstance(value, bool) for value in without_blanks(judge.labels)):
             return "output.score", path, ["    positive: true"]
