@@ -121,6 +121,27 @@ def test_a_run_killed_before_its_first_segment_starts_over_elsewhere(
     assert stats(url)["distinct_bodies"] == ROWS
 
 
+def test_a_copy_from_before_another_machine_finished_the_run_is_not_used(
+    shell: Any, loopback: Any, s3: Any
+) -> None:
+    url = loopback.start("--latency-ms", "120", "--score", "hash")
+    place = s3.bucket("stale")
+    command = words(shell, url, f"{place.url}/run", "--quiet")
+    process = shell.start(*command)
+    asked(process, url, 12)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    stale, cache = shell.folder / "stale", shell.folder / "cache"
+    cache.rename(stale)
+    assert shell(*command).code == 0
+    database, requests = place.read("run/run.db"), stats(url)["requests"]
+    shutil.rmtree(cache)
+    stale.rename(cache)
+    assert shell(*command).code == 0
+    assert stats(url)["requests"] == requests
+    assert len(place.read("run/run.db") or b"") == len(database or b"")
+
+
 def test_a_store_that_is_gone_in_the_middle_stops_the_run_with_a_clear_error_and_loses_nothing(
     shell: Any, loopback: Any, s3: Any
 ) -> None:
