@@ -206,12 +206,13 @@ def _shortened(values: Sequence[Any], most: int) -> list[Any]:
     return [
         value
         if type(value) is str and len(value) <= most and not value.startswith(CHAT_TEXT)
-        else _short(value, most)
+        else short_cell(value, most)
         for value in values
     ]
 
 
-def _short(value: Any, most: int) -> Any:
+def short_cell(value: Any, most: int) -> Any:
+    """The value of a cell: long texts are cut, lists and mappings become text."""
     value = chat_preview(value)
     if isinstance(value, NESTED):
         value = encoded(value).decode()
@@ -231,8 +232,8 @@ def _score_cells(evaluation: RowScores, indices: Ints) -> tuple[list[Any], list[
     scores: list[Any] = []
     for row, known in zip(at.tolist(), present.tolist(), strict=True):
         score = float(evaluation.scores[row]) if known else float("nan")
-        predictions.append(_short(evaluation.prediction(row), 200) if known else None)
-        targets.append(_short(evaluation.target(row), 200) if known else None)
+        predictions.append(short_cell(evaluation.prediction(row), 200) if known else None)
+        targets.append(short_cell(evaluation.target(row), 200) if known else None)
         scores.append(None if math.isnan(score) else score)
     return predictions, targets, scores
 

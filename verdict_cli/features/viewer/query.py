@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from verdict_cli.errors import UsageError
-from verdict_cli.report.chat import chat_preview
 from verdict_cli.report.compress import encoded
 from verdict_cli.report.evaluation_section import MOST_LABELS_IN_MATRIX
+from verdict_cli.report.row_table import short_cell
 from verdict_cli.stats.columns.column import MISSING
 from verdict_cli.stats.measure import confusion_counts
 from verdict_cli.stats.row_scores import RowScores
@@ -66,10 +66,7 @@ def is_explanation(name: str) -> bool:
 def shorten(value: Any, column: str = "") -> Any:
     """The value of a cell: long texts are cut, lists and mappings become text."""
     most = MOST_EXPLANATION if is_explanation(column) else MOST_CELL
-    value = chat_preview(value)
-    if isinstance(value, list | dict):
-        value = encoded(value).decode()
-    return f"{value[:most]}…" if isinstance(value, str) and len(value) > most else value
+    return short_cell(value, most)
 
 
 def evaluation_columns(scored: RowScores, rows: int, failed: Any) -> EvaluationColumns:

@@ -21,7 +21,6 @@ from verdict_cli.features.viewer.run_view import PER_PAGE, RunEntry, Runs, RunVi
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.report import formatting
 from verdict_cli.report.comparison import compare_finished, has_own_unit
-from verdict_cli.report.conclusions import short_names
 from verdict_cli.report.run_document import is_beyond_chance
 from verdict_cli.run.load_run import load_run
 from verdict_cli.stats.columns.row_identities import row_identities
@@ -107,7 +106,6 @@ def comparison_page(request: Request, registry: RunRegistry) -> dict[str, Any]:
     content = {
         "ready": True,
         "runs": names,
-        "short": short_names(names),
         **document,
         "names": list(evaluations),
         "evaluation": name,
