@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import math
 import sqlite3
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +19,7 @@ from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.database.records import CallContent, RowCall, StoredRow
 from verdict_cli.storage.database.repair import is_sound, repair
 from verdict_cli.storage.database.schema import DamagedError
+from verdict_cli.storage.database.writer import Writer
 from verdict_cli.storage.file_lock import exclusive
 
 LONG = "Judge the answer. " * 100
@@ -240,6 +244,35 @@ def test_a_database_that_was_moved_is_told(tmp_path: Path) -> None:
         with pytest.raises(OutputError, match="removed or moved"):
             await database.writer.flush()
 
+    asyncio.run(work())
+
+
+def test_who_waits_while_the_writing_thread_fails_and_ends_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread failed after the check and before the wait: the wait had no end."""
+    is_checked = threading.Event()
+    check = Writer._check
+
+    def fail(writer: Writer, _: Any) -> None:
+        assert is_checked.wait(10)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def check_and_let_it_fail(writer: Writer) -> None:
+        check(writer)
+        if not writer._lock.locked() and not is_checked.is_set():
+            is_checked.set()
+            assert writer._thread is not None
+            writer._thread.join()
+
+    async def work() -> None:
+        database = Database.open(tmp_path / "run.db")
+        database.add_call(b"new", (0, "judge", "", 0, 0), "m", content())
+        monkeypatch.setattr(Writer, "_check", check_and_let_it_fail)
+        with pytest.raises(OutputError, match="No space left"):
+            await asyncio.wait_for(database.writer.flush(), 10)
+
+    monkeypatch.setattr(Writer, "_commit", fail)
     asyncio.run(work())
 
 

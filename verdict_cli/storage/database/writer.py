@@ -82,9 +82,10 @@ class Writer:
 
     async def flush(self) -> None:
         """Wait until everything added before is on the disk. Raises OutputError when the disk refuses."""
-        self._check()
         loop = asyncio.get_running_loop()
         with self._lock:
+            # Within the lock: the thread that fails looks for waiters once, and then ends.
+            self._check()
             if self._committed >= self._added:
                 return
             future: asyncio.Future[None] = loop.create_future()
