@@ -70,9 +70,11 @@ def test_a_run_that_several_versions_answered_is_warned_of_and_so_are_two_runs_o
     )
     assert version_notices(one) == []
     assert version_notices(both) == ["m was answered by 2 versions of the model: m-1 (2), m-2 (1)"]
-    assert changed_versions(one, one) == []
-    assert changed_versions(one, other) == ["m was answered by m-1 in a, and by m-2 in b"]
-    assert changed_versions(one, facts(served={"n": {"n-1": 1}})) == []
+    assert changed_versions({"a": one, "b": one}) == []
+    assert changed_versions({"a": one, "b": other}) == [
+        "m was answered by m-1 in a, and by m-2 in b"
+    ]
+    assert changed_versions({"a": one, "b": facts(served={"n": {"n-1": 1}})}) == []
 
 
 def test_the_share_from_the_prompt_cache_is_told_with_what_it_saved() -> None:

@@ -11,8 +11,13 @@ from verdict_cli.storage.tables.human_labels import (
     consensus,
     label_key,
     read_annotations,
-    read_labels,
+    row_label,
 )
+
+
+def read_labels(path):
+    """The label of each row, of all people."""
+    return {key: row_label(row) for key, row in read_annotations(path).items()}
 
 
 def test_the_last_line_of_a_row_counts_and_an_empty_one_takes_it_back(tmp_path):
