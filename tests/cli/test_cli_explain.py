@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shell import needs
 
 from verdict_cli.cli.app import COMMANDS, main
 from verdict_cli.errors import EXITS
@@ -100,8 +101,8 @@ def test_completion_names_commands_and_options(
         ("verdict run mi", "mine.yaml"),
         ("verdict run mine.yaml xs", "xstest_sample"),
         ("verdict run mine.yaml x --model base", "baseline/lexical"),
-        ("verdict bench wi", "wice"),
-        ("verdict sweep a b --metric acc", "accuracy"),
+        pytest.param("verdict bench wi", "wice", marks=needs("benchmarks")),
+        pytest.param("verdict sweep a b --metric acc", "accuracy", marks=needs("sweep")),
     ],
 )
 def test_completion_offers_values(
