@@ -214,8 +214,8 @@ def test_a_rubric_is_judged_criterion_by_criterion(shell: Any) -> None:
         (["yes", "no"], '| string | trim | lower in [\\"yes\\"]"'),
         (["No", "No"], '| string | trim | lower in [\\"yes\\"]"'),
         (["yes", "Yes ", "NO", ""], '| string | trim | lower in [\\"yes\\"]"'),
-        (["1", "0", ""], "source.gold == '1'\""),
-        ([1, 0, None], 'source.gold == 1"'),
+        (["1", "0", ""], 'source.gold in [\\"1\\"]"'),
+        ([1, 0, None], 'source.gold in [1]"'),
         ([True, None, False], "target: source.gold"),
     ],
 )

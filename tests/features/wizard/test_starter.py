@@ -53,7 +53,14 @@ def built_from(
     sampled = DatasetColumns("data", values, {name: (name,) for name in values})
     read = tuple(name for name in columns if name != target)
     start = FirstJudge(
-        "judge", question, sampled, read, parsed, "gpt-4o-mini", target=target, **shape
+        question,
+        parsed,
+        target,
+        name="judge",
+        columns=sampled,
+        read=read,
+        model="gpt-4o-mini",
+        **shape,
     )
     built = build_plan(
         validated(parse_document(pipeline_text(start).encode(), "judge.yaml"), Path())
@@ -81,13 +88,12 @@ def test_pairs_and_rubrics_give_valid_pipelines(
     )
     criteria: Any = [[{"text": "what", **({"points": 2} if points else {})}]]
     rubric = FirstJudge(
-        "judge",
         question,
-        DatasetColumns("data", {**sampled.values, columns[0]: criteria}, sampled.paths),
-        tuple(columns),
-        AnswerScale("boolean"),
-        "gpt-4o-mini",
         rubric=columns[0],
+        name="judge",
+        columns=DatasetColumns("data", {**sampled.values, columns[0]: criteria}, sampled.paths),
+        read=tuple(columns),
+        model="gpt-4o-mini",
     )
     text = pipeline_text(rubric)
     build_plan(validated(parse_document(text.encode(), "judge.yaml"), Path()))

@@ -177,17 +177,17 @@ def test_pressing_enter_alone_ends_with_a_pipeline(
 
 READ = {
     "reports": (["question", "answer"], "Is the answer good?"),
-    "solutions": (["problem", "solution"], "Is the solution right?"),
+    "solutions": (["problem", "solution"], "Should the solution be labelled 'was right'?"),
     "skills": (["text", "answer"], "Is the answer good?"),
     "an agent": (["task", "trajectory"], "Should the trajectory be labelled 'reward'?"),
     "a web agent": (["intent", "answer"], "Should the answer be labelled 'success'?"),
     "a sheet": (["Customer message", "Agent reply"], "Is the Agent reply good?"),
-    "a sheet of ratings": (["Prompt", "Response"], "Rate the Quality (1-5) of the Response."),
+    "a sheet of ratings": (["Prompt", "Response"], "What is the Quality (1-5) of the Response?"),
     "one model's outputs": (["instruction", "output"], "Is the output good?"),
     "rubric levels": (["my_criteria", "my_instruction", "my_response", "my_score1_description", "my_score2_description"], "How good is the my response?"),
-    "duplicates": (["question1", "question2"], "Are question1 and question2 duplicate?"),
-    "lettered options": (["question"], "Which option is right?"),
-    "a list of options": (["ctx"], "Which option is right?"),
+    "duplicates": (["question1", "question2"], "Should the question2 be labelled 'is duplicate'?"),
+    "lettered options": (["question"], "Which option is best?"),
+    "a list of options": (["ctx"], "Which option is best?"),
     "a byte order mark": (["prompt", "response"], "How good is the response?"),
     "numbers below zero": (["src", "mt", "ref"], "How good is the mt?"),
     "a flaw": (["knowledge", "question", "answer"], "Should the answer be labelled 'hallucination'?"),
@@ -198,7 +198,7 @@ READ = {
     "pairs in a list": (["info.post"], "Is the post good?"),
     "yes or no questions": (["question", "passage", "answer"], "Is the answer good?"),
     "turns of speakers": (["transcript"], "Is the transcript good?"),
-    "code with tests": (["description", "generated_code", "public_tests.input", "public_tests.output"], "Does every statement of the generated code follow from the input?"),
+    "code with tests": (["description", "generated_code", "public_tests.input", "public_tests.output"], "Is the generated code good?"),
     "options by letter": (["question", "answer"], "Is the answer good?"),
 }  # fmt: skip
 

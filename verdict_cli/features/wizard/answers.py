@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from math import ceil, floor
 from string import ascii_uppercase
 from typing import Any, Literal
 
@@ -43,12 +42,7 @@ _ORDERS = (
     "reject < accept",
 )
 """Orders of English words from worst to best. Any other order is asked for."""
-_RANGES = ((1, 3), (1, 5), (0, 5), (1, 7), (1, 10), (0, 10), (0, 100))
-_TIES = frozenset(
-    {"tie", "tied", "draw", "equal", "same", "both", "neither", "both bad", "both good"}
-)
-_CODES = (("0", "1"), ("1", "2"))
-"""Numbers of the first and the second text of a pair; the next number is a tie."""
+_RANGES = ((1, 5), (0, 5), (1, 10), (0, 10), (0, 100))
 
 
 class AnswerScale(Struct, frozen=True):
@@ -109,16 +103,14 @@ def _number_scale(numbers: Sequence[float]) -> AnswerScale | None:
         return AnswerScale("continuous", ("0.0" if low >= 0 else "-1.0", "1.0"))
     # Ratings that nobody gave are on the scale too: labels from 2 to 4 are proposed as 1 to 5.
     for first, last in _RANGES:
-        if first <= low and high <= last and (last not in (3, 7) or high == last):
+        if first <= low and high <= last:
             return AnswerScale("range", (str(first), str(last)))
-    if 0 < high - low <= MAX_CATEGORIES:
-        return AnswerScale("range", (str(floor(low)), str(ceil(high))))
     return None
 
 
 def word_order(words: Sequence[str]) -> tuple[str, ...] | None:
     """The words from worst to best; None where that is not known."""
-    plain = {re.sub(r"[\s_-]+", " ", folded(word)).strip(): word for word in words}
+    plain = {_plain(word): word for word in words}
     for order in _ORDERS:
         steps = order.split(" < ")
         if len(plain) == len(words) and plain.keys() <= set(steps):
@@ -163,69 +155,45 @@ def labels_outside(scale: AnswerScale, values: Sequence[Any]) -> list[str]:
 
 
 def pair_labels(pair: Pair, name: str, values: Sequence[Any]) -> dict[Any, str] | None:
-    """Label -> `A`, `B` or `tie`, read over the whole column; None where one label does not say which text is better.
+    """Label -> `A`, `B` or `tie`; None where one label does not say which text is better.
 
-    Numbers count only where the column itself is of no side: 1 in `winner_model_b` says that B won.
+    Numbers count only where the column is of no side: 1 in `winner_model_b` says that B won.
     """
-    labels = list(dict.fromkeys(without_blanks(values)))
-    if any(isinstance(label, bool) for label in labels):
-        return None
-    sides = _side_words(pair)
-    is_of_one_side = any(word in sides for word in words_of(name))
-    codes = {str(label).removesuffix(".0").strip(): label for label in labels}
-    for first, second in () if is_of_one_side else _CODES:
-        tie = str(int(second) + 1)
-        if len(codes) > 1 and first in codes and codes.keys() <= {first, second, tie}:
-            letters = {first: "A", second: "B", tie: "tie"}
-            return {label: letters[code] for code, label in codes.items()}
-    choices = {label: _choice(str(label), sides) for label in labels}
-    return (
-        None
-        if None in choices.values() or not choices
-        else {label: str(choice) for label, choice in choices.items()}
-    )
-
-
-def _side_words(pair: Pair) -> dict[str, str]:
-    """What names the sides: the columns, their own words, and the letters."""
-    first, second = (words_of(name) for name in pair)
-    own = {word: "A" for word in first if word not in second} | {
-        word: "B" for word in second if word not in first
-    }
-    letters = {"a": "A", "b": "B", "first": "A", "second": "B", "left": "A", "right": "B"}
-    return {**letters, **own, "".join(first): "A", "".join(second): "B"}
-
-
-def _choice(label: str, sides: Mapping[str, str]) -> str | None:
-    text = " ".join(words_of(label))
-    if text in _TIES:
-        return "tie"
-    if text.replace(" ", "") in sides:
-        return sides[text.replace(" ", "")]
-    named = [sides[word] for word in text.split() if word in sides]
-    is_name = len(text.split()) <= 2 and text.split()[-1:] != [] and text.split()[-1] in sides
-    return named[0] if is_name and len(named) == 1 else None
+    sides = {_plain(name): side for name, side in zip(pair, "AB", strict=True)}
+    words = {"a": "A", "b": "B", "model a": "A", "model b": "B", "tie": "tie", **sides}
+    codes = dict(zip(_numbers(3, values), ("A", "B", "tie"), strict=True))
+    of_one_side = not words.keys().isdisjoint(words_of(name))
+    return _choices(values, [words] if of_one_side else [words, codes])
 
 
 def option_labels(count: int, names: Sequence[str], values: Sequence[Any]) -> dict[Any, str] | None:
     """Label -> the letter of the option that it names by its number, letter or column; None for other labels."""
-    labels = [
-        label for label in dict.fromkeys(without_blanks(values)) if not isinstance(label, bool)
-    ]
-    texts = [str(label).removesuffix(".0").strip() for label in labels]
-    letters = list(ascii_uppercase[:count])
-    from_zero = [str(number) for number in range(count)]
-    from_one = [str(number) for number in range(1, count + 1)]
-    for spelling in (
-        from_zero,
-        from_one,
-        letters,
-        [letter.lower() for letter in letters],
-        list(names),
-    ):
-        if len(texts) > 1 and set(texts) <= set(spelling):
-            return {
-                label: letters[spelling.index(text)]
-                for label, text in zip(labels, texts, strict=True)
-            }
+    letters = ascii_uppercase[:count]
+    texts = [_plain(name) for name in names]
+    spellings = (_numbers(count, values), letters.lower(), texts)
+    return _choices(values, [dict(zip(words, letters, strict=False)) for words in spellings])
+
+
+def _numbers(count: int, values: Sequence[Any]) -> list[str]:
+    """The numbers of so many choices: from 0 where a label is 0, else from 1."""
+    first = 0 if any(str(value).strip() in ("0", "0.0") for value in values) else 1
+    return [str(number) for number in range(first, first + count)]
+
+
+def _choices(
+    values: Sequence[Any], spellings: Sequence[Mapping[str, str]]
+) -> dict[Any, str] | None:
+    """Label -> choice by the first spelling that has all labels."""
+    labels = list(dict.fromkeys(without_blanks(values)))
+    words = [_plain(str(label).removesuffix(".0")) for label in labels]
+    if any(isinstance(label, bool) for label in labels):
+        return None
+    for spelling in spellings:
+        if labels and spelling.keys() >= set(words):
+            return {label: spelling[word] for label, word in zip(labels, words, strict=True)}
     return None
+
+
+def _plain(text: str) -> str:
+    """A name or a label in small letters, with a space between its words."""
+    return " ".join(folded(text).replace("_", " ").split())

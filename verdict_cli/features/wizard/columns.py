@@ -19,147 +19,48 @@ from verdict_cli.language.conversation import looks_like_conversation
 from verdict_cli.storage.datasets.dataset import Dataset, missing_column
 from verdict_cli.storage.datasets.read import stream_rows
 
-JUDGED_NAMES = frozenset(
-    [
-        "answer",
-        "chosen",
-        "claim",
-        "completion",
-        "context",
-        "contexts",
-        "conversation",
-        "document",
-        "documents",
-        "input",
-        "instruction",
-        "message",
-        "messages",
-        "output",
-        "passage",
-        "prompt",
-        "question",
-        "reference",
-        "rejected",
-        "reply",
-        "response",
-        "solution",
-        "source",
-        "story",
-        "summary",
-        "text",
-    ]
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_CONTEXT_NAMES = _names(
+    "context contexts document documents evidence input instruction message passage prompt question source"
 )
-LABEL_NAMES = frozenset(
-    [
-        "best",
-        "choice",
-        "correct",
-        "gold",
-        "grade",
-        "harmful",
-        "hallucination",
-        "helpful",
-        "human",
-        "label",
-        "overall",
-        "pass",
-        "preference",
-        "quality",
-        "rating",
-        "relevance",
-        "reward",
-        "score",
-        "stars",
-        "success",
-        "target",
-        "toxic",
-        "truth",
-        "verdict",
-        "winner",
-    ]
+_REFERENCE_NAMES = _names("expected gold ref reference references test tests")
+_ANSWER_NAMES = _names("answer completion output reply response solution story summary")
+JUDGED_NAMES = (
+    _CONTEXT_NAMES
+    | _ANSWER_NAMES
+    | _names("chosen claim conversation messages reference rejected text")
 )
-ROW_NAMES = frozenset(
-    [
-        "annotator",
-        "author",
-        "by",
-        "category",
-        "comment",
-        "comments",
-        "created",
-        "date",
-        "explanation",
-        "generator",
-        "id",
-        "idx",
-        "index",
-        "key",
-        "lang",
-        "language",
-        "metadata",
-        "model",
-        "notes",
-        "rationale",
-        "reason",
-        "sha",
-        "split",
-        "time",
-        "title",
-        "topic",
-        "type",
-        "uid",
-        "url",
-        "user",
-        "uuid",
-    ]
-)
-"""Names of what is about the row or its label: a reason that an annotator gave reveals it."""
-COMPARISONS = frozenset(["best", "better", "choice", "chosen", "preference", "preferred", "winner"])
+COMPARISONS = _names("best better choice chosen preference preferred winner")
 """Words of a label that says which of several texts is better: of one text they say nothing."""
-_KEY_WORDS = frozenset(
-    ["answer", "best", "choice", "correct", "gold", "idx", "index", "key", "label", "target"]
+LABEL_NAMES = COMPARISONS | _names(
+    "correct gold grade harmful hallucination helpful human label overall pass quality rating "
+    "relevance reward score stars success target toxic truth verdict"
 )
+_KEY_NAMES = _names("answer best choice correct gold idx index key label target")
 """Words of a column that names the right option."""
-RUBRIC_NAMES = frozenset(
-    ["checklist", "criteria", "criterion", "requirements", "rubric", "rubrics"]
-)
-OPTION_LISTS = frozenset(
-    ["candidates", "choices", "completions", "endings", "options", "responses"]
-)
-_NOT_ANSWERS = frozenset(
-    [
-        "context",
-        "contexts",
-        "document",
-        "documents",
-        "evidence",
-        "input",
-        "instruction",
-        "message",
-        "passage",
-        "prompt",
-        "question",
-        "reference",
-        "source",
-    ]
-)
-_REFERENCES = frozenset(["expected", "gold", "ref", "reference", "test", "tests"])
-_ANSWERS = frozenset(
-    ["answer", "completion", "output", "reply", "response", "solution", "story", "summary"]
-)
+_REMARK_NAMES = _names("comment comments explanation feedback notes rationale reason title")
+"""Names of texts about the row or its label: a reason that an annotator gave reveals the label."""
+RUBRIC_NAMES = _names("checklist criteria criterion requirements rubric rubrics")
+_OPTION_NAMES = _names("candidates choices completions endings options responses")
 _CRITERION_KEYS = ("criterion", "criteria", "text", "description", "question", "requirement")
 _SIDES = {"a": "b", "0": "1", "1": "2", "first": "second", "left": "right", "chosen": "rejected"}
 """What the names of two compared columns differ in."""
 SCORES = "scores"
 """The column of imported logs with the other tool's scores by name."""
 _CLOSED = (SCORES, "metadata", "meta", "explanations", "extra")
-"""DatasetColumns within which nothing is proposed."""
+"""Columns within which nothing is proposed."""
 MAX_CATEGORIES = 12
 """More distinct texts than this are no categories."""
 _READ = 1_000
 _DEPTH = 3
 _FEW_WORDS = 4
 """Words of the longest text that may be a label."""
+_RUNNING_MARKS = ("0123456789", "123456789", "abcdefgh")
+_TEXT_KINDS = ("conversation", "criteria", "texts", "text")
 
 Kind = Literal["conversation", "texts", "criteria", "text", "label", "other", "empty"]
 Path = tuple[str | int, ...]
@@ -202,65 +103,51 @@ class DatasetColumns(Struct, frozen=True):
 
     def judged(self) -> list[str]:
         """The columns that a judge is proposed to read."""
-        open_names = [name for name in self.values if self.paths[name][0] not in _CLOSED]
-        readable = [name for name in open_names if nameable(name) and self._is_readable(name)]
-        talks = [name for name in readable if self.kind(name) == "conversation"]
-        named = [
-            name for name in readable if judged_name(name) or name in talks or self._is_prose(name)
-        ]
-        proposed = named or readable
-        outermost = [
-            name for name in proposed if not any(_is_inside(name, other) for other in proposed)
-        ]
-        read = (
-            outermost
-            or [name for name in self.names if nameable(name) and name != self.identifier()][:1]
-        )
+        readable = [name for name in self.values if self._is_readable(name)]
+        proposed = [name for name in readable if self._is_named_or_prose(name)] or readable
+        read = [name for name in proposed if not any(_is_inside(name, other) for other in proposed)]
+        if not read:
+            others = [name for name in self.names if name != self.identifier()]
+            read = [name for name in others if nameable(name)][:1]
         # A prompt needs every column that it names in every row.
         return [name for name in read if name not in self.absent or name == judged_column(read)]
 
-    def _is_prose(self, name: str) -> bool:
-        """Whether the column has texts of several words, or criteria."""
-        if self.kind(name) == "text":
-            seen = without_blanks(self.values[name])
-            return sum(map(_width, seen)) > _FEW_WORDS * len(seen)
-        return _last_word(name) in RUBRIC_NAMES
-
     def _is_readable(self, name: str) -> bool:
+        if self.paths[name][0] in _CLOSED or not nameable(name) or looks_like_label(name):
+            return False
         kind = self.kind(name)
-        if kind in ("conversation", "criteria"):
+        if kind == "label":
+            return judged_name(name)
+        return kind in _TEXT_KINDS and not _are_links(self.values[name])
+
+    def _is_named_or_prose(self, name: str) -> bool:
+        kind = self.kind(name)
+        if kind == "conversation" or judged_name(name) or _last_word(name) in RUBRIC_NAMES:
             return True
-        if kind not in ("texts", "text") and not judged_name(name):
-            return False
-        if kind in ("other", "empty") or looks_like_label(name) or _last_word(name) in ROW_NAMES:
-            return False
-        return not _are_links(self.values[name])
+        is_remark = _last_word(name) in _REMARK_NAMES
+        return kind == "text" and not is_remark and _is_prose(self.values[name])
 
     def labels(self, read: Sequence[str]) -> list[str]:
         """The columns that are proposed as the right answer of a judge that reads these, the best first."""
-        is_choice = bool(self.options(read))
-        is_compared = is_choice or self.pair(read) is not None
-        taken = {str(path[0]) for path in self.options(read)}
-        taken |= {
-            str(self.paths[name][0])
-            for name in read
-            if not (is_choice and self.kind(name) == "label")
-        }
+        options = self.options()
+        is_compared = bool(options) or self.pair(read) is not None
+        # The key of a multiple choice may be called `answer`, as a text that is judged is.
+        texts = [name for name in read if not (options and self.kind(name) == "label")]
+        taken = {path[0] for path in options} | {self.paths[name][0] for name in texts}
         candidates = []
         for name in self.values:
+            if self.kind(name) != "label" or self.paths[name][0] in (*_CLOSED, *taken):
+                continue
             words = set(words_of(name.rpartition(".")[2]))
-            is_named = bool(words & _KEY_WORDS) if is_choice else looks_like_label(name)
-            fits = self.paths[name][0] not in (*_CLOSED, *taken) and (
-                is_compared or not words & COMPARISONS
-            )
-            seen = without_blanks(self.values[name])
-            varies = len(seen) <= 3 or len({str(value) for value in seen}) > 1
-            if is_named and fits and varies and self.kind(name) == "label":
+            is_named = bool(words & _KEY_NAMES) if options else looks_like_label(name)
+            if is_named and self._varies(name) and (is_compared or not words & COMPARISONS):
                 candidates.append(name)
-        return sorted(
-            candidates,
-            key=lambda name: not {"label", "gold", "human", "winner"} & set(words_of(name)),
-        )
+        first = {"label", "gold", "human", "winner"}
+        return sorted(candidates, key=lambda name: first.isdisjoint(words_of(name)))
+
+    def _varies(self, name: str) -> bool:
+        seen = without_blanks(self.values[name])
+        return len(seen) <= 3 or len(set(map(str, seen))) > 1
 
     def identifier(self) -> str | None:
         """The column that names each row: `id` or the like, another text or number in each."""
@@ -275,52 +162,36 @@ class DatasetColumns(Struct, frozen=True):
     def pair(self, read: Sequence[str]) -> Pair | None:
         """Of these columns the two texts whose names differ in nothing but A and B, 1 and 2, chosen and rejected."""
         texts = [name for name in read if self.kind(name) in ("text", "conversation", "label")]
-        apart = _NOT_ANSWERS | (LABEL_NAMES - COMPARISONS)
-        pairs = [pair for pair in siblings(texts) if not apart & set(words_of(pair.first))]
-        return max(
-            pairs,
-            key=lambda pair: sum(len(str(value)) for name in pair for value in self.values[name]),
-            default=None,
-        )
+        apart = _CONTEXT_NAMES | _REFERENCE_NAMES | (LABEL_NAMES - COMPARISONS)
+        pairs = [pair for pair in siblings(texts) if apart.isdisjoint(words_of(pair.first))]
+        return next(iter(pairs), None)
 
-    def options(self, read: Sequence[str]) -> tuple[Path, ...]:
+    def options(self) -> tuple[Path, ...]:
         """The options of a multiple choice: three or more columns that differ in a running number or letter, or the
         entries of a list with the same length in each row."""
-        numbered = self._numbered_columns()
-        if numbered:
-            return numbered
-        for name in self.values:
-            lists = self.values[name]
-            lengths = (
-                {len(value) for value in lists}
-                if self.kind(name) == "texts" and None not in lists
-                else set()
-            )
-            if OPTION_LISTS & set(words_of(name)) and len(lengths) == 1:
-                count = lengths.pop()
-                return (
-                    tuple((*self.paths[name], index) for index in range(count)) if count > 2 else ()
-                )
-        return ()
+        return self._numbered_columns() or self._listed_options()
 
     def _numbered_columns(self) -> tuple[Path, ...]:
-        groups: dict[str, list[tuple[int, str]]] = {}
+        groups: dict[str, dict[str, str]] = {}
         for name in self.names:
-            match = re.fullmatch(r"(.*?)[ _.-]?(\d+|[A-Ha-h])", name)
-            if match and self.kind(name) in ("text", "label") and nameable(name):
-                mark = match[2]
-                number = int(mark) if mark.isdigit() else ord(mark.lower()) - ord("a")
-                if all(isinstance(value, str) for value in without_blanks(self.values[name])):
-                    groups.setdefault(match[1], []).append((number, name))
+            match = re.fullmatch(r"(.*?)[ _.-]?(\d|[A-Ha-h])", name)
+            is_text = all(isinstance(value, str) for value in without_blanks(self.values[name]))
+            if match and is_text and nameable(name):
+                groups.setdefault(match[1], {})[match[2].lower()] = name
         for columns in groups.values():
-            numbers = sorted(number for number, _ in columns)
-            first = numbers[0]
-            if (
-                len(numbers) > 2
-                and first <= 1
-                and numbers == list(range(first, first + len(numbers)))
-            ):
-                return tuple((name,) for _, name in sorted(columns))
+            marks = "".join(sorted(columns))
+            if len(marks) > 2 and any(run.startswith(marks) for run in _RUNNING_MARKS):
+                return tuple((columns[mark],) for mark in marks)
+        return ()
+
+    def _listed_options(self) -> tuple[Path, ...]:
+        for name, lists in self.values.items():
+            is_named = not _OPTION_NAMES.isdisjoint(words_of(name))
+            if is_named and self.kind(name) == "texts" and None not in lists:
+                lengths = set(map(len, lists))
+                count = lengths.pop()
+                if not lengths and count > 2:
+                    return tuple((*self.paths[name], index) for index in range(count))
         return ()
 
     def rubric(self, read: Sequence[str]) -> str | None:
@@ -439,7 +310,7 @@ def kind_of_values(values: Sequence[Any]) -> Kind:
     if not are_simple(seen):
         return "other"
     distinct = {str(value) for value in seen}
-    is_short = all(_width(text) <= _FEW_WORDS for text in distinct)
+    is_short = all(_count_words(text) <= _FEW_WORDS for text in distinct)
     is_repeated = len(distinct) <= MAX_CATEGORIES and (
         2 * len(distinct) <= len(seen) or len(seen) <= MAX_CATEGORIES
     )
@@ -447,10 +318,15 @@ def kind_of_values(values: Sequence[Any]) -> Kind:
     return "label" if numbers or (is_short and is_repeated) else "text"
 
 
-def _width(text: Any) -> float:
+def _is_prose(values: Sequence[Any]) -> bool:
+    seen = without_blanks(values)
+    return sum(map(_count_words, seen)) > _FEW_WORDS * len(seen)
+
+
+def _count_words(text: Any) -> int:
     """About how many words a text has, in scripts without spaces too."""
-    dense = re.findall(r"[\u2e80-\uffff]", str(text))
-    return len(re.findall(r"[^\s\u2e80-\uffff]+", str(text))) + len(dense) / 3
+    dense = sum(letter > "\u2e80" for letter in str(text))
+    return len(str(text).split()) + dense // 3
 
 
 def criterion_key(values: Sequence[Any]) -> str | None:
@@ -518,35 +394,25 @@ def _last_word(name: str) -> str:
 
 def judged_name(name: str) -> bool:
     """Whether the name is one of what a judge reads."""
-    return (
-        bool(JUDGED_NAMES & set(words_of(name)))
-        and not looks_like_label(name)
-        and _last_word(name) not in ROW_NAMES
-    )
+    return _last_word(name) in JUDGED_NAMES
 
 
 def looks_like_label(name: str) -> bool:
     """Whether the name is one of people's labels: `human_label`, `is_correct`, `rating`."""
     words = words_of(name.rpartition(".")[2])
-    if not words:
+    last = _last_word(name)
+    if last in JUDGED_NAMES or not words:
         return False
     has_verb = words[0] in ("is", "was", "has") and len(words) > 1
-    return (
-        has_verb
-        or _last_word(name) in LABEL_NAMES
-        or ("human" in words and _last_word(name) not in JUDGED_NAMES)
-    )
+    return has_verb or last in LABEL_NAMES or "human" in words
 
 
 def judged_column(read: Sequence[str]) -> str:
     """Of the columns that a judge reads the one that is judged, rather than what it answers or follows from."""
-    own = [name for name in read if not _REFERENCES & set(words_of(name))]
-    for words in (_ANSWERS, None):
-        for name in reversed(own):
-            context = _NOT_ANSWERS & set(words_of(name))
-            if _last_word(name) in words if words else not context:
-                return name
-    return list(read)[-1]
+    texts = [name for name in read if _REFERENCE_NAMES.isdisjoint(words_of(name))]
+    answers = [name for name in texts if _last_word(name) in _ANSWER_NAMES]
+    others = [name for name in texts if _CONTEXT_NAMES.isdisjoint(words_of(name))]
+    return (answers or others or list(read))[-1]
 
 
 def siblings(names: Sequence[str]) -> list[Pair]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
 import typer
 from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from verdict_cli.cli import console
 from verdict_cli.cli.console import print_error, print_message
@@ -19,24 +20,25 @@ from verdict_cli.cli.options import Quiet
 from verdict_cli.errors import OutputError, UsageError
 from verdict_cli.features.wizard import questions
 from verdict_cli.features.wizard.answers import (
-    BOOLEAN,
     AnswerScale,
     label_words,
     option_labels,
     pair_labels,
 )
 from verdict_cli.features.wizard.columns import (
-    COMPARISONS,
     DatasetColumns,
     Pair,
-    Path,
     looks_like_label,
     numeric,
     read_columns,
     without_blanks,
-    words_of,
 )
-from verdict_cli.features.wizard.pipeline_text import FirstJudge, pipeline_text, plain_name
+from verdict_cli.features.wizard.pipeline_text import (
+    FirstJudge,
+    JudgeShape,
+    pipeline_text,
+    plain_name,
+)
 from verdict_cli.features.wizard.shipped_judge import EMBEDDED, shipped_judge
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.detect_models import KEYS, at_hand, decision_model_at_hand
@@ -138,81 +140,66 @@ def init(
         _refuse_existing([config], force=force)
         samples = read_columns(data) if data is not None else questions.ask_dataset()
         dataset = samples.data
-        given = JudgeAnswers(question, columns, target, scale, model)
-        judge = _first_judge(samples, plain_name(config.stem), given, yes=yes)
+        read, shape = _shape(samples, Answers(columns, target, scale, yes))
+        if question:
+            shape = replace(shape, question=question)
+        model_name, api_base = _model(model)
+        _print_shape(read, shape)
+        judge = FirstJudge(
+            **asdict(shape),
+            name=plain_name(config.stem),
+            columns=samples,
+            read=read,
+            model=model_name,
+            api_base=api_base,
+        )
         _write({config: pipeline_text(judge)}, [config], force=True)
     _check(config, dataset, try_rows=not no_try, quiet=quiet)
 
 
-class JudgeAnswers(Struct, frozen=True):
-    """The options of a first pipeline; None for those that were not given."""
+class Answers(Struct, frozen=True):
+    """What the options say of a first pipeline, and how what they do not say is found."""
 
-    question: str | None
     columns: str | None
     """The columns that the judge reads, separated by commas."""
     target: str | None
     """The column with the right answers; `none` for none."""
     scale: str | None
-    model: str | None
+    yes: bool
+    """Whether the proposals are taken, and said."""
+
+    @property
+    def ask(self) -> bool:
+        """Whether the user is asked."""
+        return not self.yes and self.columns is None
 
 
-def _first_judge(
-    columns: DatasetColumns, name: str, given: JudgeAnswers, *, yes: bool
-) -> FirstJudge:
-    """The parts of the pipeline, from the options, the answers on a terminal, or with ``yes`` the proposals, which are said."""
-    ask = not yes and given.columns is None
-    if ask and not console.is_interactive():
+def _shape(columns: DatasetColumns, given: Answers) -> tuple[tuple[str, ...], JudgeShape]:
+    """The columns that the judge reads, and what kind of judge it is: from the options, the answers on a terminal, or the
+    proposals."""
+    if given.ask and not console.is_interactive():
         raise questions.missing_options(columns)
-    read = _read(columns, given, ask=ask)
-    target = _target(columns, read, given, ask=ask, yes=yes)
+    read = _read(columns, given)
+    target = _target(columns, read, given)
     if target is not None:
         read = _without_label(read, target)
-    judge = _shape(columns, read, target, given.scale)
-    if judge is None:
-        scale = _scale(columns, target, given, ask=ask, yes=yes)
-        judge = JudgeShape(
-            question=questions.default_question(columns, read, target), scale=scale, target=target
-        )
-    question = given.question or judge.question
-    model, api_base = _model(given.model)
-    print_message(f"The judge reads {', '.join(read)} and is asked: {question}")
-    _print_comparison(columns, read, judge, target)
-    return FirstJudge(
-        name=name,
-        question=question,
-        columns=columns,
-        read=read,
-        scale=judge.scale,
-        model=model,
-        api_base=api_base,
-        target=judge.target,
-        choices=judge.choices,
-        pair=judge.pair,
-        options=judge.options,
-        rubric=judge.rubric,
-    )
+    shape = _compared_shape(columns, read, target) if given.scale is None else None
+    if shape is None:
+        question = questions.default_question(columns, read, target)
+        shape = JudgeShape(question, scale=_scale(columns, target, given), target=target)
+    if target is None:
+        _print_labels(columns, read)
+    return read, shape
 
 
-class JudgeShape(Struct, frozen=True):
-    """The kind of judge that columns and labels give, and what it is asked."""
-
-    question: str
-    scale: AnswerScale = BOOLEAN
-    target: str | None = None
-    choices: Mapping[Any, str] | None = None
-    pair: Pair | None = None
-    options: tuple[Path, ...] = ()
-    rubric: str | None = None
-
-
-def _read(columns: DatasetColumns, given: JudgeAnswers, *, ask: bool) -> tuple[str, ...]:
+def _read(columns: DatasetColumns, given: Answers) -> tuple[str, ...]:
     if given.columns is not None:
         read = columns.check(questions.split_words(given.columns), "--columns")
         for name in read:
             if looks_like_label(name) and name != given.target:
                 print_error(f"warning: {name!r} looks like a label, and the judge reads it")
         return read
-    if ask:
+    if given.ask:
         return questions.ask_judged(columns)
     read = tuple(columns.judged())
     if not read or not any(without_blanks(columns.values[name]) for name in read):
@@ -223,15 +210,13 @@ def _read(columns: DatasetColumns, given: JudgeAnswers, *, ask: bool) -> tuple[s
     return read
 
 
-def _target(
-    columns: DatasetColumns, read: tuple[str, ...], given: JudgeAnswers, *, ask: bool, yes: bool
-) -> str | None:
+def _target(columns: DatasetColumns, read: tuple[str, ...], given: Answers) -> str | None:
     if given.target is not None:
         is_none = given.target.lower() == questions.NONE and given.target not in columns.values
         return None if is_none else columns.check_label(given.target, read)
-    if ask:
+    if given.ask:
         return questions.ask_target(columns, read)
-    return next(iter(columns.labels(read)), None) if yes else None
+    return next(iter(columns.labels(read)), None) if given.yes else None
 
 
 def _without_label(read: tuple[str, ...], target: str) -> tuple[str, ...]:
@@ -244,68 +229,65 @@ def _without_label(read: tuple[str, ...], target: str) -> tuple[str, ...]:
     return others or read
 
 
-def _shape(
-    columns: DatasetColumns, read: tuple[str, ...], target: str | None, scale: str | None
+def _compared_shape(
+    columns: DatasetColumns, read: tuple[str, ...], target: str | None
 ) -> JudgeShape | None:
     """A judge of pairs, of options, or of criteria; None for a judge on a scale."""
-    if scale is not None:
-        return None
     labels = columns.values[target] if target else ()
-    options = columns.options(read)
+    options = columns.options()
     names = [str(path[0]) for path in options]
-    choices = option_labels(len(options), names, labels) if options and target else None
-    if options and (choices is not None or target is None):
-        is_best = target is not None and COMPARISONS & set(words_of(target))
-        question = "Which option is best?" if is_best else "Which option is right?"
-        return JudgeShape(question, target=target, choices=choices, options=options)
+    choices = option_labels(len(options), names, labels)
+    if options and (target is None or choices):
+        return JudgeShape("Which option is best?", target=target, choices=choices, options=options)
     pair = columns.pair(read)
     if pair is not None and not options:
-        choices = pair_labels(pair, target, labels) if target else None
-        if target is not None and choices is None:
-            words = ", ".join(label_words(labels)[:5])
-            print_error(
-                f"warning: the labels of {target!r} ({words}) do not say which of {pair.first} and {pair.second} "
-                "is better, so nothing is compared with them; write A, B and tie, or the columns' names"
-            )
-        compared = target if choices else None
-        return JudgeShape("Which response is better?", target=compared, choices=choices, pair=pair)
+        return _pair_shape(pair, target, labels)
     rubric = columns.rubric(read)
-    if rubric is not None:
-        is_number = target is not None and all(map(numeric, label_words(labels)))
-        return JudgeShape(
-            "Is the criterion met?", target=target if is_number else None, rubric=rubric
+    if rubric is None:
+        return None
+    is_number = target is not None and all(map(numeric, without_blanks(labels)))
+    return JudgeShape("Is the criterion met?", target=target if is_number else None, rubric=rubric)
+
+
+def _pair_shape(pair: Pair, target: str | None, labels: Sequence[Any]) -> JudgeShape:
+    question = "Which response is better?"
+    choices = pair_labels(pair, target, labels) if target else None
+    if target is not None and choices is None:
+        words = ", ".join(label_words(labels)[:5])
+        print_error(
+            f"warning: the labels of {target!r} ({words}) do not say which of {pair.first} and {pair.second} "
+            "is better, so nothing is compared with them; write A, B and tie, or the columns' names"
         )
-    return None
+    return JudgeShape(question, target=target if choices else None, choices=choices, pair=pair)
 
 
-def _scale(
-    columns: DatasetColumns, target: str | None, given: JudgeAnswers, *, ask: bool, yes: bool
-) -> AnswerScale:
+def _scale(columns: DatasetColumns, target: str | None, given: Answers) -> AnswerScale:
     if given.scale is not None:
         return questions.checked_scale(given.scale, columns.values[target] if target else ())
-    if ask:
+    if given.ask:
         return questions.ask_scale(columns, target)
-    return questions.scale_of_labels(columns, target, take_categories=yes)
+    return questions.scale_of_labels(columns, target, take_categories=given.yes)
 
 
-def _print_comparison(
-    columns: DatasetColumns, read: Sequence[str], judge: JudgeShape, target: str | None
-) -> None:
-    """Say what the answers are compared with, and how labels are read."""
+def _print_labels(columns: DatasetColumns, read: Sequence[str]) -> None:
+    """Say that nothing is compared, and which columns could be labels."""
+    others = [name for name in columns.values if columns.kind(name) == "label" and name not in read]
+    more = f"; if one of {', '.join(others[:6])} is, name it: --target" if others else ""
+    print_message(f"No column is taken for the right answers{more}.")
+
+
+def _print_shape(read: Sequence[str], judge: JudgeShape) -> None:
+    """Say what is judged, what the answers are compared with, and how labels are read."""
+    print_message(f"The judge reads {', '.join(read)} and is asked: {judge.question}")
     if judge.pair is not None:
         print_message(
             f"Pairs: {judge.pair.first} is A, {judge.pair.second} is B; each is judged in both orders."
         )
     if judge.target is not None:
         print_message(f"Its answers are compared with {judge.target}.")
-    elif target is None:
-        others = [
-            name for name in columns.values if columns.kind(name) == "label" and name not in read
-        ]
-        more = f"; if one of {', '.join(others[:6])} is, name it: --target" if others else ""
-        print_message(f"No column is taken for the right answers{more}.")
-    if judge.choices and any(str(label) != choice for label, choice in judge.choices.items()):
-        words = ", ".join(f"{label} is {choice}" for label, choice in judge.choices.items())
+    choices = judge.choices or {}
+    if any(str(label) != choice for label, choice in choices.items()):
+        words = ", ".join(f"{label} is {choice}" for label, choice in choices.items())
         print_message(
             f"The labels of {judge.target} are read as choices: {words}. Correct `target` in the file if not."
         )

@@ -10,38 +10,48 @@ from typing import Any
 
 from msgspec import Struct
 
-from verdict_cli.features.wizard.answers import AnswerScale, label_words, truth
+from verdict_cli.features.wizard.answers import BOOLEAN, AnswerScale, label_words, truth
 from verdict_cli.features.wizard.columns import (
+    SCORES,
     DatasetColumns,
     Pair,
     Path,
     criterion_key,
+    nameable,
     numeric,
     points_key,
     without_blanks,
 )
+from verdict_cli.language.scales.written_number import folded
 
+_RANKS = "    metrics: [spearman]"
 _RESERVED = {"yes", "no", "true", "false", "on", "off", "null", "y", "n"}
 _SCHEMA_LINE = re.compile(r"\A# yaml-language-server: \$schema=\S+\n")
 
 
-class FirstJudge(Struct, frozen=True):
-    """What a first pipeline is made of. At most one of ``pair``, ``options`` and ``rubric`` is there; else it is a judge
-    on ``scale``."""
+class JudgeShape(Struct, frozen=True):
+    """The kind of judge that columns and labels give, and what it is asked. At most one of ``pair``, ``options`` and
+    ``rubric`` is there; else it is a judge on ``scale``."""
 
-    name: str
     question: str
-    columns: DatasetColumns
-    read: tuple[str, ...]
-    scale: AnswerScale
-    model: str
-    api_base: str | None = None
+    scale: AnswerScale = BOOLEAN
     target: str | None = None
+    """The column with the labels that its answers are compared with."""
     choices: Mapping[Any, str] | None = None
     """Label -> the letter of a pair or of an option, `tie` for a tie."""
     pair: Pair | None = None
     options: tuple[Path, ...] = ()
     rubric: str | None = None
+
+
+class FirstJudge(JudgeShape, frozen=True, kw_only=True):
+    """What a first pipeline is made of."""
+
+    name: str
+    columns: DatasetColumns
+    read: tuple[str, ...]
+    model: str
+    api_base: str | None = None
 
     @property
     def labels(self) -> Sequence[Any]:
@@ -244,54 +254,55 @@ def _pair_keys(judge: FirstJudge) -> list[str]:
     ]
 
 
-def _agreement(judge: FirstJudge) -> tuple[str, str, list[str]]:  # noqa: PLR0911 - a case for each kind of label
+def _agreement(judge: FirstJudge) -> tuple[str, str, list[str]]:
     """The prediction, the target, and further keys of the evaluation with the labels."""
     assert judge.target is not None
     path = judge.expression(judge.target)
-    blank = f"none if {path} in [none, ''] else " if judge.has_blank_labels else ""
     if judge.choices is not None:
         more = _pair_keys(judge) if judge.pair else []
-        target = path
-        if any(str(label) != choice for label, choice in judge.choices.items()):
-            words = ", ".join(
-                f"{expression_literal(label)}: '{choice}'"
-                for label, choice in judge.choices.items()
-            )
-            target = f"{{{words}}}.get({path})"
-        return "output.choice", target, more
+        return "output.choice", _choice_of_label(path, judge.choices), more
     if judge.rubric is not None:
-        nested = len(judge.columns.paths[judge.target]) > 1 and _is_written_number(judge)
-        target = f"{blank}{path} | float" if nested else path
-        return "output.score", target, ["    kind: numeric", "    metrics: [spearman]"]
+        return "output.score", _number(judge, path), ["    kind: numeric", _RANKS]
     if judge.scale.kind == "boolean":
-        if all(isinstance(value, bool) for value in without_blanks(judge.labels)):
-            return "output.score", path, ["    positive: true"]
-        return "output.score", f"{blank}{_is_true(judge, path)}", ["    positive: true"]
+        return "output.score", _is_true(judge, path), ["    positive: true"]
     if judge.scale.kind in ("range", "continuous"):
-        if len(judge.columns.paths[judge.target]) > 1 and _is_written_number(judge):
-            return "output.score", f"{blank}{path} | float", []
-        return "output.score", path, []
-    positive = (
-        f"    positive: {yaml_scalar(judge.scale.values[0])}   # precision, recall and F1 are of it"
-    )
+        return "output.score", _number(judge, path), []
+    worst = yaml_scalar(judge.scale.values[0])
+    positive = f"    positive: {worst}   # precision, recall and F1 are of it"
     target = f"{path} or none" if judge.has_blank_labels else path
     return "output.score", target, [positive] if len(judge.scale.values) == 2 else []
+
+
+def _choice_of_label(path: str, choices: Mapping[Any, str]) -> str:
+    if all(str(label) == choice for label, choice in choices.items()):
+        return path
+    words = [f"{expression_literal(label)}: '{choice}'" for label, choice in choices.items()]
+    return f"{{{', '.join(words)}}}.get({path})"
+
+
+def _number(judge: FirstJudge, path: str) -> str:
+    """The expression of a label that is a number; a column of the file itself is declared as one."""
+    is_inner = judge.target is not None and len(judge.columns.paths[judge.target]) > 1
+    return (
+        f"{_blank(judge, path)}{path} | float" if is_inner and _is_written_number(judge) else path
+    )
 
 
 def _is_true(judge: FirstJudge, path: str) -> str:
     """The expression that says whether the label is a yes."""
     seen = without_blanks(judge.labels)
+    if all(isinstance(value, bool) for value in seen):
+        return path
     if all(map(numeric, seen)):
-        ones = sorted({value for value in seen if float(value) == 1}, key=str) or [1]
-        return (
-            f"{path} == {expression_literal(ones[0])}"
-            if len(ones) == 1
-            else f"{path} in {json.dumps(ones)}"
-        )
-    yes = sorted(
-        {word.strip().strip(".").lower() for word in label_words(seen) if truth(word)}
-    ) or ["yes"]
-    return f"{path} | string | trim | lower in {json.dumps(yes)}"
+        ones = sorted({value for value in seen if float(value) == 1}, key=str)
+        return f"{_blank(judge, path)}{path} in {json.dumps(ones or [1])}"
+    yes = sorted({folded(word) for word in label_words(seen) if truth(word)})
+    return f"{_blank(judge, path)}{path} | string | trim | lower in {json.dumps(yes or ['yes'])}"
+
+
+def _blank(judge: FirstJudge, path: str) -> str:
+    """The start of an expression that leaves rows without a label out."""
+    return f"none if {path} in [none, ''] else " if judge.has_blank_labels else ""
 
 
 def _other_scores(judge: FirstJudge) -> list[str]:
@@ -300,33 +311,22 @@ def _other_scores(judge: FirstJudge) -> list[str]:
         return []
     lines = []
     for name, path in judge.columns.paths.items():
-        values = judge.columns.values[name]
-        is_score = path[0] == "scores" and len(path) == 2 and None not in values
-        if is_score and re.fullmatch(r"[^{}'\"\\]+", str(path[1])) and str(path[1]).isprintable():
-            lines += _comparison(judge, str(path[1]), path_text(path), values)
+        if path[0] == SCORES and len(path) == 2 and nameable(name):
+            lines += _comparison(judge, str(path[1]), path_text(path), judge.columns.values[name])
     return lines
 
 
 def _comparison(judge: FirstJudge, name: str, path: str, values: Sequence[Any]) -> list[str]:
     """The evaluation with one score; none where the scale cannot be compared with it."""
     is_boolean = judge.scale.kind == "boolean"
-    prediction, target, more = (
-        "output.score",
-        path,
-        ["    kind: numeric", "    metrics: [spearman]"],
-    )
-    if is_boolean and all(isinstance(value, bool) for value in values):
-        more = []
-    elif is_boolean and set(values) <= {"C", "I"}:  # Inspect's correct and incorrect
-        target, more = f"{path} == 'C'", []
-    elif not all(
-        isinstance(value, int | float) and not isinstance(value, bool) for value in values
-    ):
+    prediction, target, more = "output.score", path, []
+    if is_boolean and set(values) <= {"C", "I"}:  # Inspect's correct and incorrect
+        target = f"{path} == 'C'"
+    elif all(type(value) in (int, float) for value in values):
+        prediction = "1.0 if output.score else 0.0" if is_boolean else prediction
+        more = ["    kind: numeric", _RANKS]
+    elif not is_boolean or not all(isinstance(value, bool) for value in values):
         return []
-    elif is_boolean and set(values) <= {0, 1}:
-        target, more = f"{path} == 1", []
-    elif is_boolean:
-        prediction = "1.0 if output.score else 0.0"
     key = "_".join(re.findall(r"[a-z0-9]+", name.lower())) or "score"
     return [
         f"  their_{key}:   # the other tool's score of the same row",

@@ -17,19 +17,30 @@ from verdict_cli.features.wizard.answers import (
     label_words,
     parse_scale,
     proposed_scale,
-    word_order,
 )
 from verdict_cli.features.wizard.columns import (
     MAX_CATEGORIES,
     DatasetColumns,
     judged_column,
-    numeric,
     read_columns,
-    siblings,
     words_of,
 )
 
 NONE = "none"
+_GENERAL_LABELS = [
+    "gold",
+    "good",
+    "grade",
+    "human",
+    "label",
+    "pass",
+    "rating",
+    "score",
+    "stars",
+    "target",
+    "verdict",
+]
+"""Names of labels that do not say what is labelled."""
 _MOST_VALUE_CHARS = 60
 T = TypeVar("T")
 
@@ -57,7 +68,7 @@ def ask_dataset() -> DatasetColumns:
 
 def ask_judged(columns: DatasetColumns) -> tuple[str, ...]:
     """Prompt for what is judged: the columns that the judge reads."""
-    print_message("DatasetColumns:")
+    print_message("Columns:")
     for name, values in columns.values.items():
         example = next((value for value in values if value is not None), None)
         print_message(f"  {name:20} {_shorten(example)}")
@@ -144,38 +155,20 @@ def scale_of_labels(
     )
 
 
-def default_question(columns: DatasetColumns, read: Sequence[str], target: str | None) -> str:  # noqa: PLR0911 - a question for each kind of label
+def default_question(columns: DatasetColumns, read: Sequence[str], target: str | None) -> str:
     """What a judge of these columns is asked, in a sentence: of the labels where there are some."""
-    judged = judged_column(read)
-    thing = _spoken(judged)
-    contexts = [name for name in read if name != judged and columns.kind(name) == "texts"]
+    thing = _spoken(judged_column(read))
     if target is None:
-        if columns.kind(judged) == "conversation":
-            return "Does the assistant help the user?"
-        if contexts:
-            return f"Does every statement of the {thing} follow from the {_spoken(contexts[0])}?"
         return f"Is the {thing} good?"
     labels = columns.values[target]
-    words = words_of(target.rpartition(".")[2])
     scale = proposed_scale(labels)
-    if scale is not None and scale.kind == "boolean":
-        if words[0] in ("is", "was") and len(words) == 2:
-            for first, second in siblings(read):
-                return f"Are {_spoken(first)} and {_spoken(second)} {words[1]}?"
-            return f"Is the {thing} {words[1]}?"
-        is_praise = words[-1] in ("label", "gold", "good", "human", "pass", "target", "verdict")
-        return (
-            f"Is the {thing} good?"
-            if is_praise
-            else f"Should the {thing} be labelled {_spoken(target)!r}?"
-        )
-    if all(map(numeric, label_words(labels))) or word_order(label_words(labels)):
-        is_general = words[-1] in ("grade", "label", "rating", "score", "stars", "target")
-        return (
-            f"How good is the {thing}?"
-            if is_general
-            else f"Rate the {_spoken(target)} of the {thing}."
-        )
+    is_general = words_of(target)[-1] in _GENERAL_LABELS
+    if scale == BOOLEAN:
+        asked = f"Should the {thing} be labelled {_spoken(target)!r}?"
+        return f"Is the {thing} good?" if is_general else asked
+    has_order = scale is not None and scale.kind != "nominal"
+    if is_general and has_order:
+        return f"How good is the {thing}?"
     return f"What is the {_spoken(target)} of the {thing}?"
 
 

@@ -14,7 +14,7 @@ from verdict_cli.cli import console
 from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.errors import UsageError
 from verdict_cli.features.wizard import questions
-from verdict_cli.features.wizard.columns import DatasetColumns, looks_like_label, read_columns
+from verdict_cli.features.wizard.columns import DatasetColumns, read_columns
 from verdict_cli.features.wizard.pipeline_text import flow, without_schema_line
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import nearest_spelling
@@ -24,45 +24,14 @@ EMBEDDED = "baseline/lexical"
 _SAMPLE = re.compile(r"datasets/(\w+_sample\.jsonl)")
 _NONE = "none"
 _SYNONYMS = (
-    (
-        "question",
-        "prompt",
-        "query",
-        "input",
-        "request",
-        "task",
-        "instruction",
-        "user_message",
-        "goal",
-    ),
-    (
-        "answer",
-        "response",
-        "reply",
-        "output",
-        "completion",
-        "actual_output",
-        "model_output",
-        "summary",
-        "submission",
-    ),
-    ("document", "context", "source", "text", "passage", "article"),
-    ("contexts", "references", "documents", "retrieval_context", "retrieved_contexts", "passages"),
-    (
-        "label",
-        "gold",
-        "target",
-        "correct",
-        "rating",
-        "supported",
-        "human_label",
-        "verdict",
-        "winner",
-    ),
-    ("messages", "conversation", "turns", "dialogue", "chat"),
-    ("rubric", "rubrics", "criteria", "checklist"),
-    ("response_A", "answer_a", "response_1", "output_a", "option_a", "chosen"),
-    ("response_B", "answer_b", "response_2", "output_b", "option_b", "rejected"),
+    "question prompt query input request task instruction",
+    "answer response reply output completion summary",
+    "document context source text passage",
+    "contexts documents passages",
+    "label gold target correct rating supported verdict winner",
+    "messages conversation turns",
+    "response_A answer_a response_1 output_a chosen",
+    "response_B answer_b response_2 output_b rejected",
 )
 """Names that datasets give to the same thing."""
 
@@ -120,7 +89,7 @@ def _for_data(
         if role not in samples.names and role not in mapped
     }
     free = [name for name in samples.names if name not in roles and name not in mapped.values()]
-    guesses = _guesses(missing, free, samples)
+    guesses = _guesses(missing, free)
     if missing and not console.is_interactive():
         raise _unmapped(template, samples, missing, guesses)
     for role, needed in missing.items():
@@ -179,21 +148,16 @@ def _given(
     return mapped
 
 
-def _guesses(
-    missing: Collection[str], free: Sequence[str], samples: DatasetColumns
-) -> dict[str, str]:
+def _guesses(missing: Collection[str], free: Sequence[str]) -> dict[str, str]:
     """For each missing column the one of the data that probably has its role."""
     guesses: dict[str, str] = {}
+    names = {name.lower(): name for name in free}
     for role in missing:
-        names = {name.lower(): name for name in free if name not in guesses.values()}
-        alike = [word for group in _SYNONYMS if role in group for word in group]
-        near = next((names[word.lower()] for word in alike if word.lower() in names), None)
+        alike = " ".join(group for group in _SYNONYMS if role in group.split()).lower().split()
         close = difflib.get_close_matches(role.lower(), names, n=1, cutoff=0.7)
-        if near or close:
-            guesses[role] = near or names[close[0]]
-        elif role in _SYNONYMS[4]:
-            labels = [name for name in names.values() if looks_like_label(name)]
-            guesses |= {role: labels[0]} if labels else {}
+        name = next((word for word in (*alike, *close) if word in names), None)
+        if name is not None:
+            guesses[role] = names.pop(name)
     return guesses
 
 
