@@ -15,9 +15,10 @@ PAIR = "unit: PairwiseJudgeUnit, options: [source.answer, source.reference], pos
 BEST = "unit: BestOfKJudgeUnit, options: [source.a, source.b, source.c], shuffle: true"
 
 
-def plan(folder: Path, unit: str) -> Any:
+def plan(folder: Path, unit: str, before: str = "") -> Any:
     path = folder / "pairs.yaml"
-    path.write_text(f"{HEAD}{{{unit}}}\n")
+    head = f"{HEAD}{before}\n  - " if before else HEAD
+    path.write_text(f"{head}{{{unit}}}\n")
     return Pipeline.from_yaml(path).plan()
 
 
@@ -36,12 +37,51 @@ def plan(folder: Path, unit: str) -> Any:
 def test_s4_an_option_that_keeps_its_place_is_refused(tmp_path: Path, unit: str) -> None:
     with pytest.raises(SpecError, match="keeps its place") as caught:
         plan(tmp_path, unit)
-    cure = (
-        "write `{{input.A}}` and `{{input.B}}`"
-        if "jinja" in unit
-        else "write `{input.A}` and `{input.B}`"
-    )
+    cure = "`{{input.A}}`" if "jinja" in unit else "`{input.A}`"
     assert cure in str(caught.value)
+
+
+PREP = '{unit: MapUnit, name: prep, map: {a: source.answer, b: "source.reference | upper", n: source.answer | length}}'
+MADE = "unit: PairwiseJudgeUnit, options: [previous.prep.a, previous.prep.b], positions: both"
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        f"{PAIR}, prompt: '{{previous.prep.a}} {{input.A}} {{input.B}}'",
+        f"{PAIR}, prompt: '{{previous.prep.b}} {{input.A}} {{input.B}}'",
+        f"{PAIR}, prompt: {{jinja: '{{{{ previous }}}} {{{{ input.A }}}} {{{{ input.B }}}}'}}",
+        f"{PAIR}, input: {{text: previous.prep.a}}, prompt: '{{input.text}} {{input.A}} {{input.B}}'",
+        f"{MADE}, prompt: '{{source.answer}} {{input.A}} {{input.B}}'",
+    ],
+)
+def test_s4_a_copy_of_an_option_that_an_earlier_unit_makes_is_refused(
+    tmp_path: Path, unit: str
+) -> None:
+    with pytest.raises(SpecError, match="keeps its place"):
+        plan(tmp_path, unit, PREP)
+
+
+def test_s4_a_number_made_from_an_option_may_be_shown(tmp_path: Path) -> None:
+    assert plan(tmp_path, f"{PAIR}, prompt: '{{previous.prep.n}} {{input.A}} {{input.B}}'", PREP)
+
+
+@pytest.mark.parametrize(
+    ("unit", "letters"),
+    [
+        (f"{PAIR}, prompt: 'Is {{input.A}} good?'", "`{input.A}` and `{input.B}`"),
+        (
+            f"{BEST}, prompt: '{{input.A}} or {{input.B}}?'",
+            "`{input.A}`, `{input.B}` and `{input.C}`",
+        ),
+    ],
+)
+def test_s4_an_option_that_the_prompt_does_not_show_is_refused(
+    tmp_path: Path, unit: str, letters: str
+) -> None:
+    with pytest.raises(SpecError, match="does not show option") as caught:
+        plan(tmp_path, unit)
+    assert f"write {letters}" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,7 @@ from verdict_cli.plan.fingerprint import check_calibrations, fingerprints, judge
 from verdict_cli.plan.levels import ITEM_COLUMN, Condition, EachGroup, below, spread
 from verdict_cli.plan.link import Edge, LinkedBlock, WiringError, inner_edges, outputs
 from verdict_cli.plan.node import LiteralBrace, LLMNode, Node, Plan, UsedColumn
+from verdict_cli.plan.option_places import check_option_places
 from verdict_cli.plan.resolve import resolve_pipeline
 from verdict_cli.plan.row_types import row_expression, row_types
 from verdict_cli.plan.scope import NodeScope, Upstream, expand_panel
@@ -524,6 +525,7 @@ class _Build:
                 self._warn_of_repetition(node, instance)
                 self._note_braces(node, instance)
                 check_item_column(node, instance)
+                check_option_places(node, instance, nodes)
             if node is not None and node.pinned:
                 check_pinned_uses(instance, scope, nodes)
         for step, scope in row_steps.scopes:

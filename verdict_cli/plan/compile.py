@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +14,6 @@ from verdict_cli.language.calibrations import FITTED, CalibrationFile, Fitted, T
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import (
     ExpressionError,
-    ExpressionPath,
-    format_expression_path,
 )
 from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor, Extractor
@@ -31,7 +29,7 @@ from verdict_cli.language.fields.types import (
 )
 from verdict_cli.language.namespace import missing_prompt
 from verdict_cli.language.prompts.few_shot import ExamplePool, LabelledExample, shown_value
-from verdict_cli.language.prompts.prompt import CompiledPrompt, JinjaPrompt, compile_prompt
+from verdict_cli.language.prompts.prompt import CompiledPrompt, compile_prompt
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import ABSTAIN, ANSWERED_BY, MOST_EXAMPLES, Examples, LLMUnit
 from verdict_cli.language.units.choice import OPTIONS_HINT, ChoiceUnit
@@ -172,8 +170,6 @@ def compile_node(
         output = RecordType({**output.fields, ANSWERED_BY: TEXT}, output.unknown)
     # Only now is known whether a prompt or an expression shows the options, and so whether they must come from somewhere.
     casts += compile_option_inputs(context)
-    if isinstance(compiled.work, LLMNode):
-        _check_option_places(context, compiled.work, casts)
     if isinstance(unit, LLMUnit):
         warn_of_alias(context, decision_models(context, unit))
     if instance.pinned:
@@ -357,41 +353,6 @@ def compile_option_inputs(context: CompileContext) -> tuple[Cast, ...]:
             context.problem("bad-input", error.message, OPTIONS_HINT)
             break
     return tuple(casts)
-
-
-def _check_option_places(context: CompileContext, work: LLMNode, casts: Sequence[Cast]) -> None:
-    """Report a prompt that shows an option by its own path while its place changes: the text would keep its place, and
-    the reply would be read as if it had moved."""
-    unit = context.instance.unit
-    if not isinstance(unit, ChoiceUnit) or not unit.changes_order():
-        return
-    options = [path for _, option in work.options for path in option.paths]
-    options += [cast.path for cast in casts if cast.field in work.letters and cast.path is not None]
-    shown = list(dict.fromkeys(work.prompt.paths))
-    first, second = (f"{{input.{letter}}}" for letter in work.letters[:2])
-    letters = f"`{first}` and `{second}`"
-    if isinstance(unit.prompt_key, JinjaPrompt):
-        letters = f"`{{{first}}}` and `{{{second}}}`"
-    fields: dict[ExpressionPath, ExpressionPath | None] = {
-        ("input", cast.field): cast.path for cast in casts if cast.field not in work.letters
-    }
-    for path in shown:
-        given = fields.get(path[:2]) or path
-        if any(given[: len(option)] == option[: len(given)] for option in options):
-            context.problem(
-                "option-keeps-place",
-                f"the prompt shows `{format_expression_path(path)}`, which keeps its place when the order changes",
-                f"write {letters} where the options are shown",
-                "prompt",
-            )
-            return
-    if not any(
-        path[0] == "input" and (len(path) == 1 or path[1] in work.letters) for path in shown
-    ):
-        message = "the prompt shows no option, so every order asks the same"
-        context.problem(
-            "option-keeps-place", message, f"write {letters} where the options are shown", "prompt"
-        )
 
 
 def _path_cast(name: str, kind: FieldType | None, text: str, scope: NodeScope) -> Cast:

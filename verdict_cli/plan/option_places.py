@@ -1,0 +1,87 @@
+"""Whether a prompt shows an option where its place changes: while the order of the options is drawn, or both orders are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from verdict_cli.language.expressions.paths import ExpressionPath, format_expression_path
+from verdict_cli.language.prompts.prompt import JinjaPrompt
+from verdict_cli.language.units.choice import ChoiceUnit
+from verdict_cli.plan.expand import UnitInstance
+from verdict_cli.plan.node import LLMNode, MapNode, Node, OutputFields
+
+
+def check_option_places(node: Node, instance: UnitInstance, nodes: Sequence[Node | None]) -> None:
+    """Report a prompt that shows an option by its own path, or by an earlier unit's copy of it, while its place changes: the text
+    would keep its place, and the reply would be read as if it had moved. Report an option that the prompt does not show."""
+    unit, work = node.unit, node.work
+    if not isinstance(unit, ChoiceUnit) or not isinstance(work, LLMNode):
+        return
+    if not unit.changes_order():
+        return
+    message = _kept_place(node, work, nodes) or _hidden_option(work)
+    if message is None:
+        return
+    shown = [f"{{input.{letter}}}" for letter in work.letters]
+    if isinstance(unit.prompt_key, JinjaPrompt):
+        shown = [f"{{{placeholder}}}" for placeholder in shown]
+    *others, last = (f"`{placeholder}`" for placeholder in shown)
+    hint = f"write {', '.join(others)} and {last} where the options are shown"
+    instance.names.problem("option-keeps-place", message, hint, (*instance.path, "prompt"))
+
+
+def _kept_place(node: Node, work: LLMNode, nodes: Sequence[Node | None]) -> str | None:
+    """What is wrong with a prompt that shows an option by a path of its own."""
+    named = [path for _, option in work.options for path in option.paths]
+    named += [cast.path for cast in node.casts if cast.field in work.letters and cast.path]
+    options = set(_origins(named, nodes))
+    fields = {
+        ("input", cast.field): cast.path for cast in node.casts if cast.field not in work.letters
+    }
+    for path in work.prompt.paths:
+        given = fields.get(path[:2]) or path
+        if _overlap(_origins([given], nodes), options):
+            shown = format_expression_path(path)
+            return f"the prompt shows `{shown}`, which keeps its place when the order changes"
+    return None
+
+
+def _hidden_option(work: LLMNode) -> str | None:
+    """What is wrong with a prompt that does not show each option by its letter."""
+    shown = {path[1] if len(path) > 1 else "" for path in work.prompt.paths if path[0] == "input"}
+    hidden = [letter for letter in work.letters if letter not in shown]
+    if "" in shown or not hidden:
+        return None
+    if len(hidden) == len(work.letters):
+        return "the prompt shows no option, so every order asks the same"
+    return f"the prompt does not show option {hidden[0]}, which may be chosen"
+
+
+def _origins(
+    paths: Iterable[ExpressionPath], nodes: Sequence[Node | None]
+) -> Iterator[ExpressionPath]:
+    """The paths, and those that expressions of earlier units make the named texts from."""
+    for path in paths:
+        yield path
+        if path[0] != "previous":
+            continue
+        for node in nodes:
+            if node is not None and path[1:2] in ((), (node.id,)):
+                yield from _origins(_made_from(node, path[2:3]), nodes[: node.index])
+
+
+def _made_from(node: Node, field: ExpressionPath) -> Iterator[ExpressionPath]:
+    """The paths of the expressions that make the texts of an output; of all of them where no field is named."""
+    made = node.propagate
+    if made is None and isinstance(node.work, MapNode):
+        made = node.work.map
+    if not isinstance(made, OutputFields):
+        return
+    for name, expression in made.expressions:
+        if field in ((), (name,)) and not expression.type.numeric():
+            yield from expression.paths
+
+
+def _overlap(paths: Iterable[ExpressionPath], options: Iterable[ExpressionPath]) -> bool:
+    """Whether a path is that of an option, of a part of one, or of what holds one."""
+    return any(path[: len(option)] == option[: len(path)] for path in paths for option in options)
