@@ -14,7 +14,7 @@ model: baseline/lexical
 dataset: {id: key}
 pipeline:
 - {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}
-evaluate: {level: {value: output.score >= 1, metrics: [mean]}}
+evaluate: {level: {value: output.score >= 1, metrics: [mean, variance]}}
 gates: [{metric: level.mean, min: 0.9, confidence: 0.95}]
 """
 
@@ -141,6 +141,8 @@ gates: [{metric: x.balanced_accuracy, min: 0.9, confidence: 0.95}]
     [
         ("{metric: level.mean, max: 90}", "from 0 to 1"),
         ("{metric: level.mean, min: 2}", "no run can pass"),
+        ("{metric: level.mean, max: 1}", "no run can fail `max: 1`"),
+        ("{metric: level.variance, max: 0.5}", "no run can fail `max: 0.5`"),
     ],
 )
 def test_s5_the_scale_of_a_value_bounds_its_gates_in_the_pipeline_and_in_a_file(
@@ -165,6 +167,15 @@ def test_s5_a_min_at_the_lower_end_is_told(run: Any) -> None:
     for name in ("run.json", "report.md", "report.html", "report.json"):
         written = (run.folder / "idle" / name).read_text()
         assert "every value passes" in written, name
+
+
+def test_s5_a_min_at_the_lower_end_of_a_file_of_gates_is_told(run: Any) -> None:
+    done = run("gate", "out", "--gates", run.write("g.yaml", "gates: [level.mean >= 0]"))
+    words = "every value passes `min: 0`"
+    assert (done.code, words in done.err, words in done.out) == (0, True, True)
+    assert words in (run.folder / "out" / "run.json").read_text()
+    again = run("gate", "out", "--gates", run.write("g.yaml", "gates: [level.mean >= 0.5]"))
+    assert (again.code, words in again.out) == (0, False)
 
 
 def test_fc16_a_missing_baseline_is_exit_2_before_a_call(run: Any) -> None:

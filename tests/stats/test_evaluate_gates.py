@@ -194,7 +194,7 @@ def test_fc16_a_baseline_that_is_not_there_is_an_error_and_no_failed_gate(tmp_pa
         )
 
 
-@pytest.mark.parametrize("way", ["same", "link", "copy"])
+@pytest.mark.parametrize("way", ["same", "link", "copy", "edited", "hard link", "no run.json"])
 def test_s6_a_baseline_is_never_the_run_itself(way, tmp_path):
     results = write(tmp_path / "run", [True] * 20)
     facts = RunFacts("run", "finished", "", "", "a", "b", "", "2026-01-01", wall_s=2.5)
@@ -202,8 +202,16 @@ def test_s6_a_baseline_is_never_the_run_itself(way, tmp_path):
     other = tmp_path / "other"
     if way == "link":
         other.symlink_to(tmp_path / "run")
-    elif way == "copy":
+    elif way == "hard link":
+        other.mkdir()
+        (other / "results.parquet").hardlink_to(results)
+    elif way != "same":
         shutil.copytree(tmp_path / "run", other)
+    if way == "no run.json":
+        (other / "run.json").unlink()
+    elif way == "edited":
+        edited = replace(facts, started="2026-01-02")
+        (other / "run.json").write_bytes(orjson.dumps(edited.as_json()))
     gate = {
         "metric": "e.accuracy",
         "baseline": "run" if way == "same" else "other",

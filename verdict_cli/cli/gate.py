@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from verdict_cli.cli.console import print_json, print_message
+from verdict_cli.cli.console import print_error, print_json, print_message
 from verdict_cli.cli.options import AsJson, Undecided
 from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
 from verdict_cli.errors import UsageError
-from verdict_cli.language.gate_rules import read_gates, with_baseline
+from verdict_cli.language.gate_rules import IDLE, idle_limits, read_gates, with_baseline
 from verdict_cli.plan.check_evaluations import scale_ends
 from verdict_cli.plural import plural
 from verdict_cli.run.load_run import RunResult, load_run
@@ -68,11 +68,7 @@ def gate(
     """
     result = load_run(run, unchanged=True)
     if gates is not None:
-        plan = result.plan
-        scales = scale_ends(plan.nodes, plan.outputs, plan.evaluations)
-        result = result._replace(
-            plan=replace(plan, gates=read_gates(gates, plan.evaluations, scales))
-        )
+        result = _with_gates(result, gates)
     if bless is not None:
         _bless(result, bless)
         return
@@ -93,6 +89,20 @@ def gate(
     else:
         show_report(report, as_json=False)
     raise typer.Exit(exit_code(report))
+
+
+def _with_gates(result: RunResult, file: Path) -> RunResult:
+    """The run with the gates of the file, and what is to be told of them, in place of its own."""
+    plan, facts = result.plan, result.facts
+    scales = scale_ends(plan.nodes, plan.outputs, plan.evaluations)
+    gates = read_gates(file, plan.evaluations, scales)
+    told = dict.fromkeys(message for _, message in idle_limits(gates, scales))
+    for message in told:
+        print_error(f"{file}: {message}")
+    others = (message for message in facts.warnings if IDLE not in message)
+    return result._replace(
+        plan=replace(plan, gates=gates), facts=replace(facts, warnings=(*told, *others))
+    )
 
 
 def _bless(result: RunResult, file: Path) -> None:

@@ -170,17 +170,26 @@ def metric_range(gate: Gate, scale: Ends | None) -> Ends:
         return scale or REAL_LINE
     if metric in ("mae", "rmse") and scale is not None:
         return 0.0, scale[1] - scale[0]
+    if metric == "variance" and scale is not None:
+        return 0.0, (scale[1] - scale[0]) ** 2 / 2  # of two rows, one at each end
     known = find_metric(metric)
     return REAL_LINE if known is None else known.bounds
 
 
-def idle_limits(gate: Gate, scale: Ends | None) -> list[tuple[str, float]]:
-    """The keys of limits at the end of the metric's range, with that end: every value meets them."""
-    low, high = metric_range(gate, scale)
-    ends = (("min", gate.min, low), ("max", gate.max, high))
-    idle = [(key, end) for key, limit, end in ends if limit == end]
-    if gate.min == 0 and low > 0:
-        idle.append(("min", low))
+IDLE = "every value passes"
+"""What is told of a limit that every value of its metric meets."""
+
+
+def idle_limits(gates: Sequence[Gate], scales: Mapping[str, Ends]) -> list[tuple[int, str]]:
+    """The gates whose `min` is the smallest value of the metric, or 0 below it, which every value meets: their index, and
+    what to say of them."""
+    idle = []
+    for index, gate in enumerate(gates):
+        low, _ = metric_range(gate, scales.get(gate.parts[0]))
+        if gate.min is None or (gate.min != low and not gate.min == 0 < low):
+            continue
+        message = f"{low:g} is the smallest value of `{gate.metric}`: {IDLE} `min: {gate.min:g}`"
+        idle.append((index, message))
     return idle
 
 
@@ -197,7 +206,7 @@ def _limits(gate: Gate, ends: Ends) -> list[Issue]:
             issues.append(Issue(key, f"`{key}: {limit:g}` is not a number", "give a number"))
             continue
         is_below = limit < low and limit != 0  # `min: 0` is how people write no limit: it is told
-        says_nothing = {"min": is_below, "max": limit > high, "max_drop": limit >= width}[key]
+        says_nothing = {"min": is_below, "max": limit >= high, "max_drop": limit >= width}[key]
         forbids_all = {"min": limit > high, "max": limit < low, "max_drop": False}[key]
         if says_nothing or forbids_all:
             effect = "no run can fail" if says_nothing else "no run can pass"
@@ -222,10 +231,13 @@ def _meant(key: str, limit: float, ends: Ends) -> str:
     """What the author probably meant by a limit outside the range."""
     low, high = ends
     if ends == UNIT and 1 <= limit <= 100:
-        written = f"{limit:g} points are" if key == "max_drop" else f"{limit:g}% is"
+        points = "1 point is" if limit == 1 else f"{limit:g} points are"
+        written = points if key == "max_drop" else f"{limit:g}% is"
         return f"{written} {limit / 100:g}"
     if key == "max_drop":
         return f"give a number below {high - low:g}"
+    if limit == high:
+        return "give a limit that a bad run fails"
     if math.isinf(high):
         return f"give a number from {low:g} on"
     if math.isinf(low):

@@ -47,7 +47,7 @@ def plan_of(**forms):
         ({"SCALE": "-2-2"}, {"SCALE": "{type: discrete, range: [-2, 2]}"}),
         ({"SLICES": "source.c"}, {}),
         ({"GATE": "right.accuracy >= 0.9"}, {}),
-        ({"GATE": "right.accuracy<=1"}, {"GATE": "{metric: right.accuracy, max: 1.0}"}),
+        ({"GATE": "right.accuracy<=0.5"}, {"GATE": "{metric: right.accuracy, max: 0.5}"}),
         ({"GATE": "run.failed <= 0"}, {"GATE": "{metric: run.failed, max: 0.0}"}),
     ],
 )
