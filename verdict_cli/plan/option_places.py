@@ -35,8 +35,10 @@ def _kept_place(node: Node, work: LLMNode, nodes: Sequence[Node | None]) -> str 
     named = [path for _, option in work.options for path in option.paths]
     named += [cast.path for cast in node.casts if cast.field in work.letters and cast.path]
     options = set(_origins(named, nodes))
-    fields = {
-        ("input", cast.field): cast.path for cast in node.casts if cast.field not in work.letters
+    fields: dict[ExpressionPath, ExpressionPath] = {
+        ("input", cast.field): cast.path
+        for cast in node.casts
+        if cast.path and cast.field not in work.letters
     }
     for path in work.prompt.paths:
         given = fields.get(path[:2]) or path
