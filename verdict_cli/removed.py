@@ -13,6 +13,7 @@ COMMAND_LINES = {
     "run --part-rows": "leave it out: run.db holds a run of any size, and each table is one file",
     "estimate --pilot": "judge a sample, which also prints the cost of all rows: verdict run CONFIG DATA --sample 20",
     "run --engine": "judge a shard in each Ray task, Slurm task or CI job: verdict run … --shard I/N, then: verdict merge",
+    "rank --after": "leave it out: verdict rank --systems --battles N writes as many battles of each pair",
     "serve --state": "leave it out: a request waits for its rows; verdict run keeps and resumes what takes long",
     "serve --protocol": "take a reward function of verdict_cli.rl: docs/serving.md",
     "serve --criterion": "take verdict_cli.rl.trl_rewards: docs/serving.md",

@@ -143,15 +143,7 @@ class BattleOptions:
         typer.Option(
             "--battles",
             min=1,
-            help="With --systems: the most informative so many. [default: every pair at every task]",
-        ),
-    ] = None
-    after: Annotated[
-        Path | None,
-        typer.Option(
-            "--after",
-            metavar="RUN",
-            help="With --systems: a finished run whose battles are not repeated and say which are informative.",
+            help="With --systems: so many, spread over the pairs. [default: every pair at every task]",
         ),
     ] = None
     out: Annotated[
@@ -197,17 +189,13 @@ def rank(
     if battling.systems:
         if ranking != RankOptions() or as_json:
             raise UsageError(
-                "--systems takes --battles, --after, --out and --seed only",
+                "--systems takes --battles, --out and --seed only",
                 hint="remove the other options",
             )
-        write_battles(
-            plan, candidates, battling.battles, battling.after, battling.out, options.seed
-        )
+        write_battles(plan, candidates, battling.battles, battling.out, options.seed)
         return
     if battling != BattleOptions():
-        raise UsageError(
-            "--battles, --after and --out need --systems", hint="add --systems, or remove them"
-        )
+        raise UsageError("--battles and --out need --systems", hint="add --systems, or remove them")
     session = RankingSession(plan, options, concurrency, ranking.samples == 1, yes)
     if best_of_n.prompt is not None and best_of_n.correct is not None:
         document, failed = _rank_prompts(

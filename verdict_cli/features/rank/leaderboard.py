@@ -5,9 +5,7 @@ Two systems differ where the interval of their paired difference, at 95% for all
 system's best rank is one below the number of systems that are significantly better, its worst one above those that are
 significantly worse (Mogstad, Romano, Shaikh and Wilhelm, 2024): of equal systems, at most 5% of leaderboards distinguish any.
 
-Without a number of battles it is a round robin: every two systems at every task. With one, each next battle is of the two
-systems about whose difference the model knows least for what the battle can tell: the largest gain of information about the
-strengths, `log(1 + p (1 - p) v)` with `v` the variance of their difference. Earlier battles, of a finished run, count.
+Without a number of battles it is a round robin: every two systems at every task. With one, the pairs take turns.
 """
 
 from __future__ import annotations
@@ -19,14 +17,13 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, permutations
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 from msgspec import Struct, structs
-from scipy.special import expit
 
 from verdict_cli.cli.console import print_message
 from verdict_cli.errors import DataError, Problem, UsageError
@@ -34,13 +31,10 @@ from verdict_cli.features.rank.arena_keys import arena_keys
 from verdict_cli.features.rank.contest import Leaderboard, Standing, StandingValue, ranked
 from verdict_cli.features.rank.ranks import significantly_better, standing_values
 from verdict_cli.features.rank.strengths import (
-    SPREAD,
-    Choice,
     Contests,
     Strengths,
     battle_counts,
     bradley_terry,
-    fit_choices,
     mean_scores,
     read_contests,
     win_rates,
@@ -48,7 +42,7 @@ from verdict_cli.features.rank.strengths import (
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
-from verdict_cli.stats.columns.column import Floats, Ints, key_text
+from verdict_cli.stats.columns.column import Ints, key_text
 from verdict_cli.stats.columns.sample import MOST_DELETIONS
 
 FEW_ITEMS = 10
@@ -196,13 +190,11 @@ def write_battles(
     plan: Plan,
     files: Sequence[str],
     battles: int | None,
-    after: Path | None,
     out: Path | None,
     seed: int,
 ) -> None:
     """Write one row a battle, ready for `verdict run`. Raises DataError and UsageError."""
     from verdict_cli.cli.open_dataset import open_dataset
-    from verdict_cli.run.load_run import load_run
     from verdict_cli.storage.datasets.read import stream_rows
     from verdict_cli.storage.paths import write_rows
 
@@ -217,14 +209,7 @@ def write_battles(
         opened = open_dataset(plan, files[0], Path(spool))
         dataset = Dataset(opened.files)
         outputs = read_outputs((row.source for row in stream_rows(dataset)), columns, files[0])
-    judged = None
-    if after is not None:
-        directory, _, earlier = load_run(after)
-        known = battle_columns(earlier)
-        judged = earlier_battles(
-            known.evaluation, earlier.studies[known.evaluation], directory.results, outputs.systems
-        )
-    chosen = [battle_row(outputs, *pairing) for pairing in pairings(outputs, battles, seed, judged)]
+    chosen = [battle_row(outputs, *pairing) for pairing in pairings(outputs, battles, seed)]
     counts = f"{plural(len(chosen), 'battle')} of {plural(len(outputs.systems), 'system')} at {len(outputs.rows):,} tasks"
     if battles is not None and len(chosen) < battles:
         counts += f" ({battles:,} were wanted: no other pairs are left)"
@@ -331,107 +316,24 @@ def _shared(rows: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> set[str]:
     return columns - {"id"}
 
 
-class EarlierBattles(Struct, frozen=True):
-    """Earlier battles: the pairs of each item, and the strengths and information that they give."""
-
-    met: frozenset[tuple[str, str, str]]
-    strengths: Floats
-    covariance: Floats
-
-
-def earlier_battles(
-    name: str, evaluation: Evaluation, results: Path, systems: Sequence[str]
-) -> EarlierBattles:
-    """What a finished run knows of these systems; strengths have a prior, so that few battles are no certainty."""
-    contests = read_contests(name, evaluation, results)
-    index_of = {system: index for index, system in enumerate(systems)}
-    wins, _ = battle_counts(
-        contests.battles, len(contests.systems), np.zeros(contests.items, np.int64), 1
-    )
-    known = [index_of.get(system, -1) for system in contests.systems]
-    choices = [
-        Choice(known[one], (known[one], known[other]), float(wins[0, one, other]))
-        for one, other in permutations(range(len(known)), 2)
-        if min(known[one], known[other]) >= 0
-    ]
-    fit = fit_choices(len(systems), choices)
-    items = [key_text(label) for label in contests.item_labels]
-    met = frozenset(
-        (items[item], *sorted((contests.systems[one], contests.systems[other])))
-        for item, one, other in zip(
-            contests.battles.item.tolist(),
-            contests.battles.first.tolist(),
-            contests.battles.second.tolist(),
-            strict=True,
-        )
-    )
-    return EarlierBattles(met, fit.values, np.linalg.inv(fit.precision).astype(np.float64))
-
-
 def pairings(
-    outputs: SystemOutputs, battles: int | None, seed: int, judged: EarlierBattles | None = None
+    outputs: SystemOutputs, battles: int | None, seed: int
 ) -> Iterator[tuple[str, str, str]]:
     """Item, first and second system of each battle; which system is first is drawn."""
     draw = random.Random(seed)
-    met = judged.met if judged is not None else frozenset()
-    count = len(outputs.systems)
-    left: dict[tuple[int, int], list[str]] = {}
-    for one, other in combinations(range(count), 2):
-        names = sorted((outputs.systems[one], outputs.systems[other]))
-        items = [
-            item
-            for item in outputs.items_of(names[0], names[1])
-            if (item, names[0], names[1]) not in met
-        ]
-        if items:
-            draw.shuffle(items)
-            left[one, other] = items
+    order = {item: index for index, item in enumerate(outputs.rows)}
+    meetings = []
+    for pair in combinations(outputs.systems, 2):
+        items = outputs.items_of(*pair)
+        draw.shuffle(items)
+        meetings += [(turn, item, pair) for turn, item in enumerate(items)]
     if battles is None:
-        order = {item: index for index, item in enumerate(outputs.rows)}
-        everything = [(order[item], item, pair) for pair, items in left.items() for item in items]
-        chosen: Iterator[tuple[str, tuple[int, int]]] = (
-            (item, pair) for _, item, pair in sorted(everything)
-        )
+        meetings.sort(key=lambda meeting: order[meeting[1]])
     else:
-        chosen = _most_informative(left, battles, count, judged, draw)
-    for item, pair in chosen:
+        meetings = sorted(meetings, key=lambda meeting: meeting[0])[:battles]
+    for _, item, pair in meetings:
         one, other = pair if draw.random() < 0.5 else pair[::-1]
-        yield item, outputs.systems[one], outputs.systems[other]
-
-
-def _most_informative(
-    left: dict[tuple[int, int], list[str]],
-    battles: int,
-    count: int,
-    judged: EarlierBattles | None,
-    draw: random.Random,
-) -> Iterator[tuple[str, tuple[int, int]]]:
-    strengths = np.zeros(count) if judged is None else judged.strengths
-    covariance = np.eye(count) * SPREAD**2 if judged is None else judged.covariance.copy()
-    used: dict[str, int] = defaultdict(int)
-    for _ in range(battles):
-        pairs = sorted(left)
-        if not pairs:
-            return
-        one, other = np.array(pairs).T
-        chances = expit(strengths[one] - strengths[other])
-        weight = chances * (1 - chances)
-        variance = covariance[one, one] + covariance[other, other] - 2 * covariance[one, other]
-        gain = np.log1p(weight * variance)
-        best = np.flatnonzero(gain >= gain.max() - 1e-12)
-        at = int(draw.choice(best.tolist()))
-        pair = pairs[at]
-        items = left[pair]
-        item = min(
-            items, key=lambda candidate: used[candidate]
-        )  # items are shuffled; the least used one is new evidence
-        items.remove(item)
-        used[item] += 1
-        if not items:
-            del left[pair]
-        change = covariance[:, pair[0]] - covariance[:, pair[1]]
-        covariance -= np.outer(change, change) * weight[at] / (1 + weight[at] * variance[at])
-        yield item, pair
+        yield item, one, other
 
 
 def battle_row(outputs: SystemOutputs, item: str, first: str, second: str) -> dict[str, Any]:

@@ -75,7 +75,6 @@ class Contests(Struct, frozen=True):
     missing: int
     unreadable: str = ""
     bounds: tuple[float, float] = (-math.inf, math.inf)
-    item_labels: tuple[Any, ...] = ()
 
 
 def read_contests(name: str, evaluation: Evaluation, results: Path) -> Contests:
@@ -94,7 +93,7 @@ def read_contests(name: str, evaluation: Evaluation, results: Path) -> Contests:
     if keys.winner is not None:
         pairs = codes.codes.astype(np.int64).reshape(-1, 2)
         battles = Battles(pairs[:, 0], pairs[:, 1], value, at, control, np.ones(len(value)))
-        return Contests(systems, len(items.labels), None, battles, *rest, item_labels=items.labels)
+        return Contests(systems, len(items.labels), None, battles, *rest)
     answers = ScoredAnswers(codes.codes.astype(np.int64), at, value, control)
     battles = battles_of_scores(answers, len(systems), len(items.labels))
     return Contests(systems, len(items.labels), answers, battles, *rest, bounds=reader.bounds())
