@@ -21,13 +21,9 @@ _EXIT_PAUSE_S = 0.02
 
 
 class HttpClients:
-    """Clients that keep their connections, one for each proxy. None follows redirects.
+    """Clients that keep their connections, one for each proxy. None follows redirects."""
 
-    ``decode``: whether compressed bodies are decompressed.
-    """
-
-    def __init__(self, *, decode: bool = True) -> None:
-        self._decode = decode
+    def __init__(self) -> None:
         self._clients: dict[str | None, Client] = {}
 
     def get(self, url: Url) -> Client:
@@ -44,8 +40,6 @@ class HttpClients:
                 .follow_redirects(False)
                 .pool_idle_timeout(_IDLE)
             )
-            if not self._decode:
-                builder = builder.gzip(False).brotli(False).zstd(False).deflate(False)
             builder = (
                 builder.no_proxy() if proxy is None else builder.proxy(ProxyBuilder.all(proxy))
             )

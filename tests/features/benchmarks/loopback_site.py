@@ -61,7 +61,7 @@ def send(
 
 
 def whole(body: bytes, **headers: str) -> Answer:
-    """Ignores ranges."""
+    """All of it."""
     return lambda handler: send(handler, 200, body, **headers)
 
 
@@ -80,23 +80,6 @@ def unsaid(body: bytes) -> Answer:
 def cut_off(body: bytes, at: int, **headers: str) -> Answer:
     """Breaks off after so many bytes."""
     return lambda handler: send(handler, 200, body, at, **headers)
-
-
-def ranged(body: bytes, etag: str = '"1"') -> Answer:
-    """Gives the range that was asked for, unless the file is another one by now."""
-
-    def answer(handler: Handler) -> None:
-        asked = handler.headers.get("Range")
-        same = handler.headers.get("If-Range", etag) == etag
-        if not asked or not same:
-            return send(handler, 200, body, ETag=etag)
-        start = int(asked.removeprefix("bytes=").rstrip("-"))
-        if start >= len(body):
-            return send(handler, 416, Content_Range=f"bytes */{len(body)}")
-        rest = f"bytes {start}-{len(body) - 1}/{len(body)}"
-        return send(handler, 206, body[start:], ETag=etag, Content_Range=rest)
-
-    return answer
 
 
 def refused(status: int, **headers: str) -> Answer:

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 import pytest
-from loopback_site import Site, cut_off, ranged, refused, whole
+from loopback_site import Site, cut_off, refused, whole
 from typer.testing import CliRunner, Result
 
 from verdict_cli.cli.app import app
@@ -183,7 +183,7 @@ def test_a_sample_is_drawn_with_its_seed_and_keeps_the_order(tmp_path: Path) -> 
 def test_a_fetched_file_is_checked_and_found_by_bench(
     mine: Card, site: Site, tmp_path: Path
 ) -> None:
-    site.answers = [cut_off(BODY, 5_000, ETag='"1"'), ranged(BODY)]
+    site.answers = [cut_off(BODY, 5_000), whole(BODY)]
     shown = verdict("fetch", "mine")
     assert shown.exit_code == 0, shown.output
     path = Path(shown.stdout.strip())
@@ -278,12 +278,7 @@ def test_the_real_prompts_of_xstest_are_fetched_although_the_line_breaks_and_the
     monkeypatch.setattr(card_module, "cards", lambda: {"xstest": moved})
     monkeypatch.setitem(download.fetch_file.__kwdefaults__, "pause", no_pause)
     body = real.read_bytes()
-    site.answers = [
-        cut_off(body, 1_000, ETag='"1"'),
-        refused(503),
-        cut_off(body, 20_000, ETag='"1"'),
-        ranged(body),
-    ]
+    site.answers = [cut_off(body, 1_000), refused(503), cut_off(body, 20_000), whole(body)]
     shown = verdict("fetch", "xstest")
     assert shown.exit_code == 0, (shown.output, shown.exception)
     assert "SHA-256 as expected: 11783fb294ed0174" in shown.stderr

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from loopback_site import Site, cut_off, ranged, refused, send, unsaid, whole
+from loopback_site import Site, cut_off, refused, unsaid, whole
 from pyreqwest.http import Url
 
 from verdict_cli.errors import FetchError
@@ -52,63 +50,10 @@ def test_a_whole_file_is_in_place_and_nothing_else(site: Site, tmp_path: Path) -
     assert fetch(site, tmp_path).read_bytes() == BODY
 
 
-def test_a_broken_download_goes_on_where_it_broke_off(site: Site, tmp_path: Path) -> None:
-    site.answers = [cut_off(BODY, 50_000, ETag='"1"'), ranged(BODY)]
+def test_a_download_that_breaks_off_begins_again(site: Site, tmp_path: Path) -> None:
+    site.answers = [cut_off(b"old " * 30_000, 50_000), whole(BODY)]
     assert fetch(site, tmp_path).read_bytes() == BODY
-    assert site.asked[1]["range"] == "bytes=50000-"
-    assert site.asked[1]["if-range"] == '"1"'
-
-
-def test_what_has_come_survives_a_command_that_gave_up(site: Site, tmp_path: Path) -> None:
-    site.answers = [
-        cut_off(BODY, 50_000, ETag='"1"'),
-        *[refused(503)] * (ATTEMPTS - 1),
-        ranged(BODY),
-    ]
-    assert "the same command resumes from the 50,000 bytes" in failure(site, tmp_path)
-    assert fetch(site, tmp_path).read_bytes() == BODY
-    assert site.asked[-1]["range"] == "bytes=50000-"
-
-
-def test_a_server_without_ranges_sends_all_of_it_again(site: Site, tmp_path: Path) -> None:
-    site.answers = [cut_off(BODY, 50_000, ETag='"1"'), whole(BODY, ETag='"1"')]
-    assert fetch(site, tmp_path).read_bytes() == BODY
-
-
-def test_a_file_that_changed_in_between_is_taken_anew(site: Site, tmp_path: Path) -> None:
-    site.answers = [cut_off(b"old " * 30_000, 50_000, ETag='"0"'), ranged(BODY)]
-    assert fetch(site, tmp_path).read_bytes() == BODY
-
-
-def test_another_range_than_was_asked_for_is_not_appended(site: Site, tmp_path: Path) -> None:
-    wrong = f"bytes 10-{len(BODY) - 1}/{len(BODY)}"
-    site.answers = [
-        cut_off(BODY, 50_000, ETag='"1"'),
-        lambda handler: send(handler, 206, BODY[10:], Content_Range=wrong),
-        whole(BODY),
-    ]
-    assert fetch(site, tmp_path, sha256="").read_bytes() == BODY
-
-
-def test_bytes_of_two_versions_are_found_out_by_the_checksum(site: Site, tmp_path: Path) -> None:
-    site.answers = [cut_off(b"old " * 30_000, 50_000, ETag='"1"'), ranged(BODY), whole(BODY)]
-    assert fetch(site, tmp_path).read_bytes() == BODY
-    assert len(site.asked) == 3
-
-
-def test_without_a_version_and_a_checksum_nothing_is_resumed(site: Site, tmp_path: Path) -> None:
-    site.answers = [cut_off(BODY, 50_000), whole(BODY)]
-    assert fetch(site, tmp_path, sha256="").read_bytes() == BODY
     assert "range" not in site.asked[1]
-
-
-def test_a_part_that_is_whole_already_is_only_checked(site: Site, tmp_path: Path) -> None:
-    site.answers = [
-        lambda handler: send(handler, 200, BODY + b"more", len(BODY), ETag='"1"'),
-        ranged(BODY),
-    ]
-    assert fetch(site, tmp_path).read_bytes() == BODY
-    assert site.asked[1]["range"] == f"bytes={len(BODY)}-"
 
 
 def test_another_file_is_thrown_away_and_both_checksums_are_told(
@@ -231,24 +176,3 @@ def test_a_check_that_refuses_leaves_nothing(site: Site, tmp_path: Path) -> None
             DownloadTarget(f"{site.url}/data.txt", tmp_path / "data.txt"), check, pause=Clock()
         )
     assert list(tmp_path.iterdir()) == []
-
-
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.integers(0, len(BODY) - 1), max_size=ATTEMPTS - 1))
-def test_wherever_it_breaks_off_the_bytes_are_the_same(
-    site: Site, tmp_path_factory: pytest.TempPathFactory, breaks: list[int]
-) -> None:
-    def breaking(at: int) -> Any:
-        def answer(handler: Any) -> None:
-            asked = handler.headers.get("Range")
-            start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
-            rest = {"Content_Range": f"bytes {start}-{len(BODY) - 1}/{len(BODY)}"} if asked else {}
-            send(
-                handler, 206 if asked else 200, BODY[start:], max(0, at - start), ETag='"1"', **rest
-            )
-
-        return answer
-
-    site.asked.clear()
-    site.answers = [*map(breaking, breaks), ranged(BODY)]
-    assert fetch(site, tmp_path_factory.mktemp("fetched")).read_bytes() == BODY

@@ -157,7 +157,7 @@ def fetch(
         int, typer.Option("--max-size", min=1, metavar="MIB", help="The largest download.")
     ] = 1024,
 ) -> None:
-    """Download a benchmark's file from its source, and check it against its card. An interrupted download resumes.
+    """Download a benchmark's file from its source, and check it against its card.
 
     Prints the path of the file. Private and gated datasets of the Hugging Face hub need HF_TOKEN; HF_ENDPOINT sets another hub.
 

@@ -1,4 +1,4 @@
-"""Files of benchmarks over HTTP: resumed after interruptions, verified, and in place only when they are complete.
+"""Files of benchmarks over HTTP: verified, and in place only when they are complete.
 
 A card's file is checked against the card. A split of a dataset of the Hugging Face hub, `hf:OWNER/NAME[:SPLIT]` (extra `hf`), is
 fetched once as the Parquet files that the hub generates, then read from disk.
@@ -75,16 +75,6 @@ class DownloadTarget(Struct, frozen=True):
         that directories are not read with it."""
         return self.path.with_name(f".part-{self.path.name}")
 
-    @property
-    def state(self) -> Path:
-        """The address and version that the bytes in `part` came from."""
-        return self.path.with_name(f".part-{self.path.name}.json")
-
-    def discard(self) -> None:
-        """Remove the received bytes."""
-        self.part.unlink(missing_ok=True)
-        self.state.unlink(missing_ok=True)
-
 
 class _InterruptedError(Exception):
     """An attempt that failed and may be retried; ``retry_after_s`` is the server's wish."""
@@ -102,9 +92,8 @@ def download(
 ) -> str:
     """Download the file and return the SHA-256 of its bytes. ``check`` may refuse it before it is moved into place.
 
-    The bytes of a failed download are kept beside the target, and the next one resumes from them. Raises FetchError when
-    the server does not have the file, when it is too large, when the download keeps breaking off or when the file is
-    not the expected one, and OutputError when it cannot be written.
+    Raises FetchError when the server does not have the file, when it is too large, when the download keeps breaking off
+    or when the file is not the expected one, and OutputError when it cannot be written.
     """
     try:
         target.path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,88 +109,53 @@ def download(
 async def _download(
     target: DownloadTarget, check: Callable[[Path], None] | None, pause: Pause
 ) -> str:
-    # A range of a compressed transfer is not a range of the file, so nothing is decompressed on the way.
-    clients = HttpClients(decode=False)
+    clients = HttpClients()
     try:
-        resumed = await _complete_part(clients, target, pause)
+        await _receive(clients, target, pause)
         digest = _digest(target.part)
-        if resumed and target.sha256 and digest != target.sha256:
-            target.discard()
-            await _complete_part(clients, target, pause)
-            digest = _digest(target.part)
-    finally:
-        await clients.close()
-    try:
         _verify(target, digest)
         if check is not None:
             check(target.part)
-    except FetchError:
-        target.discard()
-        raise
-    target.part.replace(target.path)
-    target.state.unlink(missing_ok=True)
+        target.part.replace(target.path)
+    finally:
+        target.part.unlink(missing_ok=True)
+        await clients.close()
     return digest
 
 
-async def _complete_part(clients: HttpClients, target: DownloadTarget, pause: Pause) -> bool:
-    """Download the rest of the part, with retries. Returns whether it holds bytes of several responses."""
-    random, resumed = Random(0), False
+async def _receive(clients: HttpClients, target: DownloadTarget, pause: Pause) -> None:
+    """Write the file's bytes to the part, with retries."""
+    random = Random(0)
     for attempt in range(1, ATTEMPTS + 1):
         retry_after_s = None
         try:
-            return await _attempt(clients, target) or resumed
+            await _attempt(clients, target)
+            return
         except _InterruptedError as error:
             reason, retry_after_s = str(error), error.retry_after_s
         except TimeoutError:
             reason = f"the server sent nothing for {SILENCE_S:g} s"
         except PyreqwestError as error:
             reason = root_cause(error)
-        resumed = target.part.exists()
         if attempt < ATTEMPTS:
             await pause(delay_s(attempt, retry_after_s, random))
-    received = target.part.stat().st_size if target.part.exists() else 0
     raise FetchError(
         f"{target.url} could not be fetched in {ATTEMPTS} attempts: {reason}",
-        hint=f"the same command resumes from the {received:,} bytes received"
-        if received
-        else "try again later",
+        hint="try again later",
     )
 
 
-async def _attempt(clients: HttpClients, target: DownloadTarget) -> bool:
-    """Download what the part lacks. Returns whether an earlier response was resumed."""
-    have, range_headers = _resume_headers(target)
-    async with open_response(clients, target, range_headers) as (url, response):
+async def _attempt(clients: HttpClients, target: DownloadTarget) -> None:
+    async with open_response(clients, target) as (url, response):
         headers = ResponseHeaders(response)
-        first_byte, size = _content_range(headers)
-        if response.status == 416 and have:
-            if size == have:
-                return True
-            target.discard()
-            raise _InterruptedError("the file on the server differs from the bytes received")
         _check_response(target, url, response.status, headers)
-        resumes = response.status == 206
-        if resumes and first_byte != have:
-            target.discard()
-            raise _InterruptedError("the server sent another range than requested")
-        start = have if resumes else 0
         length = headers.get("Content-Length") or ""
-        total = size if resumes else int(length) if length.isdigit() else None
+        total = int(length) if length.isdigit() else None
         _check_size(target, total)
-        version = {
-            "url": target.url,
-            "etag": headers.get("ETag"),
-            "date": headers.get("Last-Modified"),
-        }
-        target.state.write_bytes(orjson.dumps(version))
-        received = start
-        with target.part.open("ab" if resumes else "wb") as file:
+        received = 0
+        with target.part.open("wb") as file:
             try:
-                while True:
-                    async with asyncio.timeout(SILENCE_S):
-                        chunk = await response.body_reader.read_chunk()
-                    if chunk is None:
-                        break
+                while chunk := await _next_chunk(response):
                     received += len(chunk)
                     _check_size(target, received)
                     file.write(chunk)
@@ -209,12 +163,16 @@ async def _attempt(clients: HttpClients, target: DownloadTarget) -> bool:
             except PyreqwestError:
                 of_total = f" of {total:,}" if total else ""
                 raise _InterruptedError(f"{received:,}{of_total} bytes received") from None
-        return start > 0
+
+
+async def _next_chunk(response: Response) -> Any:
+    async with asyncio.timeout(SILENCE_S):
+        return await response.body_reader.read_chunk()
 
 
 @asynccontextmanager
 async def open_response(
-    clients: HttpClients, target: DownloadTarget, range_headers: Mapping[str, str]
+    clients: HttpClients, target: DownloadTarget
 ) -> AsyncIterator[tuple[Url, Response]]:
     """The response to the request, after redirects, with the address that it came from."""
     try:
@@ -227,11 +185,7 @@ async def open_response(
         raise FetchError(f"{target.url} is not an http address", hint="give an http address")
     for _ in range(MOST_REDIRECTS + 1):
         own = target.headers if url.origin_ascii == first.origin_ascii else {}
-        request = (
-            clients.get(url)
-            .get(url)
-            .headers({"Accept-Encoding": "identity", **own, **range_headers})
-        )
+        request = clients.get(url).get(url).headers({"Accept-Encoding": "identity", **own})
         async with AsyncExitStack() as stack:
             async with asyncio.timeout(SILENCE_S):
                 response = await stack.enter_async_context(
@@ -262,22 +216,6 @@ def _redirected(target: DownloadTarget, url: Url, location: str) -> Url:
     return following
 
 
-def _resume_headers(target: DownloadTarget) -> tuple[int, dict[str, str]]:
-    """The number of bytes received, and the headers that request the rest of the same version; 0 to start again."""
-    try:
-        have = target.part.stat().st_size
-        version = orjson.loads(target.state.read_bytes())
-    except (FileNotFoundError, orjson.JSONDecodeError):
-        return 0, {}
-    if not have or version.get("url") != target.url:
-        return 0, {}
-    etag = version.get("etag") or ""
-    validator = etag if etag and not etag.startswith("W/") else version.get("date")
-    if validator is None and not target.sha256:
-        return 0, {}
-    return have, {"Range": f"bytes={have}-", **({"If-Range": validator} if validator else {})}
-
-
 def _check_response(
     target: DownloadTarget, url: Url, status: int, headers: ResponseHeaders
 ) -> None:
@@ -285,7 +223,7 @@ def _check_response(
     if status in _RETRYABLE:
         delay = headers.get("Retry-After") or ""
         raise _InterruptedError(f"status {status}", float(delay) if delay.isdigit() else None)
-    if status not in (200, 206):
+    if status != 200:
         status_text = _STATUS_TEXTS.get(status, f"responds with status {status}")
         hint = "check whether the file's page still has this address"
         if status in (401, 403):
@@ -294,10 +232,6 @@ def _check_response(
             f"{url}: the server {status_text} (status {status})",
             hint=f"{hint}; a local copy is read by `verdict datasets import NAME PATH`",
         )
-    if (headers.get("Content-Encoding") or "identity") != "identity":
-        raise FetchError(
-            f"{url} sends the file compressed, although it must not", hint="download it by hand"
-        )
     media_type = (headers.get("Content-Type") or "").partition(";")[0].strip().lower()
     if media_type == "text/html" and not target.path.name.endswith((".html", ".htm")):
         raise FetchError(
@@ -305,16 +239,8 @@ def _check_response(
         )
 
 
-def _content_range(headers: ResponseHeaders) -> tuple[int | None, int | None]:
-    """The first byte of the range that was sent, and the size of the whole file; None where the server does not say."""
-    match = re.match(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)$", headers.get("Content-Range") or "")
-    first, size = match.groups() if match else (None, None)
-    return int(first) if first else None, int(size) if size and size != "*" else None
-
-
 def _check_size(target: DownloadTarget, size: int | None) -> None:
     if size is not None and size > target.limit:
-        target.discard()
         raise FetchError(
             f"{target.url} is larger than the limit of {target.limit:,} bytes",
             hint="give a larger --max-size, in MiB",
