@@ -16,8 +16,7 @@ def columns(*given_values):
     places = {}
     growing = [ColumnBuilder(places) for _ in given_values]
     for one, values in zip(growing, given_values, strict=True):
-        for value in values:
-            one.add(value)
+        one.extend(values, np.arange(len(values)))
     return [one.column() for one in growing]
 
 

@@ -1,14 +1,14 @@
 """The rows of a run as columns: what each expression of an evaluation gives, read once and kept small.
 
-Most evaluations compare `output.score` with `source.label` in clusters of `source.id`: expressions that are columns as they are
-are read by Arrow, each distinct value once. What is more than a column (a condition, a mapping, entries of a list) is
-read row by row, with the same result.
+Each expression is computed once for each distinct tuple of the columns that it reads: most evaluations compare
+`output.score` with `source.label`, of which there are few.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -32,27 +32,22 @@ from verdict_cli.stats.columns.column import (
 from verdict_cli.stats.columns.run_labels import RunLabels, run_labels
 from verdict_cli.stats.columns.saved_rows import (
     SAVED_ROW_ROOTS,
-    SKIPPED,
+    Evaluated,
+    RowExpression,
+    Rows,
     SavedRowPath,
     column_homes,
+    entry_rows,
     entry_type,
-    observations,
+    row_batches,
     row_paths,
-    saved_rows,
 )
 from verdict_cli.storage.datasets.dataset import missing_column
-from verdict_cli.storage.tables.arrow_vectors import booleans, scalar, truths
 from verdict_cli.storage.tables.column_types import DeclaredType
-from verdict_cli.storage.tables.reader import (
-    column_kinds,
-    declared_types,
-    read_arrow,
-    read_table,
-    table_columns,
-)
+from verdict_cli.storage.tables.reader import declared_types, table_columns
 
 
-def plain_column(expression: Expression | _Longer) -> str | None:
+def plain_column(expression: RowExpression) -> str | None:
     """The column of the results that the expression is; None where it is more than a column."""
     match expression.path:
         case ("source" | "output" as root, str(name)):
@@ -66,8 +61,6 @@ OUTPUT_KEYS = ("prediction", "probability", "value", "consistent")
 """The expressions whose value may be missing, since they depend on the pipeline's output."""
 LONGER = "options"
 """The column computed from `options`: by how much option A is longer than B."""
-BATCH = 100_000
-"""Rows of plain columns that are read at once."""
 OF_PEOPLE = ("target", "gold", INCLUSION)
 """The expressions of which a failed row may have the value too."""
 
@@ -108,40 +101,18 @@ def collect(
     distinguishes several selections of one evaluation.
     Raises DataError for a row on which `target`, `where`, `by`, `cluster` or `group` cannot be computed.
     """
-    import pyarrow.compute as pc
-
-    kinds, declared = column_kinds(results), declared_types(results)
-    plain = {name for name, kind in kinds.items() if kind in ("bool", "int", "float", "str")}
-    if SKIPPED in kinds and any(any(batch[SKIPPED]) for batch in read_table(results, [SKIPPED])):
-        plain = set()
+    declared = declared_types(results)
     readers = {
         name: _Reader(
-            name.partition("\0")[0],
-            evaluation,
-            results,
-            ids,
-            (only or {}).get(name, {}),
-            declared,
-            plain,
+            name.partition("\0")[0], evaluation, results, ids, (only or {}).get(name, {}), declared
         )
         for name, evaluation in evaluations.items()
     }
-    by_column = [reader for reader in readers.values() if reader.columns]
-    names = dict.fromkeys(
-        ("row", "status", *(name for reader in by_column for name in reader.columns.values()))
-    )
-    for batch in read_arrow(results, list(names), BATCH) if by_column else ():
-        failures = truths(pc.not_equal(batch["status"], scalar("ok", "str")))
-        for reader in by_column:
-            reader.read_columns(batch, failures)
-    by_row = [reader for reader in readers.values() if not reader.columns]
-    paths = [path for reader in by_row for path in reader.paths]
-    labels = _labels(by_row, results, declared)
-    for at, (row, failed, values) in enumerate(
-        saved_rows(results, paths, labels) if by_row else ()
-    ):
-        for reader in by_row:
-            reader.read(at, row, failed, values)
+    paths = [path for reader in readers.values() for path in reader.paths]
+    labels = _labels([*readers.values()], results, declared)
+    for rows in row_batches(results, paths, labels):
+        for reader in readers.values():
+            reader.read(rows)
     return {name: reader.collected(labels) for name, reader in readers.items()}
 
 
@@ -153,7 +124,7 @@ def columns_read(
     paths = [
         path
         for name, evaluation in evaluations.items()
-        for path in _Reader(name, evaluation, results, None, only, {}, ()).paths
+        for path in _Reader(name, evaluation, results, None, only, {}).paths
     ]
     return list(column_homes(table_columns(results), paths))
 
@@ -197,7 +168,7 @@ class _Longer(Struct, frozen=True):
 
     options: tuple[Expression, ...]
     text: str = "options"
-    path: None = None
+    path: SavedRowPath | None = None
 
     @property
     def paths(self) -> tuple[SavedRowPath, ...]:
@@ -217,8 +188,27 @@ def _length(expression: Expression, values: Mapping[str, Any]) -> float:
     raise RowError(f"`{expression.text}` gives {value!r}, which is neither a text nor a length")
 
 
+def _first(rows: RowMask) -> Sequence[int]:
+    """The first of these rows, if there is one."""
+    return [int(place) for place in np.flatnonzero(rows)[:1]]
+
+
+def _lacks(expression: RowExpression, rows: Rows) -> RowMask:
+    """Where the expression has no value, and reads a unit that was skipped."""
+    reads = [any(_reads(expression, unit) for unit in units) for units in rows.skipped.labels]
+    found = rows.evaluate(expression)
+    without = found.failing | found.where(lambda value: value is None)
+    of_skipped: RowMask = np.array(reads, dtype=bool)[rows.skipped.codes]
+    return without & of_skipped
+
+
+def _reads(expression: RowExpression, unit: str) -> bool:
+    home = ("output",) if unit == "output" else ("nodes", unit)
+    return any(path[: len(home)] == home for path in expression.paths)
+
+
 class _Reader:
-    """Reads one evaluation's columns, row by row."""
+    """Reads one evaluation's columns, some rows at a time."""
 
     def __init__(
         self,
@@ -228,7 +218,6 @@ class _Reader:
         ids: Sequence[str] | None,
         only: Mapping[str, Any],
         declared: Mapping[str, DeclaredType],
-        plain: Collection[str],
     ) -> None:
         self.name, self.results, self.items, self.splits = (
             name,
@@ -238,7 +227,7 @@ class _Reader:
         )
         given = {key: getattr(evaluation, key) for key in ("target", *OUTPUT_KEYS)}
         given |= {f"panel[{index}]": text for index, text in enumerate(evaluation.panel or ())}
-        self.expressions: dict[str, Expression | _Longer] = {**self._compiled_of(given)}
+        self.expressions: dict[str, RowExpression] = {**self._compiled_of(given)}
         self.gold_where = None
         if (gold := evaluation.gold) is not None:
             self.expressions["gold"] = self._compiled("gold.target", gold.target)
@@ -269,19 +258,16 @@ class _Reader:
             if not (key.startswith("by[") and _absent_columns(expression, columns))
         }
         self.keys = {key: KeyBuilder() for key in self.keyed}
-        if self.items is not None:
-            self.keys.setdefault(
-                "cluster", KeyBuilder()
-            )  # entries of one row have correlated errors
-        self.columns = self._plain_columns(plain)
+        if self.items is not None:  # entries of one row have correlated errors
+            self.keys.setdefault("cluster", KeyBuilder())
         self.given_ids = ids or ()
-        self.ids: list[str] = [*self.given_ids] if self.columns else []
-        self.at = array("q")
+        self.ids: list[str] = []
+        self.at = [np.zeros(0, dtype=np.int64)]
         self.undecided = self.skipped = self.unreached = 0
         self.unreadable: dict[str, tuple[int, str]] = {}
 
     @property
-    def every(self) -> list[Expression | _Longer]:
+    def every(self) -> list[RowExpression]:
         """All expressions but that of which labels count."""
         return [
             *(expression for expression, _ in self.filters),
@@ -306,172 +292,98 @@ class _Reader:
         expression = self.expressions.get("prediction") or self.expressions.get("panel[0]")
         return plain_column(expression) if expression is not None else None
 
-    def _plain_columns(self, known: Collection[str]) -> dict[str, str]:
-        """Key -> the column that its expression is; none where one is more than that, or only some rows count."""
-        if self.items is not None or self.filters or self.gold_where is not None:
-            return {}
-        columns = {
-            key: plain_column(expression)
-            for key, expression in (self.expressions | self.keyed).items()
-        }
-        plain = {
-            key: column for key, column in columns.items() if column is not None and column in known
-        }
-        return plain if len(plain) == len(columns) and INCLUSION not in plain else {}
-
-    def read_columns(self, batch: Any, failed: RowMask) -> None:
-        """Add the next rows of the file, an Arrow batch in which all expressions are columns."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        for key in self.expressions:
-            values = batch[self.columns[key]]
-            if key in OF_PEOPLE:
-                self.builders[key].extend(values)
-                continue
-            unread = (
-                self.builders[key].extend(
-                    pc.if_else(booleans(failed), pa.nulls(len(values), values.type), values)
-                )
-                & ~failed
-            )
-            if count := int(unread.sum()):
-                first = int(unread.argmax())
-                reason = ColumnBuilder({}).add(values[first].as_py())
-                self._count_unreadable(key, batch["row"][first].as_py(), count, reason)
-        for key in self.keyed:
-            values = batch[self.columns[key]]
-            lacks_output = failed & truths(values.is_null())
-            self.keys[key].extend(
-                values, ~(lacks_output & (not self.columns[key].startswith("source.")))
-            )
-        self.at.extend(range(len(self.at), len(self.at) + len(failed)))
-
-    def read(self, at: int, row: int, failed: bool, values: Mapping[str, Any]) -> None:
-        """Add the row at this index of the file, or each of its entries, if it is selected."""
-        if values.get(SKIPPED) and self._is_skipped(values):
-            self.skipped += 1
-            return
-        if self.items is None:
-            self._read(at, row, failed, values)
-            return
-        entries = observations(self.items, values)
-        self.unreached += entries is None and failed
-        for number, known, lacks_output in entries or ():
-            is_read = self._read(
-                at, f"{row}, entry {number}", failed or lacks_output, known, f"[{number}]"
-            )
-            if is_read and "cluster" not in self.keyed:
-                self.keys["cluster"].add(row)
-
-    def _read(
-        self, at: int, row: int | str, failed: bool, values: Mapping[str, Any], entry: str = ""
-    ) -> bool:
-        """Whether the row, or the entry of a row, is selected; if so, it is added."""
-        selected = self._selected(row, failed, values)
-        if selected is not True:
-            self.undecided += selected is None
-            return False
-        self.at.append(at)
-        for key, expression in self.expressions.items():
-            self._value(key, expression, row, failed, values)
-        for key, expression in self.keyed.items():
-            known, value = self._fixed(key, expression, row, failed, values)
-            self.keys[key].add(value, known=known)
-        if self.given_ids:
-            self.ids.append(f"{self.given_ids[at]}{entry}")
-        return True
-
-    def _is_skipped(self, values: Mapping[str, Any]) -> bool:
-        """Whether `when` skipped, at a row that `where` selects, a unit without which something cannot be computed."""
+    def read(self, rows: Rows) -> None:
+        """Add the rows, or their entries, that are selected."""
+        skipped = self._is_skipped(rows)
+        self.skipped += int(skipped.sum())
+        rows = rows.take(~skipped)
         if self.items is not None:
-            return self.items in values[SKIPPED]
-        skipped = {("output",) if name == "output" else ("nodes", name) for name in values[SKIPPED]}
+            rows, unreached = entry_rows(self.items, rows)
+            self.unreached += unreached
+        rows = self._selected(rows)
+        self.at.append(rows.at)
+        for key, expression in self.expressions.items():
+            if key in OF_PEOPLE:
+                self._add_label(key, expression, rows)
+            else:
+                self._add_output(key, expression, rows)
+        for key, expression in self.keyed.items():
+            found = self._fixed(key, expression, rows)
+            self.keys[key].extend(found.values, found.at)
+        if "cluster" in self.keys and "cluster" not in self.keyed:
+            self.keys["cluster"].extend(rows.numbers.tolist(), np.arange(len(rows.at)))
+        if self.given_ids:
+            self.ids += [
+                f"{self.given_ids[at]}[{entry}]" if entry else self.given_ids[at]
+                for at, entry in zip(rows.at, rows.entries, strict=True)
+            ]
 
-        def lacks(expression: Expression | _Longer) -> bool:
-            if not any(path[: len(unit)] == unit for path in expression.paths for unit in skipped):
-                return False
-            try:
-                return expression(values) is None
-            except RowError:
-                return True
+    def _is_skipped(self, rows: Rows) -> RowMask:
+        """Where `when` skipped, at a row that `where` selects, a unit without which something cannot be computed."""
+        units = rows.skipped.labels
+        if self.items is not None:
+            without: RowMask = np.array([self.items in names for names in units], dtype=bool)
+            return without[rows.skipped.codes]
+        skipped = np.array([bool(names) for names in units], dtype=bool)[rows.skipped.codes]
+        if not skipped.any():
+            return skipped
+        some = rows.take(skipped)
+        lacking = np.zeros(len(some.at), dtype=bool)
+        for expression in self.every:
+            lacking |= _lacks(expression, some)
+        if self.where is not None:
+            is_false = some.evaluate(self.where).where(lambda value: value is False)
+            lacking &= _lacks(self.where, some) | ~is_false
+        skipped[skipped] = lacking
+        return skipped
 
-        if self.where is not None and not lacks(self.where) and self.where(values) is False:
-            return False
-        return any(map(lacks, self.every))
-
-    def _selected(self, row: int | str, failed: bool, values: Mapping[str, Any]) -> bool | None:
-        """Whether the filters select the row; None where they need a missing output."""
+    def _selected(self, rows: Rows) -> Rows:
+        """The rows that the filters select. Those are counted of which a missing output leaves it open."""
         for expression, required in self.filters:
-            known, value = self._fixed("where", expression, row, failed, values)
-            if not known:
-                return None
-            if expression is self.where and not isinstance(value, bool):
-                raise self._error(
-                    "where",
-                    row,
-                    f"`{expression.text}` gives {value!r}, not true or false",
-                    "compare",
-                )
-            if value != required:
-                return False
-        return True
+            found = self._fixed("where", expression, rows)
+            if expression is self.where:
+                for place in _first(found.where(lambda value: not isinstance(value, bool))):
+                    value = found.values[found.at[place]]
+                    message = f"`{expression.text}` gives {value!r}, not true or false"
+                    raise self._error("where", rows.name(place), message, "compare")
+            self.undecided += int((found.at == MISSING).sum())
+            rows = rows.take(found.where(partial(eq, required)))
+        return rows
 
-    def _value(
-        self,
-        key: str,
-        expression: Expression | _Longer,
-        row: int | str,
-        failed: bool,
-        values: Mapping[str, Any],
-    ) -> None:
-        if key in OF_PEOPLE:
-            known, value = self._fixed(key, expression, row, failed, values)
-            if key == "gold" and self.gold_where is not None:
-                counts = self._fixed("gold.where", self.gold_where, row, failed, values)[1]
-                value = value if counts else None
-            reason = self.builders[key].add(value if known else None)
-            if reason and value is not None:
-                raise self._error(
-                    key, row, f"`{expression.text}` {reason}", "give a label, a number or null"
-                )
-            return
-        try:
-            self._add_output(key, row, failed, None if failed else expression(values))
-        except RowError as error:
-            self._add_output(key, row, failed, None, error.message)
+    def _add_label(self, key: str, expression: RowExpression, rows: Rows) -> None:
+        """Add what people gave, which a failed row may have too."""
+        found = self._fixed(key, expression, rows)
+        if key == "gold" and self.gold_where is not None:
+            found = found.only(self._fixed("gold.where", self.gold_where, rows).where(bool))
+        problems = self.builders[key].extend(found.values, found.at)
+        for number, reason in problems.items():
+            if found.values[number] is not None:
+                (place,) = _first(found.at == number)
+                hint = "give a label, a number or null"
+                raise self._error(key, rows.name(place), f"`{expression.text}` {reason}", hint)
 
-    def _add_output(
-        self, key: str, row: int | str, failed: bool, value: Any, error: str = ""
-    ) -> None:
+    def _add_output(self, key: str, expression: RowExpression, rows: Rows) -> None:
         """Add what the pipeline gave. A row that did not fail and has no value is counted."""
-        reason = self.builders[key].add(None if failed else value)
-        if reason and not failed:
-            self._count_unreadable(key, row, 1, reason, error)
+        found = rows.evaluate(expression).only(~rows.failed)
+        problems = self.builders[key].extend(found.values, found.at)
+        unread = np.isin(found.at, [*problems])
+        for place in _first(unread):
+            value = found.values[found.at[place]]
+            message = f"`{expression.text}` {problems[found.at[place]]}"
+            if isinstance(value, RowError):
+                message = value.message
+            known, first = self.unreadable.get(key, (0, f"{rows.name(place)}: {message}"))
+            self.unreadable[key] = (known + int(unread.sum()), first)
 
-    def _count_unreadable(
-        self, key: str, row: int | str, count: int, reason: str, error: str = ""
-    ) -> None:
-        """Count rows without a value; ``row`` is the first of them, ``error`` why its expression has none."""
-        message = error or f"`{self.expressions[key].text}` {reason}"
-        known, first = self.unreadable.get(key, (0, f"row {row}: {message}"))
-        self.unreadable[key] = (known + count, first)
-
-    def _fixed(
-        self,
-        key: str,
-        expression: Expression | _Longer,
-        row: int | str,
-        failed: bool,
-        values: Mapping[str, Any],
-    ) -> tuple[bool, Any]:
-        """Whether the value is known, and the value: on a failed row it is not, if it depends on a missing output."""
-        try:
-            return True, expression(values)
-        except RowError as error:
-            if failed and any(path[0] in ("output", "nodes") for path in expression.paths):
-                return False, None
-            raise self._error(key, row, error.message, error.hint) from None
+    def _fixed(self, key: str, expression: RowExpression, rows: Rows) -> Evaluated:
+        """The values; a failed row may have none, if the expression depends on an output. Raises DataError for another."""
+        found = rows.evaluate(expression)
+        depends = any(path[0] in ("output", "nodes") for path in expression.paths)
+        failing = found.failing
+        for place in _first(failing & ~(rows.failed & depends)):
+            error = found.values[found.at[place]]
+            raise self._error(key, rows.name(place), error.message, error.hint)
+        return found.only(~failing)
 
     def _compiled_of(self, texts: Mapping[str, str | None]) -> dict[str, Expression]:
         return {key: self._compiled(key, text) for key, text in texts.items() if text is not None}
@@ -484,7 +396,7 @@ class _Reader:
             raise DataError(Problem("expression", error.message, error.hint, path=path)) from None
 
     def _declared(
-        self, expression: Expression | _Longer, declared: Mapping[str, DeclaredType]
+        self, expression: RowExpression, declared: Mapping[str, DeclaredType]
     ) -> DeclaredType | None:
         column = plain_column(expression) or ""
         if self.items is not None and column.startswith("output."):
@@ -492,15 +404,15 @@ class _Reader:
         known = None if column.startswith("source.") else declared.get(column)
         return known if self.items is None else entry_type(known)
 
-    def _error(self, key: str, row: int | str, message: str, hint: str) -> DataError:
+    def _error(self, key: str, row: str, message: str, hint: str) -> DataError:
         path = f"evaluate.{self.name}.{key}"
         return DataError(
-            Problem("evaluate", f"row {row}: {message}", hint, file=str(self.results), path=path)
+            Problem("evaluate", f"{row}: {message}", hint, file=str(self.results), path=path)
         )
 
     def collected(self, labels: RunLabels | None) -> Collected:
         keys = {key: builder.keys() for key, builder in self.keys.items()}
-        at = np.array(self.at, dtype=np.int64)
+        at = np.concatenate(self.at)
         # A column that the dataset lacks has no keys, in its position among the others.
         absent = Factorized(np.full(len(at), MISSING, dtype=np.int32), ())
         return Collected(

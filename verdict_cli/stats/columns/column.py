@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from verdict_cli.storage.tables.arrow_vectors import booleans, floats, integers
 from verdict_cli.storage.tables.column_types import DeclaredType
 
 Floats = npt.NDArray[np.float64]
@@ -46,11 +45,16 @@ class KeyBuilder:
         self.known: dict[Hashable, int] = {}
         self.labels: list[Any] = []
 
-    def add(self, value: Any, *, known: bool = True) -> None:
-        """Append a row's key; a row whose key is not `known` has none."""
-        if not known:
-            self.codes.append(MISSING)
-            return
+    def add(self, value: Any) -> None:
+        """Append a row's key."""
+        self.codes.append(self._code(value))
+
+    def extend(self, values: Sequence[Any], at: Ints) -> None:
+        """Append the key of each row, `values[at]`; MISSING rows have none."""
+        codes = np.array([*map(self._code, values), MISSING], dtype=np.int32)
+        self.codes.frombytes(codes[at].tobytes())
+
+    def _code(self, value: Any) -> int:
         key: Hashable = value
         if not isinstance(value, str):
             # As JSON a list is hashable, and 1 is not true; numbers, of which most keys are, need none.
@@ -59,17 +63,7 @@ class KeyBuilder:
         code = self.known.setdefault(key, len(self.labels))
         if code == len(self.labels):
             self.labels.append(value)
-        self.codes.append(code)
-
-    def extend(self, values: Any, known: RowMask) -> None:
-        """Append an Arrow array of keys, each distinct one as `add` reads it; rows that are not `known` have none."""
-        encoded = values.filter(booleans(known)).dictionary_encode(null_encoding="encode")
-        start = len(self.codes)
-        for value in encoded.dictionary.to_pylist():
-            self.add(value)
-        codes = np.full(len(known), MISSING, dtype=np.int32)
-        codes[known] = np.array(self.codes[start:], dtype=np.int32)[integers(encoded.indices)]
-        self.codes[start:] = array("i", codes.tobytes())
+        return code
 
     def keys(self) -> Factorized:
         return Factorized(np.array(self.codes, dtype=np.int32), tuple(self.labels))
@@ -205,60 +199,43 @@ class ColumnBuilder:
         self.codes = array("i")
         self.types: set[str] = set()
 
-    def add(self, value: Any) -> str:
-        """Append a value. Returns an error message if it is not a label, a number or a ranking; it is then missing."""
-        number, code, reason = math.nan, MISSING, ""
+    def extend(self, values: Sequence[Any], at: Ints) -> dict[int, str]:
+        """Append the value of each row, `values[at]`, MISSING where it has none.
+
+        Returns what is wrong with the values that are no labels, numbers or rankings; their rows have none.
+        """
+        problems: dict[int, str] = {}
+        numbers = np.full(len(values) + 1, math.nan)
+        codes = np.full(len(values) + 1, MISSING, dtype=np.int32)
+        if set(map(type, values)) == {float} and np.isfinite(values).all():  # often all distinct
+            numbers[:-1], codes[:-1] = values, NUMERIC
+            self.types.add("float")
+            values = ()
+        for place, value in enumerate(values):
+            try:
+                numbers[place], codes[place] = self._read(value)
+            except ValueError as error:
+                problems[place] = str(error)
+        self.numbers.frombytes(numbers[at].tobytes())
+        self.codes.frombytes(codes[at].tobytes())
+        return problems
+
+    def _read(self, value: Any) -> tuple[float, int]:
+        """The number and the code of a value. ValueError says what it is instead of one."""
         if value is None:
-            reason = "is null"
-        elif isinstance(value, str) or (isinstance(value, int) and abs(value) > EXACT):
-            code = self.words.setdefault(str(value), len(self.words))
+            raise ValueError("is null")
+        if isinstance(value, str) or (isinstance(value, int) and abs(value) > EXACT):
             self.types.add("str")
-        elif isinstance(value, bool):
-            number, code = float(value), NUMERIC
-            self.types.add("bool")
-        elif isinstance(value, int):
-            number, code = float(value), NUMERIC
-            self.types.add("int")
-        elif isinstance(value, float):
-            if math.isfinite(value):
-                number, code = value, NUMERIC
-                self.types.add("float")
-            else:
-                reason = f"is {value}, which is not a finite number"
-        elif isinstance(value, list | tuple):
-            code = self.words.setdefault(_frozen(value), len(self.words))
+            return math.nan, self.words.setdefault(str(value), len(self.words))
+        if isinstance(value, list | tuple):
             self.types.add("list")
-        else:
-            reason = f"is a {type(value).__name__}, not a label, a number or a ranking"
-        self.numbers.append(number)
-        self.codes.append(code)
-        return reason
-
-    def extend(self, values: Any) -> RowMask:
-        """Append an Arrow array, each distinct value as `add` reads it; floats, which are often all distinct, at once.
-        Returns where they are missing."""
-        import pyarrow as pa
-
-        start = len(self.codes)
-        if pa.types.is_floating(values.type):
-            numbers = floats(values)
-            numbers = np.where(np.isfinite(numbers), numbers, math.nan)
-            codes = np.where(np.isnan(numbers), MISSING, NUMERIC).astype(np.int32)
-            self.types |= {"float"} if (codes == NUMERIC).any() else set()
-        else:
-            encoded = values.dictionary_encode(null_encoding="encode")
-            for value in encoded.dictionary.to_pylist():
-                self.add(value)
-            at = integers(encoded.indices)
-            numbers, codes = (
-                np.array(self.numbers[start:])[at],
-                np.array(self.codes[start:], dtype=np.int32)[at],
-            )
-        self.numbers[start:], self.codes[start:] = (
-            array("d", numbers.tobytes()),
-            array("i", codes.tobytes()),
-        )
-        return np.equal(codes, MISSING)
+            return math.nan, self.words.setdefault(_frozen(value), len(self.words))
+        if not isinstance(value, bool | int | float):
+            raise ValueError(f"is a {type(value).__name__}, not a label, a number or a ranking")
+        if not math.isfinite(value):
+            raise ValueError(f"is {value}, which is not a finite number")
+        self.types.add(type(value).__name__)
+        return float(value), NUMERIC
 
     def column(self) -> Column:
         words = tuple(list(word) if isinstance(word, tuple) else word for word in self.words)

@@ -278,7 +278,8 @@ def check_labels(name: str, data: EvaluationData, results: Path) -> None:
 
 def near_misses(data: EvaluationData) -> str:
     """How many rows are wrong only because a label is spelled or typed otherwise, such as '1' and 1; "" if none is."""
-    if data.kind == "ranking" or not data.labels:
+    numbers_only = data.targets.numeric and data.predictions.numeric
+    if data.kind == "ranking" or not data.labels or numbers_only:
         return ""
     spellings = [key_text(label).strip().casefold() for label in data.labels]
     known = {text: code for code, text in reversed([*enumerate(spellings)])}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -30,14 +30,7 @@ class Sample(Struct, frozen=True):
     @staticmethod
     def of(columns: tuple[npt.NDArray[np.generic], ...], cluster: Ints | None = None) -> Sample:
         """The sample of rows that these columns describe; equal rows are one atom."""
-        key = np.zeros(len(columns[0]), dtype=np.int64)
-        for column in columns:
-            _, codes = np.unique(column, return_inverse=True)
-            key = key * (int(codes.max(initial=0)) + 1) + codes
-            key = np.unique(key, return_inverse=True)[1]
-        _, first, atom, counts = np.unique(
-            key, return_index=True, return_inverse=True, return_counts=True
-        )
+        first, atom, counts = distinct_tuples(columns, len(columns[0]))
         if cluster is not None:
             cluster = np.unique(cluster, return_inverse=True)[1]
         return Sample(first, counts.astype(np.float64), atom, cluster)
@@ -112,3 +105,18 @@ class Sample(Struct, frozen=True):
                 stop - start, atoms
             )
             yield self.counts - removed, np.ones(stop - start)
+
+
+def distinct_tuples(
+    columns: Sequence[npt.NDArray[np.generic]], rows: int
+) -> tuple[Ints, Ints, Ints]:
+    """The first row of each distinct row of these columns, which of them each row is, and how often each occurs."""
+    key = np.zeros(rows, dtype=np.int64)
+    for column in columns:
+        _, codes = np.unique(column, return_inverse=True)
+        key = key * (int(codes.max(initial=0)) + 1) + codes
+        key = np.unique(key, return_inverse=True)[1]
+    _, first, tuples, counts = np.unique(
+        key, return_index=True, return_inverse=True, return_counts=True
+    )
+    return first, tuples, counts

@@ -1,18 +1,31 @@
 """The rows of a run's results as expressions see them: `source`, `output`, `nodes`, `human`; and the entries of a unit under
-`each` as observations (`evaluate: items:`)."""
+`each` as observations (`evaluate: items:`).
+
+They are columns, each as the distinct values that occur and which of them each row has. An expression is computed once for
+each distinct tuple of the columns that it reads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
+from msgspec import Struct
+
+from verdict_cli.errors import RowError
+from verdict_cli.language.expressions.expression import to_plain
 from verdict_cli.plan.levels import ITEM_COLUMN
+from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, RowMask
 from verdict_cli.stats.columns.run_labels import RunLabels, run_labels
+from verdict_cli.stats.columns.sample import distinct_tuples
+from verdict_cli.storage.datasets.parquet import column_values
+from verdict_cli.storage.tables.arrow_vectors import integers, scalar, truths
 from verdict_cli.storage.tables.column_types import DeclaredType
 from verdict_cli.storage.tables.human_labels import label_key
 from verdict_cli.storage.tables.label_queue import NOBODY
-from verdict_cli.storage.tables.reader import read_table, table_columns
+from verdict_cli.storage.tables.reader import read_arrow, table_columns
 
 SavedRowPath = tuple[str | int, ...]
 """A path that an expression names, such as `("source", "label")`."""
@@ -20,9 +33,145 @@ SavedRowPath = tuple[str | int, ...]
 SAVED_ROW_ROOTS = ("source", "output", "nodes", "human")
 """What an expression over saved rows can name."""
 
-
 SKIPPED = "skipped"
 """The column with the units that `when` skipped at a row, and `output` where the last one was; it is among a row's values."""
+
+_BATCH = 10_000
+"""Rows that are in memory at once."""
+
+
+class RowExpression(Protocol):
+    """What is computed from a row's values."""
+
+    @property
+    def text(self) -> str:
+        """What is written."""
+        ...
+
+    @property
+    def path(self) -> SavedRowPath | None:
+        """The path that the expression is; None where it is more than a path."""
+        ...
+
+    @property
+    def paths(self) -> Sequence[SavedRowPath]:
+        """The paths that it reads."""
+        ...
+
+    def __call__(self, values: Mapping[str, Any]) -> Any:
+        """The value. RowError where it cannot be computed."""
+        ...
+
+
+class Evaluated(Struct, frozen=True):
+    """What an expression gives for some rows: `values[at]`, MISSING for a row that is left out.
+
+    A value that cannot be computed is the RowError.
+    """
+
+    values: Sequence[Any]
+    at: Ints
+
+    def where(self, test: Callable[[Any], bool]) -> RowMask:
+        """The rows whose value passes a test."""
+        passing = np.array([*map(test, self.values), False])  # the last one is that of MISSING
+        return passing[self.at]
+
+    @property
+    def failing(self) -> RowMask:
+        """The rows whose value cannot be computed."""
+        return self.where(lambda value: isinstance(value, RowError))
+
+    def only(self, rows: RowMask) -> Evaluated:
+        """Leave the other rows out, and the values that only they have."""
+        if rows.all():
+            return self
+        places = np.full(len(self.at), MISSING, dtype=np.int64)
+        used, places[rows] = np.unique(self.at[rows], return_inverse=True)
+        return Evaluated([self.values[place] for place in used], places)
+
+
+class Rows(Struct, frozen=True):
+    """Rows of a run's results, or entries in them: the rows' numbers and indices in the file, and the entries' places in their
+    rows (`3`, nested `3.1`), "" for a row.
+
+    `skipped` has the units that `when` skipped. `columns` is path -> values, MISSING where a failed row has none.
+    """
+
+    numbers: Ints
+    at: Ints
+    entries: Sequence[str]
+    failed: RowMask
+    skipped: Factorized
+    columns: Mapping[SavedRowPath, Factorized]
+
+    def name(self, place: int) -> str:
+        """What a message calls one of them."""
+        entry = self.entries[place]
+        return (
+            f"row {self.numbers[place]}, entry {entry}" if entry else f"row {self.numbers[place]}"
+        )
+
+    def take(self, rows: RowMask) -> Rows:
+        """Those of the rows that the mask selects."""
+        if rows.all():
+            return self
+        places = np.flatnonzero(rows)
+        return Rows(
+            self.numbers[places],
+            self.at[places],
+            [self.entries[place] for place in places.tolist()],
+            self.failed[places],
+            self.skipped.take(places),
+            {path: column.take(places) for path, column in self.columns.items()},
+        )
+
+    def evaluate(self, expression: RowExpression) -> Evaluated:
+        """The expression's values: it is computed once for each distinct tuple of the columns that it reads."""
+        columns = {
+            path: column
+            for path, column in self.columns.items()
+            if any(is_reached(path, read) for read in expression.paths)
+        }
+        first, tuples, _ = distinct_tuples(
+            [column.codes for column in columns.values()], len(self.at)
+        )
+        order = np.argsort(first)  # of their first rows
+        column = columns.get(expression.path or ())
+        if column is not None and column.codes.min(initial=0) != MISSING:
+            values = [
+                _computed(to_plain, column.labels[code]) for code in column.codes[first[order]]
+            ]
+        else:
+            values = [_computed(expression, row) for row in _mappings(columns, first[order])]
+        return Evaluated(values, np.argsort(order)[tuples])
+
+
+def _computed(compute: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return compute(value)
+    except RowError as error:
+        return error
+
+
+def _mappings(columns: Mapping[SavedRowPath, Factorized], rows: Ints) -> Iterator[dict[str, Any]]:
+    """What expressions see of the rows at these places."""
+    taken = [(path, column.labels, column.codes[rows].tolist()) for path, column in columns.items()]
+    for place in range(len(rows)):
+        values: dict[Any, Any] = {"source": {}, "output": {}, "nodes": {}}
+        for (*parents, name), labels, codes in taken:
+            if codes[place] != MISSING:
+                holder = values
+                for parent in parents:
+                    holder = holder.setdefault(parent, {})
+                holder[name] = labels[codes[place]]
+        yield values
+
+
+def is_reached(column: SavedRowPath, path: SavedRowPath) -> bool:
+    """Whether the path is that of the column, a part of its values, or something that holds it."""
+    shorter = min(len(column), len(path))
+    return path[:shorter] == column[:shorter]
 
 
 class TextKeyed(dict[Any, Any]):
@@ -60,39 +209,105 @@ def _texts(key: object) -> tuple[str, ...]:
     return ()
 
 
-def saved_rows(
+def row_batches(
     results: Path, paths: Sequence[SavedRowPath], labels: RunLabels | None = None
-) -> Iterator[tuple[int, bool, Mapping[str, Any]]]:
-    """Each row's number, whether it failed, and the values that these paths reach (of a failed row, what there is), in the
-    order of the file. `labels` are those of people where they were read. DataError for a file that is not a table of
-    results."""
+) -> Iterator[Rows]:
+    """All rows with the columns that these paths reach, some at a time, in the order of the file.
+
+    ``labels`` are those of people where they were read. DataError for a file that is not a table of results.
+    """
+    import pyarrow.compute as pc
+
     names = table_columns(results)
     homes = column_homes(names, paths)
-    flow = [SKIPPED] if SKIPPED in names else []
     with_labels = any(path[0] == "human" for path in paths)
     if with_labels and labels is None:
         labels = run_labels(results)
-    for batch in read_table(
-        results, ["row", "status", *flow, *(["id"] if with_labels else []), *homes]
-    ):
-        columns = [(home, batch[name]) for name, home in homes.items()]
-        for index, row in enumerate(batch["row"]):
-            nodes: dict[str, dict[str, Any]] = {}
-            values: dict[str, Any] = {"source": {}, "output": {}, "nodes": nodes}
-            if flow:
-                values[SKIPPED] = batch[SKIPPED][index] or ()
-            if labels is not None and with_labels:
-                values["human"] = labels.by_row.get(label_key(batch["id"][index]), NOBODY)
-            failed = batch["status"][index] != "ok"
-            for (root, *node, field), column in columns:
-                value = column[index]
-                if failed and root != "source" and value is None:
-                    continue
-                fields = nodes.setdefault(node[0], {}) if node else values[root]
-                fields[field] = (
-                    TextKeyed(value) if type(value) is dict and root != "source" else value
-                )
-            yield row, failed, values
+    read = ["row", "status", *({SKIPPED} & {*names}), *(["id"] if with_labels else []), *homes]
+    start = 0
+    for batch in read_arrow(results, read, _BATCH):
+        failed = truths(pc.not_equal(batch["status"], scalar("ok", "str")))
+        columns: dict[SavedRowPath, Factorized] = {
+            home: _column(batch, name, failed & (home[0] != "source"))
+            for name, home in homes.items()
+        }
+        if with_labels and labels is not None:
+            columns["human",] = _people(_values(batch, "id"), labels)
+        skipped = [()] * len(failed) if SKIPPED not in read else _values(batch, SKIPPED)
+        yield Rows(
+            integers(batch["row"]),
+            np.arange(start, start + len(failed)),
+            [""] * len(failed),
+            failed,
+            _factorized(tuple(units or ()) for units in skipped),
+            columns,
+        )
+        start += len(failed)
+
+
+def _values(batch: Any, name: str) -> list[Any]:
+    return column_values(batch.column(name), batch.schema.field(name))
+
+
+def _column(batch: Any, name: str, without: RowMask) -> Factorized:
+    """A column of an Arrow batch; a null is MISSING in the rows `without` a value."""
+    import pyarrow as pa
+
+    array, field = batch.column(name), batch.schema.field(name)
+    if pa.types.is_nested(array.type):
+        column = _factorized(_values(batch, name))
+    else:
+        encoded = array.dictionary_encode(null_encoding="encode")
+        labels = column_values(encoded.dictionary, field)
+        column = Factorized(integers(encoded.indices).astype(np.int32), tuple(labels))
+    if not name.startswith("source."):
+        column = Factorized(column.codes, tuple(map(_text_keyed, column.labels)))
+    if without.any():
+        is_null = np.array([label is None for label in column.labels], dtype=bool)
+        column.codes[without & is_null[column.codes]] = MISSING
+    return column
+
+
+def _text_keyed(value: Any) -> Any:
+    return TextKeyed(value) if type(value) is dict else value
+
+
+def _factorized(values: Iterable[Any]) -> Factorized:
+    """Python's values as a column; `_ABSENT` is MISSING."""
+    places: dict[Any, int] = {}
+    labels: list[Any] = []
+    codes = []
+    for value in values:
+        if value is _ABSENT:
+            codes.append(MISSING)
+            continue
+        key = value if isinstance(value, str) else (type(value), repr(value))
+        code = places.setdefault(key, len(labels))
+        if code == len(labels):
+            labels.append(value)
+        codes.append(code)
+    return Factorized(np.array(codes, dtype=np.int32), tuple(labels))
+
+
+_ABSENT = object()
+
+
+def _people(ids: Sequence[Any], labels: RunLabels) -> Factorized:
+    """The labels of people by row."""
+    keys = [label_key(row_id) for row_id in ids]
+    column = _factorized(key if key in labels.by_row else "" for key in keys)
+    return Factorized(column.codes, tuple(labels.by_row.get(key, NOBODY) for key in column.labels))
+
+
+def saved_rows(
+    results: Path, paths: Sequence[SavedRowPath]
+) -> Iterator[tuple[int, bool, Mapping[str, Any]]]:
+    """Each row's number, whether it failed, and the values that these paths reach (of a failed row, what there is), in the
+    order of the file. DataError for a file that is not a table of results."""
+    for rows in row_batches(results, paths):
+        for place, values in enumerate(_mappings(rows.columns, np.arange(len(rows.at)))):
+            skipped = rows.skipped.labels[rows.skipped.codes[place]]
+            yield int(rows.numbers[place]), bool(rows.failed[place]), {**values, SKIPPED: skipped}
 
 
 def column_homes(
@@ -105,36 +320,54 @@ def column_homes(
         if not dot or head == "failure":
             continue
         home = (head, field) if head in ("source", "output") else ("nodes", head, field)
-        if any(path[: len(home)] == home[: len(path)] for path in paths):
+        if any(is_reached(home, path) for path in paths):
             homes[column] = home
     return homes
 
 
-def observations(
-    unit: str, values: Mapping[str, Any]
-) -> list[tuple[str, dict[str, Any], bool]] | None:
-    """Each entry of a saved row that was not skipped: its place (`3`, nested `3.1`), the values that expressions see, and
-    whether there is no output. None where the entries are not known."""
-    fields: Mapping[str, Any] = values["nodes"].get(unit, {})
-    entries = fields.get(ITEM_COLUMN)
-    if not isinstance(entries, list):
-        return None
-    outputs = {name: column for name, column in fields.items() if name != ITEM_COLUMN}
-    entries_seen = []
-    for number, index, entry, given in _flat("", entries, outputs):
-        output = {
-            name: TextKeyed(value) if type(value) is dict else value
-            for name, value in given.items()
-        }
-        lacks_output = all(value is None for value in output.values())
-        entries_seen.append(
-            (
-                number,
-                {**values, **entry, "index": index, "output": {} if lacks_output else output},
-                lacks_output,
-            )
-        )
-    return entries_seen
+def entry_rows(unit: str, rows: Rows) -> tuple[Rows, int]:
+    """The entries of these rows that were not skipped; and of how many failed rows the entries are not known.
+
+    An entry's `output` is the unit's, its names are those that `each` gives it. One that has no output counts as failed.
+    """
+    columns = {path: column for path, column in rows.columns.items() if path[:2] == ("nodes", unit)}
+    numbers: list[str] = []
+    places: list[int] = []
+    lacking: list[bool] = []
+    entries: list[dict[SavedRowPath, Any]] = []
+    unreached = 0
+    for place, values in enumerate(_mappings(columns, np.arange(len(rows.at)))):
+        outputs = values["nodes"].get(unit, {})
+        listed = outputs.pop(ITEM_COLUMN, None)
+        if not isinstance(listed, list):
+            unreached += bool(rows.failed[place])
+            continue
+        for number, index, entry, given in _flat("", listed, outputs):
+            lacks_output = all(value is None for value in given.values())
+            output = {} if lacks_output else given
+            numbers.append(number)
+            places.append(place)
+            lacking.append(lacks_output)
+            named: dict[SavedRowPath, Any] = {(name,): value for name, value in entry.items()}
+            named |= {("output", name): _text_keyed(value) for name, value in output.items()}
+            entries.append(named | {("index",): index})
+    own = {
+        path: _factorized(entry.get(path, _ABSENT) for entry in entries)
+        for path in dict.fromkeys(path for entry in entries for path in entry)
+    }
+    taken = np.array(places, dtype=np.int64)
+    of_row = {
+        path: column.take(taken) for path, column in rows.columns.items() if path[0] != "output"
+    }
+    found = Rows(
+        rows.numbers[taken],
+        rows.at[taken],
+        numbers,
+        rows.failed[taken] | np.array(lacking, dtype=bool),
+        rows.skipped.take(taken),
+        of_row | own,
+    )
+    return found, unreached
 
 
 def _flat(

@@ -43,12 +43,3 @@ def truths(array: Any) -> npt.NDArray[np.bool_]:
     import pyarrow.compute as pc
 
     return np.from_dlpack(pc.fill_null(array, scalar(False, "bool")).cast(pa.int8())).astype(bool)
-
-
-def booleans(values: npt.NDArray[np.bool_]) -> Any:
-    """NumPy booleans as an Arrow array; `pyarrow.array` would import pandas."""
-    import pyarrow as pa
-
-    return pa.Array.from_buffers(
-        pa.bool_(), len(values), [None, pa.py_buffer(np.packbits(values, bitorder="little"))]
-    )
