@@ -164,3 +164,21 @@ def test_a_server_that_is_not_running(shell: Any, data: Path) -> None:
     done = shell("run", config, data)
     assert "127.0.0.1" in done.out
     assert "check that its server is running" in " ".join(done.out.split())
+
+
+def test_words_of_other_tools_are_each_named_with_the_word_meant_and_no_guess_brings_follow_ups(
+    shell: Any,
+) -> None:
+    data = shell.write("d.jsonl", '{"id": "1", "question": "q", "answer": "a", "grade": 3}\n')
+    file = shell.write(
+        "p.yaml",
+        "verdict: 1\nname: p\nmodel: baseline/lexical\nunits:\n"
+        '  - id: a\n    unit: ReasonUnit\n    prompt: "Think: {source.question}"\n'
+        '  - unit: JudgeUnit\n    instructions: "Grade {source.answer}"\n    scale: 1-5\n'
+        "evaluate:\n  right: {label: source.grade, prediction: output.score}\n",
+    )
+    told = shell("validate", file, "--data", data).err
+    meant = ["'pipeline'", "'name'", "'CoTUnit'", "'prompt'", "'target'"]
+    assert [word for word in meant if f"did you mean {word}?" in told] == meant
+    assert told.count("did you mean") == len(meant)
+    assert told.count("p.yaml:") == len(meant)

@@ -60,33 +60,57 @@ ALIASES = {
     "averagepoolunit": "MeanPoolUnit",
     "avgpoolunit": "MeanPoolUnit",
     "base_url": "api_base",
+    "binaryjudgeunit": "JudgeUnit",
     "bool": "boolean",
+    "boolunit": "JudgeUnit",
+    "cast": "input",
     "endpoint": "api_base",
+    "ensembleunit": "MeanPoolUnit",
     "eval": "evaluate",
     "evals": "evaluate",
     "evaluation": "evaluate",
     "evaluations": "evaluate",
     "evaluator": "unit",
+    "expected": "target",
     "float": "continuous",
+    "freetextunit": "Unit",
+    "gold": "target",
+    "ground_truth": "target",
+    "id": "name",
+    "in": "input",
+    "inputs": "input",
+    "instructions": "prompt",
     "int": "discrete",
     "judges": "pipeline",
     "kappa": "cohen_kappa",
+    "label": "target",
+    "labels": "target",
+    "likertunit": "JudgeUnit",
     "llm": "model",
+    "llmunit": "Unit",
     "majoritypoolunit": "ModePoolUnit",
     "majorityvotepoolunit": "ModePoolUnit",
     "metric": "metrics",
     "nodes": "pipeline",
     "parallel": "layer",
+    "predicted": "prediction",
+    "reasoningunit": "CoTUnit",
+    "reasonunit": "CoTUnit",
+    "reference": "target",
     "rpm": "rate_limit",
+    "scoreunit": "JudgeUnit",
     "stages": "pipeline",
     "steps": "pipeline",
     "template": "prompt",
     "test": "evaluate",
     "tests": "evaluate",
+    "thinkunit": "CoTUnit",
     "threshold": "gates",
     "thresholds": "gates",
     "type": "unit",
+    "units": "pipeline",
     "url": "api_base",
+    "verifyunit": "JudgeUnit",
     "votepoolunit": "ModePoolUnit",
     "yesno": "boolean",
 }
@@ -114,6 +138,9 @@ _TYPES = {
 }
 
 
+CLOSE = 0.65
+"""How alike a word and its correction are at least: `judge` and `JudgeUnit` are, `label` and `panel` are not."""
+
 MOST_LISTED = 12
 """The most names that a message lists. With more, it names the command that lists them."""
 
@@ -125,8 +152,8 @@ def nearest_spelling(word: str, known: Iterable[str], most: int | None = None) -
     alias = ALIASES.get(word.lower())
     if alias in words:
         return f"did you mean '{alias}'?"
-    close = get_close_matches(word, words, n=1, cutoff=0.6) or get_close_matches(
-        word.lower(), [known_word.lower() for known_word in words], n=1, cutoff=0.6
+    close = get_close_matches(word, words, n=1, cutoff=CLOSE) or get_close_matches(
+        word.lower(), [known_word.lower() for known_word in words], n=1, cutoff=CLOSE
     )
     if close:
         return f"did you mean '{next(known_word for known_word in words if known_word.lower() == close[0].lower())}'?"
@@ -281,6 +308,9 @@ def _words(finding: _Finding) -> _Words:
     if path == ("name",) and isinstance(value, str):
         message = f"{value!r}: a name has small letters, digits, - and _"
         return _Words("wrong-value", message, f"write `{finding.replacement}`")
+    if path == ("units",) and isinstance(value, list):
+        message = "`units` declares types of units; the steps stand under `pipeline`"
+        return _Words("unknown-key", message, "did you mean 'pipeline'?", at_key=True)
     if kinds <= _TYPES.keys():
         wanted = " or ".join(dict.fromkeys(_TYPES[expected] for expected in sorted(kinds)))
         message = f"expected {wanted}, found {displayed(value)}"
