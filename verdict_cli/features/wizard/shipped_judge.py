@@ -151,13 +151,15 @@ def _given(
 def _guesses(missing: Collection[str], free: Sequence[str]) -> dict[str, str]:
     """For each missing column the one of the data that probably has its role."""
     guesses: dict[str, str] = {}
-    names = {name.lower(): name for name in free}
+    names = {re.split(r"[\W_]", name.lower())[-1]: name for name in free}  # `Gold Label` is a label
+    names |= {name.lower(): name for name in free}
     for role in missing:
         alike = " ".join(group for group in _SYNONYMS if role in group.split()).lower().split()
         close = difflib.get_close_matches(role.lower(), names, n=1, cutoff=0.7)
         name = next((word for word in (*alike, *close) if word in names), None)
         if name is not None:
-            guesses[role] = names.pop(name)
+            guesses[role] = names[name]
+            names = {word: column for word, column in names.items() if column != names[name]}
     return guesses
 
 
