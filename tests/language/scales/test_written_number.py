@@ -6,13 +6,17 @@ from decimal import Decimal
 
 import pytest
 
-from verdict_cli.language.scales.written_number import find_numbers, read_number, without_markup
+from verdict_cli.language.scales.written_number import (
+    find_numbers,
+    read_number,
+    without_markup,
+    without_mentions,
+)
 
 
 def answers(text: str, ends: tuple[float, float] | None) -> list[Decimal | None]:
-    return [
-        number.value for number in find_numbers(without_markup(text), ends) if not number.mention
-    ]
+    plain = without_mentions(without_markup(text), ends)
+    return [number.value for number in find_numbers(plain, ends)]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from verdict_cli.config_model import Issue, KeyRule, python_constructor
@@ -26,12 +26,14 @@ from verdict_cli.language.fields.types import (
 )
 from verdict_cli.language.scales import named_scales
 from verdict_cli.language.scales.written_number import (
+    MENTION,
     Ends,
     WrittenNumber,
     find_numbers,
     number_ends,
     read_number,
     without_markup,
+    without_mentions,
     written_decimal,
 )
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from verdict_cli.messages import Reply, Request
 
 _PLAIN = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_WHOLE = re.compile(r"[-+]?\d+(?:\.0+)?")
 CONSTANTS = {"FIRST_INT": "first", "LAST_INT": "last", "FIRST_FLOAT": "first", "LAST_FLOAT": "last"}
 """Names of patterns for the first or the last number of a text; `…_INT` rejects a number that is not whole."""
 
@@ -194,7 +197,6 @@ class _Match(NamedTuple):
     text: str
     end: int
     doubt: str = ""
-    whole_number: bool = True
 
 
 def _search(pattern: str | None, kind: FieldType, match: str) -> Callable[[str, bool], Any]:
@@ -229,19 +231,14 @@ def _number_matches(ends: Ends) -> Callable[[str], list[_Match]]:
     def matches(text: str) -> list[_Match]:
         plain = without_markup(text)
         captures = []
-        for number in find_numbers(plain, ends):
-            if number.mention:
-                continue
-            start, end = number.start, number.end
+        for start, end, value in find_numbers(without_mentions(plain, ends), ends):
             written = plain[start:end]
-            doubt = _within_word(plain, start, end) or (
-                "" if number.value is not None else _around(plain, start, end)
-            )
-            if number.value is not None and not _PLAIN.fullmatch(written):
-                written = written_decimal(number.value)
-            captures.append(
-                _Match(written, len(text) if end == len(plain) else end, doubt, number.whole)
-            )
+            doubt = _within_word(plain, start, end)
+            if value is None:
+                doubt = doubt or _around(plain, start, end)
+            elif not _PLAIN.fullmatch(written):
+                written = written_decimal(value)
+            captures.append(_Match(written, len(text) if end == len(plain) else end, doubt))
         return captures
 
     return matches
@@ -259,37 +256,42 @@ def _pattern_matches(pattern: str, kind: FieldType, ends: Ends) -> Callable[[str
             raw = list(compiled.finditer(text, timeout=TIMEOUT_S))
         except TimeoutError:
             raise ReplyError(f"the pattern {pattern!r} took longer than {TIMEOUT_S:g} s") from None
-        numbers: list[WrittenNumber] | None = None
+        plain = without_mentions(text, ends) if numeric else text
+        numbers = find_numbers(plain, ends) if numeric else []
         captures = []
         for match in raw:
-            group = next(
-                (
-                    number
-                    for number in range(1, len(match.groups()) + 1)
-                    if match.group(number) is not None
-                ),
-                0,
-            )
+            groups = range(1, len(match.groups()) + 1)
+            group = next((number for number in groups if match.group(number) is not None), 0)
             start, end = match.span(group)
-            captured = text[start:end]
-            doubt = _within_word(text, start, end) if captured else ""
-            if numeric and not doubt and any(char.isdigit() for char in captured):
-                numbers = find_numbers(text, ends) if numbers is None else numbers
-                around = next(
-                    (number for number in numbers if number.start <= start and end <= number.end),
-                    None,
-                )
-                if around is not None and (
-                    around.start < match.start() or around.end > match.end()
-                ):
-                    if around.mention:
-                        continue
-                    if around.value is None or around.value != read_number(captured, ends):
-                        doubt = _around(text, around.start, around.end)
-            captures.append(_Match(captured, end, doubt))
+            if MENTION in plain[start:end]:
+                continue
+            doubt = _within_word(text, start, end) if start < end else ""
+            if not doubt:
+                doubt = _within_number(text, match.span(), (start, end), numbers, ends)
+            captures.append(_Match(text[start:end], end, doubt))
         return captures
 
     return matches
+
+
+def _within_number(
+    text: str,
+    match: tuple[int, int],
+    capture: tuple[int, int],
+    numbers: Sequence[WrittenNumber],
+    ends: Ends,
+) -> str:
+    """The number around a capture that says less than all of it, such as `8/10` around 8; "" for another one."""
+    captured = text[slice(*capture)]
+    if not any(map(str.isdigit, captured)):
+        return ""
+    for number in numbers:
+        is_inside = number.start <= capture[0] and capture[1] <= number.end
+        is_longer = number.start < match[0] or number.end > match[1]
+        if is_inside and is_longer:
+            is_equal = number.value is not None and number.value == read_number(captured, ends)
+            return "" if is_equal else _around(text, number.start, number.end)
+    return ""
 
 
 _HYPHENS = "-‐‑"
@@ -321,7 +323,7 @@ def _value(kind: FieldType, *, whole_number: bool) -> Callable[[_Match], Any]:
                 f"{match.text!r:.80} is a part of a longer word, or not clearly one number: {match.doubt}",
                 kind="off-scale",
             )
-        if whole_number and not match.whole_number:
+        if whole_number and not _WHOLE.fullmatch(match.text):
             raise ReplyError(f"{match.text!r} is not a whole number", kind="off-scale")
         if isinstance(kind, ScaleType):
             return kind.scale.read(match.text)

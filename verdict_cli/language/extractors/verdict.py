@@ -35,6 +35,7 @@ from verdict_cli.language.scales.written_number import (
     find_numbers,
     number_ends,
     without_markup,
+    without_mentions,
 )
 
 if TYPE_CHECKING:
@@ -248,11 +249,9 @@ def _score(text: str, ends: Ends, *, decimals: bool) -> float | None:
     """The last score with a colon after its label, else the last one; None without one. ReplyError for one that cannot be
     read."""
     labels = list(_SCORE_LABEL.finditer(text))
-    numbers = (
-        {number.start: number for number in find_numbers(text, ends or _TEN) if not number.mention}
-        if labels
-        else {}
-    )
+    scale = ends or _TEN
+    found = find_numbers(without_mentions(text, scale), scale) if labels else []
+    numbers = {number.start: number for number in found}
     colons = [
         label
         for label in labels
