@@ -38,26 +38,7 @@ if TYPE_CHECKING:
     from verdict_cli.language.authoring.step import Block as Block
     from verdict_cli.language.authoring.step import Each as Each
     from verdict_cli.language.authoring.step import Layer as Layer
-    from verdict_cli.language.authoring.units import ArgumentUnit as ArgumentUnit
-    from verdict_cli.language.authoring.units import BestOfKJudgeUnit as BestOfKJudgeUnit
-    from verdict_cli.language.authoring.units import CategoricalJudgeUnit as CategoricalJudgeUnit
-    from verdict_cli.language.authoring.units import ConversationalUnit as ConversationalUnit
-    from verdict_cli.language.authoring.units import CoTUnit as CoTUnit
-    from verdict_cli.language.authoring.units import DebateUnit as DebateUnit
-    from verdict_cli.language.authoring.units import JudgeUnit as JudgeUnit
-    from verdict_cli.language.authoring.units import MapUnit as MapUnit
-    from verdict_cli.language.authoring.units import MaxPoolUnit as MaxPoolUnit
-    from verdict_cli.language.authoring.units import MeanPoolUnit as MeanPoolUnit
-    from verdict_cli.language.authoring.units import MeanVariancePoolUnit as MeanVariancePoolUnit
-    from verdict_cli.language.authoring.units import MedianFilterUnit as MedianFilterUnit
-    from verdict_cli.language.authoring.units import MedianPoolUnit as MedianPoolUnit
-    from verdict_cli.language.authoring.units import MinPoolUnit as MinPoolUnit
-    from verdict_cli.language.authoring.units import ModePoolUnit as ModePoolUnit
-    from verdict_cli.language.authoring.units import PairwiseJudgeUnit as PairwiseJudgeUnit
-    from verdict_cli.language.authoring.units import RankerUnit as RankerUnit
-    from verdict_cli.language.authoring.units import RubricPoolUnit as RubricPoolUnit
-    from verdict_cli.language.authoring.units import RubricUnit as RubricUnit
-    from verdict_cli.language.authoring.units import Unit as Unit
+    from verdict_cli.language.authoring.units import *  # noqa: F403 - the units' names are there
     from verdict_cli.language.extractors.bound_extractor import Extractor as Extractor
     from verdict_cli.language.extractors.post_hoc import PostHocExtractor as PostHocExtractor
     from verdict_cli.language.extractors.raw import RawExtractor as RawExtractor

@@ -186,8 +186,8 @@ def test_from_python_it_is_the_same_unit() -> None:
     assert "on_missing: zero" in pipeline.to_yaml()
     other = Pipeline("p", model="m") >> judges >> RubricPoolUnit("[3, 2, 2][index]", field="score")
     assert other.fingerprint != pipeline.fingerprint
-    with pytest.raises(SpecError, match="points"):
-        (Pipeline("p", model="m") >> judges >> RubricPoolUnit()).plan()
+    with pytest.raises(UsageError, match="points"):
+        RubricPoolUnit()
     with pytest.raises(UsageError, match="on_mising"):
         RubricPoolUnit("1", on_mising="zero")  # type: ignore[call-arg]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from msgspec import Struct
 from pydantic import ValidationError
@@ -13,8 +13,11 @@ from pydantic import ValidationError
 from verdict_cli.config_model import check_keywords, first_error, known_keys
 from verdict_cli.errors import UsageError
 from verdict_cli.language.prompts.sections import dedented
-from verdict_cli.language.units.base import Examples
 from verdict_cli.model import Model
+
+if TYPE_CHECKING:
+    from verdict_cli.language.units.base import Examples
+    from verdict_cli.language.units.pools import OnMissing, Ties
 
 ModelLike = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
 """A model's name, a mapping of its keys, or a list of these: a selection policy."""
@@ -44,8 +47,8 @@ class ModelKeys(TypedDict, total=False):
     reasoning_effort: str
 
 
-class UnitKeys(TypedDict, total=False):
-    """The keyword arguments of every unit (language.md, section 6.1)."""
+class CommonKeys(TypedDict, total=False):
+    """The keyword arguments of every unit."""
 
     name: str
     input: Mapping[str, Any]
@@ -55,23 +58,41 @@ class UnitKeys(TypedDict, total=False):
     escalate: Mapping[str, Any]
 
 
-class LLMUnitKeys(UnitKeys, total=False):
-    """The keyword arguments of every unit that calls a model."""
+class UnitKeys(CommonKeys, total=False):
+    """The keyword arguments of units, for editors: each type takes those that it has in a file."""
 
+    scale: Any
     scale_instructions: bool
     delimit: bool
     explanation: bool
     examples: Examples | Mapping[str, Any]
     response: Mapping[str, Any]
-
-
-class PoolKeys(UnitKeys, total=False):
-    """The keyword arguments of every pool."""
-
+    cites: str
+    categories: Sequence[Any]
+    options: Sequence[str]
+    original: bool
+    tie: bool
+    both_bad: bool
+    positions: Literal["given", "both"]
+    labels: Sequence[str]
+    k: int
+    shuffle: bool
+    role_name: str
+    stance: str
+    target: str
+    number: bool
+    criteria: Sequence[str]
+    n: int
     field: str
     fields: Sequence[str]
     quorum: int
     empty: Any
+    weights: Sequence[float]
+    agreement: bool
+    ties: Ties
+    points: str
+    clip: Sequence[float]
+    on_missing: OnMissing
 
 
 class Prompt(Struct, frozen=True):

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Self, Unpack, cast
 from verdict_cli.config_model import check_keywords, checked_arguments
 from verdict_cli.errors import UsageError
 from verdict_cli.language.authoring.arguments import (
-    LLMUnitKeys,
     ModelKeys,
     ModelLike,
     Prompt,
+    UnitKeys,
     prompt_key,
 )
 from verdict_cli.language.authoring.functions import (
@@ -50,20 +50,27 @@ class UnitStep(Step):
     unit_type: ClassVar[str]
     """The type's name in a file; a class written in Python inherits that of its base."""
 
-    def __init__(self, **keys: Any) -> None:
-        kind, own = type(self), own_keys(type(self))
-        fields = self.language_class().model_fields
-        check_keywords(
-            kind.__name__,
-            keys,
-            [*(field.alias or name for name, field in fields.items() if name != "unit"), *own],
-        )
+    def __init__(self, *values: Any, **keys: Unpack[UnitKeys]) -> None:
+        """The keys of the unit's type, of which the first ones may be given without their names."""
+        language, title = self.language_class(), type(self).__name__
+        positional = language.positional_keys(values)
+        settings: dict[str, Any] = {**positional, **keys}
+        own = own_keys(type(self))
+        fields = {field.alias or name: field for name, field in language.model_fields.items()}
+        fields.pop("unit", None)
+        check_keywords(title, settings, [*fields, *own])
+        for key in positional.keys() & keys.keys():
+            raise UsageError(f"{title}: {key!r} is given twice", hint="give it once")
+        for key, field in fields.items():
+            if field.is_required() and key not in settings:
+                hint = f"it takes {', '.join(language.positional)}"
+                raise UsageError(f"{title}: missing a required argument: {key!r}", hint=hint)
         for key in ("input", "output", "response"):
-            if isinstance(keys.get(key), Mapping):
-                keys[key] = field_type_keys(f"{kind.__name__}: {key}", keys[key])
-        super().__init__({key: value for key, value in keys.items() if key not in own})
-        for key in own & keys.keys():
-            object.__setattr__(self, key, keys[key])
+            if isinstance(settings.get(key), Mapping):
+                settings[key] = field_type_keys(f"{title}: {key}", settings[key])
+        super().__init__({key: value for key, value in settings.items() if key not in own})
+        for key in own & settings.keys():
+            object.__setattr__(self, key, settings[key])
 
     @classmethod
     def language_class(cls) -> type[UnitBase]:
@@ -128,9 +135,6 @@ class LLMUnitStep(UnitStep):
     InputSchema: ClassVar[type[Schema] | None] = None
     ResponseSchema: ClassVar[type[Schema] | None] = None
     OutputSchema: ClassVar[type[Schema] | None] = None
-
-    def __init__(self, scale: Any = None, **keys: Unpack[LLMUnitKeys]) -> None:
-        super().__init__(scale=scale, **keys)
 
     @property
     def node_name(self) -> str:

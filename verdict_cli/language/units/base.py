@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from verdict_cli.config_model import ConfigModel, Issue, Seq, Uncounted, Whole
+from verdict_cli.errors import UsageError
 from verdict_cli.language.calibrations import WhenKey
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, Thoughts
@@ -142,6 +143,8 @@ class UnitBase(RowKeys):
     """The keys of every unit, whether it calls a model or not."""
 
     calls_model: ClassVar[bool] = False
+    positional: ClassVar[tuple[str, ...]] = ()
+    """The keys that Python callers may give without their names, in order."""
 
     name: Annotated[Annotated[str, Field(pattern=UNIT_NAME)] | None, _BY_ID] = None
     """The unit's name in result columns and placeholders; its type in snake case by default."""
@@ -171,6 +174,16 @@ class UnitBase(RowKeys):
         """The unit's name, or the one made from its type."""
         return self.name or snake(self.type_name)
 
+    @classmethod
+    def positional_keys(cls, values: Sequence[Any]) -> dict[str, Any]:
+        """The keys of what a Python caller gives without their names."""
+        if len(values) > len(cls.positional):
+            raise UsageError(
+                f"{cls.__name__}: too many positional arguments",
+                hint=f"it takes {', '.join(cls.positional) or 'keyword arguments only'}",
+            )
+        return dict(zip(cls.positional, values, strict=False))
+
     def validation_error(self) -> Issue | None:
         """An error in the unit's own keys that their types cannot express, else None."""
         return self.broken_rule()
@@ -189,6 +202,7 @@ class LLMUnit(UnitBase):
     """The keys of every unit that calls a model."""
 
     calls_model: ClassVar[bool] = True
+    positional: ClassVar[tuple[str, ...]] = ("scale",)
 
     prompt_key: Annotated[PromptKey | None, _RESOLVED] = Field(default=None, alias="prompt")
     """What the model is asked."""

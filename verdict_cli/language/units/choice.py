@@ -38,6 +38,7 @@ _SHOWN = re.compile(r"(?<!\\)\{input\.options(?:\[(\d{1,2})\])?\}")
 class ChoiceUnit(LLMUnit):
     """Keys of units with options. Option i has letter i."""
 
+    positional: ClassVar[tuple[str, ...]] = ()
     options: Seq[str] | None = None
     """An expression for each option; the input fields `A`, `B` … by default."""
     original: bool = False
@@ -142,6 +143,7 @@ def shuffled(count: int, draw: int) -> tuple[int, ...]:
 class KChoiceUnit(ChoiceUnit):
     """Keys of units with `k` options."""
 
+    positional: ClassVar[tuple[str, ...]] = ("k",)
     key_rules: ClassVar[tuple[KeyRule, ...]] = (
         KeyRule("", "", ("k", "options"), "the unit needs `k` or `options`", "write `k: 4`, or an expression for each option", at="k"),
     )  # fmt: skip

@@ -23,6 +23,7 @@ class CoTUnit(LLMUnit):
     extract_key: ExtractKey = Field(default="raw", alias="extract")
     """How the response is read from the reply; the whole text by default."""
 
+    positional: ClassVar[tuple[str, ...]] = ()
     raw_thoughts: ClassVar[Thoughts] = "spare"
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
@@ -41,6 +42,7 @@ class ConversationalUnit(LLMUnit):
     number: bool = False
     """Numbers the turns by their place in the conversation: `Proponent #1`."""
 
+    positional: ClassVar[tuple[str, ...]] = ("role_name",)
     raw_thoughts: ClassVar[Thoughts] = "drop"
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
@@ -75,6 +77,8 @@ class DebateUnit(ConversationalUnit):
     stance: Annotated[str, Field(min_length=1)]
     """The position that the unit argues, whatever the others say."""
 
+    positional: ClassVar[tuple[str, ...]] = ("role_name", "stance")
+
     def prompt_prefix(self) -> str:
         """Names the role and the stance."""
         return (
@@ -99,6 +103,8 @@ class ArgumentUnit(LLMUnit):
     """Which side is argued."""
     target: Annotated[str, Field(min_length=1)]
     """What is argued for or against, in words: `answer A`."""
+
+    positional: ClassVar[tuple[str, ...]] = ("stance", "target")
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
         return {"argument": TEXT}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -43,6 +44,13 @@ class CategoricalJudgeUnit(LLMUnit):
         KeyRule("categories", "scale", (), *_BOTH),
         KeyRule("", "", ("categories", "scale"), *_BOTH, at="categories"),
     )
+
+    @classmethod
+    def positional_keys(cls, values: Sequence[Any]) -> dict[str, Any]:
+        """A list has the categories, anything else is a scale."""
+        keys = super().positional_keys(values)
+        is_list = isinstance(keys.get("scale"), list | tuple)
+        return {"categories": keys["scale"]} if is_list else keys
 
     def validation_error(self) -> Issue | None:
         """Categories are given by exactly one of the two keys, each once."""

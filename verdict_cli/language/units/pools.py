@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from verdict_cli.config_model import Issue, KeyRule, Seq, Whole
-from verdict_cli.errors import RowError
+from verdict_cli.errors import RowError, UsageError
 from verdict_cli.language.calibrations import PoolWeightsKey
 from verdict_cli.language.expressions import summary_statistics
 from verdict_cli.language.fields.types import INTEGER, NUMBER, FieldType, RecordType, ScaleType
@@ -41,6 +41,18 @@ class Pool(UnitBase):
     key_rules: ClassVar[tuple[KeyRule, ...]] = (
         KeyRule("fields", "field", (), "both `field` and `fields` are given", "keep one of them"),
     )
+
+    @classmethod
+    def positional_keys(cls, values: Sequence[Any]) -> dict[str, Any]:
+        """The names of the fields to pool, one by one or as one list."""
+        names = values[0] if len(values) == 1 and isinstance(values[0], list | tuple) else values
+        for name in names:
+            if not isinstance(name, str):
+                message = f"{cls.__name__} takes the names of the fields to pool, not {name!r:.80}"
+                raise UsageError(message, hint=f"such as `{cls.__name__}('score')`")
+        if len(names) == 1:
+            return {"field": names[0]}
+        return {"fields": list(names)} if names else {}
 
     def field_names(self) -> tuple[str, ...] | None:
         """The named fields, None for all that can be pooled."""
@@ -303,6 +315,13 @@ class RubricPoolUnit(Pool):
     on_missing: OnMissing = "fail"
     """What a criterion without a judgement (`on_failure: skip`, or null) does: `fail` the row, count as not met (`zero`), or be left out with its points (`ignore`). One that `when` skips is left out."""
 
+    positional: ClassVar[tuple[str, ...]] = ("points",)
+
+    @classmethod
+    def positional_keys(cls, values: Sequence[Any]) -> dict[str, Any]:
+        """The points of each criterion."""
+        return super(Pool, cls).positional_keys(values)
+
     def validation_error(self) -> Issue | None:
         """A rubric pools one field, and `clip` runs upwards."""
         if self.fields is not None:
@@ -351,3 +370,5 @@ class MapUnit(UnitBase):
     """The unit's type."""
     expressions: Expressions = Field(alias="map")
     """An expression for each output field."""
+
+    positional: ClassVar[tuple[str, ...]] = ("map",)

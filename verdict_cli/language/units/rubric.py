@@ -26,6 +26,7 @@ class RubricUnit(LLMUnit):
     n: Annotated[int, Field(ge=1, le=50), Whole] = 5
     """How many criteria to write."""
 
+    positional: ClassVar[tuple[str, ...]] = ("criteria",)
     key_rules: ClassVar[tuple[KeyRule, ...]] = (
         KeyRule("n", "criteria", (), "`n` says how many criteria to write, but `criteria` gives them", "leave one of the two out"),
     )  # fmt: skip
