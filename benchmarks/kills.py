@@ -1,10 +1,14 @@
-"""Repeated calls of a run that is killed again and again.
+"""Repeated calls of commands that are ended again and again.
 
     python benchmarks/kills.py [KILLS]
 
-`verdict run` against a counting server on this machine, ended by SIGKILL at seeded random moments and started again by the
-same command. The server is `bench/mock_openai.py` in the folder that the environment variable VERDICT_SHARED names. The last
-line is of a run whose directory is in an S3, moto's server in this process, where that is installed. Prints a Markdown table; leaves with 1 where the table differs from that of an undisturbed run or too many calls were repeated.
+Each command of `CASES` works against a counting server on this machine. SIGKILL, SIGINT and SIGTERM, in turn, end it at seeded
+random moments, and the same command starts it again. The servers are `bench/mock_openai.py` and `bench/mock_batches.py` in the
+folder that the environment variable VERDICT_SHARED names. The last line is of a run whose directory is in an S3, moto's server
+in this process, where that is installed.
+
+Prints a Markdown table. Ends with 1 where a result differs from that of the command that nothing ended, where more calls were
+repeated than SIGKILL can lose, or where a signal was not obeyed within a second.
 """
 
 from __future__ import annotations
@@ -13,15 +17,18 @@ import json
 import logging
 import os
 import random
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import cycle, islice
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 from typing import Any
 from urllib.request import urlopen
 
@@ -30,21 +37,22 @@ from verdict_cli.features.object_store.run_store import RemoteFolder
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared"))
 LATENCY_S = 0.04
-UNCOMMITTED_S = 0.02 + 0.01
-"""What a commit collects, and the time that it takes."""
-SERVER = ("--latency-ms", str(int(LATENCY_S * 1000)), "--score", "hash")
-PIPELINE = """verdict: 1
+UNCOMMITTED_S = 0.02 + 2 * 0.02
+"""What a commit collects, and the time that it takes on a busy disk: it loses what it writes, and what is added meanwhile."""
+END_S = 1.0
+"""Seconds of processor time or waiting after which a signal has ended a command."""
+SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
+ANSWERS = ("mock_openai.py", "--latency-ms", str(int(LATENCY_S * 1000)), "--score", "hash")
+BATCHES = ("mock_batches.py", "--latency-s", "0.5")
+HEAD = """verdict: 1
 name: kills
-model: {{name: openai/loopback, api_base: '{url}'}}
-pipeline:
+model: {{name: openai/loopback, api_base: '{url}', cost: {{input_per_million: 1, output_per_million: 2}}, max_tokens: 100}}
+"""
+TWO_UNITS = """pipeline:
 - {{unit: CoTUnit, name: think, prompt: 'Think of {{source.text}}'}}
 - {{unit: JudgeUnit, name: judge, prompt: 'Rate {{source.text}} after {{previous.thinking}}'}}
 """
-ONE_ROW = "--no-cache, all calls in one row"
-EACH = """verdict: 1
-name: kills
-model: {{name: openai/loopback, api_base: '{url}'}}
-pipeline:
+EACH = """pipeline:
 - each: source.texts
   as: text
   max: 100000
@@ -53,90 +61,195 @@ pipeline:
   - {{unit: JudgeUnit, name: judge, prompt: 'Rate {{text}} after {{previous.thinking}}'}}
 - {{unit: MeanPoolUnit, field: score, empty: 0}}
 """
+MEASURED = (
+    f"evaluate: {{{{score: {{{{prediction: output.score, target: source.number}}}}}}}}\n{TWO_UNITS}"
+)
+PAIR = """pipeline:
+- {{unit: PairwiseJudgeUnit, name: judge, prompt: 'Which is better? A: {{source.A}} B: {{source.B}}'}}
+"""
 
 
 @dataclass(frozen=True)
-class Counts:
-    """What came of one run: ``abandoned`` are the requests that the server was still answering at a kill."""
+class Case:
+    """A command that is ended: its name, the words before and after its pipeline and data, and what it needs.
+
+    ``rows`` are for each kill. ``spared`` are columns that may differ: a call that was lost may have been one that failed, or its reply is in the cache.
+    ``each``: all texts are the entries of one row, between rows that have none. ``moments_s`` is the longest time after
+    which the command is ended, where the server's count of requests says nothing.
+    """
+
+    name: str
+    command: tuple[str, ...] = ("run",)
+    more: tuple[str, ...] = ("--no-cache",)
+    pipeline: str = TWO_UNITS
+    server: tuple[str, ...] = ANSWERS
+    rows: int = 50
+    each: bool = False
+    spared: tuple[str, ...] = ()
+    moments_s: float = 0.0
+    store: bool = False
+
+
+CASES = (
+    Case("run --no-cache"),
+    Case("run, with the cache", more=(), spared=("cost_usd",)),
+    Case("run, all calls in one row", pipeline=EACH, each=True),
+    Case(
+        "run, calls that fail first",
+        server=(*ANSWERS, "--fail-first", "1", "--error-rate", "500=0.5,malformed=0.5"),
+        rows=10,
+        spared=("calls", "cost_usd"),
+    ),
+    Case("run --budget", more=("--no-cache", "--budget", "100")),
+    Case("run --batch", more=("--no-cache", "--batch"), server=BATCHES, rows=10, moments_s=3.0),
+    Case("sweep", ("sweep",), ("--vary", "model.temperature=0,0.5,1"), pipeline=MEASURED, rows=10),
+    Case("audit", ("audit",), ("--text", "text", "--verdict", "output.score"), rows=3),
+    Case(
+        "rank",
+        ("rank",),
+        ("--field", "text", "--as", "A,B", "--tournament", "round-robin"),
+        pipeline=PAIR,
+        rows=1,
+    ),
+    Case("run --out s3://…", store=True),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one case. ``repeated`` are requests beyond those of the command that nothing ended.
+
+    ``bound`` is what SIGKILL can have lost; ``slowest_s`` the longest end after another signal.
+    """
 
     kills: int
     calls: int
-    requests: int
-    abandoned: int
+    repeated: int
     bound: int
-    same_table: bool
-
-    @property
-    def repeated(self) -> int:
-        """Requests beyond one for each call."""
-        return self.requests - self.calls
+    slowest_s: float
+    same: bool
 
     @property
     def held(self) -> bool:
-        """No more calls were repeated than can have been in flight, and nothing is missing in the table."""
-        return self.same_table and self.repeated <= self.bound
+        """Whether nothing was lost."""
+        return self.same and self.repeated <= self.bound and self.slowest_s <= END_S
 
 
-def killed(
+class Command:
+    """The command of a case in a folder, against a server."""
+
+    def __init__(self, case: Case, folder: Path, url: str, concurrency: int, out: str) -> None:
+        folder.mkdir()
+        self._folder, self._url, self._case = folder, url, case
+        (folder / "pipeline.yaml").write_text((HEAD + case.pipeline).format(url=url))
+        self._words = [
+            *case.command,
+            "pipeline.yaml",
+            "data.jsonl",
+            "--concurrency",
+            str(concurrency),
+        ]
+        self._words += ["--quiet", *case.more]
+        self._words += [] if case.command[0] == "rank" else ["--out", out]
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start the command."""
+        cache = {"VERDICT_CACHE_DIR": str(self._folder / "cache"), "PYTHONPATH": str(ROOT)}
+        with (self._folder / "stdout").open("wb") as output:
+            return subprocess.Popen(
+                [sys.executable, "-m", "verdict_cli", *self._words],
+                cwd=self._folder,
+                env=os.environ | cache,
+                stdout=output,
+                stderr=subprocess.DEVNULL,
+            )
+
+    def requests(self) -> int:
+        """How many requests the server has had, or has answered in batches."""
+        counted = stats(self._url)
+        return int(counted["requests"] if "requests" in counted else counted["answered"])
+
+    def outcome(self) -> Any:
+        """What the command has written: its tables, and what it counted; of one that writes none, what it printed."""
+        from verdict_cli.storage.tables.reader import read_table
+
+        tables = {}
+        for path in sorted(self._folder.rglob("results.parquet")):
+            columns = {
+                name: values
+                for batch in read_table(path)
+                for name, values in batch.items()
+                if name not in self._case.spared
+            }
+            facts = json.loads((path.with_name("run.json")).read_text())
+            counted = {name: facts[name] for name in ("status", "rows", "done", "failed")}
+            for name in {"calls", "cost_usd"} - {*self._case.spared}:
+                counted[name] = round(facts[name], 9)
+            tables[str(path.relative_to(self._folder))] = columns, counted
+        return tables or _ranking((self._folder / "stdout").read_text())
+
+
+def _ranking(printed: str) -> list[str]:
+    return [line for line in printed.splitlines() if "calls" not in line]
+
+
+def ended(
+    case: Case,
     folder: Path,
     urls: tuple[str, str],
     *,
     kills: int,
-    rows: int,
     concurrency: int,
-    flags: Sequence[str] = (),
     store: str = "",
-    each: bool = False,
-) -> Counts:
-    """Runs undisturbed against the first server, and killed so many times against the second, which it reads out.
-
-    A kill loses the calls in flight and those that are not committed yet.
-    With ``store``, the URL of a folder, the killed run's directory is there. With ``each``, all texts are the entries of one
-    row, between rows that have none.
-    """
+) -> Outcome:
+    """Run the case's command undisturbed against the first server, and ended so many times against the second."""
     draw = random.Random(kills)
-    data = folder / "data.jsonl"
-    texts = [f"text {n}" for n in range(rows)]
-    lines = (
-        [{"texts": []}, {"texts": texts}, {"texts": []}]
-        if each
-        else [{"text": text} for text in texts]
+    whole = Command(case, folder / "whole", urls[0], concurrency, "out")
+    broken = Command(
+        case, folder / "broken", urls[1], concurrency, f"{store}/out" if store else "out"
     )
-    data.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    settings = ["--concurrency", str(concurrency), "--quiet", *flags]
-    for name, url in zip(("whole", "killed"), urls, strict=True):
-        (folder / f"{name}.yaml").write_text((EACH if each else PIPELINE).format(url=url))
-    whole = _started(folder, "whole", data, settings, "whole")
-    done = 0
-    while True:
-        before = stats(urls[1])["requests"]
-        process = _started(
-            folder, "killed", data, settings, f"{store}/killed" if store else "killed"
-        )
-        if done < kills:
-            _wait(process, urls[1], before + draw.randrange(2 * rows // kills))
+    for name in ("whole", "broken"):
+        _write_data(folder / name / "data.jsonl", case, kills)
+    if whole.start().wait():
+        raise SystemExit(f"{case.name}: the undisturbed command failed")
+    calls = whole.requests()
+    numbers, seconds = [], []
+    for number in islice(cycle(SIGNALS), kills):
+        before = broken.requests()
+        process = broken.start()
+        if case.moments_s:
+            sleep(draw.random() * case.moments_s)
+        else:
+            _wait(process, broken, before + draw.randrange(max(1, calls // kills)))
             sleep(draw.random() * 2 * LATENCY_S)
-            process.kill()
-        process.communicate()
-        if process.returncode == 0:
+        process.send_signal(number)
+        signalled = monotonic()
+        is_done = process.wait() == 0
+        seconds.append(monotonic() - signalled)
+        numbers.append(number)
+        if is_done:
             break
-        done += 1
-    counted = stats(urls[1])
-    if whole.wait():
-        raise SystemExit(f"the undisturbed run ended with {whole.returncode}")
-    if store:
-        (folder / "killed").mkdir()
-        RemoteFolder.at(f"{store}/killed").get(
-            "results.parquet", folder / "killed" / "results.parquet"
-        )
-    return Counts(
-        kills=done,
-        calls=counted["distinct_bodies"],
-        requests=counted["requests"],
-        abandoned=counted["abandoned_by_client"],
-        bound=round(done * concurrency * (1 + UNCOMMITTED_S / LATENCY_S)),
-        same_table=_table(folder / "killed") == _table(folder / "whole"),
+    if broken.start().wait():
+        raise SystemExit(f"{case.name}: the command that resumes failed")
+    for name in ("results.parquet", "run.json") if store else ():
+        (folder / "broken" / "out").mkdir(exist_ok=True)
+        RemoteFolder.at(f"{store}/out").get(name, folder / "broken" / "out" / name)
+    return Outcome(
+        kills=len(numbers),
+        calls=calls,
+        repeated=broken.requests() - calls,
+        bound=round(numbers.count(signal.SIGKILL) * concurrency * (1 + UNCOMMITTED_S / LATENCY_S)),
+        slowest_s=max(seconds),
+        same=broken.outcome() == whole.outcome(),
     )
+
+
+def _write_data(path: Path, case: Case, kills: int) -> None:
+    texts = [f"text {n}" for n in range(case.rows * kills)]
+    rows: list[dict[str, Any]] = [{"text": text, "number": len(text) % 3 + 1} for text in texts]
+    if case.each:
+        rows = [{"texts": []}, {"texts": texts}, {"texts": []}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def stats(url: str) -> dict[str, Any]:
@@ -145,51 +258,34 @@ def stats(url: str) -> dict[str, Any]:
         return dict(json.load(answer))
 
 
-def _started(
-    folder: Path, name: str, data: Path, settings: Sequence[str], out: str
-) -> subprocess.Popen[bytes]:
-    command = [
-        sys.executable,
-        "-m",
-        "verdict_cli",
-        "run",
-        f"{name}.yaml",
-        str(data),
-        "--out",
-        out,
-        *settings,
-    ]
-    cache = {"VERDICT_CACHE_DIR": str(folder / f"cache-{name}"), "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(command, cwd=folder, env=os.environ | cache, stdout=subprocess.DEVNULL)
-
-
-def _wait(process: subprocess.Popen[bytes], url: str, requests: int) -> None:
-    """Returns once the server has counted as many, or the process has ended."""
-    while stats(url)["requests"] < requests and process.poll() is None:
+def _wait(process: subprocess.Popen[bytes], command: Command, requests: int) -> None:
+    """Return once the server has counted as many, or the process has ended."""
+    while command.requests() < requests and process.poll() is None:
         sleep(0.002)
 
 
-def _table(directory: Path) -> list[dict[str, list[Any]]]:
-    from verdict_cli.storage.tables.reader import read_table
-
-    return list(read_table(directory / "results.parquet"))
-
-
 @contextmanager
-def _servers(count: int) -> Iterator[list[str]]:
-    script = SHARED / "bench" / "mock_openai.py"
-    command = [sys.executable, str(script), "--port", "0", *SERVER]
-    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(count)]
+def _servers(command: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    ports = _free_port(), _free_port()
+    script = [sys.executable, str(SHARED / "bench" / command[0]), *command[1:], "--port"]
+    processes = [
+        subprocess.Popen([*script, str(port)], stdout=subprocess.PIPE, text=True) for port in ports
+    ]
+    for process in processes:
+        if process.stdout is not None:
+            process.stdout.readline()  # it listens
     try:
-        yield [
-            process.stdout.readline().rpartition(" ")[2].strip()
-            for process in processes
-            if process.stdout
-        ]
+        yield f"http://127.0.0.1:{ports[0]}/v1", f"http://127.0.0.1:{ports[1]}/v1"
     finally:
         for process in processes:
             process.terminate()
             process.communicate()
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
 
 
 @contextmanager
@@ -214,41 +310,31 @@ def _store() -> Iterator[str]:
         server.stop()
 
 
-def main(kills: int) -> int:
-    """Prints the table."""
-    print(
-        "| run | kills | calls | repeated | of them in flight at the server | at most | same table |"
-    )
+def main(kills: int, names: list[str]) -> int:
+    """Print the table."""
+    os.environ.setdefault("OPENAI_API_KEY", "sk-loopback")
+    print("| command | ends | calls | repeated | at most | slowest end, s | same result |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
     held = True
-    cases: list[tuple[str, tuple[str, ...], AbstractContextManager[str]]]
-    cases = [
-        ("--no-cache", ("--no-cache",), nullcontext("")),
-        ("with the cache", (), nullcontext("")),
-        (ONE_ROW, ("--no-cache",), nullcontext("")),
-    ]
-    if all(find_spec(name) for name in ("s3fs", "moto", "flask", "flask_cors")):
-        cases.append(("--no-cache --out s3://…", ("--no-cache",), _store()))
-    for label, flags, stored in cases:
-        with tempfile.TemporaryDirectory() as name, _servers(2) as (whole, broken), stored as store:
-            found = killed(
-                Path(name),
-                (whole, broken),
-                kills=kills,
-                rows=50 * kills,
-                concurrency=16,
-                flags=flags,
-                store=store,
-                each=label == ONE_ROW,
-            )
+    has_store = all(find_spec(name) for name in ("s3fs", "moto", "flask", "flask_cors"))
+    for case in CASES:
+        if (case.store and not has_store) or (names and case.name not in names):
+            continue
+        stored: AbstractContextManager[str] = _store() if case.store else nullcontext("")
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            _servers(case.server) as urls,
+            stored as store,
+        ):
+            found = ended(case, Path(folder), urls, kills=kills, concurrency=16, store=store)
         held &= found.held
         print(
-            f"| {label} | {found.kills} | {found.calls:,} | {found.repeated} | "
-            f"{found.abandoned} | {found.bound} | {'yes' if found.same_table else 'NO'} |",
+            f"| {case.name} | {found.kills} | {found.calls:,} | {found.repeated} | {found.bound} | "
+            f"{found.slowest_s:.2f} | {'yes' if found.same else 'NO'} |",
             flush=True,
         )
     return 0 if held else 1
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 30))
+    raise SystemExit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 40, sys.argv[2:]))

@@ -28,25 +28,15 @@ def kills(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("count", "flags", "each"),
-    [(5, ("--no-cache",), False), (2, (), False), (3, ("--no-cache",), True)],
-    ids=["no-cache", "cache", "each"],
+    "name", ["run --no-cache", "run, with the cache", "run, all calls in one row"]
 )
 def test_a_run_killed_at_random_moments_ends_with_the_same_table_and_repeats_only_what_was_in_flight(
-    count: int,
-    flags: tuple[str, ...],
-    each: bool,
-    kills: Any,
-    loopback: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, kills: Any, loopback: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
-    urls = (loopback.start(*kills.SERVER), loopback.start(*kills.SERVER))
-    rows, concurrency = 25 * count, 8
-    found = kills.killed(
-        tmp_path, urls, kills=count, rows=rows, concurrency=concurrency, flags=flags, each=each
-    )
-    assert (found.kills, found.calls) == (count, 2 * rows)
-    assert found.same_table
+    (case,) = [case for case in kills.CASES if case.name == name]
+    urls = (loopback.start(*case.server[1:]), loopback.start(*case.server[1:]))
+    found = kills.ended(case, tmp_path, urls, kills=3, concurrency=8)
+    assert (found.kills, found.calls) == (3, 2 * 3 * case.rows)
+    assert found.same
     assert 0 <= found.repeated <= found.bound
