@@ -64,14 +64,14 @@ class Message(Struct, frozen=True):
     images: tuple[tuple[int, str], ...] = ()
 
 
-class Alternative(Struct, frozen=True):
+class Alternative(Struct, frozen=True, array_like=True):
     """One possible token at a position of the reply, with its natural-log probability."""
 
     token: str
     logprob: float
 
 
-class Usage(Struct, frozen=True):
+class Usage(Struct, frozen=True, array_like=True):
     """Tokens that one call was charged for.
 
     Of the prompt's, ``cached_tokens`` were read from the provider's cache and ``cache_write_tokens`` written to it; of the
@@ -146,7 +146,7 @@ class Request(Struct, frozen=True):
     unit: Any = None
 
 
-class Answer(Struct, frozen=True):
+class Answer(Struct, frozen=True, array_like=True):
     """A decision model's answer to one question: the most probable option's token, and the probability of each option. ``note`` says
     what in it contradicts itself; ``failure`` and ``error`` why it cannot be used."""
 
@@ -157,7 +157,7 @@ class Answer(Struct, frozen=True):
     error: str = ""
 
 
-class Allowance(Struct, frozen=True):
+class Allowance(Struct, frozen=True, array_like=True):
     """A provider's rate-limit headers: the limit of its window, what remains, and the seconds until the window is full
     again. None: not sent."""
 
@@ -169,7 +169,7 @@ class Allowance(Struct, frozen=True):
     tokens_reset_s: float | None = None
 
 
-class Reply(Struct, frozen=True):
+class Reply(Struct, frozen=True, array_like=True):
     """The reply of a model. ``cost_usd`` is None where the price is unknown, never 0 for that.
 
     ``logprobs`` holds, for each position of the reply, its alternatives, the chosen token first;
@@ -179,7 +179,8 @@ class Reply(Struct, frozen=True):
     JSON, "" where nothing was sent; ``allowance`` are the provider's rate-limit headers. ``model`` is the model that
     answered, as the provider names it, ``system_fingerprint`` its version where the provider gives one; ``reasoning`` is the text of
     its thinking, ``service_tier`` the tier that served the call. ``answers`` are those of a decision model to the request's questions,
-    in order; ``request`` identifies the HTTP request, which several questions may share.
+    in order; ``request`` identifies the HTTP request, which several questions may share. ``saved_usd`` is what the provider's
+    cache saved, None where a price is unknown.
     """
 
     text: str
@@ -199,6 +200,7 @@ class Reply(Struct, frozen=True):
     shared: bool = False
     answers: tuple[Answer, ...] = ()
     request: str = ""
+    saved_usd: float | None = 0.0
 
 
 class Call(Struct, frozen=True):
@@ -217,15 +219,19 @@ class Call(Struct, frozen=True):
     mass: float | None = None
 
 
+def sum_usd(*costs: float | None) -> float | None:
+    """The sum of costs in US dollars, None where one is unknown."""
+    total = 0.0
+    for cost in costs:
+        if cost is None:
+            return None
+        total += cost
+    return total
+
+
 def cost_of(calls: Sequence[Call]) -> float | None:
     """The cost of the calls in US dollars, None if any price is unknown."""
-    total = 0.0
-    for call in calls:
-        if call.reply is not None:
-            if call.reply.cost_usd is None:
-                return None
-            total += call.reply.cost_usd
-    return total
+    return sum_usd(*[call.reply.cost_usd for call in calls if call.reply is not None])
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +249,7 @@ class Stage:
 
     def plus(self, other: Stage) -> Stage:
         """The sum of two stages."""
-        unknown = self.cost_usd is None or other.cost_usd is None
-        cost = None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0)
+        cost = sum_usd(self.cost_usd, other.cost_usd)
         answered, calls = self.answered + other.answered, self.calls + other.calls
         return Stage(
             self.model, answered, calls, cost, self.audited + other.audited, self.kept + other.kept

@@ -1,16 +1,115 @@
-"""The facts of a run, which `run.json` holds."""
+"""What is counted of a run, and its facts, which `run.json` holds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from verdict_cli.messages import Stage
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
+from verdict_cli.messages import Call, Failure, Result, Stage, sum_usd
 
 
-@dataclass(frozen=True, slots=True)
-class RunFacts:
+class Counts(Struct):
+    """What is counted of the rows and calls of a run."""
+
+    rows: int = 0
+    """The dataset's selected rows."""
+    done: int = 0
+    """Those with a result."""
+    failed: int = 0
+    """Those whose result is a failure."""
+    abstained: int = 0
+    """Those that have no verdict because a unit abstained."""
+    failures: dict[str, int] = {}
+    """Failed rows by the kind of their failure."""
+    reasons: dict[str, str] = {}
+    """The first message of each kind of failure."""
+    saved: dict[str, int] = {}
+    """The calls that early stopping avoided, by the id of the pool after the layer."""
+    stages: dict[str, tuple[Stage, ...]] = {}
+    """The stages of the units that escalate, by id."""
+    calls: int = 0
+    requests: int = 0
+    """HTTP requests: a decision model answers several calls, its questions, in one."""
+    recalled: int = 0
+    """Replies that an earlier process of the run had paid for."""
+    cached: int = 0
+    """Replies that equal requests had already."""
+    shared: int = 0
+    """The cached replies whose request was of this run."""
+    cost_usd: float | None = 0.0
+    """None if any call's price is unknown."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    """The prompt tokens that came from providers' caches."""
+    cache_saved_usd: float | None = 0.0
+    """What that saved, less what writing to the caches cost; None if a price is unknown."""
+    models: dict[str, int] = {}
+    """Calls by model."""
+    served: dict[str, dict[str, int]] = {}
+    """By each model that was called, the replies of each model that answered, as the provider names it."""
+
+    def add(self, result: Result) -> None:
+        """Count a row with its calls."""
+        self.add_row(result.status, result.failure, result.saved, result.stages)
+        self.add_calls(result.calls)
+
+    def add_row(
+        self,
+        status: str,
+        failure: Failure | None,
+        saved: Mapping[str, int],
+        stages: Mapping[str, tuple[Stage, ...]],
+    ) -> None:
+        """Count a row without its calls."""
+        self.done += 1
+        self.abstained += status == "abstained"
+        if failure is not None:
+            self.failed += 1
+            self.failures[failure.kind] = self.failures.get(failure.kind, 0) + 1
+            self.reasons.setdefault(failure.kind, failure.message)
+        for pool, count in saved.items():
+            self.saved[pool] = self.saved.get(pool, 0) + count
+        for node, counted in stages.items():
+            before = self.stages.get(node)
+            self.stages[node] = (
+                counted
+                if before is None
+                else tuple([a.plus(b) for a, b in zip(before, counted, strict=True)])
+            )
+
+    def add_calls(self, calls: Sequence[Call]) -> None:
+        """Count the calls of a row, of which several may have been one HTTP request."""
+        requests = set()
+        for call in calls:
+            self.calls += 1
+            name, reply = call.request.model.name, call.reply
+            self.models[name] = self.models.get(name, 0) + 1
+            if reply is None:
+                self.requests += 1
+                continue
+            if reply.model:
+                served = self.served.setdefault(name, {})
+                served[reply.model] = served.get(reply.model, 0) + 1
+            self.prompt_tokens += reply.usage.prompt_tokens
+            self.completion_tokens += reply.usage.completion_tokens
+            self.cached_tokens += reply.usage.cached_tokens
+            self.recalled += reply.recalled
+            self.cached += reply.cached
+            self.shared += reply.shared
+            self.cost_usd = sum_usd(self.cost_usd, reply.cost_usd)
+            self.cache_saved_usd = sum_usd(self.cache_saved_usd, reply.saved_usd)
+            if reply.request:
+                requests.add(reply.request)
+            elif not reply.cached:
+                self.requests += 1
+        self.requests += len(requests)
+
+
+class RunFacts(Counts, frozen=True, kw_only=True):  # type: ignore[misc]  # msgspec allows it
     """The facts of a run: the content of ``run.json``."""
 
     name: str
@@ -24,68 +123,48 @@ class RunFacts:
     version: str
     started: str
     seed: int = 0
-    rows: int = 0
-    """The dataset's selected rows."""
-    done: int = 0
-    """Those with a result."""
-    failed: int = 0
-    """Those whose result is a failure."""
     shard: str = ""
     """``i/n`` where the run has every n-th of the rows that the dataset's selection takes, from the i-th on."""
     skipped_bad_rows: int = 0
-    calls: int = 0
-    requests: int = 0
-    """HTTP requests: a decision model answers several calls, its questions, in one."""
-    recalled: int = 0
-    """Replies that were taken from the journal of an earlier process, which paid for them."""
-    cached: int = 0
-    """Replies that equal requests had already."""
-    cost_usd: float | None = 0.0
-    """None if any call's price is unknown."""
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
     wall_s: float = 0.0
-    failures: Mapping[str, int] = field(default_factory=dict)
-    """Failed rows by the kind of their failure."""
-    models: Mapping[str, int] = field(default_factory=dict)
-    """Calls by model."""
     floors: tuple[str, ...] = ()
     """The built-in baseline models that answered, so that no reader takes their metrics for those of an LLM judge."""
-    nodes: Mapping[str, str] = field(default_factory=dict)
+    nodes: Mapping[str, str] = {}
     """Unit -> fingerprint, which covers the unit and everything before it."""
-    saved: Mapping[str, int] = field(default_factory=dict)
-    """The calls that early stopping avoided, by the id of the pool after the layer."""
-    stages: Mapping[str, tuple[Stage, ...]] = field(default_factory=dict)
-    """The stages of the units that escalate, by id."""
-    abstained: int = 0
-    """Rows that have no verdict because a unit abstained."""
     calibrated: str = ""
     """When the oldest calibration in use was fitted, "" without one."""
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    """The first message of each kind of failure."""
     replay: str = ""
     """The recording that answered all calls, "" where models did."""
-    served: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """By each model that was called, the replies of each model that answered, as the provider names it."""
-    cached_tokens: int = 0
-    """The prompt tokens that came from providers' caches."""
-    cache_saved_usd: float | None = 0.0
-    """What that saved, less what writing to the caches cost; None if a price is unknown."""
-    digests: Mapping[str, str] = field(default_factory=dict)
+    digests: Mapping[str, str] = {}
     """The SHA-256 of the run's files by name, once its report is written."""
-    shared: int = 0
-    """The cached replies whose request was of this run."""
     id_column: str | None = None
     """The column that identifies the rows; None: their numbers do."""
     warnings: tuple[str, ...] = ()
     """What a reader must know of the run, one sentence each, without repetitions: `tell` adds to them."""
-    added: Mapping[str, Any] = field(default_factory=dict)
+    added: Mapping[str, Any] = {}
     """What features know of the run, by a name of theirs. In `run.json` each is a key next to the others."""
 
     def as_json(self) -> dict[str, Any]:
         """The facts as `run.json` has them."""
-        own = asdict(self)
+        own = to_builtins(self)
         return {**own.pop("added"), **own}
+
+    def with_counts(self, counts: Counts, status: str, wall_s: float) -> RunFacts:
+        """The facts of a run that now has these counts.
+
+        Baseline models are named in them only where they answered, not a recording.
+        """
+        counted = {name: _in_order(getattr(counts, name)) for name in Counts.__struct_fields__}
+        floors = [name for name in counted["models"] if name.startswith("baseline/")]
+        answered = () if self.replay else tuple(floors)
+        return replace(self, status=status, wall_s=wall_s, floors=answered, **counted)
+
+
+def _in_order(value: Any) -> Any:
+    """A value with the keys of its mappings in order."""
+    if not isinstance(value, dict):
+        return value
+    return {name: _in_order(value[name]) for name in sorted(value)}
 
 
 def tell(facts: RunFacts, warning: str, warn: Callable[[str], None]) -> RunFacts:

@@ -14,15 +14,15 @@ import pytest
 from verdict_cli.cli import progress as display
 from verdict_cli.llm.middleware.rate_limit import Flow
 from verdict_cli.run.progress import Progress
+from verdict_cli.run_facts import Counts
 from verdict_cli.storage.datasets.files import open_bytes
 from verdict_cli.storage.file_reads import FileRead, is_observed, reads_observed, report_read
 from verdict_cli.storage.tables.reader import read_table
 
 
 def at(done: int, units: dict[str, Flow]) -> Progress:
-    return Progress(
-        rows=10, done=done, failed=1, calls=20, recalled=0, waiting=3, running=2, cost_usd=0.5, elapsed_s=2.0, rate=5.0, left_s=1.0, units=units
-    )  # fmt: skip
+    counts = Counts(rows=10, done=done, failed=1, calls=20, cost_usd=0.5)
+    return Progress(counts, elapsed_s=2.0, waiting=3, running=2, units=units)
 
 
 FLOWS = {"think": Flow(0, 0, 9, 0), "judge[0]": Flow(3, 2, 1200, 4)}

@@ -194,7 +194,18 @@ def test_the_report_says_where_audited_rows_contradict_the_promise() -> None:
     from verdict_cli.run_facts import RunFacts
     from verdict_cli.stats.intervals.interval_methods import MetricValue
 
-    facts = RunFacts("t", "finished", "", "", "", "", "", "", rows=9, done=9)
+    facts = RunFacts(
+        name="t",
+        status="finished",
+        config="",
+        dataset="",
+        spec_fingerprint="",
+        data_fingerprint="",
+        version="",
+        started="",
+        rows=9,
+        done=9,
+    )
     for high, lines in ((0.9, 1), (0.97, 0)):
         kept = {"vote": MetricValue(0.8, 0.7, high, 50)}
         assert (

@@ -33,7 +33,18 @@ RATINGS = Evaluation(
 PROBABILITY = Evaluation(
     probability="output.said", target="source.label", positive="a", metrics=("log_loss",)
 )
-FACTS = RunFacts("run", "finished", "", "", "", "", "", "", rows=1, done=1)
+FACTS = RunFacts(
+    name="run",
+    status="finished",
+    config="",
+    dataset="",
+    spec_fingerprint="",
+    data_fingerprint="",
+    version="",
+    started="",
+    rows=1,
+    done=1,
+)
 
 
 def write(folder: Path, rows: list[tuple[Any, Any]], docs: list[int] | None = None) -> Path:

@@ -89,7 +89,18 @@ def test_details_come_in_the_order_of_the_given_rows(large):
 
 
 def test_ten_thousand_rows_of_noise_stay_under_three_megabytes(large):
-    facts = RunFacts("large", "finished", "", "", "", "", "", "", rows=10_000, done=10_000)
+    facts = RunFacts(
+        name="large",
+        status="finished",
+        config="",
+        dataset="",
+        spec_fingerprint="",
+        data_fingerprint="",
+        version="",
+        started="",
+        rows=10_000,
+        done=10_000,
+    )
     page = render_html(run_document(build_report("r", facts, large.study.measures), large))
     assert len(page.encode()) < 3_000_000
     assert "`verdict view RUN` shows and searches everything." in page

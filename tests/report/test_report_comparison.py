@@ -26,7 +26,17 @@ from verdict_cli.stats.paired import AgainstReference, Difference
 from verdict_cli.stats.row_scores import Flip
 
 FACTS = RunFacts(
-    "t", "finished", "", "", "", "", "", "", rows=9, done=9, floors=("baseline/random",)
+    name="t",
+    status="finished",
+    config="",
+    dataset="",
+    spec_fingerprint="",
+    data_fingerprint="",
+    version="",
+    started="",
+    rows=9,
+    done=9,
+    floors=("baseline/random",),
 )
 
 

@@ -192,7 +192,7 @@ def test_a_tables_caveat_stands_where_the_values_stand_side_by_side():
         json.dumps(full_json(report)),
     ):
         assert "the table is of another split" in text
-    sample = replace(FACTS, dataset="datasets/xstest_sample.jsonl")
+    sample = structs.replace(FACTS, dataset="datasets/xstest_sample.jsonl")
     caveat = (
         build_report("r", sample, {"safety": MEASURES}, published={"safety": table})
         .comparisons["safety"]
@@ -210,7 +210,7 @@ def test_row_29_a_run_of_other_data_than_a_tables_is_told(
 ) -> None:
     table = TABLE.model_copy(update={"data_rows": data_rows})
     report = build_report(
-        "r", replace(FACTS, rows=rows), {"safety": MEASURES}, published={"safety": table}
+        "r", structs.replace(FACTS, rows=rows), {"safety": MEASURES}, published={"safety": table}
     )
     for text in (
         printed(report, 160),
@@ -393,7 +393,7 @@ def hostile(text):
         MEASURES, values=figures, groups={text: {text: MEASURES.values}}, warnings=(text,)
     )
     gates = tuple(replace(gate, reason=text, rule=text) for gate in GATES)
-    facts = replace(FACTS, name=text, failures={text: 1}, models={text: 1}, floors=(text,))
+    facts = structs.replace(FACTS, name=text, failures={text: 1}, models={text: 1}, floors=(text,))
     return build_report(
         text, facts, {text: measures}, gates, files=(text,), published={text: TABLE}
     )
@@ -443,7 +443,7 @@ def test_a_report_whose_every_name_is_long_and_foreign_fits_too():
     long = "語[" * 500
     report = hostile(long)
     gates = GATES * 40
-    facts = replace(
+    facts = structs.replace(
         report.facts, failures={f"{long}{place}": 1 for place in range(200)}, floors=(long,) * 50
     )
     text = markdown(
@@ -551,7 +551,7 @@ def test_a_card_says_why_its_interval_is_missing():
 
 
 def test_a_run_of_which_every_row_failed_says_so_and_with_which_error():
-    facts = replace(
+    facts = structs.replace(
         FACTS,
         failed=450,
         failures={"unavailable": 450},
@@ -600,5 +600,6 @@ def test_a_page_repeats_no_number_of_its_tiles():
 def test_a_run_without_gates_concludes_with_its_main_metric(values, facts, said):
     measures = replace(MEASURES, values=values, groups={})
     assert (
-        run_document(build_report("r", replace(FACTS, **facts), {"e": measures})).conclusion == said
+        run_document(build_report("r", structs.replace(FACTS, **facts), {"e": measures})).conclusion
+        == said
     )

@@ -11,7 +11,16 @@ REPEATED = "is in several rows"
 
 
 def facts() -> RunFacts:
-    return RunFacts("t", "finished", "c", "d", "", "", "", "")
+    return RunFacts(
+        name="t",
+        status="finished",
+        config="c",
+        dataset="d",
+        spec_fingerprint="",
+        data_fingerprint="",
+        version="",
+        started="",
+    )
 
 
 def test_a_warning_is_told_once() -> None:

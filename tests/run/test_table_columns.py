@@ -6,11 +6,11 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec import structs
 
 from verdict_cli.errors import DataError
 from verdict_cli.run.digests import write_digests
@@ -108,7 +108,7 @@ def without(run: Path, table: str, column: str, to: Path) -> Path:
     directory = RunDirectory(to)
     facts = directory.facts()
     assert facts is not None
-    write_digests(directory, replace(facts, digests={}), tuple(facts.digests))
+    write_digests(directory, structs.replace(facts, digests={}), tuple(facts.digests))
     (to / "run.db").unlink()
     return to
 

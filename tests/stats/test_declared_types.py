@@ -46,7 +46,18 @@ def test_a_missing_number_may_lie_at_the_end_of_the_scale_that_is_farther_away(
     path = results(tmp_path / "results.parquet", [*targets[:-20], *[None] * 20], LIKERT, targets)
     evaluation = Evaluation(prediction="output.score", target="source.target", metrics=["mae"])
     gate = Gate(metric="e.mae", max=0.2, confidence=0.95)
-    facts = RunFacts("run", "finished", "", "", "", "", "", "", 0, 400)
+    facts = RunFacts(
+        name="run",
+        status="finished",
+        config="",
+        dataset="",
+        spec_fingerprint="",
+        data_fingerprint="",
+        version="",
+        started="",
+        seed=0,
+        rows=400,
+    )
     measures = measure({"e": evaluation}, path)
     outcome = decide_gates([gate], {"e": evaluation}, measures, facts, path)[0]
     assert (outcome.value, outcome.verdict) == (0, "inconclusive"), outcome

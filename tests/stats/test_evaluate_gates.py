@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import orjson
 import pytest
+from msgspec import structs
 from scipy import stats
 
 from verdict_cli.errors import DataError
@@ -25,14 +26,14 @@ EVALUATIONS = {
     )
 }
 FACTS = RunFacts(
-    "run",
-    "finished",
-    "",
-    "",
-    "",
-    "",
-    "",
-    "",
+    name="run",
+    status="finished",
+    config="",
+    dataset="",
+    spec_fingerprint="",
+    data_fingerprint="",
+    version="",
+    started="",
     rows=100,
     done=100,
     calls=100,
@@ -197,7 +198,17 @@ def test_fc16_a_baseline_that_is_not_there_is_an_error_and_no_failed_gate(tmp_pa
 @pytest.mark.parametrize("way", ["same", "link", "copy", "edited", "hard link", "no run.json"])
 def test_s6_a_baseline_is_never_the_run_itself(way, tmp_path):
     results = write(tmp_path / "run", [True] * 20)
-    facts = RunFacts("run", "finished", "", "", "a", "b", "", "2026-01-01", wall_s=2.5)
+    facts = RunFacts(
+        name="run",
+        status="finished",
+        config="",
+        dataset="",
+        spec_fingerprint="a",
+        data_fingerprint="b",
+        version="",
+        started="2026-01-01",
+        wall_s=2.5,
+    )
     (tmp_path / "run" / "run.json").write_bytes(orjson.dumps(facts.as_json()))
     other = tmp_path / "other"
     if way == "link":
@@ -232,7 +243,9 @@ def test_facts_of_the_run_have_gates(tmp_path):
     results = write(tmp_path, [True])
     assert outcome({"metric": "run.cost_usd", "max": 5}, results).passed
     assert outcome({"metric": "run.calls", "max": 99}, results).verdict == "failed"
-    unknown = outcome({"metric": "run.cost_usd", "max": 5}, results, replace(FACTS, cost_usd=None))
+    unknown = outcome(
+        {"metric": "run.cost_usd", "max": 5}, results, structs.replace(FACTS, cost_usd=None)
+    )
     assert unknown.verdict == "inconclusive"
     assert not replace(unknown, tolerated=True).passed
     assert "cost is unknown" in unknown.reason
@@ -241,7 +254,7 @@ def test_facts_of_the_run_have_gates(tmp_path):
 def test_full_coverage_is_implied_unless_a_gate_names_coverage(tmp_path):
     results = write(tmp_path, [True])
     measures = measure(EVALUATIONS, results)
-    facts = replace(FACTS, failed=1)
+    facts = structs.replace(FACTS, failed=1)
 
     def metrics(*gates):
         found = decide_gates(
@@ -389,7 +402,7 @@ def test_losing_rows_never_makes_a_run_pass(tmp_path):
     """With the implied gate on coverage, any lost row fails the run."""
     results = write(tmp_path, [True] * 90 + [None] * 10)
     measures = measure(EVALUATIONS, results)
-    facts = replace(FACTS, failed=10)
+    facts = structs.replace(FACTS, failed=10)
     found = decide_gates(
         [Gate(metric="e.accuracy", min=0.95)], EVALUATIONS, measures, facts, results
     )

@@ -259,7 +259,19 @@ def test_gates_look_at_entries_with_confidence_over_rows_and_against_a_baseline(
     tmp_path: Path, results: Path
 ) -> None:
     facts = RunFacts(
-        "run", "finished", "", "", "", "", "", "", rows=4, done=4, calls=6, cost_usd=0.0, wall_s=1.0
+        name="run",
+        status="finished",
+        config="",
+        dataset="",
+        spec_fingerprint="",
+        data_fingerprint="",
+        version="",
+        started="",
+        rows=4,
+        done=4,
+        calls=6,
+        cost_usd=0.0,
+        wall_s=1.0,
     )
     better = [[(label, label, kind) for _, label, kind in claims] for claims in CLAIMS]
     (tmp_path / "base").mkdir()

@@ -19,7 +19,18 @@ from verdict_cli.stats.metrics.numbers import number_pairs, number_values
 from verdict_cli.stats.metrics.panel import panel_statistics
 from verdict_cli.storage.tables.writer import ParquetTable
 
-FACTS = RunFacts("run", "finished", "", "", "", "", "", "", rows=1, done=1)
+FACTS = RunFacts(
+    name="run",
+    status="finished",
+    config="",
+    dataset="",
+    spec_fingerprint="",
+    data_fingerprint="",
+    version="",
+    started="",
+    rows=1,
+    done=1,
+)
 
 
 def decided(

@@ -33,8 +33,9 @@ def show_progress(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
 
         def show(progress: Progress) -> None:
             nonlocal is_running
-            is_running = progress.done < progress.rows
-            update(progress.done, progress.rows, progress_line(progress), unit_lines(progress))
+            counts = progress.counts
+            is_running = counts.done < counts.rows
+            update(counts.done, counts.rows, progress_line(progress), unit_lines(progress))
 
         reading = _Reading(update)
         with reads_observed(
@@ -182,19 +183,20 @@ class _Lines:
 
 def progress_line(progress: Progress) -> str:
     """`rows 120/450 · failed 1 · calls 360 (8 running, 2 waiting) · $0.0123 · 41 rows/s · 8 s left`."""
-    calls = f"calls {progress.calls:,}"
+    counts = progress.counts
+    calls = f"calls {counts.calls:,}"
     if progress.running or progress.waiting:
         calls += f" ({progress.running} running, {progress.waiting} waiting)"
-    parts = [f"rows {progress.done:,}/{progress.rows:,}", f"failed {progress.failed:,}", calls]
-    if progress.recalled:
-        parts.append(f"{progress.recalled:,} from the run before")
-    if progress.cached:
-        parts.append(f"{progress.cached:,} from the cache")
-    parts.append("cost unknown" if progress.cost_usd is None else f"${progress.cost_usd:.4f}")
+    parts = [f"rows {counts.done:,}/{counts.rows:,}", f"failed {counts.failed:,}", calls]
+    if counts.recalled:
+        parts.append(f"{counts.recalled:,} from the run before")
+    if counts.cached:
+        parts.append(f"{counts.cached:,} from the cache")
+    parts.append("cost unknown" if counts.cost_usd is None else f"${counts.cost_usd:.4f}")
     parts.append(
         f"{progress.rate:,.0f} rows/s" if progress.rate >= 10 else f"{progress.rate:.1f} rows/s"
     )
-    if progress.left_s is not None and progress.done < progress.rows:
+    if progress.left_s is not None and counts.done < counts.rows:
         parts.append(f"{elapsed_text(progress.left_s)} left")
     else:
         parts.append(elapsed_text(progress.elapsed_s))

@@ -177,7 +177,7 @@ def _write_report(
     shown = (
         facts
         if not unmeasured
-        else replace(facts, warnings=(*facts.warnings, f"not measured: {unmeasured}"))
+        else structs.replace(facts, warnings=(*facts.warnings, f"not measured: {unmeasured}"))
     )
     report = build_report(
         directory.display_name,

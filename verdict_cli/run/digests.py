@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import orjson
+from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.run.run_directory import RunDirectory

@@ -21,8 +21,7 @@ class FinishedRow(NamedTuple):
 
     stored: StoredRow
     names: tuple[str, ...]
-    calls: list[tuple[Call, float | None]]
-    """Each with what the provider's cache saved."""
+    calls: list[Call]
 
     @property
     def failure(self) -> Failure | None:
@@ -34,56 +33,47 @@ class FinishedRow(NamedTuple):
 _CHUNK = 500
 
 
-def finished_rows(database: Database) -> Iterator[FinishedRow]:
-    """All rows with a result, in order. DamagedError where one cannot be read."""
+def finished_rows(database: Database) -> Iterator[list[FinishedRow]]:
+    """All rows with a result, in order, several at a time. DamagedError where one cannot be read."""
     names: dict[int, tuple[str, ...]] = {}
     chunk: list[StoredRow] = []
+    count = 0
     for row in database.rows():
         chunk.append(row)
-        if len(chunk) == _CHUNK:
-            yield from _with_calls(database, chunk, names)
-            chunk = []
-    yield from _with_calls(database, chunk, names)
+        count += 1 + len(row.calls)
+        if count >= _CHUNK:
+            yield _with_calls(database, chunk, names)
+            chunk, count = [], 0
+    if chunk:
+        yield _with_calls(database, chunk, names)
 
 
 def _with_calls(
     database: Database, rows: list[StoredRow], names: dict[int, tuple[str, ...]]
-) -> Iterator[FinishedRow]:
+) -> list[FinishedRow]:
     stored = database.calls([call.number for row in rows for call in row.calls])
     database.read_texts(
         [number for call in stored.values() for _, number, _ in call.content.messages]
     )
+    finished = []
     for row in rows:
         if row.names not in names:
             names[row.names] = tuple(json.loads(database.text(row.names)))
-        calls = [
-            (_call(database, row, call, stored[call.number]), _saved_usd(call, stored))
-            for call in row.calls
-        ]
-        yield FinishedRow(row, names[row.names], calls)
-
-
-def _saved_usd(call: RowCall, stored: dict[int, StoredCall]) -> float | None:
-    return 0.0 if call.shared else stored[call.number].content.saved_usd
+        calls = [_call(database, row, call, stored[call.number]) for call in row.calls]
+        finished.append(FinishedRow(row, names[row.names], calls))
+    return finished
 
 
 def _call(database: Database, row: StoredRow, call: RowCall, stored: StoredCall) -> Call:
-    content = stored.content
-    reply = content.reply
+    reply = stored.content.reply
     if reply is not None and call.shared:
         reply = free_reply(reply, shared=True)
     elif reply is not None and call.recalled:
         reply = replace(reply, recalled=True)
     entry = Entry(call.item, {}, 0, "") if call.item else None
-    of_row = Row(row.row, row.id, {}, entry=entry)
-    request = Request(
-        of_row,
-        call.unit,
-        _model(stored.model),
-        database.messages(content),
-        call=call.call,
-        attempt=call.attempt,
-    )
+    of_row = Row(row.row, row.id, {}, "", False, entry)
+    messages = database.messages(stored.content)
+    request = Request(of_row, call.unit, _model(stored.model), messages, call.call, call.attempt)
     latency = 0.0 if reply is None else reply.latency_s
     return Call(request, reply, call.failure, call.error, latency, call.repaired, call.mass)
 

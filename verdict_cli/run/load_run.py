@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import orjson
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from verdict_cli.errors import UsageError
 from verdict_cli.language.load import load, validated
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.digests import check_digests, file_digest
-from verdict_cli.run.progress import Counts
 from verdict_cli.run.run_directory import LOCK, RunDirectory
 from verdict_cli.run.tables import TABLES, TableColumns, write_tables
 from verdict_cli.run.validate_run import check_links, check_rows, check_tables, facts_of
@@ -148,14 +147,14 @@ def restore_run(directory: RunDirectory, facts: RunFacts | None) -> RunFacts | N
         directory.path,
         directory.database,
         TableColumns.from_json(stored.columns),
-        Counts(begun.rows),
+        begun.rows,
     )
     status = "finished" if counts.done >= begun.rows else "interrupted"
     if begun.status == "running" and is_locked(directory.path / LOCK):
         status = "running"
-    counted = replace(counts.facts(begun, status), wall_s=begun.wall_s)
     digests = {name: file_digest(directory.path / name) for name in TABLES}
-    restored = replace(counted, digests=digests)
+    counted = begun.with_counts(counts, status, begun.wall_s)
+    restored = structs.replace(counted, digests=digests)
     if status != "running":
         directory.write_facts(restored)
     return restored

@@ -7,17 +7,18 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import Any, TypeVar
 
 from verdict_cli.errors import Pending, VerdictError
 from verdict_cli.llm.middleware.chain import StopSignal
-from verdict_cli.messages import Call, Result, Row
+from verdict_cli.messages import Call, Result, Row, sum_usd
 from verdict_cli.run.attempts import Context, EntrySlots
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.hooks import CallPool
 from verdict_cli.run.job import Halt, RunJob, Stop
 from verdict_cli.run.model_client import ModelClient, has_alternative
-from verdict_cli.run.progress import Counts, Progress
+from verdict_cli.run.progress import Progress
 from verdict_cli.run.row import run_pinned
 from verdict_cli.run.run_directory import reused_database
 from verdict_cli.run.run_metadata import changed_dataset, finish_run, start_run
@@ -25,7 +26,7 @@ from verdict_cli.run.run_state import FinishedRows, RunState
 from verdict_cli.run.scores import run_observed_row
 from verdict_cli.run.tables import write_tables
 from verdict_cli.run.worker_loop import BREATH_S, WorkerLoop
-from verdict_cli.run_facts import RunFacts
+from verdict_cli.run_facts import Counts, RunFacts
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.datasets.read import stream_rows
 
@@ -106,7 +107,10 @@ class LocalRun:
         self.client = client
         self.state = state
         self.counts = Counts(job.data.rows)
+        self.started = perf_counter()
         self.halt = Halt(stop)
+        self.earlier = 0
+        """The rows that earlier processes have finished."""
         self.read = 0
         """A digest of the rows that were read."""
         self.done = FinishedRows()
@@ -146,11 +150,11 @@ class LocalRun:
     def _count_earlier(self) -> None:
         """Count what earlier processes have done and paid."""
         finished = self.state.finished
-        self.counts.done = self.counts.kept = finished.count
+        self.counts.done = self.earlier = finished.count
         self.counts.failed = self.state.failed
         for spent in self.state.database.spent() if self.state.own.resumed else ():
             self.client.spending.add_earlier(spent.cost_usd, spent.model)
-            self.counts.add_earlier(spent.cost_usd)
+            self.counts.cost_usd = sum_usd(self.counts.cost_usd, spent.cost_usd)
 
     def rows(self) -> Iterator[Row]:
         """The rows that have no result."""
@@ -187,12 +191,12 @@ class LocalRun:
             self.halt.fail(error)
         status = "finished" if self.is_complete else self._unfinished_status()
         is_late = self.stop.requested and self.counts.done > MOST_ROWS_AT_STOP
-        if is_late and status != "finished":
-            return finish_run(job, self.counts, status)
-        counts = write_tables(
-            job.directory.path, job.directory.database, job.table_columns, self.counts
-        )
-        return finish_run(job, counts, status)
+        counts = self.counts
+        if status == "finished" or not is_late:
+            counts = write_tables(
+                job.directory.path, job.directory.database, job.table_columns, job.data.rows
+            )
+        return finish_run(job, counts, status, job.start.wall_s + perf_counter() - self.started)
 
     def _unfinished_status(self) -> str:
         waits = self.pool is not None and self.pool.waiting and not self.halt.is_set()
@@ -279,7 +283,7 @@ class LocalRun:
             self.halt.fail(error)
             return
         self.is_pinned = True
-        self.counts.count([(call, 0.0) for call in calls])
+        self.counts.add_calls(calls)
 
     async def _judge(self, context: Context, row: Row) -> Result:
         try:
@@ -301,7 +305,7 @@ class LocalRun:
 
     def _add_extra(self, call: Call) -> None:
         self.state.add_extra(call)
-        self.counts.count([(call, 0.0)])
+        self.counts.add_calls([call])
 
     async def _tick(self) -> None:
         while True:
@@ -309,7 +313,7 @@ class LocalRun:
             await asyncio.sleep(TICK_S)
 
     def _show(self) -> None:
-        self.show(self.counts.progress(self.client.limiters))
+        self.show(Progress.since(self.started, self.counts, self.client.limiters, self.earlier))
 
 
 def _in_loop(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import MISSING, fields
 from pathlib import Path
 
 import orjson
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from verdict_cli.errors import JournalError, OutputError, UsageError
 from verdict_cli.plan.node import Plan
@@ -38,11 +37,7 @@ def _part(facts: RunFacts) -> str:
     return f"shard {facts.shard} of a run" if facts.shard else "a whole run"
 
 
-_REQUIRED = {
-    field.name
-    for field in fields(RunFacts)
-    if field.default is MISSING and field.default_factory is MISSING
-}
+_REQUIRED = {field.name for field in structs.fields(RunFacts) if field.required}
 _OUTCOME = (
     "results.parquet", "results.csv", "results.jsonl", "calls.parquet",
     "report.json", "report.md", "report.html", "junit.xml",

@@ -17,10 +17,9 @@ from verdict_cli.plan.node import Plan
 from verdict_cli.run.checked_data import keep_checked
 from verdict_cli.run.digests import file_digest
 from verdict_cli.run.job import RunJob, RunOptions
-from verdict_cli.run.progress import Counts
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.tables import TABLES
-from verdict_cli.run_facts import RunFacts
+from verdict_cli.run_facts import Counts, RunFacts
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.datasets.dataset import UNDECIDED, Selection
 from verdict_cli.storage.datasets.fingerprint import dataset_fingerprint, file_stamps
@@ -40,12 +39,12 @@ def start_run(job: RunJob, database: Database) -> None:
     keep_checked(job, database)
 
 
-def finish_run(job: RunJob, counts: Counts, status: str) -> RunFacts:
+def finish_run(job: RunJob, counts: Counts, status: str, wall_s: float) -> RunFacts:
     """The facts of the run as it ended, which are then in `run.json`."""
-    facts = counts.facts(job.start, status)
+    facts = job.start.with_counts(counts, status, wall_s)
     files = [name for name in TABLES if (job.directory.path / name).is_file()]
     if status == "finished" or counts.calls:
-        facts = replace(
+        facts = structs.replace(
             facts, digests={name: file_digest(job.directory.path / name) for name in files}
         )
     job.directory.put(*files)
@@ -145,11 +144,11 @@ def with_ids_of(
         return options, facts
     selection = structs.replace(options.data.selection, id=earlier.id_column)
     data = structs.replace(options.data, selection=selection)
-    return replace(options, data=data), replace(facts, id_column=earlier.id_column)
+    return replace(options, data=data), structs.replace(facts, id_column=earlier.id_column)
 
 
 def resumed_facts(facts: RunFacts, earlier: RunFacts | None) -> RunFacts:
     """The facts with the start of the run: that of the earlier run and its duration so far, else now."""
     if earlier is not None:
-        return replace(facts, started=earlier.started, wall_s=earlier.wall_s)
-    return replace(facts, started=datetime.now(UTC).isoformat(timespec="seconds"))
+        return structs.replace(facts, started=earlier.started, wall_s=earlier.wall_s)
+    return structs.replace(facts, started=datetime.now(UTC).isoformat(timespec="seconds"))

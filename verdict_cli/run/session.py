@@ -11,6 +11,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from types import TracebackType
 
+from msgspec import structs
+
 from verdict_cli.errors import JournalError, UsageError
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.providers.recorded_calls import recorded_file
@@ -176,7 +178,7 @@ class Session:
         assert earlier is not None
         self.earlier = earlier
         warnings = tuple(dict.fromkeys((*self.earlier.warnings, *self.start.warnings)))
-        result = self._result(replace(self.earlier, warnings=warnings))
+        result = self._result(structs.replace(self.earlier, warnings=warnings))
         check_rows(result.directory.results, self.earlier)
         check_digests(result.directory, self.earlier)
         return result

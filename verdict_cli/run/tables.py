@@ -10,8 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem
+from verdict_cli.messages import sum_usd
 from verdict_cli.run.finished_rows import finished_rows
-from verdict_cli.run.progress import Counts
+from verdict_cli.run_facts import Counts
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.database.repair import repair
 from verdict_cli.storage.database.schema import DamagedError
@@ -51,16 +52,16 @@ class TableColumns(Struct, frozen=True):
         return cls(kinds, {name: DeclaredType(schema) for name, schema in schemas.items()})
 
 
-def write_tables(path: Path, database: Path, columns: TableColumns, counts: Counts) -> Counts:
-    """Write both tables into the folder ``path``, and return the counts of their rows; ``counts`` has the run's rows.
+def write_tables(path: Path, database: Path, columns: TableColumns, rows: int) -> Counts:
+    """Write both tables into the folder ``path``, and return the counts of a run of so many rows.
 
     DataError for a damaged database, which is then replaced by what can be read of it.
     """
-    counted = Counts(counts.rows, started=counts.started, kept=counts.kept)
+    counts = Counts(rows)
     try:
         with Database.open_foreign(database) as source:
-            _write(path, source, columns, counted)
-            counted.add_earlier(source.retracted_usd)
+            _write(path, source, columns, counts)
+            counts.cost_usd = sum_usd(counts.cost_usd, source.retracted_usd)
     except DamagedError:
         message = repair(database).message(database)
         raise DataError(
@@ -71,7 +72,7 @@ def write_tables(path: Path, database: Path, columns: TableColumns, counts: Coun
                 str(database),
             )
         ) from None
-    return counted
+    return counts
 
 
 def _write(path: Path, source: Database, columns: TableColumns, counts: Counts) -> None:
@@ -80,13 +81,14 @@ def _write(path: Path, source: Database, columns: TableColumns, counts: Counts) 
         ParquetTable(path / RESULTS, columns.kinds, declared=columns.declared) as results,
         ParquetTable(path / CALLS, of_calls[0], declared=of_calls[1]) as calls,
     ):
-        for row in finished_rows(source):
-            stored = row.stored
-            if stored.row >= 0:
-                results.add(row.names, stored.values)
-                counts.add_row(stored.row, stored.status, row.failure, stored.saved, stored.stages)
-            for call, _ in row.calls:
-                calls.add(CALL_NAMES, call_values(call))
-            counts.count(row.calls)
+        for rows in finished_rows(source):
+            for row in rows:
+                stored = row.stored
+                if stored.row >= 0:
+                    results.add(row.names, stored.values)
+                    counts.add_row(stored.status, row.failure, stored.saved, stored.stages)
+                for call in row.calls:
+                    calls.add(CALL_NAMES, call_values(call))
+                counts.add_calls(row.calls)
         results.end()
         calls.end()

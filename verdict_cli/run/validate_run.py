@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import json, structs
 
 from verdict_cli.errors import DataError, JournalError, Problem
 from verdict_cli.plan.node import Plan
@@ -25,25 +24,10 @@ _REQUIRED = ("row", "call", "attempt", "status", "unit")
 """Columns that have a value in every row."""
 
 
-@lru_cache(maxsize=1)
-def _adapter() -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(RunFacts)
-
-
 def facts_of(content: bytes) -> RunFacts:
     """The facts in `run.json`. ValueError, which names the field, for a value that no run writes."""
-    from pydantic import ValidationError
-
-    try:
-        facts: RunFacts = replace(
-            _adapter().validate_json(content, strict=True), added=_added(content)
-        )
-    except ValidationError as fault:
-        error = fault.errors(include_url=False, include_input=False)[0]
-        raise ValueError(f"{'.'.join(map(str, error['loc']))}: {error['msg']}") from None
-    for name, value in asdict(facts).items():
+    facts = structs.replace(json.decode(content, type=RunFacts), added=_added(content))
+    for name, value in facts.as_json().items():
         if not _bounded(value):
             raise ValueError(f"{name}: the number is out of range")
     return facts
@@ -51,7 +35,7 @@ def facts_of(content: bytes) -> RunFacts:
 
 def _added(content: bytes) -> dict[str, Any]:
     """What features have written: the keys that are no fields."""
-    own = {field.name for field in fields(RunFacts)}
+    own = RunFacts.__struct_fields__
     return {name: value for name, value in orjson.loads(content).items() if name not in own}
 
 

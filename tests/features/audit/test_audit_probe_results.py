@@ -77,7 +77,18 @@ def write_run(tmp_path: Path) -> Writer:
 
 
 def facts() -> RunFacts:
-    return RunFacts("t", "finished", "", "", "", "", "", "", rows=4, done=4)
+    return RunFacts(
+        name="t",
+        status="finished",
+        config="",
+        dataset="",
+        spec_fingerprint="",
+        data_fingerprint="",
+        version="",
+        started="",
+        rows=4,
+        done=4,
+    )
 
 
 def test_each_probe_is_compared_with_the_baseline(planned: Any, write_run: Writer) -> None:

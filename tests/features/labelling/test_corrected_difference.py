@@ -201,7 +201,18 @@ def test_a_gate_holds_the_corrected_metric_to_its_baseline(tmp_path: Path) -> No
     worse, same = run(tmp_path / "b", 0.5, 0.4), run(tmp_path / "c", 0.7, 0.05)
     gate = Gate(metric="e.ppi", baseline="main", max_drop=0.1)
     assert not gate_problems(0, gate, {"e": GOLD})
-    facts = RunFacts("run", "finished", "", "", "", "", "", "", rows=1, done=1)
+    facts = RunFacts(
+        name="run",
+        status="finished",
+        config="",
+        dataset="",
+        spec_fingerprint="",
+        data_fingerprint="",
+        version="",
+        started="",
+        rows=1,
+        done=1,
+    )
 
     def decided(results: Path) -> GateOutcome:
         return decide_gates(

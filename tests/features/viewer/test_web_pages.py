@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browser_fixtures import HOSTILE, check_chat
+from msgspec.structs import replace
 
 from verdict_cli.messages import Reply, Usage
 from verdict_cli.run.run_directory import RunDirectory
@@ -228,7 +228,7 @@ def test_a_run_that_goes_on_is_followed_until_it_has_results(runs, shown, look, 
         database.add_call(b"3", (3, "judge", "", 0, 0), "m", CallContent(reply))
     page.wait_for_selector("text=3 of 4 rows started, $1.00")
     (folder / "kept").rename(folder / "results.parquet")
-    directory.write("run.json", json.dumps(asdict(facts)))
+    directory.write("run.json", json.dumps(facts.as_json()))
     page.wait_for_selector(f"{ROWS} .mark")
 
 

@@ -46,7 +46,15 @@ def judged(
     dataset = Dataset(files=(data,))
     found = scan(dataset)
     start = RunFacts(
-        "t", "running", "c", "d", plan.fingerprint, found.fingerprint, "0", "", rows=found.rows
+        name="t",
+        status="running",
+        config="c",
+        dataset="d",
+        spec_fingerprint=plan.fingerprint,
+        data_fingerprint=found.fingerprint,
+        version="0",
+        started="",
+        rows=found.rows,
     )
     directory = RunDirectory(folder / "out")
     job = RunJob(

@@ -59,7 +59,17 @@ def test_the_tables_and_the_facts_say_who_answered_also_after_a_resume(
 
 
 def facts(**more: Any) -> RunFacts:
-    return RunFacts("t", "finished", "", "", "", "", "", "", **more)
+    return RunFacts(
+        name="t",
+        status="finished",
+        config="",
+        dataset="",
+        spec_fingerprint="",
+        data_fingerprint="",
+        version="",
+        started="",
+        **more,
+    )
 
 
 def test_a_run_that_several_versions_answered_is_warned_of_and_so_are_two_runs_of_different_ones() -> (

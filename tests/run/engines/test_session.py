@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def test_a_resumed_run_keeps_its_start_and_adds_its_duration(bench: Any) -> None
     chosen = options(bench.job(3))
     first = open_run(chosen).execute()
     first.directory.write_facts(
-        replace(first.facts, status="interrupted", wall_s=1000.0, started="2026-01-01")
+        structs.replace(first.facts, status="interrupted", wall_s=1000.0, started="2026-01-01")
     )
     resumed = open_run(chosen).execute().facts
     assert resumed.started == "2026-01-01"
@@ -95,7 +95,7 @@ def test_the_first_facts_have_all_that_is_known_of_the_inputs(bench: Any, tmp_pa
     facts = open_run(options(job, replay=recording)).start
     stated = {
         name: value
-        for name, value in asdict(facts).items()
+        for name, value in facts.as_json().items()
         if name in {"config", "dataset", "rows", "replay"}
     }
     assert stated == {

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 from msgspec import convert
+from msgspec.structs import replace
 
 from verdict_cli.run_facts import RunFacts
 
@@ -34,11 +35,9 @@ class BatchFacts:
 def with_batches(facts: RunFacts, batches: Iterable[BatchFacts]) -> RunFacts:
     """The facts of a run that was answered by these batches."""
     listed = [asdict(batch) for batch in batches]
-    return (
-        replace(facts, added={**facts.added, _KEY: listed})
-        if listed or _KEY in facts.added
-        else facts
-    )
+    if not listed and _KEY not in facts.added:
+        return facts
+    return replace(facts, added={**facts.added, _KEY: listed})
 
 
 def batches_of(facts: RunFacts) -> tuple[BatchFacts, ...]:

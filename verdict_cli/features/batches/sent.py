@@ -32,9 +32,9 @@ from verdict_cli.llm.middleware.circuit_breaker import MAX_REJECTIONS
 from verdict_cli.llm.middleware.replies import (
     OwnCalls,
     RequestDigests,
-    cache_saved,
     is_storable,
     place_of,
+    with_savings,
 )
 from verdict_cli.llm.middleware.require_logprobs import missing_logprobs
 from verdict_cli.llm.providers.chat_completions import read_envelope
@@ -44,7 +44,7 @@ from verdict_cli.llm.providers.price_book import charged_usd, cost_usd
 from verdict_cli.llm.providers.secrets import may_contain, model_secrets, redact
 from verdict_cli.llm.providers.usage import read_usage
 from verdict_cli.llm.providers.wire_values import loads
-from verdict_cli.messages import Entry, Reply, Request, Row
+from verdict_cli.messages import Entry, Reply, Request, Row, sum_usd
 from verdict_cli.model import Model
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.database.records import CallContent, Images
@@ -128,11 +128,13 @@ class CollectedBatch:
         error, reply = outcome.error, outcome.reply
         if reply is not None:
             self.answered += 1
-            self.cost_usd = _sum(self.cost_usd, reply.cost_usd)
-            saved = _sum(outcome.ordinary_usd, None if reply.cost_usd is None else -reply.cost_usd)
-            self.saved_usd = _sum(self.saved_usd, saved)
+            self.cost_usd = sum_usd(self.cost_usd, reply.cost_usd)
+            saved = sum_usd(
+                outcome.ordinary_usd, None if reply.cost_usd is None else -reply.cost_usd
+            )
+            self.saved_usd = sum_usd(self.saved_usd, saved)
             charged = charged_usd(model, reply.cost_usd, reply.usage, tier=TIER)
-            self.charged_usd = _sum(self.charged_usd, charged)
+            self.charged_usd = sum_usd(self.charged_usd, charged)
         if isinstance(error, Refused):
             self.refusal = self.refusal or error
         elif isinstance(error, Retryable):
@@ -150,10 +152,6 @@ class CollectedBatch:
             hint="fix the cause; the same command sends these requests again",
             kind="rejected",
         )
-
-
-def _sum(amount: float | None, more: float | None) -> float | None:
-    return None if amount is None or more is None else amount + more
 
 
 class RunBatches:
@@ -280,6 +278,7 @@ class RunBatches:
         request, digest = pooled.request(model), bytes.fromhex(name)
         error = outcome.error
         reply = outcome.reply if error is None else error.reply
+        reply = reply and with_savings(request, reply)
         place = place_of(request)
         calls = self.database.find(digest)
         if not any(
@@ -291,7 +290,6 @@ class RunBatches:
                 pooled.messages,
                 error="" if error is None else error.message,
                 retryable=isinstance(error, Retryable),
-                saved_usd=cache_saved(request, reply),
             )
             self._own.add(request, digest, content, "" if error is None else error.failure)
             self._own.answered.pop(place)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from verdict_cli.features.rank.tournament import CountingJudge, RankingWork
     from verdict_cli.plan.node import Plan
     from verdict_cli.report.document import ReportDocument
-    from verdict_cli.run.progress import Counts
+    from verdict_cli.run_facts import Counts
 
 
 @dataclass(frozen=True, kw_only=True)

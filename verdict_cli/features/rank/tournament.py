@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations, permutations
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +42,8 @@ from verdict_cli.report import formatting
 from verdict_cli.report.document import Note, ReportDocument, Section
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.outcome import Reward, reward_of
-from verdict_cli.run.progress import Counts, Progress
+from verdict_cli.run.progress import Progress
+from verdict_cli.run_facts import Counts
 from verdict_cli.stats.intervals.interval_methods import student
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class CountingJudge:
         on_progress: Callable[[Progress], None],
     ) -> None:
         self.stats = Counts(rows)
+        self._started = perf_counter()
         self._session = session
         self._concurrency = concurrency
         self._on_progress = on_progress
@@ -72,7 +75,8 @@ class CountingJudge:
 
     def _count(self, result: Result) -> Result:
         self.stats.add(result)
-        self._on_progress(self.stats.progress(self._session.client.limiters))
+        limiters = self._session.client.limiters
+        self._on_progress(Progress.since(self._started, self.stats, limiters))
         return result
 
 

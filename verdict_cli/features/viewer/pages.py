@@ -6,7 +6,6 @@ import math
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -498,7 +497,7 @@ def _study(request: Request, registry: RunRegistry) -> Response:
 
 
 def _facts(run: Any) -> dict[str, Any]:
-    facts = asdict(run.facts)
+    facts = run.facts.as_json()
     names = (
         "status", "config", "dataset", "started", "rows", "done", "failed", "abstained", "calls", "cost_usd",
         "wall_s", "models", "failures", "floors", "prompt_tokens", "completion_tokens", "seed",

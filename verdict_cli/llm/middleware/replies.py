@@ -158,7 +158,7 @@ class _Answers:
             future.set_result(reply)
         if self._store is not None and is_storable(reply, request.top_logprobs):
             key = self._digests.with_address(digest, request.model)
-            self._store.put(key, request.model.name, replace(reply, allowance=None))
+            self._store.put(key, request.model.name, reply)
         return reply
 
     def _note_shared(self, request: Request, digest: bytes) -> None:
@@ -212,19 +212,18 @@ class _Answers:
             retryable = isinstance(error, Retryable) or (
                 isinstance(error, Rejected) and error.passing
             )
+            if error.reply is not None:
+                error.reply = with_savings(request, error.reply)
             content = CallContent(
                 error.reply,
                 error=error.message,
                 retryable=retryable,
                 latency_s=perf_counter() - start,
-                saved_usd=cache_saved(request, error.reply),
             )
             own.add(request, digest, content, error.failure)
             raise
-        content = CallContent(
-            reply, latency_s=reply.latency_s, saved_usd=cache_saved(request, reply)
-        )
-        own.add(request, digest, content)
+        reply = with_savings(request, reply)
+        own.add(request, digest, CallContent(reply, latency_s=reply.latency_s))
         return reply
 
     def forget(self, request: Request) -> None:
@@ -254,14 +253,13 @@ def _recalled(own: OwnCalls, call: StoredCall, place: Place) -> Reply | None:
     return reply
 
 
-def cache_saved(request: Request, reply: Reply | None) -> float | None:
-    """What the provider's cache saved."""
-    if reply is None or reply.cached:
-        return 0.0
+def with_savings(request: Request, reply: Reply) -> Reply:
+    """The reply, which says what the provider's cache saved."""
     usage = reply.usage
-    if not (usage.cached_tokens or usage.cache_write_tokens):
-        return 0.0
-    return cache_saved_usd(request.model, usage, reply.service_tier)
+    if reply.cached or not (usage.cached_tokens or usage.cache_write_tokens):
+        return reply
+    saved = cache_saved_usd(request.model, usage, reply.service_tier)
+    return replace(reply, saved_usd=saved)
 
 
 def free_reply(reply: Reply, *, shared: bool = False) -> Reply:
@@ -273,6 +271,7 @@ def free_reply(reply: Reply, *, shared: bool = False) -> Reply:
         shared=shared,
         recalled=False,
         cost_usd=0.0,
+        saved_usd=0.0,
         allowance=None,
         request="",
     )

@@ -10,14 +10,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from verdict_cli.storage.database.records import (
+    CallContent,
     RowCall,
     StoredRow,
     check,
     checksum,
     decode,
-    decode_content,
     encode,
-    encode_content,
 )
 from verdict_cli.storage.database.schema import TABLES, insert
 
@@ -64,9 +63,9 @@ def _text(record: Record, texts: int) -> Record:
 def _call(record: Record, texts: int, calls: int) -> Record:
     number, *values, content, stored, usable = record
     check((number, *values, content), stored)
-    decoded = decode_content(content)
+    decoded = decode(CallContent, content)
     messages = tuple([(role, text + texts, images) for role, text, images in decoded.messages])
-    content = encode_content(replace(decoded, messages=messages))
+    content = encode(replace(decoded, messages=messages))
     return number + calls, *values, content, checksum(number + calls, *values, content), usable
 
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from verdict_cli.messages import Message
 from verdict_cli.storage.database.records import (
@@ -23,10 +24,8 @@ from verdict_cli.storage.database.records import (
     check,
     checksum,
     decode,
-    decode_content,
     decode_text,
     encode,
-    encode_content,
     encode_text,
 )
 from verdict_cli.storage.database.schema import (
@@ -166,11 +165,13 @@ class Database:
     ) -> StoredCall:
         """Add a call, whose ``place`` is row, unit, entry, call and attempt; return its record."""
         if messages:
-            content = msgspec.structs.replace(content, messages=self.add_messages(messages))
+            content = replace(content, messages=self.add_messages(messages))
+        if content.reply is not None and (content.reply.allowance or content.reply.answers):
+            content = replace(content, reply=replace(content.reply, allowance=None, answers=()))
         call = StoredCall(self._next_call, digest, *place, model, failure, usable, content)
         self._next_call += 1
         cost = 0.0 if content.reply is None or content.reused else content.reply.cost_usd
-        values = (digest, *place, model, failure, cost, int(time.time()), encode_content(content))
+        values = (digest, *place, model, failure, cost, int(time.time()), encode(content))
         number = None if self._shared else call.number
         self.writer.insert("calls", (number, *values, checksum(number, *values), usable))
         if digest is not None:
@@ -200,8 +201,7 @@ class Database:
         if self._unusable.isdisjoint(call.number for call in calls):
             return calls
         return [
-            msgspec.structs.replace(call, usable=False) if call.number in self._unusable else call
-            for call in calls
+            replace(call, usable=False) if call.number in self._unusable else call for call in calls
         ]
 
     def remove_calls(self, digest: bytes) -> None:
@@ -463,7 +463,7 @@ def _call(record: tuple[Any, ...], *, shared: bool = False) -> StoredCall:
     number, *values, stored, usable = record
     check((None if shared else number, *values), stored)
     digest, row, unit, item, call, attempt, model, failure = values[:8]
-    content = decode_content(values[10])
+    content = decode(CallContent, values[10])
     return StoredCall(
         number, digest, row, unit, item, call, attempt, model, failure, bool(usable), content
     )

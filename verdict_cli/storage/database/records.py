@@ -9,16 +9,16 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct, field
-from msgspec.structs import astuple
 
-from verdict_cli.messages import Alternative, Reply, Stage, Usage
+from verdict_cli.messages import Reply, Stage
 from verdict_cli.storage.database.schema import DamagedError
 
 _COMPRESSED_FROM = 400
 """Bytes from which compression saves more than it costs."""
-_LEVEL = 1
-_ZLIB = 0x78
-"""The first byte of what zlib writes, with which no record begins."""
+_COMPRESSION = (1, zlib.DEFLATED, 14, 7)
+"""Level, method, window and memory: of one size more, each record would have its memory from the system, which takes 50 µs."""
+_ZLIB = 0x68
+"""The first byte of what zlib then writes, with which no record begins."""
 LONGEST = 1 << 28
 """Bytes of the longest value, decompressed."""
 
@@ -26,11 +26,11 @@ T = TypeVar("T")
 Images = tuple[tuple[int, str], ...]
 
 
-class CallContent(Struct, frozen=True):
+class CallContent(Struct, frozen=True, array_like=True):
     """What is stored of a call beside the columns of its table.
 
     ``messages`` are role, number of the text, and images. ``error``, ``retryable``: of a failure.
-    ``saved_usd``: what the provider's cache saved. ``reused``: another run, or the shared cache, had the reply.
+    ``reused``: another run, or the shared cache, had the reply.
     """
 
     reply: Reply | None
@@ -38,79 +38,7 @@ class CallContent(Struct, frozen=True):
     error: str = ""
     retryable: bool = False
     latency_s: float = 0.0
-    saved_usd: float | None = 0.0
     reused: bool = False
-
-
-class _StoredReply(Struct, frozen=True, array_like=True):
-    """A reply without what only the call itself needs."""
-
-    text: str
-    finish_reason: str
-    logprobs: tuple[tuple[tuple[str, float], ...], ...] | None
-    usage: Usage
-    cost_usd: float | None
-    model: str
-    latency_s: float
-    cached: bool
-    sent: str
-    system_fingerprint: str = ""
-    reasoning: str = ""
-    service_tier: str = ""
-    request: str = ""
-
-    @classmethod
-    def of(cls, reply: Reply) -> _StoredReply:
-        """The reply as it is stored."""
-        logprobs = reply.logprobs
-        return cls(
-            reply.text,
-            reply.finish_reason,
-            None
-            if logprobs is None
-            else tuple([tuple(map(astuple, position)) for position in logprobs]),
-            reply.usage,
-            reply.cost_usd,
-            reply.model,
-            reply.latency_s,
-            reply.cached,
-            reply.sent,
-            reply.system_fingerprint,
-            reply.reasoning,
-            reply.service_tier,
-            reply.request,
-        )
-
-    def reply(self) -> Reply:
-        """The reply."""
-        logprobs = self.logprobs
-        return Reply(
-            self.text,
-            self.finish_reason,
-            None
-            if logprobs is None
-            else tuple([tuple([Alternative(*one) for one in some]) for some in logprobs]),
-            self.usage,
-            self.cost_usd,
-            self.model,
-            self.latency_s,
-            cached=self.cached,
-            sent=self.sent,
-            system_fingerprint=self.system_fingerprint,
-            reasoning=self.reasoning,
-            service_tier=self.service_tier,
-            request=self.request,
-        )
-
-
-class _StoredContent(Struct, frozen=True, array_like=True):
-    reply: _StoredReply | None
-    messages: tuple[tuple[str, int, Images], ...]
-    error: str
-    retryable: bool
-    latency_s: float
-    saved_usd: float | None
-    reused: bool
 
 
 class StoredCall(Struct, frozen=True):
@@ -173,7 +101,7 @@ def _plain(value: Any) -> Any:
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_plain)
 _DECODERS: dict[Any, Any] = {
-    kind: msgspec.msgpack.Decoder(kind) for kind in (_StoredContent, StoredRow)
+    kind: msgspec.msgpack.Decoder(kind) for kind in (CallContent, StoredRow)
 }
 _checked = msgspec.msgpack.Encoder().encode
 
@@ -187,7 +115,7 @@ def encode(record: Struct) -> bytes | str:
         OverflowError,
     ):  # half a surrogate pair, an integer of more than 64 bits
         return json.dumps(msgspec.to_builtins(record, enc_hook=_plain))
-    return encoded if len(encoded) < _COMPRESSED_FROM else zlib.compress(encoded, _LEVEL)
+    return encoded if len(encoded) < _COMPRESSED_FROM else _compressed(encoded)
 
 
 def decode(kind: type[T], value: Any) -> T:
@@ -202,23 +130,11 @@ def decode(kind: type[T], value: Any) -> T:
     return record
 
 
-def encode_content(content: CallContent) -> bytes | str:
-    """What is stored of a call as the value of a column."""
-    reply = None if content.reply is None else _StoredReply.of(content.reply)
-    return encode(_StoredContent(reply, *astuple(content)[1:]))
-
-
-def decode_content(value: Any) -> CallContent:
-    """What `encode_content` has stored. DamagedError for another value."""
-    stored = decode(_StoredContent, value)
-    return CallContent(None if stored.reply is None else stored.reply.reply(), *astuple(stored)[1:])
-
-
 def encode_text(text: str) -> bytes | str:
     """A text as the value of a column: itself, compressed where it is long."""
     if len(text) < _COMPRESSED_FROM and text.isascii():
         return text
-    return zlib.compress(text.encode("utf-8", "surrogatepass"), _LEVEL)
+    return _compressed(text.encode("utf-8", "surrogatepass"))
 
 
 def decode_text(value: Any) -> str:
@@ -229,6 +145,11 @@ def decode_text(value: Any) -> str:
         return _decompressed(value).decode("utf-8", "surrogatepass")
     except (ValueError, TypeError, zlib.error) as error:
         raise DamagedError(f"a text cannot be read: {error}") from None
+
+
+def _compressed(content: bytes) -> bytes:
+    compressor = zlib.compressobj(*_COMPRESSION)
+    return compressor.compress(content) + compressor.flush()
 
 
 def _decompressed(value: bytes) -> bytes:

@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.database.records import (
+    CallContent,
     StoredRow,
     check,
     decode,
-    decode_content,
     decode_text,
 )
 from verdict_cli.storage.database.schema import TABLES, DamagedError, connect, create, insert
@@ -136,7 +136,7 @@ def _check(table: str, record: tuple[Any, ...], numbers: dict[str, set[int]]) ->
     """DamagedError for a record that cannot be used."""
     if table == "calls":
         check(record[:-2], record[-2])
-        content = decode_content(record[11])
+        content = decode(CallContent, record[11])
         if any(number not in numbers["texts"] for _, number, _ in content.messages):
             raise DamagedError("a text is missing")
         return
