@@ -152,6 +152,7 @@ class ResultRows:
 
     def __init__(self, plan: Plan) -> None:
         self._columns = _columns_of(plan)
+        self._getters = [column.getter for column in self._columns]
         self._prefixes = ["source", *(node.id for node in plan.nodes)]
         self._last = None if plan.output_node is None else plan.output_node.index
         self._inside = [node for node in plan.nodes if node.groups]
@@ -164,7 +165,7 @@ class ResultRows:
         last = None if self._last is None else outputs[self._last]
         if self._inside:
             outputs, last = self._in_lists(result)
-        values = [column.value(result) for column in self._columns]
+        values = [get(result) for get in self._getters]
         values += source.values()
         for output in outputs:
             values += output.values() if output else ()

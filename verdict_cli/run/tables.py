@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,7 @@ from verdict_cli.storage.database.schema import DamagedError
 from verdict_cli.storage.tables.column_types import ColumnKind, DeclaredType
 from verdict_cli.storage.tables.run_columns import (
     CALL_COLUMNS,
-    CALL_NAMES,
-    call_values,
+    call_columns,
     column_kinds_of,
     column_types_of,
 )
@@ -85,10 +85,12 @@ def _write(path: Path, source: Database, columns: TableColumns, counts: Counts) 
             for row in rows:
                 stored = row.stored
                 if stored.row >= 0:
-                    results.add(row.names, stored.values)
                     counts.add_row(stored.status, row.failure, stored.saved, stored.stages)
-                for call in row.calls:
-                    calls.add(CALL_NAMES, call_values(call))
                 counts.add_calls(row.calls)
-        results.end()
-        calls.end()
+            in_data = [row for row in rows if row.stored.row >= 0]
+            for names, group in groupby(in_data, key=lambda row: row.names):
+                values = [row.stored.values for row in group]
+                results.add(dict(zip(names, zip(*values, strict=True), strict=True)))
+            made = [call for row in rows for call in row.calls]
+            if made:
+                calls.add(call_columns(made))

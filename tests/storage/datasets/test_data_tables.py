@@ -109,15 +109,13 @@ def test_a_column_takes_the_narrowest_kind(
     assert [row["x"] for row in read(path)] == cells
 
 
-def test_a_row_is_a_mapping_or_names_and_values(tmp_path: Path) -> None:
+def test_rows_are_written_one_by_one_or_by_column(tmp_path: Path) -> None:
     rows: Rows = [{"x": 1, "y": [2]}, {"y": None, "z": "é"}, {"y": "3", "z": None}]
-    mapped = write(tmp_path / "a.parquet", rows).read_bytes()
+    one_by_one = write(tmp_path / "a.parquet", rows).read_bytes()
     with ParquetTable(tmp_path / "b.parquet") as table:
-        for row in rows:
-            table.add(tuple(row), list(row.values()))
-        with pytest.raises(ValueError, match="needs a column"):
-            table.add((), ())
-    assert (tmp_path / "b.parquet").read_bytes() == mapped
+        table.add({"x": [1], "y": [[2]]})
+        table.add({"y": (None, "3"), "z": ("é", None)})
+    assert (tmp_path / "b.parquet").read_bytes() == one_by_one
 
 
 def test_any_mapping_is_written(tmp_path: Path) -> None:

@@ -134,12 +134,6 @@ def _text_keyed(value: Any, names: Collection[str]) -> Any:
     return value if is_plain else decode_json_text(encode_json_text(value))
 
 
-class Json(str):
-    """Text that is already JSON."""
-
-    __slots__ = ()
-
-
 def column_kind_of(values: Sequence[Any]) -> tuple[ColumnKind, bool]:
     """The narrowest kind that holds every one of the values exactly; and whether each of their integers is exactly a float."""
     types = set(map(type, values))
@@ -219,8 +213,10 @@ def array(values: Sequence[Any], kind: ColumnKind | Shape) -> Any:
         rows = [_text_keyed(value, kind.keys()) or {} for value in values]
         inner = [array([row.get(name) for row in rows], shape) for name, shape in kind.items()]
     else:
-        if nulls:
-            nothing = {"str": "", "json": Json()}.get(kind, 0)
+        if kind == "json":
+            values = ["" if value is None else encode_json_text(value) for value in values]
+        elif nulls:
+            nothing = "" if kind == "str" else 0
             values = [nothing if value is None else value for value in values]
         if kind == "bool":
             data = [_bits(values)]
@@ -229,11 +225,6 @@ def array(values: Sequence[Any], kind: ColumnKind | Shape) -> Any:
                 pa.py_buffer(np.fromiter(values, np.int64 if kind == "int" else np.float64, count))
             ]
         else:
-            if kind == "json":
-                values = [
-                    value if isinstance(value, Json) else encode_json_text(value)
-                    for value in values
-                ]
             text = "".join(values).encode()
             data = [
                 _offsets(map(len, values if text.isascii() else map(str.encode, values)), count)

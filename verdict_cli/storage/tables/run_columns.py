@@ -8,20 +8,24 @@ have null there.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
+from operator import attrgetter
 from typing import Any
 
 import orjson
 from msgspec import Struct
 
-from verdict_cli.messages import Call, Message, Reply, Result, cost_of
+from verdict_cli.messages import Call, Message, Result, cost_of
 from verdict_cli.storage.tables.column_types import ColumnKind, DeclaredType
+
+_REPLY = "reply."
 
 
 class RunColumn(Struct, frozen=True):
     """A column: its name and kind, how its value is found in a `Result` or a `Call`, and what it means.
 
+    ``value`` is the path to an attribute, null where a call has no reply, or a function. ``blank``: "" is null.
     ``declared`` is the type of lists and of JSON text. ``since`` is the version that writes it for the first time: the tables
     of earlier ones lack it, and are read as if it were null; "" for the columns of every table. Only runs whose plan has ``only`` have the column. ``title`` is
     the heading in the report's table of rows, "" where it is not a column of that table.
@@ -29,12 +33,18 @@ class RunColumn(Struct, frozen=True):
 
     name: str
     kind: ColumnKind
-    value: Callable[[Any], Any]
+    value: str | Callable[[Any], Any]
     meaning: str
     declared: DeclaredType | None = None
     since: str = ""
     only: str = ""
     title: str = ""
+    blank: bool = False
+
+    @property
+    def getter(self) -> Callable[[Any], Any]:
+        """What takes a `Result` or a `Call`, or the reply where the path begins with it."""
+        return self.value if callable(self.value) else attrgetter(self.value.removeprefix(_REPLY))
 
     def is_in(self, plan: Any) -> bool:
         """Whether runs of the plan have the column."""
@@ -43,14 +53,6 @@ class RunColumn(Struct, frozen=True):
 
 def _failure(name: str) -> Callable[[Result], Any]:
     return lambda result: None if result.failure is None else getattr(result.failure, name)
-
-
-def _when_answered(value: Callable[[Call], Any]) -> Callable[[Call], Any]:
-    return lambda call: None if call.reply is None else value(call)
-
-
-def _of_reply(value: Callable[[Reply], Any]) -> Callable[[Call], Any]:
-    return lambda call: None if call.reply is None else value(call.reply)
 
 
 def _id_of_call(call: Call) -> str | int | None:
@@ -73,15 +75,15 @@ def _message(message: Message) -> dict[str, Any]:
     return fields
 
 
-def _logprobs(reply: Reply) -> list[list[dict[str, Any]]] | None:
-    if reply.logprobs is None:
+def _logprobs(call: Call) -> list[list[dict[str, Any]]] | None:
+    if call.reply is None or call.reply.logprobs is None:
         return None
     return [
         [
             {"token": token.token, "logprob": token.logprob if isfinite(token.logprob) else None}
             for token in position
         ]
-        for position in reply.logprobs
+        for position in call.reply.logprobs
     ]
 
 
@@ -103,11 +105,9 @@ _LOGPROBS = DeclaredType({"type": "array", "items": {"type": "array", "items": _
 _TEXTS = DeclaredType({"type": "array", "items": {"type": "string"}})
 
 RESULT_COLUMNS = (
-    RunColumn(
-        "row", "int", lambda result: result.row.index, "the row's place in the dataset, from 0"
-    ),
-    RunColumn("id", "null", lambda result: result.row.id, "its `id`, else its place", title="Row"),
-    RunColumn("status", "str", lambda result: result.status, "`ok`, `failed` or `abstained`"),
+    RunColumn("row", "int", "row.index", "the row's place in the dataset, from 0"),
+    RunColumn("id", "null", "row.id", "its `id`, else its place", title="Row"),
+    RunColumn("status", "str", "status", "`ok`, `failed` or `abstained`"),
     RunColumn(
         "failure.kind", "str", _failure("kind"), "why the row failed, in a word", title="Failure"
     ),
@@ -138,163 +138,177 @@ RESULT_COLUMNS = (
 )
 
 CALL_COLUMNS = (
-    RunColumn("row", "int", lambda call: call.request.row.index, "the row, -1 for a pinned unit"),
+    RunColumn("row", "int", "request.row.index", "the row, -1 for a pinned unit"),
     RunColumn("id", "null", _id_of_call, "the row's id"),
-    RunColumn("unit", "str", lambda call: call.request.node, "the unit that called"),
-    RunColumn(
-        "item", "str", lambda call: call.request.row.item, "the entry inside `each`, else empty"
-    ),
+    RunColumn("unit", "str", "request.node", "the unit that called"),
+    RunColumn("item", "str", "request.row.item", "the entry inside `each`, else empty"),
     RunColumn(
         "call",
         "int",
-        lambda call: call.request.call,
+        "request.call",
         "the number of the call within the unit, from 0",
     ),
-    RunColumn(
-        "attempt", "int", lambda call: call.request.attempt, "the number of the attempt, from 0"
-    ),
-    RunColumn(
-        "model", "str", lambda call: call.request.model.name, "the model as the pipeline names it"
-    ),
+    RunColumn("attempt", "int", "request.attempt", "the number of the attempt, from 0"),
+    RunColumn("model", "str", "request.model.name", "the model as the pipeline names it"),
     RunColumn(
         "served_model",
         "str",
-        _of_reply(lambda reply: reply.model or None),
+        "reply.model",
         "what answered, as the provider names it, often with a date",
+        blank=True,
     ),
     RunColumn(
         "system_fingerprint",
         "str",
-        _of_reply(lambda reply: reply.system_fingerprint or None),
+        "reply.system_fingerprint",
         "the server's configuration, where the provider states it",
+        blank=True,
     ),
     RunColumn(
         "service_tier",
         "str",
-        _of_reply(lambda reply: reply.service_tier or None),
+        "reply.service_tier",
         "the tier that served the call, where the provider states it",
+        blank=True,
     ),
     RunColumn(
         "params",
         "str",
-        _of_reply(lambda reply: reply.sent or None),
+        "reply.sent",
         "the settings as sent",
         declared=_JSON_TEXT,
+        blank=True,
     ),
     RunColumn("messages", "str", _messages, "the messages", declared=_JSON_TEXT),
-    RunColumn("reply", "str", _of_reply(lambda reply: reply.text), "the text of the reply"),
+    RunColumn("reply", "str", "reply.text", "the text of the reply"),
     RunColumn(
         "reasoning",
         "str",
-        _of_reply(lambda reply: reply.reasoning or None),
+        "reply.reasoning",
         "the text of the model's thinking, where the provider gives it",
+        blank=True,
     ),
-    RunColumn(
-        "finish_reason", "str", _of_reply(lambda reply: reply.finish_reason), "why the reply ended"
-    ),
+    RunColumn("finish_reason", "str", "reply.finish_reason", "why the reply ended"),
     RunColumn(
         "logprobs",
         "native",
-        _of_reply(_logprobs),
+        _logprobs,
         "for each position of the reply its alternatives, the chosen one first",
         declared=_LOGPROBS,
     ),
     RunColumn(
         "mass",
         "float",
-        _when_answered(lambda call: call.mass),
+        "mass",
         "the probability of the scale's tokens, where the reply was read for it",
     ),
     RunColumn(
         "prompt_tokens",
         "int",
-        _of_reply(lambda reply: reply.usage.prompt_tokens),
+        "reply.usage.prompt_tokens",
         "tokens of the prompt that were charged",
     ),
     RunColumn(
         "completion_tokens",
         "int",
-        _of_reply(lambda reply: reply.usage.completion_tokens),
+        "reply.usage.completion_tokens",
         "tokens of the reply that were charged",
     ),
     RunColumn(
         "cached_tokens",
         "int",
-        _of_reply(lambda reply: reply.usage.cached_tokens),
+        "reply.usage.cached_tokens",
         "of the prompt's tokens, those read from the provider's cache",
     ),
     RunColumn(
         "cache_write_tokens",
         "int",
-        _of_reply(lambda reply: reply.usage.cache_write_tokens),
+        "reply.usage.cache_write_tokens",
         "of the prompt's tokens, those written to it",
     ),
     RunColumn(
         "reasoning_tokens",
         "int",
-        _of_reply(lambda reply: reply.usage.reasoning_tokens),
+        "reply.usage.reasoning_tokens",
         "of the reply's tokens, those of the model's thinking",
     ),
     RunColumn(
         "usage_note",
         "str",
-        _of_reply(lambda reply: reply.usage.note or None),
+        "reply.usage.note",
         "how contradictory numbers of tokens were read, else null",
         since="0.1.0",
+        blank=True,
     ),
     RunColumn(
         "cost_usd",
         "float",
-        _of_reply(lambda reply: reply.cost_usd),
+        "reply.cost_usd",
         "what the call cost, null if its price is unknown",
     ),
     RunColumn(
         "latency_s",
         "float",
-        lambda call: call.latency_s,
+        "latency_s",
         "how long the provider took, for a reply from a cache when it was asked",
     ),
     RunColumn(
         "request",
         "str",
-        _of_reply(lambda reply: reply.request or None),
+        "reply.request",
         "the HTTP request of a decision model, which several questions of a row may share",
         since="0.1.0",
+        blank=True,
     ),
     RunColumn(
         "recalled",
         "bool",
-        _of_reply(lambda reply: reply.recalled),
+        "reply.recalled",
         "whether the reply is that of the run before it was resumed",
     ),
     RunColumn(
         "cached",
         "bool",
-        _of_reply(lambda reply: reply.cached),
+        "reply.cached",
         "whether the reply is from verdict's own [cache](../calls.md#cache)",
     ),
     RunColumn(
         "repaired",
         "bool",
-        _when_answered(lambda call: call.repaired),
+        lambda call: None if call.reply is None else call.repaired,
         "whether the reply was read although it deviates from the format",
     ),
     RunColumn(
         "failure",
         "str",
-        lambda call: call.failure or None,
+        "failure",
         "why the call failed, in a word, else null",
+        blank=True,
     ),
-    RunColumn("error", "str", lambda call: call.error or None, "the message of the failure"),
+    RunColumn("error", "str", "error", "the message of the failure", blank=True),
 )
 
-CALL_NAMES = tuple(column.name for column in CALL_COLUMNS)
-_CALL_VALUES = tuple(column.value for column in CALL_COLUMNS)
+
+_OF_CALLS = [
+    (column.name, column.getter, str(column.value).startswith(_REPLY), column.blank)
+    for column in CALL_COLUMNS
+]
 
 
-def call_values(call: Call) -> list[Any]:
-    """The row of a call, in the order of `CALL_NAMES`."""
-    return [value(call) for value in _CALL_VALUES]
+def call_columns(calls: Sequence[Call]) -> dict[str, list[Any]]:
+    """The calls as a table, by column."""
+    replies = [call.reply for call in calls]
+    answered = None not in replies
+    columns: dict[str, list[Any]] = {}
+    for name, get, of_reply, blank in _OF_CALLS:
+        if not of_reply:
+            values = [*map(get, calls)]
+        elif answered:
+            values = [*map(get, replies)]
+        else:
+            values = [None if reply is None else get(reply) for reply in replies]
+        columns[name] = [value or None for value in values] if blank else values
+    return columns
 
 
 def column_kinds_of(columns: Iterable[RunColumn]) -> dict[str, ColumnKind]:

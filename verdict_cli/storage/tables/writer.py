@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from importlib import import_module
-from itertools import chain, repeat
-from operator import itemgetter
+from itertools import repeat
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,18 +15,14 @@ from verdict_cli.storage.datasets.parquet import widened
 from verdict_cli.storage.tables.column_types import (
     ColumnKind,
     DeclaredType,
-    Json,
     array,
     column_kind_of,
-    encode_json_text,
     field,
     fits_shape,
     wider,
 )
 
 _GROUP_BYTES = 32 << 20
-_Run = tuple[tuple[str, ...], list[Sequence[Any]]]
-"""Consecutive rows with the same columns: the names, and the values of each row."""
 
 
 class ParquetTable:
@@ -39,8 +32,8 @@ class ParquetTable:
     and are at least that wide. A column takes the narrowest kind that holds all of its values exactly: bool, int
     (64 bits), float, str, the lists and structs of its declared type (``native``, only where ``columns`` says so), else
     JSON text in every cell (the Arrow field's metadata then says ``verdict: json``; `read_table` decodes it). Where a later
-    row group does not fit, the file is rewritten as a stream. A thread writes row groups of ``row_group`` rows, or of about
-    32 MB of text. ``declared`` are the types of columns by name, which `declared_types` reads.
+    row group does not fit, the file is rewritten as a stream. A row group has ``row_group`` rows, or about 32 MB of text.
+    ``declared`` are the types of columns by name, which `declared_types` reads.
     Leaving the ``with`` block by an exception removes the unfinished file.
     """
 
@@ -63,84 +56,35 @@ class ParquetTable:
             for name, kind in (columns or {}).items()
         }
         self._exact = dict.fromkeys(self._kinds, True)
-        self._pending: list[_Run] = []
-        self._names: tuple[str, ...] = ()  # of the last of these runs, which has the rows
-        self._rows: list[Sequence[Any]] = []
+        self._pending: list[dict[str, Sequence[Any]]] = []
         self._pending_rows = self._pending_bytes = 0
-        self._types: list[
-            type
-        ] = []  # of the last row; its texts and nested values have the indices below
-        self._texts: itemgetter[Any] | None = None
-        self._nested: list[int] = []
-        self._native: list[int] = []
         self._parts = tuple(
             path.with_name(f"{path.name}{ending}") for ending in (".part", ".part2")
         )
         self._generation = 0
         self._writer: Any = None
         self._written: dict[str, ColumnKind] = {}
-        self._thread = ThreadPoolExecutor(1, "table")
-        self._flushing: Future[Any] | None = None
         with self._disk():
             path.parent.mkdir(parents=True, exist_ok=True)
             for part in self._parts:
                 part.unlink(missing_ok=True)
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Add a row of at least one column. Raises OutputError when the disk refuses."""
-        self.add(tuple(row), tuple(row.values()))
+        """Add a row. Raises OutputError when the disk refuses."""
+        self.add({name: (value,) for name, value in row.items()})
 
-    def add(self, names: tuple[str, ...], values: Sequence[Any]) -> None:
-        types = [*map(type, values)]
-        if names != self._names:
-            self._begin(names)
-            self._note_types(types)
-        elif types != self._types:
-            self._note_types(types)
-        if self._nested:
-            values = list(values)
-            for at in self._nested:
-                values[at] = Json(encode_json_text(values[at]))
-        self._rows.append(values)
-        self._pending_rows += 1
-        if self._texts is not None:
-            self._pending_bytes += sum(map(len, self._texts(values)))
-        for at in self._native:
-            self._pending_bytes += _size(values[at])
+    def add(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Add rows by column, one column at least. Raises OutputError when the disk refuses."""
+        self._pending.append(dict(columns))
+        self._pending_rows += len(next(iter(columns.values())))
+        self._pending_bytes += sum(map(_size, columns.values()))
         if self._pending_rows >= self._row_group or self._pending_bytes >= _GROUP_BYTES:
-            self._hand_over()
-
-    def _begin(self, names: tuple[str, ...]) -> None:
-        """Begin a run of rows with these columns."""
-        if not names:
-            raise ValueError("a row of a table needs a column")
-        if self._flushing is None:
-            # It is imported while there is nothing to write yet.
-            self._flushing = self._thread.submit(import_module, "pyarrow.parquet")
-        self._names, self._rows = names, []
-        self._pending.append((names, self._rows))
-
-    def _note_types(self, types: list[type]) -> None:
-        self._types = types
-        nested = [at for at, kind in enumerate(types) if issubclass(kind, dict | list | tuple)]
-        self._native = [at for at in nested if self._kinds.get(self._names[at]) == "native"]
-        self._nested = [at for at in nested if at not in self._native]
-        texts = [at for at, kind in enumerate(types) if issubclass(kind, str)] + self._nested
-        self._texts = (
-            itemgetter(*texts, *texts[-1:]) if texts else None
-        )  # of two or more, so that it gives a tuple
-
-    def end(self) -> None:
-        """Start writing the last rows; `close` waits for it."""
-        self._hand_over()
+            self._flush()
 
     def close(self) -> None:
         """Write what is pending, and rename the file."""
         try:
-            self.end()
-            self._thread.shutdown()
-            if self._flushing is not None:
-                self._flushing.result()
+            self._flush()
             with self._disk():
                 self._writer.close()
                 with self._part.open("rb+") as file:
@@ -151,7 +95,6 @@ class ParquetTable:
             raise
 
     def discard(self) -> None:
-        self._thread.shutdown()
         with suppress(OSError):
             if self._writer is not None:
                 self._writer.close()
@@ -174,15 +117,6 @@ class ParquetTable:
             self.discard()
 
     @property
-    def name(self) -> str:
-        return self._path.name
-
-    @property
-    def columns(self) -> dict[str, tuple[ColumnKind, bool]]:
-        """The columns so far: the kind of each, and whether each of its integers is exactly a float."""
-        return {name: (kind, self._exact.get(name, True)) for name, kind in self._kinds.items()}
-
-    @property
     def _part(self) -> Path:
         return self._parts[self._generation % 2]
 
@@ -201,38 +135,28 @@ class ParquetTable:
         )
         self._written = dict(self._kinds)
 
-    def _hand_over(self) -> None:
-        """Gives the pending rows to the writing thread, once it has finished the previous ones."""
-        if self._flushing is not None:
-            self._flushing.result()
-        runs, self._pending, self._names = self._pending, [], ()
+    def _flush(self) -> None:
+        """Write one row group of what is pending."""
+        pending, self._pending = self._pending, []
         self._pending_rows = self._pending_bytes = 0
-        self._flushing = self._thread.submit(self._flush, runs)
-
-    def _flush(self, runs: list[_Run]) -> None:
-        """One row group of the rows."""
-        columns = self._columns(runs)
+        columns = self._columns(pending)
         with self._disk():
             if self._writer is None:
                 self._open()
             elif self._kinds != self._written:
                 self._write_again()
-            if runs:
-                forms = {
-                    name: self._shapes[name] if kind == "native" else kind
-                    for name, kind in self._kinds.items()
-                }
-                self._write_group([array(columns[name], form) for name, form in forms.items()])
+            if pending:
+                self._write_group([self._array(name, columns[name]) for name in self._kinds])
 
-    def _columns(self, runs: list[_Run]) -> dict[str, list[Any]]:
-        """The rows by column; widens the kinds to fit them."""
-        columns: dict[str, list[Any]] = {
-            name: [] for name in chain(self._kinds, *(names for names, _ in runs))
-        }
-        for names, rows in runs:
-            there = dict(zip(names, zip(*rows, strict=True), strict=True))
+    def _columns(self, pending: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, list[Any]]:
+        """The pending rows by column; widens the kinds to fit them."""
+        columns: dict[str, list[Any]] = {name: [] for name in self._kinds}
+        for part in pending:
+            columns |= {name: [] for name in part if name not in columns}
+        for part in pending:
+            rows = len(next(iter(part.values())))
             for name, column in columns.items():
-                column.extend(there.get(name) or repeat(None, len(rows)))
+                column.extend(part[name] if name in part else repeat(None, rows))
         for name, values in columns.items():
             if self._kinds.get(name) == "native" and fits_shape(values, self._shapes[name]):
                 continue
@@ -240,6 +164,10 @@ class ParquetTable:
             self._exact[name] = exact = exact and self._exact.get(name, True)
             self._kinds[name] = wider(self._kinds.get(name, "null"), kind, exact=exact)
         return columns
+
+    def _array(self, name: str, values: Sequence[Any]) -> Any:
+        kind = self._kinds[name]
+        return array(values, self._shapes[name] if kind == "native" else kind)
 
     def _write_group(self, arrays: list[Any]) -> None:
         import pyarrow as pa
@@ -273,15 +201,19 @@ class ParquetTable:
             ) from error
 
 
-def _size(value: Any) -> int:
-    """About how many bytes the value takes."""
-    if isinstance(value, str):
-        return len(value)
-    inner = (
-        value.values()
-        if isinstance(value, Mapping)
-        else value
-        if isinstance(value, list | tuple)
-        else ()
-    )
-    return 8 + sum(map(_size, inner))
+def _size(values: Collection[Any]) -> int:
+    """About how many bytes the values take."""
+    types = set(map(type, values))
+    if types == {str}:
+        return sum(map(len, values))
+    size = 8 * len(values)
+    if types <= {int, float, bool, type(None)}:
+        return size
+    for value in values:
+        if isinstance(value, str):
+            size += len(value)
+        elif isinstance(value, Mapping):
+            size += _size(value.values())
+        elif isinstance(value, list | tuple):
+            size += _size(value)
+    return size
