@@ -778,8 +778,11 @@ def _add(
 ) -> None:
     """Add the problems that are no consequence of a value that was taken out of the same unit or evaluation."""
     spoiled = {format_path(path[:2]) for path in removed if path[-1] in _NEEDED_BY_OTHERS}
+    without_limit = {format_path(path[:2]) for path in removed if path[0] == "gates"}
     for problem in further:
-        is_consequence = any(f"{problem.path}.".startswith(f"{part}.") for part in spoiled)
+        is_consequence = problem.path in without_limit or any(
+            f"{problem.path}.".startswith(f"{part}.") for part in spoiled
+        )
         if not is_consequence or problem.code in _NAME_PROBLEMS:
             problems.setdefault(f"{problem.line}:{problem.column}:{problem.path}", problem)
 

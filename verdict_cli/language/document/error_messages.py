@@ -252,11 +252,21 @@ def _replacement(path: ErrorPath, detail: Any, kinds: set[str], document: Docume
         return 1
     if kinds <= {"tuple_type", "list_type"} and given is not None:
         return [given]
+    if kinds <= {"float_type", "int_type"} and isinstance(given, str):
+        return _number_of(given)
     if _is_bare_metric(path, detail):
         evaluate = document.data.get("evaluate")
         evaluations = [*evaluate] if isinstance(evaluate, dict) else []
         return f"{evaluations[0]}.{given}" if len(evaluations) == 1 else None
     return None
+
+
+def _number_of(text: str) -> float | None:
+    """The number that a text has: `90%` is 0.9."""
+    written = re.fullmatch(r"\s*([+-]?\d+(?:\.\d+)?)\s*(%?)\s*", text)
+    if written is None:
+        return None
+    return float(written[1]) / 100 if written[2] else float(written[1])
 
 
 def _is_bare_metric(path: ErrorPath, detail: Any) -> bool:
@@ -314,7 +324,10 @@ def _words(finding: _Finding) -> _Words:
     if kinds <= _TYPES.keys():
         wanted = " or ".join(dict.fromkeys(_TYPES[expected] for expected in sorted(kinds)))
         message = f"expected {wanted}, found {displayed(value)}"
-        return _Words("wrong-type", message, _form_hint(value, kinds, finding.key, finding.owner))
+        hint = _form_hint(value, kinds, finding.key, finding.owner)
+        if isinstance(finding.replacement, float):
+            hint = f"write `{finding.replacement:g}`"
+        return _Words("wrong-type", message, hint)
     if _is_bare_metric(path, finding.detail):
         hint = f"write `{finding.replacement or f'EVALUATION.{value}'}`"
         return _Words("wrong-value", f"{displayed(value)} names no evaluation", hint)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from difflib import get_close_matches
 
 from jinja2 import Environment, nodes
 
 from verdict_cli.config_model import did_you_mean
-from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolve
+from verdict_cli.language.expressions.paths import (
+    ExpressionError,
+    ExpressionPath,
+    Resolve,
+    format_expression_path,
+)
 
 
 def literal_path(node: nodes.Node) -> ExpressionPath | None:
@@ -42,6 +48,21 @@ def _literal(node: nodes.Node) -> str | int | None:
     return None
 
 
+def _meant_name(path: ExpressionPath, roots: Collection[str]) -> str:
+    """What to write for a path whose first name is unknown."""
+    names = sorted(roots)
+    known = f"the names are {', '.join(names)}"
+    first, *others = path
+    if get_close_matches(str(first), names, n=1, cutoff=0.8):
+        return did_you_mean(str(first), names, known)
+    if "source" in roots and not others:
+        return f"a column of the data is `source.{first}`; {known}"
+    if "nodes" in roots and others:
+        unit = others if first in ("previous", "unit") else path
+        return f"the output of a unit is `{format_expression_path(('nodes', *unit))}`; {known}"
+    return known
+
+
 def rewrite(
     node: nodes.Node,
     resolve: Resolve,
@@ -62,10 +83,7 @@ def rewrite(
         return tested
     if path is not None and str(path[0]) not in local:
         if roots is not None and path[0] not in roots:
-            hint = did_you_mean(
-                str(path[0]), sorted(roots), f"the names are {', '.join(sorted(roots))}"
-            )
-            raise ExpressionError(f"unknown name `{path[0]}`", hint)
+            raise ExpressionError(f"unknown name `{path[0]}`", _meant_name(path, roots))
         paths.append(path)
         resolved = resolve(path)
         if not resolved.many and resolved.paths == (path,):
