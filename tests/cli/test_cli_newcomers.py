@@ -196,7 +196,7 @@ def test_words_of_other_tools_are_each_named_with_the_word_meant_and_no_guess_br
 def test_a_name_of_an_evaluation_is_answered_by_its_path(
     shell: Any, prediction: str, meant: str
 ) -> None:
-    evaluate = f"evaluate:\n  right: {{prediction: {prediction}, target: source.label}}\n"
+    evaluate = f"\nevaluate:\n  right: {{prediction: {prediction}, target: source.label}}\n"
     told(shell("validate", shell.config(JUDGE + evaluate)), 2, "evaluate.right.prediction", meant)
 
 
@@ -204,7 +204,7 @@ def test_a_name_of_an_evaluation_is_answered_by_its_path(
     ("limit", "write"), [('"0.9"', "write `0.9`"), ("90%", "write `0.9`"), ("high", "")]
 )
 def test_a_limit_that_is_no_number_is_told_once(shell: Any, limit: str, write: str) -> None:
-    gates = f"gates:\n  - {{metric: run.coverage, min: {limit}}}\n"
+    gates = f"\ngates:\n  - {{metric: run.coverage, min: {limit}}}\n"
     done = shell("validate", shell.config(JUDGE + gates))
     told(done, 2, "gates[0].min: expected a number", write)
     assert "has no limit" not in done.err
