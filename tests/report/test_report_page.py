@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from browser_fixtures import HOSTILE, check_chat
+from playwright.sync_api import expect
 
 from verdict_cli.report.charts import ChartPoint, Dots, Matrix, PlanePoint, Scatter, Series
 from verdict_cli.report.document import ReportDocument, Section
@@ -15,29 +16,29 @@ from verdict_cli.report.renderers import html
 pytestmark = pytest.mark.slow  # `make test-all`
 
 
-def told(seen: Any) -> str:
-    return str(seen.page.locator(".tools .told").inner_text())
+def wait_told(seen: Any, text: str) -> None:
+    expect(seen.page.locator(".tools .told")).to_have_text(text)
 
 
 def test_a_reader_searches_filters_and_sorts(recorded_run, look):
     seen = look(recorded_run / "report.html")
-    assert told(seen) == "1–50 of 450"
+    wait_told(seen, "1–50 of 450")
     assert set(seen.text("tbody .mark")) == {"✗ wrong"}
     seen.page.get_by_label("Search rows").fill("python process")
-    assert told(seen) == "1–1 of 1"
+    wait_told(seen, "1–1 of 1")
     seen.page.get_by_label("Search rows").fill("no such words anywhere")
-    assert told(seen) == "No row matches"
+    wait_told(seen, "No matching rows")
     seen.page.get_by_label("Search rows").fill("")
     seen.page.get_by_label("Which rows").select_option("right")
-    assert told(seen) == "1–50 of 347"
+    wait_told(seen, "1–50 of 347")
     seen.page.get_by_role("button", name="Row", exact=True).click()
-    ascending = seen.text("table.rows tbody button")
+    ascending = seen.text("table.rows tbody .opener")
     seen.page.get_by_role("button", name="Row", exact=True).click()
     assert ascending[0] == "v2-1"
-    assert seen.text("table.rows tbody button")[0] != "v2-1"
+    assert seen.text("table.rows tbody .opener")[0] != "v2-1"
     assert seen.page.locator("th[aria-sort=descending]").inner_text() == "Row"
     seen.page.get_by_role("button", name="Next page").click()
-    assert told(seen) == "51–100 of 347"
+    wait_told(seen, "51–100 of 347")
 
 
 def test_a_row_tells_its_whole_story_and_is_reached_by_keyboard_alone(recorded_run, look):
@@ -46,7 +47,7 @@ def test_a_row_tells_its_whole_story_and_is_reached_by_keyboard_alone(recorded_r
     page.keyboard.press("/")
     page.keyboard.type("v2-6")
     page.get_by_label("Search rows").press("Tab")
-    page.locator("table.rows tbody button").first.focus()
+    page.locator("table.rows tbody .opener").first.focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
@@ -74,7 +75,7 @@ def test_a_row_tells_its_whole_story_and_is_reached_by_keyboard_alone(recorded_r
     assert not page.locator("dialog").is_visible()
     assert page.evaluate("document.activeElement.innerText") == "v2-6"
     page.get_by_label("Search rows").fill("")
-    page.locator("table.rows tbody button").first.press("Enter")
+    page.locator("table.rows tbody .opener").first.press("Enter")
     first = page.locator("dialog h2").inner_text()
     page.keyboard.press("ArrowRight")
     second = page.locator("dialog h2").inner_text()
@@ -142,7 +143,7 @@ def test_colours_follow_the_system_until_the_reader_chooses(recorded_run, look):
 def test_a_phone_shows_it_without_sideways_scrolling(recorded_run, look):
     seen = look(recorded_run / "report.html", viewport={"width": 375, "height": 740})
     seen.page.wait_for_function("document.documentElement.scrollWidth == 375")
-    seen.page.locator("table.rows tbody button").first.click()
+    seen.page.locator("table.rows tbody .opener").first.click()
     seen.page.wait_for_selector(".call")
     assert seen.page.evaluate("document.querySelector('dialog').scrollWidth") <= 375
 
@@ -158,16 +159,16 @@ def test_rows_that_are_up_to_no_good_are_text(hostile_run, look):
     seen = look(hostile_run / "report.html")
     page = seen.page
     assert page.locator("main img, main a[href^=javascript], main script:not([type])").count() == 0
-    for place in range(page.locator("table.rows tbody button").count()):
+    for place in range(page.locator("table.rows tbody .opener").count()):
         # By the keyboard: charts that are drawn meanwhile may move a button between a mouse's down and up.
-        page.locator("table.rows tbody button").nth(place).press("Enter")
+        page.locator("table.rows tbody .opener").nth(place).press("Enter")
         page.wait_for_selector(".call")
         page.keyboard.press("Escape")
         page.wait_for_selector(
             "dialog", state="hidden"
         )  # until then a click closes it, and opens no other row
     page.get_by_label("Search rows").fill("<script>alert(1)")
-    page.locator("table.rows tbody button").first.press("Enter")
+    page.locator("table.rows tbody .opener").first.press("Enter")
     page.wait_for_selector(".call")
     story = page.locator("dialog").inner_text()
     assert HOSTILE["script"] in story
@@ -182,7 +183,7 @@ def test_a_megabyte_is_cut_and_says_so(hostile_run, look):
     seen = look(hostile_run / "report.html")
     assert (hostile_run / "report.html").stat().st_size < 600_000
     seen.page.get_by_label("Search rows").fill("xxxxxxxxxx")
-    seen.page.locator("table.rows tbody button").first.click()
+    seen.page.locator("table.rows tbody .opener").first.click()
     seen.page.wait_for_selector(".call")
     assert "980,000 characters more" in seen.page.locator("dialog").inner_text()
     assert "characters of long texts are left out" in seen.page.locator("dialog").inner_text()
@@ -192,7 +193,7 @@ def test_a_comparison_draws_differences_by_slice_and_lists_the_rows_that_flipped
     seen = look(compared)
     assert seen.text("figure.chart h3") == ["Differences", "accuracy by source.type"]
     assert "homonyms" in seen.page.locator("figure.chart").nth(1).locator("table").text_content()
-    assert told(seen) == "1–50 of 75"
+    wait_told(seen, "1–50 of 75")
     seen.page.get_by_role("button", name="Gain").click()
     assert set(seen.text("table.rows tbody tr td:first-child")[:30]) == {"lexical better"}
 
@@ -235,7 +236,7 @@ def test_the_story_of_a_row_shows_its_entries_as_a_table(verdict, look, tmp_path
     (tmp_path / "d.jsonl").write_text(json.dumps(row) + "\n")
     verdict("run", tmp_path / "p.yaml", tmp_path / "d.jsonl", "--out", tmp_path / "out")
     seen = look(tmp_path / "out" / "report.html")
-    seen.page.locator("table.rows tbody button").first.click()
+    seen.page.locator("table.rows tbody .opener").first.click()
     seen.page.wait_for_selector(".entries table")
     assert seen.text(".entries th") == ["entry", "claim", "check.score"]
     assert seen.text(".entries td") == ["0", "sky is blue", "true", "1", "<b>grass</b>", "false"]
@@ -248,7 +249,7 @@ def test_a_conversation_is_shown_as_a_chat(chat_run, look):
         "[1] system: Be kind. [2] user: What is this?"
         in page.locator("table.rows tbody tr").inner_text()
     )
-    page.locator("table.rows tbody button").first.click()
+    page.locator("table.rows tbody .opener").first.click()
     check_chat(page)
     assert page.locator(".call details .turn-image").all_inner_texts() == [
         "image: image/png, 70 bytes"

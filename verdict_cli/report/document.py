@@ -185,12 +185,17 @@ class Links(Part, frozen=True):
 
 
 class TableColumn(Struct, frozen=True):
-    """A column of a table of rows. `kind` is `text`, `number` or `outcome`; a `wide` one is hidden on a small screen."""
+    """A column of a table of rows. `kind` is `text`, `number`, `truth`, `money` or `outcome`; a `wide` one is folded, and hidden
+    on a small screen."""
 
     key: str
     title: str
     kind: str = "text"
     wide: bool = False
+
+    def as_json(self) -> list[Any]:
+        """The column as the page's script reads it."""
+        return [self.key, self.title, self.kind, self.wide]
 
 
 class RowBrowser(Part, frozen=True):
@@ -211,9 +216,7 @@ class RowBrowser(Part, frozen=True):
     def script_data(self) -> dict[str, Any]:
         """The data of the page's script."""
         return {
-            "columns": [
-                [column.key, column.title, column.kind, column.wide] for column in self.columns
-            ],
+            "columns": [column.as_json() for column in self.columns],
             "rows": list(self.rows),
             "stories": list(self.details),
             "per": self.per_piece,

@@ -234,6 +234,14 @@ class ReportContext(Struct, frozen=True):
         return prompt_columns(self.plan, self.results)
 
 
+def first_prediction(plan: Plan, scored: Sequence[RowScores]) -> str:
+    """The expression of the prediction, or the value, of the first of these evaluations; "" without one."""
+    if not scored:
+        return ""
+    evaluation = plan.evaluations[scored[0].name]
+    return evaluation.prediction or evaluation.value or ""
+
+
 def prompt_columns(plan: Plan, results: Path) -> list[str]:
     """The columns of the dataset that the plan's prompts show, as `results` names them; all if prompts name none."""
     named = {f"source.{column}" for column in dataset_columns(plan)}

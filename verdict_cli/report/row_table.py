@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,16 +9,22 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from verdict_cli.plural import plural
-from verdict_cli.report.chat import CHAT_TEXT, chat_preview
-from verdict_cli.report.compress import NESTED, encoded, packed, packed_bytes
+from verdict_cli.report.compress import encoded, packed, packed_bytes
 from verdict_cli.report.document import RowBrowser, TableColumn
-from verdict_cli.report.report_context import ReportContext
+from verdict_cli.report.report_context import ReportContext, first_prediction
+from verdict_cli.report.row_columns import (
+    MOST_CELL,
+    is_explanation,
+    read_cells,
+    scored_columns,
+    shown_columns,
+    stored_columns,
+)
 from verdict_cli.report.row_details import row_details
 from verdict_cli.stats.columns.column import Ints
 from verdict_cli.stats.row_scores import RowScores
 from verdict_cli.storage.tables.arrow_vectors import scalar, truths
-from verdict_cli.storage.tables.reader import read_arrow, read_rows, table_columns
-from verdict_cli.storage.tables.run_columns import RESULT_COLUMNS
+from verdict_cli.storage.tables.reader import read_arrow
 
 ROWS_BYTES = 1_000_000
 """Of the packed table: with the details and the scripts a page stays below 3 MB."""
@@ -33,12 +37,6 @@ TEXT_CHARACTERS = 1_500_000
 DETAILS_PER_PIECE = 25
 """Details packed together: the script unpacks so many to show one."""
 ROWS_PER_PIECE = 1000
-MOST_TEXTS = 2
-MOST_TABLE_FIELDS = 3
-_LONG = frozenset({str, *NESTED})
-_TITLED = [column for column in RESULT_COLUMNS if column.title]
-MANY_COLUMNS = 6
-"""So many columns leave room for one text."""
 
 
 def row_table(context: ReportContext) -> RowBrowser:
@@ -116,126 +114,21 @@ def _columns(
     context: ReportContext, selection: RowSelection
 ) -> list[tuple[TableColumn, list[Any]]]:
     """Each column of the table with its cells, in the order of the rows."""
-    cells = _result_cells(context, selection.rows)
-    own = {column.name: cells.pop(column.name) for column in _TITLED}
-    columns: list[tuple[TableColumn, list[Any]]] = [(TableColumn("id", "Row"), own.pop("id"))]
-    status = cells.pop("status")
-    outcome = ["none" if value == "ok" else value for value in status]
-    for number, evaluation in enumerate(context.study.scored):
-        prediction, target, scores = _score_cells(evaluation, selection.rows)
-        if number or not evaluation.labelled:
-            if len(context.study.measures) > len(context.study.scored):
-                continue
-            columns.append(
-                (_column(f"prediction{number}", evaluation.name, prediction), prediction)
-            )
-            continue
-        title = "Prediction" if evaluation.data.predictions.types else "Probability"
-        columns += [
-            (_column("prediction", title, prediction), prediction),
-            (_column("target", "Target", target), target),
-        ]
-        if evaluation.labels:
-            outcome = [
-                known if known != "none" or score is None else "right" if score else "wrong"
-                for known, score in zip(outcome, scores, strict=True)
-            ]
-        else:
-            error = [None if score is None else -score for score in scores]
-            columns.append((TableColumn("error", "Error", "number"), error))
-    if set(outcome) != {"none"}:
-        columns.insert(0, (TableColumn("outcome", "Outcome", "outcome"), outcome))
-    for column in _TITLED:
-        values = own.get(column.name, [])
-        if any(value is not None for value in values):
-            columns.append((_column(column.name, column.title, values), values))
-    for name, values in cells.items():
-        if (
-            name.startswith("output.")
-            and len(columns) < MANY_COLUMNS
-            and not _nested(context, name)
-            and not any(values == other for _, other in columns)
-        ):
-            columns.append((_column(name, name, values), values))
-    texts = [(name, values) for name, values in cells.items() if name.startswith("source.")]
-    columns += [
-        (TableColumn(name, name.removeprefix("source."), "text", wide=True), values)
-        for name, values in texts[: MOST_TEXTS if len(columns) < MANY_COLUMNS else 1]
-    ]
-    return columns
-
-
-def _nested(context: ReportContext, name: str) -> bool:
-    """Whether an output holds objects or lists, which a cell has no room for."""
-    node = context.plan.output_node
-    kind = None if node is None else node.result.fields.get(name.removeprefix("output."))
-    return kind is not None and kind.json_schema().get("type") in ("object", "array")
-
-
-def _column(key: str, title: str, values: Sequence[Any]) -> TableColumn:
-    numeric = all(value is None or type(value) in (int, float) for value in values)
-    return TableColumn(key, title, "number" if numeric else "text")
-
-
-def _result_cells(context: ReportContext, indices: Ints) -> dict[str, list[Any]]:
-    """The columns of the results that the table shows, in the order of the indices."""
-    known = table_columns(context.results)
-    texts = context.text_columns()[:MOST_TEXTS]
-    node = context.plan.output_node
-    outputs = [] if node is None else [f"output.{name}" for name in node.result.fields]
-    names = [
-        "status",
-        *(column.name for column in _TITLED),
-        *[name for name in outputs if name in known][:MOST_TABLE_FIELDS],
-        *texts,
-    ]
-    most = max(60, min(300, TEXT_CHARACTERS // max(1, len(indices) * len(texts))))
-    cells: dict[str, list[Any]] = {name: [] for name in names}
-    order = np.argsort(indices, kind="stable")
-    for batch in read_rows(context.results, indices[order].tolist(), names):
-        for name, values in batch.items():
-            cells[name] += (
-                values if _LONG.isdisjoint(map(type, values)) else _shortened(values, most)
-            )
-    back = np.argsort(order, kind="stable").tolist()
-    return {name: [values[index] for index in back] for name, values in cells.items()}
-
-
-def _shortened(values: Sequence[Any], most: int) -> list[Any]:
-    """The values as cells. Most are short texts that stay as they are: no call is made for those."""
-    return [
-        value
-        if type(value) is str and len(value) <= most and not value.startswith(CHAT_TEXT)
-        else short_cell(value, most)
-        for value in values
-    ]
-
-
-def short_cell(value: Any, most: int) -> Any:
-    """The value of a cell: long texts are cut, lists and mappings become text."""
-    value = chat_preview(value)
-    if isinstance(value, NESTED):
-        value = encoded(value).decode()
-    return f"{value[:most]}…" if isinstance(value, str) and len(value) > most else value
-
-
-def _score_cells(evaluation: RowScores, indices: Ints) -> tuple[list[Any], list[Any], list[Any]]:
-    """Prediction, target and score of each of these rows of the file; None if the evaluation has no such row."""
-    at = np.searchsorted(evaluation.at, indices)
-    count = len(evaluation.at)
-    # No row has a position below 0, so an evaluation without rows knows none of them.
-    present = (
-        (at < count) & (evaluation.at[np.minimum(at, count - 1)] == indices) if count else at < 0
+    rows = selection.rows
+    stored = stored_columns(context.results)
+    scored = scored_columns(context.study.scored, rows, np.isin(rows, selection.failed).tolist())
+    names = shown_columns(
+        stored,
+        list(scored),
+        context.text_columns(),
+        first_prediction(context.plan, context.study.scored),
+        failures=bool(len(selection.failed)),
     )
-    predictions: list[Any] = []
-    targets: list[Any] = []
-    scores: list[Any] = []
-    for row, known in zip(at.tolist(), present.tolist(), strict=True):
-        score = float(evaluation.scores[row]) if known else float("nan")
-        predictions.append(short_cell(evaluation.prediction(row), 200) if known else None)
-        targets.append(short_cell(evaluation.target(row), 200) if known else None)
-        scores.append(None if math.isnan(score) else score)
-    return predictions, targets, scores
+    read = [name for name in names if name in stored]
+    wide = sum(3 if is_explanation(name) else stored[name].wide for name in read)
+    most = max(60, min(MOST_CELL, TEXT_CHARACTERS // max(1, len(rows) * wide)))
+    cells = read_cells(context.results, rows, read, most)
+    return [scored[name] if name in scored else (stored[name], cells[name]) for name in names]
 
 
 MOST_ROWS_SHOWN = 10_000

@@ -14,4 +14,4 @@ def test_a_finished_run_is_shown(tmp_path: Path) -> None:
     shutil.copytree(EARLIER / "finished", tmp_path / "finished")
     view = RunView(Runs(tmp_path / "finished").all()[0])
     assert view.rows == 12
-    assert len(view.evaluate().columns["target"]) == 12
+    assert len(view.evaluate().values["target"]) == 12

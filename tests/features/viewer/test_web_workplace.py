@@ -157,7 +157,7 @@ def test_labels_of_a_queue_correct_the_judge_for_all_rows(folder: Path, tmp_path
     view = RunView(Runs(run).all()[0])
     view.evaluation = view.evaluate()
     assert view.evaluation.answers == ("safe", "unsafe")
-    targets = view.evaluation.columns["target"]
+    targets = view.evaluation.values["target"]
     outside = next(row for row in range(96) if row not in {each.row for each in queue.rows})
     for row in [each.row for each in queue.rows] + [outside]:
         view.add_label(row, targets[row].as_py(), None, "2026-01-31T12:00:00+00:00")

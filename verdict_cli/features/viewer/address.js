@@ -4,13 +4,7 @@ const urlParams = () => new URLSearchParams(window.location.search);
 
 /** The URL with changed parameters. null removes a parameter, a list sets several values. */
 function urlWith(changes, path = window.location.pathname) {
-  const params = path === window.location.pathname ? urlParams() : new URLSearchParams();
-  for (const [name, value] of Object.entries(changes)) {
-    params.delete(name);
-    for (const each of Array.isArray(value) ? value : [value]) {
-      if (each !== null && each !== undefined && each !== '') params.append(name, each);
-    }
-  }
+  const params = changedParams(path === window.location.pathname ? urlParams() : '', changes);
   const query = params.toString();
   return query ? `${path}?${query}` : path;
 }
@@ -23,16 +17,14 @@ function go(changes, { replace = false } = {}) {
   return shownPage?.update();
 }
 
+/** The address of the page, as the table of rows uses it. */
+const pageAddress = { params: urlParams, href: urlWith, go, set: (changes) => window.history.pushState(null, '', urlWith(changes)) };
+
 class RequestError extends Error {}
 
 /** Load JSON from the server. Throws RequestError. */
 async function fetchJson(path, changes = {}, options = {}) {
-  const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(changes)) {
-    for (const each of Array.isArray(value) ? value : [value]) {
-      if (each !== null && each !== undefined && each !== '') query.append(name, each);
-    }
-  }
+  const query = changedParams('', changes);
   const response = await fetch(`${path}?${query}`, options);
   const document_ = await response.json().catch(() => ({ error: `the server returned status ${response.status}` }));
   if (!response.ok) throw new RequestError(typeof document_.error === 'string' ? document_.error : document_.error?.message ?? 'request failed');
@@ -46,13 +38,6 @@ const formatInterval = ({ low, high }) => (low === null || low === undefined ? '
 const formatMetric = (metric) => `${metric.value === null ? '–' : decimal(metric.value)} ${formatInterval(metric)}`.trim();
 const count = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;
 const link = (href, ...content) => make('a', { href }, ...content);
-
-/** A select element. `options` are pairs of value and text. */
-function makeSelect(label, options, value) {
-  const select = make('select', { 'aria-label': label }, ...options.map(([key, text]) => make('option', { value: key }, visible(text))));
-  select.value = value ?? '';
-  return select;
-}
 
 /** Replace the content of the page: kicker, title, and further elements. */
 function showPage(kicker, title, ...rest) {

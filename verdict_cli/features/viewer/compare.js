@@ -34,7 +34,7 @@ class ComparePage {
     return urlWith({ a: null, b: null, run: null, row: null, page: null, which: null, ...(names.length === 2 ? { a: names[0], b: names[1] } : { run: names }) }, '/compare');
   }
 
-  async load() {
+  async comparison() {
     const params = urlParams();
     for (;;) {
       const data = await fetchJson('/api/compare', { run: this.names, evaluation: params.get('evaluation'), which: params.get('which'), page: params.get('page') });
@@ -44,7 +44,7 @@ class ComparePage {
   }
 
   async update() {
-    const data = await this.load();
+    const data = await this.comparison();
     const two = this.names.length === 2;
     this.letters = Object.keys(data.pipelines);
     this.shown = this.letters.map((letter) => data.pipelines[letter].name);
@@ -61,7 +61,7 @@ class ComparePage {
     if (two && !data.compared.reason) parts.push(...this.rowParts(data));
     showFolds(showPage('Comparison', this.title, ...parts));
     const row = urlParams().get('row');
-    if (two && row !== null && !this.dialog?.open) await this.open(this.rows.find((each) => String(each.id) === row) ?? { id: row, at: [null, null] });
+    if (two && row !== null && !this.story?.dialog.open) await this.open(this.rows.find((each) => String(each.id) === row) ?? { id: row, at: [null, null] });
   }
 
   /** Links that swap the runs or add one. */
@@ -123,7 +123,7 @@ class ComparePage {
     const which = makeSelect('Which rows', [['', 'All differences'], ...Object.entries(cells)], chosen);
     which.addEventListener('change', () => go({ which: which.value, page: null, row: null }));
     const page = Number(params.get('page') ?? 0);
-    const pages = pager({ total: data.total, per: data.per, page, size: data.rows.length });
+    const pages = pager({ total: data.total, per: data.per, page, size: data.rows.length }, go);
     this.rows = data.rows;
     const title = chosen === 'both' || chosen === 'neither' ? cells[chosen] : 'Rows with different scores';
     return [
@@ -169,61 +169,43 @@ class ComparePage {
     return tableOf('rows pairs', heads, lines);
   }
 
-  /** The row before or after this one on the page, or null. */
-  beside(row, by) {
-    return this.rows[this.rows.indexOf(row) + by] ?? null;
+  open(row) {
+    this.story ??= new Story(this, { broad: true });
+    return this.story.open(row);
   }
 
-  /** Show a row: what was judged once, then the outputs and calls of both runs side by side. */
-  async open(row) {
-    const id = String(row.id);
-    if (urlParams().get('row') !== id) window.history.pushState(null, '', urlWith({ row: id }));
-    this.dialog ??= this.makeDialog();
-    const { dialog, title, body } = this.dialog;
-    this.opened = row;
-    title.replaceChildren('Row ', said(id));
-    this.dialog.buttons.forEach(([button, by]) => { button.disabled = !this.rows.includes(row) || this.beside(row, by) === null; });
-    body.replaceChildren();
-    if (!dialog.open) dialog.showModal();
-    dialog.scrollTop = 0;
-    title.focus();
+  // What the details ask for.
+
+  beside(row, by) {
+    const at = this.rows.indexOf(row);
+    return at < 0 ? null : this.rows[at + by] ?? null;
+  }
+
+  reaches(row, by) {
+    return this.beside(row, by) !== null;
+  }
+
+  opened({ id }) {
+    if (urlParams().get('row') !== String(id)) pageAddress.set({ row: String(id) });
+  }
+
+  closed() {
+    if (urlParams().has('row')) pageAddress.set({ row: null });
+  }
+
+  /** What was judged once, then the outputs and calls of both runs side by side. */
+  async load(row) {
     const loaded = await Promise.all(this.names.map((run, place) => {
       const at = row.at[place];
-      return fetchJson('/api/row', { run, ...(at === null || at === undefined ? { id } : { row: at }) }).catch((error) => ({ error: error.message }));
+      return fetchJson('/api/row', { run, ...(at === null || at === undefined ? { id: String(row.id) } : { row: at }) }).catch((error) => ({ error: error.message }));
     }));
-    if (this.opened !== row) return;
     const known = loaded.find((each) => each.story);
     const source = known ? fields('', known.story.source, known.story.chats.source) : [];
     const sides = loaded.map((data, place) => {
       const head = make('h3', {}, link(urlWith({ run: this.names[place], row: data.position }, '/run'), said(this.names[place])));
       if (data.error) return make('div', {}, head, make('p', { class: 'notice' }, said(data.error)));
-      const facts = Object.entries(data.facts).filter(([, value]) => value !== null);
-      return make('div', {}, head,
-        make('dl', { class: 'facts' }, ...facts.map(([name, value]) => fact(visible(columnTitle(name)), shown(value, name === 'outcome' ? 'outcome' : '')))),
-        ...told({ ...data.story, source: {}, chats: { ...data.story.chats, source: {} } }));
+      return make('div', {}, head, factList(data.facts), ...told({ ...data.story, source: {}, chats: { ...data.story.chats, source: {} } }));
     });
-    body.append(...(source.length ? [make('details', { open: true }, make('summary', {}, 'Source'), ...source)] : []), make('div', { class: 'stories' }, ...sides));
-  }
-
-  makeDialog() {
-    const title = make('h2', { id: 'pair-title', tabindex: '-1' });
-    const body = make('div', { class: 'story-body' });
-    const close = make('button', { type: 'button' }, 'Close');
-    const buttons = [['←', 'Previous row', -1], ['→', 'Next row', 1]].map(([sign, label, by]) => [make('button', { type: 'button', 'aria-label': label }, sign), by]);
-    const dialog = make('dialog', { class: 'broad-dialog', 'aria-labelledby': 'pair-title' }, make('div', { class: 'story-head' }, title, ...buttons.map(([button]) => button), close), body);
-    const step = (by) => { const row = this.beside(this.opened, by); if (row && this.rows.includes(this.opened)) this.open(row); };
-    for (const [button, by] of buttons) button.addEventListener('click', () => step(by));
-    close.addEventListener('click', () => dialog.close());
-    dialog.addEventListener('click', (event) => { if (event.target === dialog) dialog.close(); });
-    dialog.addEventListener('keydown', (event) => {
-      if (event.target.closest('pre') || event.altKey || event.ctrlKey || event.metaKey) return;
-      if (event.key === 'ArrowLeft') step(-1);
-      if (event.key === 'ArrowRight') step(1);
-    });
-    dialog.addEventListener('close', () => {
-      if (urlParams().has('row')) window.history.pushState(null, '', urlWith({ row: null }));
-    });
-    document.body.append(dialog);
-    return { dialog, title, body, buttons, get open() { return dialog.open; } };
+    return [...(source.length ? [make('details', { open: true }, make('summary', {}, 'Source'), ...source)] : []), make('div', { class: 'stories' }, ...sides)];
   }
 }

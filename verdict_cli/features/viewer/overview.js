@@ -8,8 +8,8 @@ const levelText = (level) => `${Number((100 * level).toPrecision(6))}% interval`
 /** A link that sets these filters in place of those of the same columns (and of `also`), and goes to the rows; where they are set, it removes them. */
 function filterLink(page, filters, also, ...content) {
   const columns = [...filters.map(([column]) => column), ...also];
-  const set = page.filters().filter(([column]) => columns.includes(column));
-  const others = page.filters().filter(([column]) => !columns.includes(column));
+  const set = page.browser.filters().filter(([column]) => columns.includes(column));
+  const others = page.browser.filters().filter(([column]) => !columns.includes(column));
   const chosen = set.length === filters.length && filters.every((filter) => set.some((each) => JSON.stringify(each) === JSON.stringify(filter)));
   const next = chosen ? others : [...others, ...filters];
   const to = link(urlWith({ f: next.map((filter) => JSON.stringify(filter)), page: null, row: null }), ...content);
@@ -17,7 +17,7 @@ function filterLink(page, filters, also, ...content) {
   to.addEventListener('click', (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    page.setFilters(next);
+    page.browser.setFilters(next);
     if (!chosen) document.getElementById('rows').scrollIntoView();
   });
   return to;
@@ -85,13 +85,14 @@ const FIRST_SLICES = 8;
 
 /** The main metric for each value of an expression, the worst first. */
 function sliceTable(page, { by, rows }, metric) {
-  const column = by in page.run.columns ? by : null;
+  const column = by in page.browser.titles ? by : null;
+  const title = page.browser.title(by);
   const line = (row) => make('tr', {}, make('th', { scope: 'row' }, column ? filterLink(page, [row.slice === 'null' ? [column, 'none'] : [column, 'is', row.slice]], [], said(row.slice)) : said(row.slice)),
     make('td', { class: 'number' }, row.value === null ? '–' : decimal(row.value)), make('td', { class: 'bar away' }, span(row)),
     make('td', { class: 'number away' }, row.low === null ? '–' : formatInterval(row)), make('td', { class: 'number' }, number(row.n)));
-  const heads = [[columnTitle(by)], [metric.replaceAll('_', ' '), 'number'], ['', 'bar away'], ['Interval', 'number away'], ['n', 'number']];
+  const heads = [[title], [metric.replaceAll('_', ' '), 'number'], ['', 'bar away'], ['Interval', 'number away'], ['n', 'number']];
   const rest = rows.slice(FIRST_SLICES);
-  return make('div', { class: 'slices' }, make('h2', {}, 'By ', said(columnTitle(by))), make('p', { class: 'note' }, column ? 'The worst first; a value shows its rows below.' : 'The worst first.'),
+  return make('div', { class: 'slices' }, make('h2', {}, 'By ', said(title)), make('p', { class: 'note' }, column ? 'The worst first; a value shows its rows below.' : 'The worst first.'),
     simpleTable(heads, rows.slice(0, FIRST_SLICES).map(line)),
     ...(rest.length ? [make('details', {}, make('summary', {}, `${number(rest.length)} more`), simpleTable(heads, rest.map(line)))] : []));
 }

@@ -205,9 +205,11 @@ def _store_label(
 
 
 FOLDER = Path(__file__).parent
-SHARED = ("data.js", "theme.js", "intervals.js", "charts.js", "cells.js", "markdown.js", "story.js")
+SHARED = (
+    "data.js", "theme.js", "intervals.js", "charts.js", "cells.js", "markdown.js", "story.js", "rows.js",
+)  # fmt: skip
 VIEWER_FILES = (
-    "address.js", "chart.js", "list.js", "trends.js", "table.js", "labels.js", "queue.js", "leaderboard.js", "overview.js", "corrected.js",
+    "address.js", "chart.js", "list.js", "trends.js", "labels.js", "queue.js", "leaderboard.js", "overview.js", "corrected.js",
     "run.js", "compare.js", "view.js",
 )  # fmt: skip
 
@@ -388,7 +390,8 @@ def _run(request: Request, registry: RunRegistry) -> Any:
         "hidden": False,
         "large": view.rows > LARGE,
         "ready": ready,
-        "columns": view.columns(),
+        "columns": [column.as_json() for column in view.columns().values()],
+        "outcomes": view.evaluation.outcomes(),
         "evaluation": view.evaluation.name,
         "matrix": view.evaluation.matrix,
         "answers": list(view.evaluation.answers),
@@ -421,12 +424,13 @@ def _rows(request: Request, registry: RunRegistry) -> Any:
     columns = view.columns()
     query = _query(request, view)
     shown = [name for name in params.getlist("c") if name in columns][:40] or view.default_columns()
-    total, rows = view.page(query, whole_number(params.get("page", "0")), shown)
+    total, page, rows = view.page(query, whole_number(params.get("page", "0")), shown)
     view.shown_once = True
     return {
         "total": total,
         "per": PER_PAGE,
-        "columns": [[name, columns[name]] for name in shown],
+        "page": page,
+        "columns": [columns[name].as_json() for name in shown],
         "rows": rows,
         "sort": query.sort or "row",
         "down": query.down,

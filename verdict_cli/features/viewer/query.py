@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
@@ -14,11 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.errors import UsageError
 from verdict_cli.report.compress import encoded
+from verdict_cli.report.document import TableColumn
 from verdict_cli.report.evaluation_section import MOST_LABELS_IN_MATRIX
-from verdict_cli.report.row_table import short_cell
+from verdict_cli.report.row_columns import OUTCOMES, scored_columns
 from verdict_cli.stats.columns.column import MISSING
 from verdict_cli.stats.measure import confusion_counts
 from verdict_cli.stats.row_scores import RowScores
@@ -26,24 +27,19 @@ from verdict_cli.storage.tables.arrow_vectors import truths
 from verdict_cli.storage.tables.column_types import array
 from verdict_cli.storage.tables.reader import read_arrow
 
-MOST_CELL = 300
-"""Characters of a text in a cell; longer texts are cut."""
-MOST_EXPLANATION = 1_000
-"""Characters of an explanation in a cell, where it is folded."""
 _MOST_ANSWERS = 20
-OUTCOMES = ("failed", "wrong", "none", "right")
-"""In the order in which rows are listed."""
 
 
 class EvaluationColumns(Struct, frozen=True):
-    """The columns that the first evaluation adds to the table, with one value per row.
+    """The columns that evaluations add to the table, and their values, one per row.
 
-    `answers` are the distinct predictions and targets in the order of their scale, empty if there are many. `order` ranks the rows of
-    an evaluation with outcomes, by `OUTCOMES`. `prediction` is the evaluation's expression. `matrix` counts the rows by target and prediction. `error` says why
-    there are no columns.
+    Of the first evaluation, `answers` are the distinct predictions and targets in the order of their scale, empty if there are many,
+    `prediction` is the expression, and `matrix` counts the rows by target and prediction. `order` ranks the rows by `OUTCOMES`.
+    `error` says why there are no columns.
     """
 
-    columns: Mapping[str, Any]
+    columns: Mapping[str, TableColumn]
+    values: Mapping[str, Any]
     name: str = ""
     answers: tuple[Any, ...] = ()
     error: str = ""
@@ -51,50 +47,43 @@ class EvaluationColumns(Struct, frozen=True):
     order: Any = None
     matrix: Mapping[str, Any] | None = None
 
+    def outcomes(self) -> dict[str, int]:
+        """How many rows have each outcome."""
+        if self.order is None:
+            return {}
+        counts = np.bincount(self.order, minlength=len(OUTCOMES)).tolist()
+        return {name: count for name, count in zip(OUTCOMES, counts, strict=True) if count}
+
     def wrong_rows(self) -> Any:
-        """True for each row that failed or differs from its target; None for an evaluation without a target."""
-        if self.order is not None:
-            return self.order <= OUTCOMES.index("wrong")
-        return truths(pc.greater(self.columns["error"], 0)) if "error" in self.columns else None
+        """True for each row that failed or differs from its target; None if no row can."""
+        wrong = None if self.order is None else self.order <= OUTCOMES.index("wrong")
+        if "error" not in self.values:
+            return wrong
+        differs = truths(pc.greater(self.values["error"], 0))
+        return differs if wrong is None else differs | wrong
 
 
-def is_explanation(name: str) -> bool:
-    """Whether a column of the results holds a judge's reasons."""
-    return name.endswith(".explanation")
-
-
-def shorten(value: Any, column: str = "") -> Any:
-    """The value of a cell: long texts are cut, lists and mappings become text."""
-    most = MOST_EXPLANATION if is_explanation(column) else MOST_CELL
-    return short_cell(value, most)
-
-
-def evaluation_columns(scored: RowScores, rows: int, failed: Any) -> EvaluationColumns:
-    """Spread the scores of an evaluation over all rows; `failed` marks the rows that failed."""
-    prediction: list[Any] = [None] * rows
-    target: list[Any] = [None] * rows
-    score: list[float | None] = [None] * rows
-    for index, row in enumerate(scored.at.tolist()):
-        prediction[row], target[row] = _cut(scored.prediction(index)), _cut(scored.target(index))
-        value = float(scored.scores[index])
-        score[row] = value if math.isfinite(value) else None
-    columns = {"prediction": _array(prediction)}
-    if scored.labelled:
-        columns["target"] = _array(target)
-        error = [None if value is None else 0.0 - value for value in score]
-        columns["error"] = pa.array(error, pa.float64())
+def evaluation_columns(
+    scored: Sequence[RowScores], failed: npt.NDArray[np.bool_], prediction: str
+) -> EvaluationColumns:
+    """The columns of these evaluations; `failed` marks the rows that failed."""
+    columns = scored_columns(scored, np.arange(len(failed)), failed.tolist())
     order = None
-    if scored.labels and scored.labelled:
-        outcomes = {None: "none", 1.0: "right", 0.0: "wrong"}
-        outcome = [
-            "failed" if is_failed else outcomes[value]
-            for value, is_failed in zip(score, failed.tolist(), strict=True)
-        ]
-        del columns["error"]
-        columns = {"outcome": pa.array(outcome, pa.string()), **columns}
-        order = np.array([OUTCOMES.index(name) for name in outcome], np.int8)
-    return EvaluationColumns(
-        columns, scored.name, _answers(scored), order=order, matrix=_matrix(scored)
+    if "outcome" in columns:
+        order = np.array([OUTCOMES.index(cell) for cell in columns["outcome"][1]], np.int8)
+    evaluation = EvaluationColumns(
+        {name: column for name, (column, _) in columns.items()},
+        {name: _array(cells) for name, (_, cells) in columns.items()},
+        order=order,
+    )
+    if not scored:
+        return evaluation
+    return replace(
+        evaluation,
+        name=scored[0].name,
+        answers=_answers(scored[0]),
+        prediction=prediction,
+        matrix=_matrix(scored[0]),
     )
 
 
@@ -143,10 +132,6 @@ def _declared(scored: RowScores) -> list[Any]:
     return [*range(int(low), int(high) + 1)] if high - low < _MOST_ANSWERS else []
 
 
-def _cut(value: Any) -> Any:
-    return value[:MOST_CELL] if isinstance(value, str) else value
-
-
 def _array(values: list[Any]) -> Any:
     """Store numbers as numbers, and anything else as text."""
     if all(
@@ -163,13 +148,6 @@ def to_text(value: Any) -> str | None:
         return None
     text = value if isinstance(value, str) else encoded(value).decode()
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def column_kind(data_type: Any) -> str:
-    """How the viewer treats a column: `text`, `number` or `truth`."""
-    if pa.types.is_boolean(data_type):
-        return "truth"
-    return "number" if pa.types.is_integer(data_type) or pa.types.is_floating(data_type) else "text"
 
 
 OPERATIONS = ("is", "not", "has", "least", "most", "none", "some")

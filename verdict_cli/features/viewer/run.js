@@ -1,8 +1,5 @@
 // One run: its facts and its table of rows, or its progress while it is running.
 
-const OPERATIONS = [['is', 'is'], ['not', 'is not'], ['has', 'contains'], ['least', '≥'], ['most', '≤'], ['none', 'is empty'], ['some', 'is not empty']];
-const WHICH = [['', 'All rows'], ['wrong', 'Wrong'], ['failed', 'Failed'], ['right', 'Right'], ['none', 'Not scored']];
-
 /** What the run is; a finished run has its results in the cards. */
 function runFacts(run) {
   const facts = [['Status', run.summary ? stateMark({ ...run, gates: run.summary.gates.map(({ metric, verdict, passed }) => [metric, verdict, passed]) }) : said(run.status)], ['Rows', number(run.rows)], ['Failed', number(run.failed)]];
@@ -16,27 +13,46 @@ function runFacts(run) {
   }));
 }
 
-/** A row, as shown in the details dialog. */
-class ShownRow {
-  constructor(position, id, page) {
-    this.position = position;
-    this.cells = { id };
-    this.page = page;
+/** The rows of a run, asked of the server. */
+class ServedRows {
+  constructor(owner) {
+    this.owner = owner;
+    this.delay = 250;
+    this.changed();
   }
 
-  facts() {
-    return make('div');
+  /** Take over what the page knows of the run. */
+  changed() {
+    const { run } = this.owner;
+    this.columns = run.columns;
+    this.outcomes = run.outcomes;
+    this.label = hasChoices(run.answers) ? (row) => labelChoice(run.run, row, run.answers, () => this.owner.onLabelSaved(false)) : null;
   }
 
-  beside() {
-    const { facts, human, position } = this.details;
-    const kinds = { outcome: 'outcome' };
-    const list = Object.entries(facts).filter(([name, value]) => value !== null && (name !== 'status' || value !== 'ok'));
-    return [
-      make('dl', { class: 'facts' }, ...list.map(([name, value]) => fact(visible(columnTitle(name)), name === 'cost_usd' ? money(value) : shown(value, kinds[name] ?? '')))),
-      labelForm(this.page.name, position, this.details.id, human, this.details.answers, () => this.page.onLabelSaved(true)),
-      ...fields('Labels of others', this.details.others),
-    ];
+  ask(path, changes) {
+    return fetchJson(path, { run: this.owner.name, ...changes });
+  }
+
+  query(params) {
+    return { q: params.get('q'), f: params.getAll('f'), sort: params.get('sort'), down: params.get('down') };
+  }
+
+  page(params) {
+    return this.ask('/api/rows', { ...this.query(params), c: params.getAll('c'), page: params.get('page') });
+  }
+
+  row(position) {
+    return this.ask('/api/row', { row: position });
+  }
+
+  async wrong(row, back, params) {
+    const { row: position } = await this.ask('/api/wrong', { ...this.query(params), row: row.position, back: back ? '1' : null });
+    return position === null ? null : this.row(position);
+  }
+
+  async load({ position }) {
+    const { id, facts, human, others, answers, story } = await this.row(position);
+    return [factList(facts), labelForm(this.owner.name, position, id, human, answers, () => this.owner.onLabelSaved(true)), ...fields('Labels of others', others), ...told(story)];
   }
 }
 
@@ -62,7 +78,8 @@ class RunPage {
       await sleep(600);
       this.run = await fetchJson('/api/run', { run: this.name });
       if (this.run.ready) {
-        this.columnsChanged();
+        this.source.changed();
+        this.browser.columnsChanged();
         await this.update();
       }
     }
@@ -110,149 +127,25 @@ class RunPage {
   }
 
   build() {
-    this.search = make('input', { type: 'search', placeholder: 'Search rows', 'aria-label': 'Search rows' });
-    this.which = makeSelect('Which rows', WHICH, '');
-    this.status = make('span', { class: 'told', role: 'status' });
-    this.column = makeSelect('Column', [], '');
-    this.operation = makeSelect('Comparison', OPERATIONS, 'is');
-    this.value = make('input', { class: 'narrow', placeholder: 'Value', 'aria-label': 'Value' });
-    this.chips = make('div', { class: 'chips' });
-    this.boxes = make('fieldset', { 'aria-label': 'Columns' });
-    this.results = make('div', {});
-    const form = make('form', { class: 'tools' }, this.column, this.operation, this.value, make('button', {}, 'Add filter'));
     this.top = make('div', {});
     this.corrected = new CorrectedSection(this.name);
     const notices = [...this.run.notices, ...(this.run.error ? [this.run.error] : [])].map((text) => make('p', { class: 'notice' }, said(text)));
     this.notices = notices;
-    this.head(this.top, this.corrected.element, make('section', { id: 'rows' }, make('h2', {}, 'Rows'),
-      make('div', { class: 'tools' }, this.search, this.which, this.status),
-      make('details', {}, make('summary', {}, 'Filters and columns'), form, this.boxes), this.chips, this.results));
-    this.columnsChanged();
+    const rows = make('section', { id: 'rows' }, make('h2', {}, 'Rows'));
+    this.head(this.top, this.corrected.element, rows);
+    this.source = new ServedRows(this);
+    this.browser = new RowBrowser(rows, this.source, pageAddress);
     this.corrected.show(this.run);
-    let typed;
-    this.search.addEventListener('input', () => {
-      clearTimeout(typed);
-      typed = setTimeout(() => go({ q: this.search.value.trim(), page: null, row: null }, { replace: true }), 250);
-    });
-    this.which.addEventListener('change', () => {
-      const others = this.filters().filter(([column]) => column !== 'outcome');
-      this.setFilters(this.which.value ? [...others, ['outcome', 'is', this.which.value]] : others);
-    });
-    form.addEventListener('submit', (event) => {
-      event.preventDefault();
-      this.setFilters([...this.filters(), [this.column.value, this.operation.value, ...(['none', 'some'].includes(this.operation.value) ? [] : [this.value.value])]]);
-      this.value.value = '';
-    });
-    this.boxes.addEventListener('change', () => go({ c: [...this.boxes.querySelectorAll('input:checked')].map((box) => box.value), page: null }));
-    this.story = new Story((row) => this.load(row), (row, by) => this.rows[this.rows.findIndex((each) => each.position === row.position) + by] ?? null, (row, back) => this.wrongRow(row, back));
-    this.story.mayJump = () => 'outcome' in this.run.columns || 'error' in this.run.columns;
-    const open = this.story.open.bind(this.story);
-    this.story.open = (row) => {
-      if (urlParams().get('row') !== String(row.position)) window.history.pushState(null, '', urlWith({ row: row.position }));
-      return open(row);
-    };
-    this.story.closed = (row) => {
-      if (urlParams().has('row')) window.history.pushState(null, '', urlWith({ row: null }));
-      const at = this.rows.findIndex((each) => each.position === row.position);
-      this.results.querySelectorAll('tbody tr')[at]?.querySelector('a')?.focus();
-      if (this.stale) this.update();
-    };
-    startKeys(this.search);
-  }
-
-  columnsChanged() {
-    const { columns } = this.run;
-    const names = Object.keys(columns);
-    const value = this.column.value;
-    this.column.replaceChildren(...names.map((name) => make('option', { value: name }, visible(columnTitle(name)))));
-    if (names.includes(value)) this.column.value = value;
-    this.which.hidden = !names.includes('outcome');
-    this.story?.showJumps();
-  }
-
-  filters() {
-    return urlParams().getAll('f').map((text) => {
-      try {
-        const filter = JSON.parse(text);
-        return Array.isArray(filter) ? filter : [text, 'has'];
-      } catch {
-        return [text, 'has'];
-      }
-    });
-  }
-
-  setFilters(filters) {
-    return go({ f: filters.map((filter) => JSON.stringify(filter)), page: null, row: null });
   }
 
   async update() {
-    this.stale = false;
-    const params = urlParams();
-    const request = this.latestRequest = {};
-    if (document.activeElement !== this.search) this.search.value = params.get('q') ?? '';
-    const filters = this.filters();
-    this.which.value = filters.find(([column, operation]) => column === 'outcome' && operation === 'is')?.[2] ?? '';
-    this.chips.replaceChildren(...filters.map((filter, index) => {
-      const operator = OPERATIONS.find(([key]) => key === filter[1])?.[1] ?? filter[1];
-      const chip = make('button', { type: 'button', 'aria-label': `Remove the filter ${visible(filter.join(' '))}` }, said(`${columnTitle(String(filter[0]))} ${operator} ${filter[2] ?? ''}`), ' ✕');
-      chip.addEventListener('click', () => this.setFilters(filters.filter((_, other) => other !== index)));
-      return chip;
-    }));
     this.showOverview();
-    this.status.textContent = 'searching …';
-    let data;
-    try {
-      data = await fetchJson('/api/rows', { run: this.name, q: params.get('q'), f: params.getAll('f'), c: params.getAll('c'), sort: params.get('sort'), down: params.get('down'), page: params.get('page') });
-    } catch (error) {
-      if (request !== this.latestRequest) return;
-      this.results.replaceChildren();
-      this.status.textContent = error.message;
-      return;
-    }
-    if (request !== this.latestRequest) return;
-    this.rows = data.rows.map((row) => new ShownRow(row.position, row.id, this));
-    const last = Math.max(0, Math.ceil(data.total / data.per) - 1);
-    const pages = pager({ total: data.total, per: data.per, page: Math.min(Number(params.get('page') ?? 0), last), size: data.rows.length });
-    this.status.textContent = pages.text;
-    this.boxes.replaceChildren(...Object.keys(this.run.columns).map((name) => make('label', {}, make('input', { type: 'checkbox', value: name, checked: data.columns.some(([shown]) => shown === name) }), said(columnTitle(name)))));
-    const shownRows = new Map(data.rows.map((row, index) => [row, this.rows[index]]));
-    const choices = hasChoices(this.run.answers);
-    this.results.replaceChildren(rowsTable({
-      columns: data.columns, rows: data.rows, sort: data.sort, label: choices ? (row) => labelChoice(this.name, row, this.run.answers, () => this.onLabelSaved(false)) : null, down: data.down,
-      href: (row) => urlWith({ row: row.position }), open: (row) => this.story.open(shownRows.get(row)),
-    }), pages.element);
-    showFolds(this.results);
-    const row = urlParams().get('row');
-    if (row !== null && !(this.story.dialog.open && String(this.story.row.position) === row)) await this.openPosition(Number(row));
-    if (row === null && this.story.dialog.open) this.story.dialog.close();
-  }
-
-  async openPosition(position) {
-    const known = this.rows.find((row) => row.position === position);
-    try {
-      const details = known ?? (await fetchJson('/api/row', { run: this.name, row: position }));
-      await this.story.open(known ?? new ShownRow(position, details.id, this));
-    } catch (error) {
-      this.status.textContent = error.message;
-    }
-  }
-
-  async load(row) {
-    row.details = await fetchJson('/api/row', { run: this.name, row: row.position });
-    return row.details.story;
-  }
-
-  /** The next row of this query that is wrong or failed (`back`: the one before), on whatever page; null without one. */
-  async wrongRow(row, back) {
-    const params = urlParams();
-    const data = await fetchJson('/api/wrong', { run: this.name, row: row.position, back: back ? '1' : null, q: params.get('q'), f: params.getAll('f'), sort: params.get('sort'), down: params.get('down') });
-    if (data.row === null) return null;
-    return this.rows.find((each) => each.position === data.row) ?? new ShownRow(data.row, (await fetchJson('/api/row', { run: this.name, row: data.row })).id, this);
+    await this.browser.update();
   }
 
   /** Measure again with the new label; the table is loaded again where the label was given elsewhere. */
   async onLabelSaved(elsewhere) {
-    this.stale ||= elsewhere;
+    this.browser.stale ||= elsewhere;
     this.run = await fetchJson('/api/run', { run: this.name });
     await this.corrected.show(this.run);
   }

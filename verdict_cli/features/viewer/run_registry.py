@@ -152,7 +152,7 @@ def _rows(
     keys = [outcomes.pairs.key(index) for index in indices]
     at = [[_position(key, places) for key in keys] for places in positions]
     outputs = [
-        _texts(view, places, _compared_outputs(view.kinds))
+        _texts(view, places, _compared_outputs(view.stored))
         for view, places in zip(views, at, strict=True)
     ]
     sources = _texts(views[1], at[1], views[1].prompt_columns()[:MOST_OUTPUTS])

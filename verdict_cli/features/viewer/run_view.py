@@ -23,20 +23,25 @@ from verdict_cli.features.viewer.query import (
     EvaluationColumns,
     Query,
     RowPositions,
-    column_kind,
     evaluation_columns,
     find_rows,
-    is_explanation,
-    shorten,
     to_text,
 )
 from verdict_cli.language.evaluations import Evaluation, Gold, label_evaluations
 from verdict_cli.language.metric_registry import GOLD_ESTIMATES
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
+from verdict_cli.report.document import TableColumn
 from verdict_cli.report.evaluation_section import agreement_chart
 from verdict_cli.report.report import metric_json
-from verdict_cli.report.report_context import prompt_columns
+from verdict_cli.report.report_context import first_prediction, prompt_columns
+from verdict_cli.report.row_columns import (
+    read_cells,
+    short_cell,
+    shown_columns,
+    stored_columns,
+    table_column,
+)
 from verdict_cli.report.row_details import row_details
 from verdict_cli.run.load_run import load_run
 from verdict_cli.run.run_directory import RunDirectory
@@ -44,7 +49,7 @@ from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.annotators import AnnotatorStudy
 from verdict_cli.stats.measure import Measures, measure
 from verdict_cli.stats.row_scores import MOST_SCORED, scored_rows
-from verdict_cli.storage.datasets.parquet import count_rows, open_parquet
+from verdict_cli.storage.datasets.parquet import count_rows
 from verdict_cli.storage.tables.arrow_vectors import truths
 from verdict_cli.storage.tables.human_labels import (
     FILE,
@@ -342,7 +347,7 @@ def _agreement(studies: Iterable[AnnotatorStudy | None]) -> dict[str, Any] | Non
 def _labelled_rows(view: RunView) -> dict[str, int]:
     """How many rows have a label, how many of those the judge got wrong, and how many have another target than label."""
     labels = view.label_columns()["human.label"]
-    outcomes, targets = (view.evaluation.columns.get(name) for name in ("outcome", "target"))
+    outcomes, targets = (view.evaluation.values.get(name) for name in ("outcome", "target"))
     positions = [position for position, label in enumerate(labels.to_pylist()) if label is not None]
     texts = [to_text(labels[position].as_py()) for position in positions]
     return {
@@ -368,7 +373,6 @@ PER_PAGE = 50
 MOST_CELL_TEXT = 2_000_000
 """Characters of a text in the details of a row; longer texts are cut."""
 _KEPT_QUERIES = 12
-_SHOWN_FIELDS, _SHOWN_TEXTS = 3, 2
 ORDER = "outcome.order"
 _FACTS = ("outcome", "prediction", "target", "error", "status", "calls", "cost_usd")
 
@@ -382,9 +386,8 @@ class RunView:
         self.results = run.directory.results
         self.stamp = run.stamp
         self.rows = count_rows(self.results)
-        with open_parquet(self.results) as file:
-            self.kinds = {field.name: column_kind(field.type) for field in file.schema_arrow}
-        self.evaluation = EvaluationColumns({})
+        self.stored = stored_columns(self.results)
+        self.evaluation = EvaluationColumns({}, {})
         self._queries: OrderedDict[tuple[Any, ...], RowPositions] = OrderedDict()
         self._lock = Lock()
         self._labels: tuple[int, dict[str, dict[str, Any]]] = (-1, {})
@@ -423,7 +426,7 @@ class RunView:
 
     def judged_columns(self) -> list[str]:
         """The columns of the dataset that a person needs to label a row: those in prompts."""
-        return [name for name in self.prompt_columns() if name in self.kinds]
+        return [name for name in self.prompt_columns() if name in self.stored]
 
     def prompt_columns(self) -> list[str]:
         """The columns of the dataset that appear in prompts; all of them if the run has no readable spec."""
@@ -433,58 +436,31 @@ class RunView:
                     load_run(self.run.directory.path)[2], self.results
                 )
             except VerdictError:
-                self._prompt_columns = [name for name in self.kinds if name.startswith("source.")]
+                self._prompt_columns = [name for name in self.stored if name.startswith("source.")]
         return self._prompt_columns
 
-    def columns(self) -> dict[str, str]:
-        """The columns by which rows are filtered and sorted, with their kinds: `text`, `number`, `truth` or `outcome`."""
-        return {
-            **{
-                name: "outcome" if name == "outcome" else column_kind(array.type)
-                for name, array in self.evaluation.columns.items()
-            },
-            **{name: kind for name, kind in self.kinds.items() if name != "row"},
-            "human.label": "text",
-            "human.note": "text",
-        }
+    def columns(self) -> dict[str, TableColumn]:
+        """The columns that are shown, and by which rows are filtered and sorted."""
+        human = {name: table_column(name, "text") for name in ("human.label", "human.note")}
+        return {**self.evaluation.columns, **self.stored, **human}
 
     def default_columns(self) -> list[str]:
-        """The columns that are shown by default: what the judge said and why, beside the beginning of what it judged."""
-        shown = ["id", *self.evaluation.columns]
-        if "outcome" in shown:
-            shown = ["outcome", *(name for name in shown if name not in ("outcome", "error"))]
-        if self.run.facts.failed:
-            shown.append("failure.kind")
-        scores = [
-            name for name in self.kinds if name.startswith("output.") and not is_explanation(name)
-        ]
-        if "prediction" in shown:  # it usually repeats one of the outputs
-            scores = [
-                name
-                for name in scores
-                if self.kinds[name] == "number" and name != self.evaluation.prediction
-            ][:1]
-        texts = self.prompt_columns()
-        explanations = self.explanations()
-        return [
-            *shown,
-            *scores[:_SHOWN_FIELDS],
-            *explanations,
-            *texts[: 1 if explanations else _SHOWN_TEXTS],
-        ]
-
-    def explanations(self) -> list[str]:
-        """The columns with explanations: the output's, else those of the first units."""
-        names = [name for name in self.kinds if is_explanation(name)]
-        return [name for name in names if name.startswith("output.")][:1] or names[:_SHOWN_TEXTS]
+        """The columns that are shown by default, as in a report."""
+        return shown_columns(
+            self.stored,
+            list(self.evaluation.columns),
+            self.prompt_columns(),
+            self.evaluation.prediction,
+            failures=bool(self.run.facts.failed),
+        )
 
     def default_sort(self) -> tuple[str, bool]:
         """The column by which rows are sorted by default, and whether downwards, so that those to look at come first; "" for
         the file's order."""
         columns = self.evaluation.columns
-        if "outcome" in columns:
-            return "outcome", False
-        return ("error", True) if "error" in columns else ("", False)
+        if "error" in columns:
+            return "error", True
+        return ("outcome", False) if "outcome" in columns else ("", False)
 
     def next_wrong(self, query: Query, position: int, by: int) -> int | None:
         """The next row of the query after (before, if `by` is negative) this one that failed or differs from its target."""
@@ -500,46 +476,40 @@ class RunView:
 
     def page(
         self, query: Query, page: int, columns: Sequence[str]
-    ) -> tuple[int, list[dict[str, Any]]]:
-        """The number of matching rows, and the rows of the page."""
+    ) -> tuple[int, int, list[dict[str, Any]]]:
+        """The number of matching rows, the number of the page (the last one, if there are fewer), and its rows."""
         positions = None if query.everything else self._positions(query)
         total = self.rows if positions is None else len(positions)
-        start = min(page * PER_PAGE, max(0, total - 1) // PER_PAGE * PER_PAGE)
+        page = min(page, max(0, total - 1) // PER_PAGE)
+        start = page * PER_PAGE
         end = min(start + PER_PAGE, total)
         on_page = (
             np.arange(start, end) if positions is None else positions[start:end].astype(np.int64)
         )
-        return total, self.cells(on_page.tolist(), columns)
+        return total, page, self.cells(on_page.tolist(), columns)
 
     def cells(self, positions: Sequence[int], columns: Sequence[str]) -> list[dict[str, Any]]:
         """The rows at these positions, in this order: `position`, `id` and `cells`, with long texts cut."""
-        stored = list(dict.fromkeys(["id", *(name for name in columns if name in self.kinds)]))
-        ascending = sorted(positions)
-        values: dict[str, list[Any]] = {name: [] for name in stored}
-        for batch in read_rows(self.results, ascending, stored):
-            for name, part in batch.items():
-                values[name] += part
+        rows = np.array(positions, dtype=np.int64)
+        ids = read_cells(self.results, rows, ["id"], MOST_CELL_TEXT)["id"]
+        values = read_cells(self.results, rows, [name for name in columns if name in self.stored])
         labels = self.labels()[1]
-        rows = {}
-        for index, position in enumerate(ascending):
-            label = labels.get(label_key(values["id"][index]), NOTHING)
+        shown = []
+        for index, (position, row_id) in enumerate(zip(positions, ids, strict=True)):
+            human = labels.get(label_key(row_id), NOTHING)
             cells: dict[str, Any] = {}
             for name in columns:
-                if name in stored:
-                    cells[name] = shorten(values[name][index], name)
-                elif name.startswith("human."):
-                    cells[name] = shorten(label[name.removeprefix("human.")])
+                if name in values:
+                    cells[name] = values[name][index]
+                elif name in self.evaluation.values:
+                    cells[name] = self.evaluation.values[name][position].as_py()
                 else:
-                    cells[name] = shorten(self.evaluation.columns[name][position].as_py())
-            row_id = values["id"][index]
-            own = self._own_label(row_id)["label"]
-            rows[position] = {
-                "position": position,
-                "id": shorten(row_id),
-                "cells": cells,
-                "label": own,
-            }
-        return [rows[position] for position in positions]
+                    cells[name] = short_cell(human[name.removeprefix("human.")])
+            label = self._own_label(row_id)["label"]
+            shown.append(
+                {"position": position, "id": short_cell(row_id), "cells": cells, "label": label}
+            )
+        return shown
 
     def details(self, position: int) -> dict[str, Any]:
         """Everything about a row. KeyError if there is no such row."""
@@ -549,8 +519,13 @@ class RunView:
             self.results, self.run.directory.calls, np.array([position]), MOST_CELL_TEXT
         )
         row_id = self._id(position)
-        known = self.columns()
-        facts = self.cells([position], [name for name in _FACTS if name in known])[0]["cells"]
+        columns = self.columns()
+        cells = self.cells([position], [name for name in _FACTS if name in columns])[0]["cells"]
+        facts = [
+            [columns[name].title, value, columns[name].kind]
+            for name, value in cells.items()
+            if value is not None and (name, value) != ("status", "ok")
+        ]
         return {
             "position": position,
             "id": row_id,
@@ -590,7 +565,7 @@ class RunView:
         row_id = self._id(position)
         if type(row_id) is int and isinstance(shown, int | float):
             return float(row_id) == float(shown)  # a browser rounds ids beyond 2^53
-        return shown in (row_id, shorten(row_id))
+        return shown in (row_id, short_cell(row_id))
 
     def position(self, row_id: str) -> int:
         """The position of the row with this id, compared as text. KeyError if there is no such row."""
@@ -610,14 +585,8 @@ class RunView:
             _, _, plan = load_run(self.run.directory.path)
             scored = scored_rows(plan.evaluations, self.results)
         except VerdictError as error:
-            return EvaluationColumns({}, error=str(error))
-        if not scored:
-            return EvaluationColumns({})
-        evaluation = plan.evaluations[scored[0].name]
-        prediction = evaluation.prediction or evaluation.value or ""
-        return replace(
-            evaluation_columns(scored[0], self.rows, self._failed()), prediction=prediction
-        )
+            return EvaluationColumns({}, {}, error=str(error))
+        return evaluation_columns(scored, self._failed(), first_prediction(plan, scored))
 
     def _id(self, position: int) -> Any:
         (batch,) = read_rows(self.results, [position], ["id"])
@@ -638,7 +607,7 @@ class RunView:
             if key in self._queries:
                 self._queries.move_to_end(key)
                 return self._queries[key]
-        virtual = dict(self.evaluation.columns)
+        virtual = dict(self.evaluation.values)
         if query.sort == "outcome":  # by rank, not by the alphabet
             virtual[ORDER] = pa.array(self.evaluation.order)
             query = replace(query, sort=ORDER)
@@ -646,9 +615,9 @@ class RunView:
             virtual |= self.label_columns()
         texts = [
             name
-            for name, kind in columns.items()
-            if name in self.kinds
-            and kind == "text"
+            for name, column in columns.items()
+            if name in self.stored
+            and column.kind == "text"
             and (name.startswith(("source.", "output.")) or name == "id")
         ]
         texts += ["id"] if "id" not in texts else []

@@ -6,6 +6,7 @@ const ORDER = ['failed', 'wrong', 'none', 'right'];
 /** A cell's content. */
 function shown(value, kind) {
   if (kind === 'outcome') return make('span', { class: `mark ${value}` }, OUTCOMES[value] ?? '–');
+  if (kind === 'money') return money(value);
   return said(typeof value === 'string' ? value.replace(/\s+/g, ' ') : value);
 }
 

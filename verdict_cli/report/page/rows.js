@@ -1,186 +1,293 @@
-// The table of rows: search, filter, sort, and one page of rows at a time.
+// The table of rows: search, filters, order, columns, and one page of rows at a time. A report and the viewer show it over
+// different sources: the data of the page, or the answers of the server. An address holds what is shown, as parameters.
 
-const PAGE = 50;
+const OPERATIONS = [['is', 'is'], ['not', 'is not'], ['has', 'contains'], ['least', '≥'], ['most', '≤'], ['none', 'is empty'], ['some', 'is not empty']];
+const OUTCOME_NAMES = { failed: 'Failed', wrong: 'Wrong', none: 'Not scored', right: 'Right' };
 
-class Row {
-  constructor(values, columns) {
-    this.cells = Object.fromEntries(columns.map(([key], place) => [key, values[place]]));
-    this.story = values[columns.length];
-    this.columns = columns;
-    this.words = values.slice(0, columns.length).map((value) => String(value ?? '')).join('\n').toLowerCase();
-  }
-
-  facts() {
-    const list = make('dl', { class: 'facts' });
-    for (const [key, title, kind, wide] of this.columns) {
-      if (this.cells[key] !== null && !wide && key !== 'id') list.append(fact(visible(title), shown(this.cells[key], kind)));
+/** Parameters with these changes. null removes a parameter, a list sets several values. */
+function changedParams(params, changes) {
+  const changed = new URLSearchParams(params);
+  for (const [name, value] of Object.entries(changes)) {
+    changed.delete(name);
+    for (const each of Array.isArray(value) ? value : [value]) {
+      if (each !== null && each !== undefined && each !== '') changed.append(name, each);
     }
-    return list;
   }
+  return changed;
 }
 
-function compared(a, b, kind) {
-  if (kind === 'outcome') return ORDER.indexOf(a) - ORDER.indexOf(b);
-  if (a === null || b === null) return (a === null) - (b === null);
-  return typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b), 'en', { numeric: true });
+/** The filters of the parameters: lists of column, operation and value. */
+function filtersOf(params) {
+  return params.getAll('f').map((text) => {
+    try {
+      const filter = JSON.parse(text);
+      return Array.isArray(filter) ? filter : [text, 'has'];
+    } catch {
+      return [text, 'has'];
+    }
+  });
 }
 
-class Browser {
-  constructor(place, data, rows) {
-    this.columns = data.columns;
-    this.rows = rows;
-    this.packed = data.stories;
-    this.per = data.per;
-    this.stories = new Map();
-    this.sort = null;
-    this.page = 0;
+/** A select element. `options` are pairs of value and text. */
+function makeSelect(label, options, value) {
+  const select = make('select', { 'aria-label': label }, ...options.map(([key, text]) => make('option', { value: key }, visible(text))));
+  select.value = value ?? '';
+  return select;
+}
+
+/** Buttons to the previous and next page, and the text of the shown range. */
+function pager({ total, per, page, size }, go) {
+  const button = (text, to, disabled) => {
+    const made = make('button', { type: 'button', disabled }, text);
+    made.addEventListener('click', () => go({ page: to || null, row: null }));
+    return made;
+  };
+  const text = size ? `${number(page * per + 1)}–${number(page * per + size)} of ${number(total)}` : 'No matching rows';
+  return { text, element: make('div', { class: 'tools' }, button('Previous page', page - 1, page === 0), button('Next page', page + 1, (page + 1) * per >= total)) };
+}
+
+/**
+ * The browser of rows. `source` has
+ *   columns, a list of [key, title, kind, wide]; outcomes, the number of rows of each outcome;
+ *   page(params): total, per, page, columns (those shown), rows ({ position, id, cells }), sort, down;
+ *   load(row): elements of its details, or null; wrong(row, back, params): the next wrong row (the one before, if back), or null;
+ *   row(position): the row at a position; label(row), optional: an element in which the row is labelled;
+ *   delay, optional: the milliseconds to wait for the next key before a search.
+ * `address` has params(), set(changes), go(changes, options), and href(changes), which gives null where a row has no address.
+ */
+class RowBrowser {
+  constructor(place, source, address) {
+    this.source = source;
+    this.address = address;
+    this.rows = [];
     this.build(place);
-    if (this.packed.length) {
-      this.story = new Story((row) => this.load(row), (row, by) => this.beside(row, by), (row, back) => this.besideWrong(row, back));
-      this.story.mayJump = () => Boolean(this.outcome);
-      this.story.closed = (row) => this.focus(this.found.indexOf(row));
-    }
-    this.update();
+    if (source.load) this.story = new Story(this);
+    this.columnsChanged();
+    startKeys(this.search);
   }
 
   build(place) {
     this.search = make('input', { type: 'search', placeholder: 'Search rows', 'aria-label': 'Search rows' });
-    this.only = make('select', { 'aria-label': 'Which rows' });
-    const outcome = this.columns.find(([, , kind]) => kind === 'outcome')?.[0];
-    this.outcome = outcome;
-    const count = (kind) => this.rows.filter((row) => row.cells[outcome] === kind).length;
-    this.only.append(make('option', { value: '' }, `All (${number(this.rows.length)})`));
-    this.only.hidden = !outcome;
-    for (const kind of ORDER) {
-      const n = outcome ? count(kind) : 0;
-      if (n) this.only.append(make('option', { value: kind }, `${{ none: 'Not scored', wrong: 'Wrong', failed: 'Failed', right: 'Right' }[kind]} (${number(n)})`));
-    }
+    this.which = makeSelect('Which rows', [], '');
     this.status = make('span', { class: 'told', role: 'status' });
-    this.head = make('tr');
-    this.body = make('tbody');
-    this.earlier = make('button', { type: 'button' }, 'Previous page');
-    this.later = make('button', { type: 'button' }, 'Next page');
-    const widths = make('colgroup', {}, ...this.columns.map(([key, title, kind, wide]) => make('col', {
-      class: wide ? 'away' : '', style: wide ? '' : `width: ${kind === 'outcome' ? 6.2 : this.width(key, title)}rem`,
-    })));
-    place.append(
-      make('div', { class: 'tools' }, this.search, this.only, this.status),
-      make('div', { class: 'wide' }, make('table', { class: 'rows' }, make('caption', { class: 'small' }, this.packed.length ? 'Arrow keys move, Enter opens a row, / searches, ? lists the keys.' : 'Arrow keys move, / searches.'),
-        widths, make('thead', {}, this.head), this.body)),
-      make('div', { class: 'tools' }, this.earlier, this.later),
-    );
-    for (const column of this.columns) this.head.append(this.heading(column));
-    this.search.addEventListener('input', () => { this.page = 0; this.update(); });
-    this.only.addEventListener('change', () => { this.page = 0; this.update(); });
-    this.earlier.addEventListener('click', () => { this.page -= 1; this.update(); });
-    this.later.addEventListener('click', () => { this.page += 1; this.update(); });
-    this.body.addEventListener('click', (event) => {
-      const line = event.target.closest('tr');
-      if (line) this.story?.open(this.found[Number(line.dataset.at)]);
+    this.column = makeSelect('Column', [], '');
+    this.operation = makeSelect('Comparison', OPERATIONS, 'is');
+    this.value = make('input', { class: 'narrow', placeholder: 'Value', 'aria-label': 'Value' });
+    this.boxes = make('fieldset', { 'aria-label': 'Columns' });
+    this.chips = make('div', { class: 'chips' });
+    this.results = make('div', {});
+    const form = make('form', { class: 'tools' }, this.column, this.operation, this.value, make('button', {}, 'Add filter'));
+    place.append(make('div', { class: 'tools' }, this.search, this.which, this.status),
+      make('details', {}, make('summary', {}, 'Filters and columns'), form, this.boxes), this.chips, this.results);
+    let typed;
+    this.search.addEventListener('input', () => {
+      clearTimeout(typed);
+      typed = setTimeout(() => this.address.go({ q: this.search.value.trim(), page: null, row: null }, { replace: true }), this.source.delay);
     });
-    this.body.addEventListener('keydown', (event) => this.move(event));
-    startKeys(this.search);
+    this.which.addEventListener('change', () => {
+      const others = this.filters().filter(([column]) => column !== 'outcome');
+      this.setFilters(this.which.value ? [...others, ['outcome', 'is', this.which.value]] : others);
+    });
+    form.addEventListener('submit', (event) => {
+      event.preventDefault();
+      const value = ['none', 'some'].includes(this.operation.value) ? [] : [this.value.value];
+      this.setFilters([...this.filters(), [this.column.value, this.operation.value, ...value]]);
+      this.value.value = '';
+    });
+    this.boxes.addEventListener('change', () => this.address.go({ c: [...this.boxes.querySelectorAll('input:checked')].map((box) => box.value), page: null }));
+  }
+
+  /** Show the choices that depend on the source's columns. */
+  columnsChanged() {
+    const { columns, outcomes } = this.source;
+    this.titles = Object.fromEntries(columns.map(([key, title]) => [key, title]));
+    const chosen = this.column.value;
+    this.column.replaceChildren(...columns.map(([key, title]) => make('option', { value: key }, visible(title))));
+    if (chosen in this.titles) this.column.value = chosen;
+    const total = Object.values(outcomes).reduce((sum, each) => sum + each, 0);
+    const options = Object.entries(outcomes).map(([name, n]) => make('option', { value: name }, `${OUTCOME_NAMES[name]} (${number(n)})`));
+    this.which.replaceChildren(make('option', { value: '' }, `All rows (${number(total)})`), ...options);
+    this.which.hidden = !options.length;
+    this.story?.showJumps();
+  }
+
+  /** The title of a column, or of an expression that has none. */
+  title(key) {
+    return this.titles[key] ?? String(key).replace(/^source\./, '');
+  }
+
+  filters() {
+    return filtersOf(this.address.params());
+  }
+
+  setFilters(filters) {
+    return this.address.go({ f: filters.map((filter) => JSON.stringify(filter)), page: null, row: null });
+  }
+
+  /** Show what the address says. */
+  async update() {
+    const params = this.address.params();
+    const request = this.latest = {};
+    if (document.activeElement !== this.search) this.search.value = params.get('q') ?? '';
+    this.showFilters(this.filters());
+    this.status.textContent = 'searching …';
+    let data;
+    try {
+      data = await this.source.page(params);
+    } catch (error) {
+      if (request !== this.latest) return;
+      this.results.replaceChildren();
+      this.status.textContent = error.message;
+      return;
+    }
+    if (request !== this.latest) return;
+    this.show(data);
+    const row = this.address.params().get('row'); // a row may have been opened meanwhile
+    const open = this.story?.dialog.open;
+    if (row === null && open) this.story.dialog.close();
+    if (row !== null && !(open && String(this.story.row.position) === row)) await this.openPosition(Number(row));
+  }
+
+  showFilters(filters) {
+    this.which.value = filters.find(([column, operation]) => column === 'outcome' && operation === 'is')?.[2] ?? '';
+    this.chips.replaceChildren(...filters.map((filter, index) => {
+      const [column, operation, value = ''] = filter;
+      const sign = OPERATIONS.find(([key]) => key === operation)?.[1] ?? operation;
+      const chip = make('button', { type: 'button', 'aria-label': `Remove the filter ${visible(filter.join(' '))}` }, said(`${this.title(column)} ${sign} ${value}`), ' ✕');
+      chip.addEventListener('click', () => this.setFilters(filters.filter((_, other) => other !== index)));
+      return chip;
+    }));
+  }
+
+  show(data) {
+    this.data = data;
+    this.rows = data.rows;
+    const pages = pager({ ...data, size: data.rows.length }, (changes) => this.address.go(changes));
+    this.status.textContent = pages.text;
+    this.boxes.replaceChildren(...this.source.columns.map(([key, title]) => make('label', {}, make('input', { type: 'checkbox', value: key, checked: data.columns.some(([shown]) => shown === key) }), said(title))));
+    this.results.replaceChildren(this.table(data.columns), pages.element);
+    showFolds(this.results);
+  }
+
+  table(columns) {
+    const heads = columns.map((column) => this.heading(column));
+    const widths = columns.map(([key, title, kind, wide]) => make('col', { class: wide ? 'away' : '', style: wide ? null : `width: ${this.width(key, title, kind)}rem` }));
+    if (this.source.label) {
+      heads.push(make('th', { scope: 'col', class: 'away' }, 'Your label'));
+      widths.push(make('col', { class: 'away', style: 'width: 8rem' }));
+    }
+    const body = make('tbody', {}, ...this.rows.map((row) => this.line(row, columns)));
+    body.addEventListener('keydown', (event) => this.move(event, [...body.children]));
+    return make('div', { class: 'wide' }, make('table', { class: 'rows' }, make('colgroup', {}, ...widths), make('thead', {}, make('tr', {}, ...heads)), body));
   }
 
   /** Room for a column's title and most of its values, in rem. */
-  width(key, title) {
-    const longest = Math.max(title.length, ...this.rows.slice(0, 200).map((row) => worded(row.cells[key]).length));
-    return Math.min(Math.max(4, 1.9 + longest * 0.52), 9.5);
+  width(key, title, kind) {
+    if (kind === 'outcome') return 7;
+    const longest = Math.max(title.length, ...this.rows.map((row) => worded(row.cells[key]).length));
+    return Math.min(Math.max(4.5, 2 + longest * 0.53), 11);
   }
 
   heading([key, title, kind, wide]) {
+    const sorted = this.data.sort === key;
     const button = make('button', { type: 'button' }, visible(title));
-    button.addEventListener('click', () => {
-      const down = this.sort?.key === key && !this.sort.down;
-      this.sort = { key, kind, down };
-      for (const cell of this.head.children) cell.removeAttribute('aria-sort');
-      button.parentElement.setAttribute('aria-sort', down ? 'descending' : 'ascending');
-      this.page = 0;
-      this.update();
+    button.addEventListener('click', () => this.address.go({ sort: key, down: sorted && !this.data.down ? '1' : null, page: null, row: null }));
+    return make('th', { scope: 'col', class: classOf(kind, wide), 'aria-sort': sorted ? (this.data.down ? 'descending' : 'ascending') : null }, button);
+  }
+
+  line(row, columns) {
+    const cells = columns.map(([key, , kind, wide]) => {
+      const value = row.cells[key] ?? null;
+      const content = wide && typeof value === 'string' ? foldedText(visible(value.replace(/\s+/g, ' '))) : [shown(value, kind)];
+      return make('td', { class: classOf(kind, wide) }, ...(key === 'id' ? [this.opener(row, content)] : content));
     });
-    return make('th', { scope: 'col', class: `${kind === 'number' ? 'number' : ''} ${wide ? 'away' : ''}` }, button);
-  }
-
-  update() {
-    const wanted = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const only = this.only.value;
-    this.found = this.rows.filter((row) => (!only || row.cells[this.outcome] === only) && wanted.every((word) => row.words.includes(word)));
-    if (this.sort) {
-      const { key, kind, down } = this.sort;
-      this.found.sort((a, b) => {
-        const missing = (a.cells[key] === null) - (b.cells[key] === null);
-        return missing || (down ? -1 : 1) * compared(a.cells[key], b.cells[key], kind);
-      });
-    }
-    const pages = Math.max(1, Math.ceil(this.found.length / PAGE));
-    this.page = Math.min(this.page, pages - 1);
-    const start = this.page * PAGE;
-    const some = this.found.slice(start, start + PAGE);
-    this.body.replaceChildren(...some.map((row, place) => this.line(row, start + place)));
-    this.status.textContent = some.length
-      ? `${number(start + 1)}–${number(start + some.length)} of ${number(this.found.length)}`
-      : 'No row matches';
-    this.earlier.disabled = this.page === 0;
-    this.later.disabled = this.page >= pages - 1;
-  }
-
-  line(row, at) {
-    const cells = this.columns.map(([key, , kind, wide]) => {
-      const content = shown(row.cells[key], kind);
-      return make('td', { class: `${kind === 'number' ? 'number' : ''} ${wide ? 'away' : ''}` },
-        key === 'id' ? make('button', { type: 'button', 'aria-haspopup': this.packed.length ? 'dialog' : null }, content) : content);
+    if (this.source.label) cells.push(make('td', { class: 'away' }, this.source.label(row)));
+    const line = make('tr', {}, ...cells);
+    line.addEventListener('click', (event) => {
+      if (!this.story || event.ctrlKey || event.metaKey || event.shiftKey || event.target.closest('select')) return;
+      event.preventDefault();
+      this.story.open(row);
     });
-    return make('tr', { 'data-at': at }, ...cells);
+    return line;
   }
 
-  /** Puts the focus on a row's button, turning to its page. */
-  focus(at) {
-    if (at < 0 || at >= this.found.length) return;
-    const page = Math.floor(at / PAGE);
-    if (page !== this.page) {
-      this.page = page;
-      this.update();
-    }
-    this.body.children[at - page * PAGE].querySelector('button').focus();
+  /** The link or button that opens a row. */
+  opener(row, content) {
+    const href = this.address.href({ row: row.position });
+    return href ? make('a', { class: 'opener', href }, ...content) : make('button', { class: 'opener', type: 'button', 'aria-haspopup': this.story ? 'dialog' : null }, ...content);
   }
 
-  move(event) {
-    const line = event.target.closest('tr');
-    const at = Number(line.dataset.at);
-    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: this.found.length - 1, PageDown: Math.min(at + PAGE, this.found.length - 1), PageUp: Math.max(at - PAGE, 0) }[event.key];
-    if (to === undefined) return;
+  /** Arrow keys and those for pages move between rows, also of other pages. */
+  async move(event, lines) {
+    if (event.target.closest('select')) return;
+    const { per, page, total } = this.data;
+    const at = page * per + lines.indexOf(event.target.closest('tr'));
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: total - 1, PageDown: Math.min(at + per, total - 1), PageUp: Math.max(at - per, 0) }[event.key];
+    if (to === undefined || to < 0 || to >= total) return;
     event.preventDefault();
-    this.focus(to);
+    this.focus(await this.turnTo(to));
+  }
+
+  focus(row) {
+    this.results.querySelectorAll('tbody tr')[this.rows.indexOf(row)]?.querySelector('.opener')?.focus();
+  }
+
+  /** The row of this place in the whole list, turning to its page. */
+  async turnTo(place) {
+    const page = Math.floor(place / this.data.per);
+    if (page !== this.data.page) await this.address.go({ page: page || null });
+    return this.rows[place - page * this.data.per] ?? null;
+  }
+
+  /** The place of a row in the whole list and `by` rows on; -1 where there is none. */
+  placeBeside(row, by) {
+    const at = this.rows.findIndex((each) => each.position === row.position);
+    const place = this.data.page * this.data.per + at + by;
+    return at < 0 || place >= this.data.total ? -1 : place;
+  }
+
+  // What the details ask for.
+
+  reaches(row, by) {
+    return this.placeBeside(row, by) >= 0;
   }
 
   beside(row, by) {
-    return this.found[this.found.indexOf(row) + by] ?? null;
+    const place = this.placeBeside(row, by);
+    return place < 0 ? null : this.turnTo(place);
   }
 
-  /** The next row found that is wrong or failed (`back`: the one before); null without one. */
-  besideWrong(row, back) {
-    const at = this.found.indexOf(row);
-    const wrong = (each) => ['wrong', 'failed'].includes(each.cells[this.outcome]);
-    return (back ? this.found.slice(0, at).findLast(wrong) : this.found.slice(at + 1).find(wrong)) ?? null;
+  hasWrong() {
+    return Object.keys(this.source.outcomes).length > 0 || 'error' in this.titles;
   }
 
-  async load(row) {
-    if (row.story === null) return null;
-    const piece = Math.floor(row.story / this.per);
-    if (!this.stories.has(piece)) this.stories.set(piece, unpacked(this.packed[piece]).then(JSON.parse));
-    return (await this.stories.get(piece))[row.story % this.per];
+  async wrong(row, back) {
+    const found = await this.source.wrong(row, back, this.address.params());
+    return this.rows.find((each) => each.position === found?.position) ?? found;
   }
-}
 
-async function startBrowser() {
-  for (const island of document.querySelectorAll('script[data-island="browser"]')) {
-    const place = island.parentElement;
+  load(row) {
+    return this.source.load(row);
+  }
+
+  opened(row) {
+    if (this.address.params().get('row') !== String(row.position)) this.address.set({ row: row.position });
+  }
+
+  closed(row) {
+    if (this.address.params().has('row')) this.address.set({ row: null });
+    this.focus(this.rows.find((each) => each.position === row.position));
+    if (this.stale) this.update();
+    this.stale = false;
+  }
+
+  async openPosition(position) {
     try {
-      const data = parsed(island);
-      const pieces = await Promise.all(data.rows.map((piece) => unpacked(piece).then(JSON.parse)));
-      new Browser(place, data, pieces.flat().map((values) => new Row(values, data.columns)));
-    } catch (problem) {
-      place.append(make('p', { class: 'notice' }, `The rows cannot be shown: ${problem.message}`));
+      await this.story?.open(this.rows.find((row) => row.position === position) ?? await this.source.row(position));
+    } catch (error) {
+      this.status.textContent = error.message;
     }
   }
 }
+
+const classOf = (kind, wide) => [['number', 'money'].includes(kind) ? 'number' : '', wide ? 'away long' : ''].join(' ').trim();

@@ -1,3 +1,3 @@
 startTheme();
 startCharts();
-startBrowser();
+document.querySelectorAll('script[data-island="browser"]').forEach(startBrowser);

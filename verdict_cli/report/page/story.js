@@ -4,6 +4,9 @@ let plainText = false;
 
 const fact = (name, value) => make('div', {}, make('dt', {}, name), make('dd', {}, value));
 
+/** Facts of a row: titles, values and their kinds. */
+const factList = (facts) => make('dl', { class: 'facts' }, ...facts.map(([title, value, kind]) => fact(visible(title), shown(value, kind))));
+
 /** Shares as bars: pairs of a name and a number from 0 to 1. */
 function bars(shares) {
   const cells = shares.flatMap(([name, share]) => [
@@ -22,6 +25,7 @@ const isShort = (value) => !isShares(value) && worded(value).length <= 60 && !wo
 
 const FOLDED_CHARACTERS = 700;
 const FOLDED_LINES = 12;
+const LONG_CHARACTERS = 50_000;
 const FEW_CALLS = 3;
 const ROLES = ['user', 'assistant', 'system', 'developer', 'tool'];
 
@@ -29,15 +33,26 @@ const ROLES = ['user', 'assistant', 'system', 'developer', 'tool'];
 function textBlock(value, attributes = {}) {
   const text = worded(value);
   if (typeof value === 'string' && !plainText && looksLikeMarkdown(text)) return make('div', { ...attributes, class: `markdown ${attributes.class ?? ''}`, tabindex: '0', dir: 'auto' }, ...markdown(text));
-  return make('pre', { ...attributes, tabindex: '0', dir: 'auto' }, visible(text));
+  return plainBlock(text, attributes);
+}
+
+/** A text as it is; a very long one folded, because its layout takes seconds. */
+function plainBlock(text, attributes = {}) {
+  const block = make('pre', { ...attributes, tabindex: '0', dir: 'auto' }, visible(text));
+  return text.length > LONG_CHARACTERS ? folded(text, block) : block;
+}
+
+/** An element under the beginning of its text. */
+function folded(text, element) {
+  const start = text.slice(0, 160).replace(/\s+/g, ' ');
+  return make('details', {}, make('summary', {}, said(`${start}…`), ` (${number(text.length)} characters)`), element);
 }
 
 /** A turn's text; a long one folded. */
 function turnText(text) {
   const whole = () => (plainText || !looksLikeMarkdown(text) ? make('p', { class: 'turn-text', dir: 'auto' }, visible(text)) : make('div', { class: 'turn-text markdown', dir: 'auto' }, ...markdown(text)));
   if (text.length <= FOLDED_CHARACTERS && text.split('\n').length <= FOLDED_LINES) return whole();
-  const start = text.slice(0, 160).replace(/\s+/g, ' ');
-  return make('details', {}, make('summary', {}, said(`${start}…`), ` (${number(text.length)} characters)`), whole());
+  return folded(text, whole());
 }
 
 /** A conversation: its turns with their numbers, tool calls, and notes in place of images. */
@@ -94,7 +109,7 @@ function callCard(call) {
   }
   const prompt = make('details', { open: call.open }, make('summary', {}, 'prompt'));
   for (const { role, content, images } of call.messages) {
-    prompt.append(make('h4', {}, said(role)), make('pre', { tabindex: '0', dir: 'auto' }, visible(worded(content))), ...images.map((note) => make('p', { class: 'turn-image' }, 'image: ', said(note))));
+    prompt.append(make('h4', {}, said(role)), plainBlock(worded(content)), ...images.map((note) => make('p', { class: 'turn-image' }, 'image: ', said(note))));
   }
   card.append(prompt);
   return card;
@@ -128,30 +143,28 @@ function plainSwitch(redraw) {
   return button;
 }
 
-/** The dialog. `open(row)` shows a row; `step(row, by)` gives the row before or after it, or null, and `wrong(row, back)` a promise
-of the next wrong row (the one before, if `back`). */
+/**
+ * The dialog with a row. Its owner has load(row): the details as elements; reaches(row, by) and beside(row, by): whether there is
+ * a row so many rows on, and that row; opened(row) and closed(row); optionally hasWrong() and wrong(row, back), the next wrong row.
+ */
 class Story {
-  constructor(load, step, wrong = null) {
-    this.load = load;
-    this.step = step;
-    this.wrong = wrong;
+  constructor(owner, { broad = false } = {}) {
+    this.owner = owner;
     this.title = make('h2', { id: 'story-title', tabindex: '-1' });
     this.body = make('div', { class: 'story-body' });
-    this.before = make('button', { type: 'button', 'aria-label': 'Previous row' }, '←');
-    this.after = make('button', { type: 'button', 'aria-label': 'Next row' }, '→');
-    const close = make('button', { type: 'button' }, 'Close');
-    const plain = plainSwitch(() => this.open(this.row));
-    this.jumps = wrong ? [[true, 'Previous wrong row', '« wrong', 'p'], [false, 'Next wrong row', 'wrong »', 'n']].map(([back, name, text, key]) => {
-      const jump = make('button', { type: 'button', class: 'jump', 'aria-label': name, 'aria-keyshortcuts': key, title: `${name} (${key})` }, text);
-      jump.addEventListener('click', () => this.jump(back));
-      return jump;
-    }) : [];
-    this.dialog = make('dialog', { 'aria-labelledby': 'story-title' },
-      make('div', { class: 'story-head' }, this.title, plain, ...this.jumps, this.before, this.after, close), this.body);
+    const button = (text, name, action, attributes = {}) => {
+      const made = make('button', { type: 'button', 'aria-label': name, ...attributes }, text);
+      made.addEventListener('click', action);
+      return made;
+    };
+    const jump = (text, name, key, back) => button(text, name, () => this.jump(back), { class: 'jump', 'aria-keyshortcuts': key, title: `${name} (${key})` });
+    this.jumps = owner.wrong ? [jump('« wrong', 'Previous wrong row', 'p', true), jump('wrong »', 'Next wrong row', 'n', false)] : [];
+    this.before = button('←', 'Previous row', () => this.go(-1));
+    this.after = button('→', 'Next row', () => this.go(1));
+    const close = button('Close', null, () => this.dialog.close());
+    this.dialog = make('dialog', { class: broad ? 'broad-dialog' : null, 'aria-labelledby': 'story-title' },
+      make('div', { class: 'story-head' }, this.title, plainSwitch(() => this.open(this.row)), ...this.jumps, this.before, this.after, close), this.body);
     document.body.append(this.dialog);
-    this.before.addEventListener('click', () => this.go(-1));
-    this.after.addEventListener('click', () => this.go(1));
-    close.addEventListener('click', () => this.dialog.close());
     this.dialog.addEventListener('click', (event) => { if (event.target === this.dialog) this.dialog.close(); });
     this.dialog.addEventListener('keydown', (event) => {
       if (event.target.closest('pre') || event.altKey || event.ctrlKey || event.metaKey) return;
@@ -159,37 +172,36 @@ class Story {
       if (event.key === 'ArrowRight') this.go(1);
       if (event.key === 'n' || event.key === 'p') this.jump(event.key === 'p');
     });
-    this.dialog.addEventListener('close', () => this.closed?.(this.row));
+    this.dialog.addEventListener('close', () => owner.closed(this.row));
   }
 
-  go(by) {
-    const row = this.step(this.row, by);
-    if (row !== null) this.open(row);
+  async go(by) {
+    const row = await this.owner.beside(this.row, by);
+    if (row) this.open(row);
   }
 
   /** Whether there are wrong rows to go to may be known only after a row is shown. */
   showJumps() {
-    for (const jump of this.jumps) jump.hidden = !(this.mayJump?.() ?? true);
+    for (const jump of this.jumps) jump.hidden = !this.owner.hasWrong();
   }
 
   async jump(back) {
-    const row = await this.wrong?.(this.row, back);
+    const row = await this.owner.wrong?.(this.row, back);
     if (row) this.open(row);
   }
 
   async open(row) {
     this.row = row;
-    this.title.replaceChildren('Row ', said(row.cells.id));
+    this.owner.opened(row);
+    this.title.replaceChildren('Row ', said(row.id));
     this.showJumps();
-    this.before.disabled = this.step(row, -1) === null;
-    this.after.disabled = this.step(row, 1) === null;
-    this.body.replaceChildren(row.facts());
+    this.before.disabled = !this.owner.reaches(row, -1);
+    this.after.disabled = !this.owner.reaches(row, 1);
+    this.body.replaceChildren();
     if (!this.dialog.open) this.dialog.showModal();
     this.dialog.scrollTop = 0;
     this.title.focus();
-    const story = await this.load(row);
-    if (this.row !== row) return;
-    if (story) this.body.append(...(row.beside?.() ?? []), ...told(story));
-    else this.body.append(make('p', { class: 'note' }, 'The details of this row are not in this file; `verdict view` shows them.'));
+    const details = await this.owner.load(row);
+    if (this.row === row) this.body.replaceChildren(...details);
   }
 }

@@ -39,6 +39,7 @@ SCRIPTS = (
     "markdown.js",
     "story.js",
     "rows.js",
+    "embedded.js",
     "start.js",
 )
 """The page's own script, in the order in which its files build on each other."""

@@ -1,0 +1,193 @@
+"""The columns of a table of rows and their cells, the same in a report and in the viewer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from verdict_cli.report.chat import CHAT_TEXT, chat_preview
+from verdict_cli.report.compress import NESTED, encoded
+from verdict_cli.report.document import TableColumn
+from verdict_cli.stats.columns.column import Ints
+from verdict_cli.stats.row_scores import RowScores
+from verdict_cli.storage.datasets.parquet import open_parquet
+from verdict_cli.storage.tables.reader import read_rows
+from verdict_cli.storage.tables.run_columns import RESULT_COLUMNS
+
+OUTCOMES = ("failed", "wrong", "none", "right")
+"""In the order in which rows are listed."""
+MOST_CELL = 300
+"""Characters of a text in a cell. An explanation, which is folded, has three times as many."""
+MOST_TEXTS = 2
+_MOST_OUTPUTS = 3
+_TITLES = {column.name: column.title for column in RESULT_COLUMNS if column.title} | {
+    "outcome": "Outcome",
+    "prediction": "Prediction",
+    "target": "Target",
+    "error": "Error",
+    "output.explanation": "Explanation",
+    "human.label": "Label",
+    "human.note": "Note",
+    "status": "Status",
+    "calls": "Calls",
+    "cost_usd": "Cost",
+}
+_TITLED = [column.name for column in RESULT_COLUMNS if column.title and column.name != "id"]
+_KINDS = {"outcome": "outcome", "cost_usd": "money"}
+
+
+def is_explanation(name: str) -> bool:
+    """Whether a column of the results holds a judge's reasons."""
+    return name.endswith(".explanation")
+
+
+def table_column(name: str, kind: str, title: str = "") -> TableColumn:
+    """The column of this name in the results, or of what an evaluation or a person adds to them."""
+    wide = name.startswith("source.") or name == "human.note" or is_explanation(name)
+    title = title or _TITLES.get(name, name.removeprefix("source."))
+    return TableColumn(name, title, _KINDS.get(name, kind), wide)
+
+
+def stored_columns(results: Path) -> dict[str, TableColumn]:
+    """The columns of the results, without the row's number."""
+    with open_parquet(results) as file:
+        kinds = {field.name: column_kind(field.type) for field in file.schema_arrow}
+    return {name: table_column(name, kind) for name, kind in kinds.items() if name != "row"}
+
+
+def column_kind(data_type: Any) -> str:
+    """How a table treats a column of this Arrow type: `text`, `number` or `truth`."""
+    import pyarrow as pa
+
+    if pa.types.is_boolean(data_type):
+        return "truth"
+    is_number = pa.types.is_integer(data_type) or pa.types.is_floating(data_type)
+    return "number" if is_number else "text"
+
+
+ScoredColumn = tuple[TableColumn, list[Any]]
+"""A column that evaluations add to the table, and a cell for each row."""
+
+
+def scored_columns(
+    scored: Sequence[RowScores], rows: Ints, failed: Sequence[bool]
+) -> dict[str, ScoredColumn]:
+    """What evaluations say of these rows: outcome, prediction, target and error by the first, predictions by the others.
+
+    `failed` marks the rows that failed.
+    """
+    columns: dict[str, ScoredColumn] = {}
+
+    def add(name: str, cells: list[Any], title: str = "") -> None:
+        columns[name] = (table_column(name, _kind(cells), title), cells)
+
+    first = scored[0] if scored else None
+    scores: list[float | None] = [None] * len(rows)
+    has_outcomes = first is not None and first.labels and first.labelled
+    if first is not None:
+        prediction, target, scores = _score_cells(first, rows)
+    if has_outcomes or any(failed):
+        right = scores if has_outcomes else [None] * len(rows)
+        add("outcome", [_outcome(*row) for row in zip(failed, right, strict=True)])
+    if first is not None:
+        add("prediction", prediction, _prediction_title(first))
+        if first.labelled:
+            add("target", target)
+        if first.labelled and not has_outcomes:
+            add("error", [None if score is None else 0.0 - score for score in scores])
+    for number, evaluation in enumerate(scored[1:], 1):
+        add(f"prediction{number}", _score_cells(evaluation, rows)[0], evaluation.name)
+    return columns
+
+
+def _outcome(is_failed: bool, score: float | None) -> str:
+    if is_failed:
+        return "failed"
+    if score is None:
+        return "none"
+    return "right" if score else "wrong"
+
+
+def _prediction_title(evaluation: RowScores) -> str:
+    if not evaluation.labelled:
+        return evaluation.name
+    return "Prediction" if evaluation.data.predictions.types else "Probability"
+
+
+def _kind(cells: Sequence[Any]) -> str:
+    is_number = all(cell is None or type(cell) in (int, float) for cell in cells)
+    return "number" if is_number else "text"
+
+
+def _score_cells(evaluation: RowScores, rows: Ints) -> tuple[list[Any], list[Any], list[Any]]:
+    """Prediction, target and score of each of these rows; None where the evaluation has no such row."""
+    index_of = {row: index for index, row in enumerate(evaluation.at.tolist())}
+    predictions: list[Any] = []
+    targets: list[Any] = []
+    scores: list[float | None] = []
+    for row in rows.tolist():
+        index = index_of.get(row)
+        if index is None:
+            predictions.append(None)
+            targets.append(None)
+            scores.append(None)
+            continue
+        score = float(evaluation.scores[index])
+        predictions.append(short_cell(evaluation.prediction(index)))
+        targets.append(short_cell(evaluation.target(index)))
+        scores.append(score if math.isfinite(score) else None)
+    return predictions, targets, scores
+
+
+def shown_columns(
+    stored: Mapping[str, TableColumn],
+    scored: Sequence[str],
+    texts: Sequence[str],
+    prediction: str,
+    *,
+    failures: bool,
+) -> list[str]:
+    """The columns that a table shows at first: what the judge said and why, beside the beginning of what it judged.
+
+    `scored` are those that evaluations add, the outcome first; `texts` those that prompts show; `prediction` is the first evaluation's expression.
+    """
+    outcome = [name for name in scored if name == "outcome"]
+    titled = [name for name in _TITLED if name in stored and (failures or name != "failure.kind")]
+    names = [*outcome, "id", *scored[len(outcome) :], *titled]
+    outputs = [name for name in stored if name.startswith("output.") and not is_explanation(name)]
+    if "prediction" in scored:  # it usually repeats one of the outputs
+        numbers = [name for name in outputs if stored[name].kind == "number"]
+        outputs = [name for name in numbers if name != prediction][:1]
+    explanations = [name for name in stored if is_explanation(name)]
+    of_output = [name for name in explanations if name.startswith("output.")]
+    explanations = of_output[:1] or explanations[:MOST_TEXTS]
+    texts = texts[: 1 if explanations else MOST_TEXTS]
+    return [*names, *outputs[:_MOST_OUTPUTS], *explanations, *texts]
+
+
+def read_cells(
+    results: Path, rows: Ints, names: Sequence[str], most: int = MOST_CELL
+) -> dict[str, list[Any]]:
+    """The cells of these columns of the results, in the order of `rows`; texts have at most `most` characters."""
+    cells: dict[str, list[Any]] = {name: [] for name in names}
+    order = np.argsort(rows, kind="stable")
+    for batch in read_rows(results, rows[order].tolist(), names):
+        for name, values in batch.items():
+            limit = 3 * most if is_explanation(name) else most
+            cells[name] += [short_cell(value, limit) for value in values]
+    back = np.argsort(order, kind="stable").tolist()
+    return {name: [values[index] for index in back] for name, values in cells.items()}
+
+
+def short_cell(value: Any, most: int = MOST_CELL) -> Any:
+    """The value of a cell: long texts are cut, lists and mappings become text."""
+    if isinstance(value, str) and len(value) <= most and not value.startswith(CHAT_TEXT):
+        return value
+    value = chat_preview(value)
+    if isinstance(value, NESTED):
+        value = encoded(value).decode()
+    return f"{value[:most]}…" if isinstance(value, str) and len(value) > most else value
