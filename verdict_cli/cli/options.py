@@ -41,10 +41,11 @@ class Extension(Protocol):
 
 
 _BATCHES = ("batches", "run_options.BatchRunOptions")
+_RAY = ("ray", "option.RayOption")
 _TRACE = ("tracing", "option.TraceOption")
 _UNTRUSTED = ("untrusted", "untrusted_option.UntrustedOption")
 _EXTENSIONS = {
-    "run": (_BATCHES, _TRACE, _UNTRUSTED),
+    "run": (_BATCHES, _RAY, _TRACE, _UNTRUSTED),
     "serve": (_TRACE,),
     "validate": (_UNTRUSTED,),
     "gate": (_UNTRUSTED,),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,10 +22,15 @@ from verdict_cli.run.hooks import RunHooks
 if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
     from verdict_cli.report.report import Report
+    from verdict_cli.run.job import RunOptions, Stop
+    from verdict_cli.run.load_run import RunResult
     from verdict_cli.run.observer import RunObserver
     from verdict_cli.run.session import Session
     from verdict_cli.run_facts import RunFacts
     from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
+
+    Engine = Callable[[Session, Stop, RowOptions, "RunCommand"], RunResult]
+    """Executes a run elsewhere, in place of `execute_or_exit`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +124,7 @@ def run(
         hooks,
         out=out,
         observer=extras.get("observer"),
+        engine=extras.get("engine"),
     )
     from verdict_cli.cli.show_report import exit_code, show_report
 
@@ -135,76 +141,95 @@ def judged_dataset(
     *,
     out: Path | str | None = None,
     observer: RunObserver | None = None,
+    engine: Engine | None = None,
 ) -> Report:
     """Run with the options of `verdict run`, and return the report. Exits where the run is stopped before its end."""
-    from verdict_cli.storage.paths import path_of
-
     command = command or RunCommand()
     _check_combination(how, command)
     from verdict_cli.cli.multi_run import execute_or_exit, stopping, tell_cost
-    from verdict_cli.cli.open_dataset import check_data, open_dataset
     from verdict_cli.cli.show_report import finish_with_report
-    from verdict_cli.report.write_report import preload_report
-    from verdict_cli.run.checked_data import checked_earlier
     from verdict_cli.run.job import Stop
-    from verdict_cli.run.observer import RunObserver
     from verdict_cli.run.session import open_run
 
     formats = _formats(command.formats)
-    plan = how.plan(config)
     stop = Stop()
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
-        directory = None if out is None else path_of(str(out))
-
-        def checked() -> tuple[Dataset, DatasetFacts]:
-            dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=command.skip_bad_rows)
-            limit, sample, seed = how.limit, how.sample, how.seed
-            facts = None
-            is_traced = observer is not None
-            if not (how.fresh or is_traced):
-                facts = checked_earlier(
-                    directory, plan, dataset, limit=limit, sample=sample, seed=seed
-                )
-            if facts is None:
-                facts = check_data(
-                    plan,
-                    dataset,
-                    limit=limit,
-                    sample=sample,
-                    seed=seed,
-                    traced=is_traced,
-                    quiet=how.quiet,
-                )
-            return dataset, facts
-
-        recording, (dataset, facts) = both(partial(how.recording, plan), checked)
-        if command.shard is not None:
-            plan, how, facts = _shard(command.shard, plan, how, facts)
-        options = how.run_options(
-            plan,
-            dataset,
-            facts,
-            (str(config), data),
-            recording,
-            out=out,
-            retry_failed=command.retry_failed,
-            reuse=() if command.reuse is None else (command.reuse,),
-            chosen_hooks=hooks or {},
-            observer=observer or RunObserver(),
-            preload=partial(preload_report, plan),
+        options = checked_options(
+            config, data, how, command, hooks or {}, Path(spool_to), out=out, observer=observer
         )
         with open_run(options) as session:
             if session.earlier is not None and not how.quiet:
                 print_message(f"{session.directory.display_name}: {_resume_message(session)}")
-            _check_baselines(plan, session)
+            _check_baselines(options.plan, session)
             tell_cost([session], yes=command.yes, quiet=how.quiet)
-            result = execute_or_exit(session, stop, how)
+            if engine is None:
+                result = execute_or_exit(session, stop, how)
+            else:
+                result = engine(session, stop, how, command)
             report = finish_with_report(
                 result, formats, inconclusive=command.inconclusive.value, quiet=how.quiet
             )
             if how.sample is not None and not how.quiet:
-                print_message(_projection(report.facts, facts.selection.kept))
+                print_message(_projection(report.facts, options.data.selection.kept))
             return report
+
+
+def checked_options(
+    config: Path,
+    data: str,
+    how: RowOptions,
+    command: RunCommand,
+    hooks: Mapping[str, RunHooks],
+    spool_to: Path,
+    *,
+    out: Path | str | None = None,
+    observer: RunObserver | None = None,
+) -> RunOptions:
+    """The options of a run, whose pipeline and data are checked. ``spool_to`` takes data that is in no file."""
+    from verdict_cli.cli.open_dataset import check_data, open_dataset
+    from verdict_cli.report.write_report import preload_report
+    from verdict_cli.run.checked_data import checked_earlier
+    from verdict_cli.run.observer import RunObserver
+    from verdict_cli.storage.paths import path_of
+
+    plan = how.plan(config)
+    directory = None if out is None else path_of(str(out))
+    limit, sample, seed = how.limit, how.sample, how.seed
+    is_traced = observer is not None
+
+    def checked() -> tuple[Dataset, DatasetFacts]:
+        dataset = open_dataset(plan, data, spool_to, skip_bad_rows=command.skip_bad_rows)
+        facts = None
+        if not (how.fresh or is_traced):
+            facts = checked_earlier(directory, plan, dataset, limit=limit, sample=sample, seed=seed)
+        if facts is None:
+            facts = check_data(
+                plan,
+                dataset,
+                limit=limit,
+                sample=sample,
+                seed=seed,
+                traced=is_traced,
+                quiet=how.quiet,
+            )
+        return dataset, facts
+
+    recording, (dataset, facts) = both(partial(how.recording, plan), checked)
+    if command.shard is not None:
+        plan, how, facts = _shard(command.shard, plan, how, facts)
+    return how.run_options(
+        plan,
+        dataset,
+        facts,
+        (str(config), data),
+        recording,
+        out=out,
+        retry_failed=command.retry_failed,
+        reuse=() if command.reuse is None else (command.reuse,),
+        chosen_hooks=hooks,
+        observer=observer or RunObserver(),
+        preload=partial(preload_report, plan),
+    )
 
 
 def _projection(sample: RunFacts, rows: int) -> str:

@@ -392,7 +392,7 @@ class RemoteRunDirectory:
                     hint="wait until it has ended, or choose another --out",
                 )
             self.lease = Lease.take(self.folder, self._owner())
-            sender = segments.Segments(self, self._owner())
+            sender = segments.SegmentSender(self, self._owner())
             try:
                 self._restore()
                 self.refresh()

@@ -1,0 +1,35 @@
+"""`--engine ray` where no Ray is needed to say what is wrong."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+STEPS = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--engine", "ray", "--shard", "0/2"), "exclude one another"),
+        (("--engine", "ray", "--trace"), "exclude one another"),
+        (("--engine", "ray", "--fresh"), "exclude one another"),
+        (("--engine", "ray", "--out", "memory://bucket/run"), "name a path by --out"),
+        (("--shards", "2"), "--shards needs --engine ray"),
+    ],
+)
+def test_what_workers_cannot_do_is_refused(shell: Any, words: tuple[str, ...], told: str) -> None:
+    done = shell("run", shell.config(STEPS), shell.rows(4), *words)
+    assert (done.code, told in done.err) == (2, True), done.err
+
+
+def test_without_the_package_one_message_says_how_to_install_it(
+    shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    done = shell("run", shell.config(STEPS), shell.rows(4), "--engine", "ray", "--out", "ray")
+    assert done.code == 2
+    assert done.err.count("verdict:") == 1
+    assert "pip install 'ray>=2.40,<3'" in done.err
