@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import structs
 
 from verdict_cli.cli.console import print_error, print_json, print_message
 from verdict_cli.cli.options import AsJson, Undecided
@@ -100,9 +101,8 @@ def _with_gates(result: RunResult, file: Path) -> RunResult:
     for message in told:
         print_error(f"{file}: {message}")
     others = (message for message in facts.warnings if IDLE not in message)
-    return result._replace(
-        plan=replace(plan, gates=gates), facts=replace(facts, warnings=(*told, *others))
-    )
+    facts = structs.replace(facts, warnings=(*told, *others))
+    return result._replace(plan=replace(plan, gates=gates), facts=facts)
 
 
 def _bless(result: RunResult, file: Path) -> None:

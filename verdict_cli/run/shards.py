@@ -7,7 +7,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -230,7 +229,7 @@ def _merged_facts(shards: Sequence[_Shard]) -> RunFacts:
             f"merged before its shards were finished: {missing:,} of {rows:,} rows are missing"
         )
     start = facts_of(orjson.dumps(shards[0].stored.facts))
-    return replace(
+    return structs.replace(
         start,
         shard="",
         rows=rows,
