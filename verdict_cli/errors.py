@@ -110,6 +110,14 @@ class SeveralErrors(VerdictError):
         self.exit_code, self.kind = errors[0].exit_code, errors[0].kind
 
 
+INTERNAL = "internal error in verdict (please report it)"
+
+
+def internal_fault(error: Exception) -> str:
+    """What a message says of an error that should not occur."""
+    return f"{INTERNAL}: {type(error).__name__}: {error}"[:500]
+
+
 def raise_together(errors: Sequence[VerdictError]) -> None:
     """Raise the errors as one, the only one as it is, or nothing where there is none."""
     if errors:

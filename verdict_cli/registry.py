@@ -131,7 +131,7 @@ class Registry(Generic[Part]):
         return feature_parts().get(self.group.removeprefix(GROUP_PREFIX), {}) if self.group else {}
 
     def _entry_points(self, **filters: Any) -> Any:
-        if not self.group or UNTRUSTED in os.environ or not _is_extended(tuple(sys.path)):
+        if not self.group or not is_extended():
             return ()
         return _installed(tuple(sys.path)).select(group=self.group, **filters)
 
@@ -188,6 +188,11 @@ def feature_parts() -> Mapping[str, Mapping[str, tuple[str, PartSpec]]]:
         for door, parts in getattr(import_module(package), "PARTS", {}).items():
             brought[door].update({name: (package, entry) for name, entry in parts.items()})
     return brought
+
+
+def is_extended() -> bool:
+    """Whether installed packages may bring parts."""
+    return UNTRUSTED not in os.environ and _is_extended(tuple(sys.path))
 
 
 @lru_cache(maxsize=4)

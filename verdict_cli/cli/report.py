@@ -33,6 +33,8 @@ def report(
 ) -> None:
     """Recompute a run's metrics and rewrite its report, without calling a model.
 
+    Where neither the run, its labels nor the options have changed, the report is only shown.
+
     Example: verdict report runs/demo/judge --level 0.9
     """
     result = load_run(run, unchanged=True)

@@ -282,9 +282,9 @@ def _resume_message(session: Session) -> str:
     if earlier.status != "finished":
         return "resuming where it stopped"
     if not session.options.retry_failed:
-        return "nothing left to do, the report is rewritten"
+        return "nothing left to do"
     if not earlier.failed:
-        return "no row failed, nothing left to do, the report is rewritten"
+        return "no row failed, nothing left to do"
     return f"retrying failed calls in {plural(earlier.failed, 'row')}"
 
 

@@ -14,7 +14,7 @@ from xml.sax.saxutils import quoteattr
 import orjson
 from msgspec import Struct
 
-from verdict_cli.errors import VerdictError
+from verdict_cli.errors import VerdictError, internal_fault
 from verdict_cli.report import formatting, run_notes
 from verdict_cli.stats.gates import GateOutcome
 from verdict_cli.stats.intervals.interval_methods import MetricValue
@@ -293,12 +293,13 @@ def parts_for(parts: Sequence[Part], target: Format) -> Iterator[Part]:
 Drawing = TypeVar("Drawing")
 
 
+NOT_CREATED = "could not be created"
+
+
 def failure_text(name: str, error: Exception) -> str:
     """The message that replaces the part `name`."""
-    if isinstance(error, VerdictError):
-        return f"{name} could not be created: {error.message[:500]}"
-    cause = f"{type(error).__name__}: {error}"[:500]
-    return f"{name} could not be created: internal error in verdict (please report it): {cause}"
+    cause = error.message[:500] if isinstance(error, VerdictError) else internal_fault(error)
+    return f"{name} {NOT_CREATED}: {cause}"
 
 
 def isolated_parts(name: str, make: Callable[[], Iterable[Part]]) -> list[Part]:

@@ -97,13 +97,14 @@ class EvaluationStudy(Protocol):
         ...
 
 
-class Report(Struct, frozen=True):
+class Report(Struct, frozen=True, rename={"measures": "evaluations", "comparisons": "published"}):
     """A run's facts, metrics and gates. `run` is the run's directory as given; `files` are in it.
 
     `flips` is the share of rows on which a judge called in both orders disagrees with itself, by node.
     `promises` is the `confidence` of each layer that stops early, by the pool that combines it, `kept` the share of audited rows on which it was kept. `masses` has each unit whose
     scores are token probabilities, `defaulted` the number of answers by default of each unit that has some. `studies` are the evaluations of
-    a feature's own kind, such as leaderboards, by name.
+    a feature's own kind, such as leaderboards, by name. `inputs` is a digest of what the report was made from, "" where that may
+    change unnoticed.
     """
 
     run: str
@@ -119,6 +120,7 @@ class Report(Struct, frozen=True):
     kept: Mapping[str, MetricValue] = field(default_factory=dict)
     studies: Mapping[str, EvaluationStudy] = field(default_factory=dict)
     defaulted: Mapping[str, int] = field(default_factory=dict)
+    inputs: str = ""
 
     @property
     def passed(self) -> bool:
@@ -243,6 +245,7 @@ def full_json(report: Report) -> dict[str, Any]:
         "masses": {node: asdict(mass) for node, mass in report.masses.items()},
         "defaulted": dict(report.defaulted),
         "files": list(report.files),
+        "inputs": report.inputs,
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from verdict_cli.errors import VerdictError
+from verdict_cli.errors import VerdictError, internal_fault
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.plan.node import LLMNode, Plan
@@ -100,11 +100,7 @@ def evaluate_run(
         except VerdictError:
             raise
         except Exception as error:  # what only the page shows must not cost the metrics
-            fault = (
-                f"internal error in verdict (please report it): {type(error).__name__}: {error}"[
-                    :500
-                ]
-            )
+            fault = internal_fault(error)
             warning = f"charts and rows of this evaluation are missing from the report: {fault}"
             measures[name] = replace(measured, warnings=(*measured.warnings, warning))
         kept.sort(key=lambda scores: not scores.labelled)

@@ -23,17 +23,21 @@ def evidence(directory: RunDirectory) -> list[str]:
     return [table for table in TABLES if (directory.path / table).is_file()]
 
 
-def write_digests(directory: RunDirectory, facts: RunFacts, names: Sequence[str]) -> RunFacts:
-    """Write `run.json` with the digests of these files, and of the tables where it has none."""
-    known = facts.digests
-    tables = evidence(directory)
+def with_table_digests(directory: RunDirectory, facts: RunFacts) -> RunFacts:
+    """The facts with the digests of the tables only, computed where there are none."""
     digests = {
-        name: known[name]
-        if name in known and name in tables
-        else file_digest(directory.path / name)
-        for name in dict.fromkeys((*tables, *names))
-        if name != _OWN and (directory.path / name).is_file()
+        name: facts.digests.get(name) or file_digest(directory.path / name)
+        for name in evidence(directory)
     }
+    return replace(facts, digests=digests)
+
+
+def write_digests(directory: RunDirectory, facts: RunFacts, names: Sequence[str]) -> RunFacts:
+    """Write `run.json` with the digests of the tables, and of these files."""
+    digests = dict(with_table_digests(directory, facts).digests)
+    for name in names:
+        if name != _OWN and name not in digests and (directory.path / name).is_file():
+            digests[name] = file_digest(directory.path / name)
     sealed = replace(facts, digests=digests)
     sealed = replace(sealed, digests={**digests, _OWN: _facts_digest(sealed)})
     directory.write_facts(sealed)

@@ -20,7 +20,7 @@ import numpy as np
 import orjson
 from msgspec import Struct
 
-from verdict_cli.errors import DataError, Problem, VerdictError
+from verdict_cli.errors import DataError, Problem, VerdictError, internal_fault
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import ROW_METRICS, Gate
 from verdict_cli.language.metric_registry import GOLD_ESTIMATES, find_metric
@@ -697,7 +697,7 @@ def _rows_needed(change: MetricValue, drop: float, limit: float) -> str:
 
 def _failed_by(gate: Gate, error: Exception) -> GateOutcome:
     """The failed outcome of a gate that could not be decided."""
-    reason = f"internal error in verdict (please report it): {type(error).__name__}: {error}"[:500]
+    reason = internal_fault(error)
     undefined = MetricValue(None, None, None, 0, reason)
     if gate.baseline is None:
         return _within_limits(gate, undefined)
