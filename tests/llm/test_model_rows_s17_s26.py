@@ -47,7 +47,9 @@ def test_s17_a_discount_is_believed() -> None:
         ("text-embedding-3-small", "an embedding model"),
         ("cohere/embed-english-v3.0", "an embedding model"),
         ("whisper-1", "a speech recognition model"),
-        ("tts-1-hd", "a speech synthesis model"),
+        ("tts-1-hd", "a speech model"),
+        ("voyage/voyage-3", "an embedding model"),
+        ("gpt-realtime", "a speech model"),
         ("dall-e-3", "an image model"),
         ("omni-moderation-latest", "a moderation model"),
         ("cohere/rerank-v3.5", "a reranking model"),
@@ -55,6 +57,11 @@ def test_s17_a_discount_is_believed() -> None:
 )
 def test_s26_a_model_that_writes_no_text_is_refused_before_a_call(name: str, kind: str) -> None:
     assert kind in (check_model(Model(name=name)) or "")
+
+
+@pytest.mark.parametrize("name", ["gpt-audio", "amazon.nova-2-lite-v1:0", "gpt-4o", "xai/grok-4"])
+def test_s26_a_chat_model_is_no_other_kind(name: str) -> None:
+    assert "writes no text" not in (check_model(Model(name=name)) or "")
 
 
 def test_s26_a_model_at_an_own_address_may_have_any_name() -> None:

@@ -28,16 +28,16 @@ _REASONING = re.compile(r"(?:openai/|azure/)?(o\d|gpt-5)(?!.*chat)")
 
 
 _NO_CHAT = (
-    (re.compile(r"(?<![a-z])(?:text-)?embed(?:ding)?s?(?![a-z])"), "an embedding model"),
-    (re.compile(r"(?<![a-z])(?:whisper|transcribe|stt)(?![a-z])"), "a speech recognition model"),
-    (re.compile(r"(?<![a-z])tts(?![a-z])"), "a speech synthesis model"),
+    ("(?:text-)?embed(?:ding)?s?|voyage|bge|gte", "an embedding model"),
+    ("whisper|transcribe|stt|asr|deepgram|assemblyai|scribe", "a speech recognition model"),
+    ("tts|realtime|sonic|native-audio|voice|speech", "a speech model"),
     (
-        re.compile(r"(?<![a-z])(?:dall-e|gpt-image|imagen|stable-diffusion|flux)(?![a-z])"),
+        "dall-e|image|imagen|canvas|nano-banana|stability|stable-diffusion|flux|recraft|ideogram",
         "an image model",
     ),
-    (re.compile(r"(?<![a-z])(?:sora|veo)(?![a-z])"), "a video model"),
-    (re.compile(r"(?<![a-z])moderation(?![a-z])"), "a moderation model"),
-    (re.compile(r"(?<![a-z])rerank(?:er)?(?![a-z])"), "a reranking model"),
+    ("sora|veo|video|seedance|[tir]2v", "a video model"),
+    ("moderation", "a moderation model"),
+    ("rerank(?:er|qa)?|ranker", "a reranking model"),
 )
 """Names of models that write no text, and what they are."""
 
@@ -46,8 +46,8 @@ def model_kind_problem(model: Model) -> str | None:
     """Why the model writes no verdicts, by its name; None where it may. A model at an address of the user's own may have any name."""
     if model.api_base:
         return None
-    for pattern, kind in _NO_CHAT:
-        if pattern.search(model.known_name.lower()):
+    for words, kind in _NO_CHAT:
+        if re.search(rf"(?<![a-z])(?:{words})(?![a-z])", model.known_name.lower()):
             return f"model {model.name} is {kind} and writes no text"
     return None
 
