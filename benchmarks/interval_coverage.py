@@ -466,6 +466,131 @@ def weighted_averages(target: Ints, said: Ints) -> dict[str, Statistic]:
     return confusion.label_statistics(target, said, 6, None, False, "weighted", beta=2)
 
 
+NEARLY_ALL = 0.98
+
+
+def nearly_perfect_label(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """Two labels, of which the judge says the first hardly ever in vain and finds it nearly always."""
+    return {
+        "shares": np.array([max(cell["rare"], 0.1), 1 - max(cell["rare"], 0.1)]),
+        "right": np.array([rng.uniform(0.9, 0.99), rng.uniform(NEARLY_ALL, 0.999)]),
+    }
+
+
+def of_one_label(target: Ints, said: Ints) -> dict[str, Statistic]:
+    """The metrics of label 0."""
+    return confusion.label_statistics(target, said, 2, 0, False, beta=2)
+
+
+def few_levels(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """Labels on 1 to 10 and a judge that uses three levels of them, with noise of its own."""
+    return {"middle": rng.uniform(6, 8), "noise": rng.uniform(0.5, 1.5), "shift": 0.0}
+
+
+def shifted(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """Labels on 1 to 10 and a judge that is more lenient or stricter by some of them."""
+    shift = rng.uniform(1, 3) * (1 if cell["hard"] else -1)
+    return {"middle": 5.5 - shift / 2, "noise": rng.uniform(0.4, 1.2), "shift": shift}
+
+
+def at_the_floor(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """Two ratings from 1 to 10 of which most are 1, or 10."""
+    end = rng.uniform(0.3, 1.2)
+    return {
+        "middle": 1 - end if cell["hard"] else 10 + end,
+        "noise": rng.uniform(0.5, 1.2),
+        "shift": 0.0,
+    }
+
+
+SPREAD = 2.0
+
+
+def on_ten(u: Floats, given: Parameters) -> Columns:
+    """The judge's rating and the label, from 1 to 10."""
+    z = ndtri(np.clip(u, 1e-12, 1 - 1e-12))
+    latent = given["middle"] + SPREAD * z[0]
+    said = latent + given["shift"] + given["noise"] * z[1]
+    return np.clip(np.round(said), 1, 10), np.clip(np.round(latent + 0.5 * z[2]), 1, 10)
+
+
+def on_ten_table(given: Parameters) -> tuple[Columns, Floats]:
+    """The population of `on_ten`."""
+    edges = np.concatenate([[-np.inf], np.arange(1.5, 10), [np.inf]])[:, None]
+    latent = given["middle"] + SPREAD * NODES
+    said = np.diff(ndtr((edges - latent - given["shift"]) / given["noise"]), axis=0)
+    label = np.diff(ndtr((edges - latent) / 0.5), axis=0)
+    weights = (said * WEIGHTS / WEIGHTS.sum()) @ label.T
+    return tuple(np.indices((10, 10)).reshape(2, -1) + 1.0), weights.ravel()
+
+
+def _coarse(column: Floats) -> Floats:
+    return np.clip(np.round(column), 7, 9)
+
+
+def coarse_on_ten(u: Floats, given: Parameters) -> Columns:
+    """The same with a judge that says 7, 8 or 9."""
+    said, label = on_ten(u, given)
+    return _coarse(said), label
+
+
+def coarse_on_ten_table(given: Parameters) -> tuple[Columns, Floats]:
+    """The population of `coarse_on_ten`."""
+    (said, label), weights = on_ten_table(given)
+    return (_coarse(said), label), weights
+
+
+def far_values(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """Scores from 1 to 10 next to one end, but for 2 to 5% at the other."""
+    likely = np.zeros(10)
+    likely[7:] = rng.dirichlet(np.ones(3))
+    far = rng.uniform(0.02, 0.05)
+    likely = likely * (1 - far)
+    likely[0] = far
+    return {"likely": likely if cell["hard"] else likely[::-1]}
+
+
+def skewed_change(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """How often the second run is much worse; it is a little better on the other rows."""
+    return {"far": rng.uniform(0.05, 0.15), "by": rng.uniform(0.6, 0.9)}
+
+
+def two_scores(u: Floats, given: Parameters) -> Columns:
+    """The scores of two runs, from 0 to 1."""
+    first = 0.9 + 0.0 * u[0]
+    return np.zeros(len(first)), first, np.where(u[1] < given["far"], first - given["by"], 1.0)
+
+
+def two_scores_table(given: Parameters) -> tuple[Columns, Floats]:
+    """The population of `two_scores`."""
+    return (
+        (np.zeros(2), np.full(2, 0.9), np.array([0.9 - given["by"], 1.0])),
+        np.array([given["far"], 1 - given["far"]]),
+    )
+
+
+def panel_ratings(u: Floats, given: Parameters) -> Columns:
+    """Three judges' ratings from 1 to 5."""
+    z = ndtri(np.clip(u, 1e-12, 1 - 1e-12))
+    latent = given["middle"] + z[0]
+    return tuple(np.clip(np.round(latent + given["noise"] * own), 1, 5) for own in z[1:4])
+
+
+def panel_ratings_table(given: Parameters) -> tuple[Columns, Floats]:
+    """The population of `panel_ratings`."""
+    likely = np.diff(ndtr((EDGES[:, None] - given["middle"] - NODES) / given["noise"]), axis=0)
+    weights = np.einsum("an,bn,cn,n->abc", likely, likely, likely, WEIGHTS / WEIGHTS.sum())
+    return tuple(np.indices((5, 5, 5)).reshape(3, -1) + 1.0), weights.ravel()
+
+
+def panel_of(*values: Floats) -> dict[str, Statistic]:
+    """The metrics of a panel of numbers."""
+    votes = [column.astype(np.int64) for column in values]
+    return panel.panel_statistics(votes, values, values, False) | panel.rater_statistics(
+        votes, values, 1, numeric=True
+    )
+
+
 BASE_FAMILIES = len(FAMILIES)
 BEYOND_CHANCE = ("accuracy", "mcc", "cohen_kappa", "gwet_ac1", "krippendorff_alpha")
 FAMILIES = {
@@ -513,6 +638,38 @@ FAMILIES = {
         weighted_averages,
         ("precision", "f1", "f_beta", "cohen_kappa"),
         judged_table,
+    ),
+    "nearly perfect label": Family(
+        nearly_perfect_label,
+        judged,
+        of_one_label,
+        ("precision", "recall", "specificity", "f1", "f_beta"),
+        judged_table,
+    ),
+    "few levels": Family(few_levels, coarse_on_ten, pairs_of, OF_NUMBERS, coarse_on_ten_table),
+    "shifted judge": Family(shifted, on_ten, pairs_of, OF_NUMBERS, on_ten_table),
+    "two at the floor": Family(at_the_floor, on_ten, pairs_of, OF_NUMBERS, on_ten_table),
+    "rare far values": Family(
+        far_values,
+        rated,
+        lambda x: numbers.number_values(x, False, (1.0, 10.0)),
+        ("mean",),
+        lambda given: ((TEN,), given["likely"]),
+    ),
+    "skewed change": Family(
+        skewed_change,
+        two_scores,
+        lambda _, x: numbers.number_values(x, False, (0.0, 1.0)),
+        ("mean",),
+        two_scores_table,
+        paired=True,
+    ),
+    "panel": Family(
+        ratings_at,
+        panel_ratings,
+        panel_of,
+        ("krippendorff_alpha", "ordinal_alpha", "pairwise_kappa", "error_correlation", "icc"),
+        panel_ratings_table,
     ),
     "clear scores": Family(
         clear_scores, cleared, lambda x: numbers.number_values(x, False), ("mean",), cleared_table

@@ -51,6 +51,12 @@ def test_the_beta_distribution_and_its_quantiles_are_scipys(a: float, b: float) 
     assert (beta_cdf(a, b, 0.0), beta_cdf(a, b, 1.0)) == (0.0, 1.0)
 
 
+def test_a_quantile_next_to_an_end_is_that_end() -> None:
+    """Of 0.07 of a row without a success, no number lies between the quantile and 1."""
+    assert beta_quantile(1.05, 0.07, 0.9999) == pytest.approx(1, abs=1e-15)
+    assert beta_quantile(0.07, 1.05, 1e-30) == pytest.approx(0, abs=1e-15)
+
+
 def test_the_binomial_distribution_is_the_sum_of_its_probabilities() -> None:
     for trials in (1, 2, 7, 40, 300):
         for successes in {0, trials // 3, trials // 2, trials - 1, trials}:

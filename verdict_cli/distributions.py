@@ -85,6 +85,8 @@ def beta_quantile(a: float, b: float, share: float) -> float:
     """The value below which such a share of a beta distribution lies."""
     low, high, value = 0.0, 1.0, a / (a + b)
     for _ in range(_MOST_STEPS):
+        if value in (0.0, 1.0):
+            break  # no number lies between the quantile and this end
         excess = beta_cdf(a, b, value) - share
         low, high = (low, value) if excess > 0 else (value, high)
         slope = _beta_power(a, b, value, 1 - value) / (value * (1 - value))

@@ -7,14 +7,14 @@ from scipy import stats
 from verdict_cli.report.report_context import histogram, means_by_bin, proportions_by_bin, quantiles
 
 
-def test_shares_are_by_bins_closed_on_the_right_with_wilsons_interval():
+def test_shares_are_by_bins_closed_on_the_right_with_their_exact_interval():
     x = np.array([0.05, 0.1, 0.11, 0.95, 1.0, 0.0])
     hits = np.array([0.0, 1.0, 1.0, 1.0, 0.0, 0.0])
     bins = proportions_by_bin(x, hits, np.linspace(0, 1, 11))
     assert [one.n for one in bins] == [3, 1, 2]
     assert bins[0].x == pytest.approx((0.05 + 0.1 + 0.0) / 3)
     assert [one.y for one in bins] == pytest.approx([1 / 3, 1, 0.5])
-    expected = stats.binomtest(1, 3).proportion_ci(0.95, "wilson")
+    expected = stats.binomtest(1, 3).proportion_ci(0.95, "exact")
     assert (bins[0].low, bins[0].high) == pytest.approx((expected.low, expected.high))
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.stats.intervals.interval_methods import wilson
+from verdict_cli.stats.intervals.interval_methods import clopper_pearson
 from verdict_cli.stats.measure import measure
 from verdict_cli.storage.tables.writer import ParquetTable
 
@@ -63,7 +63,9 @@ def test_preferences_are_shares_counted_by_hand(table, rows):
             n,
         )
         if n:
-            assert (figure.low, figure.high) == pytest.approx(wilson(sum(by_hand[name]), n, 0.95))
+            assert (figure.low, figure.high) == pytest.approx(
+                clopper_pearson(sum(by_hand[name]), n, 0.95)
+            )
 
 
 def test_lengths_may_be_numbers(table):

@@ -252,13 +252,13 @@ def test_nodes_are_reached_by_name(table):
     assert measure({"e": evaluation}, table([("a", "a")]))["e"].values["accuracy"].value == 1
 
 
-def test_a_value_alone_has_a_mean_and_a_boolean_one_wilsons_interval(table):
+def test_a_value_alone_has_a_mean_and_a_boolean_one_its_exact_interval(table):
     path = table([(None, index < 7) for index in range(10)])
     figure = measure({"e": Evaluation(value="output.label")}, path)["e"].values
     assert list(figure) == ["mean"]
     assert figure["mean"].value == 0.7
-    assert figure["mean"].low == pytest.approx(0.3968, abs=1e-4)
-    assert figure["mean"].high == pytest.approx(0.8922, abs=1e-4)
+    assert figure["mean"].low == pytest.approx(0.3475, abs=1e-4)
+    assert figure["mean"].high == pytest.approx(0.9333, abs=1e-4)
 
 
 def test_words_as_a_value_say_what_to_write(table):

@@ -6,6 +6,8 @@ The sentence of a study (an audit, a sweep, a ranking) is in the package of the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -246,11 +248,17 @@ def _sentence(whole: Slice, names: Sequence[str], level: float) -> str:
     scored = "are scored in only one run" if len(names) == 2 else "are not scored in all runs"
     significant = [pair for pair in pairs if is_significant(pair[1], level)]
     if significant:
-        return "; ".join(
-            f"{_open_text(difference, difference.change.value, scored)}{name} is {_better(main, difference, names)}: "
-            f"{change_text(difference)}{_decided_text(difference, level)}"
+        found = [
+            (
+                _open_text(difference, difference.change.value, scored),
+                f"{name} is {_better(main, difference, names)}: "
+                f"{change_text(difference)}{_decided_text(difference, level)}",
+            )
             for name, difference in significant
-        )
+        ]
+        # A doubt stands once, before all that it is about; what is certain comes first.
+        by_doubt = groupby(sorted(found, key=itemgetter(0)), key=itemgetter(0))
+        return "; ".join(doubt + "; ".join(text for _, text in each) for doubt, each in by_doubt)
     name, largest = max(pairs, key=lambda pair: abs(pair[1].change.value or 0.0))
     doubtful = next(
         (text for _, difference in pairs if (text := _open_text(difference, None, scored))), ""

@@ -18,7 +18,7 @@ from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, disambiguate_labels
 from verdict_cli.stats.columns.row_data import EvaluationData
-from verdict_cli.stats.intervals.interval_methods import student, wilson
+from verdict_cli.stats.intervals.interval_methods import clopper_pearson, student
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import Measures, iterate_measures
 from verdict_cli.stats.row_scores import MOST_SCORED, RowScores, row_scores
@@ -133,13 +133,13 @@ def distributions_of(data: EvaluationData) -> Distributions:
 
 
 def proportions_by_bin(x: Floats, hits: Floats, edges: Floats) -> tuple[Bin, ...]:
-    """The share of `hits` (0 or 1) with Wilson's interval, in bins of `x` that are closed on the right."""
+    """The share of `hits` (0 or 1) with its exact interval, in bins of `x` that are closed on the right."""
     bins = np.clip(np.searchsorted(edges[1:-1], x, side="left"), 0, len(edges) - 2)
     bins_found = []
     for index in np.unique(bins):
         here = bins == index
         n, hit = int(here.sum()), round(float(hits[here].sum()))
-        low, high = wilson(hit, n, CONFIDENCE_LEVEL)
+        low, high = clopper_pearson(hit, n, CONFIDENCE_LEVEL)
         bins_found.append(Bin(n, float(x[here].mean()), hit / n, low, high))
     return tuple(bins_found)
 

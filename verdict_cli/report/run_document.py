@@ -361,7 +361,7 @@ def _option_columns(node: Node) -> list[tuple[str | int, ...]]:
 def _choice_charts(
     context: ReportContext, node: Node, lengths: dict[str, Floats]
 ) -> Iterator[Dots | Scatter]:
-    from verdict_cli.stats.intervals.interval_methods import wilson
+    from verdict_cli.stats.intervals.interval_methods import clopper_pearson
     from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 
     choices = _choices(context, node)
@@ -375,7 +375,7 @@ def _choice_charts(
             ChartPoint(
                 letter,
                 hits / len(known),
-                *wilson(hits, len(known), CONFIDENCE_LEVEL),
+                *clopper_pearson(hits, len(known), CONFIDENCE_LEVEL),
                 f"{hits:,} of {len(known):,}",
             )
         )

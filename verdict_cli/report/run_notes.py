@@ -18,7 +18,7 @@ from verdict_cli.report.formatting import (
 from verdict_cli.report.report import ComparisonRow, Report
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.gates import GateOutcome
-from verdict_cli.stats.intervals.interval_methods import MetricValue, wilson
+from verdict_cli.stats.intervals.interval_methods import MetricValue, clopper_pearson
 from verdict_cli.stats.measure import Measures
 from verdict_cli.stats.prediction_powered import GoldFacts
 
@@ -104,7 +104,7 @@ def _stages(run: RunFacts, level: float) -> list[tuple[str, str]]:
             sum(getattr(stage, name) for stage in stages) for name in ("audited", "kept")
         )
         if audited:
-            share = MetricValue(kept / audited, *wilson(kept, audited, level), audited)
+            share = MetricValue(kept / audited, *clopper_pearson(kept, audited, level), audited)
             last = [stage.model for stage in stages if stage.model != ABSTAIN][-1]
             facts.append(
                 (

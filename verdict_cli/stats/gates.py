@@ -220,7 +220,7 @@ class GateRows:
         return self._own[_scope(gate.parts[0], gate.where)][0]
 
     def draw(self, gate: Gate, level: float) -> Draw:
-        """How the gate's interval is computed: shares have exact ones."""
+        """How the gate's interval is computed: the difference of two shares from their exact ones."""
         return Draw(
             np.random.default_rng([abs(self.seed), *gate.metric.encode()]), level, exact=True
         )

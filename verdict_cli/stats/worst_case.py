@@ -87,9 +87,11 @@ def _value(metric: str, data: EvaluationData) -> float | None:
 
 def _has_exact_extremes(metric: str, data: EvaluationData) -> bool:
     known, family = find_metric(metric), metric_input(metric, data)
-    if known is None or family not in WORDED or known.interval == "agreement":
+    if known is None or family not in WORDED:
         return False
-    return family != "labels" or data.positive is not None or not known.averaged
+    if family != "labels":
+        return True
+    return not known.beyond_chance and (data.positive is not None or not known.averaged)
 
 
 def open_pairs(

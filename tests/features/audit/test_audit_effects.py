@@ -7,28 +7,28 @@ import pytest
 
 from verdict_cli.features.audit.effects import (
     attack_success,
+    exact_rate,
     mean_share,
     measure_effect,
     measure_noise,
     self_preference,
-    wilson_rate,
 )
 
 
-def test_a_rate_has_wilsons_interval_and_none_without_rows() -> None:
-    rate = wilson_rate(2, 8)
+def test_a_rate_has_its_exact_interval_and_none_without_rows() -> None:
+    rate = exact_rate(2, 8)
     assert (rate.value, rate.n) == (0.25, 8)
     assert (rate.low, rate.high) == (
-        pytest.approx(0.0715, abs=1e-4),
-        pytest.approx(0.5907, abs=1e-4),
+        pytest.approx(0.0319, abs=1e-4),
+        pytest.approx(0.6509, abs=1e-4),
     )
-    assert wilson_rate(0, 0).value is None
+    assert exact_rate(0, 0).value is None
 
 
 def test_the_mean_of_zeros_and_ones_is_a_rate_and_leaves_out_nan() -> None:
     share = mean_share(np.array([1.0, 0.0, np.nan, 1.0]), 0)
     assert (share.value, share.n) == (pytest.approx(2 / 3), 3)
-    assert share == wilson_rate(2, 3)
+    assert share == exact_rate(2, 3)
 
 
 def test_noise_is_the_share_of_pairs_of_repeats_that_differ() -> None:

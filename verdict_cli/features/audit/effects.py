@@ -35,7 +35,7 @@ from verdict_cli.report import formatting
 from verdict_cli.run.recorded_replies import recorded_replies
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import Floats, Ints
-from verdict_cli.stats.intervals.interval_methods import MetricValue, wilson
+from verdict_cli.stats.intervals.interval_methods import MetricValue, clopper_pearson
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
 from verdict_cli.stats.metrics.metric_families import mean_of_clusters
 from verdict_cli.stats.paired import pair, paired_difference, run_rows
@@ -184,7 +184,7 @@ def notice_effect(
         for old, new in zip(start, after, strict=True)
         if old is not None and new is not None
     ]
-    share = wilson_rate(int(sum(known)), len(known))
+    share = exact_rate(int(sum(known)), len(known))
     if not repeats:
         parts = np.full(len(before), np.nan)
         return Effect(name, DEGRADE, len(known), success=share, note=NO_CONTROL), parts
@@ -309,18 +309,18 @@ def read_verdicts(results: Path, expression: str) -> list[Any]:
     return [outcome_cell(column, row) for row in range(outcomes.rows)]
 
 
-def wilson_rate(hits: int, n: int) -> MetricValue:
-    """A share with Wilson's interval."""
+def exact_rate(hits: int, n: int) -> MetricValue:
+    """A share with its exact interval."""
     if not n:
         return MetricValue(None, None, None, 0, "no rows")
-    return MetricValue(hits / n, *wilson(hits, n, CONFIDENCE_LEVEL), n)
+    return MetricValue(hits / n, *clopper_pearson(hits, n, CONFIDENCE_LEVEL), n)
 
 
 def mean_share(values: Floats, seed: int) -> MetricValue:
-    """The mean of the values that are not NaN, with its interval: Wilson's if each is 0 or 1."""
+    """The mean of the values that are not NaN, with its interval: exact if each is 0 or 1."""
     known = values[np.isfinite(values)]
     if len(known) and np.isin(known, (0, 1)).all():
-        return wilson_rate(int(known.sum()), len(known))
+        return exact_rate(int(known.sum()), len(known))
     return mean_change(values, seed)
 
 
@@ -390,7 +390,7 @@ def measure_effect(
         excess = mean_change(changed - expected, seed)
     shift, unit = _shift([(old, new) for _, old, new in pairs], goal, seed)
     return Effect(
-        name, cause, len(pairs), wilson_rate(int(changed.sum()), len(changed)), excess, shift, unit
+        name, cause, len(pairs), exact_rate(int(changed.sum()), len(changed)), excess, shift, unit
     )
 
 
@@ -418,7 +418,7 @@ def attack_success(before: Sequence[Any], after: Sequence[Any], goal: Any) -> Me
         for old, new in zip(before, after, strict=True)
         if old is not None and new is not None and old != goal
     ]
-    return wilson_rate(sum(attackable), len(attackable))
+    return exact_rate(sum(attackable), len(attackable))
 
 
 class PositionEffect(Struct, frozen=True):
@@ -473,7 +473,7 @@ def measure_position(plan: Plan, calls: Path, seed: int) -> dict[str, PositionEf
             if firsts
             else None
         )
-        effects[name] = PositionEffect(wilson_rate(sum(flips), len(flips)), first, p)
+        effects[name] = PositionEffect(exact_rate(sum(flips), len(flips)), first, p)
     return effects
 
 
@@ -684,7 +684,7 @@ def _extraction_effects(baseline: ArmRun, left_out: dict[str, str], seed: int) -
             continue
         note = f"{reading.readable:,} of {plural(reading.replies, 'reply|replies')} read"
         if reading.both:
-            changed = wilson_rate(reading.both - reading.agreed, reading.both)
+            changed = exact_rate(reading.both - reading.agreed, reading.both)
             name = f"{reading.unit} by {reading.extractor}"
             effects.append(Effect(name, "extraction", reading.both, changed=changed, note=note))
         else:

@@ -1,7 +1,6 @@
 """How many rows a wanted interval, or a wanted chance to find a difference, needs.
 
-- A share: the least n whose Wilson interval (Wilson, 1927), which reports show, is as narrow at that share. Oracles: scipy,
-  statsmodels.
+- A share: the least n whose exact interval (Clopper and Pearson, 1934), which reports show, is as narrow at that share.
 - A mean: the least n with t * s / sqrt(n) at most the half-width.
 - Any metric, from a pilot: its interval narrows as the square root of the rows.
 - A difference of two shares of the same rows: the exact power of the test of `verdict compare`, which for a share is
@@ -35,7 +34,12 @@ from verdict_cli.run.label_counts import count_labels
 from verdict_cli.run.load_run import load_run
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.compare import compare_runs
-from verdict_cli.stats.intervals.interval_methods import MetricValue, normal, student
+from verdict_cli.stats.intervals.interval_methods import (
+    MetricValue,
+    clopper_pearson,
+    normal,
+    student,
+)
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import measure
 from verdict_cli.stats.paired import run_rows
@@ -53,15 +57,15 @@ WORST = 0.5
 """The share whose interval is widest."""
 
 
-def wilson_half_width(p: float, n: int, level: float) -> float:
-    """Half the width of Wilson's interval at the share p of n rows."""
-    z = normal(level)
-    return z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+def half_width_of_share(p: float, n: int, level: float) -> float:
+    """Half the width of the exact interval at the share p of n rows."""
+    low, high = clopper_pearson(p * n, n, level)
+    return (high - low) / 2
 
 
 def rows_for_share(p: float, half_width: float, level: float) -> int:
     """The least rows whose interval at the share p is at most this wide to each side."""
-    return _least(lambda n: wilson_half_width(p, n, level) <= half_width)
+    return _least(lambda n: half_width_of_share(p, n, level) <= half_width)
 
 
 def rows_for_mean(spread: float, half_width: float, level: float) -> int:
@@ -220,7 +224,7 @@ def is_share(metric: str) -> bool:
 
 
 class Pilot(Struct, frozen=True):
-    """A metric of a run: `share` says whether it is a share of independent rows, whose interval is Wilson's."""
+    """A metric of a run: `share` says whether it is a share of independent rows, whose interval is exact."""
 
     metric: MetricValue
     share: bool

@@ -1,13 +1,11 @@
-"""The methods of intervals: Wilson's of shares, the jackknife, Hall's for skewed metrics, and those of agreement.
+"""The methods of intervals: exact ones of shares, Wilson's of agreement, and the jackknife with Hall's correction.
 
-- Agreement (kappa, AC1, alpha, Matthews' correlation): one minus the metric is taken
-  as the share of rows that disagree, times the mean weight of a disagreement. That share has Wilson's interval of as
-  many rows as its jackknife variance is worth (Dean and Pagano, 2015), with Student's quantile. For accuracy this is
-  Wilson's own interval but for the quantile.
-- A share of independent rows: Wilson's. In clusters: Wilson's of as many rows as the leverage-corrected variance is worth (CR3,
-  the jackknife of whole clusters: Bell and McCaffrey, 2002), with Student's quantile on the effective number of clusters.
-- A mean of shares, one a label: Wilson's of as many rows as the jackknife variance is worth. The share of a rare label adds to
-  that variance what its own interval has beyond it.
+- A share of rows: exact (Clopper and Pearson, 1934). In clusters, of as many rows as the leverage-corrected variance is worth
+  (CR3, the jackknife of whole clusters: Bell and McCaffrey, 2002), with Student's quantile on the effective number of clusters.
+- Agreement of labels (kappa, averages over the labels and the like): one minus the metric is taken as the share of rows that
+  disagree, times the mean weight of a disagreement. That share has Wilson's interval of as many rows as its jackknife variance
+  is worth (Dean and Pagano, 2015), with Student's quantile.
+- Other metrics: the jackknife with Hall's (1992) correction for skewness.
 - Clusters of unequal size are worth as many equal ones as Kish's (1965) formula gives; Student's quantile has that
   number minus one as its degrees of freedom (Carter, Schnepel and Steigerwald, 2017).
 - The design effect is the cluster variance over that of independent rows. A few clusters without an error, or with
@@ -19,7 +17,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,8 +57,6 @@ FEWEST_CLUSTERS = 5
 """With fewer effective clusters the variance is known too badly for any method."""
 FEW_CLUSTERS_OF_METRIC = 10
 """The same for metrics that are not shares of rows."""
-FEW_TRIALS = 5
-"""Wilson's interval of fewer rows ends below the true share too often where nearly all rows are right (6.5% of three rows)."""
 FEW_ROWS = 10
 """Fewer rows of a label than this decide a metric of agreement by chance."""
 CONCENTRATED = 0.8
@@ -78,12 +74,10 @@ LIKE_NORMAL = 0.4
 FEW_VALUES, ROWS_ON_SCALE = 12, 5
 """Scales have at most so many points, each used twice on average. A row on a scale shows its tails as so many others do."""
 
-FEW_UNIFORM, UNIFORM = 150, 0.05
-"""Of fewer rows, one in fifty may lie at the other end of the scale unseen. Values that vary by less than this share of the
-variance that the scale allows are close together."""
+ONE_FAR_ROW = 1.5
+"""Where the values vary by less than so many rows at the far end of their scale would make them, such rows may be unseen."""
 
 FEW_EFFECTIVE = "the clusters are worth {effective:.1f} of equal size: the interval is rough"
-FEW_COUNTED = "only {rows}: the interval is rough"
 FEW_OF_LABEL = "the rarest label has {rows}: the interval may be too narrow"
 FEW_OTHER_LABELS = "{rows} another label than the most frequent one: the interval may be too narrow"
 FEW_CLUSTERS_OF_LABEL = (
@@ -158,9 +152,8 @@ def reliability_warnings(statistic: Statistic, sample: Sample) -> list[str]:
         warnings += _few_of_rarest(classes, sample, statistic)
     for values in statistic.varies:
         warnings += _few_others(values, sample)
-    if statistic.scale_ends is not None and hidden_by_uniformity(
-        statistic.varies[0], sample, statistic.scale_ends
-    ):
+    mean_of, ends = statistic.mean_of, statistic.scale_ends
+    if mean_of is not None and ends is not None and hides_far_rows(mean_of, sample, ends):
         warnings.append(CLOSE_TOGETHER.format(rows=plural(sample.n, "row")))
     if statistic.certain is not None and (certain := int(sample.counts @ statistic.certain)):
         warnings.append(
@@ -206,14 +199,13 @@ def hiding_rows(statistic: Statistic, sample: Sample, design_effect: float) -> f
     return rows if few and rows < SHOWN_IF_SKEWED_FROM else None
 
 
-def hidden_by_uniformity(values: Floats, sample: Sample, bounds: tuple[float, float]) -> bool:
-    """Whether so few rows lie so close together within the ends of their scale that a few rows at the other end, which no row
-    shows, would decide the mean."""
-    if sample.n >= FEW_UNIFORM:
-        return False
+def hides_far_rows(values: Floats, sample: Sample, ends: tuple[float, float]) -> bool:
+    """Whether rows lie so close together within the ends of their scale that a row at the far end, which none may be, would
+    vary more than all of them."""
     mean = float(sample.counts @ values) / sample.n
     variance = float(sample.counts @ (values - mean) ** 2) / sample.n
-    return 0 < variance < UNIFORM * (mean - bounds[0]) * (bounds[1] - mean)
+    far = max(mean - ends[0], ends[1] - mean)
+    return 0 < effective_clusters(sample) * variance < ONE_FAR_ROW * far**2
 
 
 def near_normal(values: Floats, level: float = LIKE_NORMAL) -> bool:
@@ -318,12 +310,6 @@ def student(level: float, freedom: float) -> float:
     return student_quantile(freedom, (1 + level) / 2)
 
 
-def wilson(successes: float, trials: float, level: float) -> IntervalEnds:
-    """The ends of Wilson's score interval of a proportion; counts need not be whole."""
-    low, high = score(successes / trials, trials, normal(level))
-    return low if successes else 0.0, high if successes < trials else 1.0
-
-
 def clopper_pearson(hits: float, rows: float, level: float) -> IntervalEnds:
     """The ends of the exact interval of a proportion (Clopper and Pearson, 1934); counts need not be whole."""
     tail = (1 - level) / 2
@@ -403,7 +389,7 @@ def _in_clusters(
             default=0.5,
         )
     seen = (error.error / alone.error) ** 2
-    skewed = statistic.interval == "skewness" and not statistic.tails
+    skewed = statistic.interval == "skewness" and not statistic.tails and statistic.differs is None
     raised = raised_design_effect(seen, cluster_sizes(sample), max(share, 0.5), skewed=skewed)
     freedom = min(error.freedom, cluster_freedom(sample))
     return structs.replace(
@@ -527,14 +513,19 @@ def _uncorrected(ratio: float, skewness: float) -> float:
 def agreement_interval(
     value: float, error: StandardError, statistic: Statistic, sample: Sample, level: float
 ) -> IntervalEnds | None:
-    """The ends of an agreement's interval; None where no row disagrees, or the metric is not an agreement."""
+    """The ends of an agreement's interval; None where no row disagrees, or the metric is not an agreement.
+
+    One more row that disagrees is allowed for, since a kind of error that no row shows would add to the variance.
+    """
     share = _share_of(statistic.differs, sample)
     if not 0 < share < 1 or value >= 1:
         return None
     disagreement = share / (1 - value)
-    variance = jackknife_variance(error, sample) * disagreement**2
-    if not variance:
-        return None
+    row = 1 / disagreement / sample.n
+    if statistic.with_disagreement is not None:
+        more = value - statistic.with_disagreement(sample.counts, 1.0)
+        row = more if math.isfinite(more) else row
+    variance = (jackknife_variance(error, sample) + row**2) * disagreement**2
     quantile = student(level, cluster_freedom(sample))
     ends = score(share, share * (1 - share) / variance, quantile)
     skewness = 0.0 if sample.cluster is None else -error.skewness  # of the disagreement
@@ -562,7 +553,7 @@ def median_metric(value: float, ordered: Floats, sample: Sample, level: float) -
     if len(keys) == 1:
         return MetricValue(value, None, None, sample.n, NO_VARIATION, warnings=(NO_VARIATION,))
     below = ((ordered < value).astype(np.float64) + (ordered <= value)) / 2
-    share = share_interval(Proportion(below, np.ones(len(ordered))), sample, level, exact=True)
+    share = share_interval(Proportion(below, np.ones(len(ordered))), sample, level)
     cumulated = np.cumsum(np.bincount(inverse, sample.counts))
     first = max(math.ceil(share[0] * sample.n - 1e-9), 1)
     last = sample.n + 1 - max(math.ceil((1 - share[1]) * sample.n - 1e-9), 1)
@@ -581,35 +572,23 @@ class ClusteredShare(Struct, frozen=True):
     effective_rows: float
     skewness: float = 0.0
 
-    def interval(self, level: float, *, exact: bool = False) -> IntervalEnds:
-        """The ends of the share's interval; `exact` is that of so many independent rows."""
+    def interval(self, level: float) -> IntervalEnds:
+        """The ends of the exact interval of so many independent rows, as wide as Student's quantile makes it."""
         if self.clusters < 2:
             return 0.0, 1.0
         quantile = student(level, max(self.effective_clusters - 1, LEAST_CLUSTER_FREEDOM))
-        if exact:
-            wide = 2 * normal_cdf(quantile) - 1
-            ends = clopper_pearson(self.value * self.effective_rows, self.effective_rows, wide)
-        elif not 0 < self.value < 1:
-            return score(self.value, self.effective_rows, normal(level))
-        else:
-            ends = score(self.value, self.effective_rows, quantile)
+        wide = 2 * normal_cdf(quantile) - 1
+        ends = clopper_pearson(self.value * self.effective_rows, self.effective_rows, wide)
         return stretched(self.value, ends, self.skewness, self.effective_clusters, quantile)
 
 
-def share_metric(
-    value: float, share: Proportion, sample: Sample, level: float, *, exact: bool = False
-) -> MetricValue:
+def share_metric(value: float, share: Proportion, sample: Sample, level: float) -> MetricValue:
     """The metric of a share with its interval; of clusters also how many there are, and what they are worth."""
-    low, high = share_interval(share, sample, level, exact=exact)
+    low, high = share_interval(share, sample, level)
     if sample.cluster is None:
         of_all, trials = share.share(sample.counts)
-        method = "Clopper-Pearson" if exact else "Wilson"
-        metric = MetricValue(
-            value, low, high, int(trials), se=_error(of_all, trials, share), method=method
-        )
-        if exact or trials >= FEW_TRIALS:
-            return metric
-        return metric.warned(FEW_COUNTED.format(rows=plural(int(trials), "row counts|rows count")))
+        error = _error(of_all, trials, share)
+        return MetricValue(value, low, high, int(trials), se=error, method="Clopper-Pearson")
     clustered = clustered_share(share, sample)
     few = (
         FEW_EFFECTIVE.format(effective=clustered.effective_clusters)
@@ -624,7 +603,7 @@ def share_metric(
         clusters=clustered.clusters,
         effective_n=clustered.effective_rows,
         se=_error(clustered.value, clustered.effective_rows, share),
-        method="Wilson of effective rows (CR3)",
+        method="Clopper-Pearson of effective rows (CR3)",
         df=max(clustered.effective_clusters - 1, LEAST_CLUSTER_FREEDOM),
         design_effect=float(sample.counts @ share.trials) / clustered.effective_rows,
     ).warned(few)
@@ -635,15 +614,13 @@ def _error(value: float, rows: float, share: Proportion) -> float:
     return float(share.slope(min(max(value, 1e-6), 1 - 1e-6)) * np.sqrt(value * (1 - value) / rows))
 
 
-def share_interval(
-    share: Proportion, sample: Sample, level: float, *, exact: bool = False
-) -> IntervalEnds:
+def share_interval(share: Proportion, sample: Sample, level: float) -> IntervalEnds:
     """The ends of a share's interval, as values of the metric."""
     if sample.cluster is None:
         value, trials = share.share(sample.counts)
-        low, high = (clopper_pearson if exact else wilson)(value * trials, trials, level)
+        low, high = clopper_pearson(value * trials, trials, level)
     else:
-        low, high = clustered_share(share, sample).interval(level, exact=exact)
+        low, high = clustered_share(share, sample).interval(level)
     return share.metric_of(low), share.metric_of(high)
 
 
@@ -663,42 +640,6 @@ def clustered_share(share: Proportion, sample: Sample) -> ClusteredShare:
         return ClusteredShare(value, clusters, effective, effective)
     worth = rows / raised_design_effect(variance * rows / (value * (1 - value)), trials, value)
     return ClusteredShare(value, clusters, effective, worth, skewness)
-
-
-def mean_share_interval(
-    value: float,
-    parts: Sequence[Proportion],
-    error: StandardError | None,
-    sample: Sample,
-    level: float,
-) -> IntervalEnds:
-    """The ends of the interval of a mean of shares, whose jackknife error this is: Wilson's of as many rows as its variance is
-    worth. A share of few rows varies more than they show: its variance is at least what its own interval says of it."""
-    weights = [1.0 if part.weight is None else float(sample.counts @ part.weight) for part in parts]
-    worth, quantile = 1.0, student(level, cluster_freedom(sample))
-    if sample.cluster is not None:
-        worth = (
-            effective_clusters(sample) / sample.n
-            if error is None
-            else 1 / (error.design_effect or 1.0)
-        )
-    variance = 0.0 if error is None else jackknife_variance(error, sample)
-    in_jackknife = 0.0 if error is None else 1.0
-    for weight, part in zip(weights, parts, strict=True):
-        share, trials = part.share(sample.counts)
-        trials *= worth
-        ends = wilson(share * trials, trials, level) if trials else (0.0, 1.0)
-        low, own, high = (part.metric_of(each) for each in (ends[0], share, ends[1]))
-        shown = (
-            in_jackknife * share * (1 - share) / trials * part.slope(share) ** 2 if trials else 0.0
-        )
-        variance += (weight / sum(weights)) ** 2 * max(
-            (max(own - low, high - own) / normal(level)) ** 2 - shown, 0.0
-        )
-    # Of one share this variance is that at the far end of its interval, which Wilson's method gives back.
-    reach = quantile * math.sqrt(variance)
-    far = max(value - reach, 0.5) if value > 0.5 else min(value + reach, 0.5)
-    return score(value, far * (1 - far) / variance, quantile)
 
 
 def _by_cluster(column: Floats, sample: Sample) -> Floats:

@@ -2,11 +2,11 @@
 
 | metric | interval |
 | --- | --- |
-| shares of rows: accuracy, precision, recall and F1 of a label, the mean of booleans | Wilson's |
-| balanced accuracy, F-beta of a label, and precision, recall and F1 averaged over the labels | Wilson's by the jackknife, at least as wide as the labels' own |
-| agreement of labels, and differences of it or of shares between two runs | Wilson's by the jackknife; adjusted Wald |
-| other metrics that change smoothly with every row | jackknife, symmetric on the scale of their record |
-| the variance, means on a scale or never negative, agreement of numbers, and differences of other metrics | jackknife, with Hall's correction for skewness |
+| shares of rows: accuracy, precision, recall and F1 of a label, the mean of booleans | exact (Clopper-Pearson) |
+| agreement of labels, and what is averaged over them | Wilson's by the jackknife |
+| differences of a share or of agreement of labels between two runs | adjusted Wald |
+| probabilities, and lengths | jackknife, symmetric on the scale of their record |
+| all else that changes smoothly with every row | jackknife, with Hall's correction for skewness |
 | the median | the order statistics that Woodruff (1952) names |
 | the calibration error | the inverted test (`metrics/probability.py`) |
 | the difference of two medians or calibration errors | the seeded bootstrap, 2,000 resamples, corrected for its bias (Efron and Tibshirani, 1993, section 10.3) |
@@ -44,7 +44,6 @@ from verdict_cli.stats.intervals.interval_methods import (
     finite_or_none,
     jackknife_errors,
     jackknife_variance,
-    mean_share_interval,
     median_metric,
     normal,
     perfect_agreement_interval,
@@ -81,7 +80,7 @@ TOO_OFTEN_UNDEFINED = "the metric is undefined in most resamples, so there is no
 
 class Draw(Struct, frozen=True):
     """How intervals are computed: the generator, the confidence level, the most numbers computed for one resample, and
-    whether shares have exact intervals (Clopper-Pearson), as gates use."""
+    whether the difference of two shares is at least as wide as exact shares make it, as gates need."""
 
     rng: np.random.Generator
     level: float = CONFIDENCE_LEVEL
@@ -109,15 +108,7 @@ def metrics_with_intervals(
         elif statistic.interval == "transformed" and statistic.transformed is not None:
             metrics[name] = _transformed(value, statistic.transformed, sample, draw)
         elif statistic.interval == "proportion" and statistic.share is not None:
-            metrics[name] = share_metric(
-                value, statistic.share, sample, draw.level, exact=draw.exact
-            )
-        elif statistic.interval == "mean_of_proportions" and statistic.shares is not None:
-            error = _errors({name: statistic}, values, sample, draw)[name][1]
-            ends = mean_share_interval(value, statistic.shares(), error, sample, draw.level)
-            metrics[name] = replace(
-                _within_bounds(value, *ends, statistic, sample), method="Wilson of effective rows"
-            )
+            metrics[name] = share_metric(value, statistic.share, sample, draw.level)
         elif statistic.interval == "order_statistics" and statistic.ordered is not None:
             metrics[name] = median_metric(value, statistic.ordered, sample, draw.level)
         elif statistic.interval == "inverted_test" and statistic.bins is not None:
@@ -281,7 +272,7 @@ def _metric_value(
     """The value with the interval that its standard error gives around the middle, which is the value or near it."""
     if error is None:
         ends = perfect_agreement_interval(value, statistic, sample, level)
-        if ends is None and statistic.is_mean and np.isfinite(statistic.bounds).all():
+        if ends is None and statistic.mean_of is not None and np.isfinite(statistic.bounds).all():
             return _bounded_mean(value, statistic, sample, level)
         if ends is None:
             return MetricValue(value, None, None, sample.n, NO_VARIATION, warnings=(NO_VARIATION,))
@@ -294,17 +285,11 @@ def _metric_value(
         error = structs.replace(
             error, error=math.sqrt(variance), freedom=min(freedom, cluster_freedom(sample))
         )
-    method, freedom = "jackknife", error.freedom
-    ends = (
-        agreement_interval(value, error, statistic, sample, level)
-        if statistic.interval == "agreement"
-        else None
-    )
+    ends = agreement_interval(value, error, statistic, sample, level)
+    freedom = error.freedom
     if ends is not None:
         method, freedom = "Wilson of disagreement", cluster_freedom(sample)
-    elif statistic.interval == "skewness" or (
-        statistic.interval == "agreement" and statistic.differs is None
-    ):
+    elif statistic.interval == "skewness":
         ends = skewness_corrected_interval(value, error, statistic, sample, level)
         method = "jackknife with Hall's correction"
     else:

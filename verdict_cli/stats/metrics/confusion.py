@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from verdict_cli.language.metric_registry import AVERAGED
 from verdict_cli.stats.columns.column import Floats, Ints
@@ -21,34 +21,22 @@ from verdict_cli.stats.metrics.statistic import (
     statistic_of,
 )
 
-FEW_ROWS_OF_LABEL, FEW_ROWS_OF_MEAN = 10, 5
-"""The rows of the rarest label below which agreement, and a mean over the labels, have a warning (measured)."""
 LabelMask = npt.NDArray[np.bool_]
 
 
 def label_share(
-    name: str,
-    is_target: LabelMask,
-    is_predicted: LabelMask,
-    weight: Floats | None = None,
-    beta: float = 1.0,
+    name: str, is_target: LabelMask, is_predicted: LabelMask, beta: float = 1.0
 ) -> Proportion:
     """The share of rows that a metric of one label is, or of which F1 is a function."""
-    both = (is_target & is_predicted).astype(float)
+    target, predicted = is_target.astype(float), is_predicted.astype(float)
+    both = target * predicted
     if name == "f1":
-        return Proportion(both, (is_target | is_predicted).astype(float), _f1_of_jaccard, weight)
+        return Proportion(both, np.maximum(target, predicted), _f1_of_jaccard)
     if name == "specificity":
-        return Proportion(
-            (~is_target & ~is_predicted).astype(float), (~is_target).astype(float), None, weight
-        )
-    precision, recall = (
-        Proportion(both, side.astype(float), None, weight) for side in (is_predicted, is_target)
-    )
+        return Proportion((1 - target) * (1 - predicted), 1 - target)
     if name == "f_beta":  # rows right, of these, misses and false alarms, which count by beta
-        return Proportion(
-            both, (beta**2 * recall.trials + precision.trials) / (1 + beta**2), None, weight
-        )
-    return precision if name == "precision" else recall
+        return Proportion(both, (beta**2 * target + predicted) / (1 + beta**2))
+    return Proportion(both, predicted if name == "precision" else target)
 
 
 def _f1_of_jaccard(share: Any) -> Any:
@@ -84,14 +72,14 @@ def positive_statistics(rows: LabelRows, positive: int, beta: float) -> dict[str
         for name, share in shares.items()
     }
     # Misses and false alarms count differently: the rows are no independent trials of one share.
-    f_beta = shares["f_beta"]
-    made["f_beta"] = structs.replace(
-        made["f_beta"],
-        interval="mean_of_proportions",
-        share=None,
-        shares=lambda: [f_beta],
+    hits, trials = shares["f_beta"].hits, shares["f_beta"].trials
+    made["f_beta"] = statistic_of(
+        "f_beta",
+        made["f_beta"].at,
+        lacks["f_beta"],
+        differs=(is_target != is_predicted).astype(float),
+        with_disagreement=lambda counts, rows: float(counts @ hits / (counts @ trials + rows / 2)),
         classes=(is_target.astype(float),),
-        least_rows=FEW_ROWS_OF_MEAN,
     )
     return made
 
@@ -118,17 +106,6 @@ class LabelRows(Struct, frozen=True):
             targets if self.average == "weighted" else (targets + predictions > 0).astype(float)
         )
         return ratio((values * weights).sum(axis=1), weights.sum(axis=1))
-
-    def shares_of(self, name: str, beta: float) -> Callable[[], list[Proportion]] | None:
-        """The labels' shares whose mean the metric is; None for pooled decisions."""
-        if self.average == "micro":
-            return None
-        weighted = self.average == "weighted"
-        sides = [(self.targets == code, self.predictions == code) for code in self.labels]
-        return lambda: [
-            label_share(name, target, predicted, target.astype(float) if weighted else None, beta)
-            for target, predicted in sides
-        ]
 
     def proportion_of(self, name: str, differs: Floats) -> Statistic | None:
         """The metric as one share of rows, where it is one: of the pooled decisions, and recall by the targets' shares."""
@@ -255,40 +232,29 @@ def label_statistics(
     scored = len(used) - (missing and labels - 1 in used)
     differs = (targets != predictions).astype(float)
 
+    # A label that is only predicted has the rows in which it is.
+    label = np.where(np.isin(predictions, targets), targets, predictions).astype(np.float64)
+    sides = (targets.astype(np.float64), predictions.astype(np.float64))
+
     def of(
-        name: str,
-        formula: Callable[[CountTables], Floats],
-        undefined: str = "no rows",
-        *,
-        shares: Callable[[], list[Proportion]] | None = None,
+        name: str, formula: Callable[[CountTables], Floats], undefined: str = "no rows"
     ) -> Statistic:
-        # The share of a rare label has a wide interval of its own, agreement beyond chance has no such part.
+        def disagreeing(weights: Floats, rows: float) -> float:
+            return float(formula(_with_disagreement(table(weights[None, :]), rows))[0])
+
+        is_mean = name == "balanced_accuracy" or name in AVERAGED
         return statistic_of(
             name,
             lambda weights: formula(table(weights)),
             undefined,
             differs=differs,
-            with_disagreement=lambda weights, rows: float(
-                formula(_with_disagreement(table(weights[None, :]), rows))[0]
-            ),
-            shares=shares,
-            classes=(targets.astype(np.float64),)
-            if shares
-            else (targets.astype(np.float64), predictions.astype(np.float64)),
-            least_rows=FEW_ROWS_OF_MEAN if shares else FEW_ROWS_OF_LABEL,
-            labels_count_alike=shares is not None and average != "weighted",
-            **({} if shares or name not in AVERAGED else {"interval": "agreement"}),
+            with_disagreement=disagreeing,
+            classes=(label, sides[1]) if name == "precision" else (label,) if is_mean else sides,
+            labels_count_alike=is_mean and average != "weighted",
         )
 
     given = {
-        "balanced_accuracy": of(
-            "balanced_accuracy",
-            balanced_accuracy,
-            shares=lambda: [
-                label_share("recall", targets == code, predictions == code)
-                for code in np.unique(targets)
-            ],
-        ),
+        "balanced_accuracy": of("balanced_accuracy", balanced_accuracy),
         "mcc": of("mcc", mcc, ONE_CLASS),
         "cohen_kappa": of("cohen_kappa", cohen_kappa, CONSTANT_LABELS),
         "gwet_ac1": of(
@@ -302,10 +268,8 @@ def label_statistics(
         return given | positive_statistics(rows, positive, beta)
 
     def averaged(name: str) -> Statistic:
-        shares = rows.shares_of(name, beta)
-        return rows.proportion_of(name, differs) or of(
-            name, lambda counts: rows.averaged(name, counts, beta), shares=shares
-        )
+        share = rows.proportion_of(name, differs)
+        return share or of(name, lambda counts: rows.averaged(name, counts, beta))
 
     return given | {name: averaged(name) for name in AVERAGED}
 

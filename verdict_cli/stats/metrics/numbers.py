@@ -176,7 +176,9 @@ def number_pairs(x: Floats, y: Floats, span: float = math.inf) -> dict[str, Stat
         interval="skewness",
         hidden=_hidden_square(x - y),
     )
-    distance = replace(of("mae", lambda m: m.distance), bounds=(0.0, span / unit), is_mean=True)
+    distance = replace(
+        of("mae", lambda m: m.distance), bounds=(0.0, span / unit), mean_of=np.abs(x - y)
+    )
     if unit < 1:
         inner = replace(distance, interval="skewness")
         at, back = (lambda weights: unit * inner.at(weights)), (lambda mean: float(mean * unit))
@@ -272,8 +274,8 @@ def _mean(x: Floats, bounds: tuple[float, float] | None) -> Statistic:
             interval="skewness",
             bounds=bounds,
             varies=(x,),
+            mean_of=x,
             scale_ends=bounds,
-            is_mean=True,
         )
     if len(x) and x.min() >= 0:
         ends = (0.0, 1.0) if x.max() <= 1 else None  # a score without a declared scale
@@ -284,6 +286,7 @@ def _mean(x: Floats, bounds: tuple[float, float] | None) -> Statistic:
             interval="skewness",
             scale=LOG,
             varies=(x,),
+            mean_of=x,
             scale_ends=ends,
         )
     return statistic_of("mean", mean_of_values(x), varies=(x,))

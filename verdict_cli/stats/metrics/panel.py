@@ -321,4 +321,4 @@ def pass_at_k_of_panel(votes: Floats, k: int) -> Statistic:
     def at(weights: Floats) -> Floats:
         return ratio(weights @ (values * known), weights @ known)
 
-    return statistic_of("pass_at_k", at, undefined, varies=(values,), is_mean=True)
+    return statistic_of("pass_at_k", at, undefined, varies=(values,), mean_of=values)

@@ -101,7 +101,10 @@ def probability_statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
     surprise = -np.where(positive > 0, np.log(clipped), np.log1p(-clipped))
     return statistics | {
         "brier": statistic_of(
-            "brier", mean_of_values((p - positive) ** 2), classes=classes, is_mean=True
+            "brier",
+            mean_of_values((p - positive) ** 2),
+            classes=classes,
+            mean_of=(p - positive) ** 2,
         ),
         "log_loss": statistic_of(
             "log_loss",

@@ -38,20 +38,10 @@ FISHER = NormalizingScale(
     math.tanh,
     lambda value: 1 / max(1 - value * value, NEAR),
 )
-ANGLE = NormalizingScale(
-    lambda value: math.asin(min(max(value, -1.0), 1.0)),
-    lambda value: math.sin(min(max(value, -math.pi / 2), math.pi / 2)),
-    lambda value: 1 / math.sqrt(max(1 - value * value, NEAR)),
-)
 LOGIT = NormalizingScale(
     lambda value: math.log(_inside(value) / (1 - _inside(value))),
     lambda value: 0.5 * (1 + math.tanh(value / 2)),
     lambda value: 1 / (_inside(value) * (1 - _inside(value))),
-)
-ARCSINE = NormalizingScale(
-    lambda value: math.asin(math.sqrt(_inside(value))),
-    lambda value: math.sin(min(max(value, 0.0), math.pi / 2)) ** 2,
-    lambda value: 0.5 / math.sqrt(_inside(value) * (1 - _inside(value))),
 )
 LOG = NormalizingScale(
     lambda value: math.log(max(value, NEAR)),
@@ -63,9 +53,7 @@ LOG = NormalizingScale(
 NORMALIZING_SCALES: dict[IntervalScale, NormalizingScale] = {
     "identity": IDENTITY,
     "fisher": FISHER,
-    "angle": ANGLE,
     "logit": LOGIT,
-    "arcsine": ARCSINE,
     "log": LOG,
 }
 
@@ -79,14 +67,12 @@ Transform = Callable[[Any], Any]
 class Proportion(Struct, frozen=True):
     """A share of rows: of the `trials` at each atom (1 where the row counts, else 0), the `hits`.
 
-    `transform` makes the metric of the share, where it is not the share itself. In a mean of shares, `weight` is 1 at the
-    atoms whose rows are its weight (None: all shares count alike).
+    `transform` makes the metric of the share, where it is not the share itself.
     """
 
     hits: Floats
     trials: Floats
     transform: Transform | None = None
-    weight: Floats | None = None
 
     def metric_of(self, share: float) -> float:
         """The metric's value at a share."""
@@ -126,16 +112,15 @@ class Statistic(Struct, frozen=True):
         at: The value under weights.
         undefined: When it is undefined, in words.
         bounds: The ends of its range.
-        interval: The method of its interval; each needs one of the next six.
+        interval: The method of its interval, for which some need one of the next five.
         share: `proportion`: the share of rows that it is.
-        shares: `mean_of_proportions`: makes the shares whose mean it is.
-        differs: `agreement`: 1 at the atoms whose labels differ, else 0 (or the share of a row's pairs of votes); the
-            metric is 1 where none does.
+        differs: Of agreement: 1 at the atoms whose labels differ, else 0 (or the share of a row's pairs of votes); the metric is
+            1 where none does.
         ordered: `order_statistics`: the values at the atoms, whose median it is.
         bins: `inverted_test`: the bins whose absolute mean deviations it adds up.
         transformed: `transformed`: the statistic that it is a function of.
         scale: Where a jackknife interval is symmetric.
-        with_disagreement: The value if, beside rows that all agree, this many rows did not: counts, rows -> value.
+        with_disagreement: The value with this many more rows that disagree: counts, rows -> value.
         pairwise: Whether it looks at all pairs of atoms, so that its work grows with their square.
         classes: The classes of the atoms, of which each needs `least_rows` rows for an interval without a warning.
         varies: Values at the atoms; if nearly all rows have one of them, enough others are needed.
@@ -145,7 +130,7 @@ class Statistic(Struct, frozen=True):
         hidden: The upper end that tails may have which so few rows do not show: rows, counts -> value.
         unexplained: Of a correlation: the mean squared residual of either side, given the other.
         separates: Of a metric of how two classes are ranked: 1 at the atoms of one class, 0 at those of the other.
-        is_mean: Whether it is the mean of one value for each row, all within `bounds`.
+        mean_of: Of a mean of one value for each row, all within `bounds`: the values at the atoms.
         scale_ends: Of a mean of values: the ends of their scale, if it has any.
         certain: 1 at the atoms whose loss, if they are wrong, is so large that a sample without one does not show it.
     """
@@ -155,7 +140,6 @@ class Statistic(Struct, frozen=True):
     bounds: tuple[float, float] = REAL_LINE
     interval: IntervalMethod = "jackknife"
     share: Proportion | None = None
-    shares: Callable[[], list[Proportion]] | None = None
     differs: Floats | None = None
     ordered: Floats | None = None
     bins: CalibrationBins | None = None
@@ -171,7 +155,7 @@ class Statistic(Struct, frozen=True):
     hidden: Callable[[float, Floats], float] | None = None
     unexplained: tuple[Statistic, ...] = ()
     separates: Floats | None = None
-    is_mean: bool = False
+    mean_of: Floats | None = None
     scale_ends: tuple[float, float] | None = None
     certain: Floats | None = None
 
