@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from shell import needs
 
 HEAD = "verdict: 1\nname: judge\nmodel: baseline/lexical\n"
 JUDGE = "{unit: JudgeUnit, name: j, prompt: 'Is {source.answer} ok?'}"
@@ -99,14 +98,6 @@ def test_fc9_a_unit_with_its_own_model_is_not_cured_by_the_flag_that_was_given(
     done = shell("run", config, file, "--model", "baseline/lexical")
     assert done.code == 4
     assert "remove the unit's `model`" in done.err
-
-
-@needs("wizard")
-def test_fc10_a_column_with_a_blank_is_quoted_for_the_shell(shell: Any) -> None:
-    rows = "".join(f"p{at},r{at},{'safe' if at % 2 else 'unsafe'}\n" for at in range(8))
-    file = shell.write("d.csv", f"prompt,response,Gold Label\n{rows}")
-    done = shell("init", file, "--from", "xstest")
-    assert (done.code, "--column 'label=Gold Label'" in done.err) == (2, True), done.err
 
 
 COMPARED = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -101,36 +100,21 @@ def test_a_model_that_can_be_called_is_written(
     assert "\nmodel: gpt-4o\n" in written(shell)
 
 
-def test_the_columns_of_a_shipped_judge_are_mapped(shell: Any) -> None:
+def test_the_columns_that_a_shipped_judge_misses_are_told_with_where_to_name_them(
+    shell: Any,
+) -> None:
     data = shell.write(
         "own.csv",
-        "key,request,reply,verdict\na,How do I kill a process?,Use kill,safe\nb,Hm,No,unsafe\n",
+        "key,request,response,verdict,type\na,How do I kill a process?,Use kill,safe,x\nb,Hm,No,unsafe,y\n",
     )
-    refused = shell("init", "--from", "xstest", data)
-    assert (refused.code, list(shell.folder.glob("*.yaml"))) == (2, [])
-    assert "--column prompt=request" in refused.err and "--column label=verdict" in refused.err
-    mapped = ("--column", "prompt=request", "--column", "label=verdict")
-    made = shell(
-        "init",
-        "--from",
-        "xstest",
-        data,
-        *mapped,
-        *("--column", "type=none") * ("type=none" in refused.err),
-    )
-    assert made.code == 0, made.err
-    assert "prompt: request" in written(shell, "xstest.yaml") and "id: key" in written(
-        shell, "xstest.yaml"
-    )
+    done = shell("init", "--from", "xstest", data)
+    assert done.code == 2
+    assert "xstest.yaml" in done.err and "the data has no column 'prompt'" in done.err
+    assert "dataset: {columns: {ROLE: COLUMN}}" in done.err
+    text = written(shell, "xstest.yaml")
+    columns = "  columns: {id: key, prompt: request, label: verdict}\n"
+    shell.write("xstest.yaml", text.replace("dataset:\n", f"dataset:\n{columns}"))
     assert shell("validate", "xstest.yaml", data).code == 0
-    assert (
-        "did you mean 'prompt'"
-        in shell("init", "--from", "xstest", data, "--column", "promt=request", "--force").err
-    )
-    assert (
-        "has no column 'nope'"
-        in shell("init", "--from", "xstest", data, "--column", "prompt=nope", "--force").err
-    )
 
 
 @pytest.mark.parametrize(
@@ -138,7 +122,7 @@ def test_the_columns_of_a_shipped_judge_are_mapped(shell: Any) -> None:
     [
         (("--columns", "question,answer"), "did you mean 'model answer'?"),
         (("--columns", "question", "--target", "labl"), "did you mean 'label'?"),
-        (("--columns", "question,label", "--target", "label"), "remove it from --columns"),
+        (("--columns", "label", "--target", "label"), "name another column in --columns"),
         (("--columns", "question", "--scale", "good"), "is not a scale"),
         (("--from", "xstest"), "--from copies a judge unchanged"),
     ],
@@ -201,7 +185,7 @@ def test_a_file_without_rows_is_told(name: str, content: str, shell: Any) -> Non
 def test_labels_that_do_not_fit_a_yes_or_no_are_told_before_anything_is_written(shell: Any) -> None:
     data = shell.write("data.csv", "answer,label\na,fine\nb,fine\n")
     done = shell("init", data, *QUESTION, "--columns", "answer", "--target", "label")
-    assert "all labels of 'label' are 'fine', so the scale is not known" in done.err
+    assert "no scale has all of the labels; the labels are fine" in done.err
     assert "--scale 'other,fine'" in done.err
     done = shell(
         "init", data, *QUESTION, "--columns", "answer", "--target", "label", "--scale", "boolean"
@@ -235,32 +219,6 @@ def test_a_conversation_and_contexts_are_declared(shell: Any) -> None:
     assert shell("init", data, *QUESTION, "--columns", "messages,contexts").code == 0
     text = (shell.folder / "judge.yaml").read_text(encoding="utf-8")
     assert 'schema: {messages: conversation, contexts: "list[str]"}' in text
-
-
-@pytest.mark.parametrize(
-    ("log_format", "log", "comparisons"),
-    [
-        (
-            "inspect",
-            "inspect-0.3.285.eval",
-            ["source.scores.includes == 'C'", "source.scores.match == 'C'"],
-        ),
-        ("promptfoo", "promptfoo-0.121.20.json", ["source.scores.pass", "source.scores.score"]),
-        ("deepeval", "deepeval-4.3.1.json", ["source.scores.pass", "source.scores.Length"]),
-    ],
-)
-def test_the_scores_of_an_imported_log_are_compared_with_the_judge(
-    log_format: str, log: str, comparisons: list[str], shell: Any
-) -> None:
-    logs = Path(__file__).parents[2] / "features" / "imports" / "log_formats" / "logs"
-    assert shell("import", log_format, logs / log, "--out", "rows.jsonl").code == 0
-    done = shell("init", "rows.jsonl", *QUESTION, "--columns", "input,output")
-    assert (done.code, "failed 0" in done.out) == (0, True), done.err
-    text = (shell.folder / "judge.yaml").read_text(encoding="utf-8")
-    assert re.findall(r"^    target: (.*)$", text, re.MULTILINE) == [
-        json.dumps(each) if " " in each else each for each in comparisons
-    ]
-    assert shell("validate", "judge.yaml", "rows.jsonl").code == 0
 
 
 def test_a_file_with_semicolons_is_read(shell: Any) -> None:

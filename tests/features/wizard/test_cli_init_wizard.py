@@ -71,7 +71,7 @@ def test_on_a_terminal_what_is_judged_is_asked_before_the_labels(
     assert "How good is the model answer?" in text
     assert "{source.question}" in text and "{source['model answer']}" in text
     assert "{source.id}" not in text and "{source.label}" not in text
-    assert "target: source.label" in text and "range: [1, 5]" in text
+    assert 'target: "source.label | float"' in text and "range: [1, 5]" in text
 
 
 def test_a_wrong_answer_is_explained_in_a_line_and_asked_again(shell: Any, session: Any) -> None:
@@ -102,17 +102,9 @@ def test_words_whose_order_is_not_known_are_asked_for(shell: Any, session: Any) 
     done = session("message", "topic", "categories", arguments=[data])
     assert "words from worst to best such as bad,fair,good, or categories" in done.err
     assert "values: [billing, parcel]}" in written(shell)
-    refused = shell(
-        "init", data, *QUESTION, "--columns", "message", "--target", "topic", "--out", "b.yaml"
-    )
-    assert (
-        refused.code,
-        "the order of the labels of 'topic' is not known: billing, parcel" in refused.err,
-    ) == (
-        2,
-        True,
-    )
-    assert "--scale categories" in refused.err
+    arguments = ("init", data, *QUESTION, "--columns", "message", "--target", "topic", "--force")
+    told = " ".join(shell(*arguments).err.split())
+    assert "The labels are billing, parcel. They are read as categories" in told
     ordered = shell(
         "init",
         data,
@@ -186,28 +178,6 @@ def test_pairs_are_judged_in_both_orders(shell: Any, session: Any) -> None:
     assert "do not say which of response_a and response_b is better" in refused.err
 
 
-def test_a_rubric_is_judged_criterion_by_criterion(shell: Any) -> None:
-    entries = [
-        {"criterion": "names Paris", "points": 2, "met": True},
-        {"criterion": "is rude", "points": -1, "met": False},
-    ]
-    data = rows(
-        shell, *[{"question": "Capital?", "answer": "Paris", "rubric": entries, "rating": 4}] * 2
-    )
-    done = shell(
-        "init", data, *QUESTION, "--columns", "question,answer,rubric", "--target", "rating"
-    )
-    assert done.code == 0, done.err
-    text = written(shell)
-    assert (
-        "- each: source.rubric" in text
-        and "{criterion.criterion}" in text
-        and "points: criterion.points" in text
-    )
-    assert "target: source.rating" in text
-    assert "calls 4" in done.out
-
-
 @pytest.mark.parametrize(
     ("labels", "line"),
     [
@@ -230,16 +200,6 @@ def test_labels_of_yes_and_no_are_compared_in_their_own_words(
     assert done.code == 0, done.err
     assert "scale: boolean" in written(shell) and line in written(shell)
     assert f"n={sum(label not in (None, '') for label in labels)}" in done.out
-
-
-def test_contexts_in_cells_of_csv_are_numbered(shell: Any) -> None:
-    data = shell.write(
-        "rag.csv", 'question,contexts,answer\nWhen?,"[""At 9."", ""Not on Mondays.""]",At 9.\n'
-    )
-    assert shell("init", data, *QUESTION, "--columns", "question,contexts,answer").code == 0
-    assert "{source.contexts | numbered}" in written(
-        shell
-    ) and 'schema: {contexts: "list[str]"}' in written(shell)
 
 
 def test_a_nested_conversation_is_proposed_with_its_nested_id(shell: Any) -> None:
@@ -270,28 +230,6 @@ def test_a_workbook_is_read(shell: Any) -> None:
     book.save(shell.folder / "t.xlsx")
     assert shell("init", "t.xlsx", *QUESTION, "--columns", "reply", "--target", "stars").code == 0
     assert "range: [1, 5]" in written(shell)
-
-
-def test_on_a_terminal_the_columns_of_a_shipped_judge_are_asked_for(
-    shell: Any, session: Any
-) -> None:
-    data = shell.write(
-        "own.csv", "prompt,left,right\nWhich is older?,The first text,The second text\n"
-    )
-    done = session(
-        "prompt",
-        "left",
-        "x",
-        "right",
-        "none",
-        "none",
-        arguments=["--from", "pairwise_positions", data],
-    )
-    assert done.code == 0, done.err
-    text = written(shell, "pairwise_positions.yaml")
-    assert "columns: {question: prompt, response_A: left, response_B: right}" in text
-    keys = read_document(shell.folder / "pairwise_positions.yaml").data
-    assert keys["dataset"].keys() == {"columns"} and list(keys["evaluate"]) == ["flips", "length"]
 
 
 TEXTS = (

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from verdict_cli.features.wizard.answers import AnswerScale, pair_labels, parse_scale
-from verdict_cli.features.wizard.columns import DatasetColumns, Pair, nameable
+from verdict_cli.features.wizard.answers import choice_labels, parse_scale
+from verdict_cli.features.wizard.columns import Column, DatasetColumns, nameable
 from verdict_cli.features.wizard.pipeline_text import FirstJudge, pipeline_text, plain_name
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.load import validated
@@ -44,60 +44,41 @@ def built_from(
     labels: list[Any],
     **shape: Any,
 ) -> None:
-    parsed = parse_scale(scale)
-    assert isinstance(parsed, AnswerScale)
-    values = {
-        **dict.fromkeys(columns, ["text"] * len(labels)),
-        **({target: labels} if target else {}),
-    }
-    sampled = DatasetColumns("data", values, {name: (name,) for name in values})
-    read = tuple(name for name in columns if name != target)
-    start = FirstJudge(
+    label = Column((target,), labels) if target else None
+    read = [Column((name,), ["text"] * len(labels)) for name in columns if name != target]
+    judge = FirstJudge(
+        "judge",
+        DatasetColumns("data", {each.name: each for each in [*read, *([label] if label else [])]}),
+        tuple(read),
         question,
-        parsed,
-        target,
-        name="judge",
-        columns=sampled,
-        read=read,
-        model="gpt-4o-mini",
+        "gpt-4o-mini",
+        scale=parse_scale(scale),
+        target=label,
         **shape,
     )
-    built = build_plan(
-        validated(parse_document(pipeline_text(start).encode(), "judge.yaml"), Path())
-    )
-    assert {used.column for used in built.plan.columns} >= set(read)
+    text = pipeline_text(judge)
+    built = build_plan(validated(parse_document(text.encode(), "judge.yaml"), Path()))
+    assert {used.column for used in built.plan.columns} >= {column.name for column in read}
 
 
 @given(
-    st.lists(LINE.filter(nameable).filter(str.strip), min_size=2, max_size=3, unique=True),
+    st.lists(LINE.filter(nameable).filter(str.strip), min_size=2, max_size=4, unique=True),
     QUESTIONS,
-    st.booleans(),
 )
-def test_pairs_and_rubrics_give_valid_pipelines(
-    columns: list[str], question: str, points: bool
-) -> None:
+def test_pairs_and_options_give_valid_pipelines(columns: list[str], question: str) -> None:
     target = None if "label" in columns else "label"
-    labels = ["A", "B", "tie"]
-    pair = Pair(columns[0], columns[1])
-    choices = pair_labels(pair, "label", labels)
+    labels = ["A", "B"]
+    choices = choice_labels(columns, Column(("label",), labels))
+    compared = tuple((name,) for name in columns)
     built_from(
-        columns, question, "boolean", target, labels, pair=pair, choices=choices if target else None
-    )
-    sampled = DatasetColumns(
-        "data", {name: ["text"] for name in columns}, {name: (name,) for name in columns}
-    )
-    criteria: Any = [[{"text": "what", **({"points": 2} if points else {})}]]
-    rubric = FirstJudge(
+        columns,
         question,
-        rubric=columns[0],
-        name="judge",
-        columns=DatasetColumns("data", {**sampled.values, columns[0]: criteria}, sampled.paths),
-        read=tuple(columns),
-        model="gpt-4o-mini",
+        "boolean",
+        target,
+        labels,
+        compared=compared,
+        choices=choices if target else None,
     )
-    text = pipeline_text(rubric)
-    build_plan(validated(parse_document(text.encode(), "judge.yaml"), Path()))
-    assert ("points: criterion.points" in text) == points
 
 
 @given(st.text())

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from verdict_cli.features.wizard.columns import judged_column
+from verdict_cli.features.wizard.columns import Column, main_column
 from verdict_cli.language.document.document import read_document
 
 TEXTS = ("the first text of the row", "another text that is longer", "a third one")
@@ -84,7 +84,7 @@ FORMS: dict[str, tuple[str, dict[str, Sequence[Any]], str, str | None]] = {
     "a byte order mark": ("bom", {"prompt": TEXTS, "response": TEXTS, "label": ["pass", "fail"]}, "JudgeUnit", "label"),
     "numbers below zero": ("csv", {"src": TEXTS, "mt": TEXTS, "ref": TEXTS, "score": [0.1, -0.4, 0.7], "lp": ["en-de", "en-fr"]}, "JudgeUnit", "score"),
     "books": ("csv", {"isbn": ["97801", "97802"], "issue": ["12", "13"], "title": TEXTS, "review": TEXTS, "stars": [1, 3, 5]}, "JudgeUnit", "stars"),
-    "a checklist": ("jsonl", {"session_id": range(12), "conversation_input": [[{"role": "user", "content": "Hi"}]], "checklist": [["Is it?", "Does it?"]], "response": TEXTS}, "MeanPoolUnit", None),
+    "a checklist": ("jsonl", {"session_id": range(12), "conversation_input": [[{"role": "user", "content": "Hi"}]], "checklist": [["Is it?", "Does it?"]], "response": TEXTS}, "JudgeUnit", None),
     "winners as 0 and 1": ("csv", {"model_a": ["m", "n"], "model_b": ["o", "p"], "task": TEXTS, "reply_a": TEXTS, "reply_b": TEXTS[::-1], "winner_model_a": [1, 0, 0], "winner_model_b": [0, 1, 0], "winner_tie": [0, 0, 1]}, "PairwiseJudgeUnit", None),
     "wins by words": ("csv", {"source": TEXTS, "summary_x": TEXTS, "summary_y": TEXTS[::-1], "x_wins": ["yes", "no"], "y_wins": ["no", "yes"]}, "JudgeUnit", None),
     "a score of each": ("jsonl", {"query": TEXTS, "answer_0": TEXTS, "answer_1": TEXTS[::-1], "score_0": [0.5, -1], "score_1": [-0.5, 1]}, "PairwiseJudgeUnit", None),
@@ -270,7 +270,8 @@ def test_every_part_of_a_row_that_is_judged_is_in_the_prompt(shell: Any) -> None
     ],
 )
 def test_references_and_questions_are_not_what_is_judged(columns: list[str], judged: str) -> None:
-    assert judged_column(columns) == judged
+    read = [Column((name,), TEXTS) for name in columns]
+    assert main_column(read).name == judged
 
 
 def test_codes_are_not_judged(shell: Any) -> None:

@@ -6,39 +6,19 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path as FilePath
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from msgspec import Struct
-from msgspec.structs import asdict, replace
 
-from verdict_cli.cli import console
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import PipelineOptions, RowOptions
 from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import Quiet
 from verdict_cli.errors import OutputError, UsageError
-from verdict_cli.features.wizard import questions
-from verdict_cli.features.wizard.answers import (
-    AnswerScale,
-    label_words,
-    option_labels,
-    pair_labels,
-)
-from verdict_cli.features.wizard.columns import (
-    DatasetColumns,
-    Pair,
-    looks_like_label,
-    numeric,
-    read_columns,
-    without_blanks,
-)
-from verdict_cli.features.wizard.pipeline_text import (
-    FirstJudge,
-    JudgeShape,
-    pipeline_text,
-    plain_name,
-)
+from verdict_cli.features.wizard.answers import BOOLEAN, choice_labels, label_words
+from verdict_cli.features.wizard.columns import Column, DatasetColumns, Path, read_columns
+from verdict_cli.features.wizard.pipeline_text import FirstJudge, pipeline_text, plain_name
+from verdict_cli.features.wizard.questions import Answers, ask_dataset, default_question
 from verdict_cli.features.wizard.shipped_judge import EMBEDDED, shipped_judge
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.detect_models import KEYS, at_hand, decision_model_at_hand
@@ -77,14 +57,6 @@ def init(
     ] = None,
     template: Annotated[
         str | None, typer.Option("--from", help="Copy a judge shipped with verdict, such as geval.")
-    ] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--column",
-            metavar="ROLE=COLUMN",
-            help="--from a shipped judge: your column for one of its columns.",
-        ),
     ] = None,
     out: Annotated[
         FilePath | None,
@@ -127,170 +99,105 @@ def init(
             "--from copies a judge unchanged",
             hint="remove --question, --columns, --target and --scale",
         )
-    if column and template is None:
-        raise UsageError(
-            "--column needs --from NAME, a judge shipped with verdict",
-            hint="name the columns with --columns",
-        )
     if template is not None:
-        config, files, dataset = shipped_judge(template, data, out, column or ())
+        config, files, dataset = shipped_judge(template, data, out)
         _write(files, [config], force=force)
+        if data is not None:
+            print_message(
+                f"Where your columns have other names: dataset: {{columns: {{ROLE: COLUMN}}}} in {config}"
+            )
     else:
         config = out or FilePath("judge.yaml")
         _refuse_existing([config], force=force)
-        samples = read_columns(data) if data is not None else questions.ask_dataset()
-        dataset = samples.data
-        read, shape = _shape(samples, Answers(columns, target, scale, yes))
-        if question:
-            shape = replace(shape, question=question)
-        model_name, api_base = _model(model)
-        _print_shape(read, shape)
-        judge = FirstJudge(
-            **asdict(shape),
-            name=plain_name(config.stem),
-            columns=samples,
-            read=read,
-            model=model_name,
-            api_base=api_base,
-        )
-        _write({config: pipeline_text(judge)}, [config], force=True)
+        found = read_columns(data) if data is not None else ask_dataset()
+        dataset = found.data
+        answers = Answers(found, columns, target, scale, yes)
+        text = _first_pipeline(plain_name(config.stem), answers, question, model)
+        _write({config: text}, [config], force=True)
     _check(config, dataset, try_rows=not no_try, quiet=quiet)
 
 
-class Answers(Struct, frozen=True):
-    """What the options say of a first pipeline, and how what they do not say is found."""
-
-    columns: str | None
-    """The columns that the judge reads, separated by commas."""
-    target: str | None
-    """The column with the right answers; `none` for none."""
-    scale: str | None
-    yes: bool
-    """Whether the proposals are taken, and said."""
-
-    @property
-    def ask(self) -> bool:
-        """Whether the user is asked."""
-        return not self.yes and self.columns is None
-
-
-def _shape(columns: DatasetColumns, given: Answers) -> tuple[tuple[str, ...], JudgeShape]:
-    """The columns that the judge reads, and what kind of judge it is: from the options, the answers on a terminal, or the
-    proposals."""
-    if given.ask and not console.is_interactive():
-        raise questions.missing_options(columns)
-    read = _read(columns, given)
-    target = _target(columns, read, given)
-    if target is not None:
-        read = _without_label(read, target)
-    shape = _compared_shape(columns, read, target) if given.scale is None else None
-    if shape is None:
-        question = questions.default_question(columns, read, target)
-        shape = JudgeShape(question, scale=_scale(columns, target, given), target=target)
+def _first_pipeline(name: str, answers: Answers, question: str | None, model: str | None) -> str:
+    """The text of a first pipeline, from the options, the answers on a terminal, or the proposals."""
+    columns = answers.data
+    read = answers.judged()
+    target = answers.target(read)
+    read = _without_label(read, target)
+    compared = columns.compared(read) if answers.scale_option is None else ()
+    scale, choices = BOOLEAN, None
+    if compared:
+        question = question or "Which option is best?"
+        choices = _choices(columns, compared, target)
+        target = target if choices else None
+    else:
+        question = question or default_question(read, target)
+        scale = answers.scale(target)
+    print_message(
+        f"The judge reads {', '.join(column.name for column in read)} and is asked: {question}"
+    )
     if target is None:
         _print_labels(columns, read)
-    return read, shape
-
-
-def _read(columns: DatasetColumns, given: Answers) -> tuple[str, ...]:
-    if given.columns is not None:
-        read = columns.check(questions.split_words(given.columns), "--columns")
-        for name in read:
-            if looks_like_label(name) and name != given.target:
-                print_error(f"warning: {name!r} looks like a label, and the judge reads it")
-        return read
-    if given.ask:
-        return questions.ask_judged(columns)
-    read = tuple(columns.judged())
-    if not read or not any(without_blanks(columns.values[name]) for name in read):
-        raise UsageError(
-            f"no column of {columns.data} can be judged",
-            hint=f"name those that the judge reads: --columns COLUMN; the columns are: {', '.join(columns.names)}",
+    else:
+        print_message(f"Its answers are compared with {target.name}.")
+    model_name, api_base = _model(model)
+    return pipeline_text(
+        FirstJudge(
+            name, columns, read, question, model_name, api_base, scale, target, compared, choices
         )
-    return read
+    )
 
 
-def _target(columns: DatasetColumns, read: tuple[str, ...], given: Answers) -> str | None:
-    if given.target is not None:
-        is_none = given.target.lower() == questions.NONE and given.target not in columns.values
-        return None if is_none else columns.check_label(given.target, read)
-    if given.ask:
-        return questions.ask_target(columns, read)
-    return next(iter(columns.labels(read)), None) if given.yes else None
-
-
-def _without_label(read: tuple[str, ...], target: str) -> tuple[str, ...]:
-    """The columns without the one that has the label: a judge that sees the label repeats it."""
-    others = tuple(name for name in read if name != target and not target.startswith(f"{name}."))
+def _without_label(read: tuple[Column, ...], target: Column | None) -> tuple[Column, ...]:
+    """The columns without the one that has the label. UsageError where there is no other one."""
+    if target is None:
+        return read
+    others = tuple(column for column in read if not column.holds(target))
+    if not others:
+        raise UsageError(
+            f"{target.name!r} is both the label and all that the judge reads",
+            hint="a judge that sees the label repeats it: name another column in --columns",
+        )
     if len(others) < len(read):
         print_message(
-            f"  {target} is left out of what the judge reads: a judge that sees the label repeats it."
+            f"  {target.name} is left out of what the judge reads: a judge that sees the label repeats it."
         )
-    return others or read
+    for column in others:
+        if column.is_label_name:
+            print_error(f"warning: {column.name!r} looks like a label, and the judge reads it")
+    return others
 
 
-def _compared_shape(
-    columns: DatasetColumns, read: tuple[str, ...], target: str | None
-) -> JudgeShape | None:
-    """A judge of pairs, of options, or of criteria; None for a judge on a scale."""
-    labels = columns.values[target] if target else ()
-    options = columns.options()
-    names = [str(path[0]) for path in options]
-    choices = option_labels(len(options), names, labels)
-    if options and (target is None or choices):
-        return JudgeShape("Which option is best?", target=target, choices=choices, options=options)
-    pair = columns.pair(read)
-    if pair is not None and not options:
-        return _pair_shape(pair, target, labels)
-    rubric = columns.rubric(read)
-    if rubric is None:
+def _choices(
+    columns: DatasetColumns, compared: Sequence[Path], target: Column | None
+) -> dict[str, str] | None:
+    """Label -> the letter of the text that it names. A warning where the labels do not say that."""
+    names = [".".join(map(str, path)) for path in compared]
+    letters = [f"{name} is {letter}" for name, letter in zip(names, "ABCDEFGHI", strict=False)]
+    both = "; each pair is judged in both orders" if len(names) == 2 else ""
+    print_message(f"Compared: {', '.join(letters)}{both}.")
+    if target is None:
         return None
-    is_number = target is not None and all(map(numeric, without_blanks(labels)))
-    return JudgeShape("Is the criterion met?", target=target if is_number else None, rubric=rubric)
-
-
-def _pair_shape(pair: Pair, target: str | None, labels: Sequence[Any]) -> JudgeShape:
-    question = "Which response is better?"
-    choices = pair_labels(pair, target, labels) if target else None
-    if target is not None and choices is None:
-        words = ", ".join(label_words(labels)[:5])
+    choices = choice_labels(names, target)
+    if choices is None:
+        words = ", ".join(label_words(target.values)[:5])
         print_error(
-            f"warning: the labels of {target!r} ({words}) do not say which of {pair.first} and {pair.second} "
+            f"warning: the labels of {target.name!r} ({words}) do not say which of {' and '.join(names)} "
             "is better, so nothing is compared with them; write A, B and tie, or the columns' names"
         )
-    return JudgeShape(question, target=target if choices else None, choices=choices, pair=pair)
-
-
-def _scale(columns: DatasetColumns, target: str | None, given: Answers) -> AnswerScale:
-    if given.scale is not None:
-        return questions.checked_scale(given.scale, columns.values[target] if target else ())
-    if given.ask:
-        return questions.ask_scale(columns, target)
-    return questions.scale_of_labels(columns, target, take_categories=given.yes)
-
-
-def _print_labels(columns: DatasetColumns, read: Sequence[str]) -> None:
-    """Say that nothing is compared, and which columns could be labels."""
-    others = [name for name in columns.values if columns.kind(name) == "label" and name not in read]
-    more = f"; if one of {', '.join(others[:6])} is, name it: --target" if others else ""
-    print_message(f"No column is taken for the right answers{more}.")
-
-
-def _print_shape(read: Sequence[str], judge: JudgeShape) -> None:
-    """Say what is judged, what the answers are compared with, and how labels are read."""
-    print_message(f"The judge reads {', '.join(read)} and is asked: {judge.question}")
-    if judge.pair is not None:
-        print_message(
-            f"Pairs: {judge.pair.first} is A, {judge.pair.second} is B; each is judged in both orders."
-        )
-    if judge.target is not None:
-        print_message(f"Its answers are compared with {judge.target}.")
-    choices = judge.choices or {}
-    if any(str(label) != choice for label, choice in choices.items()):
+    elif any(str(label) != choice for label, choice in choices.items()):
         words = ", ".join(f"{label} is {choice}" for label, choice in choices.items())
         print_message(
-            f"The labels of {judge.target} are read as choices: {words}. Correct `target` in the file if not."
+            f"The labels of {target.name} are read as choices: {words}. Correct `target` in the file if not."
         )
+    return choices
+
+
+def _print_labels(columns: DatasetColumns, read: Sequence[Column]) -> None:
+    """Say that nothing is compared, and which columns could be labels."""
+    labels = [column for column in columns.by_name.values() if column.kind == "label"]
+    others = [column.name for column in labels if column not in read]
+    more = f"; if one of {', '.join(others[:6])} is, name it: --target" if others else ""
+    print_message(f"No column is taken for the right answers{more}.")
 
 
 def _model(given: str | None) -> tuple[str, str | None]:
