@@ -366,21 +366,22 @@ def svg(scatter: Scatter) -> str:
 
 
 def markdown(measured: Sequence[Point]) -> str:
-    """The table of docs/judge-time.md: the first, some, and the last point of each curve."""
-    lines = [
-        "| Curve | Pool | Votes | Subsets | Calls | Accuracy | 95% interval |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    """The table of docs/judge-time.md: one vote, three, and all votes of each curve."""
+    lines = ["| Curve | One vote | Three | All | Votes |", "|---|---|---|---|---|"]
     for curve in CURVES:
-        own = [point for point in measured if point.curve == curve.name]
-        last = own[-1].k if own else 0
-        lines += [
-            f"| `{point.curve}` | {point.pool} | {point.k} | {point.subsets:,} | {point.calls:,} | {point.accuracy:.3f} "
-            f"| [{point.low:.3f}, {point.high:.3f}] |"
-            for point in own
-            if point.k in (1, 3, 5, last)
-        ]
+        by_votes = {point.k: point for point in measured if point.curve == curve.name}
+        if not by_votes:
+            continue
+        last = max(by_votes)
+        cells = [_cell(by_votes.get(votes)) for votes in (1, 3, last)]
+        lines.append(f"| `{curve.name}` | {' | '.join(cells)} | {last} |")
     return "\n".join(lines) + "\n"
+
+
+def _cell(point: Point | None) -> str:
+    if point is None:
+        return ""
+    return f"{point.accuracy:.3f} [{point.low:.3f}, {point.high:.3f}]"
 
 
 def main() -> None:
