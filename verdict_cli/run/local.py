@@ -214,7 +214,7 @@ class LocalRun:
             reuse=reuse,
             is_spared=has_alternative(job.plan),
             renamed=job.rename_unit,
-            pool=None if pool is None else pool.around,
+            defer=None if pool is None else pool.defer,
         )
         context = Context(
             chain.ask,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from verdict_cli.llm.middleware.budget import Spending
@@ -61,16 +61,15 @@ class ModelClient:
         reuse: tuple[Database, ...] = (),
         is_spared: Callable[[Request], bool] | None = None,
         renamed: Callable[[str], str] | None = None,
-        pool: Callable[[Ask], Ask] | None = None,
+        defer: Callable[[Request, bytes], Awaitable[None]] | None = None,
     ) -> Chain:
-        """The middleware around the providers; see `RunCalls`."""
+        """The middleware around the providers; see `RunCalls` and `ReplySources`."""
         calls = RunCalls(
             limit=self.limit,
             spending=self.spending,
             leaders=self.leaders,
             stop=stop or StopSignal(),
-            replies=ReplySources(own, reuse, self.store),
-            pool=pool,
+            replies=ReplySources(own, reuse, self.store, defer=defer),
             recorded=self.recorded,
             is_spared=is_spared,
             renamed=renamed,

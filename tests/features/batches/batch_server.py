@@ -312,7 +312,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.state,
         )
         with state.lock:
-            if path == "/v1/files":
+            if path in ("/v1/files", "/v1/files/upload"):
                 found = re.search(rb'name="file".*?\r\n\r\n(.*?)\r\n--', body, re.S)
                 assert found is not None
                 name = f"file-{len(state.files)}"
@@ -326,10 +326,11 @@ class _Handler(BaseHTTPRequestHandler):
                 lines = [
                     json.loads(line) for line in state.files[data["input_file_id"]].splitlines()
                 ]
-                made = ServedBatch(
-                    f"batch-{len(state.created)}", lines, data["metadata"]["verdict"]
+                tag = data.get("metadata", {}).get("verdict", "")
+                made = ServedBatch(f"batch-{len(state.created)}", lines, tag)
+                return self.create(
+                    made, state.shown if tag else lambda batch: {"job": state.shown(batch)}
                 )
-                return self.create(made, state.shown)
             if path == "/v1/messages/batches":
                 made = ServedBatch(f"msgbatch-{len(state.created)}", data["requests"])
                 return self.create(made, lambda batch: anthropic_batch(state, batch))
@@ -370,12 +371,10 @@ class _Handler(BaseHTTPRequestHandler):
                 chosen = chosen[
                     next((i + 1 for i, each in enumerate(chosen) if each.id == after), 0) :
                 ]
-                return self.answer(
-                    {
-                        "data": [state.shown(each) for each in chosen[:2]],
-                        "has_more": len(chosen) > 2,
-                    }
-                )
+                page = [state.shown(each) for each in chosen[:2]]
+                if not any(each.tag for each in chosen):  # Together's
+                    return self.answer([state.shown(each) for each in chosen])
+                return self.answer({"data": page, "has_more": len(chosen) > 2})
             if found := re.fullmatch(r"/v1/files/([^/]+)/content", parsed.path):
                 return self.answer(state.files[found[1]])
             by_id = {each.id: each for each in state.created}

@@ -18,7 +18,6 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchBenc
     monkeypatch.setattr(pool, "MOST_POLL_S", 0.05)
     monkeypatch.setattr(sent, "ARRIVAL_S", 0.0)
     monkeypatch.setattr(sent, "DELAY_S", 0.01)
-    monkeypatch.setattr(pool, "DELAY_S", 0.01)
     monkeypatch.setenv("OPENAI_API_KEY", "")
     with BatchServer() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")

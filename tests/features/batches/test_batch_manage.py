@@ -80,7 +80,7 @@ def test_a_wave_is_exported_and_its_results_imported(bench: BatchBench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "told"), [(0, "rejected 60 requests of a batch with the same message"), (1, "")]
+    ("answers", "told"), [(0, "rejected 60 requests of a batch and answered none"), (1, "")]
 )
 def test_a_batch_whose_requests_are_all_rejected_stops_the_run_and_is_sent_again(
     bench: BatchBench, answers: int, told: str
@@ -118,7 +118,7 @@ def test_results_of_other_requests_are_an_error(bench: BatchBench) -> None:
     )
     refused = said("import", bench.folder / "out", bench.folder / "other.jsonl")
     assert "has no result of the requests" in str(refused.exception)
-    with pytest.raises(UsageError, match="their results are missing"):
+    with pytest.raises(UsageError, match="the results of 12 requests are missing"):
         bench.run(4)
 
 

@@ -29,11 +29,6 @@ from verdict_cli.storage.datasets.read import stream_rows
             "\n- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}', escalate: {when: output.score < 4, to: gpt-4o}}\n",
             2,
         ),
-        (
-            "\n- layer: [{unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}]\n  repeat: 9\n"
-            "  until: {confidence: 0.9, batch: 2}\n- {unit: ModePoolUnit, field: score}\n",
-            5,  # two units, then two at a time
-        ),
     ],
 )
 def test_calls_that_wait_for_one_another_are_in_further_waves(
@@ -46,8 +41,8 @@ def test_calls_that_wait_for_one_another_are_in_further_waves(
     assert (found.waves, found.worst_h) == (waves, 24.0 * waves)
 
 
-def test_the_price_is_that_of_batches_and_files_are_counted_by_wave(bench: BatchBench) -> None:
-    options = bench.options(4, head="batch: {max_requests: 10}")
+def test_the_price_is_that_of_batches(bench: BatchBench) -> None:
+    options = bench.options(4)
     lines = DryRun(options.plan).add(stream_rows(options.dataset, options.data.selection)).lines(4)
     found = estimate_waves(options.plan, lines)
     assert found is not None
@@ -55,7 +50,7 @@ def test_the_price_is_that_of_batches_and_files_are_counted_by_wave(bench: Batch
     assert found.cost_usd == pytest.approx(
         ordinary / 2, rel=0.02
     )  # tokens are rounded to those of the mean call
-    assert (found.waves, found.files) == (2, 4)
+    assert found.waves == 2
 
 
 def test_the_shared_server_is_paid_once_for_every_request(bench: BatchBench, shared: Path) -> None:

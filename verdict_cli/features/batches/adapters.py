@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from verdict_cli.llm.model_families import (
-    BASELINE_PREFIX,
-    REPLAY_PREFIX,
     family,
     is_decision_model,
     is_local,
@@ -18,24 +16,18 @@ from verdict_cli.llm.model_families import (
 from verdict_cli.model import Model
 
 if TYPE_CHECKING:
-    from verdict_cli.features.batches.batch_api import HttpBatchApi
+    from verdict_cli.features.batches.batch_api import BatchApi
 
 ADAPTERS = {
-    "openai": "OpenAIBatches",
-    "azure": "OpenAIBatches",
-    "groq": "OpenAIBatches",
+    "openai": "BatchApi",
+    "azure": "BatchApi",
+    "groq": "BatchApi",
     "together_ai": "TogetherBatches",
     "anthropic": "AnthropicBatches",
     "gemini": "GeminiBatches",
     "mistral": "MistralBatches",
 }
 """The adapter of each provider that has a batch interface. It is imported when a batch is sent."""
-_BUILT_IN = {
-    BASELINE_PREFIX: "a baseline answers at once and costs nothing",
-    REPLAY_PREFIX: "a recording answers at once and costs nothing",
-}
-
-
 BATCHES = "batch-*"
 """The names of batches in the database."""
 TIER = "batch"
@@ -44,11 +36,8 @@ TIER = "batch"
 
 def batch_problem(model: Model) -> str | None:
     """Why the model's calls cannot be sent as batches; None where they can."""
-    built_in = next(
-        (why for prefix, why in _BUILT_IN.items() if model.name.startswith(prefix)), None
-    )
-    if built_in is not None:
-        return built_in
+    if is_local(model.name):
+        return "it answers at once and costs nothing"
     provider = provider_of(model.name)
     if is_decision_model(model):
         return "decision models have no batches"
@@ -65,14 +54,9 @@ def export_problem(model: Model) -> str | None:
     return None
 
 
-def open_batch_api(model: Model) -> HttpBatchApi:
-    """The batch interface of the model's provider. Raises Refused where the model has no endpoint or no key."""
-    return adapter_of(model)(model)
-
-
-def adapter_of(model: Model) -> type[HttpBatchApi]:
-    """The class that speaks the provider's batch interface."""
+def open_batch_api(model: Model) -> BatchApi:
+    """The batch interface of the model's provider."""
     from verdict_cli.features.batches import providers
 
-    adapter: type[HttpBatchApi] = getattr(providers, ADAPTERS[provider_of(model.name)])
-    return adapter
+    adapter: type[BatchApi] = getattr(providers, ADAPTERS[provider_of(model.name)])
+    return adapter(model)

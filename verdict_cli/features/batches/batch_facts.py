@@ -17,7 +17,7 @@ TO_FILE = "file"
 
 @dataclass
 class BatchFacts:
-    """One batch of a run; ``ended`` is "" while it is in flight, ``saved_usd`` how much less it cost than ordinary calls."""
+    """One batch of a run; ``ended`` is "" while it is in flight."""
 
     id: str
     provider: str
@@ -29,7 +29,6 @@ class BatchFacts:
     wave: int = 1
     answered: int = 0
     cost_usd: float | None = None
-    saved_usd: float | None = None
 
 
 def with_batches(facts: RunFacts, batches: Iterable[BatchFacts]) -> RunFacts:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator
-from contextlib import aclosing, contextmanager
-from dataclasses import asdict, replace
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -16,6 +17,7 @@ from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import AsJson, Config, Data, Yes, flatten_options
 from verdict_cli.errors import ProviderError, UsageError
 from verdict_cli.features.batches.adapters import open_batch_api
+from verdict_cli.features.batches.batch_api import BatchApi
 from verdict_cli.features.batches.batch_facts import TO_FILE, with_batches
 from verdict_cli.features.batches.providers import FileBatches
 from verdict_cli.features.batches.run_hooks import BatchOptions
@@ -26,9 +28,9 @@ from verdict_cli.features.batches.sent import (
     batch_facts,
     read_batches,
     scratch,
-    settle_intent,
 )
 from verdict_cli.llm.middleware.replies import OwnCalls
+from verdict_cli.model import Model
 from verdict_cli.plural import plural
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.run_directory import RunDirectory
@@ -48,101 +50,70 @@ def _directory(run: str) -> RunDirectory:
     return directory
 
 
-@contextmanager
-def open_batches(run: str) -> Iterator[tuple[RunDirectory, RunBatches]]:
+@asynccontextmanager
+async def _batches_of(
+    run: str, open_api: Callable[[Model], BatchApi] = open_batch_api
+) -> AsyncIterator[RunBatches]:
     """The batches of the run in a directory, to which no other process may be writing. `run.json` is then brought up to date."""
     directory = _directory(run)
-    with directory.lock(), Database.open(directory.database) as database:
+    with (
+        directory.lock(),
+        scratch(directory.path) as folder,
+        Database.open(directory.database) as database,
+    ):
+        batches = RunBatches(OwnCalls(database), folder, open_api=open_api)
         try:
-            yield directory, RunBatches(OwnCalls(database))
+            yield batches
         finally:
-            database.writer.wait()
+            await batches.aclose()
+            await database.writer.flush()
             facts = directory.facts()
             assert facts is not None
             directory.write_facts(with_batches(facts, batch_facts(database)))
 
 
-async def _look(batches: list[SentBatch]) -> list[tuple[SentBatch, str]]:
-    """Every batch, those in flight as their provider describes them now, and why a provider does not."""
-    return [await _look_at(batch) for batch in batches]
+async def _look(batches: Iterable[SentBatch]) -> None:
+    """Note what providers say of their batches now."""
+    for batch in batches:
+        async with aclosing(open_batch_api(batch.sent_to)) as api:
+            try:
+                state = await api.get(batch.id)
+            except ProviderError as error:
+                print_error(f"warning: {error.message}")
+                continue
+            batch.status, batch.answered = state.status, state.answered
 
 
-async def _look_at(batch: SentBatch) -> tuple[SentBatch, str]:
-    if not batch.is_at_provider:
-        return batch, ""
-    async with aclosing(open_batch_api(batch.sent_to)) as api:
-        try:
-            state = await api.get(batch.id)
-        except ProviderError as error:
-            return batch, error.message
-    return replace(batch, status=state.status, answered=state.answered), ""
-
-
-async def _cancel(directory: RunDirectory, batches: RunBatches) -> tuple[int, list[str]]:
+async def _cancel(run: str) -> tuple[int, list[str]]:
     """Cancel every batch in flight: how many, and the messages of those that could not be.
 
     What a provider had answered before is collected by the next run. A batch that was never acknowledged is looked for first.
     """
     count, errors = 0, []
-    for batch in batches.in_flight:
-        if batch.provider == TO_FILE:
-            await batches.end(batch, "cancelled")
-            count += 1
-            continue
-        async with aclosing(open_batch_api(batch.sent_to)) as api:
+    async with _batches_of(run) as batches:
+        for batch in batches.in_flight:
             try:
-                if not batch.id:
-                    async with scratch(directory.path) as folder:
-                        await settle_intent(batches, batch, api, folder)
-                if batch.id:
-                    await api.cancel(batch.id)
-                    count += 1
+                count += await batches.cancel(batch)
             except ProviderError as error:
                 errors.append(f"{batch.id or batch.provider}: {error.message}")
     return count, errors
 
 
-async def _fetch(directory: RunDirectory, batches: RunBatches) -> list[CollectedBatch]:
-    """Collect the batches that have ended."""
+async def _fetch(run: str, results: Path | None = None) -> tuple[list[CollectedBatch], int]:
+    """Collect the batches that have ended, or whose results are in a file; and how many are in flight then."""
     collected = []
-    for batch in [batch for batch in batches.in_flight if batch.is_at_provider]:
-        async with (
-            aclosing(open_batch_api(batch.sent_to)) as api,
-            scratch(directory.path) as folder,
-        ):
-            state = await api.get(batch.id)
-            if state.ended:
-                collected.append(await batches.collect(batch, state, api, folder))
-    return collected
-
-
-async def _import(
-    directory: RunDirectory, batches: RunBatches, results: Path
-) -> list[CollectedBatch]:
-    """Take the results of exported requests. UsageError where they belong to none."""
-    path = directory.path
-    waiting = [batch for batch in batches.in_flight if batch.provider == TO_FILE]
-    if not waiting:
-        raise UsageError(
-            f"{path} waits for no results", hint="verdict batch export writes requests"
-        )
-    collected = []
-    for batch in waiting:
-        api = FileBatches(batch.sent_to)
-        if batches.matches(batch, results, api):
-            why = f"{results.name} has no result of it"
-            collected.append(await batches.read(batch, results, api, "imported", why))
-    if not collected:
-        raise UsageError(
-            f"{results} has no result of the requests that {path} exported",
-            hint="it takes one JSON object a line, with the `custom_id` of a request and its `response`",
-        )
-    return collected
+    open_api = open_batch_api if results is None else lambda model: FileBatches(model, results)
+    async with _batches_of(run, open_api) as batches:
+        for batch in batches.in_flight:
+            if (results is not None) != (batch.provider == TO_FILE):
+                continue
+            state = await batches.api(batch.sent_to).get(batch.id)
+            if state.ended and (results is None or batches.matches(batch, results)):
+                collected.append(await batches.collect(batch, state))
+        return collected, len(batches.in_flight)
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
-    import asyncio
-
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(work)
 
@@ -164,19 +135,18 @@ def batch_status(run: RunFolder, as_json: AsJson = False) -> None:
     Example: verdict batch status runs/nightly
     """
     with Database.open_foreign(_directory(run).database) as database:
-        described = _run(_look(read_batches(database)))
+        batches = read_batches(database)
+    _run(_look(batch for batch in batches if batch.is_at_provider))
     if as_json:
-        print_json({"batches": [asdict(batch.facts) for batch, _ in described]})
+        print_json({"batches": [asdict(batch.facts) for batch in batches]})
         return
-    flying = sum(not batch.ended for batch, _ in described)
-    print_report(f"{run}: {plural(len(described), 'batch|batches')}, {flying} in flight\n")
-    for batch, problem in described:
+    flying = sum(not batch.ended for batch in batches)
+    print_report(f"{run}: {plural(len(batches), 'batch|batches')}, {flying} in flight\n")
+    for batch in batches:
         print_report(
             f"  wave {batch.wave}  {batch.provider}  {batch.model}  {batch.answered:,} of {batch.requests:,} answered  "
             f"{batch.status}  {batch.id}\n"
         )
-        if problem:
-            print_error(f"warning: {problem}")
 
 
 @app.command("cancel", cls=HelpCommand)
@@ -185,8 +155,7 @@ def batch_cancel(run: RunFolder) -> None:
 
     Example: verdict batch cancel runs/nightly
     """
-    with open_batches(run) as (directory, batches):
-        count, errors = _run(_cancel(directory, batches))
+    count, errors = _run(_cancel(run))
     for error in errors:
         print_error(error)
     print_report(f"{plural(count, 'batch|batches')} cancelled\n")
@@ -200,8 +169,7 @@ def batch_fetch(run: RunFolder) -> None:
 
     Example: verdict batch fetch runs/nightly
     """
-    with open_batches(run) as (directory, batches):
-        _tell(_run(_fetch(directory, batches)), len(batches.in_flight))
+    _tell(*_run(_fetch(run)))
 
 
 @app.command("export", cls=HelpCommand)
@@ -231,10 +199,10 @@ def batch_export(
     try:
         report = judged_dataset(config, data, how, RunCommand(yes=yes), chosen, out=out)
     except typer.Exit as ended:
-        if ended.exit_code != _WAITING:
-            raise
-        print_report(f"answer the requests, then: verdict batch import {out} RESULTS\n")
-        return
+        if ended.exit_code == _WAITING:
+            print_report(f"answer the requests, then: verdict batch import {out} RESULTS\n")
+            return
+        raise
     show_report(report, as_json=False)
     raise typer.Exit(exit_code(report))
 
@@ -255,20 +223,23 @@ def batch_import(
         raise UsageError(
             f"{results} is not a file", hint="name the results of the exported requests"
         )
-    with open_batches(run) as (directory, batches):
-        _tell(_run(_import(directory, batches, results)), len(batches.in_flight))
+    collected, in_flight = _run(_fetch(run, results))
+    if not collected:
+        raise UsageError(
+            f"{results} has no result of the requests that {run} exported",
+            hint="it takes one JSON object a line, with the `custom_id` of a request and its `response`",
+        )
+    _tell(collected, in_flight)
 
 
 def _tell(collected: list[CollectedBatch], in_flight: int) -> None:
     """Say what was collected, and what is missing."""
-    answered, unanswered = (
-        sum(batch.answered for batch in collected),
-        sum(batch.unanswered for batch in collected),
-    )
+    requests = sum(each.batch.requests for each in collected)
+    answered = sum(each.batch.answered for each in collected)
     print_report(
         f"{plural(len(collected), 'batch|batches')} collected: {answered:,} requests answered, "
-        f"{unanswered:,} not; {in_flight} in flight\n"
+        f"{requests - answered:,} not; {in_flight} in flight\n"
     )
-    for batch in collected:
-        if batch.refusal is not None:
-            raise batch.refusal
+    for each in collected:
+        if each.refusal is not None:
+            raise each.refusal

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import shlex
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -15,14 +13,14 @@ from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.features.batches.adapters import (
     BATCHES,
     TIER,
-    adapter_of,
     batch_problem,
     export_problem,
+    open_batch_api,
 )
 from verdict_cli.features.batches.batch_facts import TO_FILE, batches_of, with_batches
 from verdict_cli.features.batches.batch_keys import batch_key, batch_settings
 from verdict_cli.llm.model_families import is_local
-from verdict_cli.messages import Usage
+from verdict_cli.messages import Usage, sum_usd
 from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.plural import plural
@@ -31,6 +29,7 @@ from verdict_cli.run.preflight import models_in_use, models_of
 from verdict_cli.run_facts import RunFacts
 
 if TYPE_CHECKING:
+    from verdict_cli.features.batches.batch_api import BatchApi
     from verdict_cli.llm.middleware.replies import OwnCalls
     from verdict_cli.run.estimate import Line
     from verdict_cli.run.job import Halt, RunJob, RunOptions
@@ -53,6 +52,12 @@ class BatchOptions(RunHooks):
     """Send what is ready, and do not wait."""
     export: Path | None = None
     """The file to which each batch is written in place of sending it."""
+
+    def open_api(self, model: Model) -> BatchApi:
+        """What takes the model's batches."""
+        from verdict_cli.features.batches.providers import FileBatches
+
+        return open_batch_api(model) if self.export is None else FileBatches(model, self.export)
 
     def takes(self, model: Model) -> bool:
         """Whether the model's calls are sent as batches."""
@@ -153,10 +158,9 @@ class BatchOptions(RunHooks):
         estimate = estimate_waves(plan, lines)
         if estimate is None:
             return None
-        number, files = plural(estimate.waves, "wave"), plural(estimate.files, "file")
         return OtherEstimate(
             asdict(estimate),
-            f"as batches (--batch): {money(estimate.cost_usd)}, {number} of {files} if every request is answered, "
+            f"as batches (--batch): {money(estimate.cost_usd)}, {plural(estimate.waves, 'wave')} or more, "
             f"{estimate.worst_h:g} hours at worst",
         )
 
@@ -171,11 +175,10 @@ class BatchOptions(RunHooks):
 
 @dataclass(frozen=True, slots=True)
 class WaveEstimate:
-    """``waves`` at most when every request is answered at its first attempt, ``files`` in them, what they cost at batch
-    prices (None: unknown), and how long they take at worst, in hours."""
+    """``waves`` where every request is answered at its first attempt and no unit stops early, what they cost at batch prices
+    (None: unknown), and how long they take at worst, in hours."""
 
     waves: int
-    files: int
     cost_usd: float | None
     worst_h: float
 
@@ -185,21 +188,10 @@ def estimate_waves(plan: Plan, lines: Sequence[Line]) -> WaveEstimate | None:
     models = {model.name: model for model in models_of(plan)}
     if not models or any(batch_problem(model) is not None for model in models.values()):
         return None
-    depth = _depths(plan)
-    waves = max(depth.values(), default=0)
-    requests: Counter[tuple[int, str]] = Counter()
-    cost: float | None = 0.0
-    for line in lines:
-        model = models[line.model]
-        requests[depth.get(line.unit, 1), line.model] += line.calls
-        price = _price(model, line)
-        cost = None if price is None or cost is None else cost + price
-    files = sum(
-        math.ceil(count / adapter_of(models[name]).most_requests(models[name]))
-        for (_, name), count in requests.items()
-    )
+    waves = _waves(plan)
+    cost = sum_usd(*[_price(models[line.model], line) for line in lines])
     wait_s = max(batch_settings(model).wait_s for model in models.values())
-    return WaveEstimate(waves, files, cost, waves * wait_s / 3600)
+    return WaveEstimate(waves, cost, waves * wait_s / 3600)
 
 
 def _price(model: Model, line: Line) -> float | None:
@@ -216,20 +208,13 @@ def _price(model: Model, line: Line) -> float | None:
     return None if price is None else line.calls * price
 
 
-def _depths(plan: Plan) -> dict[str, int]:
-    """The wave in which each unit's last call is answered, by the unit's id."""
+def _waves(plan: Plan) -> int:
+    """The most calls of which each waits for the one before. Early stopping, escalation and retries add some."""
     depths: dict[int, int] = {}
-    held = {index: early for early in plan.early for item in early.items for index in item}
     for node in plan.nodes:
-        depth = max((depths[parent] for parent in node.parents), default=0)
-        early = held.get(node.index)
-        if early is not None:
-            item = next(
-                number for number, indices in enumerate(early.items) if node.index in indices
-            )
-            depth += max(0, math.ceil((item + 1 - early.first) / max(1, early.batch)))
-        depths[node.index] = depth + _rounds(node)
-    return {plan.nodes[index].id: depth for index, depth in depths.items()}
+        before = max((depths[parent] for parent in node.parents), default=0)
+        depths[node.index] = before + _rounds(node)
+    return max(depths.values(), default=0)
 
 
 def _rounds(node: Node) -> int:

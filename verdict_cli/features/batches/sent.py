@@ -9,45 +9,42 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from collections.abc import Set as AbstractSet
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 import orjson
 from msgspec import Struct
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
-from verdict_cli.features.batches.adapters import BATCHES, TIER
+from verdict_cli.features.batches.adapters import BATCHES, TIER, open_batch_api
 from verdict_cli.features.batches.batch_api import BatchApi, BatchState, ResultLine
 from verdict_cli.features.batches.batch_facts import TO_FILE, BatchFacts
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.middleware.circuit_breaker import MAX_REJECTIONS
 from verdict_cli.llm.middleware.replies import (
     OwnCalls,
+    Place,
     RequestDigests,
     is_storable,
-    place_of,
     with_savings,
 )
 from verdict_cli.llm.middleware.require_logprobs import missing_logprobs
 from verdict_cli.llm.providers.chat_completions import read_envelope
-from verdict_cli.llm.providers.http_errors import Source, response_error
+from verdict_cli.llm.providers.http_errors import Source, response_error, stated_error
 from verdict_cli.llm.providers.json_mode import JsonMode, lesser_mode
-from verdict_cli.llm.providers.price_book import charged_usd, cost_usd
+from verdict_cli.llm.providers.price_book import charged_usd
 from verdict_cli.llm.providers.secrets import may_contain, model_secrets, redact
-from verdict_cli.llm.providers.usage import read_usage
 from verdict_cli.llm.providers.wire_values import loads
 from verdict_cli.messages import Entry, Reply, Request, Row, sum_usd
-from verdict_cli.model import Model
+from verdict_cli.model import EndpointKey, Model
 from verdict_cli.storage.database.database import Database
-from verdict_cli.storage.database.records import CallContent, Images
+from verdict_cli.storage.database.records import CallContent, Images, StoredCall
 
 TABLE = "batches"
 _MODES = "modes"
@@ -58,30 +55,23 @@ _AT_ONCE = 500
 class PooledRequest(Struct, frozen=True, array_like=True):
     """What a request's reply is for, and how it is read.
 
-    ``mode`` is the form of a request for JSON ("": none), ``sent`` the parameters as JSON. ``shares``: its reply may answer
-    equal requests of other runs.
+    ``mode`` is the form of a request for JSON, ``sent`` the parameters as JSON.
     """
 
     batch: int
-    row: int
+    place: Place
     row_id: str | int
-    unit: str
-    item: str
-    call: int
-    attempt: int
     messages: tuple[tuple[str, int, Images], ...]
-    top_logprobs: int = 0
-    mode: str = ""
-    sent: str = ""
-    shares: bool = False
+    top_logprobs: int
+    mode: JsonMode | None
+    sent: str
 
     def request(self, model: Model) -> Request:
         """The request, without its messages."""
-        entry = Entry(self.item, {}, 0, "") if self.item else None
-        row = Row(self.row, self.row_id, {}, entry=entry)
-        return Request(
-            row, self.unit, model, (), self.call, self.attempt, top_logprobs=self.top_logprobs
-        )
+        row, unit, item, call, attempt = self.place
+        entry = Entry(item, {}, 0, "") if item else None
+        of_row = Row(row, self.row_id, {}, entry=entry)
+        return Request(of_row, unit, model, (), call, attempt, top_logprobs=self.top_logprobs)
 
 
 @dataclass(kw_only=True)
@@ -110,59 +100,83 @@ class SentBatch(BatchFacts):
         return bool(self.id) and not self.ended and self.provider != TO_FILE
 
 
+class Outcome(Struct, frozen=True):
+    """One request's reply or error, and the form of JSON requests to use from now on (None: as before)."""
+
+    reply: Reply | None = None
+    error: ProviderError | ReplyError | None = None
+    mode: JsonMode | None = None
+
+
 @dataclass
 class CollectedBatch:
-    """What an ended batch brought: the requests with a reply, those without, its cost (None: unknown), what that saved, what
-    the budget is charged, and the error that stops the run, if any."""
+    """An ended batch, what the budget is charged for it (None: unknown), and the error that stops the run, if any."""
 
-    answered: int = 0
-    unanswered: int = 0
-    cost_usd: float | None = 0.0
-    saved_usd: float | None = 0.0
+    batch: SentBatch
     charged_usd: float | None = 0.0
     refusal: Refused | None = None
-    rejections: Counter[str] = field(default_factory=Counter)
+    rejections: list[str] = field(default_factory=list)
+    """The messages of rejected requests."""
 
-    def add(self, outcome: Outcome, model: Model) -> None:
-        """Count an outcome."""
-        error, reply = outcome.error, outcome.reply
+    def count(self, outcome: Outcome, model: Model) -> None:
+        """Count a request."""
+        batch, error, reply = self.batch, outcome.error, outcome.reply
+        if isinstance(error, Refused):
+            self.refusal = error
+        elif isinstance(error, Rejected) and error.failure == "rejected":
+            self.rejections.append(error.message)
         if reply is not None:
-            self.answered += 1
-            self.cost_usd = sum_usd(self.cost_usd, reply.cost_usd)
-            saved = sum_usd(
-                outcome.ordinary_usd, None if reply.cost_usd is None else -reply.cost_usd
-            )
-            self.saved_usd = sum_usd(self.saved_usd, saved)
+            batch.answered += 1
+            batch.cost_usd = sum_usd(batch.cost_usd, reply.cost_usd)
             charged = charged_usd(model, reply.cost_usd, reply.usage, tier=TIER)
             self.charged_usd = sum_usd(self.charged_usd, charged)
-        if isinstance(error, Refused):
-            self.refusal = self.refusal or error
-        elif isinstance(error, Retryable):
-            self.unanswered += 1
-        elif isinstance(error, Rejected) and error.failure == "rejected":
-            self.rejections[error.message] += 1
 
-    def stop_if_all_rejected(self, model: Model) -> None:
-        """Stop the run where a batch brought no reply, and one message rejected all of many requests."""
-        message, count = self.rejections.most_common(1)[0] if self.rejections else ("", 0)
-        if self.answered or self.refusal is not None or count < MAX_REJECTIONS:
-            return
-        self.refusal = Refused(
-            f"model {model.name} rejected {count:,} requests of a batch with the same message and answered none: {message}",
-            hint="fix the cause; the same command sends these requests again",
-            kind="rejected",
-        )
+    def check_rejections(self) -> None:
+        """Stop the run where many requests were rejected and none was answered."""
+        count = len(self.rejections)
+        if self.refusal is None and not self.batch.answered and count >= MAX_REJECTIONS:
+            self.refusal = Refused(
+                f"model {self.batch.model} rejected {count:,} requests of a batch and answered none, the first with: {self.rejections[0]}",
+                hint="fix the cause; the same command sends these requests again",
+                kind="rejected",
+            )
 
 
 class RunBatches:
-    """The batches of a run. Its calls are ``own``; ``store`` is the shared cache."""
+    """The batches of a run, and their providers. The run's calls are ``own``; ``store`` is the shared cache.
 
-    def __init__(self, own: OwnCalls, store: CacheStore | None = None) -> None:
+    ``folder`` takes files of requests and results. ``open_api`` gives the interface of a model's provider.
+    """
+
+    def __init__(
+        self,
+        own: OwnCalls,
+        folder: Path,
+        store: CacheStore | None = None,
+        open_api: Callable[[Model], BatchApi] = open_batch_api,
+    ) -> None:
         self._own, self._store = own, store
+        self.folder = folder
         self.database: Database = own.database
         self.batches = {batch.number: batch for batch in read_batches(self.database)}
         self.modes: dict[str, JsonMode] = self.database.get(_MODES, TABLE) or {}
         self._digests = RequestDigests()
+        self._intended: set[str] = set()
+        """The requests that are being committed."""
+        self._open_api = open_api
+        self._apis: dict[EndpointKey, BatchApi] = {}
+
+    def api(self, model: Model) -> BatchApi:
+        """The interface of a model's provider."""
+        key = model.endpoint_key
+        if key not in self._apis:
+            self._apis[key] = self._open_api(model)
+        return self._apis[key]
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        for api in self._apis.values():
+            await api.aclose()
 
     @property
     def in_flight(self) -> list[SentBatch]:
@@ -171,14 +185,16 @@ class RunBatches:
 
     def has(self, name: str) -> bool:
         """Whether a batch in flight has the request of that digest."""
-        return self.database.get(name, TABLE) is not None
+        return name in self._intended or self.database.get(name, TABLE) is not None
 
     async def intend(self, batch: SentBatch, requests: dict[str, PooledRequest]) -> None:
         """Commit a batch that is to be sent, with its requests."""
         self.batches[batch.number] = batch
+        self._intended.update(requests)
         for name, request in requests.items():
             self.database.put(name, request, TABLE)
         await self._save(batch)
+        self._intended.difference_update(requests)
 
     async def sent(self, batch: SentBatch, state: BatchState) -> None:
         """Note that the provider has a batch."""
@@ -187,51 +203,95 @@ class RunBatches:
 
     async def end(self, batch: SentBatch, status: str) -> None:
         """Note the end of a batch: requests without a reply may be sent again."""
-        for name, _ in self._requests(batch):
-            self.database.remove(name, TABLE)
+        self._remove_requests(batch)
         batch.status, batch.ended = status, _now()
         await self._save(batch)
 
     async def drop(self, batch: SentBatch) -> None:
         """Forget a batch that was never created: its requests are pooled again."""
-        for name, _ in self._requests(batch):
-            self.database.remove(name, TABLE)
+        self._remove_requests(batch)
         self.database.remove(_name(batch.number), TABLE)
         del self.batches[batch.number]
         await self.database.writer.flush()
 
-    async def collect(
-        self, batch: SentBatch, state: BatchState, api: BatchApi, folder: Path
-    ) -> CollectedBatch:
-        """Take the results of an ended batch into the run's calls."""
-        results = folder / f"{batch.number}.results"
-        results.unlink(missing_ok=True)
-        os.close(os.open(results, os.O_WRONLY | os.O_CREAT, 0o600))
-        if state.files:
-            await api.results(state, results)
-        collected = await self.read(
-            batch, results, api, state.status, state.problem or state.status
-        )
-        results.unlink()
-        return collected
+    async def create(self, batch: SentBatch, file: Path) -> BatchState:
+        """The batch of a request file. It is looked for before it is created a second time, so that none is paid for twice."""
+        api = self.api(batch.sent_to)
+        file_id = await patiently(lambda: api.upload(file))
+        is_first = True
 
-    async def read(
-        self, batch: SentBatch, results: Path, api: BatchApi, status: str, why: str
-    ) -> CollectedBatch:
-        """Take result lines into the run's calls. Requests without one were not answered, because of ``why``."""
-        model = batch.sent_to
-        collected = CollectedBatch()
+        async def create() -> BatchState:
+            nonlocal is_first
+            state = None if is_first else await self._look_for(batch)
+            is_first = False
+            return state or await api.create(file_id, file, batch.tag)
+
+        return await patiently(create)
+
+    async def settle(self, batch: SentBatch) -> None:
+        """Find the batch of an intent without an id; forget it where the provider has none."""
+        await asyncio.sleep(min(ARRIVAL_S, batch.intended + ARRIVAL_S - time()))
+        state = await patiently(lambda: self._look_for(batch))
+        if state is None:
+            await self.drop(batch)
+        else:
+            await self.sent(batch, state)
+
+    async def _look_for(self, batch: SentBatch) -> BatchState | None:
+        """The intended batch at the provider: the one with its tag; without tags, the one whose results have its custom ids."""
+        api = self.api(batch.sent_to)
+        states = await api.recent(batch.intended)
+        if api.has_tags:
+            return next((state for state in states if state.tag == batch.tag), None)
+        taken = {sent.id for sent in self.batches.values()}
+        for state in states:
+            may_be = state.id not in taken and state.requests in (0, batch.requests)
+            if may_be and await self._has_results(batch, state):
+                return state
+        return None
+
+    async def _has_results(self, batch: SentBatch, state: BatchState) -> bool:
+        """Whether the results of a batch are those of the requests. It is waited for: before its end nothing of it can be seen."""
+        api, delay_s = self.api(batch.sent_to), 2 * DELAY_S
+        while not state.ended:
+            await asyncio.sleep(delay_s)
+            delay_s = min(60.0, 2 * delay_s)
+            state = await api.get(state.id)
+        return self.matches(batch, await self._results(api, state))
+
+    async def _results(self, api: BatchApi, state: BatchState) -> Path:
+        """The file with the result lines of an ended batch, which takes the place of the one before."""
+        path = self.folder / "results"
+        path.write_bytes(b"")
+        await api.results(state, path)
+        return path
+
+    async def cancel(self, batch: SentBatch) -> bool:
+        """Cancel a batch in flight; False where it was never created. What a provider had answered is still to be collected."""
+        if batch.provider == TO_FILE:
+            await self.end(batch, "cancelled")
+            return True
+        if not batch.id:
+            await self.settle(batch)
+        if batch.id:
+            await self.api(batch.sent_to).cancel(batch.id)
+        return bool(batch.id)
+
+    async def collect(self, batch: SentBatch, state: BatchState) -> CollectedBatch:
+        """Take the results of an ended batch into the run's calls. Requests without one were not answered."""
+        model, collected = batch.sent_to, CollectedBatch(batch)
+        api = self.api(model)
         rejected: list[tuple[str, PooledRequest, Outcome]] = []
         names: set[str] = set()
-        secrets = model_secrets(model, os.environ)
-        for number, line in enumerate(result_lines(results, api, secrets), 1):
+        batch.answered, batch.cost_usd = 0, 0.0
+        for number, line in enumerate(result_lines(await self._results(api, state), api), 1):
             name = name_of(line.custom_id)
             request = self._request(name)
             if request is None or request.batch != batch.number or name in names:
                 continue  # a repeated line, or another file's
             names.add(name)
             outcome = read_result(line, request, model, api)
-            collected.add(outcome, model)
+            collected.count(outcome, model)
             if outcome.mode is not None:
                 self._choose_mode(model.name, outcome.mode)
             if isinstance(outcome.error, Rejected):
@@ -240,63 +300,52 @@ class RunBatches:
                 self._add(name, request, outcome, model)
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
-        collected.stop_if_all_rejected(model)
+        collected.check_rejections()
         if collected.refusal is None:  # else they are sent again once its cause is fixed
-            for rejection in rejected:
-                self._add(*rejection, model)
-            collected.unanswered += self._add_unanswered(batch, names, why)
-        batch.answered, batch.cost_usd, batch.saved_usd = (
-            collected.answered,
-            collected.cost_usd,
-            collected.saved_usd,
-        )
-        await self.end(batch, status)
+            missing = Outcome(error=unanswered(model, state.problem or state.status))
+            rejected += [(*item, missing) for item in self._requests(batch) if item[0] not in names]
+            for name, request, outcome in rejected:
+                self._add(name, request, outcome, model)
+        await self.end(batch, state.status)
         return collected
 
-    def _add_unanswered(self, batch: SentBatch, answered: AbstractSet[str], why: str) -> int:
-        """Store the requests without a result line as unanswered; how many there are."""
-        model = batch.sent_to
-        missing = Outcome(unanswered(model, why))
-        requests = [item for item in self._requests(batch) if item[0] not in answered]
-        for name, request in requests:
-            self._add(name, request, missing, model)
-        return len(requests)
-
-    def matches(self, batch: SentBatch, results: Path, api: BatchApi) -> bool:
+    def matches(self, batch: SentBatch, results: Path) -> bool:
         """Whether any line of a file is a result of the batch."""
-        for line in result_lines(results, api, ()):
-            request = self._request(name_of(line.custom_id))
-            if request is not None and (request.batch, str(request.attempt)) == (
-                batch.number,
-                line.custom_id[33:],
-            ):
+        for line in result_lines(results, self.api(batch.sent_to)):
+            name = name_of(line.custom_id)
+            request = self._request(name)
+            if request is None or request.batch != batch.number:
+                continue
+            if line.custom_id == custom_id(name, request.place[-1]):
                 return True
         return False
 
+    def calls(self, digest: bytes, place: Place) -> list[StoredCall]:
+        """What is stored of a call."""
+        return [
+            call
+            for call in self.database.find(digest)
+            if (call.row, call.unit, call.item, call.call, call.attempt) == place
+        ]
+
     def _add(self, name: str, pooled: PooledRequest, outcome: Outcome, model: Model) -> None:
         """Store the call of a request, unless a process that was killed has done so."""
-        request, digest = pooled.request(model), bytes.fromhex(name)
-        error = outcome.error
-        reply = outcome.reply if error is None else error.reply
-        reply = reply and with_savings(request, reply)
-        place = place_of(request)
-        calls = self.database.find(digest)
-        if not any(
-            (c.row, c.unit, c.item, c.call, c.attempt) == place and c.content.reply is not None
-            for c in calls
-        ):
+        request, digest, error = pooled.request(model), bytes.fromhex(name), outcome.error
+        reply = outcome.reply and with_savings(request, outcome.reply)
+        if not any(call.content.reply for call in self.calls(digest, pooled.place)):
             content = CallContent(
                 reply,
                 pooled.messages,
                 error="" if error is None else error.message,
                 retryable=isinstance(error, Retryable),
             )
-            self._own.add(request, digest, content, "" if error is None else error.failure)
-            self._own.answered.pop(place)
+            failure = "" if error is None else error.failure
+            self._own.add(request, digest, content, failure)
+            self._own.answered.pop(pooled.place)
         self.database.remove(name, TABLE)
-        shared = self._store is not None and pooled.shares and error is None
-        if shared and reply is not None and is_storable(reply, pooled.top_logprobs):
-            assert self._store is not None
+        if self._store is None or not model.cache or error is not None or reply is None:
+            return
+        if is_storable(reply, pooled.top_logprobs):
             self._store.put(self._digests.with_address(digest, model), model.name, reply)
 
     def _choose_mode(self, model: str, mode: JsonMode) -> None:
@@ -312,6 +361,10 @@ class RunBatches:
             request = self._request(name)
             if request is not None and request.batch == batch.number:
                 yield name, request
+
+    def _remove_requests(self, batch: SentBatch) -> None:
+        for name, _ in self._requests(batch):
+            self.database.remove(name, TABLE)
 
     async def _save(self, batch: SentBatch) -> None:
         self.database.put(_name(batch.number), asdict(batch), TABLE)
@@ -349,64 +402,48 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-class Outcome(Struct, frozen=True):
-    """One request's reply or error; what its reply would have cost as an ordinary call, and the form of JSON requests to use
-    from now on (None: as before)."""
-
-    error: ProviderError | ReplyError | None = None
-    reply: Reply | None = None
-    ordinary_usd: float | None = None
-    mode: JsonMode | None = None
-
-
-def read_result(result: ResultLine, pooled: PooledRequest, model: Model, api: BatchApi) -> Outcome:
+def read_result(line: ResultLine, pooled: PooledRequest, model: Model, api: BatchApi) -> Outcome:
     """The outcome of a request, read by what reads ordinary replies and errors."""
-    request = pooled.request(model)
-    ordinary, source = None, Source(f"{api.provider}'s batch")
+    request, source = pooled.request(model), Source(f"{api.provider}'s batch")
+    body = line.body
     try:
-        if result.unpaid:
-            raise unanswered(model, result.unpaid)
-        if not 200 <= result.status < 300:
-            raise response_error(
-                result.status, orjson.dumps(result.body, default=str), model.name, source
-            )
-        envelope: Any = result.body
-        if api.protocol is not None and isinstance(envelope, dict):
-            envelope = api.protocol.to_chat(envelope)
-        if isinstance(envelope, dict):
-            envelope = {**envelope, "service_tier": TIER}
-            ordinary = cost_usd(
-                model, read_usage(envelope.get("usage")), served=str(envelope.get("model") or "")
-            )
-        reply = read_envelope(envelope, request, 0.0, pooled.sent, source)
+        if line.unpaid:
+            raise unanswered(model, line.unpaid)
+        if not 200 <= line.status < 300:
+            content = orjson.dumps(body, default=str)
+            raise response_error(line.status, content, model.name, source)
+        error = stated_error(body, model.name, source)
+        if error is not None:
+            raise error
+        if api.protocol is not None and isinstance(body, dict):
+            body = api.protocol.to_chat(body)
+        if isinstance(body, dict):
+            body = {**body, "service_tier": TIER}
+        reply = read_envelope(body, request, 0.0, pooled.sent, source)
         if pooled.top_logprobs and not reply.logprobs:
             raise missing_logprobs(request, reply)
-    except Rejected as error:
+    except (ProviderError, ReplyError) as fault:
         mode = None
-        if pooled.mode and model.structured == "auto":
-            mode = lesser_mode(cast("JsonMode", pooled.mode), error)
+        if isinstance(fault, Rejected) and pooled.mode and model.structured == "auto":
+            mode = lesser_mode(pooled.mode, fault)
         if mode is None:
-            return Outcome(error, error.reply, ordinary)
-        return Outcome(Retryable(error.message, kind="unavailable", status=error.status), mode=mode)
-    except (ProviderError, ReplyError) as error:
-        return Outcome(error, error.reply, ordinary)
-    return Outcome(None, reply, ordinary)
+            return Outcome(fault.reply, fault)
+        return Outcome(None, Retryable(fault.message), mode)
+    return Outcome(reply)
 
 
 def unanswered(model: Model, why: str) -> Retryable:
     """The error of a request that a batch did not answer."""
-    return Retryable(
-        f"model {model.name}: the batch did not answer this request: {why}", kind="timeout"
-    )
+    message = f"model {model.name}: the batch did not answer this request: {why}"
+    return Retryable(message, kind="timeout")
 
 
-def result_lines(path: Path, api: BatchApi, secrets: tuple[str, ...]) -> Iterator[ResultLine]:
+def result_lines(path: Path, api: BatchApi) -> Iterator[ResultLine]:
     """The outcomes in a file of results, without secrets that the server repeated. Lines that cannot be read are left out:
     their requests count as unanswered."""
+    secrets = model_secrets(api.model, os.environ)
     with path.open("rb") as file:
         for line in file:
-            if not line.strip():
-                continue
             try:
                 value = loads(line)
                 yield api.read(redact(value, secrets) if may_contain(line, secrets) else value)
@@ -428,64 +465,14 @@ async def patiently(call: Callable[[], Awaitable[T]]) -> T:
         try:
             return await call()
         except Retryable as error:
-            if attempt == TRIES - 1:
-                raise Refused(
-                    error.message, hint="the same command resumes the run", kind="unreachable"
-                ) from None
+            last = error
             await asyncio.sleep(min(30.0, error.retry_after_s or DELAY_S * 2**attempt))
-    raise AssertionError("unreachable")
+    hint = "the same command resumes the run"
+    raise Refused(last.message, hint=hint, kind="unreachable")
 
 
-async def settle_intent(batches: RunBatches, batch: SentBatch, api: BatchApi, folder: Path) -> None:
-    """Find the batch of an intent without an id; forget it where the provider has none."""
-    wait_s = batch.intended + ARRIVAL_S - time()
-    if 0 < wait_s <= ARRIVAL_S:
-        await asyncio.sleep(wait_s)
-    state = await patiently(lambda: look_for(batches, batch, api, folder))
-    if state is None:
-        await batches.drop(batch)
-    else:
-        await batches.sent(batch, state)
-
-
-async def look_for(
-    batches: RunBatches, batch: SentBatch, api: BatchApi, folder: Path
-) -> BatchState | None:
-    """The intended batch at the provider: the one with its tag; without tags, the one whose results have its custom ids."""
-    taken = {sent.id for sent in batches.batches.values()}
-    candidates = []
-    async for state in api.recent(batch.intended):
-        if api.has_tags and state.tag == batch.tag:
-            return state
-        if not api.has_tags and state.id not in taken and state.requests in (0, batch.requests):
-            candidates.append(state)
-    for candidate in candidates:
-        if await _has_results_of(candidate, batches, batch, api, folder):
-            return candidate
-    return None
-
-
-async def _has_results_of(
-    state: BatchState, batches: RunBatches, batch: SentBatch, api: BatchApi, folder: Path
-) -> bool:
-    """Whether a batch's results are those of the requests. It is waited for: before its end nothing of it can be seen."""
-    delay_s = 2 * DELAY_S
-    identity = state.id
-    while not state.ended:
-        await asyncio.sleep(delay_s)
-        delay_s = min(60.0, 2 * delay_s)
-        state = await patiently(lambda: api.get(identity))
-    path = folder / "candidate"
-    path.unlink(missing_ok=True)
-    try:
-        await api.results(state, path)
-        return batches.matches(batch, path, api)
-    except OSError:
-        return False
-
-
-@asynccontextmanager
-async def scratch(directory: Path) -> AsyncIterator[Path]:
+@contextmanager
+def scratch(directory: Path) -> Iterator[Path]:
     """A folder in a run's directory for files of requests and results, which is then removed."""
     folder = directory / "batches"
     shutil.rmtree(folder, ignore_errors=True)

@@ -43,8 +43,6 @@ class RunCalls(Struct, frozen=True):
     stop: StopSignal = StopSignal()
     replies: ReplySources = ReplySources()
     """Where replies are looked for before a model is called."""
-    pool: Callable[[Ask], Ask] | None = None
-    """What answers calls later than they are made."""
     recorded: bool = False
     """All replies come from a recording, so nothing is looked for."""
     is_spared: Callable[[Request], bool] | None = None
@@ -116,8 +114,6 @@ def with_renamed_units(
 MIDDLEWARE: dict[str, Middleware] = {
     # Outside of all that a call waits for: a reply that is there is neither limited nor paid.
     "replies": _replies,
-    # Inside, so that a call is pooled only where no source has its reply.
-    "pool": lambda ask, calls: ask if calls.pool is None else calls.pool(ask),
     # Inside, so that what it refuses is not stored: the resumed run makes these calls again.
     "circuit_breaker": lambda ask, calls: (
         ask if calls.is_spared is None else circuit_breaker(ask, calls.is_spared)

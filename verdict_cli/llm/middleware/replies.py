@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from hashlib import blake2b
 from time import perf_counter
 from typing import Any
@@ -97,12 +97,16 @@ class OwnCalls(Struct):
 
 
 class ReplySources(Struct, frozen=True):
-    """Where replies are looked for, in this order; and the unit's name in digests, which another arm of a study may share."""
+    """Where replies are looked for, in this order; and the unit's name in digests, which another arm of a study may share.
+
+    ``defer`` gets a call that has no reply yet, and raises Pending where it is answered later.
+    """
 
     own: OwnCalls | None = None
     reuse: tuple[Database, ...] = ()
     store: CacheStore | None = None
     rename: Callable[[Request], Request] = lambda request: request
+    defer: Callable[[Request, bytes], Awaitable[None]] | None = None
 
 
 def answer_from(ask: Ask, sources: ReplySources) -> tuple[Ask, Callable[[Request], None]]:
@@ -205,6 +209,8 @@ class _Answers:
             return await self._ask(request)
         start = perf_counter()
         try:
+            if self._sources.defer is not None and digest is not None:
+                await self._sources.defer(request, digest)
             reply = await self._ask(request)
         except Refused:
             raise
