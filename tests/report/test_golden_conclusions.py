@@ -210,6 +210,7 @@ def skewed_and_rare(root: Path) -> dict[str, str]:
     """Comparisons in which few rows decide, or a figure hides what happened."""
     hit, miss = [True], [False]
     level = [(None, 0.5)] * 40
+    scores = [(None, 0.4 + at / 40) for at in range(20)]
     same = labels(hit * 150 + miss * 50)
     rng = np.random.default_rng(5)
     near = [(int(each), int(each)) for each in rng.integers(1, 6, 120)]
@@ -225,6 +226,15 @@ def skewed_and_rare(root: Path) -> dict[str, str]:
         ),
         "27 of 30 values a little higher, three much lower": compared(
             root, level[:30], [(None, 0.6)] * 27 + [(None, -0.4)] * 3, VALUE
+        ),
+        "all of 20 scores a little higher": compared(
+            root, scores, [(None, said + 0.02) for _, said in scores], VALUE
+        ),
+        "19 of 20 scores a little higher, one much lower": compared(
+            root,
+            scores,
+            [(None, said + (0.02 if at else -0.38)) for at, (_, said) in enumerate(scores)],
+            VALUE,
         ),
         "all of 40 values a little higher": compared(root, level, [(None, 0.6)] * 40, VALUE),
         "weighted f1, a rare label found more often": compared(root, mixed, better, WEIGHTED),

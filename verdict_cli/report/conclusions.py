@@ -250,7 +250,7 @@ def _sentence(whole: Slice, names: Sequence[str], level: float) -> str:
     if significant:
         found = [
             (
-                _open_text(difference, difference.change.value, scored),
+                _open_text(difference, difference.change.value, scored) or _doubt(difference),
                 f"{name} is {_better(main, difference, names)}: "
                 f"{change_text(difference)}{_decided_text(difference, level)}",
             )
@@ -287,6 +287,10 @@ def _open_text(difference: Difference, gain: float | None, scored: str) -> str:
     if not left_out.share:
         share = "rows that no run scores"
     return f"inconclusive: {share} and could turn the result; on the others "
+
+
+def _doubt(difference: Difference) -> str:
+    return f"inconclusive: {difference.doubt}; on these rows " if difference.doubt else ""
 
 
 def _better(metric: str, difference: Difference, names: Sequence[str]) -> str:

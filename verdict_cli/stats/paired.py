@@ -25,6 +25,7 @@ from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import (
     Draw,
     metrics_with_intervals,
+    one_way_doubt,
     paired_metric_value,
     value_of,
 )
@@ -103,7 +104,8 @@ class Difference:
     """A metric of both runs over the rows that both can score, and the second minus the first with its interval.
 
     `p` is that of this metric's difference, by swapping the runs' outcomes within rows or clusters; `p_adjusted` the same
-    among the tests made together. None where they were not computed. `open_rows` are those that do not count in it.
+    among the tests made together. None where they were not computed. `open_rows` are those that do not count in it. `doubt`
+    says why a small p-value may be none of the means, "" where it is.
     """
 
     first: float | None
@@ -112,6 +114,7 @@ class Difference:
     p: float | None = None
     p_adjusted: float | None = None
     open_rows: OpenRows | None = None
+    doubt: str = ""
 
     def adjusted(self, families: int) -> Difference:
         """The difference with its p-value adjusted for so many families of tests."""
@@ -284,7 +287,10 @@ def _difference(
             regrouping_test(metric, family, data, rows, first, draw.rng, swaps) if swaps else None
         )
         p = exchanged if p is None or exchanged is None else max(p, exchanged)
-    return Difference(value_of(old, sample), value_of(new, sample), change, p)
+    doubt = one_way_doubt(old, new, sample, draw.level) if swaps else ""
+    return Difference(
+        value_of(old, sample), value_of(new, sample), change.warned(doubt), p, doubt=doubt
+    )
 
 
 def _not_comparable(

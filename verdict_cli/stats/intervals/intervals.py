@@ -29,6 +29,7 @@ from dataclasses import replace
 import numpy as np
 from msgspec import Struct, structs
 
+from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.confidence_sequence import anytime_interval
@@ -443,6 +444,29 @@ def paired_interval(
 def unseen_share(sample: Sample, level: float) -> float:
     """The largest share of rows that may differ although none of the sample does: the rule of three."""
     return float(1 - ((1 - level) / 2) ** (1 / effective_clusters(sample)))
+
+
+ONE_WAY = (
+    "no row differs the other way, and {rows} do not show whether a few that do would turn the mean"
+)
+
+
+def one_way_doubt(old: Statistic, new: Statistic, sample: Sample, level: float) -> str:
+    """Why a test of two means over the same rows may find a difference where there is none: many small gains, and the few
+    large losses among them are unseen. "" where the rows show losses, or are so many that unseen ones do not matter."""
+    if old.mean_of is None or new.mean_of is None:
+        return ""
+    gains = new.mean_of - old.mean_of
+    if not gains.any() or gains.min() < 0 < gains.max():
+        return ""
+    low, high = new.scale_ends or new.bounds
+    if not math.isfinite(high - low):
+        both = np.concatenate([old.mean_of, new.mean_of])
+        low, high = float(both.min()), float(both.max())
+    gain = abs(float(sample.counts @ gains)) / sample.n
+    if gain > unseen_share(sample, level) * (gain + high - low):
+        return ""
+    return ONE_WAY.format(rows=plural(sample.n, "row"))
 
 
 def _row_counts(statistic: Statistic, sample: Sample) -> float | None:

@@ -289,7 +289,7 @@ def _mean(x: Floats, bounds: tuple[float, float] | None) -> Statistic:
             mean_of=x,
             scale_ends=ends,
         )
-    return statistic_of("mean", mean_of_values(x), varies=(x,))
+    return statistic_of("mean", mean_of_values(x), varies=(x,), mean_of=x)
 
 
 ONE_VALUE = "all answers are the same value"
