@@ -43,7 +43,7 @@ def charts(tmp_path):
     return {
         one.title: one
         for one in bias_effects(
-            ReportContext(plan, results, results, evaluate_run(plan.evaluations, results))
+            ReportContext(plan, results, results, evaluate_run(plan.evaluations, results)), 40
         )
     }
 

@@ -26,7 +26,7 @@ from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import Ints
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import Draw, mean_with_interval
-from verdict_cli.storage.tables.arrow_vectors import floats, integers, truths
+from verdict_cli.storage.datasets.arrow_vectors import floats, present
 from verdict_cli.storage.tables.reader import has_columns, read_arrow, read_table, table_columns
 
 _UNIT_COLUMNS = (
@@ -84,13 +84,12 @@ def by_unit(calls: Path) -> dict[str, UnitCalls]:
         return {}
     totals_of: dict[str, _UnitTotals] = {}
     for batch in read_arrow(calls, _UNIT_COLUMNS):
-        units = batch.column("unit").dictionary_encode()
-        codes = integers(units.indices)
+        units = np.array(batch.column("unit").to_pylist(), dtype=object)
         columns: dict[str, Any] = {name: floats(batch.column(name)) for name in _UNIT_COLUMNS[3:]}
-        columns["failed"] = truths(batch.column("failure").is_valid())
-        columns["answered"] = truths(batch.column("finish_reason").is_valid())
-        for code, unit in enumerate(units.dictionary.to_pylist()):
-            totals_of.setdefault(unit, _UnitTotals()).add(columns, codes == code)
+        columns["failed"] = present(batch.column("failure"))
+        columns["answered"] = present(batch.column("finish_reason"))
+        for unit in dict.fromkeys(units):
+            totals_of.setdefault(unit, _UnitTotals()).add(columns, units == unit)
     return {unit: totals.totals() for unit, totals in totals_of.items()}
 
 

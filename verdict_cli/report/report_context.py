@@ -22,7 +22,7 @@ from verdict_cli.stats.intervals.interval_methods import clopper_pearson, studen
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import Measures, iterate_measures
 from verdict_cli.stats.row_scores import MOST_SCORED, RowScores, row_scores
-from verdict_cli.storage.tables.arrow_vectors import floats
+from verdict_cli.storage.datasets.arrow_vectors import floats
 from verdict_cli.storage.tables.reader import read_arrow, table_columns
 
 HISTOGRAM_BINS = 10

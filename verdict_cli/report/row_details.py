@@ -19,7 +19,7 @@ from verdict_cli.plan.levels import ITEM_COLUMN
 from verdict_cli.report.chat import CHAT_TEXT, as_conversation, chat_turns, image_notes
 from verdict_cli.report.compress import NESTED, encoded
 from verdict_cli.stats.columns.column import Ints
-from verdict_cli.storage.tables.arrow_vectors import integers
+from verdict_cli.storage.datasets.arrow_vectors import integers
 from verdict_cli.storage.tables.reader import has_columns, read_arrow, read_rows
 from verdict_cli.storage.tables.run_columns import RESULT_COLUMNS
 

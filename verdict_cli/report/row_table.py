@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,8 +25,7 @@ from verdict_cli.report.row_columns import (
 from verdict_cli.report.row_details import row_details
 from verdict_cli.stats.columns.column import Ints
 from verdict_cli.stats.row_scores import RowScores
-from verdict_cli.storage.tables.arrow_vectors import scalar, truths
-from verdict_cli.storage.tables.reader import read_arrow
+from verdict_cli.storage.tables.reader import read_table
 
 ROWS_BYTES = 1_000_000
 """Of the packed table: with the details and the scripts a page stays below 3 MB."""
@@ -161,23 +162,19 @@ def select_rows(context: ReportContext) -> RowSelection:
     if evaluation is not None and evaluation.labelled:
         order, wrong = _worst_first(evaluation)
         bad = np.concatenate([failed, order[~is_failed[order]]])
-    draw = np.random.default_rng([abs(context.seed), _DRAW_KEY])
-    rest = np.setdiff1d(np.arange(len(is_failed)), bad, assume_unique=True)
-    rows = _sample(bad, rest, MOST_ROWS_SHOWN, draw)
-    shown = np.isin(bad, rows)
-    details = _sample(bad[shown], np.intersect1d(rest, rows), MOST_DETAILS, draw)
+    is_bad, is_shown = np.zeros_like(is_failed), np.zeros_like(is_failed)
+    is_bad[bad] = True
+    draw = cache(lambda: np.random.default_rng([abs(context.seed), _DRAW_KEY]))
+    rows = _sample(bad, np.flatnonzero(~is_bad), MOST_ROWS_SHOWN, draw)
+    is_shown[rows] = True
+    details = _sample(bad[is_shown[bad]], np.flatnonzero(is_shown & ~is_bad), MOST_DETAILS, draw)
     return RowSelection(rows, details, failed, wrong, len(is_failed))
 
 
 def _is_failed(context: ReportContext) -> npt.NDArray[np.bool_]:
     """Whether each row failed."""
-    import pyarrow.compute as pc
-
-    parts = [
-        truths(pc.equal(batch.column("status"), scalar("failed", "str")))
-        for batch in read_arrow(context.results, ["status"])
-    ]
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
+    batches = read_table(context.results, ["status"])
+    return np.array([status == "failed" for batch in batches for status in batch["status"]], bool)
 
 
 def _worst_first(evaluation: RowScores) -> tuple[Ints, Ints]:
@@ -190,10 +187,10 @@ def _worst_first(evaluation: RowScores) -> tuple[Ints, Ints]:
     )
 
 
-def _sample(bad: Ints, rest: Ints, most: int, draw: np.random.Generator) -> Ints:
+def _sample(bad: Ints, rest: Ints, most: int, draw: Callable[[], np.random.Generator]) -> Ints:
     """At most `most` indices: the first of `bad`, then a sample of `rest`, each in its order."""
     first = bad[: max(int(most * BAD_SHARE), most - len(rest))]
     room = most - len(first)
     if len(rest) > room:
-        rest = np.sort(draw.choice(rest, room, replace=False))
+        rest = np.sort(draw().choice(rest, room, replace=False))
     return np.concatenate([first, rest])

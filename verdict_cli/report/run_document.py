@@ -201,7 +201,7 @@ def _rows(report: Report, context: ReportContext | None) -> Iterator[Section]:
 
 
 def _bias_effects(report: Report, context: ReportContext | None) -> Iterator[Section]:
-    if context is not None and (charts := bias_effects(context)):
+    if context is not None and (charts := bias_effects(context, report.facts.done)):
         yield Section("Position and length", [Group(charts)], formats=PAGE_FORMATS)
 
 
@@ -327,8 +327,8 @@ LEAST_ROWS = 20
 MOST_NODES = 4
 
 
-def bias_effects(context: ReportContext) -> list[Dots | Scatter]:
-    """Charts of position and length effects, where they apply."""
+def bias_effects(context: ReportContext, rows: int) -> list[Dots | Scatter]:
+    """Charts of position and length effects in so many rows, where they apply."""
     choosing = [
         node for node in context.plan.nodes if isinstance(node.work, LLMNode) and node.work.letters
     ]
@@ -339,7 +339,7 @@ def bias_effects(context: ReportContext) -> list[Dots | Scatter]:
             for path in _option_columns(node)
             if f"source.{path[1]}" not in columns
         ]
-    lengths = text_lengths(context.results, columns)
+    lengths = text_lengths(context.results, columns) if rows >= LEAST_ROWS else {}
     charts: list[Dots | Scatter] = []
     for node in choosing[:MOST_NODES]:
         charts += _choice_charts(context, node, lengths)

@@ -34,21 +34,20 @@ FILES = (
 )
 _PRELOADED = (
     "pyarrow.parquet",
-    "pyarrow.compute",
-    "numpy.ma",
-    "numpy.random",
     "rich.console",
     "rich.table",
     "verdict_cli.report.new_report",
     "verdict_cli.report.renderers.terminal",
 )
-"""Modules that a report imports where it first needs them. They are loaded while the first calls are in flight."""
+"""Modules that every report imports where it first needs them. They are loaded while the first calls are in flight."""
+_OF_EVALUATIONS = ("pyarrow.compute", "numpy.ma", "numpy.random")
+"""Those that a report with evaluations imports too."""
 FORMATS = ("parquet", "csv", "csv-inert", "jsonl")
 
 
 def preload_report(plan: Plan) -> None:
     """Import and compile what the report needs, which takes up to a second."""
-    for name in _PRELOADED:
+    for name in (*_PRELOADED, *(_OF_EVALUATIONS if plan.evaluations else ())):
         import_module(name)
     from verdict_cli.report.renderers.html import template
 

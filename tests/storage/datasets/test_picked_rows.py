@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verdict_cli.storage.tables.arrow_vectors import floats, integers, truths
+from verdict_cli.storage.datasets.arrow_vectors import floats, integers, present, truths
 from verdict_cli.storage.tables.reader import read_rows
 from verdict_cli.storage.tables.writer import ParquetTable
 
@@ -40,3 +40,10 @@ def test_arrays_keep_their_values_and_say_where_there_is_none():
     assert floats(pa.array([0.5, 1.5, 2.5])[1:]).tolist() == [1.5, 2.5]
     assert integers(pa.array([5, 6], pa.int32())).tolist() == [5, 6]
     assert truths(pa.array([True, None, False])).tolist() == [True, False, False]
+    assert truths(pa.array([True, None, True, False])[1:]).tolist() == [False, True, False]
+    assert np.isnan(floats(pa.array([1, None, 3, 4])[1:3])).tolist() == [True, False]
+    assert present(pa.array(["a", None, "b"])[1:]).tolist() == [False, True]
+    assert present(pa.array(["a"])).tolist() == [True]
+    assert present(pa.array([None, None])).tolist() == [False, False]
+    for read in (floats, integers, truths, present):
+        assert len(read(pa.array([], pa.int64()))) == 0

@@ -23,7 +23,7 @@ from verdict_cli.report.row_columns import OUTCOMES, scored_columns
 from verdict_cli.stats.columns.column import MISSING
 from verdict_cli.stats.measure import confusion_counts
 from verdict_cli.stats.row_scores import RowScores
-from verdict_cli.storage.tables.arrow_vectors import truths
+from verdict_cli.storage.datasets.arrow_vectors import truths
 from verdict_cli.storage.tables.column_types import array
 from verdict_cli.storage.tables.reader import read_arrow
 

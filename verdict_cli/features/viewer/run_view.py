@@ -49,8 +49,8 @@ from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.annotators import AnnotatorStudy
 from verdict_cli.stats.measure import Measures, measure
 from verdict_cli.stats.row_scores import MOST_SCORED, scored_rows
+from verdict_cli.storage.datasets.arrow_vectors import truths
 from verdict_cli.storage.datasets.parquet import count_rows
-from verdict_cli.storage.tables.arrow_vectors import truths
 from verdict_cli.storage.tables.human_labels import (
     FILE,
     NOTHING,

@@ -101,6 +101,8 @@ def collect(
     distinguishes several selections of one evaluation.
     Raises DataError for a row on which `target`, `where`, `by`, `cluster` or `group` cannot be computed.
     """
+    if not evaluations:
+        return {}
     declared = declared_types(results)
     readers = {
         name: _Reader(

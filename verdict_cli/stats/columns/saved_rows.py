@@ -20,8 +20,8 @@ from verdict_cli.plan.levels import ITEM_COLUMN
 from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, RowMask
 from verdict_cli.stats.columns.run_labels import RunLabels, run_labels
 from verdict_cli.stats.columns.sample import distinct_tuples
+from verdict_cli.storage.datasets.arrow_vectors import integers
 from verdict_cli.storage.datasets.parquet import column_values
-from verdict_cli.storage.tables.arrow_vectors import integers, scalar, truths
 from verdict_cli.storage.tables.column_types import DeclaredType
 from verdict_cli.storage.tables.human_labels import label_key
 from verdict_cli.storage.tables.label_queue import NOBODY
@@ -216,8 +216,6 @@ def row_batches(
 
     ``labels`` are those of people where they were read. DataError for a file that is not a table of results.
     """
-    import pyarrow.compute as pc
-
     names = table_columns(results)
     homes = column_homes(names, paths)
     with_labels = any(path[0] == "human" for path in paths)
@@ -226,7 +224,8 @@ def row_batches(
     read = ["row", "status", *({SKIPPED} & {*names}), *(["id"] if with_labels else []), *homes]
     start = 0
     for batch in read_arrow(results, read, _BATCH):
-        failed = truths(pc.not_equal(batch["status"], scalar("ok", "str")))
+        status = _factorized(_values(batch, "status"))
+        failed = np.array([label != "ok" for label in status.labels], dtype=bool)[status.codes]
         columns: dict[SavedRowPath, Factorized] = {
             home: _column(batch, name, failed & (home[0] != "source"))
             for name, home in homes.items()

@@ -325,6 +325,14 @@ def _primitives(column: Any, sparse: bool) -> list[Any]:
     return list(map(float, values)) if is_half else values
 
 
+def _present(column: Any) -> list[bool]:
+    """Where a column has a value."""
+    from verdict_cli.storage.datasets.arrow_vectors import present
+
+    is_there: list[bool] = present(column).tolist()
+    return is_there
+
+
 def _decimals(column: Any, _: bool) -> list[Any]:
     number = float if column.type.scale > 0 else int
     return [None if value is None else number(value) for value in column.to_pylist()]
@@ -335,10 +343,10 @@ def _structs(column: Any, sparse: bool) -> list[Any]:
     fields = [_plain_values(inner, sparse) for inner in column.flatten()]
     names = [kind.field(at).name for at in range(kind.num_fields)]
     rows = zip(*fields, strict=True) if fields else iter([()] * len(column))
-    present = column.is_valid().to_pylist()
+    is_there = _present(column)
     return [
         _struct(names, row, sparse) if there else None
-        for row, there in zip(rows, present, strict=True)
+        for row, there in zip(rows, is_there, strict=True)
     ]
 
 
@@ -350,7 +358,7 @@ def _maps(column: Any, sparse: bool) -> list[Any]:
 
 def _fixed_lists(column: Any, sparse: bool) -> list[Any]:
     flat, size = iter(_plain_values(column.flatten(), sparse)), column.type.list_size
-    return [[*islice(flat, size)] if there else None for there in column.is_valid().to_pylist()]
+    return [[*islice(flat, size)] if there else None for there in _present(column)]
 
 
 def _others(column: Any, _: bool) -> list[Any]:
@@ -375,8 +383,8 @@ def _struct(names: Sequence[str], values: Sequence[Any], sparse: bool) -> dict[s
 
 def _slices(column: Any, flat: list[Any], form: Callable[[list[Any]], Any]) -> list[Any]:
     """The slice of the values of each of its rows, from a column of lists or maps."""
-    offsets, present = column.offsets.to_pylist(), column.is_valid().to_pylist()
-    bounds = zip(offsets, offsets[1:], present, strict=False)
+    offsets, is_there = column.offsets.to_pylist(), _present(column)
+    bounds = zip(offsets, offsets[1:], is_there, strict=False)
     return [form(flat[start:end]) if there else None for start, end, there in bounds]
 
 

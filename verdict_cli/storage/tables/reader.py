@@ -104,7 +104,9 @@ def read_rows(
             ):
                 first, last = np.searchsorted(here, [done, done + rows.num_rows])
                 if last > first:
-                    chosen = rows.take(array((here[first:last] - done).tolist(), "int"))
+                    chosen = rows
+                    if last - first < rows.num_rows:
+                        chosen = rows.take(array((here[first:last] - done).tolist(), "int"))
                     values = {
                         name: parquet.column_values(chosen.column(name), schema.field(name))
                         for name in known
