@@ -129,7 +129,7 @@ def test_the_help_of_a_run_shows_ten_common_options_first(shell: Any) -> None:
     assert common == [
         "out", "model", "replay", "budget", "quiet", "limit", "concurrency", "retry-failed", "json", "yes", "help",
     ]  # fmt: skip
-    assert list(sections)[2:] == [*HEADINGS, "Batches", "Tracing", "Untrusted files"]
+    assert list(sections)[2:] == [*HEADINGS, "Batches", "Ray", "Tracing", "Untrusted files"]
     assert "Usage: verdict run [OPTIONS] CONFIG DATA\n" in text
 
 

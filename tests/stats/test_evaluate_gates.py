@@ -221,7 +221,7 @@ def test_s6_a_baseline_is_never_the_run_itself(way, tmp_path):
     if way == "no run.json":
         (other / "run.json").unlink()
     elif way == "edited":
-        edited = replace(facts, started="2026-01-02")
+        edited = structs.replace(facts, started="2026-01-02")
         (other / "run.json").write_bytes(orjson.dumps(edited.as_json()))
     gate = {
         "metric": "e.accuracy",

@@ -86,8 +86,8 @@ def show_study(
     """Write `NAME.json`, `NAME.md` and `NAME.html` into the folder of a study, and print it: as one JSON document, or for
     people, with the message behind it."""
     from verdict_cli.report.renderers.html import render_html
+    from verdict_cli.report.renderers.json import render_json
     from verdict_cli.report.renderers.markdown import render_markdown
-    from verdict_cli.report.write_report import render_json
     from verdict_cli.run.run_directory import RunDirectory
 
     directory = RunDirectory(folder)

@@ -13,13 +13,13 @@ from verdict_cli.plural import plural
 from verdict_cli.report.call_stats import defaulted_answers, kept_promises, token_masses
 from verdict_cli.report.document import NOT_CREATED, failure_text, placeholder
 from verdict_cli.report.renderers.html import render_html
+from verdict_cli.report.renderers.json import render_json
 from verdict_cli.report.renderers.junit import render_junit
 from verdict_cli.report.renderers.markdown import render_markdown
 from verdict_cli.report.report import EvaluationStudy, Report, build_report
 from verdict_cli.report.report_context import EvaluationResults, ReportContext, evaluate_run
 from verdict_cli.report.run_document import run_document
 from verdict_cli.report.unchanged import is_readable, report_inputs
-from verdict_cli.report.write_report import FILES, render_json
 from verdict_cli.run.digests import write_digests
 from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.row_copies import copies_as_clusters
@@ -31,6 +31,17 @@ from verdict_cli.storage.tables.reader import export_table
 
 if TYPE_CHECKING:
     from verdict_cli.stats.gates import Inconclusive
+
+FILES = (
+    "results.parquet",
+    "calls.parquet",
+    "report.html",
+    "report.md",
+    "report.json",
+    "junit.xml",
+    "run.json",
+    "spec.yaml",
+)
 
 
 def new_report(

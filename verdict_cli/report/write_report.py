@@ -9,8 +9,6 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-import orjson
-
 from verdict_cli.errors import DataError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.plan.node import Plan
@@ -18,20 +16,9 @@ from verdict_cli.plural import plural
 from verdict_cli.run.load_run import RunResult
 
 if TYPE_CHECKING:
-    from verdict_cli.report.document import ReportDocument
     from verdict_cli.report.report import Report
     from verdict_cli.stats.gates import Inconclusive
 
-FILES = (
-    "results.parquet",
-    "calls.parquet",
-    "report.html",
-    "report.md",
-    "report.json",
-    "junit.xml",
-    "run.json",
-    "spec.yaml",
-)
 _PRELOADED = (
     "pyarrow.parquet",
     "rich.console",
@@ -125,8 +112,3 @@ def _write_report(
             "`extract: {type: verdict, default: none}` fails their rows"
         )
     return report
-
-
-def render_json(document: ReportDocument) -> str:
-    """The indented text of a `.json` file: the data of a document, not its layout."""
-    return f"{orjson.dumps(document.as_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()}\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from msgspec import json, structs
+from msgspec import ValidationError, json, structs
 
 from verdict_cli.errors import DataError, JournalError, Problem
 from verdict_cli.plan.node import Plan
@@ -26,7 +26,12 @@ _REQUIRED = ("row", "call", "attempt", "status", "unit")
 
 def facts_of(content: bytes) -> RunFacts:
     """The facts in `run.json`. ValueError, which names the field, for a value that no run writes."""
-    facts = structs.replace(json.decode(content, type=RunFacts), added=_added(content))
+    try:
+        fields = json.decode(content, type=RunFacts)
+    except ValidationError as error:  # such as: Expected `int`, got `str` - at `$.rows`
+        reason, _, place = str(error).partition(" - at `$.")
+        raise ValueError(f"{place.rstrip('`')}: {reason[:1].lower()}{reason[1:]}") from None
+    facts = structs.replace(fields, added=_added(content))
     for name, value in facts.as_json().items():
         if not _bounded(value):
             raise ValueError(f"{name}: the number is out of range")
