@@ -1,6 +1,8 @@
 """How often decisions are wrong where they should not be: `python benchmarks/type_one_error.py [SIMULATIONS [PART…]]`.
 
 - `compare`: equal judges; the share of comparisons in which a metric's p-value is at most 0.05, by metric.
+- `losses`: equal mean errors, where one run gains a little on most rows and loses much on the others; the share of
+  comparisons that find a difference without a doubt. Where no row shows a loss, there is one.
 - `repeats`: two equal pipelines of repeated runs, whose runs vary as a whole or not; the share of p-values of at most
   0.05, of intervals that contain the difference, and of new pairs of runs within the noise floor.
 - `gates`: judges exactly at the limit, or exactly `max_drop` worse; the share of gates that pass. In its worst case a
@@ -147,6 +149,28 @@ def _repeated(right: npt.NDArray[np.bool_]) -> RunRows:
     target = np.arange(len(right)) % 2 * 1.0
     data = _run(target, np.where(right, target, 1 - target), None, numeric=False)
     return data, (), [str(row) for row in range(len(right))]
+
+
+def losses(simulations: int) -> Lines:
+    """The share of comparisons of equal mean errors that find a difference."""
+    for rows in (20, 30, 60, 200):
+        for share in (0.02, 0.05, 0.1, 0.2):
+            found = sum(_finds_losses(seed, rows, share) for seed in range(simulations))
+            yield f"{rows} rows, {share:.0%} lose 1", f"{found / simulations:.1%}"
+
+
+def _finds_losses(seed: int, rows: int, share: float) -> bool:
+    rng = np.random.default_rng([seed, rows])
+    first = rng.choice([1.0, 2.0], rows)
+    change = np.where(rng.random(rows) < share, 1.0, -share / (1 - share))
+    runs = tuple(
+        (_run(np.zeros(rows), said, None, numeric=True), (), [*map(str, range(rows))])
+        for said in (first, first + change)
+    )
+    pairs = pair(*runs)
+    assert isinstance(pairs, PairedRows)
+    difference = paired_difference("mae", pairs, Draw(rng), 499)
+    return (difference.p or 0.0) <= 0.05 and not difference.doubt
 
 
 def repeats(simulations: int) -> Lines:
@@ -511,6 +535,7 @@ DEFAULT_METRICS = ("accuracy", "balanced_accuracy", "f1", "cohen_kappa")
 
 PARTS = {
     "compare": compare,
+    "losses": losses,
     "repeats": repeats,
     "gates": gates,
     "missing": missing,

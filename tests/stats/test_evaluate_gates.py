@@ -14,7 +14,8 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.gates import anytime_interval, decide_gates
+from verdict_cli.stats.gates import decide_gates
+from verdict_cli.stats.intervals.confidence_sequence import anytime_interval
 from verdict_cli.stats.intervals.intervals import Draw, paired_metric_value
 from verdict_cli.stats.measure import measure
 from verdict_cli.stats.metrics import confusion

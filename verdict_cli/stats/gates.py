@@ -34,9 +34,8 @@ from verdict_cli.stats.baseline_file import (
 )
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.row_identities import row_identities
-from verdict_cli.stats.intervals.confidence_sequence import anytime_interval
 from verdict_cli.stats.intervals.interval_methods import MetricValue, normal
-from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, anytime_ends
 from verdict_cli.stats.measure import Measures, gold_estimates, measure, metric_values
 from verdict_cli.stats.metrics.metric_families import metric_input, sampled_statistics, usable
 from verdict_cli.stats.paired import (
@@ -375,19 +374,9 @@ def _anytime_value(
         family, (metric,), data, np.flatnonzero(usable(family, data))
     )
     statistic = None if isinstance(given, str) else given.get(metric)
-    bounds, ends = data.value.bounds, None
-    if statistic is None or data.cluster is not None:
-        pass
-    elif statistic.share is not None:
-        hits, trials = (
-            float(sample.counts @ column)
-            for column in (statistic.share.hits, statistic.share.trials)
-        )
-        ends = [statistic.share.metric_of(end) for end in anytime_interval(hits, trials, 1 - level)]
-    elif metric == "mean" and bounds is not None and bounds[1] > bounds[0]:
-        width = bounds[1] - bounds[0]
-        total = (float(np.nansum(data.value.numbers)) - sample.n * bounds[0]) / width
-        ends = [bounds[0] + width * end for end in anytime_interval(total, sample.n, 1 - level)]
+    ends = None
+    if statistic is not None and data.cluster is None:
+        ends = anytime_ends(statistic, sample, level)
     if ends is None:
         return replace(measured, low=None, high=None, reason=NO_ANYTIME, warnings=())
     return replace(

@@ -246,6 +246,5 @@ def mean_statistic(statistics: Sequence[Statistic]) -> Statistic:
         share=share,
         classes=tuple(classes for run in statistics for classes in run.classes),
         varies=tuple(values for run in statistics for values in run.varies),
-        least_rows=first.least_rows,
         tails=tuple(values for run in statistics for values in run.tails),
     )

@@ -224,7 +224,7 @@ def _few_of_rarest(classes: Floats, sample: Sample, statistic: Statistic) -> lis
     if not statistic.labels_count_alike:
         inverse = (inverse != counts.argmax()).astype(np.int64)
         counts = np.bincount(inverse, sample.counts)
-    if (fewest := int(counts.min())) < statistic.least_rows:
+    if (fewest := int(counts.min())) < FEW_ROWS:
         if statistic.labels_count_alike:
             return [FEW_OF_LABEL.format(rows=plural(fewest, "row"))]
         return [FEW_OTHER_LABELS.format(rows="only " + plural(fewest, "row has|rows have"))]

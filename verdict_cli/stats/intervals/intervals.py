@@ -217,7 +217,6 @@ def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Dr
         share=new.share,
         classes=(*old.classes, *new.classes),
         varies=_differences(old, new),
-        least_rows=new.least_rows,
     )
     value = value_of(both, sample)
     if value is None or sample.units < 2:
@@ -272,13 +271,15 @@ def _metric_value(
 ) -> MetricValue:
     """The value with the interval that its standard error gives around the middle, which is the value or near it."""
     if error is None:
-        ends = perfect_agreement_interval(value, statistic, sample, level)
-        if ends is None and statistic.mean_of is not None and np.isfinite(statistic.bounds).all():
-            return _bounded_mean(value, statistic, sample, level)
+        method, ends = (
+            "Wilson of disagreement",
+            perfect_agreement_interval(value, statistic, sample, level),
+        )
+        if ends is None:
+            method, ends = "confidence sequence", anytime_ends(statistic, sample, level)
         if ends is None:
             return MetricValue(value, None, None, sample.n, NO_VARIATION, warnings=(NO_VARIATION,))
-        low = max(ends[0], statistic.bounds[0])
-        return MetricValue(value, low, ends[1], sample.n, method="Wilson of disagreement")
+        return replace(_within_bounds(value, *ends, statistic, sample), method=method)
     if not np.isfinite(error.error):
         return MetricValue(value, None, None, sample.n, TOO_OFTEN_UNDEFINED)
     if statistic.separates is not None:
@@ -306,15 +307,18 @@ def _metric_value(
     )
 
 
-def _bounded_mean(value: float, statistic: Statistic, sample: Sample, level: float) -> MetricValue:
-    """A mean of values that are all the same, with what their known range still allows."""
-    low, high = statistic.bounds
-    rows = effective_clusters(sample)
-    ends = anytime_interval((value - low) / (high - low) * rows, rows, 1 - level)
-    ends = low + (high - low) * ends[0], low + (high - low) * ends[1]
-    return MetricValue(
-        value, min(ends[0], value), max(ends[1], value), sample.n, method="confidence sequence"
-    )
+def anytime_ends(statistic: Statistic, sample: Sample, level: float) -> IntervalEnds | None:
+    """The ends that hold at every look together, of a share or a mean of values of a known range; None of other metrics."""
+    if statistic.share is not None:
+        share, trials = statistic.share.share(sample.counts)
+        low, high = anytime_interval(share * trials, trials, 1 - level)
+        return statistic.share.metric_of(low), statistic.share.metric_of(high)
+    least, width = statistic.bounds[0], statistic.bounds[1] - statistic.bounds[0]
+    if statistic.mean_of is None or not 0 < width < math.inf:
+        return None
+    mean, rows = float(sample.counts @ statistic.mean_of) / sample.n, effective_clusters(sample)
+    low, high = anytime_interval((mean - least) / width * rows, rows, 1 - level)
+    return least + width * low, least + width * high
 
 
 def _transformed(

@@ -122,9 +122,8 @@ class Statistic(Struct, frozen=True):
         scale: Where a jackknife interval is symmetric.
         with_disagreement: The value with this many more rows that disagree: counts, rows -> value.
         pairwise: Whether it looks at all pairs of atoms, so that its work grows with their square.
-        classes: The classes of the atoms, of which each needs `least_rows` rows for an interval without a warning.
+        classes: The classes of the atoms, of which each needs ten rows for an interval without a warning.
         varies: Values at the atoms; if nearly all rows have one of them, enough others are needed.
-        least_rows: The rows that the rarest class needs.
         labels_count_alike: Whether a rare class weighs as much as a frequent one.
         tails: Values at the atoms whose square decides the metric: few rows do not show how heavy their tails are.
         hidden: The upper end that tails may have which so few rows do not show: rows, counts -> value.
@@ -149,7 +148,6 @@ class Statistic(Struct, frozen=True):
     pairwise: bool = False
     classes: tuple[Floats, ...] = ()
     varies: tuple[Floats, ...] = ()
-    least_rows: int = 10
     labels_count_alike: bool = True
     tails: tuple[Floats, ...] = ()
     hidden: Callable[[float, Floats], float] | None = None
