@@ -18,8 +18,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from recorded import read_jsonl
 from recordings_needed import left_out_without_recordings
+
+from verdict_cli.features.benchmarks.recorded import read_jsonl
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "data"

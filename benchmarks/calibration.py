@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from recorded import open_recorded_file, read_jsonl
 from recordings_needed import left_out_without_recordings
 
+from verdict_cli.features.benchmarks.recorded import open_recorded_file, read_jsonl
 from verdict_cli.features.calibrate.fit_job import (
     FITS,
     cross_validate,

@@ -27,10 +27,10 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 import numpy as np
-from recorded import PROMPTS, Case, select_cases
-from recorded_judges import run_case
 
 from verdict_cli.errors import DataError, VerdictError
+from verdict_cli.features.benchmarks.bench_command import run_case
+from verdict_cli.features.benchmarks.recorded import PROMPTS, Case, select_cases
 from verdict_cli.language.units.pools import MeanPoolUnit, MedianPoolUnit, ModePoolUnit, Pool
 from verdict_cli.report.charts import PlanePoint, Scatter, Series
 from verdict_cli.stats.intervals.intervals import Draw, mean_with_interval

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from recorded import read_jsonl
 from recordings_needed import left_out_without_recordings
 
+from verdict_cli.features.benchmarks.recorded import read_jsonl
 from verdict_cli.plan.early_stopping import EarlyStop, Mean, Vote
 from verdict_cli.run.stopping_rule import first_batch, is_decided
 from verdict_cli.storage.tables.reader import read_table

@@ -18,9 +18,9 @@ from typing import get_args
 
 import numpy as np
 from msgspec.structs import replace
-from recorded import read_jsonl
 from recordings_needed import left_out_without_recordings
 
+from verdict_cli.features.benchmarks.recorded import read_jsonl
 from verdict_cli.features.labelling.draw import (
     inclusion_probabilities,
     scaled_sizes,

@@ -15,8 +15,9 @@ import tempfile
 from pathlib import Path
 
 from early_stopping import DATA, realmistake
-from recorded import read_jsonl
 from recordings_needed import left_out_without_recordings
+
+from verdict_cli.features.benchmarks.recorded import read_jsonl
 
 PIPELINE = """
 verdict: 1

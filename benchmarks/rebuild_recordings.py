@@ -1,4 +1,4 @@
-"""Make the recordings for `benchmarks/recorded_judges.py` from their public repositories.
+"""Make the recordings for `verdict bench --replay` from their public repositories.
 
     python benchmarks/rebuild_recordings.py DIR [--mirror CLONES] [--json]
 
@@ -418,7 +418,7 @@ def rebuild(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Make the recorded sets of `recorded_judges.py` from their public repositories, by commit and checksum.
+    """Make the recorded sets for `bench --replay` from their public repositories, by commit and checksum.
 
     A file is written only if its content has the recorded SHA-256; files that already have it are kept. Files whose
     rule is not known exactly enough are named with the reason. Exits with 2 if a file with a rule cannot be made.
@@ -444,7 +444,7 @@ def rebuild(
     else:
         summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
         print_message(
-            f"{plural(len(results), 'file')}: {summary}; python benchmarks/recorded_judges.py all {target}"
+            f"{plural(len(results), 'file')}: {summary}; verdict bench all --replay {target}"
         )
     if counts["failed"]:
         raise typer.Exit(FetchError.exit_code)

@@ -9,7 +9,6 @@ COMMAND_LINES = {
     "extract": "write the other extractor into the pipeline, then: verdict run NEW.yaml DATA --replay RUN",
     "watch": "judge the frozen rows on a schedule, with a gate that has baseline: in the pipeline: verdict run CONFIG DATA",
     "datasets rebuild": "run the script of a checkout of the repository: python benchmarks/rebuild_recordings.py DIR",
-    "bench all": "run the script of a checkout of the repository: python benchmarks/recorded_judges.py all RECORDINGS",
     "run --update": "judge it in another directory by the same replies: verdict run NEW.yaml DATA --out NEW --reuse RUN",
     "run --part-rows": "leave it out: run.db holds a run of any size, and each table is one file",
     "estimate --pilot": "judge a sample, which also prints the cost of all rows: verdict run CONFIG DATA --sample 20",

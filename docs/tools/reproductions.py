@@ -14,12 +14,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from verdict_cli.features.benchmarks.bench_command import Reproduction, reproduce
+from verdict_cli.features.benchmarks.recorded import FOLDERS, SETS, select_cases
+
 DOCS = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(DOCS.parent / "benchmarks"))
-
-from recorded import FOLDERS, SETS, select_cases  # noqa: E402 - a folder of scripts
-from recorded_judges import Reproduction, reproduce  # noqa: E402
-
 HEADER = ("case", "value", "ours", "published", "difference", "origin")
 NOT_POSSIBLE = {
     "alpacaeval, length-controlled win rates": "they come from a regression over all models and instructions, which the "
@@ -85,8 +83,8 @@ def page(results: Sequence[Reproduction]) -> str:
         f"**{same_outside:,} of {len(outside):,} values** of the sets that a script makes from public repositories are the same in "
         "every digit shown. Anybody can repeat them:",
         "```console\npython benchmarks/rebuild_recordings.py RECORDINGS  # needs git and the network\n"
-        "python benchmarks/recorded_judges.py all RECORDINGS  # needs the recordings\n```",
-        f"With the sets that were collected by hand, it is {same:,} of {len(results):,}. The script skips and counts a set that is not there.",
+        "verdict bench all --replay RECORDINGS  # needs the recordings\n```",
+        f"With the sets that were collected by hand, it is {same:,} of {len(results):,}. `verdict bench` skips and counts a set that is not there.",
         "\n".join(
             ["| Set | Values | Same | Recordings made by |", "| --- | ---: | ---: | --- |", *rows]
         ),

@@ -1,4 +1,4 @@
-"""`verdict bench`: our row beside the published ones."""
+"""`verdict bench`: our row beside the published ones, and published figures made anew."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from verdict_cli.cli.app import app
+from verdict_cli.errors import DataError
+from verdict_cli.features.benchmarks import recorded
 from verdict_cli.features.benchmarks.card import cards
+from verdict_cli.features.benchmarks.recorded import Case, PublishedValue
 
 SHARED = (
     Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"
@@ -36,6 +39,30 @@ def real(place: str) -> Path:
     if not (SHARED / place).exists():
         pytest.skip("the real files are not there: set VERDICT_SHARED to the folder that has data/")
     return SHARED / place
+
+
+@pytest.fixture
+def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of recordings with one set: a judge that is right in two of three rows."""
+    folder = tmp_path / "recordings"
+    (folder / "pandalm").mkdir(parents=True)
+    rows = [
+        {"idx": str(n), "instruction": "i", "input": "", "response1": "a", "response2": "b"}
+        | {f"annotator{each}": "1" for each in (1, 2, 3)}
+        for n in range(3)
+    ]
+    replies = [{"id": str(n), "unit": "judge", "reply": "2" if n == 2 else "1"} for n in range(3)]
+    figures = (
+        PublishedValue("accuracy", "judge.accuracy", 0.6667, 4),
+        PublishedValue("another run", "judge.accuracy", 0.5, 1, "the table is of another run"),
+    )
+    more = (PublishedValue("a wrong one", "judge.accuracy", 0.9, 4),)
+    cases = [
+        Case("pandalm/right", "pandalm", lambda: (rows, replies), figures),
+        Case("pandalm/wrong", "pandalm", lambda: (rows, replies), more, origin="recomputed"),
+    ]
+    monkeypatch.setattr(recorded, "SETS", {"pandalm": lambda _: cases, "wice": lambda _: []})
+    return folder
 
 
 @pytest.mark.parametrize("name", JUDGED)
@@ -102,6 +129,94 @@ def test_a_run_is_replayed_from_its_own_calls(tmp_path: Path) -> None:
     assert again["evaluations"] == first["evaluations"]
 
 
+def test_figures_that_differ_without_a_reason_fail(sets: Path, tmp_path: Path) -> None:
+    right = bench("pandalm/right", "--replay", sets)
+    assert right.exit_code == 0, right.output
+    assert "+0.2: the table is of another run" in " ".join(right.stdout.split())
+    assert "1 of 2 results equal the published ones" in right.stdout
+    every = bench("all", "--replay", sets, "--json", "--out", tmp_path / "kept")
+    assert every.exit_code == 1
+    found = json.loads(every.stdout)
+    assert [one["same"] for one in found["figures"]] == [True, False, False]
+    assert found["figures"][0]["low"] < 2 / 3 < found["figures"][0]["high"]
+    assert sorted(path.name for path in (tmp_path / "kept" / "pandalm" / "right").iterdir()) == [
+        "data.jsonl", "out", "pipeline.yaml", "replay.jsonl",
+    ]  # fmt: skip
+
+
+def test_a_missing_set_is_skipped_and_counted(sets: Path) -> None:
+    result = bench("all", "--replay", sets)
+    assert result.exit_code == 1, result.output
+    assert "1 of 3 results equal the published ones in every digit; 1 set or case skipped" in (
+        result.stdout
+    )
+    assert "skipped: wice" in result.stderr
+    assert "this set is missing" in result.stderr
+
+
+def test_a_set_without_one_of_its_files_is_skipped_and_counted(
+    sets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cases(data: Path) -> list[Case]:
+        def inputs() -> tuple[recorded.CaseRows, recorded.CaseRows]:
+            return recorded.read_jsonl(data / "wice" / "claims.jsonl"), []
+
+        return [Case("wice/gpt-4", "wice", inputs, (PublishedValue("x", "claim.f1", 1.0, 1),))]
+
+    monkeypatch.setitem(recorded.SETS, "wice", cases)
+    (sets / "wice").mkdir()
+    result = bench("all", "--replay", sets, "--json")
+    found = json.loads(result.stdout)
+    assert (found["skipped"], len(found["figures"])) == (["wice/gpt-4"], 3)
+    assert "claims.jsonl" in result.stderr and "benchmarks/rebuild_recordings.py" in result.stderr
+
+
+def test_recorded_judges_are_also_printed_as_markdown(sets: Path) -> None:
+    page = bench("pandalm", "--replay", sets, "--markdown").stdout
+    assert "accuracy | 0.6667 |" in page and page.startswith("## Recorded judges")
+
+
+def test_what_was_not_recorded_is_told(sets: Path, tmp_path: Path) -> None:
+    assert "no judge of 'pandaml' was recorded" in failed("pandaml", "--replay", sets)
+    assert "holds no recordings of wice" in failed("wice", "--replay", sets)
+    assert "did you mean 'pandalm/right'?" in failed("pandalm/rihgt", "--replay", sets)
+    assert "remove --model" in failed("pandalm", "--replay", sets, "--model", "gpt-4o")
+    assert "there is no recording nowhere" in failed("all", "--replay", "nowhere")
+    (tmp_path / "empty").mkdir()
+    assert "holds no recordings of all" in failed("all", "--replay", tmp_path / "empty")
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [
+        ("judgebench", "outputs_gpt-4o__arena_hard__o1-mini-2024-09-12.jsonl"),
+        ("llmbar", "published_statistics.jsonl"),
+        ("alpacaeval", "published_leaderboard.csv"),
+        ("realmistake", "published_simple_performance.json"),
+        ("pandalm", "testset-v1.json"),
+        ("xstest", "completions_llama2orig.csv"),
+    ],
+)
+def test_a_recording_without_one_of_its_files_is_a_data_error_that_names_it(
+    name: str, missing: str, tmp_path: Path
+) -> None:
+    (tmp_path / recorded.FOLDERS.get(name, name)).mkdir()
+    result = bench(name, "--replay", tmp_path)
+    assert isinstance(result.exception, DataError), (result.output, result.exception)
+    assert result.exception.exit_code == 2
+    assert missing in str(result.exception) and "benchmarks/rebuild_recordings.py" in str(
+        result.exception
+    )
+
+
+def test_a_recording_that_is_cut_off_is_a_data_error_that_names_it(tmp_path: Path) -> None:
+    place = tmp_path / "judgebench" / "outputs_gpt-4o__arena_hard__o1-mini-2024-09-12.jsonl"
+    place.parent.mkdir()
+    place.write_text('{"pair_id": "a", ', encoding="utf-8")
+    result = bench("judgebench", "--replay", tmp_path)
+    assert isinstance(result.exception, DataError) and place.name in str(result.exception)
+
+
 def test_aggrefact_judges_the_rows_of_expertqa_only(tmp_path: Path) -> None:
     rows = [
         {
@@ -122,7 +237,8 @@ def test_aggrefact_judges_the_rows_of_expertqa_only(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_judged_is_told_with_what_can() -> None:
-    assert "benchmarks/recorded_judges.py" in failed("unieval")
+    assert "verdict bench all --replay RECORDINGS" in failed("all")
+    assert "verdict bench unieval --replay RECORDINGS" in failed("unieval")
     assert "did you mean 'xstest'?" in failed("xtest")
     assert "the file nowhere.csv does not exist" in failed("xstest", "--data", "nowhere.csv")
     assert "cannot be combined" in failed("xstest", "--json", "--markdown")

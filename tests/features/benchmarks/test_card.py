@@ -10,6 +10,7 @@ import pytest
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.features.benchmarks.card import UNKNOWN, cards, read_card
 from verdict_cli.features.benchmarks.importers import IMPORTERS
+from verdict_cli.features.benchmarks.recorded import SETS
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.package_files import configs, folder, named_config
@@ -31,13 +32,14 @@ NAMED = {"xstest", "judgebench", "aggrefact", "expertqa", "summeval", "llmbar", 
 
 
 def test_the_benchmarks_are_there() -> None:
-    assert cards().keys() >= NAMED
+    assert cards().keys() >= NAMED | SETS.keys()
 
 
 @pytest.mark.parametrize("name", cards())
 def test_a_card_with_a_pipeline_can_be_imported_and_its_settings_fit(name: str) -> None:
     card = cards()[name]
     if card.config is None:
+        assert name in SETS
         return
     assert name in IMPORTERS and card.sample is not None
     path = named_config(card.config)

@@ -16,17 +16,12 @@ from verdict_cli.cli.app import app
 from verdict_cli.features.benchmarks import card as card_module
 from verdict_cli.features.benchmarks import download
 from verdict_cli.features.benchmarks.card import Card, CardFile, cards
+from verdict_cli.features.benchmarks.recorded import FOLDERS
 
 SHARED = (
     Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"
 )
-PLACES = {
-    "alpacaeval": "alpacaeval_logprobs",
-    "debates": "debates_quality",
-    "factcc": "factcc_explanations",
-    "halueval": "halueval_general",
-    "triviaqa": "triviaqa_judges",
-}
+PLACES = {**FOLDERS, "halueval": "halueval_general"}
 REAL = [
     pytest.param(name, SHARED / PLACES.get(name, name) / file.name, id=f"{name}/{file.name}")
     for name, card in cards().items()

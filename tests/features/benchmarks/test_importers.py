@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.errors import DataError
+from verdict_cli.errors import DataError, UsageError
 from verdict_cli.features.benchmarks.card import cards
 from verdict_cli.features.benchmarks.importers import IMPORTERS, import_benchmark
 from verdict_cli.language.document.document import read_document
@@ -156,3 +156,13 @@ def test_a_label_that_means_nothing_is_an_error_and_not_a_class(tmp_path: Path) 
     row = {**MADE["aggrefact"][0], "label": 3}
     with pytest.raises(DataError, match="label is 3"):
         list(import_benchmark("aggrefact", written(tmp_path / "own.jsonl", row)).rows())
+
+
+def test_a_recorded_judge_gives_its_rows_and_its_replies() -> None:
+    if not SHARED.is_dir():
+        pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
+    made = import_benchmark("llmbar/GPT-4/Natural/Vanilla", SHARED)
+    assert made.replies is not None
+    assert (len(list(made.rows())), len(list(made.replies()))) == (100, 200)
+    with pytest.raises(UsageError, match="recorded cases"):
+        import_benchmark("llmbar/GPT-4", SHARED)

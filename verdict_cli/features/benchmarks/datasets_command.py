@@ -26,6 +26,7 @@ from verdict_cli.features.benchmarks.download import (
     findings,
 )
 from verdict_cli.features.benchmarks.importers import IMPORTERS, import_benchmark
+from verdict_cli.features.benchmarks.recorded import SETS
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.plural import plural
 from verdict_cli.storage.datasets.dataset import Dataset
@@ -71,7 +72,7 @@ def list_(as_json: AsJson = False) -> None:
         table.add_column(header, overflow="fold")
     for card in cards().values():
         local = "fetched" if fetched_file(card) else "sample" if card.sample else "–"
-        config = card.config or "–"
+        config = card.config or ("recorded only" if card.name in SETS else "–")
         table.add_row(*map(Text, (card.name, card.title, card.licence, config, local)))
     to_terminal(table)
 
@@ -116,12 +117,14 @@ def import_(
 
     Example: verdict datasets import xstest xstest_prompts.csv --out xstest.jsonl
     """
-    if name not in IMPORTERS:
-        raise UsageError(f"unknown benchmark {name!r}", hint=nearest_spelling(name, IMPORTERS))
+    if name.partition("/")[0] not in {*IMPORTERS, *SETS}:
+        raise UsageError(
+            f"unknown benchmark {name!r}", hint=nearest_spelling(name, {*IMPORTERS, *SETS})
+        )
     if not path.exists():
         raise UsageError(f"no such file: {path}", hint="give the path of the benchmark's own file")
     converted = import_benchmark(name, path)
-    target = out or Path(f"{name}.jsonl")
+    target = out or Path(f"{name.replace('/', '-')}.jsonl")
     print_message(f"{plural(write_rows(target, converted.rows()), 'row')}: {target}")
     if converted.replies is not None:
         replay = target.with_name(f"{target.name.removesuffix('.jsonl')}.replay.jsonl")
@@ -246,6 +249,8 @@ def _facts(card: Card) -> list[tuple[str, str]]:
                 f"{card.sample}, made for this project; for trials, not for published results",
             )
         )
+    if card.name in SETS:
+        facts.append(("recorded", f"verdict bench {card.name} --replay RECORDINGS"))
     return facts
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem, UsageError
+from verdict_cli.features.benchmarks.recorded import select_cases
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.files import find_files
@@ -457,8 +458,20 @@ IMPORTERS: dict[str, Importer] = {
 
 
 def import_benchmark(name: str, path: Path) -> ImportedBenchmark:
-    """The rows of a benchmark's own file. Raises UsageError for any other name."""
-    if name not in IMPORTERS:
-        hint = nearest_spelling(name, IMPORTERS)
-        raise UsageError(f"unknown benchmark {name!r}", hint=hint)
-    return IMPORTERS[name](path)
+    """The rows of a benchmark's own file, or the rows and recorded replies of a case such as `wice/gpt-4-0613`, for which
+    PATH is the folder of recordings. Raises UsageError for any other name.
+    """
+    importer = IMPORTERS.get(name)
+    if importer is not None and not (path / name).is_dir():
+        return importer(path)
+    selection = select_cases(name, path)
+    if selection.skipped:
+        raise DataError(selection.skipped[0].problem)
+    cases = selection.cases
+    if len(cases) > 1:
+        raise UsageError(
+            f"{name} has {len(cases)} recorded cases",
+            hint=nearest_spelling(name, [case.name for case in cases]),
+        )
+    rows, replies = cases[0].inputs()
+    return ImportedBenchmark(lambda: iter(rows), lambda: iter(replies))
