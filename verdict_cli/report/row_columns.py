@@ -78,12 +78,13 @@ def scored_columns(
 ) -> dict[str, ScoredColumn]:
     """What evaluations say of these rows: outcome, prediction, target and error by the first, predictions by the others.
 
-    `failed` marks the rows that failed.
+    A column without a value is left out. `failed` marks the rows that failed.
     """
     columns: dict[str, ScoredColumn] = {}
 
     def add(name: str, cells: list[Any], title: str = "") -> None:
-        columns[name] = (table_column(name, _kind(cells), title), cells)
+        if any(cell is not None for cell in cells):
+            columns[name] = (table_column(name, _kind(cells), title), cells)
 
     first = scored[0] if scored else None
     scores: list[float | None] = [None] * len(rows)

@@ -162,7 +162,8 @@ class RunsPage {
   }
 
   line(run) {
-    const passed = run.gates.filter(([, , each]) => each).length;
+    const own = run.gates.filter(([, , , isImplied]) => !isImplied);
+    const passed = own.filter(([, , each]) => each).length;
     const missed = run.gates.filter(([, , each]) => !each).map(([metric]) => metric);
     const metric = (each) => [said(each.metric.replaceAll('_', ' ')), ' ', make('b', {}, decimal(each.value)), ' ', formatInterval(each)];
     return make('tr', {},
@@ -170,7 +171,7 @@ class RunsPage {
       make('td', { class: 'name' }, link(urlWith({ run: run.run }, '/run'), breakable(run.run))),
       make('td', { class: 'away name' }, breakable(run.name), make('span', { class: 'sub' }, breakable(run.dataset))),
       make('td', {}, stateMark(run)),
-      make('td', { class: 'away gates' }, run.gates.length ? `${passed} of ${run.gates.length} passed` : '–', ...missed.map((metric) => make('span', { class: 'sub' }, said(metric)))),
+      make('td', { class: 'away gates' }, own.length ? `${passed} of ${own.length} passed` : '–', ...missed.map((metric) => make('span', { class: 'sub' }, said(metric)))),
       make('td', { class: 'metric' }, ...(run.main ? metric(run.main) : ['–']), ...(run.second ? [make('span', { class: 'sub' }, ...metric(run.second))] : [])),
       make('td', { class: 'number away' }, number(run.rows)),
       make('td', { class: `number away${run.failed ? ' mark failed' : ''}` }, number(run.failed)),

@@ -43,8 +43,8 @@ function metricCard(metric, level) {
 function cards(run) {
   const { main, second, coverage, level } = run.summary;
   return make('div', { class: 'tiles' }, ...(main ? [metricCard(main, level)] : []), ...(second ? [metricCard(second, level)] : []),
-    ...(coverage === null ? [] : [card('coverage', decimal(coverage), make('p', { class: 'small' }, `${number(run.rows)} rows, ${number(run.failed)} failed${run.abstained ? `, ${number(run.abstained)} abstained` : ''}`))]),
-    card('cost', money(run.cost_usd), make('p', { class: 'small' }, `${number(run.calls)} calls, ${duration(run.wall_s)}`)));
+    ...(coverage === null ? [] : [card('coverage', decimal(coverage), make('p', { class: 'small' }, `${count(run.rows, 'row')}, ${number(run.failed)} failed${run.abstained ? `, ${number(run.abstained)} abstained` : ''}`))]),
+    card('cost', money(run.cost_usd), make('p', { class: 'small' }, `${count(run.calls, 'call')}, ${duration(run.wall_s)}`)));
 }
 
 function simpleTable(heads, lines) {

@@ -346,7 +346,8 @@ def _runs(request: Request, registry: RunRegistry) -> Any:
         summary = {} if _hides(run, registry) else registry.summaries.get(run.directory.path)
         parts = {key: summary.get(key) for key in ("main", "second", "conclusion")}
         gates = [
-            [gate["metric"], gate["verdict"], gate["passed"]] for gate in summary.get("gates", ())
+            [gate["metric"], gate["verdict"], gate["passed"], gate["implied"]]
+            for gate in summary.get("gates", ())
         ]
         queued = (run.directory.path / QUEUE_FILE).is_file()
         study = next((folder for folder in folders if run.name.startswith(f"{folder}/")), None)

@@ -345,7 +345,8 @@ def _slices(metric: str, groups: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def _gate(gate: Mapping[str, Any]) -> dict[str, Any]:
     ends = {key: _number(gate.get(key)) for key in ("value", "low", "high")}
     texts = {key: str(gate.get(key) or "") for key in ("metric", "verdict", "rule", "reason")}
-    return {**texts, **ends, "passed": gate["passed"] is True}
+    truths = {key: gate.get(key) is True for key in ("passed", "implied")}
+    return {**texts, **ends, **truths}
 
 
 def _leaderboard(name: str, evaluation: Any) -> dict[str, Any] | None:

@@ -184,7 +184,8 @@ class RowBrowser {
   /** Room for a column's title and most of its values, in rem. */
   width(key, title, kind) {
     if (kind === 'outcome') return 7;
-    const longest = Math.max(title.length, ...this.rows.map((row) => worded(row.cells[key]).length));
+    const arrow = key === this.data.sort ? 2 : 0;
+    const longest = Math.max(title.length + arrow, ...this.rows.map((row) => worded(row.cells[key]).length));
     return Math.min(Math.max(4.5, 2 + longest * 0.53), 11);
   }
 
