@@ -371,6 +371,21 @@ def test_labels_where_the_judge_said_no_are_no_random_sample() -> None:
     ].warnings
 
 
+@pytest.mark.parametrize("labels", [14, 15])
+def test_few_labels_of_numbers_are_warned_and_of_booleans_are_not(labels: int) -> None:
+    rng = np.random.default_rng(1)
+    for values, binary in (
+        (rng.integers(4, 6, 200) * 1.0, False),
+        ((rng.random(200) < 0.5) * 1.0, True),
+    ):
+        truth = np.full(200, np.nan)
+        truth[:labels] = np.resize(np.unique(values), labels)
+        pairs = GoldPairs(values, truth, binary, bounds=None if binary else (1.0, 5.0))
+        warnings = corrected(pairs, Draw(rng))[0]["ppi"].warnings
+        few = f"only {labels} labels: the interval may be too narrow"
+        assert (few in warnings) == (labels < 15 and not binary)
+
+
 def test_ppi_is_the_labels_alone_where_a_judge_that_knows_nothing_would_only_widen_it() -> None:
     wider = 0
     for seed in range(40):

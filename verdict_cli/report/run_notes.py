@@ -22,9 +22,6 @@ from verdict_cli.stats.intervals.interval_methods import MetricValue, clopper_pe
 from verdict_cli.stats.measure import Measures
 from verdict_cli.stats.prediction_powered import GoldFacts
 
-FEW_LABELS = 30
-"""With fewer labels, normal intervals are rough."""
-
 MOST_WARNING = 500
 """Characters of a warning that a report shows: it may name values of the data."""
 
@@ -215,8 +212,6 @@ def _gold_notes(gold: GoldFacts) -> list[str]:
         else f"; `ppi` gives the judge's answers the weight {format_number(gold.weight)}"
     )
     lines = [f"{gold.labels:,} of {plural(gold.rows, 'row has|rows have')} a gold label{weight}"]
-    if 2 <= gold.labels < FEW_LABELS:
-        lines.append(f"fewer than {FEW_LABELS} labels: the interval of `ppi` is rough")
     if gold.half_width is not None and gold.alone is not None:
         needed = (
             f"{gold.needed:,}" if gold.needed is not None else "more labels than there are rows"
