@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from virtual_time import run_in_virtual_time
 
 from verdict_cli.errors import Retryable, VerdictError
-from verdict_cli.llm.middleware.pacing import Bucket
+from verdict_cli.llm.middleware.pacing_parts import Bucket
 from verdict_cli.llm.middleware.rate_limit import RateLimiters, rate_limited
 from verdict_cli.messages import Allowance, Message, Reply, Request, Row
 from verdict_cli.model import Model

@@ -32,6 +32,8 @@ BATCHES = "batch-*"
 """The names of batches in the database."""
 TIER = "batch"
 """The service tier by which replies of batches are priced."""
+BATCH_PRICE = 0.5
+"""About the price of a call in a batch, as a share of the ordinary one."""
 
 
 def batch_problem(model: Model) -> str | None:

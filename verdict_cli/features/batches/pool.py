@@ -18,6 +18,7 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from verdict_cli.errors import Pending, ProviderError, Refused, Rejected, Retryable, UsageError
+from verdict_cli.features.batches.adapters import BATCH_PRICE
 from verdict_cli.features.batches.batch_api import BatchApi, BatchState
 from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.sent import (
@@ -47,8 +48,6 @@ MOST_FAILED_BATCHES = 5
 FIRST_POLL_S = 1.0
 MOST_POLL_S = 60.0
 MOST_QUEUE_WAIT_S = 600.0
-BATCH_PRICE = 0.5
-"""The price of a call in a batch, as a share of the ordinary one."""
 QUEUE_LIMIT = re.compile(
     r"token_limit_exceeded|enqueued token limit|queued? token|quota.{0,40}batch|batch.{0,40}(queue|enqueued).{0,40}limit",
     re.I,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.features.batches.adapters import (
+    BATCH_PRICE,
     BATCHES,
-    TIER,
     batch_problem,
     export_problem,
     open_batch_api,
@@ -20,7 +20,7 @@ from verdict_cli.features.batches.adapters import (
 from verdict_cli.features.batches.batch_facts import TO_FILE, batches_of, with_batches
 from verdict_cli.features.batches.batch_keys import batch_key, batch_settings
 from verdict_cli.llm.model_families import is_local
-from verdict_cli.messages import Usage, sum_usd
+from verdict_cli.messages import sum_usd
 from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.plural import plural
@@ -189,23 +189,9 @@ def estimate_waves(plan: Plan, lines: Sequence[Line]) -> WaveEstimate | None:
     if not models or any(batch_problem(model) is not None for model in models.values()):
         return None
     waves = _waves(plan)
-    cost = sum_usd(*[_price(models[line.model], line) for line in lines])
+    costs = [None if line.cost_usd is None else BATCH_PRICE * line.cost_usd for line in lines]
     wait_s = max(batch_settings(model).wait_s for model in models.values())
-    return WaveEstimate(waves, cost, waves * wait_s / 3600)
-
-
-def _price(model: Model, line: Line) -> float | None:
-    if not line.calls:
-        return 0.0
-    if line.prompt_tokens is None or line.completion_tokens is None:
-        return None
-    from verdict_cli.llm.providers.price_book import cost_usd
-
-    usage = Usage(
-        round(line.prompt_tokens / line.calls), round(line.completion_tokens / line.calls)
-    )
-    price = cost_usd(model, usage, tier=TIER)
-    return None if price is None else line.calls * price
+    return WaveEstimate(waves, sum_usd(*costs), waves * wait_s / 3600)
 
 
 def _waves(plan: Plan) -> int:
