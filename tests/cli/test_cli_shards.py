@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sqlite3
 import time
@@ -12,6 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from verdict_cli.llm.middleware.rate_limit import share_of
 from verdict_cli.model import RateLimit
@@ -70,6 +72,27 @@ def test_merged_shards_equal_one_run(shell: Any, data: Path, more: tuple[str, ..
     check_equal(shell, "whole", "merged")
     again = shell("run", config, data, "--out", "merged", *more)
     assert "nothing left to do" in again.err
+
+
+def test_the_documented_ci_jobs_give_one_run(shell: Any, data: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    jobs = yaml.safe_load(next(block for block in blocks if "matrix:" in block))["jobs"]
+    judge, merge = (
+        next(step["run"] for step in job["steps"] if step.get("run", "").startswith("verdict"))
+        for job in jobs.values()
+    )
+    evaluated(shell).rename(shell.folder / "judge.yaml")
+    (shell.folder / "shards").mkdir()
+    for shard in jobs["shard"]["strategy"]["matrix"]["shard"]:
+        words = judge.replace("${{ matrix.shard }}", str(shard)).split()
+        assert shell(*words[1:]).code == 0
+        (shell.folder / "shard").rename(shell.folder / "shards" / f"shard-{shard}")
+    folders = sorted(map(str, (shell.folder / "shards").iterdir()))
+    words = merge.replace("shards/*", " ".join(folders)).split()
+    assert shell(*words[1:]).code == 0
+    shell("run", "judge.yaml", data, "--out", "whole")
+    check_equal(shell, "whole", "merged")
 
 
 def test_merged_shards_of_a_served_model_equal_one_run(

@@ -17,7 +17,7 @@ from verdict_cli.features.batches.adapters import (
     export_problem,
     open_batch_api,
 )
-from verdict_cli.features.batches.batch_facts import TO_FILE, batches_of, with_batches
+from verdict_cli.features.batches.batch_facts import batches_of, with_batches
 from verdict_cli.features.batches.batch_keys import batch_key, batch_settings
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.messages import sum_usd
@@ -61,32 +61,28 @@ class BatchOptions(RunHooks):
 
     def takes(self, model: Model) -> bool:
         """Whether the model's calls are sent as batches."""
-        return (self.every_model or batch_key(model) is not False) and not is_local(model.name)
+        return self._chooses(model) and not is_local(model.name)
+
+    def _chooses(self, model: Model) -> bool:
+        return self.every_model or batch_key(model) is not False
 
     def sends(self, plan: Plan) -> bool:
         """Whether a run of the plan sends batches."""
-        return self.every_model or any(batch_key(model) is not False for model in models_of(plan))
+        return self.every_model or any(map(self._chooses, models_of(plan)))
 
     def check(self, options: RunOptions) -> None:
-        if options.recording is not None and self.every_model:
-            raise UsageError(
-                "--batch sends calls, and --replay makes none", hint="give one of them"
-            )
-        if options.recording is not None or not self.sends(options.plan):
+        if options.recording is not None:
+            if self.every_model:
+                hint = "give one of them"
+                raise UsageError("--batch sends calls, and --replay makes none", hint=hint)
             return
+        find_problem = batch_problem if self.export is None else export_problem
         for node, model, _ in models_in_use(options.plan):
-            if not (self.every_model or batch_key(model) is not False):
-                continue
-            problem = batch_problem(model) if self.export is None else export_problem(model)
+            problem = find_problem(model) if self._chooses(model) else None
             if problem is not None:
-                hint = (
-                    "set `batch: true` on the models that have one, in place of --batch"
-                    if self.every_model
-                    else ""
-                )
                 raise UsageError(
                     f"{node.id}: calls of model {model.name} cannot be sent as batches: {problem}",
-                    hint=hint or "remove `batch` from this model",
+                    hint="set `batch: true` on models that have them only, and leave --batch out",
                 )
 
     def check_resumed(self, options: RunOptions, directory: RunDirectory, start: RunFacts) -> None:
@@ -144,9 +140,6 @@ class BatchOptions(RunHooks):
         if not flying:
             return
         requests = sum(batch.requests for batch in flying)
-        if all(batch.provider == TO_FILE for batch in flying):
-            yield f"{requests:,} requests are in {', '.join(batch.id for batch in flying)}"
-            return
         number = plural(len(flying), "batch|batches")
         yield f"{number} with {requests:,} requests in flight; `verdict batch cancel {shlex.quote(name)}` cancels them"
         if facts.status == "waiting":
