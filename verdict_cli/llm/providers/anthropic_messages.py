@@ -19,10 +19,13 @@ from verdict_cli.llm.providers.wire_protocol import (
     chat_completion,
     count,
     data_url,
+    joined,
     object_at,
     objects,
+    of_type,
     protocol_parts,
     split_system,
+    texts_of,
     with_settings,
 )
 from verdict_cli.messages import Message, Request
@@ -131,8 +134,7 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     if effort is not None:
         _think(body, settings, str(effort), request.model.name)
     if "stop" in settings:
-        stop = settings.pop("stop")
-        body["stop_sequences"] = [stop] if isinstance(stop, str) else list(stop)
+        body["stop_sequences"] = texts_of(settings.pop("stop"))
     marks = cache_marks(request)
     if system:
         body["system"] = marked_parts(Message("system", system), marks.get(SYSTEM, ()))
@@ -229,16 +231,12 @@ def _to_chat(envelope: Envelope) -> dict[str, Any]:
     if envelope.get("type") == "error" or "content" not in envelope:
         return {"error": envelope.get("error") or "no content"}
     blocks = objects(envelope.get("content"))
-    text = "".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text")
-    used = next(
-        (b.get("input") for b in blocks if b.get("type") == "tool_use" and b.get("name") == TOOL),
-        None,
-    )
+    text = joined(of_type(blocks, "text"))
+    tools = [block for block in of_type(blocks, "tool_use") if block.get("name") == TOOL]
+    used = tools[0].get("input") if tools else None
     stop = envelope.get("stop_reason")
     finish = _FINISH.get(str(stop), "stop")
-    thinking = "".join(
-        str(block.get("thinking") or "") for block in blocks if block.get("type") == "thinking"
-    )
+    thinking = joined(of_type(blocks, "thinking"), "thinking")
     usage = _usage(envelope.get("usage"))
     refusal = (text or "the model refused") if finish == "refusal" else None
     if stop == "pause_turn":
@@ -311,19 +309,15 @@ def _assemble(stream: Iterable[Envelope]) -> dict[str, Any]:
 
 def _block(block: dict[str, Any]) -> dict[str, Any]:
     deltas = block.pop("written")
-
-    def joined(key: str) -> str:
-        return "".join(str(delta[key]) for delta in deltas if isinstance(delta.get(key), str))
-
     if block.get("type") == "tool_use":
         try:
-            return {**block, "input": orjson.loads(joined("partial_json") or "{}")}
+            return {**block, "input": orjson.loads(joined(deltas, "partial_json") or "{}")}
         except orjson.JSONDecodeError:
             raise ValueError("the tool's arguments are not JSON") from None
     return {
         **block,
-        "text": str(block.get("text") or "") + joined("text"),
-        "thinking": joined("thinking"),
+        "text": joined([block, *deltas]),
+        "thinking": joined(deltas, "thinking"),
     }
 
 

@@ -17,10 +17,12 @@ from verdict_cli.llm.providers.wire_protocol import (
     chat_completion,
     count,
     data_url,
+    joined,
     object_at,
     objects,
     protocol_parts,
     split_system,
+    texts_of,
     with_settings,
 )
 from verdict_cli.messages import Request
@@ -60,8 +62,7 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     ]
     config = {theirs: settings.pop(ours) for ours, theirs in _CONFIG.items() if ours in settings}
     if "stop" in settings:
-        stop = settings.pop("stop")
-        config["stopSequences"] = [stop] if isinstance(stop, str) else list(stop)
+        config["stopSequences"] = texts_of(settings.pop("stop"))
     effort = settings.pop("reasoning_effort", None)
     if effort is not None:
         config["thinkingConfig"] = _thinking(str(effort), name, request.model.name)
@@ -126,25 +127,22 @@ def _to_chat(envelope: Envelope) -> dict[str, Any]:
         return {"error": envelope.get("error") or "no candidates", "usage": usage}
     candidate = candidates[0]
     parts = objects(object_at(candidate, "content").get("parts"))
-    text = "".join(str(part.get("text") or "") for part in parts if not part.get("thought"))
-    thoughts = "".join(str(part.get("text") or "") for part in parts if part.get("thought"))
-    calls = [
-        call for part in parts if (call := object_at(part, "functionCall")).get("name") == TOOL
-    ]
+    calls = [object_at(part, "functionCall") for part in parts]
+    ours = [call for call in calls if call.get("name") == TOOL]
     reason = str(candidate.get("finishReason") or "STOP")
-    finish = (
-        "length" if reason == "MAX_TOKENS" else "content_filter" if reason in _FILTERED else "stop"
-    )
+    finish = "content_filter" if reason in _FILTERED else "stop"
+    if reason == "MAX_TOKENS":
+        finish = "length"
     if reason in ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"):
         return {"error": f"the model's function call is malformed ({reason})", "usage": usage}
     return chat_completion(
-        text,
+        _spoken(parts),
         finish,
         usage,
         model=model,
-        arguments=calls[0].get("args") if calls else None,
+        arguments=ours[0].get("args") if ours else None,
         logprobs=_logprobs(candidate.get("logprobsResult")),
-        extra={"reasoning": thoughts},
+        extra={"reasoning": joined(part for part in parts if part.get("thought"))},
     )
 
 
@@ -204,8 +202,12 @@ def _assemble(stream: Iterable[Envelope]) -> dict[str, Any]:
 
 def _text_of(event: Envelope) -> str:
     first = objects(event.get("candidates"))[:1]
-    parts = objects(object_at(first[0], "content").get("parts")) if first else []
-    return "".join(str(part.get("text") or "") for part in parts if not part.get("thought"))
+    return _spoken(objects(object_at(first[0], "content").get("parts"))) if first else ""
+
+
+def _spoken(parts: Iterable[Mapping[str, Any]]) -> str:
+    """The text without the thoughts."""
+    return joined(part for part in parts if not part.get("thought"))
 
 
 def _path(name: str, stream: bool) -> str:

@@ -17,8 +17,10 @@ from verdict_cli.llm.providers.wire_protocol import (
     WireProtocol,
     chat_completion,
     count,
+    joined,
     object_at,
     objects,
+    of_type,
     protocol_parts,
     with_settings,
 )
@@ -107,33 +109,20 @@ def _to_chat(envelope: Envelope) -> dict[str, Any]:
     if envelope.get("error") or not isinstance(envelope.get("output"), list):
         return {"error": envelope.get("error") or "no output", "usage": usage}
     items = objects(envelope.get("output"))
-    parts = [
-        part
-        for item in items
-        if item.get("type") == "message"
-        for part in objects(item.get("content"))
-    ]
-    texts = [part for part in parts if part.get("type") == "output_text"]
-    calls = [
-        item for item in items if item.get("type") == "function_call" and item.get("name") == TOOL
-    ]
+    messages = of_type(items, "message")
+    parts = [part for message in messages for part in objects(message.get("content"))]
+    texts = of_type(parts, "output_text")
+    calls = [call for call in of_type(items, "function_call") if call.get("name") == TOOL]
     positions = [position for part in texts for position in objects(part.get("logprobs"))]
-    summaries = [
-        part
-        for item in items
-        if item.get("type") == "reasoning"
-        for part in objects(item.get("summary"))
-    ]
+    thoughts = of_type(items, "reasoning")
+    summaries = [part for thought in thoughts for part in objects(thought.get("summary"))]
     return chat_completion(
-        "".join(str(part.get("text") or "") for part in texts),
+        joined(texts),
         _finish(envelope),
         usage,
         model=str(envelope.get("model") or ""),
         arguments=calls[0].get("arguments") if calls else None,
-        refusal="".join(
-            str(part.get("refusal") or "") for part in parts if part.get("type") == "refusal"
-        )
-        or None,
+        refusal=joined(of_type(parts, "refusal"), "refusal") or None,
         logprobs=[dict(position) for position in positions] or None,
         extra={
             "service_tier": envelope.get("service_tier"),

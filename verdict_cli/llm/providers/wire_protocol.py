@@ -140,6 +140,21 @@ def objects(value: Any) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
+def of_type(items: Iterable[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
+    """The items of this `type`."""
+    return [item for item in items if item.get("type") == kind]
+
+
+def joined(items: Iterable[Mapping[str, Any]], key: str = "text") -> str:
+    """The texts under a key of the items, one after the other."""
+    return "".join(str(item.get(key) or "") for item in items)
+
+
+def texts_of(setting: str | Sequence[str]) -> list[str]:
+    """A setting that is one text or several, as a list."""
+    return [setting] if isinstance(setting, str) else list(setting)
+
+
 def object_at(value: Any, key: str) -> Mapping[str, Any]:
     """The object under a key; empty where there is none."""
     inner = value.get(key) if isinstance(value, Mapping) else None
