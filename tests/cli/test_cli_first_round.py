@@ -61,6 +61,18 @@ WRONG: dict[str, list[Mistake]] = {
         ("'Is {source.answer} right?'", "{source.answer}"),
         ("source.label", "source.labl"),
     ],
+    "another tool's word for the prompt": [("    prompt:", "    criteria:")],
+    "the version in another word": [("verdict: 1", "version: 1")],
+    "a scale as its values": [("boolean", "yes/no")],
+    "the extractor in another word": [("boolean", "boolean\n    extract: json")],
+    "a truth as a word": [("boolean", "boolean\n    explanation: yes")],
+    "a unit without its ending": [("JudgeUnit", "Judge")],
+    "another library's metric": [("source.label}", "source.label, metrics: [macro_f1]}")],
+    "one metric without a list": [("source.label}", "source.label, metrics: accuracy}")],
+    "another tool's word for the target": [("target:", "ground_truth:")],
+    "a column without `source`": [("source.label", "label")],
+    "a strict limit": [("source.label}", "source.label}\ngates:\n  - right.accuracy > 0.9")],
+    "a gate without a list": [("source.label}", "source.label}\ngates: right.accuracy >= 0.9")],
     "everything at once": [
         ("verdict: 1", "verdict: 2"),
         ("pipeline:", "stages:"),
@@ -89,8 +101,10 @@ def cured(text: str, problems: list[dict[str, Any]]) -> str:
         start = max(problem["column"] - 1, 0)
         head, tail = line[:start], line[start:]
         meant = re.search(r"did you mean [`'](.+?)[`']\?", problem["hint"])
-        write = re.search(r"write `(?:.*?: )?(.+?)`", problem["hint"]) or re.search(
-            r"prompt: ('.+')", problem["hint"]
+        write = (
+            re.search(r"write `(?:.*?: )?(.+?)`", problem["hint"])
+            or re.search(r"prompt: ('.+')", problem["hint"])
+            or re.search(r"is `(source\..+?)`", problem["hint"])
         )
         wrong = re.search(
             r"(?:unknown key|unknown scale|unknown unit type|no column|unknown name|no field) [`'](.+?)[`']",

@@ -58,9 +58,7 @@ COMMANDS: Registry[Any] = Registry(
         "estimate": PartSpec(
             "estimate.estimate", "Estimate the calls, tokens and cost of a run.", _CHECK
         ),
-        "explain": PartSpec(
-            "explain.explain", "Explain a unit, key, metric or error code.", _CHECK
-        ),
+        "explain": PartSpec("explain.explain", "Explain a unit, key, metric or exit code.", _CHECK),
         "units": PartSpec("explain.units", "List the unit types, or the keys of one.", _CHECK),
         "schema": PartSpec("explain.schema", "Print the JSON Schema of pipeline files.", _CHECK),
         "judge": PartSpec("judge.judge", "Judge one row, or rows from standard input.", _LIVE),

@@ -116,6 +116,8 @@ def _check_data(checked: Checked, plan: Plan, data: str) -> None:
         dataset = open_dataset(plan, data, Path(spool_to))
         facts = preflight(plan, dataset)
         dry = sampled_dry_run(plan, dataset, facts)
+    if checked.errors:
+        return  # warnings of a repaired plan would follow from its errors
     checked.warnings += (*facts.warnings, *context_warnings(plan, dry.longest))
     checked.hints = tuple(dry.order.hints(plan))
 

@@ -85,6 +85,9 @@ def _written_short(value: Any) -> Any:
     if short is None:
         expected = "a gate such as `right.accuracy >= 0.9` or `{metric: right.accuracy, min: 0.9}`"
         hint = "a gate in one line has a metric, `>=` or `<=`, and a number"
+        strict = re.sub(r"([<>])(?!=)", r"\1=", value)
+        if re.match(_SHORT, strict):
+            hint = f"write `{strict}`"
         raise PydanticCustomError(
             "written_form", "expected {expected}", {"expected": expected, "hint": hint}
         )

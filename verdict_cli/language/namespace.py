@@ -258,7 +258,9 @@ class Namespace:
             known = list(
                 dict.fromkeys([*named_scales(), *self.spec.file.scales, *SCALES.names(), "1-5"])
             )
-            raise UnknownNameError(f"unknown scale {name!r}", nearest_spelling(name, known))
+            ends = re.fullmatch(r"(\d+)\s*(?:to|\.\.|,|:|/)\s*(\d+)", name)
+            hint = f"write `{ends[1]}-{ends[2]}`" if ends else nearest_spelling(name, known)
+            raise UnknownNameError(f"unknown scale {name!r}", hint)
         scale = scale_of_type(name)
         if scale is None:
             raise UnknownNameError(

@@ -26,7 +26,11 @@ gates:
         ("metric: right.accuracy", "metric: accuracy", "write `right.accuracy`"),
         ("verdict: 1\n", "", "write `verdict: 1`"),
         ("  right: {pred", "  - {pred", "give each entry of `evaluate` a name"),
-        ("name: g\n", "name: g\ndataset: data.jsonl\n", "`verdict explain dataset` lists them"),
+        (
+            "name: g\n",
+            "name: g\ndataset: data.jsonl\n",
+            "remove it: the data is an argument of the command",
+        ),
     ],
 )
 def test_a_value_of_another_form_says_how_to_write_it(

@@ -74,8 +74,8 @@ def problem(text: str) -> Problem:
         (HEAD + "pipeline: []", (4, 11), "pipeline", "wrong-value", "at least 1 expected", "steps"),
         (HEAD + UNIT + "evaluate: {a: {value: output.score, metrics: [accurcy]}}", (7, 47), "evaluate.a.metrics[0]", "wrong-value", "'accurcy'", "'accuracy'"),
         # yes and no
-        (HEAD + UNIT + "    explanation: yes\n", (7, 18), "pipeline[0].explanation", "wrong-type", "expected true or false, found 'yes'", "write true"),
-        (HEAD + UNIT + "    pin: off\n", (7, 10), "pipeline[0].pin", "wrong-type", "found 'off'", "write false"),
+        (HEAD + UNIT + "    explanation: yes\n", (7, 18), "pipeline[0].explanation", "wrong-type", "expected true or false, found 'yes'", "write `true`"),
+        (HEAD + UNIT + "    pin: off\n", (7, 10), "pipeline[0].pin", "wrong-type", "found 'off'", "write `false`"),
         # unknown unit
         (HEAD + "pipeline: [{unit: JugdeUnit, prompt: x}]", (4, 19), "pipeline[0].unit", "unknown-unit", "'JugdeUnit'", "'JudgeUnit'"),
         (HEAD + UNIT + "    scale: likret\n", (7, 12), "pipeline[0].scale", "unknown-scale", "'likret'", "'likert'"),

@@ -63,7 +63,11 @@ def test_a_short_form_is_its_long_form(short, long):
 @pytest.mark.parametrize(
     ("given", "message", "hint"),
     [
-        ({"GATE": "right.accuracy > 0.9"}, "found 'right.accuracy > 0.9'", "`>=` or `<=`"),
+        (
+            {"GATE": "right.accuracy > 0.9"},
+            "found 'right.accuracy > 0.9'",
+            "write `right.accuracy >= 0.9`",
+        ),
         ({"GATE": "right.accuracy"}, "expected a gate such as", "a number"),
         ({"GATE": "right.acuracy >= 0.9"}, "`acuracy`", "`accuracy`"),
         ({"SCALE": "5-1"}, "from 5 down to 1", "smaller end first"),

@@ -39,9 +39,14 @@ _MEANT = (
     ),
     (("choices", "classes", "labels"), "categories", "write `categories: [a, b]`"),
     (
-        ("choices", "labels", "values", "range"),
+        ("categories", "choices", "labels", "values", "range"),
         "scale",
         "write `scale: {values: [bad, good]}` or `scale: {range: [1, 5]}`",
+    ),
+    (
+        ("threshold", "min", "min_score", "fail_under"),
+        "metrics",
+        "a limit is a gate, at the top of the file: `gates: [NAME.METRIC >= 0.8]`",
     ),
     (
         ("n", "votes", "repeat", "times"),
@@ -64,6 +69,8 @@ ALIASES = {
     "bool": "boolean",
     "boolunit": "JudgeUnit",
     "cast": "input",
+    "criteria": "prompt",
+    "criterion": "prompt",
     "endpoint": "api_base",
     "ensembleunit": "MeanPoolUnit",
     "eval": "evaluate",
@@ -79,8 +86,10 @@ ALIASES = {
     "id": "name",
     "in": "input",
     "inputs": "input",
+    "instruction": "prompt",
     "instructions": "prompt",
     "int": "discrete",
+    "json": "structured",
     "judges": "pipeline",
     "kappa": "cohen_kappa",
     "label": "target",
@@ -88,11 +97,13 @@ ALIASES = {
     "likertunit": "JudgeUnit",
     "llm": "model",
     "llmunit": "Unit",
+    "macro_f1": "f1",
     "majoritypoolunit": "ModePoolUnit",
     "majorityvotepoolunit": "ModePoolUnit",
     "metric": "metrics",
     "nodes": "pipeline",
     "parallel": "layer",
+    "pass/fail": "boolean",
     "predicted": "prediction",
     "reasoningunit": "CoTUnit",
     "reasonunit": "CoTUnit",
@@ -109,9 +120,12 @@ ALIASES = {
     "thresholds": "gates",
     "type": "unit",
     "units": "pipeline",
+    "true/false": "boolean",
     "url": "api_base",
     "verifyunit": "JudgeUnit",
+    "version": "verdict",
     "votepoolunit": "ModePoolUnit",
+    "yes/no": "boolean",
     "yesno": "boolean",
 }
 """Words of other tools, in small letters, and the word that is meant here."""
@@ -441,11 +455,13 @@ def _form_hint(given: Any, kinds: set[str], key: str, owner: type[BaseModel] | N
         hint = f"write `[{given}]`"
     elif kinds <= {"dict_type"} and isinstance(given, list):
         hint = f"give each entry of `{key}` a name: `NAME: …` in place of `- …`"
+    elif key == "dataset" and isinstance(given, str):
+        hint = "remove it: the data is an argument of the command, `verdict run CONFIG DATA`"
     elif kinds <= {"model_type", "model_attributes_type"} and not key.isdigit():
         hint = f"write its keys in it: `verdict explain {key}` lists them"
     elif "bool_type" in kinds and str(given).lower() in _TRUTHS:
         meant = _TRUTHS[str(given).lower()]
-        hint = f"in YAML 1.2 `{given}` is a string; write {meant}"
+        hint = f"in YAML 1.2 `{given}` is a string; write `{meant}`"
     elif "string_type" in kinds and isinstance(given, bool | int | float):
         hint = "put it in quotes to make it a text"
     return hint

@@ -246,8 +246,11 @@ def _expected(given: Any) -> tuple[str, str]:
     kind = given.get("type") if isinstance(given, dict) else None
     if kind is not None:
         return f"unknown type of scale {kind!r}", nearest_spelling(str(kind), SCALES.names())
-    if isinstance(given, list):
-        listed = ", ".join(map(str, given))
+    values = given
+    if isinstance(given, dict) and len(given) == 1:
+        (values,) = given.values()
+    if isinstance(values, list):
+        listed = ", ".join(map(str, values))
         return f"expected a scale, found {displayed(given)}", f"write `{{values: [{listed}]}}`"
     hint = f"write a name ({', '.join(named_scales())}) or `{{type: discrete, range: [1, 5]}}`"
     return f"expected a scale, found {displayed(given)}", hint
