@@ -61,7 +61,7 @@ def test_a_finished_run_has_its_report_and_its_gates(runs: Path) -> None:
 def test_a_finished_run_is_compared_and_is_a_baseline(runs: Path) -> None:
     shutil.copytree(runs / "finished", runs / "other")
     facts = json.loads((runs / "other" / "run.json").read_text())
-    (runs / "other" / "run.json").write_text(json.dumps({**facts, "seed": 1}))
+    (runs / "other" / "run.json").write_text(json.dumps({**facts, "seed": 1, "wall_s": 1.5}))
     compared = verdict("compare", str(runs / "finished"), str(runs / "other"), "--json")
     assert compared.exit_code == 0, compared.output
     spec = runs / "finished" / "spec.yaml"
