@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct, to_builtins
@@ -82,31 +84,28 @@ class Counts(Struct):
             )
 
     def add_calls(self, calls: Sequence[Call]) -> None:
-        """Count the calls of a row, of which several may have been one HTTP request."""
-        requests = set()
+        """Count the calls of rows, of which several of one row may have been one HTTP request."""
+        self.calls += len(calls)
+        replies = [call.reply for call in calls if call.reply is not None]
+        alone = [reply for reply in replies if not reply.request and not reply.cached]
+        together = {reply.request for reply in replies if reply.request}
+        self.requests += len(calls) - len(replies) + len(alone) + len(together)
+        usages = [reply.usage for reply in replies]
+        self.prompt_tokens += sum(map(attrgetter("prompt_tokens"), usages))
+        self.completion_tokens += sum(map(attrgetter("completion_tokens"), usages))
+        self.cached_tokens += sum(map(attrgetter("cached_tokens"), usages))
+        self.recalled += sum(map(attrgetter("recalled"), replies))
+        self.cached += sum(map(attrgetter("cached"), replies))
+        self.shared += sum(map(attrgetter("shared"), replies))
+        self.cost_usd = sum_usd(self.cost_usd, *map(attrgetter("cost_usd"), replies))
+        saved = map(attrgetter("saved_usd"), replies)
+        self.cache_saved_usd = sum_usd(self.cache_saved_usd, *saved)
+        for name, count in Counter([call.request.model.name for call in calls]).items():
+            self.models[name] = self.models.get(name, 0) + count
         for call in calls:
-            self.calls += 1
-            name, reply = call.request.model.name, call.reply
-            self.models[name] = self.models.get(name, 0) + 1
-            if reply is None:
-                self.requests += 1
-                continue
-            if reply.model:
-                served = self.served.setdefault(name, {})
-                served[reply.model] = served.get(reply.model, 0) + 1
-            self.prompt_tokens += reply.usage.prompt_tokens
-            self.completion_tokens += reply.usage.completion_tokens
-            self.cached_tokens += reply.usage.cached_tokens
-            self.recalled += reply.recalled
-            self.cached += reply.cached
-            self.shared += reply.shared
-            self.cost_usd = sum_usd(self.cost_usd, reply.cost_usd)
-            self.cache_saved_usd = sum_usd(self.cache_saved_usd, reply.saved_usd)
-            if reply.request:
-                requests.add(reply.request)
-            elif not reply.cached:
-                self.requests += 1
-        self.requests += len(requests)
+            if call.reply is not None and call.reply.model:
+                served = self.served.setdefault(call.request.model.name, {})
+                served[call.reply.model] = served.get(call.reply.model, 0) + 1
 
 
 class RunFacts(Counts, frozen=True, kw_only=True):  # type: ignore[misc]  # msgspec allows it

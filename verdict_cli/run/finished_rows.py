@@ -30,7 +30,7 @@ class FinishedRow(NamedTuple):
         return None if failure is None else Failure(*failure, "")
 
 
-_CHUNK = 500
+_CHUNK = 200
 
 
 def finished_rows(database: Database) -> Iterator[list[FinishedRow]]:

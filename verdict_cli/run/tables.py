@@ -86,11 +86,11 @@ def _write(path: Path, source: Database, columns: TableColumns, counts: Counts) 
                 stored = row.stored
                 if stored.row >= 0:
                     counts.add_row(stored.status, row.failure, stored.saved, stored.stages)
-                counts.add_calls(row.calls)
             in_data = [row for row in rows if row.stored.row >= 0]
             for names, group in groupby(in_data, key=lambda row: row.names):
                 values = [row.stored.values for row in group]
                 results.add(dict(zip(names, zip(*values, strict=True), strict=True)))
             made = [call for row in rows for call in row.calls]
+            counts.add_calls(made)
             if made:
                 calls.add(call_columns(made))

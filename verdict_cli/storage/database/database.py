@@ -77,7 +77,7 @@ class Database:
         self._unusable: set[int] = set()
         self._names: dict[tuple[str, ...], int] = {}
         self._texts: OrderedDict[str, int] = OrderedDict()
-        self._read_texts: OrderedDict[int, str] = OrderedDict()
+        self._read_texts: dict[int, str] = {}
         self._next_call, self._next_text = self._last("calls") + 1, self._last("texts") + 1
 
     @classmethod
@@ -303,6 +303,8 @@ class Database:
 
     def read_texts(self, numbers: Iterable[int]) -> None:
         """Read texts together, which `text` then gives."""
+        if len(self._read_texts) > _SHARED_TEXTS:
+            self._read_texts.clear()
         absent = [number for number in dict.fromkeys(numbers) if number not in self._read_texts]
         for start in range(0, len(absent), _TOGETHER):
             some = absent[start : start + _TOGETHER]
@@ -310,22 +312,16 @@ class Database:
             with _damage():
                 for number, text, stored in self._reader.execute(query, some):
                     check((number, text), stored)
-                    _put(self._read_texts, number, decode_text(text))
+                    self._read_texts[number] = decode_text(text)
 
     def text(self, number: int) -> str:
         """The text of a number. DamagedError where it cannot be read."""
-        text = self._read_texts.get(number)
-        if text is None:
-            with _damage():
-                record = self._reader.execute(
-                    "SELECT text, checksum FROM texts WHERE number=?", (number,)
-                ).fetchone()
-            if record is None:
-                raise DamagedError("a text is missing")
-            check((number, record[0]), record[1])
-            text = decode_text(record[0])
-            _put(self._read_texts, number, text)
-        return text
+        if number not in self._read_texts:
+            self.read_texts([number])
+        try:
+            return self._read_texts[number]
+        except KeyError:
+            raise DamagedError("a text is missing") from None
 
     def _text(self, text: str) -> int:
         number = self._texts.get(text)
@@ -334,7 +330,9 @@ class Database:
             self._next_text += 1
             value = encode_text(text)
             self.writer.insert("texts", (number, value, checksum(number, value)))
-            _put(self._texts, text, number)
+            self._texts[text] = number
+            if len(self._texts) > _SHARED_TEXTS:
+                self._texts.popitem(last=False)
         else:
             self._texts.move_to_end(text)
         return number
@@ -460,12 +458,12 @@ class Database:
 
 
 def _call(record: tuple[Any, ...], *, shared: bool = False) -> StoredCall:
-    number, *values, stored, usable = record
-    check((None if shared else number, *values), stored)
-    digest, row, unit, item, call, attempt, model, failure = values[:8]
-    content = decode(CallContent, values[10])
+    *_, content, stored, usable = record
+    check((None, *record[1:-2]) if shared else record[:-2], stored)
+    number, digest, row, unit, item, call, attempt, model, failure = record[:9]
+    decoded = decode(CallContent, content)
     return StoredCall(
-        number, digest, row, unit, item, call, attempt, model, failure, bool(usable), content
+        number, digest, row, unit, item, call, attempt, model, failure, bool(usable), decoded
     )
 
 
@@ -477,12 +475,6 @@ def _images(message: Message) -> Images:
         (at, url if len(url) <= _LONGEST_IMAGE else f"{url[: _LONGEST_IMAGE - 1]}…")
         for at, url in message.images
     )
-
-
-def _put(texts: OrderedDict[Any, Any], key: Any, value: Any) -> None:
-    texts[key] = value
-    if len(texts) > _SHARED_TEXTS:
-        texts.popitem(last=False)
 
 
 @contextmanager

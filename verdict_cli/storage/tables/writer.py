@@ -23,6 +23,8 @@ from verdict_cli.storage.tables.column_types import (
 )
 
 _GROUP_BYTES = 32 << 20
+_NUMBERS = ("bool", "int", "float")
+"""The kinds whose values take little."""
 
 
 class ParquetTable:
@@ -56,7 +58,7 @@ class ParquetTable:
             for name, kind in (columns or {}).items()
         }
         self._exact = dict.fromkeys(self._kinds, True)
-        self._pending: list[dict[str, Sequence[Any]]] = []
+        self._pending: dict[str, list[Any]] = {}
         self._pending_rows = self._pending_bytes = 0
         self._parts = tuple(
             path.with_name(f"{path.name}{ending}") for ending in (".part", ".part2")
@@ -75,9 +77,14 @@ class ParquetTable:
 
     def add(self, columns: Mapping[str, Sequence[Any]]) -> None:
         """Add rows by column, one column at least. Raises OutputError when the disk refuses."""
-        self._pending.append(dict(columns))
-        self._pending_rows += len(next(iter(columns.values())))
-        self._pending_bytes += sum(map(_size, columns.values()))
+        rows = len(next(iter(columns.values())))
+        for name, values in columns.items():
+            column = self._pending.setdefault(name, [])
+            column.extend(repeat(None, self._pending_rows - len(column)))
+            column.extend(values)
+            if self._kinds.get(name) not in _NUMBERS:
+                self._pending_bytes += _size(values)
+        self._pending_rows += rows
         if self._pending_rows >= self._row_group or self._pending_bytes >= _GROUP_BYTES:
             self._flush()
 
@@ -137,33 +144,28 @@ class ParquetTable:
 
     def _flush(self) -> None:
         """Write one row group of what is pending."""
-        pending, self._pending = self._pending, []
-        self._pending_rows = self._pending_bytes = 0
-        columns = self._columns(pending)
+        columns, rows = self._pending, self._pending_rows
+        self._pending, self._pending_rows, self._pending_bytes = {}, 0, 0
+        for name, column in columns.items():
+            column.extend(repeat(None, rows - len(column)))
+            self._widen(name, column)
         with self._disk():
             if self._writer is None:
                 self._open()
             elif self._kinds != self._written:
                 self._write_again()
-            if pending:
-                self._write_group([self._array(name, columns[name]) for name in self._kinds])
+            if rows:
+                absent = [None] * rows
+                arrays = [self._array(name, columns.get(name, absent)) for name in self._kinds]
+                self._write_group(arrays)
 
-    def _columns(self, pending: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, list[Any]]:
-        """The pending rows by column; widens the kinds to fit them."""
-        columns: dict[str, list[Any]] = {name: [] for name in self._kinds}
-        for part in pending:
-            columns |= {name: [] for name in part if name not in columns}
-        for part in pending:
-            rows = len(next(iter(part.values())))
-            for name, column in columns.items():
-                column.extend(part[name] if name in part else repeat(None, rows))
-        for name, values in columns.items():
-            if self._kinds.get(name) == "native" and fits_shape(values, self._shapes[name]):
-                continue
-            kind, exact = column_kind_of(values)
-            self._exact[name] = exact = exact and self._exact.get(name, True)
-            self._kinds[name] = wider(self._kinds.get(name, "null"), kind, exact=exact)
-        return columns
+    def _widen(self, name: str, values: Sequence[Any]) -> None:
+        """Have the column's kind hold the values."""
+        if self._kinds.get(name) == "native" and fits_shape(values, self._shapes[name]):
+            return
+        kind, exact = column_kind_of(values)
+        self._exact[name] = exact = exact and self._exact.get(name, True)
+        self._kinds[name] = wider(self._kinds.get(name, "null"), kind, exact=exact)
 
     def _array(self, name: str, values: Sequence[Any]) -> Any:
         kind = self._kinds[name]
@@ -207,7 +209,7 @@ def _size(values: Collection[Any]) -> int:
     if types == {str}:
         return sum(map(len, values))
     size = 8 * len(values)
-    if types <= {int, float, bool, type(None)}:
+    if types == {type(None)}:
         return size
     for value in values:
         if isinstance(value, str):
