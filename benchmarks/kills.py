@@ -40,7 +40,7 @@ LATENCY_S = 0.04
 UNCOMMITTED_S = 0.02 + 2 * 0.02
 """What a commit collects, and the time that it takes on a busy disk: it loses what it writes, and what is added meanwhile."""
 END_S = 1.0
-"""Seconds of processor time or waiting after which a signal has ended a command."""
+"""Seconds after which a signal has ended a command."""
 SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 ANSWERS = ("mock_openai.py", "--latency-ms", str(int(LATENCY_S * 1000)), "--score", "hash")
 BATCHES = ("mock_batches.py", "--latency-s", "0.5")
@@ -222,10 +222,8 @@ def ended(
         else:
             _wait(process, broken, before + draw.randrange(max(1, calls // kills)))
             sleep(draw.random() * 2 * LATENCY_S)
-        process.send_signal(number)
-        signalled = monotonic()
+        seconds.append(_end(process, number))
         is_done = process.wait() == 0
-        seconds.append(monotonic() - signalled)
         numbers.append(number)
         if is_done:
             break
@@ -242,6 +240,22 @@ def ended(
         slowest_s=max(seconds),
         same=broken.outcome() == whole.outcome(),
     )
+
+
+def _end(process: subprocess.Popen[bytes], number: signal.Signals) -> float:
+    """Send the signal; the seconds until the end, without those in which the machine had no processor free for it."""
+    start = monotonic() - _queued_s(process.pid)
+    process.send_signal(number)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    return monotonic() - _queued_s(process.pid) - start
+
+
+def _queued_s(pid: int) -> float:
+    """How long a process has waited for a processor, 0 where the system does not say."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="utf-8").split()[1]) / 1e9
+    except OSError:
+        return 0.0
 
 
 def _write_data(path: Path, case: Case, kills: int) -> None:
