@@ -43,7 +43,7 @@ END_S = 1.0
 """Seconds after which a signal has ended a command."""
 SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 ANSWERS = ("mock_openai.py", "--latency-ms", str(int(LATENCY_S * 1000)), "--score", "hash")
-BATCHES = ("mock_batches.py", "--latency-s", "0.5")
+BATCHES = ("mock_batches.py", "--latency-s", "20")
 HEAD = """verdict: 1
 name: kills
 model: {{name: openai/loopback, api_base: '{url}', cost: {{input_per_million: 1, output_per_million: 2}}, max_tokens: 100}}
@@ -244,6 +244,8 @@ def ended(
 
 def _end(process: subprocess.Popen[bytes], number: signal.Signals) -> float:
     """Send the signal; the seconds until the end, without those in which the machine had no processor free for it."""
+    if process.poll() is not None:
+        return 0.0
     start = monotonic() - _queued_s(process.pid)
     process.send_signal(number)
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)

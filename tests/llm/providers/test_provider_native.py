@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -629,3 +630,27 @@ def test_the_newer_name_of_max_tokens_is_sent_behind_any_prefix(
     body, _ = RequestBodies().get(request_for(model), model.name.partition("/")[2])
     assert json.loads(body)[key] == 5
     assert ("max_tokens" in json.loads(body)) is (key == "max_tokens")
+
+
+def test_a_cancelled_task_that_got_a_reply_all_the_same_makes_no_further_call(
+    loopback: Any, request_for: Make
+) -> None:
+    asked = request_for(Model(name="openai/m", api_base=loopback.url))
+
+    async def go_on() -> Reply:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        provider = NativeProvider()
+        try:
+            return await provider.ask(asked)
+        finally:
+            await provider.close()
+
+    async def run() -> None:
+        task = asyncio.create_task(go_on())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())

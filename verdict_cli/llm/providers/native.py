@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import unicodedata
 from collections.abc import Callable, Coroutine, Mapping
@@ -118,6 +119,7 @@ class NativeProvider:
         self, sending: StreamRequest, request: Request, route: _Route, parameters: str
     ) -> Reply:
         model = request.model
+        _check_cancelled()
         start = perf_counter()
         try:
             async with sending as response:
@@ -262,6 +264,13 @@ def _refusal(
             f"{route.address} takes another form: use the prefix `{form}/` with this api_base"
         )
     return refusal
+
+
+def _check_cancelled() -> None:
+    """CancelledError in a cancelled task: the HTTP client gives it a reply that arrives at that moment, and it goes on."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 async def _read(response: Response, name: str, on_bytes: Callable[[bytes], None] | None) -> bytes:
