@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
+import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+
+from verdict_cli.storage.database import schema
 
 STEPS = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
 MODEL = "model: {name: openai/m, api_base: 'http://127.0.0.1:9/v1'}"
@@ -74,6 +80,62 @@ def test_a_run_is_replayed_from_its_database(run: Any, monkeypatch: pytest.Monke
         5,
         1,
     ]
+
+
+def test_replies_to_other_prompts_of_a_replay_are_counted_and_told(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # the address of the model answers nothing
+    other = STEPS.replace("Rate {source.text}", "Assess {source.text}")
+    words = ("--replay", run.folder / "out", "--json")
+    done = run("run", run.config(other, MODEL), run.rows(6), "--out", run.folder / "other", *words)
+    told = "6 calls had another prompt when the recording was made"
+    assert (done.code, told in done.err) == (0, True), done.err
+    facts = json.loads((run.folder / "other" / "run.json").read_text())
+    assert [warning for warning in facts["warnings"] if told in warning]
+    assert told in (run.folder / "other" / "report.md").read_text()
+    same = run("run", run.config(STEPS, MODEL), run.rows(6), "--out", run.folder / "same", *words)
+    assert (same.code, "another prompt" in same.err) == (0, False), same.err
+
+
+def test_a_damaged_database_is_told_in_the_runs_facts_and_report(run: Any) -> None:
+    facts = run.folder / "out" / "run.json"
+    facts.write_text(json.dumps({**json.loads(facts.read_text()), "status": "interrupted"}))
+    database = run.folder / "out" / "run.db"
+    content = bytearray(database.read_bytes())
+    content[-4096:] = bytes(4096)
+    database.write_bytes(content)
+    done = run("run", run.config(STEPS, MODEL), run.rows(6), "--out", "out", "--no-cache")
+    told = "run.db.damaged-1"
+    assert (done.code, told in done.err) == (0, True), done.err
+    assert [warning for warning in json.loads(facts.read_text())["warnings"] if told in warning]
+    assert told in (run.folder / "out" / "report.md").read_text()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions are POSIX's")
+def test_a_folder_that_takes_no_file_is_told(run: Any) -> None:
+    folder = run.folder / "sealed"
+    folder.mkdir(mode=0o500)
+    if os.access(folder, os.W_OK):
+        pytest.skip("the tests run as root")
+    done = run("run", run.config(STEPS, MODEL), run.rows(6), "--out", folder / "out")
+    assert (done.code, "sealed" in done.err) == (2, True), done.err
+
+
+def test_a_database_that_another_program_locks_is_told_and_loses_nothing(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "BUSY_S", 0.2)
+    facts = run.folder / "out" / "run.json"
+    facts.write_text(json.dumps({**json.loads(facts.read_text()), "status": "interrupted"}))
+    with closing(sqlite3.connect(run.folder / "out" / "run.db")) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        command = ("run", run.config(STEPS, MODEL), run.rows(6), "--out", "out", "--no-cache")
+        refused = run(*command)
+        assert (refused.code, "locked by another program" in refused.err) == (2, True), refused.err
+        other.rollback()
+    again = run(*command, "--json")
+    assert (again.code, again.json()["calls"]) == (0, 6), again.err
 
 
 def test_an_unfinished_run_whose_database_is_missing_is_refused(run: Any) -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from verdict_cli.errors import Pending, VerdictError
 from verdict_cli.llm.middleware.chain import StopSignal
 from verdict_cli.messages import Call, Result, Row, sum_usd
+from verdict_cli.plural import plural
 from verdict_cli.run.attempts import Context, EntrySlots
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.hooks import CallPool
@@ -26,7 +27,7 @@ from verdict_cli.run.run_state import FinishedRows, RunState
 from verdict_cli.run.scores import run_observed_row
 from verdict_cli.run.tables import write_tables
 from verdict_cli.run.worker_loop import BREATH_S, WorkerLoop
-from verdict_cli.run_facts import Counts, RunFacts
+from verdict_cli.run_facts import Counts, RunFacts, tell
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.datasets.read import stream_rows
 
@@ -78,6 +79,10 @@ async def run_within(
         earlier = None if job.fresh else job.directory.earlier_run(job.start)
         job = replace(job, earlier=earlier)
         state = RunState.open(job)
+        start = job.start
+        for warning in state.warnings:
+            start = tell(start, warning, job.warn)
+        job = replace(job, start=start)
         run = LocalRun(job, stop, show, client, state)
         try:
             await run.go()
@@ -116,6 +121,8 @@ class LocalRun:
         self.done = FinishedRows()
         """The rows that this process has finished."""
         self.start = job.start
+        self.other_prompts = 0 if job.recording is None else job.recording.other_prompts
+        """What the recording had counted before."""
         self.is_pinned = False
         """Whether the units that all rows share have run."""
         self.pool = None if client.recorded else self._open_pool()
@@ -186,7 +193,7 @@ class LocalRun:
 
     def conclude(self) -> RunFacts:
         """Write the tables and `run.json`, and return the facts."""
-        job = replace(self.job, start=self.start)
+        job = replace(self.job, start=self._told_of_prompts(self.start))
         if self.is_complete and (error := changed_dataset(job, self._are_same_rows)):
             self.halt.fail(error)
         status = "finished" if self.is_complete else self._unfinished_status()
@@ -197,6 +204,16 @@ class LocalRun:
                 job.directory.path, job.directory.database, job.table_columns, job.data.rows
             )
         return finish_run(job, counts, status, job.start.wall_s + perf_counter() - self.started)
+
+    def _told_of_prompts(self, facts: RunFacts) -> RunFacts:
+        """The facts, which say how many calls the recording answered with replies to other prompts."""
+        recording = self.job.recording
+        others = 0 if recording is None else recording.other_prompts - self.other_prompts
+        if not others:
+            return facts
+        calls = plural(others, "call")
+        warning = f"{calls} had another prompt when the recording was made: its replies may not fit the prompts of this run"
+        return tell(facts, warning, self.job.warn)
 
     def _unfinished_status(self) -> str:
         waits = self.pool is not None and self.pool.waiting and not self.halt.is_set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -61,10 +62,14 @@ class FinishedRows:
 
 
 class RunState:
-    """A run's database while the run is executed. Closing it merges its log."""
+    """A run's database while the run is executed. Closing it merges its log.
 
-    def __init__(self, job: RunJob, database: Database) -> None:
+    ``warnings`` say what a reader of the run must know of it.
+    """
+
+    def __init__(self, job: RunJob, database: Database, warnings: Sequence[str] = ()) -> None:
         self.database = database
+        self.warnings = warnings
         self.finished = FinishedRows()
         self.failed = 0
         self.own = OwnCalls(database)
@@ -76,9 +81,9 @@ class RunState:
     def open(cls, job: RunJob) -> RunState:
         """Open the database of a job's directory, whose lock this process holds.
 
-        A damaged one is replaced by what can be read of it, which is told. JournalError where an earlier run has none.
+        A damaged one is replaced by what can be read of it. JournalError where an earlier run has none.
         """
-        path = _working_copy(job)
+        path, warnings = _working_copy(job)
         if job.fresh or job.earlier is None:
             for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
                 with suppress(FileNotFoundError):
@@ -91,10 +96,10 @@ class RunState:
         else:
             try:
                 if not is_sound(path):
-                    job.warn(repair(path).message(path))
+                    warnings.append(repair(path).message(path))
             except sqlite3.Error as error:
                 raise refused(path, error) from error
-        state = cls(job, Database.open(path))
+        state = cls(job, Database.open(path), warnings)
         try:
             state._load()
         except BaseException:
@@ -208,8 +213,8 @@ def _failed_calls(row: StoredRow) -> list[int]:
     ]
 
 
-def _working_copy(job: RunJob) -> Path:
-    """The path of the database while the run is executed.
+def _working_copy(job: RunJob) -> tuple[Path, list[str]]:
+    """The path of the database while the run is executed, and what to tell of it.
 
     Where the directory is on a network file system, on which SQLite's log cannot be used, it is a copy on this machine, which
     is copied there when the run ends or stops. A copy that a killed process has left is taken where it is the newer one.
@@ -217,16 +222,14 @@ def _working_copy(job: RunJob) -> Path:
     stored = job.directory.database
     kind = network_file_system(stored.parent)
     if not kind:
-        return stored
+        return stored, []
     digest = blake2b(str(stored.resolve()).encode(), digest_size=12).hexdigest()
     copy = cache_directory() / "runs" / digest / stored.name
-    job.warn(
-        f"{stored.parent} is on {kind}: the run's database is in {copy.parent} until the run ends or stops"
-    )
+    warning = f"{stored.parent} is on {kind}: the run's database is in {copy.parent} until the run ends or stops"
     with output_errors(copy):
         copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if stored.exists() and not (
             copy.exists() and copy.stat().st_mtime >= stored.stat().st_mtime
         ):
             shutil.copy2(stored, copy)
-    return copy
+    return copy, [warning]

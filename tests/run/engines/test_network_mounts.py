@@ -21,7 +21,9 @@ def test_the_database_is_on_this_machine_and_copied_when_the_run_ends(
     monkeypatch.setenv("VERDICT_CACHE_DIR", str(tmp_path / "cache"))
     told: list[str] = []
     job = bench.job(5, warn=told.append)
-    assert bench.run(job).done == 5
+    facts = bench.run(job)
+    assert facts.done == 5
+    assert [warning for warning in facts.warnings if f"is on {kind}" in warning]
     assert len(told) == 1 and f"is on {kind}" in told[0]
     (copy,) = (tmp_path / "cache" / "runs").glob("*/run.db")
     assert copy.read_bytes() == job.directory.database.read_bytes()

@@ -78,8 +78,11 @@ class RecordedRun:
             if row is None:
                 raise DamagedError("a row is missing")
             call = row.calls[place]
-            reply = self._database.calls([call.number])[call.number].content.reply
+            content = self._database.calls([call.number])[call.number].content
+            prompt = [(one.role, one.content) for one in self._database.messages(content)]
+        reply = content.reply
         record = _named(row, call) | {"failure": call.failure, "error": call.error}
+        record["prompt"] = tuple(prompt)
         if reply is None:
             return record
         return record | {
@@ -266,11 +269,15 @@ class RecordKey(Struct, frozen=True):
 
 
 class RecordedCall(Struct, frozen=True):
-    """A recorded outcome. ``reply`` is None for a call without one; ``failure`` and ``error`` say how a call failed."""
+    """A recorded outcome. ``reply`` is None for a call without one; ``failure`` and ``error`` say how a call failed.
+
+    ``prompt`` has role and text of the messages, where the recording is a run's database.
+    """
 
     reply: Reply | None
     failure: str
     error: str
+    prompt: tuple[tuple[str, str], ...] = ()
 
 
 _SHARED = -1
@@ -352,7 +359,13 @@ def read_recorded(
         model=str(record.get("model") or model),
     )
     failure, error = (str(record.get(key) or "") for key in ("failure", "error"))
-    return RecordedCall(None if text is None else reply, failure, error)
+    prompt_messages = record.get("prompt")
+    return RecordedCall(
+        None if text is None else reply,
+        failure,
+        error,
+        prompt_messages if isinstance(prompt_messages, tuple) else (),
+    )
 
 
 def _decision(

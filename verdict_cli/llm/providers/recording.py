@@ -45,11 +45,15 @@ _Place = tuple[str, int, int, str]
 
 
 class Recording:
-    """Recorded calls by row or id, unit, call, attempt and entry. Only their positions in the source are held in memory."""
+    """Recorded calls by row or id, unit, call, attempt and entry. Only their positions in the source are held in memory.
+
+    ``other_prompts`` counts the calls that were found and had another prompt.
+    """
 
     def __init__(self, source: RecordSource) -> None:
         """Read the key of every record. Raises DataError with file and line at the first invalid or duplicate record."""
         self._source = source
+        self.other_prompts = 0
         self._aliases: dict[str, str] = {}
         self._by_id: dict[_Place, dict[str, int]] = {}
         self._by_row: dict[_Place, dict[int, int]] = {}
@@ -78,9 +82,14 @@ class Recording:
         if position is None:
             return None
         try:
-            return read_recorded(self._source.read(position), request.model.name, request.questions)
+            record = self._source.read(position)
+            recorded = read_recorded(record, request.model.name, request.questions)
         except ValueError as error:
             raise DataError(replace(self._source.where(position), message=str(error))) from None
+        prompt = tuple([(message.role, message.content) for message in request.messages])
+        if recorded.prompt not in ((), prompt):
+            self.other_prompts += 1
+        return recorded
 
     def attempts(self, request: Request) -> int:
         """How many attempts before this one are recorded for the same call."""
