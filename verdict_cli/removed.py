@@ -19,7 +19,6 @@ COMMAND_LINES = {
     "serve --reward": "take verdict_cli.Judge(…, reward=EXPR).reward(rows): docs/python.md",
     "export --to mlflow": 'log the table of the run: mlflow.log_table(verdict_cli.load_run("RUN").to_pandas(), "scores.json")',
     "export --endpoint": "send each line of the file: verdict export RUN --to otlp; or trace the run: verdict run --trace",
-    "init --column": "name your column in the copied judge, in dataset: {columns: {ROLE: COLUMN}}",
     "init --from promptfoo": _WRITE_JUDGE,
     "init --from deepeval": _WRITE_JUDGE,
 }

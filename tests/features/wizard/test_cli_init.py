@@ -100,7 +100,7 @@ def test_a_model_that_can_be_called_is_written(
     assert "\nmodel: gpt-4o\n" in written(shell)
 
 
-def test_the_columns_that_a_shipped_judge_misses_are_told_with_where_to_name_them(
+def test_the_columns_of_a_shipped_judge_are_mapped(
     shell: Any,
 ) -> None:
     data = shell.write(
@@ -110,11 +110,15 @@ def test_the_columns_that_a_shipped_judge_misses_are_told_with_where_to_name_the
     done = shell("init", "--from", "xstest", data)
     assert done.code == 2
     assert "xstest.yaml" in done.err and "the data has no column 'prompt'" in done.err
-    assert "dataset: {columns: {ROLE: COLUMN}}" in done.err
-    text = written(shell, "xstest.yaml")
-    columns = "  columns: {id: key, prompt: request, label: verdict}\n"
-    shell.write("xstest.yaml", text.replace("dataset:\n", f"dataset:\n{columns}"))
+    assert "--column ROLE=COLUMN --force" in done.err
+    pairs = ("--column", "id=key", "--column", "prompt=request", "--column", "label=verdict")
+    made = shell("init", "--from", "xstest", data, *pairs, "--force")
+    assert made.code == 0, made.err
+    columns = "columns: {id: key, prompt: request, label: verdict}"
+    assert columns in written(shell, "xstest.yaml")
     assert shell("validate", "xstest.yaml", data).code == 0
+    assert "expected ROLE=COLUMN" in shell("init", "--from", "xstest", data, "--column", "x").err
+    assert "--from xstest DATA" in shell("init", data, "--column", "prompt=request").err
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,14 @@ def init(
     template: Annotated[
         str | None, typer.Option("--from", help="Copy a judge shipped with verdict, such as geval.")
     ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            metavar="ROLE=COLUMN",
+            help="--from a shipped judge: your column for one of its columns.",
+        ),
+    ] = None,
     out: Annotated[
         FilePath | None,
         typer.Option(
@@ -99,13 +107,16 @@ def init(
             "--from copies a judge unchanged",
             hint="remove --question, --columns, --target and --scale",
         )
+    if column and (template is None or data is None):
+        raise UsageError(
+            "--column names columns of DATA for a judge shipped with verdict",
+            hint="verdict init --from xstest DATA --column prompt=request",
+        )
     if template is not None:
-        config, files, dataset = shipped_judge(template, data, out)
+        config, files, dataset = shipped_judge(template, data, out, column or ())
         _write(files, [config], force=force)
-        if data is not None:
-            print_message(
-                f"Where your columns have other names: dataset: {{columns: {{ROLE: COLUMN}}}} in {config}"
-            )
+        if data is not None and not column:
+            print_message("Where your columns have other names: --column ROLE=COLUMN --force")
     else:
         config = out or FilePath("judge.yaml")
         _refuse_existing([config], force=force)
