@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from verdict_cli.llm.middleware.pacing import Pacer, SentCall
-from verdict_cli.llm.middleware.pacing_parts import Bucket, LearnedConcurrency, Meter
+from verdict_cli.llm.middleware.pacing import Pacer
+from verdict_cli.llm.middleware.pacing_parts import Bucket, LearnedConcurrency, Meter, SentCall
 from verdict_cli.model import RateLimit
 
 ROUND_TRIP_S = 0.02

@@ -3,7 +3,7 @@
 A `Pacer` asks its parts in turn how long a call must wait:
 
 `Bucket`              a rate with a burst; two of them hold the configured limits
-`stated_quota`        another bucket: what a provider's headers leave
+`StatedQuotas`        two more: what a provider's headers leave
 `LearnedRate`         raised while calls are accepted, cut when one is refused (AIMD, with the curve of TCP CUBIC)
 `LearnedConcurrency`  the same for calls in flight, where refusals come with equally many of them
 `FirstCalls`          few calls go first to a model of which nothing is known
@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from math import inf
 
-from msgspec import Struct
-
 from verdict_cli.llm.middleware.pacing_parts import (
     Bucket,
     FirstCalls,
@@ -27,24 +25,11 @@ from verdict_cli.llm.middleware.pacing_parts import (
     Meter,
     Outage,
     RandomRefusals,
-    stated_quota,
+    SentCall,
+    StatedQuotas,
 )
 from verdict_cli.messages import Allowance
 from verdict_cli.model import RateLimit
-
-MOST_OVERRUNS = 3
-"""Refusals in spite of a quota that refills continuously, after which its headers are read more cautiously and not as a rate."""
-
-
-class SentCall(Struct, frozen=True):
-    """A call when it was sent: how many calls and tokens had been sent, that call included, the other calls in flight, and
-    whether the rate was too low to be refused."""
-
-    number: int
-    tokens: int
-    at: float
-    others: int = 0
-    is_low: bool = False
 
 
 class Pacer:
@@ -60,11 +45,7 @@ class Pacer:
         self._requests = Bucket.per_minute(limit.requests_per_minute)
         self._tokens = Bucket.per_minute(limit.tokens_per_minute)
         self._concurrent = limit.concurrent or inf
-        self._stated_requests: Bucket | None = None
-        self._stated_tokens: Bucket | None = None
-        self._stated_by = 0  # the number of the call whose headers were taken over last
-        self._stated_rate_at: float | None = None  # since when they have stated a rate
-        self._overruns = 0
+        self._stated = StatedQuotas()
         self._first = FirstCalls() if self._requests is None else None
         self._learned: LearnedRate | None = None
         self._meter = Meter()
@@ -105,7 +86,7 @@ class Pacer:
             and self._tokens is None
             and self._first is None
             and self.most_at_once == inf
-            and not (self._outage.is_on or self._stated_by)
+            and not (self._outage.is_on or self._stated.by)
         )
         return wait_s
 
@@ -113,9 +94,9 @@ class Pacer:
         """The buckets of configured and stated limits, and how much a call of so many tokens takes of each."""
         amounts = (
             (self._requests, 1),
-            (self._stated_requests, 1),
+            (self._stated.requests, 1),
             (self._tokens, tokens),
-            (self._stated_tokens, tokens),
+            (self._stated.tokens, tokens),
         )
         return [(bucket, amount) for bucket, amount in amounts if bucket is not None]
 
@@ -173,32 +154,12 @@ class Pacer:
 
     def update(self, allowance: Allowance, call: SentCall, now: float) -> None:
         """Take over the rate-limit headers of a call's reply, unless a call that was sent later has been answered."""
-        if call.number < self._stated_by:
+        if call.number < self._stated.by:
             return
-        self._stated_by, self.is_open = call.number, False
-        calls, tokens = self._calls - call.number, self._tokens_sent - call.tokens
-        # Providers write the headers when they accept a call; one that writes them with the reply refuses some.
-        at = call.at if self._overruns < MOST_OVERRUNS else now
-        self._stated_requests = stated_quota(
-            self._stated_requests,
-            allowance.requests_left,
-            allowance.requests,
-            allowance.requests_reset_s,
-            calls,
-            at,
-        )
-        self._stated_tokens = stated_quota(
-            self._stated_tokens,
-            allowance.tokens_left,
-            allowance.tokens,
-            allowance.tokens_reset_s,
-            tokens,
-            at,
-        )
-        if self._stated_requests is None:
-            self._stated_rate_at = None
-        elif self._stated_rate_at is None:
-            self._stated_rate_at, self._learned = now, None
+        self.is_open = False
+        since = (self._calls - call.number, self._tokens_sent - call.tokens)
+        if self._stated.update(allowance, call, since, now):
+            self._learned = None
 
     def refuse(self, call: SentCall, now: float, delay_s: float | None = None) -> None:
         """Count a call that was refused for a rate limit; ``delay_s`` is what the provider asks for.
@@ -217,8 +178,7 @@ class Pacer:
         self._measured = self._meter.measure(now, self._passed)
         pause_s = self._outage.refuse(call.number, self._calls)
         self._noise.refuse(pause_s is None and call.is_low)
-        stated_at = self._stated_rate_at if self._overruns < MOST_OVERRUNS else None
-        may_be_concurrency = stated_at is None and delay_s is None and not pause_s
+        may_be_concurrency = not (self._stated.is_rate or delay_s is not None or pause_s)
         if may_be_concurrency and self._learns_concurrency(call.others, now):
             return
         if self._is_refused and self._noise.is_found():
@@ -227,8 +187,8 @@ class Pacer:
         elif pause_s is not None:
             if delay_s is None and pause_s:
                 self._held_until = max(self._held_until, now + pause_s)
-        elif stated_at is not None:
-            self._overruns += call.at >= stated_at
+        elif self._stated.is_rate:
+            self._stated.refuse(call)
         elif self._is_refused and self._learned is not None:
             self._learned.cut(now, self._measured)
 

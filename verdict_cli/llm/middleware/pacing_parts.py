@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections import deque
 from math import exp2, inf
 
+from msgspec import Struct
+
+from verdict_cli.messages import Allowance
+
 MINUTE_S = 60.0
 BURST_S = 3.0
 """Seconds of a configured rate that may be sent at once. Providers allow about five; a smaller one refuses a few calls once."""
@@ -238,6 +242,66 @@ def stated_quota(
     bucket = Bucket(rate, limit)
     bucket.take(limit - left + since, at)
     return bucket
+
+
+MOST_OVERRUNS = 3
+"""Refusals in spite of a quota that refills continuously, after which its headers are read more cautiously and not as a rate."""
+
+
+class SentCall(Struct, frozen=True):
+    """A call when it was sent: how many calls and tokens had been sent, that call included, the other calls in flight, and
+    whether the rate was too low to be refused."""
+
+    number: int
+    tokens: int
+    at: float
+    others: int = 0
+    is_low: bool = False
+
+
+class StatedQuotas:
+    """What headers state: a bucket of ``requests`` and one of ``tokens``. ``by`` is the number of the call whose headers were
+    taken over last."""
+
+    def __init__(self) -> None:
+        self.requests: Bucket | None = None
+        self.tokens: Bucket | None = None
+        self.by = 0
+        self._rate_since: float | None = None
+        self._overruns = 0
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether they say how many calls a second are accepted."""
+        return self._rate_since is not None and self._overruns < MOST_OVERRUNS
+
+    def update(
+        self, allowance: Allowance, call: SentCall, since: tuple[int, int], now: float
+    ) -> bool:
+        """Take over the headers of a call's reply, after which so many calls and tokens were sent. True where they state a rate
+        for the first time."""
+        self.by = call.number
+        # Providers write the headers when they accept a call; one that writes them with the reply refuses some.
+        at = call.at if self._overruns < MOST_OVERRUNS else now
+        left, limit, reset_s = (
+            allowance.requests_left,
+            allowance.requests,
+            allowance.requests_reset_s,
+        )
+        self.requests = stated_quota(self.requests, left, limit, reset_s, since[0], at)
+        left, limit, reset_s = allowance.tokens_left, allowance.tokens, allowance.tokens_reset_s
+        self.tokens = stated_quota(self.tokens, left, limit, reset_s, since[1], at)
+        is_first = self.requests is not None and self._rate_since is None
+        if self.requests is None:
+            self._rate_since = None
+        elif is_first:
+            self._rate_since = now
+        return is_first
+
+    def refuse(self, call: SentCall) -> None:
+        """Count a call that was refused in spite of the stated rate."""
+        assert self._rate_since is not None
+        self._overruns += call.at >= self._rate_since
 
 
 FIRST_CALLS = 32

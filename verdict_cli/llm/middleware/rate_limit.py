@@ -14,7 +14,8 @@ from typing import TypeVar
 
 from verdict_cli.errors import ProviderError, Rejected, ReplyError, Retryable, VerdictError
 from verdict_cli.llm.identity_cache import IdentityCache
-from verdict_cli.llm.middleware.pacing import Pacer, SentCall
+from verdict_cli.llm.middleware.pacing import Pacer
+from verdict_cli.llm.middleware.pacing_parts import SentCall
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.endpoint import endpoint_address
 from verdict_cli.messages import Ask, Reply, Request
