@@ -53,11 +53,11 @@ class Pacer:
         self._concurrency = LearnedConcurrency()
         self._outage = Outage()
         self._noise = RandomRefusals()
-        self._calls = self._tokens_sent = self._passed = 0  # passed: sent and not refused
+        self._calls = self._tokens_sent = 0
+        self._passed = 0  # sent and not refused
         self._guessed_from = (0.0, 0)  # a time, and the calls passed until then
-        self._refused_at = (
-            -inf
-        )  # when a refusal came back of a call that was sent after the one before
+        # When a refusal came back of a call that was sent after the one before.
+        self._refused_at = -inf
         self._held_until = -inf
 
     @property
@@ -112,13 +112,9 @@ class Pacer:
             else:
                 self._first, self._guessed_from = FirstCalls(), (now, self._passed)
         since, before = self._guessed_from
-        if (
-            self._is_refused
-            and self._learned is None
-            and self._passed > before
-            and self._refused_at > since
-        ):
-            # Not before all calls that were in flight at the first refusal have come back as refused.
+        # Not before all calls that were in flight at the first refusal have come back as refused.
+        has_sign = self._passed > before and self._refused_at > since
+        if has_sign and self._is_refused and self._learned is None:
             guess = (self._passed - before) / max(1.0, self._refused_at - since)
             self._learned, self._first = LearnedRate(guess, self._measured, self._refused_at), None
         return 0.0 if self._first is None else self._first.wait_s(self._passed - before)
