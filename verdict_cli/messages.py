@@ -6,7 +6,6 @@ Those that are created for each call are msgspec structs: creating a frozen data
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -234,8 +233,7 @@ def cost_of(calls: Sequence[Call]) -> float | None:
     return sum_usd(*[call.reply.cost_usd for call in calls if call.reply is not None])
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """One stage of a unit that escalates: its (first) model, or `abstain`; the rows it answered, the calls, and their cost
     (None if any price is unknown). Of the rows it answered, the last model was called on ``audited`` (`audit_share`), and
     gave the same verdict on ``kept``."""

@@ -3,7 +3,6 @@
 import html.parser
 import io
 import json
-from dataclasses import replace
 from html import unescape
 from xml.etree import ElementTree
 
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
+from msgspec.structs import replace
 from rich.console import Console
 
 from verdict_cli.language.evaluations import Published

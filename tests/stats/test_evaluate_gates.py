@@ -1,7 +1,6 @@
 """Gates: what passes, what fails, and what is not known well enough to pass."""
 
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import orjson
@@ -248,7 +247,7 @@ def test_facts_of_the_run_have_gates(tmp_path):
         {"metric": "run.cost_usd", "max": 5}, results, structs.replace(FACTS, cost_usd=None)
     )
     assert unknown.verdict == "inconclusive"
-    assert not replace(unknown, tolerated=True).passed
+    assert not structs.replace(unknown, tolerated=True).passed
     assert "cost is unknown" in unknown.reason
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from msgspec import structs
+from msgspec.structs import replace
 
 from verdict_cli.cli.console import print_error, print_json, print_message
 from verdict_cli.cli.options import AsJson, Undecided

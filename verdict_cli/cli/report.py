@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import replace
 
 from verdict_cli.cli.options import AsJson, IntervalLevel
 from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import structs
 
 from verdict_cli.cli import completion
 from verdict_cli.cli.console import print_message
@@ -256,7 +257,11 @@ def _shard(
     shard, shards = parse_shard(text)
     check_shardable(plan)
     budget = None if how.budget is None else how.budget / shards
-    return replace(plan, gates=()), replace(how, budget=budget), shard_of(facts, shard, shards)
+    return (
+        structs.replace(plan, gates=()),
+        replace(how, budget=budget),
+        shard_of(facts, shard, shards),
+    )
 
 
 def _check_baselines(plan: Plan, session: Session) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from verdict_cli.errors import Problem, SpecError, UsageError
 from verdict_cli.language.document.corrections import corrected

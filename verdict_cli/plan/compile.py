@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from verdict_cli.config_model import Issue
 from verdict_cli.errors import DataError, ReplyError, RowError, SpecError, UsageError

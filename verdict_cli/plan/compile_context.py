@@ -4,7 +4,6 @@ sample values before anything runs."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from msgspec import Struct
@@ -54,15 +53,14 @@ class CompiledUnit(Struct, frozen=True):
     output: RecordType
 
 
-@dataclass
-class CompileContext:
+class CompileContext(Struct):
     """One unit being compiled: the scope in which its paths are resolved, the warnings, and the calibrations that it uses,
     each with its key."""
 
     instance: UnitInstance
     scope: NodeScope
     warn: Callable[[str, str, InstancePath], None]
-    calibrations: list[tuple[InstancePath, Fitted]] = field(default_factory=list)
+    calibrations: list[tuple[InstancePath, Fitted]] = []
 
     def problem(
         self, code: str, message: str, hint: str, *path: str | int, key: bool = False

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.calibrations import CalibrationFile, Fitted, PoolWeights

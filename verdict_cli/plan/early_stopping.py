@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.errors import Problem
 from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType
@@ -32,8 +32,7 @@ class Mean(Struct, frozen=True):
     within: float | None
 
 
-@dataclass(frozen=True)
-class EarlyStop:
+class EarlyStop(Struct, frozen=True):
     """A layer that is called only while its pool is open (`until:`).
 
     ``items`` are the indices of each item's nodes, ``leaves`` of the node that each gives to the ``pool``; the first

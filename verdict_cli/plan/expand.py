@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
@@ -52,8 +51,7 @@ EVERY_ROW = StepFlow()
 """Of a unit that runs once for every row."""
 
 
-@dataclass
-class RowStep:
+class RowStep(Struct):
     """The `each` of a step, or its `when`: the step's keys and path, the `each` and conditions around it, and the places of
     the instances inside."""
 

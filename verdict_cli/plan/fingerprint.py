@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from verdict_cli.config_model import ConfigModel, Digest, uncounted_fields
 from verdict_cli.language.calibrations import CalibrationFile, Fitted

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -128,8 +127,7 @@ def _cited(response: Mapping[str, Any]) -> list[int]:
     return numbers
 
 
-@dataclass(frozen=True)
-class LLMNode:
+class LLMNode(Struct, frozen=True, dict=True):
     """What a unit that calls a model asks, and how it reads the reply.
 
     ``models`` are tried in order; ``follow_up`` are those of the extractor's second call. ``scale`` is
@@ -244,8 +242,7 @@ class LiteralBrace(Struct, frozen=True):
     """What it is where the data has that column."""
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(Struct, frozen=True, dict=True):
     """A unit in a plan."""
 
     id: str
@@ -282,7 +279,7 @@ class Node:
     """Which models are called while the answer is not certain."""
     calibrations: tuple[tuple[ExpressionPath, Fitted], ...] = ()
     """What was fitted to it, each with its key."""
-    marks: Mapping[str, str] = field(default_factory=dict)
+    marks: Mapping[str, str] = {}
     """Digests of the judge's parts, by which a calibration recognises it."""
     groups: tuple[int, ...] = ()
     """The `each` steps around it, outermost first, as indices into `Plan.groups`."""
@@ -315,8 +312,7 @@ class Node:
         return self.unit.on_failure == "skip"
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True, dict=True):
     """A pipeline ready to run."""
 
     name: str
@@ -349,7 +345,7 @@ class Plan:
     """Which files the pipeline may read."""
     braces: tuple[LiteralBrace, ...] = ()
     """The braces in prompts that are an error where the data has a column of that name."""
-    evaluation_locations: Mapping[str, Problem] = field(default_factory=dict)
+    evaluation_locations: Mapping[str, Problem] = {}
     """Where each evaluation is in the file: a problem without a message."""
     groups: tuple[EachGroup, ...] = ()
     """The `each` steps."""
@@ -361,7 +357,7 @@ class Plan:
     """The id of the span in it."""
     interval_level: float = 0.95
     """The confidence level of intervals in reports."""
-    studies: Mapping[str, Evaluation] = field(default_factory=dict)
+    studies: Mapping[str, Evaluation] = {}
     """The evaluations of a feature's own kind, such as leaderboards, which its `Evaluator` measures."""
     is_shipped: bool = False
     """Whether the pipeline comes with verdict, for data of any user: their rows may lack the column of `dataset.id`."""

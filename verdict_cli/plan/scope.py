@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.evaluations import Evaluation
@@ -100,23 +100,21 @@ class Upstream(Struct, frozen=True):
     pinned: bool = False
 
 
-@dataclass
-class Uses:
+class Uses(Struct):
     """What the paths of one node name: columns of the row, the whole row, input fields, the whole input, indices of
     units; the units whose output it needs, those of which it tests whether they have one, and paths into entries."""
 
-    columns: set[str] = field(default_factory=set)
+    columns: set[str] = set()
     whole_row: bool = False
-    inputs: set[str] = field(default_factory=set)
+    inputs: set[str] = set()
     whole_input: bool = False
-    units: set[int] = field(default_factory=set)
-    needs: set[int] = field(default_factory=set)
-    tested: set[int] = field(default_factory=set)
-    entries: set[ExpressionPath] = field(default_factory=set)
+    units: set[int] = set()
+    needs: set[int] = set()
+    tested: set[int] = set()
+    entries: set[ExpressionPath] = set()
 
 
-@dataclass
-class NodeScope:
+class NodeScope(Struct):
     """Resolves the paths of one node and remembers in ``uses`` what they name.
 
     ``input`` are the declared input fields; ``fixed`` the roots whose fields are known here (`unit`, `response`,
@@ -128,10 +126,10 @@ class NodeScope:
     parents: tuple[int, ...]
     columns: Mapping[str, FieldType]
     input: Mapping[str, FieldType] | None = None
-    fixed: Mapping[str, RecordType] = field(default_factory=dict)
+    fixed: Mapping[str, RecordType] = {}
     uses: Uses = field(default_factory=Uses)
     groups: tuple[int, ...] = ()
-    entries: Mapping[str, FieldType] = field(default_factory=dict)
+    entries: Mapping[str, FieldType] = {}
     entries_of: Callable[[Sequence[int]], Mapping[str, FieldType]] = lambda _: {}
 
     def resolve(self, path: ExpressionPath) -> Resolved:
@@ -406,8 +404,7 @@ EVALUATION_ROOTS = (*RESULT_ROOTS, "human")
 HUMAN_FIELDS = ("label", "note", "inclusion")
 
 
-@dataclass
-class ResultScope:
+class ResultScope(Struct):
     """Resolves paths into a pipeline's outputs; ``used`` are the places of the units that they name.
 
     For metrics of entries, ``item`` is the unit whose outputs they are of, and ``entries`` has the types of the entries'
@@ -416,9 +413,9 @@ class ResultScope:
 
     nodes: tuple[Node, ...]
     outputs: tuple[int, ...]
-    used: set[int] = field(default_factory=set)
+    used: set[int] = set()
     item: Node | None = None
-    entries: Mapping[str, FieldType] = field(default_factory=dict)
+    entries: Mapping[str, FieldType] = {}
 
     @property
     def roots(self) -> tuple[str, ...]:

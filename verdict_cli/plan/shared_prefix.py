@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from verdict_cli.language.expressions.paths import ExpressionPath
 from verdict_cli.language.prompts.placeholders import Slot
 from verdict_cli.language.prompts.prompt import END, Cut, PlaceholderPrompt
@@ -30,7 +32,9 @@ def with_row_tags(nodes: Sequence[Node], columns: tuple[str, ...] | None) -> tup
     def tagged(node: Node) -> Node:
         if not isinstance(node.work, LLMNode) or not node.work.prompt.delimited:
             return node
-        return replace(node, work=replace(node.work, prompt=node.work.prompt.with_columns(columns)))
+        return structs.replace(
+            node, work=structs.replace(node.work, prompt=node.work.prompt.with_columns(columns))
+        )
 
     return tuple(map(tagged, nodes))
 
@@ -85,7 +89,9 @@ def _with_cuts(node: Node, cuts: tuple[Cut, ...]) -> Node:
     if not cuts or not isinstance(node.work, LLMNode):
         return node
     assert isinstance(node.work.prompt, PlaceholderPrompt)
-    return replace(node, work=replace(node.work, prompt=replace(node.work.prompt, cuts=cuts)))
+    return structs.replace(
+        node, work=structs.replace(node.work, prompt=replace(node.work.prompt, cuts=cuts))
+    )
 
 
 class _Piece(NamedTuple):

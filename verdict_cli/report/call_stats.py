@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +116,7 @@ def latency(calls: Path) -> Latency | None:
     return Latency(len(seconds), float(seconds.mean()), float(median), float(p95))
 
 
-@dataclass(frozen=True, slots=True)
-class TokenMass:
+class TokenMass(Struct, frozen=True):
     """The median `mass` of a unit over the `n` rows that it answered.
 
     With `sequence`, values may have several tokens.

@@ -9,10 +9,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
 from typing import Any, ClassVar
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from verdict_cli.report import formatting
 from verdict_cli.report.document import Part, Table
@@ -89,8 +89,7 @@ class Dots(Part, frozen=True):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PlanePoint:
+class PlanePoint(Struct, frozen=True):
     """A point with the ends of its vertical interval (`low`, `high`) and, where `x` is an estimate too, of its horizontal one."""
 
     x: float

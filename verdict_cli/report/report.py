@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 
 from verdict_cli.language.evaluations import Published
 from verdict_cli.language.metric_registry import find_metric
@@ -24,8 +23,7 @@ from verdict_cli.stats.measure import Measures
 OWN_SAMPLE = "not comparable: the published values are of the paper's data, this run's of a small sample that comes with verdict"
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonRow:
+class ComparisonRow(Struct, frozen=True):
     """One row of a published table, or this run's own (`ours`) among them; `value` is a fraction, None if undefined.
 
     `own` marks the method that the published source itself proposes. `cost_usd` and `wall_s` are this run's, None of
@@ -42,8 +40,7 @@ class ComparisonRow:
     wall_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedComparison:
+class PublishedComparison(Struct, frozen=True):
     """An evaluation's metric among the rows of a published table, the best first; `caveat` says why they are not comparable.
 
     `unit` and `decimals` are those in which the table gives its values.
@@ -191,7 +188,9 @@ def _decimals(value: float) -> int:
 def summary_json(report: Report) -> dict[str, Any]:
     """The document that `verdict run --json` prints (language.md, section 12)."""
     facts = report.facts
-    stages = {node: [asdict(stage) for stage in stages] for node, stages in facts.stages.items()}
+    stages = {
+        node: [to_builtins(stage) for stage in stages] for node, stages in facts.stages.items()
+    }
     return {
         "run": report.run,
         "status": facts.status,
@@ -234,15 +233,18 @@ def full_json(report: Report) -> dict[str, Any]:
             name: _measures_json(measures) for name, measures in report.measures.items()
         }
         | {name: {"figures": {}, **study.as_json()} for name, study in report.studies.items()},
-        "gates": [{**asdict(gate), "passed": gate.passed} for gate in report.gates],
+        "gates": [{**to_builtins(gate), "passed": gate.passed} for gate in report.gates],
         "published": {
-            name: {**asdict(comparison), "standings": [asdict(row) for row in comparison.standings]}
+            name: {
+                **to_builtins(comparison),
+                "standings": [to_builtins(row) for row in comparison.standings],
+            }
             for name, comparison in report.comparisons.items()
         },
-        "flips": {node: asdict(rate) for node, rate in report.flips.items()},
+        "flips": {node: to_builtins(rate) for node, rate in report.flips.items()},
         "promises": dict(report.promises),
-        "kept": {pool: asdict(share) for pool, share in report.kept.items()},
-        "masses": {node: asdict(mass) for node, mass in report.masses.items()},
+        "kept": {pool: to_builtins(share) for pool, share in report.kept.items()},
+        "masses": {node: to_builtins(mass) for node, mass in report.masses.items()},
         "defaulted": dict(report.defaulted),
         "files": list(report.files),
         "inputs": report.inputs,
@@ -258,7 +260,7 @@ def _facts_json(facts: RunFacts) -> dict[str, Any]:
 
 
 def _measures_json(measures: Measures) -> dict[str, Any]:
-    keys = asdict(measures)
+    keys = to_builtins(measures)
     metrics = keys.pop("values")  # report.json keeps its published key for them
     bounds = {metric: list(ends) for metric, ends in measures.bounds.items()}
     return {"figures": metrics, **keys, "warnings": list(measures.warnings), "bounds": bounds}

@@ -4,12 +4,12 @@ of its rows and the distributions that a report shows, from one pass over its re
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.errors import VerdictError, internal_fault
 from verdict_cli.language.evaluations import Evaluation

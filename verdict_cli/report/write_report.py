@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from verdict_cli.errors import DataError
 from verdict_cli.language.evaluations import Evaluation

@@ -7,10 +7,9 @@ import hashlib
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from verdict_cli.errors import (
@@ -42,8 +41,7 @@ class EntrySlots:
         self.free = free
 
 
-@dataclass
-class Context:
+class Context(Struct):
     """What is the same for all rows of a run.
 
     - ``forget(request)``: drop a cached reply that could not be read.
@@ -65,7 +63,7 @@ class Context:
     paid: Callable[[Call], None] = lambda _: None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: random.Random = field(default_factory=random.Random)
-    pinned: dict[int, Output | None] = field(default_factory=dict)
+    pinned: dict[int, Output | None] = {}
     slots: EntrySlots = field(default_factory=EntrySlots)
 
 

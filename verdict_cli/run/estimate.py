@@ -6,11 +6,11 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from verdict_cli.errors import PinnedError, RowError
 from verdict_cli.language.expressions.expression import compile_expression
@@ -153,8 +153,7 @@ class Line(Struct, frozen=True):
     """The HTTP requests, where a decision model answers several calls in one."""
 
 
-@dataclass(slots=True)
-class _Rendered:
+class _Rendered(Struct):
     """Sums over the calls of one unit and model that were rendered."""
 
     calls: int = 0

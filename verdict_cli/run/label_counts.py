@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.evaluations import Evaluation
@@ -29,8 +30,7 @@ def label_value_key(value: Any) -> Key:
     return False, float(value)
 
 
-@dataclass
-class LabelCounts:
+class LabelCounts(Struct):
     """``counts`` are label key -> [rows, an example], with the possible predictions from the start.
 
     ``others`` are the rows with further labels, once there are too many; ``bad`` is the error of the first row whose
@@ -42,7 +42,7 @@ class LabelCounts:
     where: Expression | None
     possible: PossibleValues
     whole: bool
-    counts: dict[Key, list[Any]] = field(default_factory=dict)
+    counts: dict[Key, list[Any]] = {}
     rows: int = 0
     missing: int = 0
     texts: int = 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from verdict_cli.llm.middleware.budget import Spending
 from verdict_cli.llm.middleware.cache_store import CacheStore
@@ -20,8 +21,7 @@ from verdict_cli.run.process import calls_at_once
 from verdict_cli.storage.database.database import Database
 
 
-@dataclass
-class ModelClient:
+class ModelClient(Struct):
     """What all calls share. ``recorded``: a recording answers them, and no model is called."""
 
     providers: Providers

@@ -11,16 +11,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.language.evaluations import RELABELLED, Evaluation
@@ -44,8 +43,7 @@ Agreements = npt.NDArray[np.float64]
 """Shape (rows, voices, voices): how far two voices agree on a row, NaN where one of them is missing. Voice 0 is the judge."""
 
 
-@dataclass(frozen=True, slots=True)
-class Annotator:
+class Annotator(Struct, frozen=True):
     """One annotator: the rows with a label, the skipped ones, and the mean agreement with the other annotators and the judge.
 
     `p` and `wins` are those of the test: the adjusted p-value, and whether the judge may replace this annotator.
@@ -60,8 +58,7 @@ class Annotator:
     wins: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AnnotatorPair:
+class AnnotatorPair(Struct, frozen=True):
     """Two annotators: the rows that both labelled, their mean agreement, and what they said on each: `labels` and `counts`.
 
     `counts` has the first's labels as rows and the second's as columns; both are empty for numbers.
@@ -75,8 +72,7 @@ class AnnotatorPair:
     counts: tuple[tuple[int, ...], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AnnotatorStudy:
+class AnnotatorStudy(Struct, frozen=True):
     """The annotators of a run. `ceiling`, `judge` and `difference` are over the rows with two labels and a verdict.
 
     `winning_rate` is the share of annotators against whom the judge wins, None where `untested` says why not.
@@ -216,9 +212,7 @@ def _pairs(
             first, second = data.votes[1 + left][shared], data.votes[1 + right][shared]
             used = np.union1d(first, second)
             table = tuple(map(tuple, crosstab(first, second, levels=(used, used)).count.tolist()))
-            pair = dataclasses.replace(
-                pair, labels=tuple(data.labels[code] for code in used), counts=table
-            )
+            pair = replace(pair, labels=tuple(data.labels[code] for code in used), counts=table)
         pairs.append(pair)
     return pairs
 

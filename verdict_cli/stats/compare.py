@@ -186,7 +186,7 @@ def _changed(part: Slice, change: Callable[[str, int, Difference], Difference]) 
         changed = (
             change(metric, at, difference) for at, difference in enumerate(against.differences, 1)
         )
-        metrics[metric] = replace(against, differences=tuple(changed))
+        metrics[metric] = structs.replace(against, differences=tuple(changed))
     return structs.replace(part, metrics=metrics)
 
 
@@ -271,7 +271,7 @@ class _Comparer(Struct, frozen=True):
                 metric
             ].change
 
-        return replace(
+        return structs.replace(
             difference, open_rows=open_pairs(metric, self.pairs.of(runs), change_of, first)
         )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from filecmp import cmp
 from functools import cached_property
@@ -18,7 +17,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import orjson
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, Problem, VerdictError, internal_fault
 from verdict_cli.language.evaluations import Evaluation
@@ -53,8 +53,7 @@ Inconclusive = Literal["pass", "fail"]
 """What an inconclusive gate does to the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class GateOutcome:
+class GateOutcome(Struct, frozen=True):
     """The outcome of one gate. `rule` is the limit in words, `limit` the number that `value` is compared with.
 
     With a baseline, `value`, `low` and `high` are of the paired difference (this run minus the baseline), and
@@ -192,8 +191,7 @@ def _scope(name: str, where: Mapping[str, Any] | None = None) -> str:
     return f"{name}\0{where or {}!r}"
 
 
-@dataclass
-class GateRows:
+class GateRows(Struct, dict=True):
     """The rows that gates are decided on. A run, and a baseline with the run, are read once for any number of gates."""
 
     gates: Sequence[Gate]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import AVERAGED, GOLD_ESTIMATES, METRICS, MetricInput
@@ -50,8 +50,7 @@ MOST_MEASURED_GROUPS = 50
 """A report shows no more groups of an expression; a column of texts by mistake would take hours."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measures:
+class Measures(Struct, frozen=True):
     """The metrics of one evaluation, by name.
 
     `groups` is expression -> value as text -> metric -> value. `rows` counts the rows (groups, under `group:`) that
@@ -64,21 +63,21 @@ class Measures:
     """
 
     values: Mapping[str, MetricValue]
-    groups: Mapping[str, Mapping[str, Mapping[str, MetricValue]]] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[str, Mapping[str, MetricValue]]] = {}
     coverage: float | None = None
     rows: int = 0
     unlabelled: int = 0
     missing: int = 0
     unreached: int = 0
     kind: str = ""
-    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    unreadable: Mapping[str, int] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[float, float]] = {}
+    unreadable: Mapping[str, int] = {}
     warnings: tuple[str, ...] = ()
     published: str | None = None
     gold: GoldFacts | None = None
     of: str = "rows"
     """What is counted: `rows`, or `entries` under `items`."""
-    averages: Mapping[str, str] = field(default_factory=dict)
+    averages: Mapping[str, str] = {}
     annotators: AnnotatorStudy | None = None
     label_problems: tuple[str, ...] = ()
     """What is wrong with the labels of people that it uses: a gate on it is not decided."""

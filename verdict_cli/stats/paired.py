@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import MetricInput
@@ -99,8 +99,7 @@ class PairedRows(Struct, frozen=True):
         return scored_by_all(family, runs.data, runs.rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """A metric of both runs over the rows that both can score, and the second minus the first with its interval.
 
     `p` is that of this metric's difference, by swapping the runs' outcomes within rows or clusters; `p_adjusted` the same
@@ -125,8 +124,7 @@ class Difference:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class OpenRows:
+class OpenRows(Struct, frozen=True):
     """The rows that not all runs score: their largest `share` of a run's rows, and the difference if each of them, and each
     row that no run scores, were worst and best for the second run. None where no outcome is the worst."""
 
@@ -347,8 +345,7 @@ def undefined_difference(reason: str) -> Difference:
     return Difference(None, None, MetricValue(None, None, None, 0, reason))
 
 
-@dataclass(frozen=True, slots=True)
-class AgainstReference:
+class AgainstReference(Struct, frozen=True):
     """A metric of several pipelines over the rows that all runs score, and their differences from the first one.
 
     `runs` has each pipeline's runs' values; both are empty, and `joint` None, where the metric is undefined in one or only
@@ -358,7 +355,7 @@ class AgainstReference:
 
     values: tuple[float, ...]
     runs: tuple[tuple[float, ...], ...]
-    joint: JointEstimates | None = field(repr=False)
+    joint: JointEstimates | None
     spread: RunSpread | None
     differences: tuple[Difference, ...]
     level: float

@@ -29,10 +29,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from verdict_cli.distributions import student_cdf
 from verdict_cli.plural import plural
@@ -52,8 +52,7 @@ from verdict_cli.stats.intervals.interval_methods import (
 from verdict_cli.stats.intervals.intervals import Draw, mean_with_interval
 
 
-@dataclass(frozen=True, slots=True)
-class GoldFacts:
+class GoldFacts(Struct, frozen=True):
     """The rows with a human label, the weight of the judge's answers in `ppi`, and how many labels the `half_width` needs
     with the judge (None: more than there are rows) and `alone`."""
 

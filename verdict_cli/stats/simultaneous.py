@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.distributions import student_cdf
 from verdict_cli.stats.columns.column import Floats, Ints
@@ -47,8 +48,7 @@ _DRAWN = 20_000
 """Draws of all estimates: the 95% point of their maximum is then known to half a percent."""
 
 
-@dataclass(frozen=True, slots=True)
-class JointEstimates:
+class JointEstimates(Struct, frozen=True):
     """The estimates of several variants, their covariance, and the degrees of freedom of that."""
 
     values: Floats
@@ -146,8 +146,7 @@ TWO_RUNS = "two repeated runs do not show how much runs differ: the interval may
 BETWEEN = " and variance between runs"
 
 
-@dataclass(frozen=True, slots=True)
-class RunSpread:
+class RunSpread(Struct, frozen=True):
     """The variance of a metric between repeated runs: as seen (`seen`, with `freedom`), and what the rows' own noise
     explains of it (`within`, with `rows_freedom`)."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from msgspec import to_builtins
 
 from verdict_cli.cli.console import print_message
 from verdict_cli.cli.options import AsJson
@@ -171,7 +172,7 @@ def _document(result: Calibrated, path: Path) -> ReportDocument:
     headers = ("method", "metric", "before", "after (held out)", "difference", "95% interval")
     parts = [Table(headers, rows, (2, 3, 4))] if rows else []
     changes = {
-        method: {metric: asdict(change) for metric, change in metrics.items()}
+        method: {metric: to_builtins(change) for metric, change in metrics.items()}
         for method, metrics in result.metrics.items()
     }
     return ReportDocument(

@@ -7,12 +7,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 
 from verdict_cli.distributions import beta_quantile
 from verdict_cli.errors import ReplyError, RowError, UsageError
@@ -542,7 +542,9 @@ def held_out_keys(metrics: Mapping[str, HeldOut]) -> dict[str, Any]:
     """The metrics on held-out rows as the calibration file has them."""
     kept = ("value", "low", "high")
     return {
-        name: {side: {key: value[key] for key in kept} for side, value in asdict(metric).items()}
+        name: {
+            side: {key: value[key] for key in kept} for side, value in to_builtins(metric).items()
+        }
         for name, metric in metrics.items()
     }
 

@@ -8,12 +8,12 @@ of being the best.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.cli.study import ArmRun, compare_arms, main_metric
 from verdict_cli.language.metric_registry import find_metric
@@ -279,7 +279,7 @@ def compare_variants(
     best = None
     against = compare_arms(runs, evaluation, metric, seed=seed, level=level)
     if isinstance(against, str):
-        points = [points[0], *(structs.replace(point, reason=against) for point in points[1:])]
+        points = [points[0], *(replace(point, reason=against) for point in points[1:])]
     else:
         points = _with_differences(points, against.differences)
         if against.joint is not None and len(points) > 1:
@@ -328,7 +328,7 @@ def _with_chances(
     same = indistinct(joint, level, rng)
     names = [point.run.name for point in points]
     return [
-        structs.replace(
+        replace(
             point,
             p_best=float(chances[index]),
             like_frontier=()
@@ -360,7 +360,7 @@ def _with_frontier(points: Sequence[SweepPoint], axis: str, *, lower: bool) -> l
     prices = [price(point, axis) for point in points]
     gains = [_gain(point, lower=lower) for point in points]
     return [
-        structs.replace(point, on_frontier=is_best)
+        replace(point, on_frontier=is_best)
         for point, is_best in zip(points, frontier(prices, gains), strict=True)
     ]
 
@@ -378,7 +378,7 @@ def _with_differences(
     return [
         points[0],
         *(
-            structs.replace(
+            replace(
                 point, difference=replace(difference, p_adjusted=p), reason=difference.change.reason
             )
             for point, difference, p in zip(points[1:], differences, adjusted, strict=True)

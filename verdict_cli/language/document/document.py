@@ -7,10 +7,10 @@ import codecs
 import json
 import pathlib
 import re
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
+from msgspec import Struct
 from yaml import events
 from yaml.error import MarkedYAMLError
 from yaml.parser import Parser
@@ -60,8 +60,7 @@ _NO_KEY: Any = object()
 _DROPPED: Any = object()
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """A collection that is not closed yet; ``key`` is the one whose value comes next (_DROPPED: it was wrong)."""
 
     node: ValueNode

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language.document.document import parse_document
@@ -108,7 +108,7 @@ def _without(node: ValueNode, path: DocumentPath) -> ValueNode:
     if not node.children or path[0] not in node.children:
         return node
     if len(path) > 1:
-        return replace(
+        return structs.replace(
             node, children=node.children | {path[0]: _without(node.children[path[0]], path[1:])}
         )
     at = path[0]
@@ -117,7 +117,7 @@ def _without(node: ValueNode, path: DocumentPath) -> ValueNode:
         for key, child in node.children.items()
         if key != at
     }
-    return replace(node, children=moved)
+    return structs.replace(node, children=moved)
 
 
 def parts_of(path: str) -> list[str | int]:

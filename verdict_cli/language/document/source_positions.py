@@ -19,8 +19,7 @@ class Position(Struct, frozen=True):
     column: int
 
 
-@dataclass(slots=True)
-class ValueNode:
+class ValueNode(Struct):
     """A value and its position. ``size`` counts its keys and values, ``height`` its nested collections."""
 
     value: Any

@@ -9,10 +9,10 @@ import math
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
+from msgspec import Struct
 from pydantic import Field
 
 from verdict_cli.config_model import Issue, KeyRule, python_constructor
@@ -47,8 +47,7 @@ from verdict_cli.messages import Alternative, Reply, Request
 _PIECE = re.compile(r"[^\W\d_]+|\d+|.", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Support:
+class Support(Struct, frozen=True, dict=True):
     """The value of each token; `cased` where two values differ only in case."""
 
     exact: Mapping[str, Any]

@@ -7,7 +7,6 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +36,7 @@ class LabelledExample(Struct, frozen=True):
     wrong: bool = False
 
 
-@dataclass(frozen=True)
-class ExamplePool:
+class ExamplePool(Struct, frozen=True, dict=True):
     """The examples of a unit. ``columns`` are the shown ones, ``field`` names the answer, ``cluster`` gives that of a row."""
 
     examples: tuple[LabelledExample, ...]

@@ -7,10 +7,10 @@ name of a field of the state for each value of the row, so that no text of a row
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import orjson
+from msgspec import Struct
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.conversation import looks_like_conversation
@@ -37,8 +37,7 @@ class State(NamedTuple):
     has_fields: bool
 
 
-@dataclass(frozen=True)
-class StatePrompt:
+class StatePrompt(Struct, frozen=True):
     """A compiled prompt, split. ``names`` are the fields of the state by their placeholders; None where it has a system section."""
 
     prompt: CompiledPrompt

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from verdict_cli.errors import BudgetError, Refused, Rejected, ReplyError, Retryable, VerdictError
 from verdict_cli.llm.providers.price_book import charged_usd, worst_case_usd
@@ -21,8 +22,7 @@ class HaltedError(VerdictError):
     kind = "halted"
 
 
-@dataclass
-class Spending:
+class Spending(Struct):
     """The cost of the calls so far, and with a budget what is reserved for the calls in flight.
 
     The calls of the run that this one resumes count from the start.

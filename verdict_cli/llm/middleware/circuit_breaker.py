@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from time import monotonic
+
+from msgspec import Struct
 
 from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
 from verdict_cli.llm.model_families import is_local
@@ -22,8 +23,7 @@ LATER_S = 30.0
 """…if they lasted this many seconds: an endpoint that restarts is not given up."""
 
 
-@dataclass(slots=True)
-class _Health:
+class _Health(Struct):
     """What is known of a model's endpoint. Any response is an answer, an error by status too; only a reply is a reply."""
 
     has_answered: bool = False

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from time import monotonic
 from typing import TypeVar
+
+from msgspec import Struct
 
 from verdict_cli.errors import ProviderError, Rejected, ReplyError, Retryable, VerdictError
 from verdict_cli.llm.identity_cache import IdentityCache
@@ -32,8 +33,7 @@ PatientSend = Callable[[Request, bool], Awaitable[Reply]]
 """One attempt at a call. True: it was refused before, and goes ahead of the calls that wait for their first attempt."""
 
 
-@dataclass(slots=True)
-class Flow:
+class Flow(Struct):
     """Counts of one unit's calls at the limits: waiting, in flight, answered and failed."""
 
     waiting: int = 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from verdict_cli.errors import Refused
 from verdict_cli.llm.model_families import is_local
@@ -43,8 +44,7 @@ def require_logprobs(ask: Ask) -> Ask:
     return ask_checked
 
 
-@dataclass(slots=True)
-class _Proof:
+class _Proof(Struct):
     """Whether a model has returned log-probabilities (``has_some``) or none (``missing``); one call has the turn."""
 
     has_some: bool = False

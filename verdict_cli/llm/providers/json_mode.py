@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.errors import Rejected
@@ -147,8 +147,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d{1,2}(?![\w]|\.\d)")
 _USUAL_MOST = (5, 1)
 
 
-@dataclass(slots=True)
-class _UpwardTrial:
+class _UpwardTrial(Struct):
     """When a better mode is tried again."""
 
     interval: int = _RETRY_AFTER

@@ -6,12 +6,12 @@ import asyncio
 import os
 import unicodedata
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from time import perf_counter
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 from pyreqwest.client import Client
 from pyreqwest.exceptions import ConnectError, ConnectTimeoutError, PyreqwestError
@@ -46,8 +46,7 @@ MAX_BODY = 64 * 2**20
 _HEADERS = {"Content-Type": "application/json"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Route:
+class _Route(Struct, frozen=True):
     """How the requests of one model are sent: what they have in common.
 
     ``address`` is the one that messages show. ``secrets`` are removed from replies, ``error_secrets``, which add parts of the

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from verdict_cli.distributions import (
     NORMAL,
@@ -267,8 +267,7 @@ also to s (1 + 10 / n + c s) for these c (benchmarks/interval_coverage.py)."""
 IntervalEnds = tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class MetricValue:
+class MetricValue(Struct, frozen=True):
     """A metric of `n` rows with the ends of its interval at `level`.
 
     `value` is None where the metric is undefined, and `reason` says why; `low` and `high` are None where there is no

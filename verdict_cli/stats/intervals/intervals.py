@@ -24,10 +24,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import Floats, Ints

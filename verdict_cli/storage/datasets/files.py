@@ -11,9 +11,10 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
+
+from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.storage.file_reads import open_observed
@@ -34,8 +35,7 @@ SPREADSHEET = "save the sheet as CSV (UTF-8) from the spreadsheet program"
 COMPRESSIONS = (".gz", ".zst")
 
 
-@dataclass
-class Reading:
+class Reading(Struct):
     """One reading of a file of a dataset: what of it is needed, and what its reader tells."""
 
     check_header: Callable[[tuple[str, ...]], None] = lambda _: None
@@ -48,7 +48,7 @@ class Reading:
     """Rows at the start that an earlier reading checked and that are not needed. A reader that leaves them out counts down."""
     blank: int = 0
     """Rows that were left out because all of their cells are empty."""
-    notes: list[Problem] = field(default_factory=list)
+    notes: list[Problem] = []
     """What the user is told of a file that can be read."""
 
     def note(self, path: Path, code: str, message: str, hint: str = "") -> None:
