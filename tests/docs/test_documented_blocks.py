@@ -4,8 +4,9 @@ an empty folder, as after `pip install`; the pages about a checkout in a folder 
 - A block with a `title="FILE"` is written to that file first, so that later lines of the page can name it; a whole pipeline
   without one to the file of its name.
 - A YAML block without `verdict: 1` is a part of a file; the rest is put around it.
-- Models that need a key, or a server, are replaced by the embedded one.
+- Models that need a key, or a server, are replaced by the embedded one: `# needs a key` is run.
 - What cannot be run here says so on the page: `# needs …` or `# until …` on the command's line, or on a block's first one.
+- Commands of other programs are not run; `OTHER_PROGRAMS` has the reason of each.
 - A text block behind commands holds lines that they print; seconds may differ, and `…` stands for lines that are left out.
 - `# exit code N` on a command's line says how it ends where it is not 0.
 """
@@ -45,7 +46,17 @@ TESTED_ELSEWHERE = {"python.md", "reports.md"}
 FENCE = re.compile(
     r'^( *)```(\w+)(?: title="([^"]+)")?[^\n]*\n(.*?)^\1```', re.MULTILINE | re.DOTALL
 )
-NOT_RUN = re.compile(r"# (?:needs|until) \S")
+NOT_RUN = re.compile(r"# (?:needs (?!a key *$|keys *$)|until )\S", re.MULTILINE)
+OTHER_PROGRAMS = {
+    "curl": "asks the server that the line before starts; tests/features/server does",
+    "export": "sets the reader's key",
+    "make": "the repository's own checks",
+    "ollama": "a server with a real model",
+    "pip": "installs; tests/packaging does",
+    "python": "benchmarks and rebuilds, which have tests of their own, and vLLM",
+    "vllm": "a server with a real model",
+}
+"""Why a command of another program is not run."""
 EXIT = re.compile(r"# exit code (\d+)")
 MODELS = re.compile(
     r"(?<![\w/-])(?:(?:openai|anthropic|gemini|mistral|deepseek|ollama|hosted_vllm|typesafe|decisions)/[\w.:/-]+|gpt-[\w.-]+)"
@@ -187,6 +198,18 @@ def test_every_block_and_command_of_a_page_runs(page: Path, folder: Path) -> Non
             (folder / block.title).write_text(block.text, encoding="utf-8")
 
 
+def test_a_command_that_is_not_run_is_of_a_program_with_a_reason() -> None:
+    programs = {
+        line.split()[0]
+        for page in PAGES
+        for block in blocks(page)
+        if block.kind in ("sh", "bash")
+        for line in block.text.replace("\\\n", " ").splitlines()
+        if line.strip() and not line.lstrip().startswith("#")
+    }
+    assert programs - {"verdict"} == set(OTHER_PROGRAMS)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_option_that_a_page_gives_a_command_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
@@ -212,6 +235,6 @@ def test_every_option_that_a_page_gives_a_command_exists(page: Path) -> None:
 def test_a_block_that_says_what_it_needs_is_known_by_its_words() -> None:
     skipped = Block("yaml", None, "# needs a server\nverdict: 1\n", 1)
     assert skipped.skipped()
-    assert commands(Block("sh", None, "verdict run a b # needs a key\nverdict units\n", 1)) == [
+    assert commands(Block("sh", None, "verdict run a b # needs a server\nverdict units\n", 1)) == [
         "verdict units"
     ]
