@@ -45,6 +45,17 @@ def test_a_gate_on_f_beta_at_its_limit_passes_in_few_samples(beta):
     assert above <= 8
 
 
+@pytest.mark.parametrize(("said", "value"), [(0, 0.5), (1, 0.5), (None, 0.0)])
+def test_balanced_accuracy_that_no_row_changes_has_an_interval(said, value):
+    """A judge that always says one label, or never the right one: leaving out a row changes nothing."""
+    target = np.array([0] * 40 + [1] * 20)
+    found = labels("balanced_accuracy", target, 1 - target if said is None else target * 0 + said)
+    assert found.value == value
+    assert found.high - value > 0.02
+    assert (value - found.low > 0.02) == (value > 0)
+    assert not found.warnings
+
+
 def test_probabilities_of_0_and_1_warn_of_the_log_loss():
     """No wrong 1.0 was seen, and one costs 36 nats: the interval held the truth in 40% of samples."""
     rng = np.random.default_rng(2)

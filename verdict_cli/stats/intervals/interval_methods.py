@@ -517,7 +517,7 @@ def agreement_interval(
     One more row that disagrees is allowed for, since a kind of error that no row shows would add to the variance.
     """
     share = _share_of(statistic.differs, sample)
-    if not 0 < share < 1 or value >= 1:
+    if not share or value >= 1 or (share == 1 and error.error):
         return None
     disagreement = share / (1 - value)
     row = 1 / disagreement / sample.n
@@ -526,7 +526,8 @@ def agreement_interval(
         row = more if math.isfinite(more) else row
     variance = (jackknife_variance(error, sample) + row**2) * disagreement**2
     quantile = student(level, cluster_freedom(sample))
-    ends = score(share, share * (1 - share) / variance, quantile)
+    rows = share * (1 - share) / variance if share < 1 else effective_clusters(sample)
+    ends = score(share, rows, quantile)
     skewness = 0.0 if sample.cluster is None else -error.skewness  # of the disagreement
     low, high = stretched(share, ends, skewness, effective_clusters(sample), quantile)
     return 1 - min(high, 1.0) / disagreement, 1 - low / disagreement

@@ -273,7 +273,8 @@ def _metric_value(
     if error is None:
         method, ends = (
             "Wilson of disagreement",
-            perfect_agreement_interval(value, statistic, sample, level),
+            perfect_agreement_interval(value, statistic, sample, level)
+            or agreement_interval(value, StandardError(0.0, math.inf), statistic, sample, level),
         )
         if ends is None:
             method, ends = "confidence sequence", anytime_ends(statistic, sample, level)
