@@ -329,6 +329,8 @@ def _store() -> Iterator[str]:
 def main(kills: int, names: list[str]) -> int:
     """Print the table."""
     os.environ.setdefault("OPENAI_API_KEY", "sk-loopback")
+    # A shell has what it starts in the background ignore SIGINT, and its children too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     print("| command | ends | calls | repeated | at most | slowest end, s | same result |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
     held = True
