@@ -110,3 +110,27 @@ def test_ctrl_c_after_the_last_call_ends_the_program_quietly(
     assert shell("run", config, shell.rows(2), "--out", "out").code == 130
     monkeypatch.undo()
     assert json.loads((shell.folder / "out" / "run.json").read_text())["status"] == "finished"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_loses_no_reply_of_a_ranking(
+    number: signal.Signals, shell: Any, loopback: Any
+) -> None:
+    if signal.getsignal(number) == signal.SIG_IGN:
+        pytest.skip("the tests run under nohup")
+    url = loopback.start("--latency-ms", "100")
+    config = shell.config(
+        "- {unit: PairwiseJudgeUnit, name: judge, prompt: 'Which? A: {source.A} B: {source.B}'}",
+        f"model: {{name: openai/slow, api_base: '{url}'}}",
+    )
+    words = ["rank", config, shell.rows(7), "--field", "text", "--as", "A,B", "--concurrency", "4"]
+    process = shell.start(*words, "--tournament", "round-robin")
+    wait_for(process, url, requests=9)
+    process.send_signal(number)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 130, told
+    assert stats(url)["requests"] < 42
+    ended = shell.start(*words, "--tournament", "round-robin")
+    ended.communicate(timeout=60)
+    assert ended.returncode == 0
+    assert stats(url)["requests"] == 42  # both orders of 21 pairs, each once

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from verdict_cli.errors import VerdictError
 from verdict_cli.llm.middleware.budget import HaltedError
@@ -155,10 +156,10 @@ class Halt:
             self.error = error
         self.set()
 
-    async def wait_for(self, tasks: set[asyncio.Task[None]]) -> bool:
+    async def wait_for(self, tasks: set[asyncio.Task[Any]]) -> bool:
         """Wait for the tasks; once the run is to stop, for `GRACE_S` at most. True when none was cut short."""
         halted = asyncio.create_task(self.event.wait())
-        pending: set[asyncio.Task[None]] = set(tasks)
+        pending: set[asyncio.Task[Any]] = set(tasks)
         while pending and not self.is_set():
             done, rest = await asyncio.wait({*pending, halted}, return_when=asyncio.FIRST_COMPLETED)
             pending &= rest

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from verdict_cli.config_model import displayed
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.language.fields.types import RecordType
+from verdict_cli.llm.middleware.budget import HaltedError
+from verdict_cli.llm.middleware.chain import StopSignal
 from verdict_cli.messages import Call, Result, Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.row_types import row_converter
@@ -85,13 +88,14 @@ class JudgeSession:
         seed: int = 0,
         observer: RunObserver | None = None,
         folder: Path = Path(),
+        signal: StopSignal | None = None,
     ) -> None:
         self.plan = plan
         self.client = client
         self.pinned: tuple[Call, ...] = ()
         self._observer = observer or RunObserver()
         self._sources = RowInputs(plan, folder)
-        chain = client.chain(self._observer)
+        chain = client.chain(self._observer, signal or StopSignal())
         self._context = Context(chain.ask, seed=seed, forget=chain.forget, unit=self._observer.unit)
         if client.recorded:
             self._context.again = lambda _: True
@@ -118,7 +122,8 @@ class JudgeSession:
     ) -> list[T]:
         """``convert`` of each row's result, in the rows' order. Rows are numbered from ``first``.
 
-        An error, also one of ``convert``, cancels the rest and is raised.
+        An error, also one of ``convert``, cancels the rest and is raised. HaltedError where the signal to stop came first:
+        rows whose calls are in flight get to their end.
         """
         inputs = [self.row(row, first + index) for index, row in enumerate(rows)]
         remaining = iter(inputs)
@@ -126,7 +131,8 @@ class JudgeSession:
 
         async def work() -> None:
             for row in remaining:
-                converted[row.index] = convert(await self.judge(row))
+                with suppress(HaltedError):
+                    converted[row.index] = convert(await self.judge(row))
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -134,4 +140,6 @@ class JudgeSession:
                     group.create_task(work())
         except ExceptionGroup as several:
             raise several.exceptions[0] from None
+        if len(converted) < len(inputs):
+            raise HaltedError("the rows are stopped")
         return [converted[row.index] for row in inputs]

@@ -13,16 +13,19 @@ import typer
 from verdict_cli.cli.console import print_message
 from verdict_cli.cli.judge import parse_row
 from verdict_cli.cli.model_options import ModelOptions
-from verdict_cli.cli.multi_run import ask_to_spend
+from verdict_cli.cli.multi_run import ask_to_spend, stopping
 from verdict_cli.cli.options import AllowHost, AsJson, Concurrency, Config, Yes
 from verdict_cli.cli.progress import show_progress
 from verdict_cli.cli.show_report import print_document
 from verdict_cli.errors import UsageError
 from verdict_cli.features.rank.candidates import read_candidates
+from verdict_cli.llm.middleware.budget import HaltedError
+from verdict_cli.llm.middleware.chain import StopSignal
 from verdict_cli.messages import Row
 from verdict_cli.report.plan_graph import calls_a_row
 from verdict_cli.run.estimate import DryRun
 from verdict_cli.run.event_loop import loop_factory
+from verdict_cli.run.job import Halt, Stop
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
 
@@ -248,22 +251,38 @@ class RankingSession:
             ask_to_spend(what, [lines], [plan], at_most=True, yes=self.yes, quiet=options.quiet)
         store = options.store(plan, wanted=self.cached)
 
+        stop = Stop()
+
         async def judge(on_progress: Callable[[Any], None]) -> tuple[Ranked, Counts]:
+            halt = Halt(stop)
+            signal = StopSignal(halt.is_set, halt.fail)
             access = ModelClient.open(
                 concurrency=self.concurrency,
                 recording=replay,
                 budget_usd=options.budget,
                 store=store,
             )
-            try:
-                session = await JudgeSession(plan, access, seed=options.seed).open()
-                judging = CountingJudge(session, work.rows, self.concurrency, on_progress)
+
+            async def ranked() -> tuple[Ranked, Counts]:
+                session = JudgeSession(plan, access, seed=options.seed, signal=signal)
+                judging = CountingJudge(
+                    await session.open(), work.rows, self.concurrency, on_progress
+                )
                 return await rank(judging), judging.stats
+
+            task = asyncio.create_task(ranked())
+            try:
+                await halt.wait_for({task})
+                return task.result()
+            except (HaltedError, asyncio.CancelledError):
+                raise KeyboardInterrupt from None
             finally:
+                stop.release()
                 await access.close()
 
         try:
             with (
+                stopping(stop),
                 show_progress(quiet=options.quiet) as on_progress,
                 asyncio.Runner(loop_factory=loop_factory()) as runner,
             ):
