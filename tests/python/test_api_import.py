@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import verdict_cli
+from verdict_cli.language.authoring.arguments import UnitKeys
 from verdict_cli.language.units import TYPES
 
 HEAVY = ("litellm", "pandas", "pyarrow", "scipy", "sklearn", "numpy", "aiohttp")
@@ -77,3 +78,12 @@ def test_a_registered_unit_is_exported_under_its_name(monkeypatch: pytest.Monkey
         "ChecklistUnit" in verdict_cli.__all__
         and verdict_cli.ChecklistUnit is verdict_cli.JudgeUnit
     )
+
+
+def test_editors_know_every_key_of_a_unit() -> None:
+    by_method = {"each", "as", "max", "per_call", "when", "propagate", "pin", "prompt", "model", "extract", "stream"}  # fmt: skip
+    keys = {
+        field.alias or name for kind in TYPES for name, field in TYPES[kind].model_fields.items()
+    }
+    expected = keys - by_method - {"unit", "map"}
+    assert UnitKeys.__annotations__.keys() == expected, "add the key to UnitKeys"
