@@ -73,7 +73,7 @@ def _asked(request: pytest.FixtureRequest) -> tuple[Path, str | None, dict[str, 
         keys["config"] = marker.args[0]
     unknown = sorted(keys.keys() - {"config", "accept", *OPTIONS})
     if "config" not in keys or unknown or len(marker.args) > 1:
-        wrong = f"it knows no {', '.join(unknown)}" if unknown else "it names one pipeline"
+        wrong = f"unknown option {', '.join(unknown)}" if unknown else "it names one pipeline"
         raise _failed(
             f"the marker verdict: {wrong}; its keys are config, accept, {', '.join(OPTIONS)}"
         )

@@ -92,7 +92,7 @@ def test_verdicts_hold_and_failures_say_why_in_one_message(suite: pytest.Pyteste
         "the judge gave no verdict: judge",
         "the marker verdict has no accept",
         "judges/none.yaml",
-        "it knows no modell; its keys are config, accept, model",
+        "unknown option modell; its keys are config, accept, model",
     ):
         assert said in text, said
     assert "Traceback" not in text and "another exception" not in text

@@ -642,7 +642,9 @@ class _Build:
             )
             hint = "name it in a later prompt, or take the unit out"
             self._warn(
-                unused[0][1].spec.problem("unused", f"nobody uses the output of {ids}", hint, path)
+                unused[0][1].spec.problem(
+                    "unused", f"the output of {ids} is never used", hint, path
+                )
             )
 
 

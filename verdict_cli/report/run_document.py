@@ -402,7 +402,7 @@ def _choice_charts(
         "characters more",
         "share that chooses the longer",
         (0, 1),
-        "Fifths of the rows by the difference in length; ties and equal lengths are left out.",
+        "Rows in five equal groups by the difference in length, without ties and equal lengths.",
     )
 
 
@@ -423,7 +423,7 @@ def _choices(context: ReportContext, node: Node) -> list[str | None]:
 def _length_charts(context: ReportContext, lengths: dict[str, Floats]) -> Iterator[Scatter]:
     total = np.sum(list(lengths.values()), axis=0)
     shown = ", ".join(name.removeprefix("source.") for name in lengths)
-    caption = f"Fifths of the rows by the length of what the prompts show of them ({shown})."
+    caption = f"Rows in five equal groups by the length of the judged text ({shown})."
     for scored in context.study.scored[:1]:
         if chart := _outcome_chart(scored, total[scored.at], caption):
             yield chart
