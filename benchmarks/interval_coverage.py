@@ -853,6 +853,10 @@ def run_cell(cell: Parameters, simulations: int, seed: int) -> dict[str, Any]:
     }
 
 
+AT_AN_END = ("clear scores", "near an end", "rare far values", "skewed change", "two at the floor")
+"""Families whose values are at a ceiling or a floor."""
+
+
 def _benign(cell: Parameters, columns: Columns, sample: Sample) -> bool:
     """Whether the sample has ten rows of each label, ten effective clusters and no ceiling."""
     if sample.cluster is not None:
@@ -878,8 +882,8 @@ def _benign(cell: Parameters, columns: Columns, sample: Sample) -> bool:
         return bool(np.bincount(labels.astype(int), minlength=k).min() >= ENOUGH)
     if cell["family"] in ("ratings", "two ratings"):
         return not cell["ceiling"] and cell["n"] >= ENOUGH
-    if cell["family"] == "clear scores":
-        return False  # a ceiling
+    if cell["family"] in AT_AN_END:
+        return False
     return (
         cell["shape"] not in ("zeros", "binary")
         or cell["n"] * min(cell["rare"], 1 - cell["rare"]) >= ENOUGH
