@@ -9,7 +9,9 @@ from typing import Any
 
 import orjson
 
-_CONTROLS = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+from verdict_cli.regex import regex
+
+_CONTROLS = regex("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 """Characters that JSON does not escape, but that can control a terminal: C1 controls, direction marks, zero-width characters."""
 
 
@@ -61,7 +63,7 @@ def aligned(rows: Sequence[Sequence[str]], left: int | None = None) -> list[str]
     ]
 
 
-_COMMANDS = re.compile(r"^(\s*):(?=:)|#(?=#\[)", re.MULTILINE)
+_COMMANDS = regex(r"^(\s*):(?=:)|#(?=#\[)", re.MULTILINE)
 """Where GitHub's log would read a command in a line: `::error …` at its start, `##[error]` anywhere."""
 
 

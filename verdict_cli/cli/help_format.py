@@ -7,6 +7,8 @@ from typing import Any
 
 from typer.core import TyperArgument, TyperCommand
 
+from verdict_cli.regex import regex
+
 FEW = 20
 """Commands with at most so many options list them under one heading."""
 
@@ -30,7 +32,7 @@ VALUES = {
 }
 """What typer writes for the type of a value, without ` range`, and what the help says."""
 
-_TYPE = re.compile(r" <([^<>]+?)(?: range)?>$")
+_TYPE = regex(r" <([^<>]+?)(?: range)?>$")
 
 
 class HelpCommand(TyperCommand):

@@ -18,14 +18,15 @@ from importlib import import_module
 from msgspec import Struct
 from msgspec.structs import replace
 
+from verdict_cli.regex import regex
 from verdict_cli.registry import UNTRUSTED
 
 FORM = "write http://HOST:PORT/v1 or https://HOST/v1"
 """The form of an address, as a hint."""
 
-_URL = re.compile(r"(https?)://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
-_AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]+)(?::([0-9]{1,5}))?")
-_UNSAFE = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
+_URL = regex(r"(https?)://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
+_AUTHORITY = regex(r"(\[[^\[\]]*\]|[^\[\]:]+)(?::([0-9]{1,5}))?")
+_UNSAFE = regex(r"[\x00-\x20\x7f-\xa0\\]")
 """Characters that the URL standard removes or replaces, and that other parsers keep."""
 _SHOWN = frozenset({"api-version", "alt"})
 

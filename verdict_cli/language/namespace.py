@@ -35,6 +35,7 @@ from verdict_cli.language.scales import SCALES, Scale, named_scales, scale_of_ty
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
 from verdict_cli.model import Model
+from verdict_cli.regex import regex
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def merge_custom_type(
 MOST_FALLBACK_MODELS = 100
 """The most models that a selection policy may try."""
 
-_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+_VARIABLE = regex(r"\$\{([^}]*)\}")
 
 
 class _ModelError(ValueError):

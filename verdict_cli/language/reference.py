@@ -19,10 +19,11 @@ from verdict_cli.language.json_schema import pipeline_schema, schema_of
 from verdict_cli.language.package_files import folder
 from verdict_cli.language.scales import SCALES
 from verdict_cli.language.units import TYPES
+from verdict_cli.regex import regex
 
 _FILE = "pipeline file"
 _PLAIN = {"string", "integer", "number", "boolean"}
-_DATA = re.compile(r"^# Data: (\S+)\n", re.MULTILINE)
+_DATA = regex(r"^# Data: (\S+)\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from verdict_cli.language.model_address import OWNERS, AddressError, key_variable, parse_address
 from verdict_cli.model import Model
+from verdict_cli.regex import regex
 
 OPENAI_HOST = "api.openai.com"
 BASELINE_PREFIX = "baseline/"
@@ -115,7 +116,7 @@ _JEV = DecisionLimits(
 _NIMBLE = DecisionLimits(questions=64, levels=255, tokens=8_192, images=0)
 _DREX = DecisionLimits(tokens=32_768, images=0)
 _DECISION_FAMILIES: tuple[tuple[re.Pattern[str], Family], ...] = tuple(
-    (re.compile(form), entry)
+    (regex(form), entry)
     for form, entry in (
         ("decisions/", _DECISIONS),
         ("systemone/", _SYSTEM_ONE),
@@ -194,9 +195,9 @@ _DECISION_FAMILIES: tuple[tuple[re.Pattern[str], Family], ...] = tuple(
 """Decision models by the beginning of their names. Images of another server than these are sent as it says they are."""
 _DECISION_ROUTES = {"/decisions": _DECISIONS, "/systemone": _SYSTEM_ONE}
 """Ends of an `api_base` that say what answers there, whatever the model's name."""
-_OPENAI_NAME = re.compile(r"(gpt-(?!.*-instruct)|o[134](-|$)|chatgpt-|codex-)")
+_OPENAI_NAME = regex(r"(gpt-(?!.*-instruct)|o[134](-|$)|chatgpt-|codex-)")
 """OpenAI's models. litellm serves those that need the completions protocol."""
-_RESPONSES_NAME = re.compile(r"codex-|(gpt-|o[134]-)(.*-)?(codex|deep-research|pro)(-|$)")
+_RESPONSES_NAME = regex(r"codex-|(gpt-|o[134]-)(.*-)?(codex|deep-research|pro)(-|$)")
 """OpenAI's models that only the Responses API serves."""
 _LITELLM_ARGUMENTS = (
     "allowed_openai_params api_version aws_region_name base_url client custom_llm_provider drop_params fallbacks "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
@@ -15,12 +14,13 @@ from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.price_book import entry_of
 from verdict_cli.messages import Message, Request
 from verdict_cli.model import Model
+from verdict_cli.regex import regex
 
 TOKEN_BYTES = 4
 """UTF-8 bytes a token, about the same for Latin, Cyrillic and Chinese."""
 USUAL_MINIMUM = 1024
 """The fewest tokens that OpenAI, Azure and most others cache (https://platform.openai.com/docs/guides/prompt-caching)."""
-_MINIMA = ((re.compile(r"gemini-2\.5"), 2048), (re.compile(r"gemini-([3-9]|\d\d)"), 4096))
+_MINIMA = ((regex(r"gemini-2\.5"), 2048), (regex(r"gemini-([3-9]|\d\d)"), 4096))
 """What the price data lack: implicit caching of Gemini (https://ai.google.dev/gemini-api/docs/caching, October 2026)."""
 SMALLEST_MINIMUM = 512
 """The smallest minimum of any model in the price data, in tokens. Only the length of a shorter prompt is looked at."""

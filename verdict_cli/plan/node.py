@@ -27,6 +27,7 @@ from verdict_cli.language.units.base import LLMUnit, UnitBase
 from verdict_cli.language.units.pools import MapUnit, Pool
 from verdict_cli.model import Model
 from verdict_cli.plan.levels import Condition, EachGroup, Level, Spread, listed, plan_level
+from verdict_cli.regex import regex
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
 
 if TYPE_CHECKING:
@@ -79,8 +80,8 @@ CITATIONS = "citations"
 """The output field with the cited numbers, in ascending order."""
 
 _JOINT = r"[ \t]*(?:[,;&]|and|to|[-‐‑–—])[ \t]*"
-_CITED = re.compile(rf"\[[ \t]*(\d{{1,9}}(?:{_JOINT}\d{{1,9}})*)[ \t]*\]")
-_RANGE = re.compile(r"(\d+)[ \t]*(?:to|[-‐‑–—])[ \t]*(\d+)")
+_CITED = regex(rf"\[[ \t]*(\d{{1,9}}(?:{_JOINT}\d{{1,9}})*)[ \t]*\]")
+_RANGE = regex(r"(\d+)[ \t]*(?:to|[-‐‑–—])[ \t]*(\d+)")
 _LONGEST_RANGE = 1_000
 """A longer range is cited by its ends: no conversation that a prompt shows has as many turns."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,10 +12,11 @@ from verdict_cli.language.fields.field_keys import PLAIN, is_input_path
 from verdict_cli.language.namespace import Namespace, UnknownTypeError
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import snake
+from verdict_cli.regex import regex
 
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_/.-]*( [A-Za-z0-9_/.-]+)*")
+_PLAIN = regex(r"[A-Za-z_][A-Za-z0-9_/.-]*( [A-Za-z0-9_/.-]+)*")
 _RESERVED = {"null", "true", "false"}
-_UNFIT = re.compile(r"[ \t]$|[\r\x85\u2028\u2029]")
+_UNFIT = regex(r"[ \t]$|[\r\x85\u2028\u2029]")
 """What a line of a block scalar cannot hold: space at its end, and what PyYAML takes for a line break."""
 
 

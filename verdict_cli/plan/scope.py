@@ -36,6 +36,7 @@ from verdict_cli.language.fields.types import (
 )
 from verdict_cli.plan.levels import below, listed
 from verdict_cli.plan.node import Node
+from verdict_cli.regex import regex
 
 
 def type_at_path(
@@ -478,7 +479,7 @@ class ResultScope(Struct):
         return Resolved((path,))
 
 
-_NAMED = re.compile(r"([A-Za-z_][\w-]*)\.([A-Za-z_]\w*)")
+_NAMED = regex(r"([A-Za-z_][\w-]*)\.([A-Za-z_]\w*)")
 
 
 def expand_panel(evaluation: Evaluation, nodes: Sequence[Node]) -> Evaluation:

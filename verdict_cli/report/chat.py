@@ -19,13 +19,14 @@ from verdict_cli.language.conversation import (
     transcript,
 )
 from verdict_cli.plural import plural
+from verdict_cli.regex import regex
 
 CHAT_TEXT = "[{"
 """How a conversation begins that is JSON text."""
 _PREVIEWED = 8
 """Messages of a conversation that are read for a cell."""
 _MOST_ADDRESS = 200
-_DATA_ADDRESS = re.compile(r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w=.+-]+)*),", re.ASCII)
+_DATA_ADDRESS = regex(r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w=.+-]+)*),", re.ASCII)
 
 
 def as_conversation(value: Any, most: int | None = None) -> NumberedMessages | None:

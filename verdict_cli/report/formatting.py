@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Any
 
 from verdict_cli.plural import plural
+from verdict_cli.regex import regex
 
 if TYPE_CHECKING:
     # `verdict run` tells its estimate by this module before the first call: numpy must not be imported for it.
     from verdict_cli.stats.intervals.interval_methods import MetricValue
 
-_HIDDEN = re.compile(
+_HIDDEN = regex(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,9 +13,10 @@ from urllib.request import url2pathname
 import orjson
 
 from verdict_cli.errors import OutputError
+from verdict_cli.regex import regex
 
-_URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
-_COLLAPSED_URL = re.compile(r"[a-z][a-z0-9+]+:/")
+_URL = regex(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
+_COLLAPSED_URL = regex(r"[a-z][a-z0-9+]+:/")
 
 
 def is_remote_url(name: str) -> bool:

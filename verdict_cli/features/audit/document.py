@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from verdict_cli.features.audit.effects import Effect, conclusion, share_text
 from verdict_cli.features.audit.probes import DEGRADE
 from verdict_cli.plural import plural
+from verdict_cli.regex import regex
 from verdict_cli.report import formatting, run_notes
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.conclusions import listed_names
@@ -25,7 +25,7 @@ _WHAT = {
     "paraphrase": "the wording of the instruction",
 }
 """What a judge is sensitive to, by cause; of other causes, the name of the effect."""
-_OPTION = re.compile(r"--\w.*")
+_OPTION = regex(r"--\w.*")
 
 
 def audit_conclusion(effects: Sequence[Effect]) -> str:

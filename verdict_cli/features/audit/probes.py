@@ -34,6 +34,7 @@ from verdict_cli.plan.unit_locations import (
     setting,
 )
 from verdict_cli.plural import plural
+from verdict_cli.regex import regex
 from verdict_cli.report.formatting import money
 from verdict_cli.report.report_context import dataset_columns
 from verdict_cli.run.estimate import Line, estimate_run, total
@@ -180,14 +181,12 @@ def planted_change(planted: Texts, kind: str) -> tuple[Callable[[str], str], str
     return lambda text: mine.get(text, text), digest
 
 
-_AUXILIARY = re.compile(
+_AUXILIARY = regex(
     r"\b(is|are|was|were|can|could|will|would|should|may|must|does|do|did|has|have|had)(n't| not)?\b(?!['’]t)",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(
-    r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)|(?<![\w.,])\d+(?:\.\d+)?(?!\w)"
-)
-_NAME = re.compile(r"(?<![.!?:\n\"'“] )(?<!^)(?<=\s)[A-Z][a-zà-ÿ]{2,}(?: [A-Z][a-zà-ÿ]{2,})*\b")
+_NUMBER = regex(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)|(?<![\w.,])\d+(?:\.\d+)?(?!\w)")
+_NAME = regex(r"(?<![.!?:\n\"'“] )(?<!^)(?<=\s)[A-Z][a-zà-ÿ]{2,}(?: [A-Z][a-zà-ÿ]{2,})*\b")
 _NAMES = (
     "Marta Kowalczyk",
     "Lake Corvena",
@@ -223,10 +222,10 @@ _UNITS: Sequence[tuple[str, ...]] = (
     ("watts", "kilowatts", "megawatts"),
 )
 _FAMILY = {unit: family for family in _UNITS for unit in family}
-_UNIT = re.compile(
+_UNIT = regex(
     r"(?<=\d)(\s?)(" + "|".join(sorted(map(re.escape, _FAMILY), key=len, reverse=True)) + r")(?!\w)"
 )
-_SENTENCE = re.compile(r"\S.*?(?:[.!?][\"'”)]?(?=\s|$)|$)", re.DOTALL)
+_SENTENCE = regex(r"\S.*?(?:[.!?][\"'”)]?(?=\s|$)|$)", re.DOTALL)
 _QUOTES = (
     'As Professor Elmar Voss put it in 1987, "there is nothing in the record that supports any other reading."',
     'In the words of the committee\'s final report, "the opposite has never been shown in a single case."',

@@ -33,6 +33,7 @@ from verdict_cli.llm.providers.json_mode import chosen_mode
 from verdict_cli.llm.providers.price_book import worst_case_usd
 from verdict_cli.messages import Request
 from verdict_cli.model import EndpointKey
+from verdict_cli.regex import regex
 from verdict_cli.run.job import Halt, RunJob
 from verdict_cli.run.model_client import ModelClient
 
@@ -48,7 +49,7 @@ MOST_FAILED_BATCHES = 5
 FIRST_POLL_S = 1.0
 MOST_POLL_S = 60.0
 MOST_QUEUE_WAIT_S = 600.0
-QUEUE_LIMIT = re.compile(
+QUEUE_LIMIT = regex(
     r"token_limit_exceeded|enqueued token limit|queued? token|quota.{0,40}batch|batch.{0,40}(queue|enqueued).{0,40}limit",
     re.I,
 )

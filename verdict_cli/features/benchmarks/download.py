@@ -30,6 +30,7 @@ from verdict_cli.features.benchmarks.card import UNKNOWN, Card, CardFile, data_d
 from verdict_cli.llm.backoff import delay_s
 from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
 from verdict_cli.plural import plural
+from verdict_cli.regex import regex
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import stream_rows
 
@@ -267,7 +268,7 @@ def _digest(path: Path) -> str:
 
 
 REVISION = "refs/convert/parquet"
-_NAME = re.compile(r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)(?::(?P<split>[\w./-]+))?")
+_NAME = regex(r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)(?::(?P<split>[\w./-]+))?")
 
 
 class Shard(Struct, frozen=True):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
-import re
 import secrets
 import socket
 from asyncio import Protocol, TimerHandle, Transport
@@ -22,6 +21,7 @@ from msgspec import Struct
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from verdict_cli.errors import UsageError
+from verdict_cli.regex import regex
 
 AsgiMessage = MutableMapping[str, Any]
 AsgiScope = MutableMapping[str, Any]
@@ -29,7 +29,7 @@ Receive = Callable[[], Awaitable[AsgiMessage]]
 Send = Callable[[AsgiMessage], Awaitable[None]]
 App = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
 
-_PORT = re.compile(r":\d+$")
+_PORT = regex(r":\d+$")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 

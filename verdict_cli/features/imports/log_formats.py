@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import struct
 import zipfile
 import zlib
@@ -24,6 +23,7 @@ from verdict_cli.features.imports.logs import (
     unique_names,
 )
 from verdict_cli.language.conversation import looks_like_conversation
+from verdict_cli.regex import regex
 from verdict_cli.storage.file_reads import report_read
 
 
@@ -95,7 +95,7 @@ _LM_EVAL_KEYS = frozenset(
     ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash", "prompt_hash", "target_hash")
 )  # fmt: skip
 """The keys of a sample that are not metrics, where older versions do not name the metrics."""
-_TASK = re.compile(r"samples_(.+?)_\d{4}-\d{2}-\d{2}T")
+_TASK = regex(r"samples_(.+?)_\d{4}-\d{2}-\d{2}T")
 
 
 @object_rows("samples")

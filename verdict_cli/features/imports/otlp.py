@@ -15,6 +15,7 @@ import orjson
 
 from verdict_cli.features.imports.logs import LogPlace, LogRow, log_objects, not_in_format, parsed
 from verdict_cli.plural import plural
+from verdict_cli.regex import regex
 
 _EVENT_ROLES = {
     "gen_ai.system.message": "system",
@@ -23,14 +24,14 @@ _EVENT_ROLES = {
     "gen_ai.tool.message": "tool",
 }
 _CONTENT_EVENTS = {"gen_ai.content.prompt": ("input", "gen_ai.prompt"), "gen_ai.content.completion": ("output", "gen_ai.completion")}  # fmt: skip
-_NUMBERED = re.compile(
+_NUMBERED = regex(
     r"gen_ai\.(prompt|completion)\.(\d{1,6})\.(?:tool_calls\.(\d{1,6})\.)?(\w+)", re.ASCII
 )
 
 
 _DETAILS = "gen_ai.client.inference.operation.details"
 """The event, or the log record, that has a call's messages in the conventions since 1.37."""
-_OPENINFERENCE = re.compile(r"llm\.(input|output)_messages\.(\d{1,6})\.message\.(.+)", re.ASCII)
+_OPENINFERENCE = regex(r"llm\.(input|output)_messages\.(\d{1,6})\.message\.(.+)", re.ASCII)
 
 
 def _with_openinference(values: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,10 +22,11 @@ from verdict_cli.messages import Result
 from verdict_cli.plan.levels import in_lists
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.plural import plural
+from verdict_cli.regex import regex
 from verdict_cli.run.outcome import compile_reward
 from verdict_cli.storage.datasets.files import open_bytes
 
-_OPTION = re.compile(r"source\.([A-Za-z_]\w*)(?:\[(\d+)\])?")
+_OPTION = regex(r"source\.([A-Za-z_]\w*)(?:\[(\d+)\])?")
 _PREFERENCE_FIELDS = ("ranking", "choice", "chosen")
 
 Order = tuple[int, ...]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 import sys
 import tempfile
 from collections import defaultdict
@@ -42,6 +41,7 @@ from verdict_cli.features.rank.strengths import (
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
+from verdict_cli.regex import regex
 from verdict_cli.stats.columns.column import Ints, key_text
 from verdict_cli.stats.columns.sample import MOST_DELETIONS
 
@@ -223,7 +223,7 @@ def write_battles(
     print_message(f"{counts}: {out}\nJudge them: verdict run {plan.name} {out}")
 
 
-_COLUMN = re.compile(r"source\.([A-Za-z_]\w*)")
+_COLUMN = regex(r"source\.([A-Za-z_]\w*)")
 
 
 class BattleColumns(Struct, frozen=True):

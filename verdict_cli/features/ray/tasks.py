@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -23,6 +22,7 @@ from verdict_cli.errors import BudgetError, UsageError, VerdictError
 from verdict_cli.features.ray.cluster import connected
 from verdict_cli.features.ray.worker import End, Message, Segment, ShardTask, judge_shard
 from verdict_cli.messages import sum_usd
+from verdict_cli.regex import regex
 from verdict_cli.run.job import Stop
 from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.preflight import models_of
@@ -41,7 +41,7 @@ _SHOWN = ("rows", "done", "failed", "calls", "recalled", "cached")
 """The counts of shards that are shown together."""
 _PART = 8_000_000
 """Bytes of a database that are sent as one object."""
-_SENT_ALONG = re.compile(r"VERDICT_.*|.*_(API_KEY|API_BASE|BASE_URL)")
+_SENT_ALONG = regex(r"VERDICT_.*|.*_(API_KEY|API_BASE|BASE_URL)")
 """The environment variables that workers get."""
 
 

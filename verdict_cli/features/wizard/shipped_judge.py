@@ -10,10 +10,11 @@ from verdict_cli.errors import UsageError
 from verdict_cli.features.wizard.pipeline_text import yaml_value
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.package_files import folder, named_config
+from verdict_cli.regex import regex
 
 EMBEDDED = "baseline/lexical"
-_SAMPLE = re.compile(r"datasets/(\w+_sample\.jsonl)")
-_SCHEMA_LINE = re.compile(r"\A# yaml-language-server: \$schema=\S+\n")
+_SAMPLE = regex(r"datasets/(\w+_sample\.jsonl)")
+_SCHEMA_LINE = regex(r"\A# yaml-language-server: \$schema=\S+\n")
 """What leads editors to the schema next to a shipped judge: a copy has none there."""
 
 

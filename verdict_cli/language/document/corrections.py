@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,8 +11,9 @@ from msgspec import Struct
 
 from verdict_cli.errors import Problem
 from verdict_cli.language.document.source_positions import Document, DocumentPath, ValueNode
+from verdict_cli.regex import regex
 
-_MEANT = re.compile(r"did you mean '(.+?)'\?")
+_MEANT = regex(r"did you mean '(.+?)'\?")
 
 
 class Corrected(Struct, frozen=True):

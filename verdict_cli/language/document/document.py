@@ -24,8 +24,9 @@ from verdict_cli.language.document.source_positions import (
     ValueNode,
     format_path,
 )
+from verdict_cli.regex import regex
 
-_BLANK = re.compile(r"[ \t]*[#\r\n\0]")
+_BLANK = regex(r"[ \t]*[#\r\n\0]")
 
 
 # Not `yaml.compose`: it stops at the first problem, keeps the last of two equal keys, and expands aliases without a limit.
@@ -262,11 +263,11 @@ class UnfitError(Exception):
 
 
 # YAML 1.2.2, section 10.3.2, in its order.
-_NULL = re.compile(r"null|Null|NULL|~|")
-_BOOL = re.compile(r"(true|True|TRUE)|false|False|FALSE")
-_INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_UNBOUNDED = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_NULL = regex(r"null|Null|NULL|~|")
+_BOOL = regex(r"(true|True|TRUE)|false|False|FALSE")
+_INT = regex(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = regex(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_UNBOUNDED = regex(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
 def resolve(text: str, tag: str | None, *, plain: bool) -> Any:
@@ -337,7 +338,7 @@ def wrong_tag(tag: str | None, value: str) -> tuple[str, str]:
 
 
 MAX_BYTES = 10 * 1024 * 1024
-_MARK_WITHIN = re.compile(r"(?<=[^\s,\[\]{}])\?")
+_MARK_WITHIN = regex(r"(?<=[^\s,\[\]{}])\?")
 """A question mark that does not begin a scalar."""
 
 
@@ -510,7 +511,7 @@ def plain_words(error: MarkedYAMLError, text: str) -> tuple[str, str, str, Any]:
     return "yaml-syntax", message, hint, begun if cause_is_earlier else at
 
 
-_TYPOGRAPHIC = re.compile(r"(?:[:-] |[\[{,] *)([“”„‘’«»])")
+_TYPOGRAPHIC = regex(r"(?:[:-] |[\[{,] *)([“”„‘’«»])")
 """A value that begins with a character that looks like a quote."""
 
 

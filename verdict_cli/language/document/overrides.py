@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,8 +12,9 @@ from msgspec import Struct, structs
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.document.source_positions import Document, DocumentPath, ValueNode
+from verdict_cli.regex import regex
 
-_PART = re.compile(r"(?:^|\.)([\w-]+)|\[(-?\d{1,9})\]")
+_PART = regex(r"(?:^|\.)([\w-]+)|\[(-?\d{1,9})\]")
 
 
 def apply_override(document: Document, settings: Sequence[str]) -> Document:

@@ -10,7 +10,6 @@ because rendering never awaits.
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -26,6 +25,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from verdict_cli.language.conversation import ConversationError, filtered
 from verdict_cli.language.expressions import summary_statistics
+from verdict_cli.regex import regex
 
 LARGEST_TEXT = 32_000_000
 """The most characters that one rendering may build, including intermediate ones."""
@@ -33,8 +33,8 @@ LARGEST_TEXT = 32_000_000
 LONGEST_RENDER_S = 3.0
 """The most processor time, in seconds, that one rendering may take."""
 
-_WIDTH = re.compile(r"\d{5}")
-_NESTED = re.compile(r"\{[^{}]*:[^{}]*\{")
+_WIDTH = regex(r"\d{5}")
+_NESTED = regex(r"\{[^{}]*:[^{}]*\{")
 _NOT_OFFERED = ("forceescape", "pprint", "urlencode", "urlize", "xmlattr")
 """Filters for web pages, and the one that writes a value as Python does."""
 _SLOW = frozenset(
@@ -49,8 +49,8 @@ _TEXT = frozenset(
 )  # fmt: skip
 """Filters that work on the text of their value."""
 _PYTHON_SPELLING = (
-    re.compile(r"%(?:\([^)]*\))?[-#0 +]*\d*(?:\.\d+)?[ra]"),
-    re.compile(r"\{[^{}]*![ra]"),
+    regex(r"%(?:\([^)]*\))?[-#0 +]*\d*(?:\.\d+)?[ra]"),
+    regex(r"\{[^{}]*![ra]"),
 )
 
 

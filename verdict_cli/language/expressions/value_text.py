@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,8 +15,9 @@ from verdict_cli.language.conversation import (
     message_text,
     transcript,
 )
+from verdict_cli.regex import regex
 
-_WIDTH = re.compile(r"\d{5}")
+_WIDTH = regex(r"\d{5}")
 _NUMBER_FORMATS = "bcdeEfFgGnoxX%"
 
 

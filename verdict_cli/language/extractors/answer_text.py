@@ -12,30 +12,29 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from verdict_cli.errors import ReplyError
+from verdict_cli.regex import regex
 
 _NAMES = (
     r"(?:ant|seed:)?think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis|deliberation|chain_of_thought|cot|"
     r"(?:inner|internal)_?(?:monologue|thoughts?)"
 )
-_MARK = re.compile(
+_MARK = regex(
     r"(?P<bracket><\|?)\s*(?P<end>/\s*|end_(?:of_)?)?(?:begin_of_|start_)?"
     rf"(?P<name>{_NAMES}|details(?=\s+type=.?reasoning)|(?<=/)details)(?P<last>_end)?(?:_start)?(?:\s[^<>\n]{{0,200}})?\|?>"
     r"|(?P<square>[\[◁])\s*(?P<stop>/\s*)?think(?:ing)?\s*[\]▷]"
     r"|<\|inner_(?:prefix|(?P<suffix>suffix))\|>|<unused9(?:4|(?P<five>5))>|<(?:\|channel>thought|(?P<channel>channel\|>))",
     re.IGNORECASE,
 )
-_MAY_BE_MARK = re.compile(r"[<\[◁]")
-_HARMONY = re.compile(
+_MAY_BE_MARK = regex(r"[<\[◁]")
+_HARMONY = regex(
     r"\A\s*(?:<\|start\|>\s*assistant\s*)?(?:<\|channel\|>|(?:analysis|commentary)\s*<\|message\|>)"
     r"|<\|start\|>\s*assistant\s*<\|channel\|>",
     re.IGNORECASE,
 )
-_FINAL = re.compile(
-    r"<\|channel\|>\s*final\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>", re.IGNORECASE
-)
-_BARE_HARMONY = re.compile(r"\A\s*(?:analysis|commentary).*assistant\s*final", re.DOTALL)
+_FINAL = regex(r"<\|channel\|>\s*final\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>", re.IGNORECASE)
+_BARE_HARMONY = regex(r"\A\s*(?:analysis|commentary).*assistant\s*final", re.DOTALL)
 """Harmony's channels where the server has dropped the special tokens: `analysisPerhaps 2.assistantfinal4`."""
-_GRANITE = re.compile(
+_GRANITE = regex(
     r"\A\s*Here is my thought process:.*?Here is my response:", re.DOTALL | re.IGNORECASE
 )
 _QUOTES = frozenset("`'\"“”‘’")
@@ -43,10 +42,10 @@ _END_OF_TURN = (
     r"<[|｜](?![^|｜]*(?:think|thought|reason|inner))[^<>|｜\n]{1,40}[|｜]>|</?s>|<(?:eos|bos|eot|pad|end_of_turn|end_of_text|end_of_utterance|turn\||start_of_turn)>"
     r"|\[/?INST\]|\[EOS\]"
 )
-_MARKS_BEFORE = re.compile(
+_MARKS_BEFORE = regex(
     rf"\A\s*(?:(?:{_END_OF_TURN})\s*(?:(?:assistant|model)\b\s*)?)+", re.IGNORECASE
 )
-_MARKS_AFTER = re.compile(rf"(?:{_END_OF_TURN})\s*\Z", re.IGNORECASE)
+_MARKS_AFTER = regex(rf"(?:{_END_OF_TURN})\s*\Z", re.IGNORECASE)
 
 
 _INVISIBLE = "\ufeff\u200b\u200c\u200d\u200e\u200f\u2060\u00ad\u061c"
@@ -151,8 +150,8 @@ def _ends_line(text: str, mark: re.Match[str]) -> bool:
     return not text[mark.end() :].partition("\n")[0].strip()
 
 
-_TAG = re.compile(rf"<\s*({_NAMES})\s*>", re.IGNORECASE)
-_AROUND_A_VALUE = re.compile(
+_TAG = regex(rf"<\s*({_NAMES})\s*>", re.IGNORECASE)
+_AROUND_A_VALUE = regex(
     rf"<\s*({_NAMES})\s*>[^<>{{]*\{{[^<>]*\}}[^<>}}]*<\s*/\s*\1\s*>", re.IGNORECASE
 )
 
@@ -162,7 +161,7 @@ def requested_tags(prompt: str) -> frozenset[str]:
     return frozenset(name.lower() for name in _TAG.findall(_AROUND_A_VALUE.sub("", prompt)))
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = regex("[\ud800-\udfff]")
 
 
 def scalar_text(text: str) -> str:

@@ -36,12 +36,13 @@ from verdict_cli.language.scales.written_number import (
     without_mentions,
     written_decimal,
 )
+from verdict_cli.regex import regex
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Reply, Request
 
-_PLAIN = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
-_WHOLE = re.compile(r"[-+]?\d+(?:\.0+)?")
+_PLAIN = regex(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_WHOLE = regex(r"[-+]?\d+(?:\.0+)?")
 CONSTANTS = {"FIRST_INT": "first", "LAST_INT": "last", "FIRST_FLOAT": "first", "LAST_FLOAT": "last"}
 """Names of patterns for the first or the last number of a text; `…_INT` rejects a number that is not whole."""
 
@@ -295,7 +296,7 @@ def _within_number(
 
 
 _HYPHENS = "-‐‑"
-_GOES_ON = re.compile(rf"(?=(\w\w|\d[.,]\d|[^\W\d_][{_HYPHENS}][^\W\d_]))")
+_GOES_ON = regex(rf"(?=(\w\w|\d[.,]\d|[^\W\d_][{_HYPHENS}][^\W\d_]))")
 """A word continues across a hyphen, a number across its mark, both across nothing."""
 
 

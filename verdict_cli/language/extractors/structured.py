@@ -14,6 +14,7 @@ from verdict_cli.language.extractors.answer_text import scalar_text, split_thoug
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor
 from verdict_cli.language.fields.types import RecordType
 from verdict_cli.language.scales.written_number import quoted
+from verdict_cli.regex import regex
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Reply, Request
@@ -22,14 +23,14 @@ _LONGEST_OPENING = 60
 _LARGE = float(1 << 63)
 """orjson makes an integer a float only beyond this."""
 _FLAT = frozenset({str, int, float, bool, type(None)})
-_OPENING = re.compile(r"```[\w-]*\s*")
-_END = re.compile(r"\s*```")
-_TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
+_OPENING = regex(r"```[\w-]*\s*")
+_END = regex(r"\s*```")
+_TRAILING = regex(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
 _LABELS = r"(?:score|rating|grade|verdict|choice|decision)"
 _VALUE = (
     r"(?P<value>\d+(?:[.,/]\d+)*|(?:pass|fail)(?:ed)?\b|yes\b|no\b|true\b|false\b|(?-i:[A-Z])\b)"
 )
-_STATED = re.compile(
+_STATED = regex(
     r"(?:\b(?:i|we)\b(?:['’]d)?(?:[ \t]+\w+){0,3}?[ \t]+(?:rate|score|grade|give|assign|choose|pick|judge)\b"
     r"(?:[ \t]+(?:it|this|that|the[ \t]+\w+|as|at|an?|with))*"
     rf"|\b(?:my|our|the|actual|correct(?:ed)?|revised|updated|final|overall)[ \t]+(?:\w+[ \t]+)?(?:{_LABELS}|answer)[ \t]*"
@@ -39,10 +40,10 @@ _STATED = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """A value that prose states beside the object."""
-_ESCAPE = re.compile(r"\\(?:([\"\\/bfnrt]|u[0-9a-fA-F]{4})|(.))", re.DOTALL)
+_ESCAPE = regex(r"\\(?:([\"\\/bfnrt]|u[0-9a-fA-F]{4})|(.))", re.DOTALL)
 _UNKNOWN_ESCAPES = {"'": "'"}
-_BEGUN = re.compile(r"\{\s*(?:[\"']|\w+\s*:)")
-_BRACES = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
+_BEGUN = regex(r"\{\s*(?:[\"']|\w+\s*:)")
+_BRACES = regex(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
 
 
 class StructuredOutputExtractor(Extractor):
@@ -286,7 +287,7 @@ def _refuse(constant: str) -> None:
     raise ReplyError(f"the reply's JSON holds {constant}, which is not a number")
 
 
-_MAY_BEGIN = re.compile(r"\{(?=\s*[\"'}\w])")
+_MAY_BEGIN = regex(r"\{(?=\s*[\"'}\w])")
 _MOST_OBJECTS = 500
 """Each is read to where it breaks, so that their number bounds the time."""
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)

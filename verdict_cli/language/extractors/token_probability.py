@@ -43,8 +43,9 @@ from verdict_cli.language.fields.types import (
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Value
 from verdict_cli.messages import Alternative, Reply, Request
+from verdict_cli.regex import regex
 
-_PIECE = re.compile(r"[^\W\d_]+|\d+|.", re.DOTALL)
+_PIECE = regex(r"[^\W\d_]+|\d+|.", re.DOTALL)
 
 
 class Support(Struct, frozen=True, dict=True):
@@ -139,7 +140,7 @@ def _cased(scale: Scale) -> bool:
 
 QUOTES = "\"'`“”‘’"
 _AROUND = QUOTES + "*_"  # quotes and markdown emphasis
-_SPECIAL = re.compile(r"<.+>")
+_SPECIAL = regex(r"<.+>")
 _SHOWN = 80
 
 TokenPosition = tuple[Alternative, ...]

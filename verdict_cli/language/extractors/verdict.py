@@ -37,12 +37,13 @@ from verdict_cli.language.scales.written_number import (
     without_markup,
     without_mentions,
 )
+from verdict_cli.regex import regex
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Reply, Request
 
-_VERDICT = re.compile(r"\b(pass|fail)\b", re.IGNORECASE)
-_SCORE = re.compile(r"score\s*(?:[:=]\s*)?(\d+)", re.IGNORECASE)
+_VERDICT = regex(r"\b(pass|fail)\b", re.IGNORECASE)
+_SCORE = regex(r"score\s*(?:[:=]\s*)?(\d+)", re.IGNORECASE)
 _LONGEST_LINE = 200
 _TEN = (0.0, 10.0)
 _ZERO_TO_TEN = tuple(map(str, range(11)))
@@ -52,7 +53,7 @@ _MOST_DIGITS = 18  # a 64-bit integer holds them
 
 _SEPARATOR = r"[\])}]*\s*[:：∶﹕︰=|>–—→-]+"
 _COLONS = frozenset(":：=∶﹕︰")
-_LABEL = re.compile(
+_LABEL = regex(
     r"\b(?:(?P<main>verdict)|decision|judge?ment|conclusion|outcome|result|final[ \t]+answer)\b(?:[ \t]*\([^()\n]*\))?"
     rf"(?P<separator>{_SEPARATOR}|(?<=verdict)[ \t]+is\b|[ \t]*(?=\n))\s*",
     re.IGNORECASE,
@@ -61,18 +62,18 @@ _NOT = (
     r"(?:\b(?:not|non|no|never|cannot|hardly|barely)\b|n['’]t\b|\b(?:fail(?:s|ed|ing)?|unable|refuse[sd]?)[ \t]+to\b|\bwithout\b)"
     r"(?:[ \t]+(?:an?|be|been|have|the|quite|fully|really|clear|yet|let|this|it|that|to|deserve|merit)\b){0,4}[ \t]*[-‐‑]?[ \t]*"
 )
-_DENIED = re.compile(rf"{_NOT}\Z", re.IGNORECASE)
+_DENIED = regex(rf"{_NOT}\Z", re.IGNORECASE)
 _LONGEST_DENIAL = 60
-_WORD = re.compile(r"\b(?P<word>(?P<pass>pass(?:ed|es)?)|fail(?:ed|s|ure)?)\b", re.IGNORECASE)
-_ALONE = re.compile(r"^[^\w\n]*((?:pass|fail)(?:ed)?)[^\w\n]*$", re.IGNORECASE | re.MULTILINE)
-_OTHER = re.compile(r"\s*(?:/|\||\bor\b)\s*\W*(?:verdict\W+)?(?:pass|fail)", re.IGNORECASE)
-_SCORE_LABEL = re.compile(
+_WORD = regex(r"\b(?P<word>(?P<pass>pass(?:ed|es)?)|fail(?:ed|s|ure)?)\b", re.IGNORECASE)
+_ALONE = regex(r"^[^\w\n]*((?:pass|fail)(?:ed)?)[^\w\n]*$", re.IGNORECASE | re.MULTILINE)
+_OTHER = regex(r"\s*(?:/|\||\bor\b)\s*\W*(?:verdict\W+)?(?:pass|fail)", re.IGNORECASE)
+_SCORE_LABEL = regex(
     r"scores?(?:[ \t]*(?:[(\[][^()\[\]\n]{0,40}[)\]]|/[ \t]*\d+|out[ \t]+of[ \t]+\d+|\d+[ \t]*[-–][ \t]*\d+(?=[ \t]*[:：=])))?"
     rf"(?:(?P<separator>{_SEPARATOR})|[ \t]+(?:is|of)\b)?\s*[<(\[{{{{]*[ \t]*",
     re.IGNORECASE,
 )
 _QUOTE_MARKS = frozenset("\"“”*`#'‘’_")
-_QUOTES = re.compile(r"[\"“”*`#]|(?<!\w)['‘’_]+|['‘’_]+(?!\w)")
+_QUOTES = regex(r"[\"“”*`#]|(?<!\w)['‘’_]+|['‘’_]+(?!\w)")
 
 OUTPUT = RecordType({"verdict": ScaleType(Categories(values=("FAIL", "PASS"))), "score": INTEGER})
 """The fields that the extractor reads."""

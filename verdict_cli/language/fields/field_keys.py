@@ -31,16 +31,17 @@ from verdict_cli.language.fields.types import (
 )
 from verdict_cli.language.scales import SCALES, Scale, TypedScaleKeys, named_scales
 from verdict_cli.language.scales.discrete import Categories, Value
+from verdict_cli.regex import regex
 
 TYPES_HINT = (
     "types are `str`, `int`, `float`, `bool`, `image`, `conversation`, scales, `list[T]`, `{field: T}`, and `T?` for "
     "a value that may be null"
 )
-_SPECIAL = re.compile(r"[\[\]{}?]")
-_NAME = re.compile(r"[^\s\[\]{}?,:\"']+")
-_KEY = re.compile(r"\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'|([^\s\[\]{}?,:\"']+))\s*:\s*")
-_NOT_A_RECORD = re.compile(r"\{\s*[\"']?(?:enum|type)\b")
-_PLAIN_FIELD = re.compile(r"[A-Za-z_][\w-]*")
+_SPECIAL = regex(r"[\[\]{}?]")
+_NAME = regex(r"[^\s\[\]{}?,:\"']+")
+_KEY = regex(r"\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'|([^\s\[\]{}?,:\"']+))\s*:\s*")
+_NOT_A_RECORD = regex(r"\{\s*[\"']?(?:enum|type)\b")
+_PLAIN_FIELD = regex(r"[A-Za-z_][\w-]*")
 _DEEPEST = 50
 
 
@@ -302,7 +303,7 @@ InputKey = Annotated[
 InputFields = TypeAliasType("InputFields", Annotated[dict[str, InputKey], Field(min_length=1)])
 """Input fields by name."""
 
-_INPUT_PATH = re.compile(r"(source|previous|input|unit)[.\[]")
+_INPUT_PATH = regex(r"(source|previous|input|unit)[.\[]")
 
 
 def is_input_path(key: Any) -> bool:
@@ -310,7 +311,7 @@ def is_input_path(key: Any) -> bool:
     return isinstance(key, str) and _INPUT_PATH.match(key) is not None
 
 
-_ENTRY_PATH = re.compile(r"[A-Za-z_]\w*\.")
+_ENTRY_PATH = regex(r"[A-Za-z_]\w*\.")
 
 
 def is_path_key(key: Any) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -17,11 +16,12 @@ from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.prompts.sections import Delimited, boundary, data_notice, wrap_in_tags
 from verdict_cli.language.units.base import ExampleChoice
+from verdict_cli.regex import regex
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Message
 
-_WORDS = re.compile(r"\w+")
+_WORDS = regex(r"\w+")
 HEADING = "Examples, with the right answers:"
 
 

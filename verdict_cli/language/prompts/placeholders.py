@@ -24,20 +24,19 @@ from verdict_cli.language.expressions.paths import (
 from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.fields.types import ImageType, without_null
 from verdict_cli.language.prompts.sections import Delimited, closed
+from verdict_cli.regex import regex
 
-_BRACES = re.compile(
-    r"(?P<escape>\\)?(?P<braces>(?P<opening>\{+)(?P<inner>[^{}\n]*)(?P<closing>\}*))"
-)
+_BRACES = regex(r"(?P<escape>\\)?(?P<braces>(?P<opening>\{+)(?P<inner>[^{}\n]*)(?P<closing>\}*))")
 _NAME = r"[^\W\d]\w*"
 _BRACE_STEP = rf"[ \t]*(?:(?:\.|->|::)[ \t]*(?P<name>{_NAME})|\[[ \t]*(?:(?P<index>-?\d+)|['\"]?(?P<key>[^'\"\[\]]+)['\"]?)[ \t]*\])"
-_PATH = re.compile(rf"(?P<head>{_NAME})(?P<steps>(?:{re.sub('[?]P<[a-z]+>', '?:', _BRACE_STEP)})*)")
-_BRACE_STEPS = re.compile(_BRACE_STEP)
-_TAIL = re.compile(
+_PATH = regex(rf"(?P<head>{_NAME})(?P<steps>(?:{re.sub('[?]P<[a-z]+>', '?:', _BRACE_STEP)})*)")
+_BRACE_STEPS = regex(_BRACE_STEP)
+_TAIL = regex(
     r"(?:![rsa])?(?::[<>^=+ -]?#?0?\d*,?(?:\.\d+)?[bcdeEfFgGnosxX%]|:[^\s:]*\.\d+)?(?:[ \t]*\|[^|].*)?",
     re.DOTALL,
 )
-_ROOT_TAIL = re.compile(rf"[:/](?:(?P<name>{_NAME})\Z|\S*)")
-_WORDS = re.compile(rf"{_NAME}(?:[ .-]\w+)*")
+_ROOT_TAIL = regex(rf"[:/](?:(?P<name>{_NAME})\Z|\S*)")
+_WORDS = regex(rf"{_NAME}(?:[ .-]\w+)*")
 _SIGILS = "$@#%&=~*-"
 _TAG = ("%",)
 """The path of a tag of a template's own language."""
@@ -186,11 +185,11 @@ def _opening(roots: tuple[str, ...]) -> re.Pattern[str]:
     )
 
 
-_STEP = re.compile(r"\.(\w+)|\[(-?\d{1,9})\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
-_FILTER = re.compile(
+_STEP = regex(r"\.(\w+)|\[(-?\d{1,9})\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+_FILTER = regex(
     rf"[ \t]*\|[ \t]*({'|'.join(MESSAGE_FILTERS)})\([ \t]*(?:(\d{{1,6}})|'([^']*)'|\"([^\"]*)\")[ \t]*\)[ \t]*(?=$|\|)"
 )
-_NUMBERED = re.compile(r"[ \t]*\|[ \t]*numbered[ \t]*")
+_NUMBERED = regex(r"[ \t]*\|[ \t]*numbered[ \t]*")
 _FILTER_TAKES = {int: "a number of messages", str: "a role"}
 
 

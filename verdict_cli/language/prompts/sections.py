@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from verdict_cli.language.fields.types import INTEGER, NUMBER, TRUTH, FieldType, ScaleType
+from verdict_cli.regex import regex
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Message
 
 
 ROLES = ("system", "user", "assistant")
-MARKER = re.compile(rf"^[ \t]*@({'|'.join(ROLES)})[ \t]*$", re.MULTILINE)
+MARKER = regex(rf"^[ \t]*@({'|'.join(ROLES)})[ \t]*$", re.MULTILINE)
 
 
 def dedented(text: str) -> str:

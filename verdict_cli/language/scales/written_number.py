@@ -15,6 +15,8 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from verdict_cli.regex import regex
+
 if TYPE_CHECKING:
     from verdict_cli.language.scales import Scale
 
@@ -39,7 +41,7 @@ _ASCII = str.maketrans(
     "....,,----−---−−−+++%%%////    '',~~~",
 )
 """Signs, marks and spaces of other scripts and keyboards. A minus sign stays one: unlike a hyphen it joins no words."""
-_OTHER_SCRIPT = re.compile(r"[^\x00-\x7f]+")
+_OTHER_SCRIPT = regex(r"[^\x00-\x7f]+")
 
 _DIGITS = r"(?:(?:\d{1,3}(?: \d{3})+(?![\d.,])|\d+(?:[.,'_]\d+)*|\.\d+)(?:e[-+]?\d{1,3}|[¼-¾⅐-⅞])?|[¼-¾⅐-⅞])"
 _MARKUP = r"(?:</?[a-z][^<>\n]{0,20}>)?"
@@ -56,8 +58,8 @@ _TO = (
     r"|[ \t]+(?:(?:up[ \t]+)?to|through|thru|until|bis|à|or)[ \t]+)"
 )
 _PERCENT = r"[ \t]*(?:%|(?:percent|per[ \t]?cent|pct|prozent)\b)"
-_BEGINS = re.compile(r"[\d.¼-¾⅐-⅞]")
-_EXPRESSION = re.compile(
+_BEGINS = regex(r"[\d.¼-¾⅐-⅞]")
+_EXPRESSION = regex(
     rf"(?<![\w.])(?P<number>{_DIGITS})"
     rf"(?:(?P<percent>{_PERCENT})|{_DIVIDED}(?P<total>{_DIGITS})(?![ \t]*(?:%|percent\b))"
     rf"|(?P<doubt>{_DIVIDED}{_DIGITS}|{_TO}[-−+]?{_DIGITS}|(?<=between .)[ ]and[ ]{_DIGITS}"
@@ -67,23 +69,23 @@ _EXPRESSION = re.compile(
 )
 """A number without its sign, and what follows and belongs to it. Whatever is not a number, a fraction or a percentage is in
 doubt."""
-_SIGN = re.compile(
+_SIGN = regex(
     r"(?P<sign>(?<![\w\0])[-−+]|\b(?:minus|negative|neg\.?|moins|menos|meno)[ \t]+)\Z",
     re.IGNORECASE,
 )
-_DASH = re.compile(r"(?<!\d)(?P<dash>[-−])[ \t]*\Z")
-_DOUBTFUL = re.compile(
+_DASH = regex(r"(?<!\d)(?P<dash>[-−])[ \t]*\Z")
+_DOUBTFUL = regex(
     rf"(?:[≤≥≈±][ \t]*|[\d\0][:/-]|/[ \t]*|\bout[ \t]+of{_TOTAL}[ \t]+|\bscale[ \t]+of[ \t]+"
     r"|(?:\bmax(?:imum|\.)?|满分|滿分|满点)(?:[ \t]+\w+){0,2}[ \t]*[:=]?[ \t]*)\Z",
     re.IGNORECASE,
 )
 """What makes of the number behind it another one than a score: a comparison, a time, the largest number of some scale."""
-_PLAIN = re.compile(r"\d*(?:\.\d+)?")
-_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:,\d{3}){2,}")
-_DECIMAL_COMMA = re.compile(r"\d+,\d{1,2}")
+_PLAIN = regex(r"\d*(?:\.\d+)?")
+_THOUSANDS = regex(r"\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:,\d{3}){2,}")
+_DECIMAL_COMMA = regex(r"\d+,\d{1,2}")
 
-_EMPHASIS = re.compile(r"(?<![^\W_])[*_`~]+(?=\S)|(?<=\S)[*_`~]+(?![^\W_])|\$")
-_FRACTION = re.compile(r"\\[dt]?frac[ \t]*\{([^{}]{1,20})\}[ \t]*\{([^{}]{1,20})\}")
+_EMPHASIS = regex(r"(?<![^\W_])[*_`~]+(?=\S)|(?<=\S)[*_`~]+(?![^\W_])|\$")
+_FRACTION = regex(r"\\[dt]?frac[ \t]*\{([^{}]{1,20})\}[ \t]*\{([^{}]{1,20})\}")
 
 
 def number_ends(scale: Scale) -> Ends:
@@ -255,8 +257,8 @@ _LABELS = _ANSWERS | {
     "contradiction", "refusal", "compliance", "relevant", "irrelevant", "attributable", "consistent", "inconsistent",
     "accept", "reject", "accepted", "rejected", "tie", "win", "loss",
 }  # fmt: skip
-_COMPARISON = re.compile(r"\S+\s*(?:[<>=]=?)+\s*\S+")
-_NEGATED = re.compile(r"(?:not|no|non|without)[\s_-]+")
+_COMPARISON = regex(r"\S+\s*(?:[<>=]=?)+\s*\S+")
+_NEGATED = regex(r"(?:not|no|non|without)[\s_-]+")
 
 
 def are_labels(words: Sequence[str]) -> bool:

@@ -24,6 +24,7 @@ from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptKey
 from verdict_cli.language.prompts.sections import framed
 from verdict_cli.language.scales import Scale, ScaleKey
 from verdict_cli.model import Model, ModelKey
+from verdict_cli.regex import regex
 
 MOST_EXAMPLES = 2_000
 """The most rows that are kept to choose from: they are written into each run's spec.yaml, and `nearest` compares with all."""
@@ -96,7 +97,7 @@ class Escalate(ConfigModel):
 
 UNIT_NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
 
-_SLOT = re.compile(r"\{([a-z_.]+)\}")
+_SLOT = regex(r"\{([a-z_.]+)\}")
 
 Expressions = Annotated[dict[str, str], Field(min_length=1)]
 

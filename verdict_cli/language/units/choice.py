@@ -27,12 +27,13 @@ from verdict_cli.language.prompts.prompt import JinjaPrompt
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Categories
 from verdict_cli.language.units.base import LLMUnit
+from verdict_cli.regex import regex
 
 LETTERS = string.ascii_uppercase
 
 OPTIONS_HINT = "name the options' texts: `options: [source.x, source.y]`"
 
-_SHOWN = re.compile(r"(?<!\\)\{input\.options(?:\[(\d{1,2})\])?\}")
+_SHOWN = regex(r"(?<!\\)\{input\.options(?:\[(\d{1,2})\])?\}")
 
 
 class ChoiceUnit(LLMUnit):

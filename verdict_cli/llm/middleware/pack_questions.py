@@ -23,6 +23,7 @@ from verdict_cli.llm.backoff import delay_s
 from verdict_cli.llm.providers.decision_protocols import decision_limits
 from verdict_cli.messages import Ask, Message, Option, Question, Reply, Request, Usage
 from verdict_cli.model import EndpointKey
+from verdict_cli.regex import regex
 
 WINDOW_S = 0.005
 """How long a question that is called again waits for the others of its row."""
@@ -31,8 +32,8 @@ _IDLE_TURNS = 4
 _CHARACTERS_A_TOKEN = 4
 _FILLED = 0.9
 """The share of a server's limit of tokens that an estimate may fill."""
-_NUMBER = re.compile(r"question|array_above_max_length|too[_ ]many", re.IGNORECASE)
-_NO_PREDICATE = re.compile(r"\bnouls?\b", re.IGNORECASE)
+_NUMBER = regex(r"question|array_above_max_length|too[_ ]many", re.IGNORECASE)
+_NO_PREDICATE = regex(r"\bnouls?\b", re.IGNORECASE)
 
 Waiting = tuple[Request, asyncio.Future[Reply]]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable
 from hashlib import blake2b
 from time import perf_counter
@@ -26,6 +25,7 @@ from verdict_cli.llm.providers.endpoint import endpoint_address
 from verdict_cli.llm.providers.price_book import cache_saved_usd
 from verdict_cli.messages import Ask, Reply, Request
 from verdict_cli.model import EndpointKey, Model
+from verdict_cli.regex import regex
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.database.records import CallContent, StoredCall
 
@@ -323,7 +323,7 @@ def question_key(request: Request) -> list[Any]:
 
 
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
-_FIRST = re.compile(r"\[0\]$")
+_FIRST = regex(r"\[0\]$")
 
 
 class RequestDigests:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from difflib import get_close_matches
 from hashlib import blake2b
@@ -17,8 +16,9 @@ from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.baseline_answers import fill, nearest_value, token, token_values
 from verdict_cli.messages import Alternative, Reply, Request, Usage
 from verdict_cli.model import Model
+from verdict_cli.regex import regex
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_WORD = regex(r"[^\W_]+(?:['’][^\W_]+)*")
 _STOP_WORDS = (
     "a an and are as at be been but by can did do does for from had has have he her his how i if in into is it "
     "its me my no not of on or our she so than that the their them then there these they this to was we were "

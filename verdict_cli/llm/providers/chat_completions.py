@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,8 +26,9 @@ from verdict_cli.llm.providers.usage import charged_cost, paid_reply, read_usage
 from verdict_cli.llm.providers.wire_protocol import WireProtocol, events
 from verdict_cli.llm.providers.wire_values import is_strict, loads, message_content, read_logprobs
 from verdict_cli.messages import Reply, Request, Usage
+from verdict_cli.regex import regex
 
-_TAKES_COMPLETION_TOKENS = re.compile(r"(?:^|[/.])(?:o\d(?![a-z0-9])|gpt-[5-9])")
+_TAKES_COMPLETION_TOKENS = regex(r"(?:^|[/.])(?:o\d(?![a-z0-9])|gpt-[5-9])")
 """OpenAI's models that take ``max_completion_tokens`` and reject ``max_tokens``, behind any provider's prefixes."""
 _MAX_NAME = 500
 _CALLS = frozenset({"tool_calls", "function_call"})

@@ -20,6 +20,7 @@ from verdict_cli.llm.providers.usage import charged_cost, paid_reply, read_usage
 from verdict_cli.llm.providers.wire_protocol import WireProtocol
 from verdict_cli.llm.providers.wire_values import loads
 from verdict_cli.messages import Alternative, Answer, Question, Reply, Request, Usage
+from verdict_cli.regex import regex
 
 LEAST_LOGPROB = -700.0
 """In place of the logarithm of 0, which JSON cannot express."""
@@ -76,8 +77,8 @@ def read_decisions(
     )
 
 
-_WANTS_STATE = re.compile(rb'"body"\s*,\s*"state"|missing[^"]{0,40}\bstate\b', re.IGNORECASE)
-_WANTS_INPUT = re.compile(rb'"param"\s*:\s*"input"|missing[^"]{0,40}\binput\b', re.IGNORECASE)
+_WANTS_STATE = regex(rb'"body"\s*,\s*"state"|missing[^"]{0,40}\bstate\b', re.IGNORECASE)
+_WANTS_INPUT = regex(rb'"param"\s*:\s*"input"|missing[^"]{0,40}\binput\b', re.IGNORECASE)
 
 
 def other_form(content: bytes, protocol: WireProtocol | None) -> str:

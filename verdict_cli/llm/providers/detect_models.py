@@ -9,6 +9,8 @@ from http.client import HTTPConnection, HTTPException
 
 from msgspec import Struct
 
+from verdict_cli.regex import regex
+
 KEYS = {
     "OPENAI_API_KEY": "gpt-4o-mini",
     "ANTHROPIC_API_KEY": "anthropic/claude-haiku-4-5",
@@ -26,7 +28,7 @@ DECISION_KEYS = {
 """Environment variable -> a decision model of its provider."""
 SERVERS = {11434: "Ollama", 8080: "llama.cpp", 1234: "LM Studio", 8000: "vLLM", 30000: "SGLang"}
 """Default port -> server. All of them list their models under `/v1/models`."""
-_DECIDES = re.compile(r"jev|decid|decision|clef|nimble|drex|rune", re.IGNORECASE)
+_DECIDES = regex(r"jev|decid|decision|clef|nimble|drex|rune", re.IGNORECASE)
 """Names of models that answer System One's questions: a server lists them as it lists chat models."""
 
 _TIMEOUT_S = 0.3

@@ -39,6 +39,7 @@ from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.secrets import key_in
 from verdict_cli.llm.proxies import proxy_for
 from verdict_cli.model import Model
+from verdict_cli.regex import regex
 
 
 class Endpoint(Struct, frozen=True):
@@ -173,7 +174,7 @@ def _decision_path(path: str, route: str, name: str, environ: Mapping[str, str])
 
 
 _CHAT = "/chat/completions"
-_VERSION = re.compile(r"/v\d+[a-z0-9]*$")
+_VERSION = regex(r"/v\d+[a-z0-9]*$")
 _AZURE_V1 = ("", "v1", "latest", "preview")
 """The values of the API version with which Azure is called at its versionless address."""
 

@@ -20,8 +20,9 @@ from verdict_cli.llm.providers.retry_hints import HeaderLookup, duration, retry_
 from verdict_cli.llm.providers.secrets import redact, redact_text
 from verdict_cli.llm.providers.wire_values import loads
 from verdict_cli.messages import Allowance
+from verdict_cli.regex import regex
 
-_CONTEXT = re.compile(
+_CONTEXT = regex(
     r"context[_ ](length|window|size)|maximum context|available context|"
     r"max(imum)?[_ ]?(model|input|prompt|sequence|allowed)?[_ ]?(length|len|tokens) |longer than the (maximum|model)|"
     r"(prompt|input|request|query|message)s? (is|are|was) too (long|large)|too many (input |prompt )?tokens|"
@@ -29,29 +30,29 @@ _CONTEXT = re.compile(
     r"reduce the length|tokens? in (the )?(request|prompt)[^.]{0,30}exceed|string_above_max_length",
     re.IGNORECASE,
 )
-_NO_CREDIT = re.compile(
+_NO_CREDIT = regex(
     r"insufficient[_ ](quota|balance|credits?|funds)|credit balance is too low|payment required|out of credits?|"
     r"spending limit|account.{0,20}(suspended|deactivated)",
     re.IGNORECASE,
 )
-_DAILY = re.compile(
+_DAILY = regex(
     r"(per[ _]?day|daily)[^.]{0,40}(limit|quota|allocation)|(limit|quota)[^.]{0,40}(per[ _]?day|daily)|PerDay",
     re.IGNORECASE,
 )
-_BILLING = re.compile(r"billing|exceeded your current quota", re.IGNORECASE)
+_BILLING = regex(r"billing|exceeded your current quota", re.IGNORECASE)
 """OpenAI's words for an account without credit, and Gemini's for any quota: its delay tells them apart."""
 
 
-_FILTER = re.compile(
+_FILTER = regex(
     r"content[_ ]filter|content[_ ](management )?policy|moderation|\bflagged\b|data_inspection_failed|content[_ ]violation",
     re.IGNORECASE,
 )
-_BAD_KEY = re.compile(
+_BAD_KEY = regex(
     r"\bapi[ _-]?key\b.{0,40}\b(not valid|invalid|incorrect|expired)|\b(invalid|incorrect|expired)\W+api[ _-]?key",
     re.IGNORECASE,
 )
 _STATUS_OF_WORDS = tuple(
-    (status, re.compile(words, re.IGNORECASE))
+    (status, regex(words, re.IGNORECASE))
     for status, words in (
         (
             401,
@@ -109,9 +110,9 @@ def is_exhausted(words: str, status: int = 429, retry_after_s: float | None = No
 
 
 _MAX_LENGTH = 500
-_INVALID = re.compile(r"validation error.*\bbody\b", re.DOTALL)
+_INVALID = regex(r"validation error.*\bbody\b", re.DOTALL)
 """FastAPI's message for an invalid body; llama-cpp-python's server sends it with status 500."""
-_SECRET = re.compile(r"\b(sk|pk|key|xai|gsk|hf)[-_][\w*.-]{6,}|(?<=Bearer )\S+")
+_SECRET = regex(r"\b(sk|pk|key|xai|gsk|hf)[-_][\w*.-]{6,}|(?<=Bearer )\S+")
 _RETRYABLE = {
     408: "timeout",
     409: "unavailable",
@@ -314,8 +315,8 @@ def first_words(body: bytes, most: int = 200) -> str:
     return clean(text.strip())[:most]
 
 
-_PAGE = re.compile(r"\s*<(!doctype|html|head|body|\?xml)\b", re.IGNORECASE)
-_TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.IGNORECASE | re.DOTALL)
+_PAGE = regex(r"\s*<(!doctype|html|head|body|\?xml)\b", re.IGNORECASE)
+_TAGS = regex(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.IGNORECASE | re.DOTALL)
 
 
 def error_body(body: bytes) -> Any:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from verdict_cli.errors import Rejected
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
+from verdict_cli.regex import regex
 
 JsonMode = Literal["schema", "tool", "json", "prompt"]
 """The provider's JSON-schema output, a forced call of one tool, its JSON output without a schema together with an instruction
@@ -32,7 +33,7 @@ def chosen_mode(model: Model) -> JsonMode | None:
 
 _NEXT: dict[JsonMode, JsonMode] = {"schema": "tool", "tool": "prompt"}
 _PREVIOUS = {after: before for before, after in _NEXT.items()}
-_NAMES_THE_MODE = re.compile(
+_NAMES_THE_MODE = regex(
     r"response_format|json_schema|structured|schema|grammar|tool|function", re.IGNORECASE
 )
 _REJECTING_STATUSES = (400, 415, 422, 500, 501)
@@ -140,10 +141,10 @@ def _fewer(asked: int, error: Rejected) -> int | None:
     return most or next((number for number in _USUAL_MOST if number < asked), None)
 
 
-_TOP_LOGPROBS = re.compile(
+_TOP_LOGPROBS = regex(
     r"top[_ ]?logprobs|\blogprobs\b[^.]{0,40}(less|most|max|between|<|range|exceed)", re.IGNORECASE
 )
-_NUMBER = re.compile(r"(?<![\w.])\d{1,2}(?![\w]|\.\d)")
+_NUMBER = regex(r"(?<![\w.])\d{1,2}(?![\w]|\.\d)")
 _USUAL_MOST = (5, 1)
 
 

@@ -18,6 +18,7 @@ from verdict_cli.llm.providers.http_errors import (
 from verdict_cli.llm.providers.price_book import model_names
 from verdict_cli.llm.providers.retry_hints import retry_hint
 from verdict_cli.llm.providers.secrets import redact_text
+from verdict_cli.regex import regex
 
 Ours = ProviderError | ReplyError
 
@@ -71,7 +72,7 @@ def nearest_model(name: str) -> str:
     return close[0] if close else ""
 
 
-_OLLAMA_NAME = re.compile(
+_OLLAMA_NAME = regex(
     r"(?:(?:llama|codellama|qwen|gemma|phi|smollm|granite\d?|olmo)-?\d[\w.-]*|mistral|mixtral|deepseek-r1)(?::[\w.-]+)?"
 )
 """Names of open models as Ollama writes them, such as `llama3.2` and `qwen2.5:7b`."""
@@ -130,8 +131,8 @@ def _of_class(name: str, exception: Any, class_name: str) -> Ours:
     return Retryable(f"model {name}: {text}", kind=kind, status=status)
 
 
-_PARAMETERS = re.compile(r"does not support parameters: ([\[{][^\]}]*)")
-_QUOTED = re.compile(r"['\"](\w+)['\"]")
+_PARAMETERS = regex(r"does not support parameters: ([\[{][^\]}]*)")
+_QUOTED = regex(r"['\"](\w+)['\"]")
 
 
 def translate(name: str, exception: BaseException, hidden: tuple[str, ...] = ()) -> Ours:
@@ -171,7 +172,7 @@ def _without_package(name: str, exception: BaseException) -> Refused | None:
     )
 
 
-_NO_MODULE = re.compile(r"No module named '([\w.]+)'")
+_NO_MODULE = regex(r"No module named '([\w.]+)'")
 
 
 def _without_settings(name: str, exception: BaseException) -> Refused | None:
@@ -194,10 +195,10 @@ def _without_settings(name: str, exception: BaseException) -> Refused | None:
     return None
 
 
-_NO_CREDENTIALS = re.compile(
+_NO_CREDENTIALS = regex(
     r"default credentials were not found|Unable to locate credentials", re.IGNORECASE
 )
-_NO_SETTING = re.compile(
+_NO_SETTING = regex(
     r"missing [\w ]*(credentials|api[_ ]?key|api[_ ]?base)|\b(api_base|api_key|\w*project\w*|\w*region\w*) (is|are) (required|not set)|"
     r"(url|base|key|token|credentials?)\b[^.]{0,40} (is|are) not set|set (the |in )?[^.]{0,60}environment variable|"
     r"[A-Z]+(_[A-Z]+)+ (is |are |must be |not )+(set|required|provided|found)",
@@ -245,12 +246,12 @@ def _provider_words(exception: BaseException) -> bytes:
     return (provider_words if separator else _CLASS_NAMES.sub("", words)).encode("utf-8", "replace")
 
 
-_INTERNALS = re.compile(r" ssl:(?:<[^>]*>|\w+)|\.? Handle with `litellm\.\w+`\.?")
+_INTERNALS = regex(r" ssl:(?:<[^>]*>|\w+)|\.? Handle with `litellm\.\w+`\.?")
 """What aiohttp and litellm add to a message, which only a programmer could use."""
 
 
-_CLASS_NAMES = re.compile(r"^(?:litellm\.\w+: )+")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+_CLASS_NAMES = regex(r"^(?:litellm\.\w+: )+")
+_SENTENCE_END = regex(r"(?<=[.!?])\s+|\n+")
 
 
 def _failed_to_connect(exception: BaseException) -> bool:

@@ -21,9 +21,10 @@ from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.secrets import key_in
 from verdict_cli.messages import Message, Request, Row
 from verdict_cli.model import Model
+from verdict_cli.regex import regex
 from verdict_cli.removed import MODEL_PREFIX, MODEL_REPLACEMENT
 
-_REASONING = re.compile(r"(?:openai/|azure/)?(o\d|gpt-5)(?!.*chat)")
+_REASONING = regex(r"(?:openai/|azure/)?(o\d|gpt-5)(?!.*chat)")
 """OpenAI's reasoning models, which take no sampling parameters and return no log-probabilities."""
 
 
@@ -325,7 +326,7 @@ _ALLOWED = _IN_ADDRESSES.union(
         ),
     )
 )
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
+_PLAIN = regex(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
 
 
 def _unknown_argument(params: Mapping[str, Any]) -> str | None:

@@ -21,17 +21,18 @@ from msgspec import Struct
 from verdict_cli.llm.model_families import is_decision_model, is_local
 from verdict_cli.messages import Request, Usage
 from verdict_cli.model import Model
+from verdict_cli.regex import regex
 
 _SHIPPED = Path(__file__).with_name("model_prices.json")
 _INSTALLED = "model_prices_and_context_window_backup.json"
 _SAMPLE = "sample_spec"
 """The entry that explains the others; in the shipped file, of which litellm and when it is."""
-_LONG = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
-_ENTRY = re.compile(r'^ {4}"([^"]+)": \{', re.MULTILINE)
-_FINE_TUNED = re.compile(r"(ft:[^:]+):.*")
+_LONG = regex(r"input_cost_per_token_above_(\d+)k_tokens")
+_ENTRY = regex(r'^ {4}"([^"]+)": \{', re.MULTILINE)
+_FINE_TUNED = regex(r"(ft:[^:]+):.*")
 """A fine-tuned model costs what all those of its base model do: `ft:BASE:ORGANISATION:SUFFIX:ID`."""
 _DATE = r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d|\d{4}|latest)$"
-_ADDITIONS = re.compile(rf"^(?:us|eu|apac|au|jp|ca|sa|global|us-gov)\.|{_DATE}|-v\d+(?::\d+)?$")
+_ADDITIONS = regex(rf"^(?:us|eu|apac|au|jp|ca|sa|global|us-gov)\.|{_DATE}|-v\d+(?::\d+)?$")
 """What a name may have beside the model's: a region, a date, a version."""
 _OPEN_PREFIXES = frozenset(
     {"openai", "litellm_proxy", "responses", "text-completion-openai", "decisions", "systemone"}

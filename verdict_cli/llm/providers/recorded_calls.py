@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import mmap
-import re
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from verdict_cli.llm.providers.decision_answers import checked_answer
 from verdict_cli.llm.providers.usage import MOST_TOKENS
 from verdict_cli.llm.providers.wire_values import loads, read_logprobs
 from verdict_cli.messages import Alternative, Question, Reply, Usage
+from verdict_cli.regex import regex
 from verdict_cli.storage.database.database import RUN_DB, Database
 from verdict_cli.storage.database.records import RowCall, StoredRow
 from verdict_cli.storage.database.schema import DamagedError, unreadable
@@ -301,7 +301,7 @@ def read_key(record: Any) -> RecordKey:
     return RecordKey(row, name, unit, call, attempt, _item(record.get(_ITEM)))
 
 
-_ITEM_TEXT = re.compile(r"(\d+(\.\d+)*)?")
+_ITEM_TEXT = regex(r"(\d+(\.\d+)*)?")
 
 
 def _item(value: Any) -> str:

@@ -14,10 +14,12 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 
+from verdict_cli.regex import regex
+
 DAY_S = 86_400.0
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
+_PART = regex(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY_S, "": 1.0}
-_WORDS = re.compile(
+_WORDS = regex(
     r"(?:try again|retry)\s+(?:in|after)\s+((?:\d+(?:\.\d+)?\s*(?:ms|s|m|h|d|seconds?|minutes?|hours?)\s*)+)",
     re.IGNORECASE,
 )

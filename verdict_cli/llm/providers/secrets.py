@@ -9,10 +9,11 @@ from typing import Any
 
 from verdict_cli.language.model_address import host_of
 from verdict_cli.model import Model
+from verdict_cli.regex import regex
 
-_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
-_ESCAPED = re.compile(rb"\\(?:u00[2-7]|/)")
-_PLAIN = re.compile(r"[ !#-\[\]-~]*")
+_NAME = regex(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+_ESCAPED = regex(rb"\\(?:u00[2-7]|/)")
+_PLAIN = regex(r"[ !#-\[\]-~]*")
 _MIN_LENGTH = 8
 """A shorter value is not a secret (`EMPTY`, `none`), and would be found in ordinary words."""
 

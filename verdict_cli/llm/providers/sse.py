@@ -9,10 +9,11 @@ from typing import Any
 from verdict_cli.llm.providers.http_errors import error_in
 from verdict_cli.llm.providers.secrets import redact
 from verdict_cli.llm.providers.wire_values import loads
+from verdict_cli.regex import regex
 
 _MAX_TOOL_CALLS = 128
 """The most tool calls of one reply."""
-_DONE = re.compile(rb"^data:\s*\[DONE\]", re.MULTILINE)
+_DONE = regex(rb"^data:\s*\[DONE\]", re.MULTILINE)
 _MAX_LINE = 2**20
 """The longest part of a line that `TextStream` holds, in bytes."""
 
@@ -147,7 +148,7 @@ def _delta_text(delta: dict[str, Any]) -> str:
     return "".join(part for part in parts if isinstance(part, str))
 
 
-_EVENT = re.compile(rb"\s*(?:data|event|id|retry)?:")
+_EVENT = regex(rb"\s*(?:data|event|id|retry)?:")
 
 
 def has_events(content: bytes) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from verdict_cli.llm.providers.price_book import entry_of, litellm_folder
 from verdict_cli.messages import Request
 from verdict_cli.model import Model
+from verdict_cli.regex import regex
 
 LATIN = 4.0
 """Characters a token, in Latin script."""
@@ -20,8 +20,8 @@ _OTHER = 2.5
 _WIDE = 1.4
 """In scripts without spaces: from 1.0 (Chinese, cl100k) to 2.1 (Thai, o200k)."""
 # Compiling a set up to U+10FFFF takes milliseconds; its complement does not.
-_NOT_LATIN = re.compile(r"[^\x00-\u024F]")
-_NOT_ALPHABETIC = re.compile(r"[^\x00-\u2E7F]|[\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF]")
+_NOT_LATIN = regex(r"[^\x00-\u024F]")
+_NOT_ALPHABETIC = regex(r"[^\x00-\u2E7F]|[\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF]")
 A_MESSAGE = 4
 """Tokens around each message: its role and separators."""
 AN_IMAGE = 765
@@ -38,12 +38,12 @@ _THINKING = {
     "max": 6000,
 }
 """Hidden tokens a reply, by the effort."""
-_THINKS_UNASKED = re.compile(
+_THINKS_UNASKED = regex(
     r"(^|/)(o\d|gpt-5|grok-4|deepseek-r|qwq|magistral)|reasoner|thinking|-r1|gemini-(2\.5|[3-9])"
 )
 _NAMES_ENCODING = (
-    (re.compile(r"(gpt-4o|gpt-4\.[1-9]|gpt-[5-9]|o\d|chatgpt-|codex-)"), "o200k_base"),
-    (re.compile(r"(gpt-4|gpt-3\.5)"), "cl100k_base"),
+    (regex(r"(gpt-4o|gpt-4\.[1-9]|gpt-[5-9]|o\d|chatgpt-|codex-)"), "o200k_base"),
+    (regex(r"(gpt-4|gpt-3\.5)"), "cl100k_base"),
 )
 _FILES = {
     "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",

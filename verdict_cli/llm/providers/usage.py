@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,8 +13,9 @@ from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.llm.providers.retry_hints import HeaderLookup
 from verdict_cli.messages import Reply, Request, Usage
 from verdict_cli.model import Model
+from verdict_cli.regex import regex
 
-_KEY = re.compile(rb'"usage"\s*:\s*(?=\{)')
+_KEY = regex(rb'"usage"\s*:\s*(?=\{)')
 _MAX_USAGE = 10_000
 _MAX_TRIES = 3
 MOST_TOKENS = 10**12
@@ -67,7 +67,7 @@ _FREE = ":free"
 _MOST_DISCOUNT = 10
 """A stated cost further below the list's is no price: the dearer reading counts, so that a budget is kept."""
 _COST_HEADERS = ("x-litellm-response-cost",)
-_NUMBER = re.compile(r"\d+(\.\d*)?([eE][-+]?\d+)?")
+_NUMBER = regex(r"\d+(\.\d*)?([eE][-+]?\d+)?")
 _COST_KEYS = frozenset({"cost", "estimated_cost", "cost_in_usd_ticks"})
 _TICKS_A_DOLLAR = 10**10
 """xAI states costs in these."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from xml.etree import ElementTree
 
 from verdict_cli.plural import plural
+from verdict_cli.regex import regex
 from verdict_cli.report import formatting
 from verdict_cli.report.document import Failures, Gates, ReportDocument, parts_for
 from verdict_cli.stats.gates import GateOutcome
 
-_INVALID = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_INVALID = regex("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def render_junit(document: ReportDocument) -> str:

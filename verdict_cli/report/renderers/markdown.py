@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from verdict_cli.plural import plural
+from verdict_cli.regex import regex
 from verdict_cli.report.document import (
     FactList,
     Links,
@@ -26,8 +26,8 @@ MOST_WARNINGS = 5
 """Of a section: each can be long."""
 MOST_MARKDOWN_COLUMNS = 13
 MARKDOWN_SIGNS = {"passed": "✅ passed", "failed": "❌ failed", "inconclusive": "❔ inconclusive"}
-_SPECIAL = re.compile(r"[^\w .,:/()=+%–−…≥≤±·↓→✅❌❔-]|_|(?<=:)/")
-_INTERVAL = re.compile(r"\[-?[\d.,]+(e[+-]\d+)?, -?[\d.,]+(e[+-]\d+)?\]")
+_SPECIAL = regex(r"[^\w .,:/()=+%–−…≥≤±·↓→✅❌❔-]|_|(?<=:)/")
+_INTERVAL = regex(r"\[-?[\d.,]+(e[+-]\d+)?, -?[\d.,]+(e[+-]\d+)?\]")
 """Brackets around numbers are no link: they stay, so that the raw text can be read."""
 
 

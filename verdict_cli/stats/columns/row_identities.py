@@ -17,12 +17,13 @@ import orjson
 from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem
+from verdict_cli.regex import regex
 from verdict_cli.stats.columns.column import Ints, key_text
 from verdict_cli.storage.tables.reader import read_table, table_columns
 
 PairedBy = Literal["id", "column", "content"]
-ID_NAME = re.compile(r"(?:^|.*[_\-. ])(?:id|uid|uuid|guid)", re.IGNORECASE)
-CAMEL_ID = re.compile(r".*[a-z](?:Id|ID|Uid|UID|Uuid|UUID)")
+ID_NAME = regex(r"(?:^|.*[_\-. ])(?:id|uid|uuid|guid)", re.IGNORECASE)
+CAMEL_ID = regex(r".*[a-z](?:Id|ID|Uid|UID|Uuid|UUID)")
 """Names of columns that identify a row."""
 HINT = "set `dataset.id` to a column that is unique"
 MOSTLY = 0.5

@@ -17,6 +17,7 @@ from typing import IO, Any
 from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem
+from verdict_cli.regex import regex
 from verdict_cli.storage.file_reads import open_observed
 
 ENDINGS = {
@@ -235,8 +236,8 @@ def _refuse_other_format(path: Path, stream: io.BufferedReader[Any]) -> None:
         )
 
 
-OUTSIDE_QUOTES = re.compile(rb'(?:[^"\r]++|"[^"]*+")*+\r')
-AFTER_OBJECT = re.compile(rb"[\s\S]*?\}[ \t]*+\r")
+OUTSIDE_QUOTES = regex(rb'(?:[^"\r]++|"[^"]*+")*+\r')
+AFTER_OBJECT = regex(rb"[\s\S]*?\}[ \t]*+\r")
 """A line that ends with a carriage return: of CSV, and of JSON, where one may also stand between a key and its value."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -13,6 +12,7 @@ from typing import IO, Any
 import orjson
 
 from verdict_cli.errors import DataError, Problem
+from verdict_cli.regex import regex
 from verdict_cli.storage.datasets.files import (
     AFTER_OBJECT,
     BOM,
@@ -182,7 +182,7 @@ def line_of(path: Path, position: int) -> int:
     return next(islice(_array_items(path), position, None))[0]
 
 
-_NO_SPACE = re.compile(r"[^ \t\r\n]")
+_NO_SPACE = regex(r"[^ \t\r\n]")
 _CHUNK = 1 << 20
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, strict=False)
 """Finds the end of an item. Its values are not used: orjson reads the item again, by stricter rules."""

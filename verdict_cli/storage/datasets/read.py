@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -17,6 +16,7 @@ from verdict_cli.config_model import displayed
 from verdict_cli.errors import DataError, Problem, VerdictError
 from verdict_cli.messages import Row
 from verdict_cli.plural import plural
+from verdict_cli.regex import regex
 from verdict_cli.storage.datasets import excel, json_files, parquet, separated
 from verdict_cli.storage.datasets.dataset import (
     UNDECIDED,
@@ -158,7 +158,7 @@ def _count_blanks(blanks: Counter[str], dataset: Dataset, record: Mapping[str, A
 
 
 _MOST_TOLD = 10
-_COLUMN = re.compile(r"column '([^']*)'")
+_COLUMN = regex(r"column '([^']*)'")
 """The columns that a row's problem names: one row stands for all whose problem is the same."""
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from verdict_cli.errors import DataError, Problem
+from verdict_cli.regex import regex
 from verdict_cli.storage.datasets import files
 from verdict_cli.storage.datasets.files import Reading, bounded_lines, open_bytes, with_line_feeds
 from verdict_cli.storage.datasets.json_files import JsonRecord, not_utf8
@@ -41,7 +42,7 @@ def tsv_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
         yield from _records(path, reading, lines, next(iter(lines), ""), "\t", quotes=quotes)
 
 
-_SEPARATOR_LINE = re.compile(r'"?sep=([,;|:\t^~#])"?\s*', re.IGNORECASE)
+_SEPARATOR_LINE = regex(r'"?sep=([,;|:\t^~#])"?\s*', re.IGNORECASE)
 """The line by which Excel tells the delimiter."""
 
 
@@ -55,7 +56,7 @@ def _delimiter(first: str) -> str:
     return "," if counts[","] > 1 else max(counts, key=counts.__getitem__)
 
 
-_QUOTED = re.compile(rb'"(?:[^"]|"")*+"')
+_QUOTED = regex(rb'"(?:[^"]|"")*+"')
 
 
 def _has_quoted_cells(path: Path) -> bool:
