@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 HEAD = "verdict: 1\nname: judge\nmodel: baseline/lexical\n"
 UNIT = (
@@ -153,6 +155,16 @@ def test_several_pipelines_are_checked_at_once(shell: Any) -> None:
         True,
         False,
     ]
+
+
+@pytest.mark.parametrize(("scale", "code"), [("boolean", 0), ("bool", 2)])
+def test_the_pre_commit_hook_checks_two_files(scale: str, code: int, shell: Any) -> None:
+    root = Path(__file__).resolve().parents[2]
+    (hook,) = yaml.safe_load((root / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    files = [shell.write(f"judges/{name}.yaml", RIGHT) for name in ("one", "two")]
+    files[1].write_text(RIGHT.replace("boolean", scale))
+    assert all(re.search(hook["files"], f"judges/{file.name}") for file in files)
+    assert shell(*hook["entry"].split()[1:], *files).code == code
 
 
 def test_the_second_argument_may_still_be_a_dataset(shell: Any) -> None:

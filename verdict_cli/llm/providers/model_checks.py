@@ -218,11 +218,14 @@ def check_model(model: Model, top_logprobs: int = 0) -> str | None:
 
 
 def _check_endpoint(model: Model, top_logprobs: int) -> str | None:
+    # What the protocol cannot carry is known first: it holds also where no key is set.
+    issue = _protocol_refusal(model, top_logprobs)
+    if issue is not None:
+        return issue
     # A family's endpoint without its client, whose import takes a tenth of a second.
     issue = (
         endpoint_problem(model) if family(model) is not None else provider_class(model).check(model)
     )
-    issue = issue or _protocol_refusal(model, top_logprobs)
     if issue is not None:
         return issue
     refused = refused_parameter(model, top_logprobs)
