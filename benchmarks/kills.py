@@ -102,7 +102,14 @@ CASES = (
     ),
     Case("run --budget", more=("--no-cache", "--budget", "100")),
     Case("run --batch", more=("--no-cache", "--batch"), server=BATCHES, rows=10, moments_s=3.0),
-    Case("sweep", ("sweep",), ("--vary", "model.temperature=0,0.5,1"), pipeline=MEASURED, rows=10),
+    Case(
+        "sweep",
+        ("sweep",),
+        ("--vary", "model.temperature=0,0.5,1"),
+        pipeline=MEASURED,
+        rows=10,
+        spared=("cost_usd",),
+    ),
     Case("audit", ("audit",), ("--text", "text", "--verdict", "output.score"), rows=3),
     Case(
         "rank",
