@@ -1010,7 +1010,11 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("--simulations", type=int, default=500)
     parser.add_argument("--seed", type=int, default=20)
-    parser.add_argument("--part", default="1/1", help="i/n: the i-th of n parts")
+    parser.add_argument(
+        "--part",
+        default="1/1",
+        help="i/n: the i-th of n parts; of an even n, a part lacks families",
+    )
     parser.add_argument("--family", help="cells of this family only")
     parser.add_argument(
         "--out", type=Path, help="a JSON line for each cell; default: print the tables"
