@@ -131,3 +131,13 @@ def test_fc12_the_same_questions_with_other_answers_are_compared(shell: Any) -> 
         run_of(shell, name, rows)
     done = shell("compare", "old", "new")
     assert (done.code, "paired by content: question" in done.out) == (0, True), done.out
+
+
+def test_fc8_what_a_model_cannot_do_is_an_error_also_without_its_key(
+    shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    extract = "name: j, model: anthropic/claude-haiku-4-5, extract: token_probability"
+    found = validated(shell, f"pipeline: [{JUDGE.replace('name: j', extract)}]\n")
+    message, _ = problem(found, "errors")
+    assert "returns no token log-probabilities" in message
