@@ -705,9 +705,12 @@ def draw_cell(seed: int, index: int) -> Parameters:
         "clusters": clusters,
         "correlation": 0.0 if not clusters else round(float(rng.uniform(0, 0.6)), 2),
         "rare": round(math.exp(rng.uniform(math.log(0.01), math.log(0.5))), 3),
-        "labels": {"rare predictions": 2, "twelve labels": 12, "size and quality": 2}.get(
-            family, int(rng.integers(2, 7))
-        ),
+        "labels": {
+            "rare predictions": 2,
+            "twelve labels": 12,
+            "size and quality": 2,
+            "nearly perfect label": 2,
+        }.get(family, int(rng.integers(2, 7))),
         "hard": bool(rng.random() < 0.5),
         "ceiling": bool(rng.random() < 0.4),
         "shape": shapes[int(rng.integers(len(shapes)))],
@@ -876,6 +879,7 @@ def _benign(cell: Parameters, columns: Columns, sample: Sample) -> bool:
         "twelve labels",
         "size and quality",
         "unequal recalls",
+        "nearly perfect label",
     ):
         labels = columns[1] if of_probability else columns[0]
         k = 2 if of_probability else cell["labels"]
