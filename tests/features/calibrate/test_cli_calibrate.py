@@ -411,3 +411,12 @@ def test_a_run_without_a_unit_that_fits_is_told_what_its_pipeline_lacks(
     assert (
         done.code == 2 and "no unit of this run" in done.err and hint in " ".join(done.err.split())
     )
+
+
+def test_fc10_a_run_whose_rows_failed_is_to_be_retried_not_labelled(folder: Path) -> None:
+    replies = (folder / "r.jsonl").read_text().splitlines()
+    (folder / "r.jsonl").write_text("\n".join(replies[:4]) + "\n")
+    run(folder, SURE, code=3)
+    said = verdict("calibrate", folder / "run", "--target", "source.label", code=2)
+    assert "396 rows" in said and "--retry-failed" in said
+    assert "label more rows" not in said

@@ -111,14 +111,22 @@ def calibrate(
 
     Example: verdict calibrate runs/cascade --target source.correct --agreement 0.9
     """
-    from verdict_cli.features.calibrate.fit_job import calibrate_run
+    from verdict_cli.features.calibrate.fit_job import TooFewRows, calibrate_run
 
     _check(options)
     directory, facts, plan = load_run(run)
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    result = calibrate_run(
-        plan, directory.results, directory.calls, options, created=created, run=facts.name
-    )
+    try:
+        result = calibrate_run(
+            plan, directory.results, directory.calls, options, created=created, run=facts.name
+        )
+    except TooFewRows as error:
+        if not facts.failed:
+            raise
+        raise UsageError(
+            f"{error.message}; {plural(facts.failed, 'row')} of {run} failed",
+            hint="judge those again: the command of the run with --retry-failed",
+        ) from None
     path = out or directory.path / "calibrations" / f"{result.content.unit}-{options.kind}.yaml"
     _write(path, result)
     print_document(_document(result, path), as_json=as_json)

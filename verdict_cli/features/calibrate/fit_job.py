@@ -519,10 +519,14 @@ def values_of(scale: Scale) -> list[Any]:
     return list(dict.fromkeys(value for _, value in scale.tokens()))
 
 
+class TooFewRows(UsageError):
+    """A run with too few rows that have a label and an answer."""
+
+
 def check_enough_rows(rows: int) -> None:
-    """Raises UsageError for fewer rows than `FEWEST`."""
+    """Raises TooFewRows for fewer rows than `FEWEST`."""
     if rows < FEWEST:
-        raise UsageError(
+        raise TooFewRows(
             f"{plural(rows, 'row has|rows have')} a label and an answer, {FEWEST} are needed",
             hint="label more rows, or run the judge on more of the labelled ones",
         )
