@@ -4,7 +4,7 @@
 
 `verdict run` with one JudgeUnit on `baseline/lexical`, or, `served`, with prompts of 4 KB on `bench/mock_openai.py` of the folder
 that the environment variable VERDICT_SHARED names. Then the last 1,000 rows are taken out of the run's database, and the run is
-resumed, and called once more when it is finished. Prints a Markdown table of two columns.
+resumed, and called again when it is finished. Prints a Markdown table of two columns.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ class _Pattern:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(re.compile(*self._form), name)
-        setattr(self, name, value)  # so that this method is not asked again
+        setattr(self, name, value)  # later uses find it without this method
         return value
 
 

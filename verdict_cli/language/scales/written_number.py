@@ -107,7 +107,7 @@ def without_markup(text: str) -> str:
 
 
 MENTION = "\0"
-"""What stands in a text for each character of a mention of the scale, such as "from 1 to 10"."""
+"""What a text has for each character of a mention of the scale, such as "from 1 to 10"."""
 
 
 def without_mentions(text: str, ends: Ends) -> str:

@@ -266,7 +266,7 @@ def _refusal(
 
 
 def _check_cancelled() -> None:
-    """CancelledError in a cancelled task: the HTTP client gives it a reply that arrives at that moment, and it goes on."""
+    """CancelledError in a cancelled task: the HTTP client gives it a reply that arrives at that moment, which nobody waits for."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
