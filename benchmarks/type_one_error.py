@@ -19,8 +19,8 @@ Seeds are the numbers of the simulations. Prints Markdown tables.
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -557,9 +557,14 @@ HEADS["repeats"] = (
 
 
 if __name__ == "__main__":
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    for name in sys.argv[2:] or PARTS:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("simulations", nargs="?", type=int, default=1000)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
+    chosen = parser.parse_args()
+    if unknown := set(chosen.parts) - PARTS.keys():
+        parser.error(f"unknown part {', '.join(unknown)}; the parts are {', '.join(PARTS)}")
+    for name in chosen.parts or PARTS:
         heads = HEADS.get(name, ("Design", "Wrong" if name != "audit" else "Significant"))
         print(f"\n| {name}: {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
-        for line in PARTS[name](count):
+        for line in PARTS[name](chosen.simulations):
             print(f"| {' | '.join(line)} |", flush=True)
