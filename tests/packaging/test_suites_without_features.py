@@ -68,7 +68,14 @@ def with_tests(gone: Collection[str], folder: Path) -> None:
         }
 
     shutil.copytree(ROOT / "tests", folder / "tests", ignore=unneeded, copy_function=os.link)
-    for name in ("README.md", "benchmarks", "docs", "examples", "pyproject.toml"):
+    for name in (
+        ".pre-commit-hooks.yaml",
+        "README.md",
+        "benchmarks",
+        "docs",
+        "examples",
+        "pyproject.toml",
+    ):
         (folder / name).symlink_to(ROOT / name)
 
 

@@ -516,3 +516,8 @@ def test_every_metric_is_held_to_an_oracle_above():
         encoding="utf-8"
     )  # values of each system
     assert [name for name in METRICS if f'"{name}"' not in text] == []
+
+
+def test_f_beta_of_a_label_that_is_never_right_is_zero_without_an_interval() -> None:
+    rows = {"target": ["a", "b", "c", "b"], "prediction": ["b", "a", "a", "c"]}
+    assert figures(["f_beta"], rows, beta=0.5, positive="a") == {"f_beta": 0.0}

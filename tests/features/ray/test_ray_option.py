@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import pytest
+from shell import needs
 
 STEPS = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
 
@@ -14,9 +15,13 @@ STEPS = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
     ("words", "told"),
     [
         (("--engine", "ray", "--shard", "0/2"), "exclude one another"),
-        (("--engine", "ray", "--trace"), "exclude one another"),
+        pytest.param(("--engine", "ray", "--trace"), "exclude one another", marks=needs("tracing")),
         (("--engine", "ray", "--fresh"), "exclude one another"),
-        (("--engine", "ray", "--out", "memory://bucket/run"), "name a path by --out"),
+        pytest.param(
+            ("--engine", "ray", "--out", "memory://bucket/run"),
+            "name a path by --out",
+            marks=needs("object_store"),
+        ),
         (("--shards", "2"), "--shards needs --engine ray"),
     ],
 )

@@ -525,6 +525,8 @@ def agreement_interval(
         more = value - statistic.with_disagreement(sample.counts, 1.0)
         row = more if math.isfinite(more) else row
     variance = (jackknife_variance(error, sample) + row**2) * disagreement**2
+    if not variance:  # no row changes the value: F-beta of a label that is never right stays 0
+        return None
     quantile = student(level, cluster_freedom(sample))
     rows = share * (1 - share) / variance if share < 1 else effective_clusters(sample)
     ends = score(share, rows, quantile)

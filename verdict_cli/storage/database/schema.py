@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -48,6 +49,8 @@ def connect(path: Path, mode: str = "rwc") -> sqlite3.Connection:
     connection = sqlite3.connect(
         name, timeout=BUSY_S, isolation_level=None, uri=True, check_same_thread=False
     )
+    # A damaged text is read, and then its record's checksum is wrong: as an error of SQLite it would look like a busy database.
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     try:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
