@@ -104,6 +104,6 @@ def _facts_digest(facts: RunFacts) -> str:
     """The SHA-256 of the facts with the digests of all other files, which chains them."""
     others = {name: digest for name, digest in facts.digests.items() if name != _OWN}
     read = facts_of(
-        orjson.dumps(replace(facts, digests=others).as_json())
+        replace(facts, digests=others).as_json()
     )  # as a reader gets them: 0 becomes 0.0
     return hashlib.sha256(orjson.dumps(read.as_json(), option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-import orjson
 from msgspec import Struct, structs
 
 from verdict_cli.errors import UsageError
@@ -142,7 +141,7 @@ def restore_run(directory: RunDirectory, facts: RunFacts | None) -> RunFacts | N
     if facts is None or not (directory.path / "spec.yaml").exists():
         for name, content in stored.files.items():
             directory.write(name, content)
-    begun = facts or facts_of(orjson.dumps(stored.facts))
+    begun = facts or facts_of(stored.facts)
     counts = write_tables(
         directory.path,
         directory.database,

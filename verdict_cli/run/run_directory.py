@@ -134,8 +134,7 @@ class RunDirectory(Struct, frozen=True):
         """The content of `run.json`, None where there is none. JournalError when it cannot be read."""
         path = self.path / "run.json"
         try:
-            content = path.read_bytes()
-            content_fields = orjson.loads(content)
+            fields = orjson.loads(path.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, orjson.JSONDecodeError) as fault:
@@ -143,10 +142,10 @@ class RunDirectory(Struct, frozen=True):
                 f"{path} cannot be read: {fault}",
                 hint="give --fresh to start over, or another --out",
             ) from None
-        if not isinstance(content_fields, dict) or not content_fields.keys() >= _REQUIRED:
+        if not isinstance(fields, dict) or not fields.keys() >= _REQUIRED:
             raise JournalError(f"{path} is not that of a run", hint="choose another --out")
         try:
-            return facts_of(content)
+            return facts_of(fields)
         except ValueError as fault:
             raise JournalError(
                 f"{path} is not that of a run: {fault}", hint="choose another --out"

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-import orjson
 from msgspec import Struct, structs
 
 from verdict_cli.errors import UsageError
@@ -141,7 +140,7 @@ def _read(path: Path) -> _Shard:
             done = sum(row >= 0 for row, _ in database.check_rows())
         except DamagedError as error:
             raise unreadable(directory.database, error) from None
-    facts = directory.facts() or facts_of(orjson.dumps(stored.facts))
+    facts = directory.facts() or facts_of(stored.facts)
     if not facts.shard:
         raise UsageError(
             f"{path} holds a whole run", hint="name the --out of each `verdict run … --shard i/n`"
@@ -228,7 +227,7 @@ def _merged_facts(shards: Sequence[_Shard]) -> RunFacts:
         warnings.append(
             f"merged before its shards were finished: {missing:,} of {rows:,} rows are missing"
         )
-    start = facts_of(orjson.dumps(shards[0].stored.facts))
+    start = facts_of(shards[0].stored.facts)
     return structs.replace(
         start,
         shard="",

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import orjson
-from msgspec import ValidationError, json, structs
+from msgspec import ValidationError, convert
 
 from verdict_cli.errors import DataError, JournalError, Problem
 from verdict_cli.plan.node import Plan
@@ -20,28 +19,23 @@ from verdict_cli.storage.tables.reader import column_kinds, read_table
 from verdict_cli.storage.tables.run_columns import CALL_COLUMNS, column_kinds_of, later_columns
 
 _LARGEST = 2**63
+_FIELDS = frozenset(RunFacts.__struct_fields__)
 _REQUIRED = ("row", "call", "attempt", "status", "unit")
 """Columns that have a value in every row."""
 
 
-def facts_of(content: bytes) -> RunFacts:
-    """The facts in `run.json`. ValueError, which names the field, for a value that no run writes."""
+def facts_of(fields: Mapping[str, Any]) -> RunFacts:
+    """The facts that the fields of a `run.json` say. ValueError, which names the field, for a value that no run writes."""
+    added = {name: value for name, value in fields.items() if name not in _FIELDS}
     try:
-        fields = json.decode(content, type=RunFacts)
+        facts = convert({**fields, "added": added}, RunFacts)
     except ValidationError as error:  # such as: Expected `int`, got `str` - at `$.rows`
         reason, _, place = str(error).partition(" - at `$.")
         raise ValueError(f"{place.rstrip('`')}: {reason[:1].lower()}{reason[1:]}") from None
-    facts = structs.replace(fields, added=_added(content))
     for name, value in facts.as_json().items():
         if not _bounded(value):
             raise ValueError(f"{name}: the number is out of range")
     return facts
-
-
-def _added(content: bytes) -> dict[str, Any]:
-    """What features have written: the keys that are no fields."""
-    own = RunFacts.__struct_fields__
-    return {name: value for name, value in orjson.loads(content).items() if name not in own}
 
 
 def check_links(path: Path) -> None:
