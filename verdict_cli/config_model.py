@@ -210,9 +210,9 @@ def check_keywords(owner: str, keys: Iterable[str], known: Sequence[str]) -> Non
             raise UsageError(f"{owner} takes no `{key}`", hint=hint)
 
 
-def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
-    """The hint that names the known word which is spelled most like this one; ``otherwise`` where none is."""
-    close = get_close_matches(word, list(known), n=1)
+def did_you_mean(word: str, known: Iterable[str], otherwise: str, alike: float = 0.6) -> str:
+    """The hint that names the known word which is spelled most like this one; ``otherwise`` where none is ``alike``."""
+    close = get_close_matches(word, list(known), n=1, cutoff=alike)
     return f"did you mean `{close[0]}`?" if close else otherwise
 
 

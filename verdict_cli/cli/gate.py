@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 from msgspec import structs
-from msgspec.structs import replace
 
 from verdict_cli.cli.console import print_error, print_json, print_message
 from verdict_cli.cli.options import AsJson, Undecided
@@ -80,7 +79,7 @@ def gate(
         )
     if baseline is not None:
         against = with_baseline(result.plan.gates, baseline)
-        result = result._replace(plan=replace(result.plan, gates=against))
+        result = result._replace(plan=structs.replace(result.plan, gates=against))
     report = finish_with_report(result, inconclusive=inconclusive.value, sequential=sequential)
     if as_json:
         from verdict_cli.report.conclusions import gates_conclusion
@@ -102,7 +101,7 @@ def _with_gates(result: RunResult, file: Path) -> RunResult:
         print_error(f"{file}: {message}")
     others = (message for message in facts.warnings if IDLE not in message)
     facts = structs.replace(facts, warnings=(*told, *others))
-    return result._replace(plan=replace(plan, gates=gates), facts=facts)
+    return result._replace(plan=structs.replace(plan, gates=gates), facts=facts)
 
 
 def _bless(result: RunResult, file: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from difflib import get_close_matches
 
 from jinja2 import Environment, nodes
 
@@ -51,16 +50,14 @@ def _literal(node: nodes.Node) -> str | int | None:
 def _meant_name(path: ExpressionPath, roots: Collection[str]) -> str:
     """What to write for a path whose first name is unknown."""
     names = sorted(roots)
-    known = f"the names are {', '.join(names)}"
+    meant = f"the names are {', '.join(names)}"
     first, *others = path
-    if get_close_matches(str(first), names, n=1, cutoff=0.8):
-        return did_you_mean(str(first), names, known)
     if "source" in roots and not others:
-        return f"a column of the data is `source.{first}`; {known}"
+        meant = f"a column of the data is `source.{first}`; {meant}"
     if "nodes" in roots and others:
         unit = others if first in ("previous", "unit") else path
-        return f"the output of a unit is `{format_expression_path(('nodes', *unit))}`; {known}"
-    return known
+        meant = f"the output of a unit is `{format_expression_path(('nodes', *unit))}`; {meant}"
+    return did_you_mean(str(first), names, meant, alike=0.8)
 
 
 def rewrite(
