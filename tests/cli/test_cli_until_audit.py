@@ -189,20 +189,14 @@ def test_there_is_nothing_to_compare_with_where_a_unit_only_abstains(shell: Any)
 
 
 def test_the_report_says_where_audited_rows_contradict_the_promise() -> None:
+    from finished_runs import finished_run
+
     from verdict_cli.report.report import build_report
     from verdict_cli.report.run_notes import notices
-    from verdict_cli.run_facts import RunFacts
     from verdict_cli.stats.intervals.interval_methods import MetricValue
 
-    facts = RunFacts(
+    facts = finished_run(
         name="t",
-        status="finished",
-        config="",
-        dataset="",
-        spec_fingerprint="",
-        data_fingerprint="",
-        version="",
-        started="",
         rows=9,
         done=9,
     )

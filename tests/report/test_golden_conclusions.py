@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from finished_runs import finished_run
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate
 from verdict_cli.report.conclusions import comparison_conclusion
 from verdict_cli.report.formatting import format_number
 from verdict_cli.report.run_notes import gate_note
-from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.compare import compare_runs
 from verdict_cli.stats.gates import decide_gates
 from verdict_cli.stats.measure import measure
@@ -33,15 +33,7 @@ RATINGS = Evaluation(
 PROBABILITY = Evaluation(
     probability="output.said", target="source.label", positive="a", metrics=("log_loss",)
 )
-FACTS = RunFacts(
-    name="run",
-    status="finished",
-    config="",
-    dataset="",
-    spec_fingerprint="",
-    data_fingerprint="",
-    version="",
-    started="",
+FACTS = finished_run(
     rows=1,
     done=1,
 )

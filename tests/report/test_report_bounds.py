@@ -10,6 +10,7 @@ import re
 
 import numpy as np
 import pytest
+from finished_runs import finished_run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +24,6 @@ from verdict_cli.report.row_details import row_details
 from verdict_cli.report.row_table import MOST_DETAILS, row_table, select_rows
 from verdict_cli.report.run_document import run_document
 from verdict_cli.run.result_columns import result_columns
-from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.tables.run_columns import CALL_COLUMNS, column_kinds_of
 from verdict_cli.storage.tables.writer import ParquetTable
 
@@ -89,15 +89,8 @@ def test_details_come_in_the_order_of_the_given_rows(large):
 
 
 def test_ten_thousand_rows_of_noise_stay_under_three_megabytes(large):
-    facts = RunFacts(
+    facts = finished_run(
         name="large",
-        status="finished",
-        config="",
-        dataset="",
-        spec_fingerprint="",
-        data_fingerprint="",
-        version="",
-        started="",
         rows=10_000,
         done=10_000,
     )

@@ -3,6 +3,7 @@
 import io
 
 import pytest
+from finished_runs import finished_run
 from rich.console import Console
 
 from verdict_cli.report.charts import ChartPoint, Dots
@@ -18,22 +19,14 @@ from verdict_cli.report.document import PAGE_FORMATS, Group, Only, ReportDocumen
 from verdict_cli.report.renderers.html import render_html
 from verdict_cli.report.renderers.markdown import render_markdown
 from verdict_cli.report.renderers.terminal import render_terminal
-from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.row_identities import RowIdentities
 from verdict_cli.stats.compare import ComparedEvaluation, RunComparison, Significance, Slice
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.paired import AgainstReference, Difference
 from verdict_cli.stats.row_scores import Flip
 
-FACTS = RunFacts(
+FACTS = finished_run(
     name="t",
-    status="finished",
-    config="",
-    dataset="",
-    spec_fingerprint="",
-    data_fingerprint="",
-    version="",
-    started="",
     rows=9,
     done=9,
     floors=("baseline/random",),

@@ -6,28 +6,18 @@ import json
 import os
 import random
 import shutil
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from small_run import RUN, Command, command_in
 
 pytestmark = pytest.mark.slow  # `make test-all`
 
 
 FLIPS = int(os.environ.get("VERDICT_FLIPS", "50"))
-CONFIG = """\
-verdict: 1
-name: flips
-model: {name: openai/m, api_base: 'http://127.0.0.1:9/v1'}
-pipeline:
-- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}', explanation: true}
-evaluate:
-  score: {prediction: output.score, target: source.label, metrics: [mae, spearman]}
-"""
-Command = Callable[..., tuple[int, dict[str, Any]]]
 
 
 @pytest.fixture
@@ -37,29 +27,7 @@ def command(
     capsys: pytest.CaptureFixture[str],
     scripted_model: Any,
 ) -> Command:
-    """`verdict` with these words in a folder with a judged dataset: the exit code, and the JSON document."""
-    from verdict_cli.cli.app import main
-
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "p.yaml").write_text(CONFIG)
-    rows = [{"text": f"text {number}", "label": 1 + number % 5} for number in range(40)]
-    (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    def answer(request: Any) -> str:
-        number = int(request.row.source["text"].split()[1])
-        return json.dumps({"explanation": f"because of {number}", "score": 1 + number * 7 % 5})
-
-    scripted_model.answer = answer
-
-    def call(*words: str) -> tuple[int, dict[str, Any]]:
-        capsys.readouterr()
-        monkeypatch.setattr(sys, "argv", ["verdict", *words, "--json"])
-        with pytest.raises(SystemExit) as left:
-            main()
-        out = capsys.readouterr().out
-        return int(left.value.code or 0), json.loads(out) if out.startswith("{") else {}
-
-    return call
+    return command_in(tmp_path, monkeypatch, capsys, scripted_model)
 
 
 def flip(
@@ -82,9 +50,6 @@ def pages(path: Path, names: set[str]) -> list[int]:
             start = column.dictionary_page_offset or column.data_page_offset
             found += range(start, start + column.total_compressed_size)
     return found
-
-
-RUN = ("run", "p.yaml", "d.jsonl", "--out", "out", "--no-cache", "--quiet")
 
 
 def test_a_flipped_bit_of_a_table_is_told_or_changes_no_figure(

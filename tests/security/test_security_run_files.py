@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from small_run import CONFIG, RUN, Command, command_in, number_of, reply_to
 
 pytestmark = pytest.mark.slow  # `make test-all`
 
-CONFIG = """\
-verdict: 1
-name: damaged
-model: {name: openai/m, api_base: 'http://127.0.0.1:9/v1'}
-pipeline:
-- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}', explanation: true}
-evaluate:
-  score: {prediction: output.score, target: source.label, metrics: [mae, spearman]}
-gates:
-- {metric: score.mae, max: 3}
-"""
-RUN = ("run", "p.yaml", "d.jsonl", "--out", "out", "--no-cache", "--quiet")
+GATES = "gates:\n- {metric: score.mae, max: 3}\n"
 FINISHED = (
     "run.db", "run.json", "spec.yaml", "results.parquet", "calls.parquet",
     "report.json", "report.md", "report.html", "junit.xml",
 )  # fmt: skip
 KILLED = ("run.db", "run.db-wal", "run.db-shm", "run.json", "spec.yaml", "run.lock")
-Command = Callable[..., tuple[int, dict[str, Any]]]
 
 
 @pytest.fixture
@@ -41,38 +27,26 @@ def command(
     capsys: pytest.CaptureFixture[str],
     scripted_model: Any,
 ) -> Command:
-    """`verdict` with these words, after a run into `out`: the exit code, and what the JSON document measures.
+    """`verdict` with these words: the exit code, and what the JSON document measures.
 
     The folder `killed` has what a process that is killed in the middle of the run leaves.
     """
-    from verdict_cli.cli.app import main
-
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "p.yaml").write_text(CONFIG)
-    rows = [{"text": f"text {number}", "label": 1 + number % 5} for number in range(40)]
-    (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    call = command_in(tmp_path, monkeypatch, capsys, scripted_model)
+    (tmp_path / "p.yaml").write_text(CONFIG + GATES)
 
     def answer(request: Any) -> str:
-        number = int(request.row.source["text"].split()[1])
-        if number == 30 and not Path("killed").exists():
+        if number_of(request) == 30 and not Path("killed").exists():
             time.sleep(0.2)  # the thread that writes commits what there is
             shutil.copytree("out", "killed")
-        return json.dumps({"explanation": f"because of {number}", "score": 1 + number * 7 % 5})
+        return reply_to(request)
 
     scripted_model.answer = answer
 
-    def call(*words: str) -> tuple[int, dict[str, Any]]:
-        capsys.readouterr()
-        monkeypatch.setattr(sys, "argv", ["verdict", *words, "--json"])
-        with pytest.raises(SystemExit) as left:
-            main()
-        out = capsys.readouterr().out
-        document = json.loads(out) if out.startswith("{") else {}
-        return int(left.value.code or 0), {
-            name: document[name] for name in ("evaluations", "gates") if name in document
-        }
+    def measured(*words: str) -> tuple[int, dict[str, Any]]:
+        code, document = call(*words)
+        return code, {name: document[name] for name in ("evaluations", "gates") if name in document}
 
-    return call
+    return measured
 
 
 def cut(path: Path) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from finished_runs import finished_run
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate
 from verdict_cli.report.report_context import evaluate_run
-from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.gates import decide_gates
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.measure import measure
@@ -46,15 +46,7 @@ def test_a_missing_number_may_lie_at_the_end_of_the_scale_that_is_farther_away(
     path = results(tmp_path / "results.parquet", [*targets[:-20], *[None] * 20], LIKERT, targets)
     evaluation = Evaluation(prediction="output.score", target="source.target", metrics=["mae"])
     gate = Gate(metric="e.mae", max=0.2, confidence=0.95)
-    facts = RunFacts(
-        name="run",
-        status="finished",
-        config="",
-        dataset="",
-        spec_fingerprint="",
-        data_fingerprint="",
-        version="",
-        started="",
+    facts = finished_run(
         seed=0,
         rows=400,
     )

@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import orjson
 import pytest
+from finished_runs import finished_run
 from msgspec import structs
 from scipy import stats
 
@@ -25,15 +26,7 @@ EVALUATIONS = {
         prediction="output.label", target="source.label", metrics=["accuracy", "cohen_kappa"]
     )
 }
-FACTS = RunFacts(
-    name="run",
-    status="finished",
-    config="",
-    dataset="",
-    spec_fingerprint="",
-    data_fingerprint="",
-    version="",
-    started="",
+FACTS = finished_run(
     rows=100,
     done=100,
     calls=100,

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from finished_runs import finished_run
 
 from verdict_cli.errors import DataError
 from verdict_cli.language.evaluations import Evaluation, Gold, Reduce, evaluation_problems
 from verdict_cli.language.gate_rules import Gate
 from verdict_cli.report.run_notes import coverage_notes
-from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.compare import compare_runs
 from verdict_cli.stats.gates import decide_gates
 from verdict_cli.stats.measure import measure
@@ -258,15 +258,7 @@ def test_probabilities_and_human_labels_of_entries_are_measured(tmp_path: Path) 
 def test_gates_look_at_entries_with_confidence_over_rows_and_against_a_baseline(
     tmp_path: Path, results: Path
 ) -> None:
-    facts = RunFacts(
-        name="run",
-        status="finished",
-        config="",
-        dataset="",
-        spec_fingerprint="",
-        data_fingerprint="",
-        version="",
-        started="",
+    facts = finished_run(
         rows=4,
         done=4,
         calls=6,

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from finished_runs import finished_run
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate
-from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.gates import decide_gates
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
@@ -19,15 +19,7 @@ from verdict_cli.stats.metrics.numbers import number_pairs, number_values
 from verdict_cli.stats.metrics.panel import panel_statistics
 from verdict_cli.storage.tables.writer import ParquetTable
 
-FACTS = RunFacts(
-    name="run",
-    status="finished",
-    config="",
-    dataset="",
-    spec_fingerprint="",
-    data_fingerprint="",
-    version="",
-    started="",
+FACTS = finished_run(
     rows=1,
     done=1,
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from finished_runs import finished_run
 
 from verdict_cli.cli.study import ArmRun
 from verdict_cli.features.audit.effects import ProbeResult, measure_probes, replay_obstacle
@@ -77,15 +78,8 @@ def write_run(tmp_path: Path) -> Writer:
 
 
 def facts() -> RunFacts:
-    return RunFacts(
+    return finished_run(
         name="t",
-        status="finished",
-        config="",
-        dataset="",
-        spec_fingerprint="",
-        data_fingerprint="",
-        version="",
-        started="",
         rows=4,
         done=4,
     )

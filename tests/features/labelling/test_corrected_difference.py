@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from finished_runs import finished_run
 
 from verdict_cli.features.labelling.draw import (
     inclusion_probabilities,
@@ -16,7 +17,6 @@ from verdict_cli.features.labelling.draw import (
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate, gate_problems
 from verdict_cli.report.report_context import evaluate_run
-from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.row_data import GoldPairs
 from verdict_cli.stats.compare import compare_runs
 from verdict_cli.stats.gates import GateOutcome, decide_gates
@@ -201,15 +201,7 @@ def test_a_gate_holds_the_corrected_metric_to_its_baseline(tmp_path: Path) -> No
     worse, same = run(tmp_path / "b", 0.5, 0.4), run(tmp_path / "c", 0.7, 0.05)
     gate = Gate(metric="e.ppi", baseline="main", max_drop=0.1)
     assert not gate_problems(0, gate, {"e": GOLD})
-    facts = RunFacts(
-        name="run",
-        status="finished",
-        config="",
-        dataset="",
-        spec_fingerprint="",
-        data_fingerprint="",
-        version="",
-        started="",
+    facts = finished_run(
         rows=1,
         done=1,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from finished_runs import finished_run
 
 from verdict_cli.messages import Reply, Request, Usage
 from verdict_cli.report.run_notes import changed_versions, prompt_cache_facts, version_notices
@@ -59,15 +60,8 @@ def test_the_tables_and_the_facts_say_who_answered_also_after_a_resume(
 
 
 def facts(**more: Any) -> RunFacts:
-    return RunFacts(
+    return finished_run(
         name="t",
-        status="finished",
-        config="",
-        dataset="",
-        spec_fingerprint="",
-        data_fingerprint="",
-        version="",
-        started="",
         **more,
     )
 

@@ -1,0 +1,60 @@
+"""A small judged dataset, of which tests damage what a run leaves."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CONFIG = """\
+verdict: 1
+name: damage
+model: {name: openai/m, api_base: 'http://127.0.0.1:9/v1'}
+pipeline:
+- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}', explanation: true}
+evaluate:
+  score: {prediction: output.score, target: source.label, metrics: [mae, spearman]}
+"""
+RUN = ("run", "p.yaml", "d.jsonl", "--out", "out", "--no-cache", "--quiet")
+Command = Callable[..., tuple[int, dict[str, Any]]]
+
+
+def number_of(request: Any) -> int:
+    """Which row of the dataset is asked about."""
+    return int(request.row.source["text"].split()[1])
+
+
+def reply_to(request: Any) -> str:
+    """What the model answers."""
+    number = number_of(request)
+    return json.dumps({"explanation": f"because of {number}", "score": 1 + number * 7 % 5})
+
+
+def command_in(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    scripted_model: Any,
+) -> Command:
+    """`verdict` with these words in the folder, which gets `p.yaml` and `d.jsonl`: the exit code, and the JSON document."""
+    from verdict_cli.cli.app import main
+
+    monkeypatch.chdir(folder)
+    (folder / "p.yaml").write_text(CONFIG)
+    rows = [{"text": f"text {number}", "label": 1 + number % 5} for number in range(40)]
+    (folder / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    scripted_model.answer = reply_to
+
+    def call(*words: str) -> tuple[int, dict[str, Any]]:
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "argv", ["verdict", *words, "--json"])
+        with pytest.raises(SystemExit) as left:
+            main()
+        out = capsys.readouterr().out
+        return int(left.value.code or 0), json.loads(out) if out.startswith("{") else {}
+
+    return call
