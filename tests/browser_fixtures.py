@@ -201,8 +201,8 @@ class Seen:
 
     def text(self, selector: str) -> list[str]:
         """The texts of all elements that match."""
-        found: list[str] = self.page.locator(selector).all_inner_texts()
-        return found
+        texts: list[str] = self.page.locator(selector).all_inner_texts()
+        return texts
 
 
 @pytest.fixture(scope="module")
@@ -236,26 +236,26 @@ def look(chromium: Any) -> Iterator[Callable[..., Seen]]:
 
     def open_(place: Path | str, wait: str = "", **options: Any) -> Seen:
         address = place if isinstance(place, str) else place.as_uri()
-        own = "file:" if isinstance(place, Path) else "/".join(place.split("/")[:3]) + "/"
+        origin = "file:" if isinstance(place, Path) else "/".join(place.split("/")[:3]) + "/"
         page = chromium.new_context(
             **{"viewport": {"width": 1200, "height": 900}, **options}
         ).new_page()
         page.set_default_timeout(10_000)
-        seen = Seen(page)
+        view = Seen(page)
         page.on(
             "console",
             lambda message: (
-                seen.troubles.append(message.text) if message.type in ("error", "warning") else None
+                view.troubles.append(message.text) if message.type in ("error", "warning") else None
             ),
         )
-        page.on("pageerror", lambda error: seen.troubles.append(str(error)))
-        page.on("dialog", lambda dialog: (seen.troubles.append(dialog.message), dialog.dismiss()))
+        page.on("pageerror", lambda error: view.troubles.append(str(error)))
+        page.on("dialog", lambda dialog: (view.troubles.append(dialog.message), dialog.dismiss()))
         page.on(
             "request",
             lambda request: (
                 None
-                if request.url.startswith((own, "data:"))
-                else seen.requests.append(request.url)
+                if request.url.startswith((origin, "data:"))
+                else view.requests.append(request.url)
             ),
         )
         page.goto(address)
@@ -263,11 +263,11 @@ def look(chromium: Any) -> Iterator[Callable[..., Seen]]:
             page.wait_for_selector(
                 wait or "table.rows tbody tr, .browser .notice", state="attached"
             )
-        opened.append(seen)
-        return seen
+        opened.append(view)
+        return view
 
     yield open_
-    for seen in opened:
-        seen.page.context.close()
-        assert seen.troubles == []
-        assert seen.requests == []
+    for view in opened:
+        view.page.context.close()
+        assert view.troubles == []
+        assert view.requests == []

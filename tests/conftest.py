@@ -62,12 +62,12 @@ def shared() -> Path:
 @pytest.fixture(scope="session")
 def value_cases(shared: Path) -> dict[str, list[dict[str, Any]]]:
     """The cases of values that must come out, by topic."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    topics: dict[str, list[dict[str, Any]]] = {}
     for case in json.loads((shared / "spec" / "value-cases.json").read_text(encoding="utf-8"))[
         "cases"
     ]:
-        found.setdefault(case["topic"], []).append(case)
-    return found
+        topics.setdefault(case["topic"], []).append(case)
+    return topics
 
 
 _CACHES = itertools.count()

@@ -67,24 +67,24 @@ class Bench:
         config.write_text(f"verdict: 1\nname: t\n{head}\npipeline:\n{steps}\n")
         plan = build_plan(load(config)).plan
         dataset = Dataset(files=(rows if isinstance(rows, Path) else self.rows(rows),))
-        found = scan(dataset, limit=limit, sample=sample, seed=seed)
+        source = scan(dataset, limit=limit, sample=sample, seed=seed)
         start = RunFacts(
             name="t",
             status="running",
             config="pipeline.yaml",
             dataset="data.jsonl",
             spec_fingerprint=plan.fingerprint,
-            data_fingerprint=found.fingerprint,
+            data_fingerprint=source.fingerprint,
             version="0",
             started="2026-01-01T00:00:00+00:00",
             seed=seed,
-            rows=found.rows,
+            rows=source.rows,
             nodes=node_fingerprints(plan, seed),
         )
         return RunJob(
             plan=plan,
             dataset=dataset,
-            data=found,
+            data=source,
             directory=RunDirectory(self.folder / out),
             start=start,
             seed=seed,
@@ -107,15 +107,15 @@ def column(path: Path, name: str) -> list[Any]:
 
 @pytest.fixture
 def bench(tmp_path: Path, scripted_model: Any) -> Bench:
-    made = Bench(tmp_path, asked=scripted_model.requests)
+    new_bench = Bench(tmp_path, asked=scripted_model.requests)
 
     def answer(request: Request) -> Awaitable[Reply]:
-        return made.rule(
+        return new_bench.rule(
             request
         )  # looked up at each call: a test may change the rule between two runs
 
     scripted_model.answer = answer
-    return made
+    return new_bench
 
 
 @pytest.fixture

@@ -101,17 +101,17 @@ def shell(
         code: Any = 0
         try:
             main()
-        except SystemExit as left:
-            code = left.code
+        except SystemExit as caught:
+            code = caught.code
         captured = capsys.readouterr()
         assert "Traceback" not in captured.out + captured.err
         return Outcome(code or 0, captured.out, captured.err)
 
-    made = Shell(tmp_path, call)
+    new_shell = Shell(tmp_path, call)
     try:
-        yield made
+        yield new_shell
     finally:
-        for process in made.processes:
+        for process in new_shell.processes:
             process.kill()
             process.communicate()
 
@@ -146,7 +146,7 @@ class Collector:
         from google.protobuf.json_format import MessageToDict
         from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-        found = []
+        evaluations = []
         for kind, _, body in self.received.get("/v1/logs", []):
             is_json = kind == "application/json"
             request = (
@@ -165,8 +165,8 @@ class Collector:
                         pair["key"]: next(iter(pair["value"].values()))
                         for pair in record["attributes"]
                     }
-                    found.append((trace_id, span_id, attributes))
-        return found
+                    evaluations.append((trace_id, span_id, attributes))
+        return evaluations
 
 
 @pytest.fixture
@@ -176,10 +176,10 @@ def collector() -> Iterator[Collector]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            made.received.setdefault(self.path, []).append(
+            new_collector.received.setdefault(self.path, []).append(
                 (self.headers["content-type"], self.headers, body)
             )
-            self.send_response(made.status)
+            self.send_response(new_collector.status)
             self.send_header("content-length", "0")
             self.end_headers()
 
@@ -187,11 +187,11 @@ def collector() -> Iterator[Collector]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        made = Collector(f"http://127.0.0.1:{server.server_address[1]}")
+        new_collector = Collector(f"http://127.0.0.1:{server.server_address[1]}")
         thread = Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
-            yield made
+            yield new_collector
         finally:
             server.shutdown()
             thread.join()

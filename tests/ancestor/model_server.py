@@ -94,9 +94,9 @@ def core(messages: list[dict[str, Any]]) -> str:
     for message in messages:
         text = message["content"]
         if isinstance(text, str) and (
-            written := re.match(r"\s*(\[\{'type'.*\}\])\n" + MARKER, text, re.DOTALL)
+            flattened := re.match(r"\s*(\[\{'type'.*\}\])\n" + MARKER, text, re.DOTALL)
         ):
-            text = ast.literal_eval(written[1])
+            text = ast.literal_eval(flattened[1])
         if isinstance(text, list):
             text = " ".join(part.get("text", "<image>") for part in text)
         texts.append(re.sub(r"^[A-Za-z]{10}\n", "", text.partition(MARKER)[0]))
@@ -149,20 +149,20 @@ def reply(case: str, sent: Sent, before: int) -> dict[str, Any]:
 def filled(case: str, schema: dict[str, Any], place: int) -> dict[str, Any]:
     """A value for each field, by its name: both libraries' schemas get the same one."""
     values = {**VALUES, **BY_CASE.get(case, {})}
-    found: dict[str, Any] = {}
+    filled_values: dict[str, Any] = {}
     for name, kind in schema["properties"].items():
         if kind.get("type") == "boolean":
-            found[name] = place % 3 > 0
+            filled_values[name] = place % 3 > 0
         else:
             choices = values.get(name, [f"{name} {place % 1000}"])
-            found[name] = choices[place % len(choices)]
-    return found
+            filled_values[name] = choices[place % len(choices)]
+    return filled_values
 
 
 @contextmanager
 def opened() -> Iterator[ModelServer]:
     """A server on a free port, until the block ends."""
-    made = ModelServer()
+    server = ModelServer()
 
     class _Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -170,8 +170,8 @@ def opened() -> Iterator[ModelServer]:
         def do_POST(self) -> None:
             case = self.path.split("/")[1]
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            answer = made.answer(case, body)
-            status = 500 if len(made.sent[case]) <= FAILURES.get(case, 0) else 200
+            answer = server.answer(case, body)
+            status = 500 if len(server.sent[case]) <= FAILURES.get(case, 0) else 200
             content = json.dumps(
                 answer if status == 200 else {"error": {"message": "busy", "type": "server_error"}}
             ).encode()
@@ -181,5 +181,5 @@ def opened() -> Iterator[ModelServer]:
             self.end_headers()
             self.wfile.write(content)
 
-    with serving(_Handler) as made.url:
-        yield made
+    with serving(_Handler) as server.url:
+        yield server

@@ -284,20 +284,20 @@ def argmax() -> Case:
         + TOKENS.format(values='"A", "B"'),
         options=["source.x", "source.y"],
     )
-    asked = better.extract(ArgmaxScoreExtractor()).via("gpt-4o-mini", retries=2, temperature=0.0)
-    return pipeline("pairwise") >> asked, PAIR
+    unit = better.extract(ArgmaxScoreExtractor()).via("gpt-4o-mini", retries=2, temperature=0.0)
+    return pipeline("pairwise") >> unit, PAIR
 
 
 @case
 def token_probability() -> Case:
     prompt = "Which is right? {source.question}" + TOKENS.format(values='"A", "B"')
-    asked = categorical(prompt, ["A", "B"]).extract(TokenProbabilityExtractor())
-    return pipeline() >> asked.via("gpt-4o-mini", retries=2, temperature=0.0), PAIR
+    unit = categorical(prompt, ["A", "B"]).extract(TokenProbabilityExtractor())
+    return pipeline() >> unit.via("gpt-4o-mini", retries=2, temperature=0.0), PAIR
 
 
 def weighted(prompt: str, scale: Any, values: str) -> JudgeUnit:
-    asked = judge(prompt + TOKENS.format(values=values), scale)
-    return asked.extract(WeightedSummedScoreExtractor()).via(
+    unit = judge(prompt + TOKENS.format(values=values), scale)
+    return unit.extract(WeightedSummedScoreExtractor()).via(
         "gpt-4o-mini", retries=2, temperature=0.0
     )
 
@@ -679,9 +679,9 @@ def pinned() -> Case:
 
 @case
 def image() -> Case:
-    shown = {"drawing": "data:image/png;base64,iVBORw0KGgo="}
+    row = {"drawing": "data:image/png;base64,iVBORw0KGgo="}
     rated = judge("Rate the drawing. {source.drawing}").via("gpt-4o", retries=0)
-    return pipeline(dataset={"schema": {"drawing": "image"}}) >> rated, shown
+    return pipeline(dataset={"schema": {"drawing": "image"}}) >> rated, row
 
 
 @case

@@ -201,8 +201,8 @@ def test_a_pipeline_differs_in_what_is_listed_and_in_nothing_else(
     case: str, both: tuple[Outcome, Outcome]
 ) -> None:
     theirs, ours = both
-    shown = theirs.results[case], ours.results[case], theirs.sent.get(case), ours.sent.get(case)
-    assert differences(case, theirs, ours) == DIFFERENCES.get(case, set()), shown
+    details = theirs.results[case], ours.results[case], theirs.sent.get(case), ours.sent.get(case)
+    assert differences(case, theirs, ours) == DIFFERENCES.get(case, set()), details
 
 
 def test_each_library_runs_the_same_cases(both: tuple[Outcome, Outcome]) -> None:

@@ -436,8 +436,8 @@ def pinned():
 
 
 def image():
-    shown = Image(mime="image/png", blob="iVBORw0KGgo=")
-    return Pipeline() >> JudgeUnit().prompt("Rate the drawing. {source.drawing}").via("gpt-4o"), Schema.of(drawing=shown)
+    picture = Image(mime="image/png", blob="iVBORw0KGgo=")
+    return Pipeline() >> JudgeUnit().prompt("Rate the drawing. {source.drawing}").via("gpt-4o"), Schema.of(drawing=picture)
 
 
 def failing_server():

@@ -58,10 +58,10 @@ def test_every_input_is_used_and_every_one_that_is_used_is_declared() -> None:
 def test_no_script_holds_what_github_would_write_into_it(name: str) -> None:
     script = SHELL[name]
     assert "${{" not in script
-    given = set(STEPS[name].get("env", {}))
-    own = set(re.findall(r"\b([A-Za-z_]+)=", script)) | {"word", "words"}
-    named = set(re.findall(r"\$\{?([A-Za-z_]+)", script))
-    assert named - own - {"GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"} <= given
+    passed = set(STEPS[name].get("env", {}))
+    assigned = set(re.findall(r"\b([A-Za-z_]+)=", script)) | {"word", "words"}
+    variables = set(re.findall(r"\$\{?([A-Za-z_]+)", script))
+    assert variables - assigned - {"GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"} <= passed
 
 
 @pytest.mark.parametrize("name", SHELL)
@@ -81,9 +81,9 @@ def test_the_options_are_those_of_the_commands(text: str) -> None:
     lines = [line for line in text.splitlines() if "--" in line and "pip" not in line]
     commands = re.findall(r"(?:verdict |words=\(|gate=\()([a-z]+) ", text)
     assert commands and set(commands) <= set(COMMANDS.names())
-    known = "".join(CliRunner().invoke(app, [name, "--help"]).stdout for name in set(commands))
+    help_texts = "".join(CliRunner().invoke(app, [name, "--help"]).stdout for name in set(commands))
     for option in re.findall(r"(--[a-z-]+)", "\n".join(lines)):
-        assert option in known, option
+        assert option in help_texts, option
 
 
 @dataclass
@@ -229,8 +229,8 @@ def test_the_comment_is_written_once_and_then_updated(job: Job) -> None:
     assert comment(job).returncode == 0
     assert job.asked()[-1][:4] == ["api", "--method", "POST", "repos/o/r/issues/7/comments"]
     assert (job.folder / "body").read_text() == "<!-- verdict a -->\n# figures `$(touch broken)`\n"
-    own = [{"id": number, "body": "<!-- verdict a -->\nold"} for number in (5, 6)]
-    (job.folder / "comments").write_text(json.dumps(own))
+    comments = [{"id": number, "body": "<!-- verdict a -->\nold"} for number in (5, 6)]
+    (job.folder / "comments").write_text(json.dumps(comments))
     assert comment(job).returncode == 0
     assert job.asked()[-1][:4] == ["api", "--method", "PATCH", "repos/o/r/issues/comments/5"]
     assert not (job.folder / "broken").exists()
@@ -255,12 +255,12 @@ def test_the_examples_name_what_is_there() -> None:
     )
     step = workflow["jobs"]["judge"]["steps"][-1]
     assert re.fullmatch(r"OWNER/verdict-cli@v\d+\.\d+\.\d+", step["uses"])
-    given: dict[str, Any] = step["with"]
-    assert set(given) <= set(ACTION["inputs"])
-    assert {name for name, one in ACTION["inputs"].items() if one.get("required")} <= set(given)
+    inputs: dict[str, Any] = step["with"]
+    assert set(inputs) <= set(ACTION["inputs"])
+    assert {name for name, one in ACTION["inputs"].items() if one.get("required")} <= set(inputs)
     gitlab = yaml.safe_load((ROOT / "examples" / "gitlab-ci.yml").read_text(encoding="utf-8"))
     line = next(line for line in gitlab["judge"]["script"] if line.startswith("verdict run"))
-    for path in (given["config"], given["data"], *shlex.split(line)[2:4]):
+    for path in (inputs["config"], inputs["data"], *shlex.split(line)[2:4]):
         assert (ROOT / path).exists()
     assert gitlab["judge"]["artifacts"]["reports"]["junit"] == "verdict-run/junit.xml"
 

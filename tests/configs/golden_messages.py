@@ -84,9 +84,9 @@ def _file(text: str) -> Path:
 
 def _row(plan: Plan, text: str) -> dict[str, Any]:
     """The first row of the file's sample, else a row that names its columns."""
-    named = _DATA.search(text)
-    if named is not None:
-        with (ROOT / named[1]).open(encoding="utf-8") as file:
+    reference = _DATA.search(text)
+    if reference is not None:
+        with (ROOT / reference[1]).open(encoding="utf-8") as file:
             row: dict[str, Any] = json.loads(file.readline())
             return row
     return {column.column: f"[the column {column.column}]" for column in plan.columns}
@@ -120,15 +120,15 @@ def _written(message: Message) -> str:
 
 def main() -> None:
     """Write every file, and delete those of pipelines that are gone."""
-    written = set()
+    paths = set()
     for name, source in texts():
         text = messages(source)
         if text:
             path = MESSAGES / f"{name}.txt"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-            written.add(path)
-    for path in set(MESSAGES.glob("**/*.txt")) - written:
+            paths.add(path)
+    for path in set(MESSAGES.glob("**/*.txt")) - paths:
         path.unlink()
 
 

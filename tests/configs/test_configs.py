@@ -83,12 +83,14 @@ def plan(name: str) -> Plan:
     return build_plan(load(CONFIGS / f"{name}.yaml", ["model=baseline/lexical"])).plan
 
 
-def said(name: str) -> tuple[set[str], str]:
+def stated_use(name: str) -> tuple[set[str], str]:
     """The columns and the model calls a row (`4`, or `1, 1 for each claim`) that the file's comment names."""
     text = re.sub(r"\([^)]*\)", "", (CONFIGS / f"{name}.yaml").read_text(encoding="utf-8"))
-    found = re.search(r"^#.*Columns: ([^.]*)\. Model calls a row: (\d+[^.]*)\.", text, re.MULTILINE)
-    assert found is not None, f"{name}.yaml has no line `# Columns: …. Model calls a row: N.`"
-    return {column.strip() for column in found[1].split(",")}, found[2]
+    comment = re.search(
+        r"^#.*Columns: ([^.]*)\. Model calls a row: (\d+[^.]*)\.", text, re.MULTILINE
+    )
+    assert comment is not None, f"{name}.yaml has no line `# Columns: …. Model calls a row: N.`"
+    return {column.strip() for column in comment[1].split(",")}, comment[2]
 
 
 def test_every_pipeline_file_has_a_sample() -> None:
@@ -101,11 +103,11 @@ def test_it_is_valid_and_warns_of_nothing(path: Path) -> None:
     result = CliRunner().invoke(app, ["validate", str(path), "--json"])
     document = json.loads(result.stdout)
     document.pop("hosts")
-    known = {"no-key"} | ({"retired-model"} if path.parent.name == "reproductions" else set())
+    accepted = {"no-key"} | ({"retired-model"} if path.parent.name == "reproductions" else set())
     assert all(
         " is not set" in one["message"] for one in document["warnings"] if one["code"] == "no-key"
     )
-    document["warnings"] = [one for one in document["warnings"] if one["code"] not in known]
+    document["warnings"] = [one for one in document["warnings"] if one["code"] not in accepted]
     assert (result.exit_code, document) == (0, {"ok": True, "errors": [], "warnings": []})
 
 
@@ -118,16 +120,18 @@ def test_its_first_line_names_the_schema_for_editors(path: Path) -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_its_comment_names_the_columns_that_the_plan_uses(name: str) -> None:
-    made = plan(name)
-    used = {column.column for column in made.columns} | {str(made.resolved["dataset"]["id"])}
-    assert said(name)[0] == used
+    compiled = plan(name)
+    used = {column.column for column in compiled.columns} | {
+        str(compiled.resolved["dataset"]["id"])
+    }
+    assert stated_use(name)[0] == used
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_its_comment_counts_the_calls_as_the_graph_does(name: str) -> None:
     result = CliRunner().invoke(app, ["graph", str(CONFIGS / f"{name}.yaml")])
-    number = re.match(r"\d+", said(name)[1]).group()  # type: ignore[union-attr]
-    calls = said(name)[1].replace(number, f"{plural(int(number), 'model call')} a row", 1)
+    number = re.match(r"\d+", stated_use(name)[1]).group()  # type: ignore[union-attr]
+    calls = stated_use(name)[1].replace(number, f"{plural(int(number), 'model call')} a row", 1)
     assert result.stdout.splitlines()[0].endswith(f", {calls}")
 
 
@@ -135,7 +139,7 @@ def test_its_comment_counts_the_calls_as_the_graph_does(name: str) -> None:
 def test_its_sample_has_the_columns(name: str) -> None:
     rows = [json.loads(line) for line in sample(name).read_text(encoding="utf-8").splitlines()]
     assert len(rows) >= 6
-    assert all(said(name)[0] <= row.keys() for row in rows)
+    assert all(stated_use(name)[0] <= row.keys() for row in rows)
 
 
 def run_words(name: str, data: Path, rows: list[dict[str, Any]], folder: Path) -> list[str]:
@@ -173,22 +177,22 @@ def test_it_runs_on_its_sample(name: str, tmp_path: Path) -> None:
     assert document["failed"] == 0
     boards = [evaluation.pop("systems", []) for evaluation in document["evaluations"].values()]
     figures = [
-        figure for evaluation in document["evaluations"].values() for figure in evaluation.values()
+        metric for evaluation in document["evaluations"].values() for metric in evaluation.values()
     ]
     figures += [
         system[next(key for key in system if key not in ("system", "n"))]
         for each in boards
         for system in each
     ]
-    assert figures and all(figure["value"] is not None for figure in figures)
+    assert figures and all(metric["value"] is not None for metric in figures)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_it_runs_on_the_columns_that_its_prompts_and_metrics_need(
     name: str, tmp_path: Path
 ) -> None:
-    made = plan(name)
-    needed = {used.column for used in made.columns if used.is_needed}
+    compiled = plan(name)
+    needed = {used.column for used in compiled.columns if used.is_needed}
     lines = sample(name).read_text(encoding="utf-8").splitlines()[:6]
     rows = [
         {key: value for key, value in json.loads(line).items() if key in needed} for line in lines
@@ -200,13 +204,15 @@ def test_it_runs_on_the_columns_that_its_prompts_and_metrics_need(
     files = [tmp_path / "data.jsonl", tmp_path / "data.parquet"]
     files[0].write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     pq.write_table(pa.Table.from_pylist(rows), files[1])
-    assert [preflight(made, dataset_for(made, [file])).rows for file in files] == [len(rows)] * 2
+    assert [preflight(compiled, dataset_for(compiled, [file])).rows for file in files] == [
+        len(rows)
+    ] * 2
     data = files[list(SAMPLES).index(name) % 2]
     result = CliRunner().invoke(app, run_words(name, data, rows, tmp_path))
     assert result.exit_code in (0, 1), result.output  # the baseline misses some gates
     assert json.loads(result.stdout)["failed"] == 0
     facts = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))
-    identity = made.resolved["dataset"]["id"]
+    identity = compiled.resolved["dataset"]["id"]
     assert (facts["status"], facts["id_column"]) == (
         "finished",
         identity if identity in needed else None,

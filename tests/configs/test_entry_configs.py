@@ -49,8 +49,8 @@ def judged(
     return scores, measure(pipeline.plan().evaluations, results)
 
 
-def verdict(said: bool) -> dict[str, Any]:
-    return {"explanation": "", "score": said}
+def verdict(score: bool) -> dict[str, Any]:
+    return {"explanation": "", "score": score}
 
 
 def test_a_weighted_rubric_earns_the_points_of_its_criteria(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_weighted_rubric_earns_the_points_of_its_criteria(tmp_path: Path) -> N
         for place, criterion in enumerate(row["rubrics"]):
             yield "grade", place, verdict(criterion["met"] != (row["id"] == "r-01" and place == 3))
 
-    scores, found = judged("rubric_weighted", rows, replies, tmp_path)
+    scores, measures = judged("rubric_weighted", rows, replies, tmp_path)
     expected = []
     for row in rows:
         met = [each["met"] for each in row["rubrics"]]
@@ -73,11 +73,11 @@ def test_a_weighted_rubric_earns_the_points_of_its_criteria(tmp_path: Path) -> N
         expected.append(min(max(share, 0), 1))
     assert scores == pytest.approx(expected, abs=1e-12)
     assert 0 in expected  # where only a criterion with negative points is met
-    assert found["criteria"].values["accuracy"].value == pytest.approx(23 / 24)
-    assert found["criteria"].groups["criterion.axis"]["completeness"][
+    assert measures["criteria"].values["accuracy"].value == pytest.approx(23 / 24)
+    assert measures["criteria"].groups["criterion.axis"]["completeness"][
         "accuracy"
     ].value == pytest.approx(9 / 10)
-    assert found["criteria"].values["accuracy"].clusters == 6
+    assert measures["criteria"].values["accuracy"].clusters == 6
 
 
 def test_each_claim_of_an_answer_is_checked(tmp_path: Path) -> None:
@@ -93,26 +93,26 @@ def test_each_claim_of_an_answer_is_checked(tmp_path: Path) -> None:
         for place in range(len(texts)):
             yield "check", place, verdict(place < round(row["supported"] * len(texts)))
 
-    scores, found = judged("claims", rows, replies, tmp_path)
+    scores, measures = judged("claims", rows, replies, tmp_path)
     assert scores == pytest.approx([1, 1 / 2, 1, 0, 2 / 3, 1])  # the last answer has no claim
-    assert (found["claims"].rows, found["claims"].values["mean"].value) == (
+    assert (measures["claims"].rows, measures["claims"].values["mean"].value) == (
         11,
         pytest.approx(7 / 11),
     )
-    assert found["people"].values["mae"].value < 0.01
+    assert measures["people"].values["mae"].value < 0.01
 
 
 def test_the_questions_of_a_checklist_are_answered_one_by_one(tmp_path: Path) -> None:
     rows = sample("checklists")
 
     def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
-        for place, said in enumerate(row["fulfilled"]):
-            yield "check", place, verdict(said)
+        for place, fulfilled in enumerate(row["fulfilled"]):
+            yield "check", place, verdict(fulfilled)
 
-    scores, found = judged("checklist", rows, replies, tmp_path)
+    scores, measures = judged("checklist", rows, replies, tmp_path)
     assert scores == pytest.approx([sum(row["fulfilled"]) / 3 for row in rows])
-    assert found["questions"].values["accuracy"].value == 1.0
-    assert {place: values["accuracy"].n for place, values in found["questions"].groups["index"].items()} == {
+    assert measures["questions"].values["accuracy"].value == 1.0
+    assert {place: values["accuracy"].n for place, values in measures["questions"].groups["index"].items()} == {
         "0": 6, "1": 6, "2": 6,
     }  # fmt: skip
 
@@ -124,22 +124,22 @@ def test_each_turn_of_the_assistant_is_judged(tmp_path: Path) -> None:
         for place, helpful in enumerate(row["helpful"]):
             yield "judge", place, verdict(helpful)
 
-    scores, found = judged("per_turn", rows, replies, tmp_path)
+    scores, measures = judged("per_turn", rows, replies, tmp_path)
     assert scores == pytest.approx([sum(row["helpful"]) / len(row["helpful"]) for row in rows])
-    assert (found["turns"].values["accuracy"].value, found["turns"].rows) == (1.0, 12)
+    assert (measures["turns"].values["accuracy"].value, measures["turns"].rows) == (1.0, 12)
 
 
 def test_the_three_questions_of_a_trace_are_measured_apart(tmp_path: Path) -> None:
     rows = sample("agents")
 
     def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
-        said = {key: row[key] for key in ("success", "side_effects", "repetition")}
-        said["success"] |= row["id"] == "a-02"
-        yield "judge", None, {"explanation": "As [2] shows.", **said}
+        findings = {key: row[key] for key in ("success", "side_effects", "repetition")}
+        findings["success"] |= row["id"] == "a-02"
+        yield "judge", None, {"explanation": "As [2] shows.", **findings}
 
-    _, found = judged("task_success", rows, replies, tmp_path, column="output.success")
+    _, measures = judged("task_success", rows, replies, tmp_path, column="output.success")
     values = {
-        name: found[name].values["accuracy"].value
+        name: measures[name].values["accuracy"].value
         for name in ("success", "side_effects", "repetition")
     }
     assert values == {"success": 7 / 8, "side_effects": 1, "repetition": 1}
@@ -155,9 +155,9 @@ def test_a_model_is_called_only_for_tool_calls_with_other_arguments(tmp_path: Pa
         if row["id"] in differ:
             yield "arguments", differ[row["id"]], verdict(row["right"])
 
-    scores, found = judged("tool_calls", rows, replies, tmp_path)
+    scores, measures = judged("tool_calls", rows, replies, tmp_path)
     assert scores == [row["right"] for row in rows]
-    assert found["right"].values["accuracy"].value == 1
+    assert measures["right"].values["accuracy"].value == 1
     recall = [
         1,
         1,
@@ -169,8 +169,8 @@ def test_a_model_is_called_only_for_tool_calls_with_other_arguments(tmp_path: Pa
         1,
     ]  # of the last one nothing was expected, and it has no call
     precision = [1, 2 / 3, 0, 1, 1 / 2, 1, 1, 1]
-    assert found["recall"].values["mean"].value == pytest.approx(sum(recall) / 8)
-    assert found["precision"].values["mean"].value == pytest.approx(sum(precision) / 8)
+    assert measures["recall"].values["mean"].value == pytest.approx(sum(recall) / 8)
+    assert measures["precision"].values["mean"].value == pytest.approx(sum(precision) / 8)
 
 
 def test_nothing_is_missing_and_nothing_wrong_where_no_call_is_expected_and_none_made(
@@ -184,13 +184,15 @@ def test_nothing_is_missing_and_nothing_wrong_where_no_call_is_expected_and_none
         {"id": "none", "messages": messages, "expected": [], "right": True},
         *sample("agents")[:1],
     ]
-    _, found = judged(
+    _, measures = judged(
         "tool_calls",
         rows,
         lambda row: iter([("arguments", 0, verdict(True))] if row["id"] != "none" else []),
         tmp_path,
     )
-    assert found["recall"].values["mean"].value == found["precision"].values["mean"].value == 1
+    assert (
+        measures["recall"].values["mean"].value == measures["precision"].values["mean"].value == 1
+    )
 
 
 def test_claims_are_checked_against_numbered_contexts(tmp_path: Path) -> None:
@@ -206,9 +208,9 @@ def test_claims_are_checked_against_numbered_contexts(tmp_path: Path) -> None:
                 {"explanation": "By [1].", "score": place < round(row["supported"] * len(texts))},
             )
 
-    scores, found = judged("faithfulness", rows, replies, tmp_path)
+    scores, measures = judged("faithfulness", rows, replies, tmp_path)
     assert scores == pytest.approx([row["supported"] for row in rows])
-    assert (found["claims"].rows, found["people"].values["mae"].value) == (11, 0)
+    assert (measures["claims"].rows, measures["people"].values["mae"].value) == (11, 0)
 
 
 @pytest.mark.parametrize(
@@ -226,12 +228,12 @@ def test_the_turns_of_a_chat_are_labelled(tmp_path: Path, config: str, labels: s
             )
 
     column = "output.refused" if labels == "refusals" else "output.score"
-    scores, found = judged(config, rows, replies, tmp_path, column=column)
+    scores, measures = judged(config, rows, replies, tmp_path, column=column)
     right = "full_refusal" if labels == "refusals" else True
     assert scores == pytest.approx([row[labels].count(right) / len(row[labels]) for row in rows])
-    assert found["labels" if labels == "refusals" else "turns"].values["accuracy"].value == 1
+    assert measures["labels" if labels == "refusals" else "turns"].values["accuracy"].value == 1
     if labels == "refusals":
-        by = found["refusals"].groups["'harmful' if source.harmful[index] else 'harmless'"]
+        by = measures["refusals"].groups["'harmful' if source.harmful[index] else 'harmless'"]
         assert (by["harmful"]["mean"].value, by["harmless"]["mean"].value) == (1 / 2, 2 / 12)
 
 
@@ -267,23 +269,23 @@ def test_paperbenchs_rubrics_give_the_published_scores_and_the_metrics_of_their_
             off = wrong(rows.index(row), place)
             yield unit, place, {"score": 1 - reply["score"] if off else reply["score"]}
 
-    scores, found = judged("paperbench", rows, right, tmp_path)
+    scores, measures = judged("paperbench", rows, right, tmp_path)
     assert sum(len(row["rubric"]) for row in rows) == 614
     for score, published in zip(scores, (0.185681216931217, 0.91, 0.713935185185185), strict=True):
         assert math.isclose(score, published, abs_tol=1e-9)
-    assert found["leaves"].values["accuracy"].value == 1.0
+    assert measures["leaves"].values["accuracy"].value == 1.0
 
     (tmp_path / "mistaken").mkdir()
-    _, found = judged("paperbench", rows, mistaken, tmp_path / "mistaken")
+    _, measures = judged("paperbench", rows, mistaken, tmp_path / "mistaken")
     leaves = [
         (leaf["category"], not wrong(paper, place))
         for paper, row in enumerate(rows)
         for place, leaf in enumerate(row["rubric"])
     ]
-    accuracy = found["leaves"].values["accuracy"]
+    accuracy = measures["leaves"].values["accuracy"]
     assert (accuracy.n, accuracy.clusters) == (614, 3)
     assert accuracy.value == pytest.approx(sum(is_right for _, is_right in leaves) / 614, abs=1e-12)
-    by_category = found["leaves"].groups["leaf.category"]
+    by_category = measures["leaves"].groups["leaf.category"]
     assert set(by_category) == {"Code Development", "Code Execution", "Result Analysis"}
     for category, values in by_category.items():
         of_category = [is_right for name, is_right in leaves if name == category]

@@ -22,9 +22,9 @@ FILES = sorted(MESSAGES.glob("**/*.txt"))
 @pytest.mark.parametrize("name", PIPELINES)
 def test_it_sends_the_messages_that_were_read(name: str) -> None:
     path = MESSAGES / f"{name}.txt"
-    found = messages(PIPELINES[name])
+    actual = messages(PIPELINES[name])
     expected = path.read_text(encoding="utf-8") if path.exists() else ""
-    assert found == expected, (
+    assert actual == expected, (
         "read the new messages, then run `python tests/configs/golden_messages.py`"
     )
 
@@ -37,8 +37,8 @@ def test_there_is_no_file_of_a_pipeline_that_is_gone() -> None:
 
 def requests(path: Path) -> list[tuple[str, str]]:
     """(how the reply is read, the messages) of each request."""
-    found = re.split(r"^#{8} .*$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-    return [(one.split("\n")[2], one.split("\n", 3)[3]) for one in found]
+    parts = re.split(r"^#{8} .*$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    return [(one.split("\n")[2], one.split("\n", 3)[3]) for one in parts]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -71,6 +71,6 @@ def test_every_value_that_a_prompt_names_can_be_read(name: str) -> None:
         assert field is not None
         for value in work.scale.values():
             fields = dict.fromkeys(work.response.fields, "why") | {field: value}
-            (shown,) = [token for token, each in work.scale.tokens() if each == value][:1]
-            reply = Reply(json.dumps(fields) if work.reading.json_schema is not None else shown)
+            (answer,) = [token for token, each in work.scale.tokens() if each == value][:1]
+            reply = Reply(json.dumps(fields) if work.reading.json_schema is not None else answer)
             assert work.reading.read(reply, request)[field] == value, (node.id, value)

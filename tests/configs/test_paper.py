@@ -42,8 +42,8 @@ SHARED_PROMPTS = {
 
 
 def data(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((PAPER / f"{name}.yaml").read_text(encoding="utf-8"))
-    return found
+    document: dict[str, Any] = yaml.safe_load((PAPER / f"{name}.yaml").read_text(encoding="utf-8"))
+    return document
 
 
 def plan(name: str) -> Plan:
@@ -66,8 +66,8 @@ def run(name: str, out: Path, *words: str) -> dict[str, Any]:
         ],
     )
     assert result.exit_code == 0, (result.output, result.exception)
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
+    report: dict[str, Any] = json.loads(result.stdout)
+    return report
 
 
 def test_every_pipeline_of_the_paper_has_a_sample() -> None:
@@ -76,15 +76,15 @@ def test_every_pipeline_of_the_paper_has_a_sample() -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_it_runs_on_its_sample(name: str, tmp_path: Path) -> None:
-    own = {f"models.{each}": "baseline/lexical" for each in data(name).get("models", {})}
-    own |= (
+    overrides = {f"models.{each}": "baseline/lexical" for each in data(name).get("models", {})}
+    overrides |= (
         {"pipeline[0].models": json.dumps(["baseline/lexical"] * 5)}
         if name == "figure4_jury"
         else {}
     )
-    settings = [word for key, value in own.items() for word in ("--set", f"{key}={value}")]
+    settings = [word for key, value in overrides.items() for word in ("--set", f"{key}={value}")]
     document = run(
-        name, tmp_path / "out", *settings, *([] if own else ["--model", "baseline/lexical"])
+        name, tmp_path / "out", *settings, *([] if overrides else ["--model", "baseline/lexical"])
     )
     assert document["failed"] == 0
 
@@ -180,13 +180,13 @@ def test_one_yes_of_three_is_support_as_printed_and_none_as_run(tmp_path: Path) 
     def recorded(field: str, yes: object, no: object) -> str:
         path = tmp_path / f"{field}.jsonl"
         votes = [yes, no, no]
-        made = [
+        records = [
             {"id": each, "unit": f"{unit}[{place}]", "reply": json.dumps(why | {field: vote})}
             for each in ids
             for unit, why in (("judge", {"explanation": "e"}), ("verifier", {}))
             for place, vote in enumerate(votes)
         ]
-        path.write_text("\n".join(map(json.dumps, made)), encoding="utf-8")
+        path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
         return str(path)
 
     positives = len([row for row in rows if row["label"] == "supported"]) / len(rows)
@@ -218,10 +218,13 @@ def test_a_judge_that_always_names_the_first_answer_is_never_right_in_both_order
     ]
     recording = tmp_path / "replies.jsonl"
     recording.write_text("\n".join(map(json.dumps, replies)), encoding="utf-8")
-    found = run("table2_judgebench_as_run", tmp_path / "out", "--replay", str(recording))[
+    results = run("table2_judgebench_as_run", tmp_path / "out", "--replay", str(recording))[
         "evaluations"
     ]
-    assert (found["pairs"]["accuracy"]["value"], found["consistent"]["mean"]["value"]) == (0.0, 0.0)
+    assert (results["pairs"]["accuracy"]["value"], results["consistent"]["mean"]["value"]) == (
+        0.0,
+        0.0,
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLES if name.startswith("table")])

@@ -45,8 +45,10 @@ def figures(text: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
 def test_a_published_table_says_what_it_is_and_names_its_schema(path: Path) -> None:
-    found = table(path)
-    assert found.source and found.unit == ("fraction" if path.stem == "geval" else "percent")
+    published = table(path)
+    assert published.source and published.unit == (
+        "fraction" if path.stem == "geval" else "percent"
+    )
     first = (
         path.read_text(encoding="utf-8")
         .splitlines()[0]
@@ -54,10 +56,10 @@ def test_a_published_table_says_what_it_is_and_names_its_schema(path: Path) -> N
     )
     assert (path.parent / first).resolve() == ROOT / "schemas" / "published.schema.json"
     if path.stem in PAPER:
-        assert found.caveat
-        assert found.page is not None
-        assert len(found.rows) == PAPER[path.stem]
-        assert any(row.own for row in found.rows)
+        assert published.caveat
+        assert published.page is not None
+        assert len(published.rows) == PAPER[path.stem]
+        assert any(row.own for row in published.rows)
 
 
 @pytest.mark.parametrize("name", PAPER)
@@ -98,19 +100,19 @@ def test_every_row_of_judgebench_but_the_papers_own_is_a_share_of_350_pairs() ->
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
 def test_every_published_value_is_shown_with_the_digits_of_its_file(path: Path) -> None:
-    written = re.findall(r"value: ([\d.]+)", path.read_text(encoding="utf-8"))
-    found = table(path)
+    literals = re.findall(r"value: ([\d.]+)", path.read_text(encoding="utf-8"))
+    published = table(path)
     facts = RunFacts(
         name="run", status="finished", config="c", dataset="d", spec_fingerprint="", data_fingerprint="", version="",
         started="", rows=0,
     )  # fmt: skip
     comparison = build_report(
-        "run", facts, {"e": Measures({})}, published={"e": found}
+        "run", facts, {"e": Measures({})}, published={"e": published}
     ).comparisons["e"]
-    shown = [
+    displayed = [
         comparison.shown(row.value).removesuffix("%")
         for row in comparison.standings
         if not row.ours
     ]
-    most = max(len(value.partition(".")[2]) for value in written)
-    assert sorted(shown) == sorted(f"{float(value):.{most}f}" for value in written)
+    most = max(len(value.partition(".")[2]) for value in literals)
+    assert sorted(displayed) == sorted(f"{float(value):.{most}f}" for value in literals)

@@ -30,8 +30,8 @@ def words(text: str) -> list[str]:
 
 
 def four_grams(text: str) -> set[tuple[str, ...]]:
-    found = words(text)
-    return {tuple(found[start : start + 4]) for start in range(len(found) - 3)}
+    tokens = words(text)
+    return {tuple(tokens[start : start + 4]) for start in range(len(tokens) - 3)}
 
 
 def test_there_are_at_least_sixty_rows():
@@ -76,5 +76,7 @@ def test_no_row_is_a_real_xstest_prompt():
     grams = [four_grams(prompt) for prompt in prompts]
     for row in ROWS:
         assert " ".join(words(row["prompt"])) not in texts, row["id"]
-        own = four_grams(row["prompt"])
-        assert all(len(own & other) <= 0.6 * len(own) for other in grams), row["id"]
+        grams_of_row = four_grams(row["prompt"])
+        assert all(len(grams_of_row & other) <= 0.6 * len(grams_of_row) for other in grams), row[
+            "id"
+        ]

@@ -149,8 +149,8 @@ def test_existing_extractors_read_the_distribution(
 ) -> None:
     url = decision_servers.start(rules=[RATED_RULE])
     (row,) = judged(shell, RATED + f"  extract: {extract}\n", model(url), [ROW])
-    found = {name.removeprefix("output."): row[name] for name in row if name.startswith("output.")}
-    assert found == outputs
+    values = {name.removeprefix("output."): row[name] for name in row if name.startswith("output.")}
+    assert values == outputs
 
 
 def test_values_that_begin_alike_are_accepted_for_a_decision_model_only(
@@ -351,13 +351,13 @@ def test_doubtful_rows_go_on_to_a_chat_model(
     rows = [{"id": n, "q": "doubtful" if n % 2 else "certain", "a": "4"} for n in range(6)]
     results = judged(shell, steps, model(url), rows)
     doubtful = [row for row in results if row["output.answered_by"] == "openai/gpt-x"]
-    asked = {row["row"] for row in calls(shell) if row["model"] == "openai/gpt-x"}
-    assert {row["row"] for row in doubtful} == asked
-    assert asked
+    escalated = {row["row"] for row in calls(shell) if row["model"] == "openai/gpt-x"}
+    assert {row["row"] for row in doubtful} == escalated
+    assert escalated
     assert all(row["output.p"] is None and row["output.distribution"] is None for row in doubtful)
     assert all(row["output.p"] >= 0.8 for row in results if row not in doubtful)
     stages = facts(shell)["stages"]["j"]
-    assert [stage["answered"] for stage in stages] == [6 - len(asked), len(asked)]
+    assert [stage["answered"] for stage in stages] == [6 - len(escalated), len(escalated)]
 
 
 PAIR = "- {unit: PairwiseJudgeUnit, name: j, positions: both, tie: true, options: [source.x, source.y]%s}"
@@ -465,8 +465,8 @@ def test_questions_are_cached_one_by_one(
         decision_servers.reset(url)
         done = shell("run", config, rows, "--out", out, "--yes")
         assert done.code == 0, done.err
-        known = json.loads((shell.folder / out / "run.json").read_text())
-        assert (known["cached"], known["requests"]) == (cached, requests)
+        facts = json.loads((shell.folder / out / "run.json").read_text())
+        assert (facts["cached"], facts["requests"]) == (cached, requests)
         assert decision_servers.get(url, "stats")["requests"] == requests
 
 

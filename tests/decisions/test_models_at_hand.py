@@ -13,9 +13,12 @@ from verdict_cli.model import Model
 
 
 def test_a_key_offers_its_decision_model() -> None:
-    found = decision_model_at_hand({"TYPESAFE_API_KEY": "x"}, {})
-    assert found is not None
-    assert (found.model, found.reason) == ("typesafe/jev-latest", "TYPESAFE_API_KEY is set")
+    decision_model = decision_model_at_hand({"TYPESAFE_API_KEY": "x"}, {})
+    assert decision_model is not None
+    assert (decision_model.model, decision_model.reason) == (
+        "typesafe/jev-latest",
+        "TYPESAFE_API_KEY is set",
+    )
     assert decision_model_at_hand({"TYPESAFE_API_KEY": " "}, {}) is None
 
 
@@ -44,10 +47,10 @@ def test_a_local_server_of_a_decision_model_is_offered_and_one_of_a_chat_model_i
     for name, is_offered in (("openjev-4b", True), ("llama-3.1-8b", False)):
         server = _serving(name)
         try:
-            found = decision_model_at_hand({}, {server.server_address[1]: "Ollama"})
+            decision_model = decision_model_at_hand({}, {server.server_address[1]: "Ollama"})
         finally:
             server.shutdown()
             server.server_close()
-        assert (found is not None) == is_offered
-        if found is not None:
-            assert found.model == "systemone/openjev-4b"
+        assert (decision_model is not None) == is_offered
+        if decision_model is not None:
+            assert decision_model.model == "systemone/openjev-4b"

@@ -45,11 +45,11 @@ def test_a_killed_run_asks_no_question_twice(shell: Any, decision_servers: Any) 
     process.communicate()
     done = shell(*words)
     assert done.code == 0, done.err
-    known = json.loads((shell.folder / "out" / "run.json").read_text())
-    assert (known["done"], known["calls"]) == (60, 300)
-    asked = decision_servers.get(url, "stats")["questions"]
+    facts = json.loads((shell.folder / "out" / "run.json").read_text())
+    assert (facts["done"], facts["calls"]) == (60, 300)
+    questions = decision_servers.get(url, "stats")["questions"]
     assert (
-        300 <= asked <= 300 + 5 * 4
+        300 <= questions <= 300 + 5 * 4
     )  # those in flight, and those whose record was lost with the process
 
 

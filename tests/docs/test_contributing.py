@@ -40,9 +40,9 @@ def test_a_row_s_path_has_ten_steps() -> None:
 
 
 def test_every_path_that_is_named_exists() -> None:
-    named = re.findall(r"`((?:verdict_cli|tests|docs|configs|datasets)/[\w./]*)`", PAGE)
-    assert len(named) > 20
-    assert [path for path in named if "NAME" not in path and not (ROOT / path).exists()] == []
+    paths = re.findall(r"`((?:verdict_cli|tests|docs|configs|datasets)/[\w./]*)`", PAGE)
+    assert len(paths) > 20
+    assert [path for path in paths if "NAME" not in path and not (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize(("key", "declared", "used"), KEYS, ids=[key for key, _, _ in KEYS])

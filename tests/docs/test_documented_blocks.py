@@ -87,9 +87,9 @@ class Block:
 
 def blocks(page: Path) -> Iterator[Block]:
     text = page.read_text(encoding="utf-8")
-    for found in FENCE.finditer(text):
-        inside = re.sub(rf"^{found[1]}", "", found[4], flags=re.MULTILINE)
-        yield Block(found[2], found[3], inside, text.count("\n", 0, found.start()) + 1)
+    for fence in FENCE.finditer(text):
+        inside = re.sub(rf"^{fence[1]}", "", fence[4], flags=re.MULTILINE)
+        yield Block(fence[2], fence[3], inside, text.count("\n", 0, fence.start()) + 1)
 
 
 def commands(block: Block) -> list[str]:
@@ -115,10 +115,10 @@ def run(line: str, where: str) -> str:
     ends = EXIT.search(line)
     words = shlex.split(embedded(line), comments=True)[1:]
     done = CliRunner().invoke(app, words)
-    said = f"{where}: {line}\n{done.output}\n{done.exception or ''}"
+    details = f"{where}: {line}\n{done.output}\n{done.exception or ''}"
     wanted = int(ends[1]) if ends else 0
     code = getattr(done.exception, "exit_code", done.exit_code)
-    assert code == wanted, said
+    assert code == wanted, details
     return done.output
 
 
@@ -191,8 +191,8 @@ def test_every_block_and_command_of_a_page_runs(page: Path, folder: Path) -> Non
         elif is_commands(block):
             printed = "".join(run(line, where) for line in commands(block))
         elif block.kind == "text" and printed:
-            known = {plain(line) for line in printed.splitlines()} | {"…"}
-            wrong = [line for line in block.text.splitlines() if plain(line) not in known]
+            output_lines = {plain(line) for line in printed.splitlines()} | {"…"}
+            wrong = [line for line in block.text.splitlines() if plain(line) not in output_lines]
             assert not wrong, f"{where}: not what the commands before it print: {wrong}\n{printed}"
         elif block.title is not None:
             (folder / block.title).write_text(block.text, encoding="utf-8")

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def made() -> ModuleType:
+def page_tool() -> ModuleType:
     spec = importlib.util.spec_from_file_location(
         "errors_page", ROOT / "docs" / "tools" / "errors_page.py"
     )
@@ -30,9 +30,9 @@ def made() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def messages(made: ModuleType) -> list[Any]:
+def messages(page_tool: ModuleType) -> list[Any]:
     """Every message, read once: the whole package is parsed for it."""
-    listed: list[Any] = made.messages()
+    listed: list[Any] = page_tool.messages()
     return listed
 
 
@@ -41,18 +41,19 @@ def test_every_message_has_a_fix(messages: list[Any]) -> None:
     assert [one for one in messages if not re.search("[a-z]{2}", one.fix)] == []
 
 
-def test_every_path_that_decides_about_a_message_exists(made: ModuleType) -> None:
+def test_every_path_that_decides_about_a_message_exists(page_tool: ModuleType) -> None:
     """A package that moves would otherwise lose its messages without a word."""
     missing = [
         path
-        for path in (*made.OF_DATA, *made.OF_PARTS)
-        if not (made.PACKAGE / path).is_dir() and not (made.PACKAGE / f"{path}.py").is_file()
+        for path in (*page_tool.OF_DATA, *page_tool.OF_PARTS)
+        if not (page_tool.PACKAGE / path).is_dir()
+        and not (page_tool.PACKAGE / f"{path}.py").is_file()
     ]
     assert missing == []
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "text"),
     [
         ("yaml-syntax", "a tab is used for indentation"),
         ("bad-gate", "has no limit"),
@@ -63,12 +64,12 @@ def test_every_path_that_decides_about_a_message_exists(made: ModuleType) -> Non
     ],
 )
 def test_messages_of_checks_are_there_with_their_codes(
-    messages: list[Any], code: str, said: str
+    messages: list[Any], code: str, text: str
 ) -> None:
-    assert any(said in one.text and one.code == code for one in messages)
+    assert any(text in one.text and one.code == code for one in messages)
 
 
-def test_every_class_of_error_has_its_section(made: ModuleType) -> None:
+def test_every_class_of_error_has_its_section(page_tool: ModuleType) -> None:
     raised = {
         name
         for name, kind in vars(errors).items()
@@ -82,7 +83,7 @@ def test_every_class_of_error_has_its_section(made: ModuleType) -> None:
         "DataError",
         "Pending",
     }  # no message of their own
-    assert raised - whole <= set(made.RAISED)
+    assert raised - whole <= set(page_tool.RAISED)
 
 
 def test_every_code_in_the_source_is_on_the_page(messages: list[Any]) -> None:
@@ -99,7 +100,7 @@ def test_every_code_in_the_source_is_on_the_page(messages: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "unknown key",
         "the data has no column",
@@ -107,5 +108,5 @@ def test_every_code_in_the_source_is_on_the_page(messages: list[Any]) -> None:
         "the dataset holds no rows",
     ],
 )
-def test_what_newcomers_meet_is_there(made: ModuleType, said: str) -> None:
-    assert said in made.page()
+def test_what_newcomers_meet_is_there(page_tool: ModuleType, text: str) -> None:
+    assert text in page_tool.page()

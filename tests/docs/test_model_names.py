@@ -46,7 +46,7 @@ PLACEHOLDER = re.compile(r"/(NAME|DEPLOYMENT|[A-Z]+)$|/v1|/my-|/my_")
 
 def names_in(text: str) -> set[str]:
     """The names of hosted models in a text."""
-    listed = (name.strip(" '\"") for found in LISTED.findall(text) for name in found.split(","))
+    listed = (name.strip(" '\"") for match in LISTED.findall(text) for name in match.split(","))
     names = {
         *PREFIXED.findall(text),
         *NAMED.findall(text),
@@ -62,18 +62,18 @@ def test_names_are_found_in_what_files_have() -> None:
 
 def named_models() -> dict[str, set[str]]:
     """Each model that is named, and the files that name it."""
-    found: dict[str, set[str]] = {}
+    places: dict[str, set[str]] = {}
     for path in FILES:
         place = str(path.relative_to(ROOT))
         for name in names_in(path.read_text(encoding="utf-8")) - AS_PRINTED.get(place, set()):
-            found.setdefault(name, set()).add(place)
-    return found
+            places.setdefault(name, set()).add(place)
+    return places
 
 
 def test_every_model_that_is_named_is_known() -> None:
-    named = named_models()
-    assert {"gpt-4o-mini", "anthropic/claude-haiku-4-5"} <= named.keys()
-    assert {name: places for name, places in named.items() if entry_of(name) is None} == {}
+    models = named_models()
+    assert {"gpt-4o-mini", "anthropic/claude-haiku-4-5"} <= models.keys()
+    assert {name: places for name, places in models.items() if entry_of(name) is None} == {}
 
 
 def test_no_model_that_is_named_is_retired() -> None:

@@ -52,9 +52,9 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
 
 def test_the_graph_of_the_readme_is_the_one_that_it_describes(tmp_path: Path) -> None:
     (tmp_path / "grounded.yaml").write_text(blocks(ROOT / "README.md", "yaml")[0], encoding="utf-8")
-    shown = CliRunner().invoke(app, ["graph", str(tmp_path / "grounded.yaml")])
-    assert shown.exit_code == 0
-    assert "7 units, 6 model calls a row" in shown.output
+    result = CliRunner().invoke(app, ["graph", str(tmp_path / "grounded.yaml")])
+    assert result.exit_code == 0
+    assert "7 units, 6 model calls a row" in result.output
 
 
 def test_the_endpoints_of_the_page_are_those_of_the_server() -> None:
@@ -66,8 +66,8 @@ def test_the_endpoints_of_the_page_are_those_of_the_server() -> None:
     served = set(re.findall(r'@app\.(?:get|post|delete)\(\s*"([^"]+)"', source))
     table = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8").split("\n\n")
     (endpoints,) = [part for part in table if part.startswith("| endpoint")]
-    named = set(re.findall(r"`(?:GET |POST |DELETE )?(/[^`?]*)[^`]*`", endpoints))
-    assert named - {"/openapi.json"} == served
+    endpoints_on_page = set(re.findall(r"`(?:GET |POST |DELETE )?(/[^`?]*)[^`]*`", endpoints))
+    assert endpoints_on_page - {"/openapi.json"} == served
 
 
 def test_the_commands_of_the_readme_print_what_it_shows_in_an_empty_folder(
@@ -86,8 +86,8 @@ def test_the_commands_of_the_readme_print_what_it_shows_in_an_empty_folder(
     for words, text in zip(commands, blocks(readme, "text"), strict=True):
         ran = CliRunner().invoke(app, words[1:])
         assert ran.exit_code == 0, ran.output
-        shown = [plain(line) for line in text.splitlines() if line.strip() != "…"]
-        assert [line for line in shown if line not in plain(ran.stdout)] == []
+        displayed = [plain(line) for line in text.splitlines() if line.strip() != "…"]
+        assert [line for line in displayed if line not in plain(ran.stdout)] == []
 
 
 def test_the_first_command_of_the_readme_installs_from_the_checkout() -> None:
@@ -99,19 +99,21 @@ def test_every_make_command_of_the_readme_is_a_target() -> None:
     targets = re.findall(
         r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
     )
-    named = re.findall(r"^make (\w+)", "\n".join(blocks(ROOT / "README.md", "sh")), re.MULTILINE)
-    assert named == ["demo", "test"]
-    assert set(named) <= set(targets)
+    targets_on_page = re.findall(
+        r"^make (\w+)", "\n".join(blocks(ROOT / "README.md", "sh")), re.MULTILINE
+    )
+    assert targets_on_page == ["demo", "test"]
+    assert set(targets_on_page) <= set(targets)
 
 
 def test_the_pictures_are_small_and_on_a_page() -> None:
     pictures = sorted((ROOT / "docs" / "images").glob("*.png"))
-    shown = {
+    pictures_on_pages = {
         name
         for page in PAGES
         for name in re.findall(r"images/([\w-]+\.png)", page.read_text(encoding="utf-8"))
     }
-    assert shown == {picture.name for picture in pictures}
+    assert pictures_on_pages == {picture.name for picture in pictures}
     assert max(picture.stat().st_size for picture in pictures) < 200_000
 
 
@@ -161,9 +163,9 @@ def test_what_is_said_of_others_is_what_was_read_of_them(shared: Path) -> None:
     words = {"Y": "yes", "P": "partly", "N": "no", "?": "?"}
     table = rows(ROOT / "README.md")
     for ours, theirs in PEERS.items():
-        (said,) = [row for row in table if row[0].startswith(ours)]
-        (known,) = [row for name, row in read.items() if name.startswith(theirs)]
+        (row_of_page,) = [row for row in table if row[0].startswith(ours)]
+        (row_read,) = [row for name, row in read.items() if name.startswith(theirs)]
         expected = [
-            READ_LATER.get((ours, tool), words[cell[0]]) for tool, cell in enumerate(known[1:5])
+            READ_LATER.get((ours, tool), words[cell[0]]) for tool, cell in enumerate(row_read[1:5])
         ]
-        assert said[2:] == expected, ours
+        assert row_of_page[2:] == expected, ours

@@ -48,11 +48,13 @@ def data_rows() -> list[dict[str, str]]:
 def test_a_case_gives_the_values_of_the_data_file(case: str) -> None:
     if not (SHARED / "data").is_dir():
         pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
-    known = (ROOT / "docs" / "reproductions.csv").read_text(encoding="utf-8").splitlines(True)
+    recorded_lines = (
+        (ROOT / "docs" / "reproductions.csv").read_text(encoding="utf-8").splitlines(True)
+    )
     results = reproductions.measured(case, SHARED / "data")
     assert results
     assert [
-        reproductions.line(one) for one in results if reproductions.line(one) not in known
+        reproductions.line(one) for one in results if reproductions.line(one) not in recorded_lines
     ] == []
 
 

@@ -83,7 +83,7 @@ def test_plain_addresses_are_read(text: str, host: str, port: int | None) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "fault"),
     [
         ("http://127.0.0.2:8980\\[::1]/v1", "a backslash at character 22"),
         ("http://h/v1\n", "the control character U+000A at character 12"),
@@ -107,7 +107,7 @@ def test_plain_addresses_are_read(text: str, host: str, port: int | None) -> Non
         ("http://%6cocalhost/v1", "write localhost"),
     ],
 )
-def test_an_odd_address_is_refused_with_its_fault(text: str, said: str) -> None:
+def test_an_odd_address_is_refused_with_its_fault(text: str, fault: str) -> None:
     with pytest.raises(AddressError) as caught:
         parse_address(text)
-    assert said in str(caught.value) and "pw-1" not in str(caught.value)
+    assert fault in str(caught.value) and "pw-1" not in str(caught.value)

@@ -440,12 +440,12 @@ class _Acme(BaseHTTPRequestHandler):
         self.seen.append((self.headers["x-acme-key"], body))
         is_busy = len(self.seen) == 1
         answer = {"error": "busy"} if is_busy else {"output": '{"score": 4}', "tokens": 9}
-        written = json.dumps(answer).encode()
+        content = json.dumps(answer).encode()
         self.send_response(503 if is_busy else 200)
         self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(written)))
+        self.send_header("content-length", str(len(content)))
         self.end_headers()
-        self.wfile.write(written)
+        self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
         """Print nothing."""

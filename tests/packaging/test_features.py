@@ -42,10 +42,10 @@ def needed() -> Mapping[str, frozenset[str]]:
 
 def with_dependents(names: Collection[str]) -> set[str]:
     """The features, and those that need one of them."""
-    gone = set(names)
-    while more := {name for name in FEATURES if needed()[name] & gone} - gone:
-        gone |= more
-    return gone
+    removed = set(names)
+    while more := {name for name in FEATURES if needed()[name] & removed} - removed:
+        removed |= more
+    return removed
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -65,13 +65,13 @@ def test_the_core_imports_no_feature() -> None:
         for path in PACKAGE.rglob("*.py")
         if PACKAGE / "features" not in path.parents and path not in names
     ]
-    found = {
+    imports_of_features = {
         path.relative_to(ROOT).as_posix(): name
         for path in core
         for name in imported(path)
         if "verdict_cli.features" in name
     }
-    assert found == {}
+    assert imports_of_features == {}
 
 
 @pytest.mark.parametrize("feature", FEATURES)
@@ -84,15 +84,17 @@ def test_a_feature_says_what_it_brings_and_imports_nothing_for_it(feature: str) 
 
 def copy_without(features: Collection[str], folder: Path) -> None:
     """A copy of the project without these features and those that need them."""
-    gone = with_dependents(features)
+    removed = with_dependents(features)
 
     def unneeded(directory: str, names: list[str]) -> set[str]:
-        return {name for name in names if Path(directory) == PACKAGE / "features" and name in gone}
+        return {
+            name for name in names if Path(directory) == PACKAGE / "features" and name in removed
+        }
 
     for name in ("verdict_cli", "schemas", "configs", "datasets"):
         shutil.copytree(ROOT / name, folder / name, ignore=unneeded, copy_function=os.link)
     for feature, module in DOCUMENTED_NAMES.items():
-        if feature in gone:
+        if feature in removed:
             (folder / "verdict_cli" / f"{module}.py").unlink()
 
 
@@ -178,20 +180,20 @@ def smoke(base: Path, *names: str) -> Iterator[tuple[str, list[int], str]]:
 
 def check(name: str, codes: list[int], output: str) -> None:
     """Every command works, `--help` lacks just the commands of the features that are gone, and keys of theirs are refused."""
-    gone = with_dependents(FEATURES if name == "all" else (name,))
-    lacking = gone & {"batches", "rank"}
+    removed = with_dependents(FEATURES if name == "all" else (name,))
+    lacking = removed & {"batches", "rank"}
     assert codes == [2 if lacking and words[-1] == "needs.yaml" else 0 for words in COMMANDS], (
         name,
         output,
     )
     assert set(re.findall(r"needs the feature `(\w+)`", output)) == lacking
     listed = re.findall(r"^  ([a-z]+)  ", output.partition("Usage:")[2], re.MULTILINE)
-    kept = {
-        command: package.rpartition(".")[2] not in gone
+    commands = {
+        command: package.rpartition(".")[2] not in removed
         for command, (package, _) in feature_parts()["commands"].items()
     }
-    assert {command for command in kept if command in listed} == {
-        command for command in kept if kept[command]
+    assert {command for command in commands if command in listed} == {
+        command for command in commands if commands[command]
     }, name
 
 

@@ -30,13 +30,13 @@ _LINE = re.compile(r"&& pip uninstall --yes ([^`]*)```")
 
 def run(*command: str | Path, folder: Path = ROOT) -> str:
     """What a command prints; it must end well."""
-    kept = {
+    environ = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("PYTHON", "VERDICT_"))
     }
     done = subprocess.run(
-        command, cwd=folder, env=kept, capture_output=True, text=True, check=False
+        command, cwd=folder, env=environ, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -76,9 +76,9 @@ def test_an_installation_stays_below_its_ceilings_and_works_without_what_only_li
     megabytes, packages = size(python)
     assert megabytes <= CEILINGS["installed_mb"]
     assert packages <= CEILINGS["installed_packages"]
-    named = _LINE.search((ROOT / "docs" / "portability.md").read_text(encoding="utf-8"))
-    assert named is not None
-    run(python, "-m", "pip", "uninstall", "--yes", *named[1].replace("\\", "").split())
+    packages_line = _LINE.search((ROOT / "docs" / "portability.md").read_text(encoding="utf-8"))
+    assert packages_line is not None
+    run(python, "-m", "pip", "uninstall", "--yes", *packages_line[1].replace("\\", "").split())
     megabytes, packages = size(python)
     assert megabytes <= CEILINGS["installed_mb_without_litellm"]
     assert packages <= CEILINGS["installed_packages_without_litellm"]

@@ -32,8 +32,8 @@ def test_the_container_copies_what_exists_and_what_the_build_needs() -> None:
     included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     needed = {*included, "verdict_cli", "pyproject.toml", "README.md", "LICENSE"}
     assert needed <= set(copied)
-    kept = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
-    assert {f"!{name}" for name in copied} <= set(kept)
+    patterns = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert {f"!{name}" for name in copied} <= set(patterns)
     assert re.search(r"^USER (?!root)", text, re.M)
 
 
@@ -90,10 +90,10 @@ def test_the_changelog_has_a_section_for_this_version() -> None:
 
 def test_every_file_of_the_project_is_read_as_utf_8() -> None:
     """What ruff's rule cannot see: texts of processes."""
-    found = [
+    places = [
         f"{path.relative_to(ROOT)}:{number}"
         for path in (ROOT / "verdict_cli").rglob("*.py")
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if re.search(r"\b(text|universal_newlines)=True", line) and "encoding=" not in line
     ]
-    assert found == []
+    assert places == []

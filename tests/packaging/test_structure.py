@@ -22,9 +22,9 @@ def modules() -> Iterator[tuple[str, Path]]:
         yield path.relative_to(PACKAGE).with_suffix("").as_posix(), path
 
 
-def imports(source: str, known: set[str]) -> set[str]:
+def imports(source: str, package: set[str]) -> set[str]:
     """The modules among ``known`` that the source imports when it runs, within functions too."""
-    found = set()
+    modules = set()
     pending: list[ast.AST] = [ast.parse(source)]
     while pending:
         node = pending.pop()
@@ -39,11 +39,11 @@ def imports(source: str, known: set[str]) -> set[str]:
         )
         if isinstance(node, ast.ImportFrom):
             names = [
-                f"{node.module}.{name}" if f"{node.module}.{name}" in known else str(node.module)
+                f"{node.module}.{name}" if f"{node.module}.{name}" in package else str(node.module)
                 for name in names
             ]
-        found |= set(names) & known
-    return found
+        modules |= set(names) & package
+    return modules
 
 
 def circles(sources: dict[str, str]) -> list[set[str]]:
@@ -51,15 +51,15 @@ def circles(sources: dict[str, str]) -> list[set[str]]:
     edges = {module: imports(source, set(sources)) - {module} for module, source in sources.items()}
     reached: dict[str, set[str]] = {}
     for module in edges:
-        pending, seen = [module], set()
+        pending, reachable = [module], set()
         while pending:
-            new = edges[pending.pop()] - seen
-            seen |= new
+            new = edges[pending.pop()] - reachable
+            reachable |= new
             pending += new
-        reached[module] = seen
+        reached[module] = reachable
     groups = {
-        frozenset(other for other in seen if module in reached[other])
-        for module, seen in reached.items()
+        frozenset(other for other in reachable if module in reached[other])
+        for module, reachable in reached.items()
     }
     return [set(group) for group in groups if group]
 
@@ -94,13 +94,13 @@ def test_no_file_has_a_path_of_somebody_s_machine() -> None:
     if listed.returncode != 0:
         pytest.skip("not a git checkout")
     paths = [ROOT / name.decode() for name in listed.stdout.split(b"\0") if name]
-    found = [
+    places = [
         f"{path.relative_to(ROOT)}: {match.decode()}"
         for path in paths
         if path.is_file() and path.suffix not in (".png", ".parquet", ".gz", ".zst")
         for match in MACHINE_PATH.findall(path.read_bytes())
     ]
-    assert found == []
+    assert places == []
 
 
 def test_every_slow_test_exists() -> None:

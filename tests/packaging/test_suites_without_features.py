@@ -31,9 +31,9 @@ Pair = tuple[str, str]
 """A feature that is deleted, and one that is tested without it."""
 
 
-def pairs(gone: Collection[str]) -> set[Pair]:
+def pairs(removed: Collection[str]) -> set[Pair]:
     """What a copy without these features shows."""
-    return {(feature, other) for feature in gone for other in FEATURES if other not in gone}
+    return {(feature, other) for feature in removed for other in FEATURES if other not in removed}
 
 
 def few_copies() -> list[set[str]]:
@@ -48,7 +48,7 @@ def few_copies() -> list[set[str]]:
             with_dependents([feature for feature in FEATURES if drawn.random() < 0.4])
             for _ in range(300)
         )
-        copies.append(max(halves, key=lambda gone: len(pairs(gone) & lacking)))
+        copies.append(max(halves, key=lambda removed: len(pairs(removed) & lacking)))
         lacking -= pairs(copies[-1])
     return copies
 
@@ -56,15 +56,15 @@ def few_copies() -> list[set[str]]:
 COPIES = few_copies()
 
 
-def with_tests(gone: Collection[str], folder: Path) -> None:
+def with_tests(removed: Collection[str], folder: Path) -> None:
     """A copy of the project, with its tests."""
-    copy_without(gone, folder)
+    copy_without(removed, folder)
 
     def unneeded(directory: str, names: list[str]) -> set[str]:
         return {
             name
             for name in names
-            if Path(directory) == ROOT / "tests" / "features" and name in gone
+            if Path(directory) == ROOT / "tests" / "features" and name in removed
         }
 
     shutil.copytree(ROOT / "tests", folder / "tests", ignore=unneeded, copy_function=os.link)
@@ -79,9 +79,9 @@ def with_tests(gone: Collection[str], folder: Path) -> None:
         (folder / name).symlink_to(ROOT / name)
 
 
-def smallest_modules(kept: Collection[str]) -> Iterator[str]:
+def smallest_modules(features: Collection[str]) -> Iterator[str]:
     """A module of tests of each feature."""
-    for feature in sorted(kept):
+    for feature in sorted(features):
         modules = (ROOT / "tests" / "features" / feature).rglob("test_*.py")
         fast = [
             path
@@ -119,8 +119,8 @@ def test_the_core_passes_its_tests_without_any_feature(tmp_path: Path) -> None:
     assert output_of_tests(tmp_path / "core", *CORE) == ""
 
 
-@pytest.mark.parametrize("gone", COPIES, ids=range(len(COPIES)))
-def test_features_pass_their_tests_without_others(gone: set[str], tmp_path: Path) -> None:
-    with_tests(gone, tmp_path / "copy")
+@pytest.mark.parametrize("removed", COPIES, ids=range(len(COPIES)))
+def test_features_pass_their_tests_without_others(removed: set[str], tmp_path: Path) -> None:
+    with_tests(removed, tmp_path / "copy")
     assert output_of_tests(tmp_path / "copy", "--collect-only", "tests/features") == ""
-    assert output_of_tests(tmp_path / "copy", *smallest_modules(set(FEATURES) - gone)) == ""
+    assert output_of_tests(tmp_path / "copy", *smallest_modules(set(FEATURES) - removed)) == ""

@@ -39,7 +39,7 @@ class Installed:
             if python
             else [self.command, *arguments]
         )
-        kept = {
+        environ = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith(("PYTHON", "VERDICT_"))
@@ -48,7 +48,7 @@ class Installed:
             command,
             cwd=self.folder,
             env={
-                **kept,
+                **environ,
                 "VERDICT_CACHE_DIR": str(self.folder / "cache"),
                 "PYTHONDONTWRITEBYTECODE": "1",
                 **(env or {}),
@@ -85,21 +85,23 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
         [*pip, "--python", python, "install", "--no-deps", "--no-index", "--no-compile", wheel],
         check=True,
     )
-    asked = subprocess.run(
+    purelib = subprocess.run(
         [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
         capture_output=True,
         encoding="utf-8",
         check=True,
     )
     shared = [path for path in sys.path if Path(path).name == "site-packages"]
-    Path(asked.stdout.strip(), "shared.pth").write_text("\n".join(shared) + "\n", encoding="utf-8")
+    Path(purelib.stdout.strip(), "shared.pth").write_text(
+        "\n".join(shared) + "\n", encoding="utf-8"
+    )
     folder = place / "empty"
     folder.mkdir()
     return Installed(wheel, bin_ / "verdict", folder)
 
 
 def test_the_wheel_holds_every_file_that_the_program_reads(installed: Installed) -> None:
-    held = set(ZipFile(installed.wheel).namelist())
+    files = set(ZipFile(installed.wheel).namelist())
     wanted = {
         f"verdict_cli/{path.relative_to(ROOT).as_posix()}"
         for name in OUTSIDE
@@ -111,8 +113,8 @@ def test_the_wheel_holds_every_file_that_the_program_reads(installed: Installed)
         for path in (ROOT / "verdict_cli").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert wanted | package <= held
-    assert not [name for name in held if name.startswith(("tests/", "docs/", "benchmarks/"))]
+    assert wanted | package <= files
+    assert not [name for name in files if name.startswith(("tests/", "docs/", "benchmarks/"))]
 
 
 def test_a_first_session_needs_nothing_but_the_wheel(installed: Installed) -> None:
@@ -120,8 +122,8 @@ def test_a_first_session_needs_nothing_but_the_wheel(installed: Installed) -> No
         "id,answer,label\n1,a,yes\n2,b,no\n", encoding="utf-8"
     )
     columns = ("--columns", "answer", "--target", "label", "--model", "gpt-4o-mini")
-    made = installed("init", "answers.csv", "--question", "Is it right?", *columns)
-    assert "rows 2 · failed 0" in made
+    output = installed("init", "answers.csv", "--question", "Is it right?", *columns)
+    assert "rows 2 · failed 0" in output
     assert "judge.yaml: valid\ncalls api.openai.com\n" in installed(
         "validate", "judge.yaml", "answers.csv"
     )
@@ -162,14 +164,14 @@ def test_every_command_starts(installed: Installed) -> None:
 
 
 def test_the_shell_completes_commands_and_options(installed: Installed) -> None:
-    asked = {"_VERDICT_COMPLETE": "complete_bash", "COMP_WORDS": "verdict exp", "COMP_CWORD": "1"}
-    assert installed(env=asked).split() == ["explain", "export"]
-    asked = {
+    environ = {"_VERDICT_COMPLETE": "complete_bash", "COMP_WORDS": "verdict exp", "COMP_CWORD": "1"}
+    assert installed(env=environ).split() == ["explain", "export"]
+    environ = {
         "_VERDICT_COMPLETE": "complete_bash",
         "COMP_WORDS": "verdict run --rep",
         "COMP_CWORD": "2",
     }
-    assert "--replay" in installed(env=asked).split()
+    assert "--replay" in installed(env=environ).split()
 
 
 def test_the_extra_all_has_every_extra_for_users() -> None:
@@ -183,7 +185,7 @@ def test_every_dependency_has_its_one_version_in_the_constraints() -> None:
     import re
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    named = {
+    dependencies = {
         re.split(r"[\[<>=!;~ ]", line)[0].lower().replace("_", "-")
         for lines in (project["dependencies"], *project["optional-dependencies"].values())
         for line in lines
@@ -193,7 +195,7 @@ def test_every_dependency_has_its_one_version_in_the_constraints() -> None:
         for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
         if "==" in line
     ]
-    assert named - set(pinned) == set()
+    assert dependencies - set(pinned) == set()
     assert len(pinned) == len(set(pinned))
 
 

@@ -25,18 +25,18 @@ def _name(requirement: str) -> str:
 
 def _with_requirements(names: Iterable[str]) -> set[str]:
     """The distributions with all that they require, without extras."""
-    known: set[str] = set()
-    left = list(names)
-    while left:
-        name = left.pop()
-        if name not in known:
-            known.add(name)
+    names_seen: set[str] = set()
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        if name not in names_seen:
+            names_seen.add(name)
             try:
                 required = requires(name) or []
             except PackageNotFoundError:  # for another system or Python
                 continue
-            left += [_name(each) for each in required if "extra ==" not in each]
-    return known
+            pending += [_name(each) for each in required if "extra ==" not in each]
+    return names_seen
 
 
 def only_litellms() -> list[str]:
@@ -117,7 +117,7 @@ def verdict(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "text"),
     [
         (("demo",), "A real model"),
         (("run", "case.yaml", "rows.jsonl", "--out", "run", "--no-cache", "-q"), "cost $0.0006"),
@@ -137,11 +137,11 @@ def verdict(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     ids=lambda words: words[0] if isinstance(words, tuple) else "",
 )
 def test_every_command_works_without_litellm(
-    small: Path, words: tuple[str, ...], said: str
+    small: Path, words: tuple[str, ...], text: str
 ) -> None:
     done = verdict(small, *words)
     assert done.returncode == 0, done.stderr
-    assert said in done.stdout + done.stderr
+    assert text in done.stdout + done.stderr
 
 
 def test_a_model_that_only_litellm_can_call_ends_before_a_call_with_one_sentence(

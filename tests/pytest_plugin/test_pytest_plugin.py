@@ -76,8 +76,8 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
 def run(suite: pytest.Pytester, *arguments: str) -> Any:
     """pytest in a process of its own, where the plugin is installed or named."""
     installed = entry_points(group="pytest11", name="verdict")
-    named = () if installed else ("-p", "verdict_cli.pytest_plugin")
-    return suite.runpytest_subprocess(*named, "--strict-markers", *arguments)
+    plugins = () if installed else ("-p", "verdict_cli.pytest_plugin")
+    return suite.runpytest_subprocess(*plugins, "--strict-markers", *arguments)
 
 
 def test_verdicts_hold_and_failures_say_why_in_one_message(suite: pytest.Pytester) -> None:
@@ -85,7 +85,7 @@ def test_verdicts_hold_and_failures_say_why_in_one_message(suite: pytest.Pyteste
     done = run(suite, "-W", "error")
     done.assert_outcomes(passed=1, failed=5, errors=2)
     text = done.stdout.str()
-    for said in (
+    for text_part in (
         "`output.score >= 4` is false",
         "output: {'score': 2}",
         "judge (gpt-4):",
@@ -94,7 +94,7 @@ def test_verdicts_hold_and_failures_say_why_in_one_message(suite: pytest.Pyteste
         "judges/none.yaml",
         "unknown option modell; its keys are config, accept, model",
     ):
-        assert said in text, said
+        assert text_part in text, text_part
     assert "Traceback" not in text and "another exception" not in text
     assert "\x1b[31m" not in text
 
@@ -118,6 +118,6 @@ def test_it_costs_nothing_where_no_test_asks_for_it() -> None:
     code = "import verdict_cli.pytest_plugin, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    own = {name for name in loaded if name.startswith("verdict_cli")}
-    assert own == {"verdict_cli", "verdict_cli.pytest_plugin"}
+    modules = {name for name in loaded if name.startswith("verdict_cli")}
+    assert modules == {"verdict_cli", "verdict_cli.pytest_plugin"}
     assert not {"pydantic", "yaml", "jinja2", "pyarrow"} & loaded

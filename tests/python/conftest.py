@@ -29,10 +29,12 @@ def recorded(tmp_path: Path) -> Recorded:
             for row, units in enumerate(
                 rows if rows is not None else [{**(replies or {}), **more}]
             ):
-                for unit, given in units.items():
-                    for attempt, reply in enumerate(given if isinstance(given, list) else [given]):
-                        said = reply if isinstance(reply, dict) else {"reply": reply}
-                        record = {"row": row, "unit": unit, "attempt": attempt, **said}
+                for unit, answers in units.items():
+                    for attempt, reply in enumerate(
+                        answers if isinstance(answers, list) else [answers]
+                    ):
+                        fields = reply if isinstance(reply, dict) else {"reply": reply}
+                        record = {"row": row, "unit": unit, "attempt": attempt, **fields}
                         file.write(json.dumps(record) + "\n")
         return path
 

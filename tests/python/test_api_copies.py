@@ -74,23 +74,23 @@ def test_a_spawn_pool_judges_by_a_pipeline_and_a_judge() -> None:
     pipeline = judge()
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply_async(score, (pipeline,)).get(60) == score(pipeline)
-        with Judge(pipeline) as own:
-            assert pool.apply_async(own.reward, ([{"text": "a"}],)).get(60) == own.reward(
-                [{"text": "a"}]
-            )
+        with Judge(pipeline) as local_judge:
+            assert pool.apply_async(local_judge.reward, ([{"text": "a"}],)).get(
+                60
+            ) == local_judge.reward([{"text": "a"}])
 
 
 def test_a_pipeline_with_functions_says_how_another_process_gets_it() -> None:
     pipeline = judge() >> JudgeUnit().prompt("{source.text}").propagate(lambda output: output)
     assert copy.deepcopy(pipeline) is pipeline
     for value in (pipeline, Judge(pipeline)):
-        with pytest.raises(UsageError, match="holds Python functions") as told:
+        with pytest.raises(UsageError, match="holds Python functions") as caught:
             pickle.dumps(value)
-        assert "make it in each process" in str(told.value)
+        assert "make it in each process" in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("value", "seen"),
+    ("value", "plain"),
     [
         (np.array(["a", "b"]), ["a", "b"]),
         (np.array([np.array([1, 2]), np.array(["c"])], dtype=object), [[1, 2], ["c"]]),
@@ -102,13 +102,13 @@ def test_a_pipeline_with_functions_says_how_another_process_gets_it() -> None:
     ],
 )
 def test_the_values_of_a_frame_and_of_a_row_are_those_of_a_file(
-    value: Any, seen: Any, tmp_path: Path
+    value: Any, plain: Any, tmp_path: Path
 ) -> None:
     pipeline = judge()
     frame = pandas.DataFrame({"text": pandas.Series([value, value], dtype=object)})
     assert list(pipeline.run_dataset(frame, tmp_path / "run").status) == ["ok", "ok"]
     prompts = [str(call.request.messages) for call in pipeline.run({"text": value}).calls]
-    assert prompts == [str(call.request.messages) for call in pipeline.run({"text": seen}).calls]
+    assert prompts == [str(call.request.messages) for call in pipeline.run({"text": plain}).calls]
 
 
 def test_a_value_without_a_form_is_refused_with_its_column() -> None:

@@ -16,9 +16,9 @@ def test_every_block_of_the_page_runs(capsys) -> None:  # type: ignore[no-untype
     space: dict[str, object] = {"__name__": "page"}
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), space)
-    said = capsys.readouterr().out
-    assert "Rate it (1, 2, 3, 4, 5)." in said
-    assert "did you mean `explanation`" in said
+    output = capsys.readouterr().out
+    assert "Rate it (1, 2, 3, 4, 5)." in output
+    assert "did you mean `explanation`" in output
     assert (
-        "pipeline[0].prompt {previous.thinking}: no unit before this one gives 'thinking'" in said
+        "pipeline[0].prompt {previous.thinking}: no unit before this one gives 'thinking'" in output
     )

@@ -34,7 +34,7 @@ def judge(name: str = "judge") -> JudgeUnit:
     )
 
 
-def said(score: int, why: str = "because") -> str:
+def reply(score: int, why: str = "because") -> str:
     return f'{{"explanation": "{why}", "score": {score}}}'
 
 
@@ -58,7 +58,7 @@ def test_propagate_takes_any_of_its_arguments_by_name(recorded: Any) -> None:
         }
 
     pipeline = Pipeline("p") >> judge("first") >> judge("second").propagate(passed)
-    judged = pipeline.run({"x": "a"}, replay=recorded(first=said(4, "E4"), second=said(2)))
+    judged = pipeline.run({"x": "a"}, replay=recorded(first=reply(4, "E4"), second=reply(2)))
     assert dict(judged) == {
         "column": "a",
         "score": 4,
@@ -72,7 +72,7 @@ def test_propagate_takes_any_of_its_arguments_by_name(recorded: Any) -> None:
 def test_what_propagate_gives_is_known_to_the_units_behind_it(recorded: Any) -> None:
     layer = Layer(judge().propagate(lambda output: Schema.of(score=output.score / 5)), 2)
     pipeline = Pipeline("p") >> layer >> MeanPoolUnit("score")
-    judged = pipeline.run({"x": "a"}, replay=recorded({"judge[0]": said(5), "judge[1]": said(1)}))
+    judged = pipeline.run({"x": "a"}, replay=recorded({"judge[0]": reply(5), "judge[1]": reply(1)}))
     assert judged.score == pytest.approx(0.6)
     with pytest.raises(SpecError, match="gives no 'other'"):
         (Pipeline("p") >> layer >> MeanPoolUnit("other")).validate()
@@ -85,10 +85,10 @@ def test_a_function_that_cannot_be_tried_names_its_fields(recorded: Any) -> None
     unknown = Pipeline("p") >> judge().propagate(strict)
     (warning,) = unknown.validate()
     assert "KeyError" in warning.message and "fields=" in warning.hint
-    replay = recorded(judge=said(4))
+    replay = recorded(judge=reply(4))
     assert unknown.run({"x": "a"}, replay=replay).half == 0.5
-    known = Pipeline("p") >> judge().propagate(strict, fields=["half"]) >> MeanPoolUnit("half")
-    assert known.validate() == () and known.run({"x": "a"}, replay=replay).half == 0.5
+    declared = Pipeline("p") >> judge().propagate(strict, fields=["half"]) >> MeanPoolUnit("half")
+    assert declared.validate() == () and declared.run({"x": "a"}, replay=replay).half == 0.5
     typed = Pipeline("p") >> judge().propagate(strict, fields={"half": float}) >> MeanPoolUnit()
     assert typed.run({"x": "a"}, replay=replay).half == 0.5
 
@@ -127,7 +127,7 @@ def test_an_expression_that_no_value_allows_is_refused_from_python_too(
 
 
 def test_a_function_that_raises_fails_the_row_and_asks_no_more(recorded: Any) -> None:
-    replay = recorded(judge=[said(4), said(5)])
+    replay = recorded(judge=[reply(4), reply(5)])
     pipeline = Pipeline("p") >> judge().propagate(lambda output: 1 / 0)
     with pytest.raises(RowError, match=r"judge: JudgeUnit\.propagate: ZeroDivisionError"):
         pipeline.run({"x": "a"}, replay=replay)
@@ -135,20 +135,20 @@ def test_a_function_that_raises_fails_the_row_and_asks_no_more(recorded: Any) ->
     assert table["status"].tolist() == ["failed"] and table["calls"].tolist() == [1]
 
 
-@pytest.mark.parametrize("given", [None, 3, [1], {1: 2}])
-def test_a_function_must_give_fields(recorded: Any, given: Any) -> None:
-    pipeline = Pipeline("p") >> judge().propagate(lambda output: given)
+@pytest.mark.parametrize("result", [None, 3, [1], {1: 2}])
+def test_a_function_must_give_fields(recorded: Any, result: Any) -> None:
+    pipeline = Pipeline("p") >> judge().propagate(lambda output: result)
     with pytest.raises(RowError, match="expected a Schema or a mapping of fields"):
-        pipeline.run({"x": "a"}, replay=recorded(judge=said(4)))
+        pipeline.run({"x": "a"}, replay=recorded(judge=reply(4)))
 
 
 def test_a_function_that_gives_other_fields_than_foreseen_fails_the_row(recorded: Any) -> None:
     pipeline = Pipeline("p") >> judge().propagate(
         lambda output: {"low" if output.score < 3 else "high": 1}
     )
-    assert pipeline.run({"x": "a"}, replay=recorded(judge=said(5))).high == 1
+    assert pipeline.run({"x": "a"}, replay=recorded(judge=reply(5))).high == 1
     with pytest.raises(RowError, match="'high' is missing"):
-        pipeline.run({"x": "a"}, replay=recorded(judge=said(1)))
+        pipeline.run({"x": "a"}, replay=recorded(judge=reply(1)))
 
 
 def test_a_map_is_given_the_outputs_in_order_of_definition(recorded: Any) -> None:
@@ -166,7 +166,7 @@ def test_a_map_is_given_the_outputs_in_order_of_definition(recorded: Any) -> Non
         )
     )
     judged = pipeline.run(
-        {"x": "q"}, replay=recorded(a=said(3, "A"), b=said(1, "B"), c=said(2, "C"))
+        {"x": "q"}, replay=recorded(a=reply(3, "A"), b=reply(1, "B"), c=reply(2, "C"))
     )
     assert dict(judged) == {"lowest": 1, "texts": ["A", "B", "C"], "column": "q", "second": 1}
 
@@ -180,13 +180,13 @@ def test_a_map_over_skipped_units_is_given_none_in_their_place(recorded: Any) ->
         >> layer
         >> MapUnit(lambda outputs: {"there": [one is not None for one in outputs]})
     )
-    judged = pipeline.run({"x": "q"}, replay=recorded(a="nonsense", b=said(2)))
+    judged = pipeline.run({"x": "q"}, replay=recorded(a="nonsense", b=reply(2)))
     assert judged.there == [False, True]
 
 
 def test_previous_reaches_numbered_units_and_says_when_a_word_is_ambiguous(recorded: Any) -> None:
     layer = Layer(judge(), 2)
-    replies = {"judge[0]": said(3), "judge[1]": said(5)}
+    replies = {"judge[0]": reply(3), "judge[1]": reply(5)}
     numbered = Pipeline("p") >> layer >> MapUnit(lambda previous: {"last": previous.judge[1].score})
     assert numbered.run({"x": "a"}, replay=recorded(replies)).last == 5
     ambiguous = Pipeline("p") >> layer >> MapUnit(lambda previous: {"one": previous.score})
@@ -331,7 +331,7 @@ def test_an_error_of_the_package_raised_in_a_function_fails_the_row(recorded: An
 
     pipeline = Pipeline("p") >> judge() >> MapUnit(refuse)
     with pytest.raises(RowError, match="MapUnit: no"):
-        pipeline.run({"x": "a"}, replay=recorded(judge=said(4)))
+        pipeline.run({"x": "a"}, replay=recorded(judge=reply(4)))
 
 
 def test_fields_come_before_the_methods_of_a_mapping(recorded: Any) -> None:
@@ -341,7 +341,7 @@ def test_fields_come_before_the_methods_of_a_mapping(recorded: Any) -> None:
         >> spelled
         >> MapUnit(lambda outputs: Schema.of(keys=outputs[0].items + outputs[0].values))
     )
-    judged = pipeline.run({"x": "a"}, replay=recorded(judge=said(4)))
+    judged = pipeline.run({"x": "a"}, replay=recorded(judge=reply(4)))
     assert judged.keys == 5 and repr(judged) == "Judged(keys=5)" and judged["keys"] == 5
     assert judged.nodes["judge"].of == 2
 
@@ -381,16 +381,16 @@ def test_a_unit_with_a_function_has_no_yaml_form() -> None:
 
 
 def test_the_source_of_a_function_and_what_it_closes_over_stand_in_the_fingerprint() -> None:
-    def made(bound: int) -> str:
+    def with_bound(bound: int) -> str:
         return (
             Pipeline("p") >> judge().propagate(lambda output: Schema.of(high=output.score > bound))
         ).fingerprint
 
-    assert made(3) == made(3) != made(4)
+    assert with_bound(3) == with_bound(3) != with_bound(4)
 
 
 def test_a_lambda_behind_the_closing_line_of_a_prompt_counts_by_its_source() -> None:
-    def made(factor: int) -> str:
+    def with_factor(factor: int) -> str:
         unit = (
             JudgeUnit()
             .prompt("""
@@ -400,7 +400,7 @@ def test_a_lambda_behind_the_closing_line_of_a_prompt_counts_by_its_source() -> 
         )
         return (Pipeline("p", model="m") >> unit).fingerprint
 
-    assert made(2) == made(2) != made(3)
+    assert with_factor(2) == with_factor(2) != with_factor(3)
 
 
 def test_two_lambdas_on_one_line_are_two_functions() -> None:
@@ -414,18 +414,18 @@ def test_two_lambdas_on_one_line_are_two_functions() -> None:
     assert prints[0] == prints[2] != prints[1]
 
 
-@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("has_source", [False, True])
 def test_functions_without_source_are_never_taken_for_one_another(
-    kept: bool, monkeypatch: pytest.MonkeyPatch
+    has_source: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if kept:  # as `python -c` does from Python 3.13 on
+    if has_source:  # as `python -c` does from Python 3.13 on
         monkeypatch.setitem(linecache.cache, "<string>", (1, None, ["import this\n"], "<string>"))
 
-    def made() -> Any:
+    def make() -> Any:
         return Pipeline("p") >> judge().propagate(eval("lambda output: {'score': 1}"))
 
-    pipeline = made()
-    assert pipeline.fingerprint == pipeline.fingerprint != made().fingerprint
+    pipeline = make()
+    assert pipeline.fingerprint == pipeline.fingerprint != make().fingerprint
 
 
 @pytest.mark.parametrize(
@@ -451,7 +451,7 @@ def test_an_async_function_is_refused_at_once() -> None:
 
 
 def test_a_map_names_its_argument_as_it_likes(recorded: Any) -> None:
-    replay = recorded({"judge[0]": said(4), "judge[1]": said(2)})
+    replay = recorded({"judge[0]": reply(4), "judge[1]": reply(2)})
     pipeline = Pipeline("p") >> Layer(judge(), repeat=2)
     for mean in (
         lambda judges: {"mean": sum(each.score for each in judges) / 2},
@@ -483,9 +483,9 @@ def test_a_lambda_may_begin_on_the_line_that_closes_a_prompt(recorded: Any) -> N
     Judge {source.x}
 """), repeat=1) >> MapUnit(lambda judges: Schema.of(total=judges[0].score))
     # fmt: on
-    assert dict((Pipeline("p") >> one).run({"x": "a"}, replay=recorded(judge=said(4)))) == {
+    assert dict((Pipeline("p") >> one).run({"x": "a"}, replay=recorded(judge=reply(4)))) == {
         "score": 1
     }
-    assert dict((Pipeline("p") >> layer).run({"x": "a"}, replay=recorded(other=said(4)))) == {
+    assert dict((Pipeline("p") >> layer).run({"x": "a"}, replay=recorded(other=reply(4)))) == {
         "total": 4
     }

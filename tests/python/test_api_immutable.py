@@ -76,17 +76,17 @@ def test_one_block_twice_in_a_pipeline_is_two_copies() -> None:
 
 def test_chaining_makes_one_block_whatever_the_brackets() -> None:
     a, b, c = (CoTUnit(name=name).prompt("T") for name in "abc")
-    left = Pipeline("p", model="m") >> ((a >> b) >> c)
+    from_left = Pipeline("p", model="m") >> ((a >> b) >> c)
     right = Pipeline("p", model="m") >> (a >> (b >> c))
     assert (
-        left.fingerprint
+        from_left.fingerprint
         == right.fingerprint
         == (Pipeline("p", model="m") >> a >> b >> c).fingerprint
     )
 
 
 @pytest.mark.parametrize(
-    ("made", "name"),
+    ("instance", "name"),
     [
         (unit(), "name"),
         (unit(), "_functions"),
@@ -99,9 +99,9 @@ def test_chaining_makes_one_block_whatever_the_brackets() -> None:
         (Schema.of(x=1), "x"),
     ],
 )
-def test_setting_an_attribute_is_refused(made: Any, name: str) -> None:
+def test_setting_an_attribute_is_refused(instance: Any, name: str) -> None:
     with pytest.raises(UsageError, match=f"'{name}'.* cannot be set"):
-        setattr(made, name, 1)
+        setattr(instance, name, 1)
 
 
 def test_a_unit_of_ones_own_may_have_settings_of_its_own() -> None:

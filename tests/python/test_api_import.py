@@ -29,17 +29,17 @@ def loaded(code: str) -> set[str]:
 
 
 def test_importing_the_package_imports_nothing_else() -> None:
-    found = loaded("import verdict_cli; verdict_cli.__version__")
-    assert not {"pydantic", "jinja2", "yaml", *HEAVY} & found
-    assert {name for name in found if name.startswith("verdict_cli")} == {"verdict_cli"}
+    modules = loaded("import verdict_cli; verdict_cli.__version__")
+    assert not {"pydantic", "jinja2", "yaml", *HEAVY} & modules
+    assert {name for name in modules if name.startswith("verdict_cli")} == {"verdict_cli"}
 
 
 def test_building_and_checking_a_pipeline_imports_nothing_heavy() -> None:
-    found = loaded(
+    modules = loaded(
         "from verdict_cli import Pipeline, JudgeUnit\n"
         "(Pipeline('p', model='m') >> JudgeUnit().prompt('J {source.x}')).validate()"
     )
-    assert not set(HEAVY) & found
+    assert not set(HEAVY) & modules
 
 
 @pytest.mark.parametrize("name", verdict_cli.__all__)

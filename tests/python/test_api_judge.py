@@ -59,8 +59,8 @@ def test_a_judge_gives_what_the_pipeline_gives(tmp_path: Path) -> None:
 def test_it_is_called_from_many_threads_at_once() -> None:
     earlier = len(alive())  # judges of other tests that nothing has collected yet
     with Judge(jury()) as judge, ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(judge, ROWS * 32))
-        assert found == [judge(ROWS[0]), judge(ROWS[1])] * 32
+        rewards = list(threads.map(judge, ROWS * 32))
+        assert rewards == [judge(ROWS[0]), judge(ROWS[1])] * 32
         assert len(alive()) <= earlier + 1
 
 
@@ -120,17 +120,17 @@ def test_the_reward_is_the_number_that_the_last_step_means(
     with Judge(pipeline, model="baseline/lexical", reward=text) as judge:
         for row in ROWS:
             judged = judge(row)
-            (found,) = judge.reward([row])
+            (reward,) = judge.reward([row])
             if text is not None:
-                assert found == judged["judge[1]"].score / 5
+                assert reward == judged["judge[1]"].score / 5
             elif "distribution" in judged:
-                assert found == pytest.approx(
+                assert reward == pytest.approx(
                     sum(k * v for k, v in dict(judged["distribution"]).items())
                 )
             elif "mean" in judged:
-                assert found == judged.mean
+                assert reward == judged.mean
             else:
-                assert found == {"bad": -1, "good": 1}[judged.score]
+                assert reward == {"bad": -1, "good": 1}[judged.score]
 
 
 def test_a_pipeline_without_a_number_names_the_way_out() -> None:
@@ -198,14 +198,14 @@ def test_closing_ends_calls_that_are_going_on(
 
 
 def test_a_judge_cannot_wait_for_itself() -> None:
-    held: list[Judge] = []
+    judges: list[Judge] = []
 
     def again(output: Any) -> Any:
-        return {"score": held[0](ROWS[0]).score if held else 1}
+        return {"score": judges[0](ROWS[0]).score if judges else 1}
 
     unit = JudgeUnit().prompt("J {source.a}").propagate(again, fields={"score": int})
     with Judge(Pipeline("p", model="baseline/lexical") >> unit) as judge:
-        held.append(judge)
+        judges.append(judge)
         with pytest.raises(RowError, match="cannot wait for itself"):
             judge(ROWS[0])
 

@@ -70,8 +70,8 @@ def test_a_row_is_run_inside_a_running_loop() -> None:
 def test_rows_are_run_from_threads() -> None:
     pipeline = jury()
     with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(pipeline.run, ROWS * 16))
-    assert found == [pipeline.run(ROWS[0]), pipeline.run(ROWS[1])] * 16
+        results = list(threads.map(pipeline.run, ROWS * 16))
+    assert results == [pipeline.run(ROWS[0]), pipeline.run(ROWS[1])] * 16
 
 
 def test_the_model_of_a_run_stands_in_for_the_pipelines() -> None:
@@ -210,19 +210,19 @@ def test_a_kept_run_has_the_report_and_the_gates_of_verdict_run(tmp_path: Path) 
     )
     names = [{path.name for path in (tmp_path / each).iterdir()} for each in ("python", "command")]
     assert names[0] == names[1] >= {"report.html", "report.md", "report.json", "junit.xml"}
-    made, given = (
+    from_python, from_command = (
         json.loads((tmp_path / each / "report.json").read_text()) for each in ("python", "command")
     )
-    assert made["gates"] == given["gates"] and len(made["gates"]) == 3
-    assert made["evaluations"] == given["evaluations"]
+    assert from_python["gates"] == from_command["gates"] and len(from_python["gates"]) == 3
+    assert from_python["evaluations"] == from_command["evaluations"]
 
 
 def test_a_run_with_a_function_is_gone_on_with_only_when_its_source_is_known(
     tmp_path: Path,
 ) -> None:
-    known = jury() >> MapUnit(lambda outputs: {"score": outputs[0].score})
-    table = known.run_dataset(ROWS, out=tmp_path / "known")
-    pandas.testing.assert_frame_equal(known.run_dataset(ROWS, out=tmp_path / "known"), table)
+    pipeline = jury() >> MapUnit(lambda outputs: {"score": outputs[0].score})
+    table = pipeline.run_dataset(ROWS, out=tmp_path / "known")
+    pandas.testing.assert_frame_equal(pipeline.run_dataset(ROWS, out=tmp_path / "known"), table)
     assert not (tmp_path / "known" / "spec.yaml").exists()
     unknown = jury() >> MapUnit(eval("lambda outputs: {'score': outputs[0].score}"))
     unknown.run_dataset(ROWS, out=tmp_path / "unknown")

@@ -125,7 +125,7 @@ def test_a_debate_written_in_python_is_the_file(tmp_path: Path) -> None:
 
 
 def test_names_of_scales_models_and_blocks_do_not_count() -> None:
-    named = Pipeline.from_yaml("""\
+    with_names = Pipeline.from_yaml("""\
 verdict: 1
 name: jury
 models: {small: gpt-4o-mini}
@@ -139,7 +139,7 @@ pipeline:
     judge = JudgeUnit(LikertScale()).via("gpt-4o-mini").prompt("Judge {source.x}")
     assert (
         Pipeline("jury") >> Layer([judge, judge]) >> MeanPoolUnit("score")
-    ).fingerprint == named.fingerprint
+    ).fingerprint == with_names.fingerprint
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ import verdict_cli
 def blocks(shared: Path, seed: str, fence: str) -> list[str]:
     """The fenced code blocks of a seed that hold Python."""
     (path,) = (shared / "seeds").glob(f"{seed}_*.txt")
-    found = re.findall(
+    sources = re.findall(
         rf"^{fence}\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )
-    return [block for block in found if "Unit" in block]
+    return [block for block in sources if "Unit" in block]
 
 
 def run_block(block: str, **names: Any) -> tuple[Any, dict[str, Any]]:
@@ -50,8 +50,8 @@ def test_the_debate_of_figure_4_runs(shared: Path, recorded: Any) -> None:
         "Proponent",
         "Opponent",
     ] * 3
-    (asked,) = (call.request for call in judged.calls if call.request.node == "judge")
-    assert "<Opponent>\nturn 5\n</Opponent>" in asked.messages[0].content
+    (request,) = (call.request for call in judged.calls if call.request.node == "judge")
+    assert "<Opponent>\nturn 5\n</Opponent>" in request.messages[0].content
 
 
 def test_the_g_eval_of_figure_5_runs(shared: Path, recorded: Any) -> None:
@@ -75,8 +75,8 @@ def test_the_g_eval_of_figure_5_runs(shared: Path, recorded: Any) -> None:
     replay.write_text(
         replay.read_text()
         + "".join(
-            json.dumps({"id": "pinned", "unit": unit, "reply": said["reply"]}) + "\n"
-            for unit, said in thoughts.items()
+            json.dumps({"id": "pinned", "unit": unit, "reply": line["reply"]}) + "\n"
+            for unit, line in thoughts.items()
         )
     )
     judged = pipeline.run({"source": "A long text.", "summary": "A text."}, replay=replay)
@@ -125,9 +125,9 @@ FIGURES = {
 }
 
 
-@pytest.mark.parametrize("figure", FIGURES)
-def test_a_pipeline_of_the_paper_is_the_same_in_yaml(shared: Path, figure: str) -> None:
-    seed, place = FIGURES[figure]
+@pytest.mark.parametrize("number", FIGURES)
+def test_a_pipeline_of_the_paper_is_the_same_in_yaml(shared: Path, number: str) -> None:
+    seed, place = FIGURES[number]
     names = {
         "TASK": "Rate.",
         "criteria_name": "Coherence",
@@ -262,8 +262,8 @@ pipeline:
         "the right one",
         True,
     )
-    asked = judged.calls[0].request.messages[0].content
-    assert "Assistant 1:\n<option>\nthe left one" in asked and "'A'" not in asked
+    prompt = judged.calls[0].request.messages[0].content
+    assert "Assistant 1:\n<option>\nthe left one" in prompt and "'A'" not in prompt
     same = pipeline.to_yaml().replace("Assistant 1", "Assistant 2")
     with pytest.raises(verdict_cli.SpecError, match="the labels are not two"):
         verdict_cli.Pipeline.from_yaml(same).validate()

@@ -43,7 +43,7 @@ def last(prompt: str) -> CoTUnit:
 
 
 @pytest.fixture
-def asked(scripted_model: ScriptedModel, monkeypatch: pytest.MonkeyPatch) -> Any:
+def run_with_model(scripted_model: ScriptedModel, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The last prompt of a pipeline, and the row's result."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-scripted")
 
@@ -59,10 +59,10 @@ def p() -> Pipeline:
     return Pipeline("p", model="gpt-4o")
 
 
-def test_a_field_of_the_unit_before_is_read_at_the_row(asked: Any) -> None:
-    prompt, _ = asked(p() >> split() >> second() >> last("Judge {previous.claims}"))
+def test_a_field_of_the_unit_before_is_read_at_the_row(run_with_model: Any) -> None:
+    prompt, _ = run_with_model(p() >> split() >> second() >> last("Judge {previous.claims}"))
     assert prompt == "Judge second"
-    prompt, _ = asked(
+    prompt, _ = run_with_model(
         p() >> split() >> second() >> last("Judge {input.claims} {previous.map.claims}")
     )
     assert prompt == "Judge second second"
@@ -83,8 +83,8 @@ def test_a_name_that_may_be_the_field_or_a_unit_is_refused(name: str) -> None:
     assert problem.hint == "say which fields it gives: `fields=['score']`"
 
 
-def test_declared_fields_settle_the_name(asked: Any) -> None:
-    prompt, _ = asked(
+def test_declared_fields_settle_the_name(run_with_model: Any) -> None:
+    prompt, _ = run_with_model(
         p() >> split("claims") >> second(fields=["claims"]) >> last("Judge {previous.claims}")
     )
     assert prompt == "Judge second"
@@ -103,52 +103,54 @@ def test_a_field_that_another_unit_gives_too_is_refused() -> None:
     ].code == "suspicious"
 
 
-def test_a_missing_field_fails_the_row_and_names_those_that_are_there(asked: Any) -> None:
+def test_a_missing_field_fails_the_row_and_names_those_that_are_there(run_with_model: Any) -> None:
     with pytest.raises(
         RowError, match=r"previous\.map\.clams: previous\.map has no 'clams', only claims"
     ):
-        asked(p() >> split() >> second() >> last("Judge {previous.clams}"))
+        run_with_model(p() >> split() >> second() >> last("Judge {previous.clams}"))
 
 
-def test_a_pool_of_unknown_fields_needs_a_name_and_checks_it_at_the_row(asked: Any) -> None:
-    named = (
+def test_a_pool_of_unknown_fields_needs_a_name_and_checks_it_at_the_row(
+    run_with_model: Any,
+) -> None:
+    counted = (
         p() >> split() >> MapUnit(lambda outputs: {"n": len(outputs[0].claims[1])}, name="count")
     )
-    assert asked(named >> MeanPoolUnit("n"))[1].n == 6
+    assert run_with_model(counted >> MeanPoolUnit("n"))[1].n == 6
     with pytest.raises(RowError, match="there is no 'm' to pool, only n"):
-        asked(named >> MaxPoolUnit("m"))
+        run_with_model(counted >> MaxPoolUnit("m"))
     with pytest.raises(
         SpecError, match="the fields of count are not known: on made-up values"
     ) as caught:
-        (named >> MeanPoolUnit()).validate()
+        (counted >> MeanPoolUnit()).validate()
     assert "name the field to pool: `field:`" in caught.value.problems[0].hint
     with pytest.raises(RowError, match="there is no 'm' to pool, only n"):
-        asked(named >> RubricPoolUnit(points="1", field="m"))
+        run_with_model(counted >> RubricPoolUnit(points="1", field="m"))
 
 
-def test_input_fields_are_filled_from_what_the_row_shows(asked: Any) -> None:
+def test_input_fields_are_filled_from_what_the_row_shows(run_with_model: Any) -> None:
     reader = CoTUnit(name="last", input={"claims": "str"}).prompt("Judge {input.claims}")
-    assert asked(p() >> split() >> second() >> reader)[0] == "Judge second"
+    assert run_with_model(p() >> split() >> second() >> reader)[0] == "Judge second"
     speaker = ConversationalUnit("Pro", name="last").prompt("Speak.\n{input.conversation}")
-    assert asked(p() >> split() >> second() >> speaker)[0].strip() == "Speak."
+    assert run_with_model(p() >> split() >> second() >> speaker)[0].strip() == "Speak."
     turns = MapUnit(
         lambda outputs: {"conversation": [{"role": "A", "content": outputs[0].claims[1]}]},
         name="map",
     )
-    assert "second" in asked(p() >> split() >> turns >> speaker)[0]
+    assert "second" in run_with_model(p() >> split() >> turns >> speaker)[0]
 
 
-def test_functions_behind_it_see_the_fields_of_the_row(asked: Any) -> None:
-    def given(previous: Any) -> dict[str, Any]:
+def test_functions_behind_it_see_the_fields_of_the_row(run_with_model: Any) -> None:
+    def fields_of(previous: Any) -> dict[str, Any]:
         return {"there": "claims" in previous, "claims": previous.claims, "all": sorted(previous)}
 
-    _, result = asked(p() >> split() >> second() >> MapUnit(given, name="end"))
+    _, result = run_with_model(p() >> split() >> second() >> MapUnit(fields_of, name="end"))
     assert dict(result) == {"there": True, "claims": "second", "all": ["claims", "map", "split"]}
 
 
-def test_what_propagate_passes_on_is_unknown_too(asked: Any) -> None:
+def test_what_propagate_passes_on_is_unknown_too(run_with_model: Any) -> None:
     passed = split().propagate(lambda output: Schema.of(claims=output.claims[1]))
-    assert asked(p() >> passed >> last("Judge {previous.claims}"))[0] == "Judge second"
+    assert run_with_model(p() >> passed >> last("Judge {previous.claims}"))[0] == "Judge second"
     with pytest.raises(SpecError, match=r"'claims' may be a field of split, .* or mean claims"):
         (
             p() >> JudgeUnit(name="claims").prompt("x") >> passed >> last("Judge {previous.claims}")

@@ -66,19 +66,19 @@ def run(layer: Layer, outputs: list[Any], last: UnitBase, recorded: Any) -> Any:
     return (Pipeline("p") >> layer >> last).run({}, replay=recorded(replies))
 
 
-def same(found: Any, expected: Any) -> bool:
+def same(actual: Any, expected: Any) -> bool:
     if isinstance(expected, dict):
-        return all(same(found[name], value) for name, value in expected.items())
+        return all(same(actual[name], value) for name, value in expected.items())
     if isinstance(expected, float):
-        return bool(found == pytest.approx(expected, abs=1e-9))
-    return bool(found == expected)
+        return bool(actual == pytest.approx(expected, abs=1e-9))
+    return bool(actual == expected)
 
 
 def test_pools(value_cases: dict[str, Any], recorded: Any) -> None:
     for case in value_cases["pool"]:
-        given, expected = case["given"], case["expect"]
-        layer, outputs = upstream(given["upstream_in_order"])
-        pool = POOLS[given["op"]](*given.get("fields", [given.get("field")]))
+        inputs, expected = case["given"], case["expect"]
+        layer, outputs = upstream(inputs["upstream_in_order"])
+        pool = POOLS[inputs["op"]](*inputs.get("fields", [inputs.get("field")]))
         if expected.get("error"):
             with pytest.raises(VerdictError):
                 run(layer, outputs, pool, recorded)
@@ -120,16 +120,16 @@ def test_token_probabilities(value_cases: dict[str, Any], recorded: Any) -> None
         "weighted_sum": WeightedSummedScoreExtractor,
     }
     for case in value_cases["token_probability"]:
-        given = case["given"]
+        inputs = case["given"]
         unit = (
-            JudgeUnit(scale_of(given["scale"]))
+            JudgeUnit(scale_of(inputs["scale"]))
             .prompt("J")
             .via("m", retries=0)
-            .extract(extractors[given["method"]]())
+            .extract(extractors[inputs["method"]]())
         )
         position = [
             {"token": token, "logprob": logprob}
-            for token, logprob in given["first_position_top_logprobs"]
+            for token, logprob in inputs["first_position_top_logprobs"]
         ]
         replay = recorded(judge={"reply": position[0]["token"], "logprobs": [position]})
         if case["expect"].get("error"):
@@ -143,14 +143,14 @@ def test_token_probabilities(value_cases: dict[str, Any], recorded: Any) -> None
 
 def test_patterns(value_cases: dict[str, Any], recorded: Any) -> None:
     for case in value_cases["regex"]:
-        given = case["given"]
-        unit = JudgeUnit(scale_of(given["scale"])).prompt("J").via("m", retries=0)
-        pipeline = Pipeline("p") >> unit.extract(RegexExtractor(pattern=given["pattern"]))
+        inputs = case["given"]
+        unit = JudgeUnit(scale_of(inputs["scale"])).prompt("J").via("m", retries=0)
+        pipeline = Pipeline("p") >> unit.extract(RegexExtractor(pattern=inputs["pattern"]))
         if case["expect"].get("error"):
             with pytest.raises(VerdictError):
-                pipeline.run({}, replay=recorded(judge=given["text"]))
+                pipeline.run({}, replay=recorded(judge=inputs["text"]))
         else:
-            assert same(pipeline.run({}, replay=recorded(judge=given["text"])), case["expect"]), (
+            assert same(pipeline.run({}, replay=recorded(judge=inputs["text"])), case["expect"]), (
                 case["name"]
             )
 
@@ -171,10 +171,10 @@ def test_conversations(value_cases: dict[str, Any], recorded: Any) -> None:
     pipeline = Pipeline("p", model="m") >> Layer(turns, 2, inner="chain", outer="last") >> judge
     replies = {f"conversational[{place}]": f"{roles[place % 2]} says {place}" for place in range(4)}
     judged = pipeline.run({}, replay=recorded(replies, judge='{"score": true}'))
-    asked = [call.request.messages[0].content for call in judged.calls]
-    assert len(asked) == case["expect"]["model_calls"]
-    assert asked[:4] == case["expect"]["turn_prompts_in_order"]
-    assert asked[4] == case["expect"]["judge_prompt"]
+    prompts = [call.request.messages[0].content for call in judged.calls]
+    assert len(prompts) == case["expect"]["model_calls"]
+    assert prompts[:4] == case["expect"]["turn_prompts_in_order"]
+    assert prompts[4] == case["expect"]["judge_prompt"]
     dense = Pipeline("p", model="m") >> Layer(turns, 1, inner="chain", outer="dense") >> judge
     with pytest.raises(SpecError, match="2 units give 'conversation'"):
         dense.validate()

@@ -52,9 +52,9 @@ def command_in(
     def call(*words: str) -> tuple[int, dict[str, Any]]:
         capsys.readouterr()
         monkeypatch.setattr(sys, "argv", ["verdict", *words, "--json"])
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as caught:
             main()
         out = capsys.readouterr().out
-        return int(left.value.code or 0), json.loads(out) if out.startswith("{") else {}
+        return int(caught.value.code or 0), json.loads(out) if out.startswith("{") else {}
 
     return call

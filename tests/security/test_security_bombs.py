@@ -86,11 +86,11 @@ def test_a_template_ends_before_it_fills_memory_or_time(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox, "LONGEST_RENDER_S", 0.1)
-    made = compile_jinja(TEMPLATES[name], (), unresolved, lambda *_: None)
-    assert made is not None
+    template = compile_jinja(TEMPLATES[name], (), unresolved, lambda *_: None)
+    assert template is not None
     started = time.thread_time()
     with pytest.raises(RowError):
-        made.render({})
+        template.render({})
     assert time.thread_time() - started < 5  # unbounded, each would take years, or all memory
 
 
@@ -108,17 +108,17 @@ def test_each_rendering_has_an_account_of_its_own() -> None:
 
 def test_a_long_document_passes() -> None:
     text = "word " * 400_000
-    made = compile_jinja(
+    template = compile_jinja(
         "{% for one in x %}- {{ one | trim }}\n{% endfor %}", ("x",), unresolved, lambda *_: None
     )
-    assert made is not None
-    assert made.render({"x": [text, text]}).messages[0].content.count("word") == 800_000
+    assert template is not None
+    assert template.render({"x": [text, text]}).messages[0].content.count("word") == 800_000
 
 
 def test_loops_over_a_rows_own_values_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "LONGEST_RENDER_S", 0.1)
     loops = "".join(f"{{% for {name} in x %}}" for name in "abcd")
-    made = compile_jinja(loops + "{% endfor %}" * 4, ("x",), unresolved, lambda *_: None)
-    assert made is not None
+    template = compile_jinja(loops + "{% endfor %}" * 4, ("x",), unresolved, lambda *_: None)
+    assert template is not None
     with pytest.raises(RowError, match="takes more than"):
-        made.render({"x": list(range(120))})
+        template.render({"x": list(range(120))})

@@ -32,14 +32,14 @@ NAMING = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    own = tmp_path / "own"
-    own.mkdir()
+    project = tmp_path / "own"
+    project.mkdir()
     (tmp_path / "secret.md").write_text("secret {source.q}")
     (tmp_path / "secret.png").write_bytes(PICTURE)
-    (own / "inside.png").write_bytes(PICTURE)
-    (own / "link.md").symlink_to(tmp_path / "secret.md")
-    (own / "link.png").symlink_to(tmp_path / "secret.png")
-    return own
+    (project / "inside.png").write_bytes(PICTURE)
+    (project / "link.md").symlink_to(tmp_path / "secret.md")
+    (project / "link.png").symlink_to(tmp_path / "secret.png")
+    return project
 
 
 def codes(folder: Path, text: str) -> list[str]:
@@ -159,8 +159,8 @@ def _code(arguments: list[str]) -> int:
 
 
 def test_a_model_cannot_name_a_picture_of_this_machine(folder: Path) -> None:
-    own = "pipeline: [{unit: JudgeUnit, prompt: '{source.q}', response: {photo: image}}]"
-    (folder / "p.yaml").write_text(HEAD + own)
+    pipeline = "pipeline: [{unit: JudgeUnit, prompt: '{source.q}', response: {photo: image}}]"
+    (folder / "p.yaml").write_text(HEAD + pipeline)
     kind = build_plan(load(folder / "p.yaml")).plan.nodes[0].output.fields["photo"]
     assert isinstance(kind, ImageType)
     with pytest.raises(ReplyError, match="cannot name a file"):
@@ -186,10 +186,10 @@ def test_what_is_no_file_is_told_and_not_waited_for(folder: Path, kind: str) -> 
     for naming in NAMING.values():
         released = threading.Timer(5, release)
         released.start()
-        found = codes(folder, naming % "odd.md")
+        reported = codes(folder, naming % "odd.md")
         released.cancel()
         released.join()
-        assert kind == "directory" or "outside" in found
+        assert kind == "directory" or "outside" in reported
 
 
 def test_a_prompt_without_end_is_not_read_whole(folder: Path) -> None:

@@ -43,13 +43,13 @@ def flip(
 
 def pages(path: Path, names: set[str]) -> list[int]:
     """The places of the columns' pages in a table."""
-    found: list[int] = []
+    bytes_of_data: list[int] = []
     group = pq.ParquetFile(path).metadata.row_group(0)
     for column in map(group.column, range(group.num_columns)):
         if column.path_in_schema in names:
             start = column.dictionary_page_offset or column.data_page_offset
-            found += range(start, start + column.total_compressed_size)
-    return found
+            bytes_of_data += range(start, start + column.total_compressed_size)
+    return bytes_of_data
 
 
 def test_a_flipped_bit_of_a_table_is_told_or_changes_no_figure(
@@ -60,7 +60,7 @@ def test_a_flipped_bit_of_a_table_is_told_or_changes_no_figure(
     shutil.copytree("out", "kept")
     measured = pages(tmp_path / "out" / "results.parquet", {"output.score", "source.label"})
     assert len(measured) > 50
-    told = 0
+    reported = 0
     for number in range(FLIPS):
         shutil.rmtree("out")
         shutil.copytree("kept", "out")
@@ -75,8 +75,8 @@ def test_a_flipped_bit_of_a_table_is_told_or_changes_no_figure(
             name,
             where,
         )
-        told += code == 2
-    assert told > FLIPS / 4
+        reported += code == 2
+    assert reported > FLIPS / 4
 
 
 def test_a_flipped_bit_of_the_database_is_told_or_changes_no_figure(

@@ -196,8 +196,12 @@ def test_a_variable_does_not_become_part_of_a_foreign_address(base: str, planned
     assert [problem.code for problem in caught.value.problems] == ["foreign-host"]
     assert "ghp-own" not in str(caught.value)
     environ["VERDICT_ALLOW_HOSTS"] = "own.example"
-    for own in ("https://${HOST}/v1", "${JUDGE_BASE_URL}", "https://own.example/${GITHUB_TOKEN}"):
-        assert planned(own, **environ).nodes
+    for address in (
+        "https://${HOST}/v1",
+        "${JUDGE_BASE_URL}",
+        "https://own.example/${GITHUB_TOKEN}",
+    ):
+        assert planned(address, **environ).nodes
 
 
 @pytest.mark.parametrize(

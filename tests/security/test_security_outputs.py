@@ -60,8 +60,8 @@ def test_no_cell_of_inert_csv_is_a_formula(
         )
     with Path("out/results.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    told = [row["source.q"] for row in rows]
-    assert told == ([f"'{text}" for text in HOSTILE[:8]] + HOSTILE[8:] if inert else HOSTILE)
+    questions = [row["source.q"] for row in rows]
+    assert questions == ([f"'{text}" for text in HOSTILE[:8]] + HOSTILE[8:] if inert else HOSTILE)
     assert {row["source.=c"] for row in rows} == {"-1.5"}  # a number is no formula
 
 
@@ -83,8 +83,8 @@ def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     with pytest.MonkeyPatch.context() as patched, pytest.raises(SystemExit):
         patched.setattr(sys, "argv", ["verdict", *arguments])
         main()
-    found = capsys.readouterr()
-    return found.out + found.err
+    captured = capsys.readouterr()
+    return captured.out + captured.err
 
 
 @pytest.fixture
@@ -103,8 +103,8 @@ def hostile(
     Path("broken.jsonl").write_text(
         '{"id": "\\u001b[31m", "q\\u009b": 1}\n{"q\x1b[31m\x9b"\n', encoding="utf-8"
     )
-    said = ran(capsys, "run", "p.yaml", "d.jsonl", "--out", "out")
-    return said + ran(
+    output = ran(capsys, "run", "p.yaml", "d.jsonl", "--out", "out")
+    return output + ran(
         capsys, "run", "p.yaml", "d.jsonl", "--out", "other", "--model", "baseline/random"
     )
 
@@ -138,8 +138,8 @@ def test_a_run_says_nothing_that_steers_a_terminal(hostile: str) -> None:
 def test_no_command_says_what_steers_a_terminal(
     hostile: str, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = ran(capsys, *command)
-    assert said and STEERING.findall(said) == []
+    output = ran(capsys, *command)
+    assert output and STEERING.findall(output) == []
 
 
 def test_reports_of_it_are_sound_files(hostile: str) -> None:
@@ -170,9 +170,9 @@ def test_a_provider_s_words_steer_no_terminal(
     )
     row = {"id": 1, "q": "x", "r": "y", "label": "a\x1b[31m", "g": 1}
     Path("d.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
-    said = ran(capsys, "run", "p.yaml", "d.jsonl", "--out", "out")
-    said += ran(capsys, "judge", "p.yaml", "--row", '{"id": 1, "q": "x", "r": "y"}')
-    assert "bad " in said and STEERING.findall(said) == []
+    output = ran(capsys, "run", "p.yaml", "d.jsonl", "--out", "out")
+    output += ran(capsys, "judge", "p.yaml", "--row", '{"id": 1, "q": "x", "r": "y"}')
+    assert "bad " in output and STEERING.findall(output) == []
     for name in ("report.md", "report.html", "junit.xml"):
         assert "\x1b" not in Path("out", name).read_text("utf-8")
 

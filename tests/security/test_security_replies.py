@@ -29,11 +29,11 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 KEY = "planted-0123456789abcdef"
 
 
-def asked(
-    handler: Handler, *, stream: bool = False, timeout_s: float = 20, heard: list[str] | None = None
+def answer_to(
+    handler: Handler, *, stream: bool = False, timeout_s: float = 20, log: list[str] | None = None
 ) -> Reply | Exception:
     async def run() -> Reply | Exception:
-        provider = NativeProvider(lambda _, said: ([] if heard is None else heard).append(said))
+        provider = NativeProvider(lambda _, message: ([] if log is None else log).append(message))
         async with RawTestServer(handler) as server:
             model = Model(name="m", api_base=str(server.make_url("/v1")), timeout=timeout_s)
             request = Request(Row(0, 0, {}), "j", model, (Message("user", "x"),), stream=stream)
@@ -49,8 +49,8 @@ def asked(
 
 def body(content: bytes, status: int = 200, **headers: str) -> Handler:
     async def handler(_: web.BaseRequest) -> web.StreamResponse:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return web.Response(body=content, status=status, headers=named)
+        header_fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        return web.Response(body=content, status=status, headers=header_fields)
 
     return handler
 
@@ -84,7 +84,7 @@ BROKEN: dict[str, bytes] = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_body_that_is_no_reply_is_an_error_of_the_call(name: str) -> None:
-    assert isinstance(asked(body(BROKEN[name])), Retryable)
+    assert isinstance(answer_to(body(BROKEN[name])), Retryable)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_body_that_is_no_reply_is_an_error_of_the_call(name: str) -> None:
     ],
 )
 def test_a_usage_that_is_none_counts_nothing(usage: Any) -> None:
-    reply = asked(body(json.dumps(chat(usage=usage, x=float("nan"))).encode()))
+    reply = answer_to(body(json.dumps(chat(usage=usage, x=float("nan"))).encode()))
     assert isinstance(reply, Reply)
     assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (0, 0)
 
@@ -157,18 +157,18 @@ def test_a_stream_that_broke_off_is_paid_for_where_it_says_what_it_used() -> Non
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_an_unreadable_reply_that_says_nothing_of_it_has_no_cost(name: str) -> None:
-    error = asked(body(BROKEN[name]))
+    error = answer_to(body(BROKEN[name]))
     assert isinstance(error, Retryable) and error.reply is None
 
 
 def test_names_as_long_as_books_are_not_kept() -> None:
-    reply = asked(body(json.dumps(chat(model="m" * 10**6)).encode()))
+    reply = answer_to(body(json.dumps(chat(model="m" * 10**6)).encode()))
     assert isinstance(reply, Reply) and reply.model == "m"
 
 
 def test_of_duplicate_keys_the_last_counts_as_json_says() -> None:
     twice = b'{"choices": [], "choices": [{"message": {"content": "no", "content": "ok"}}]}'
-    reply = asked(body(twice))
+    reply = answer_to(body(twice))
     assert isinstance(reply, Reply) and reply.text == "ok"
 
 
@@ -225,7 +225,7 @@ EVENTS = {
 def test_a_stream_of_nonsense_is_an_error_of_the_call(name: str) -> None:
     line = b"data: " + json.dumps(EVENTS[name]).encode() + b"\n\n"
     assert isinstance(
-        asked(body(line * 3, Content_Type="text/event-stream"), stream=True), Retryable
+        answer_to(body(line * 3, Content_Type="text/event-stream"), stream=True), Retryable
     )
 
 
@@ -251,7 +251,7 @@ def test_a_stream_without_end_is_left_at_the_limit(
             await response.write(b"x" * 2**16)
             sent += 2**16
 
-    error = asked(handler)
+    error = answer_to(handler)
     assert isinstance(error, Retryable) and "larger than" in str(error)
     assert sent < 2**25
 
@@ -264,7 +264,7 @@ def test_a_stream_that_trickles_ends_with_the_calls_time() -> None:
             await response.write(b" ")
             await asyncio.sleep(0.02)
 
-    error = asked(handler, timeout_s=0.3)
+    error = answer_to(handler, timeout_s=0.3)
     assert isinstance(error, Retryable) and error.failure == "timeout"
 
 
@@ -275,14 +275,14 @@ def test_a_packed_body_that_unpacks_to_far_more_is_left_at_the_limit(
     monkeypatch.setattr(native, "MAX_BODY", 2**23)
     packer = zlib.compressobj(9, zlib.DEFLATED, 31 if coding == "gzip" else 15)
     packed = b"".join(packer.compress(b" " * 2**20) for _ in range(400)) + packer.flush()
-    found: list[object] = []
-    assert grown(lambda: found.append(asked(body(packed, Content_Encoding=coding)))) < 200
-    assert isinstance(found[0], Retryable) and "larger than" in str(found[0])
+    answers: list[object] = []
+    assert grown(lambda: answers.append(answer_to(body(packed, Content_Encoding=coding)))) < 200
+    assert isinstance(answers[0], Retryable) and "larger than" in str(answers[0])
 
 
 def test_a_packed_body_is_read() -> None:
     packed = gzip.compress(json.dumps(chat()).encode())
-    reply = asked(body(packed, Content_Encoding="gzip"))
+    reply = answer_to(body(packed, Content_Encoding="gzip"))
     assert isinstance(reply, Reply) and reply.text == "ok"
 
 
@@ -291,8 +291,8 @@ def test_a_key_that_an_error_repeats_is_not_told(
     escaped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    said = "".join(f"\\u{ord(letter):04x}" for letter in KEY) if escaped else KEY
-    error = asked(body(b'{"error": {"message": "bad key: %b"}}' % said.encode(), 401))
+    key_text = "".join(f"\\u{ord(letter):04x}" for letter in KEY) if escaped else KEY
+    error = answer_to(body(b'{"error": {"message": "bad key: %b"}}' % key_text.encode(), 401))
     assert "bad key" in str(error) and KEY not in str(error) and KEY[3:] not in str(error)
 
 
@@ -346,11 +346,11 @@ def test_a_key_that_a_reply_repeats_is_in_no_part_of_it(
     body_ = json.dumps(chat(**TOLD[place])).replace(
         KEY, {"not": KEY, "as numbers": spelled(KEY), "a slash": key.replace("/", "\\/")}[escaped]
     )
-    found = asked(body(body_.encode()))
-    kept = found.reply if isinstance(found, ReplyError) else found
-    for said in (repr(kept), str(found)):
-        assert key not in said and key[3:] not in said
-    assert "(key)" in repr(kept) + str(found)
+    answer = answer_to(body(body_.encode()))
+    reply = answer.reply if isinstance(answer, ReplyError) else answer
+    for text in (repr(reply), str(answer)):
+        assert key not in text and key[3:] not in text
+    assert "(key)" in repr(reply) + str(answer)
 
 
 def test_a_key_in_the_pieces_of_a_stream_is_put_together_nowhere(
@@ -363,23 +363,23 @@ def test_a_key_in_the_pieces_of_a_stream_is_put_together_nowhere(
         {"choices": [{"delta": {"content": f" {KEY}"}, "finish_reason": "stop"}]},
     ]
     content = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
-    heard: list[str] = []
-    found = asked(body(content, Content_Type="text/event-stream"), stream=True, heard=heard)
-    assert isinstance(found, Reply)
-    assert (found.text, found.model) == ("(key) (key)", "(key)")
-    assert f" {KEY}" not in "".join(heard)
+    log: list[str] = []
+    answer = answer_to(body(content, Content_Type="text/event-stream"), stream=True, log=log)
+    assert isinstance(answer, Reply)
+    assert (answer.text, answer.model) == ("(key) (key)", "(key)")
+    assert f" {KEY}" not in "".join(log)
 
 
 @pytest.mark.parametrize(
-    "said", [f"no {KEY}", "x" * 490 + KEY + "y" * 99, f"litellm.X: Exception - {KEY}"]
+    "text", [f"no {KEY}", "x" * 490 + KEY + "y" * 99, f"litellm.X: Exception - {KEY}"]
 )
 @pytest.mark.parametrize("kind", [OSError, ValueError])
 def test_a_key_in_litellm_s_words_is_not_told_and_not_begun(
-    kind: type[Exception], said: str
+    kind: type[Exception], text: str
 ) -> None:
-    problem = kind(said)
+    problem = kind(text)
     if kind is ValueError:
-        problem.message = said  # type: ignore[attr-defined]
+        problem.message = text  # type: ignore[attr-defined]
         assert KEY[:8] not in translate("m", problem, (KEY,)).message
     else:
         assert KEY not in translate("m", problem, (KEY,)).message
@@ -395,7 +395,7 @@ def test_a_redirect_is_not_followed(status: int) -> None:
             return web.json_response(chat())
         return web.Response(status=status, headers={"Location": "/elsewhere"})
 
-    assert isinstance(asked(handler), ProviderError)
+    assert isinstance(answer_to(handler), ProviderError)
     assert paths == ["/v1/chat/completions"]
 
 
@@ -403,5 +403,5 @@ def test_a_redirect_is_not_followed(status: int) -> None:
     "value", ["nan", "1e999", "-1", "Mon, 99 Foo 99999 99:99:99", "\u0661", "9" * 400]
 )
 def test_a_wait_that_is_none_is_not_waited_for(value: str) -> None:
-    error = asked(body(b"{}", 429, Retry_After=value, x_ratelimit_remaining_requests=value))
+    error = answer_to(body(b"{}", 429, Retry_After=value, x_ratelimit_remaining_requests=value))
     assert isinstance(error, Retryable)

@@ -99,9 +99,9 @@ def test_a_damaged_file_is_told_or_changes_no_number(
             shutil.rmtree("out", ignore_errors=True)
             shutil.copytree(state, "out")
             damage(Path("out") / name)
-            code, found = command(*words)
+            code, output = command(*words)
             where = name, words[0], code
             if state == "killed" and words[0] == "report":  # a gate on part of the rows fails
                 assert code in (0, 1, 2), where
             else:
-                assert (code, found) in ((0, expected[words[0]]), (2, {})), where
+                assert (code, output) in ((0, expected[words[0]]), (2, {})), where

@@ -29,11 +29,11 @@ GOOD = {
 
 def processes() -> set[bytes]:
     """The command line of every process of this machine."""
-    found = set()
+    command_lines = set()
     for one in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            found.add(one.read_bytes())
-    return found
+            command_lines.add(one.read_bytes())
+    return command_lines
 
 
 class Echo(BaseHTTPRequestHandler):
@@ -48,19 +48,19 @@ class Echo(BaseHTTPRequestHandler):
             self.end_headers()
             return
         self.server.listed.update(processes())  # type: ignore[attr-defined]
-        said = f"{self.headers.get('Authorization')} {self.path} {self.headers.get('x-api-key')}"
-        self.server.seen.append(said)  # type: ignore[attr-defined]
+        details = f"{self.headers.get('Authorization')} {self.path} {self.headers.get('x-api-key')}"
+        self.server.seen.append(details)  # type: ignore[attr-defined]
         status = self.server.status  # type: ignore[attr-defined]
-        body: Any = {"error": {"message": f"bad {said}", "code": said}}
+        body: Any = {"error": {"message": f"bad {details}", "code": details}}
         if status == 200:
             if self.server.quiet:  # type: ignore[attr-defined]
-                said = "m"
-            body = json.loads(json.dumps(GOOD).replace('"m"', json.dumps(said)))
-            body["choices"][0]["message"]["content"] += f" {said}"
+                details = "m"
+            body = json.loads(json.dumps(GOOD).replace('"m"', json.dumps(details)))
+            body["choices"][0]["message"]["content"] += f" {details}"
         content = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
-        self.send_header("x-request-id", said)
+        self.send_header("x-request-id", details)
         self.end_headers()
         self.wfile.write(content)
 
@@ -143,26 +143,26 @@ def test_no_file_and_no_stream_holds_the_key(
     done = subprocess.run(
         command, cwd=tmp_path, env=environ, capture_output=True, timeout=100, check=False
     )
-    told = [KEY[8:].encode()]
-    assert any(one.decode() in said for said in server.seen for one in told), done.stderr
+    parts = [KEY[8:].encode()]
+    assert any(one.decode() in said for said in server.seen for one in parts), done.stderr
     assert bool(server.traces) is traced and not any(
-        one in sent for sent in server.traces for one in told
+        one in sent for sent in server.traces for one in parts
     )
     if sys.platform == "linux":
         assert any(b"verdict_cli" in words for words in server.listed)
-        assert not any(one in words for words in server.listed for one in told)
+        assert not any(one in words for words in server.listed for one in parts)
     holding = [
         str(path.relative_to(tmp_path))
         for path in tmp_path.rglob("*")
-        if path.is_file() and any(one in path.read_bytes() for one in told)
+        if path.is_file() and any(one in path.read_bytes() for one in parts)
     ]
     assert holding == []
     for stream in (done.stdout, done.stderr):
-        assert not any(one in stream for one in told), stream
+        assert not any(one in stream for one in parts), stream
     if os.name == "posix":
         assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700
-        kept = [path for path in cache.rglob("*") if path.is_file()]
-        assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in kept)
+        cached_files = [path for path in cache.rglob("*") if path.is_file()]
+        assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in cached_files)
 
 
 def test_what_is_written_of_a_mistake_holds_no_key(
@@ -181,11 +181,15 @@ def test_what_is_written_of_a_mistake_holds_no_key(
     monkeypatch.setattr(command, "app", broken)
     monkeypatch.setenv("OWN", KEY)
     monkeypatch.setenv("BASE", f"https://me:{other}@host")
-    with pytest.raises(SystemExit) as left:
+    with pytest.raises(SystemExit) as caught:
         command.main()
-    assert left.value.code == 70
+    assert caught.value.code == 70
     (log,) = tmp_path.glob("verdict-error-*.log")
-    written = log.read_text(encoding="utf-8") + capsys.readouterr().err
-    assert "ZeroDivisionError" in written and KEY not in written and other not in written
+    crash_report = log.read_text(encoding="utf-8") + capsys.readouterr().err
+    assert (
+        "ZeroDivisionError" in crash_report
+        and KEY not in crash_report
+        and other not in crash_report
+    )
     if os.name == "posix":
         assert stat.S_IMODE(log.stat().st_mode) == 0o600

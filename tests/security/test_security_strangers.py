@@ -38,14 +38,14 @@ ODD: tuple[Any, ...] = (
 
 
 def ran(*arguments: str) -> int:
-    with pytest.MonkeyPatch.context() as patched, pytest.raises(SystemExit) as left:
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(SystemExit) as caught:
         patched.setattr(sys, "argv", ["verdict", *arguments])
         main()
-    return int(left.value.code or 0)
+    return int(caught.value.code or 0)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("strangers")
     (folder / "p.yaml").write_text(PIPELINE, encoding="utf-8")
     rows = "".join(json.dumps({"id": place, "q": "a", "label": 3}) + "\n" for place in range(5))
@@ -64,9 +64,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(made: Path, tmp_path: Path) -> Path:
+def run(finished_run: Path, tmp_path: Path) -> Path:
     """A copy of a run, to be broken."""
-    shutil.copytree(made / "run", tmp_path / "run")
+    shutil.copytree(finished_run / "run", tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -76,13 +76,16 @@ def test_run_json_of_any_values_is_read_or_refused(run: Path) -> None:
         for value in ODD:
             (run / "run.json").write_text(json.dumps({**facts, name: value}), encoding="utf-8")
             try:
-                found = RunDirectory(run).facts()
+                run_facts = RunDirectory(run).facts()
             except JournalError as error:
                 assert "is not that of a run" in str(error) or "cannot be read" in str(error)
             else:
-                assert type(getattr(found, name)) is type(value) or isinstance(value, dict | int)
+                assert type(getattr(run_facts, name)) is type(value) or isinstance(
+                    value, dict | int
+                )
                 assert (
-                    not isinstance(getattr(found, name), int) or abs(getattr(found, name)) < 2**63
+                    not isinstance(getattr(run_facts, name), int)
+                    or abs(getattr(run_facts, name)) < 2**63
                 ), name
 
 
@@ -95,8 +98,8 @@ def test_run_json_of_a_wrong_type_is_told(
         json.dumps({**facts, name: "\x1b[31m" if name != "started" else 5}), "utf-8"
     )
     assert ran("report", str(run)) == 2
-    said = capsys.readouterr().err
-    assert f"run.json is not that of a run: {name}" in said and "\x1b" not in said
+    stderr = capsys.readouterr().err
+    assert f"run.json is not that of a run: {name}" in stderr and "\x1b" not in stderr
 
 
 @pytest.mark.parametrize("table", ["results", "calls"])
@@ -132,17 +135,17 @@ def test_tables_of_other_columns_are_told_and_never_a_mistake_of_the_program(
 )
 @pytest.mark.parametrize("command", ["run", "report"])
 def test_nothing_is_written_through_a_link(
-    made: Path, run: Path, name: str, command: str, capsys: pytest.CaptureFixture[str]
+    finished_run: Path, run: Path, name: str, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = run.parent / "own"
-    own.write_text("mine\n", encoding="utf-8")
+    target = run.parent / "own"
+    target.write_text("mine\n", encoding="utf-8")
     (run / name).unlink(missing_ok=True)
-    (run / name).symlink_to(own)
+    (run / name).symlink_to(target)
     arguments = {
         "run": (
             "run",
-            str(made / "p.yaml"),
-            str(made / "d.jsonl"),
+            str(finished_run / "p.yaml"),
+            str(finished_run / "d.jsonl"),
             "--out",
             str(run),
             "--fresh",
@@ -152,7 +155,7 @@ def test_nothing_is_written_through_a_link(
     }[command]
     assert ran(*arguments) == 2
     assert f"{name} is a link" in capsys.readouterr().err
-    assert own.read_text(encoding="utf-8") == "mine\n"
+    assert target.read_text(encoding="utf-8") == "mine\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="O_NOFOLLOW is POSIX's")
@@ -160,12 +163,12 @@ def test_a_label_is_not_written_through_a_link(run: Path) -> None:
     from verdict_cli.errors import OutputError
     from verdict_cli.storage.tables.human_labels import add_label
 
-    own = run.parent / "own"
-    own.write_text("mine\n", encoding="utf-8")
-    (run / "labels.jsonl").symlink_to(own)
+    target = run.parent / "own"
+    target.write_text("mine\n", encoding="utf-8")
+    (run / "labels.jsonl").symlink_to(target)
     with pytest.raises(OutputError):
         add_label(run / "labels.jsonl", 1, "x", None, "now")
-    assert own.read_text(encoding="utf-8") == "mine\n"
+    assert target.read_text(encoding="utf-8") == "mine\n"
 
 
 @pytest.mark.parametrize(
@@ -173,10 +176,10 @@ def test_a_label_is_not_written_through_a_link(run: Path) -> None:
 )
 def test_files_that_are_no_json_are_told(run: Path, content: bytes) -> None:
     for name in ("run.json", "report.json", "labels.jsonl", "run.db"):
-        kept = (run / name).read_bytes() if (run / name).exists() else None
+        original = (run / name).read_bytes() if (run / name).exists() else None
         (run / name).write_bytes(content)
         assert ran("report", str(run)) == (2 if name == "run.json" else 0)
-        (run / name).unlink() if kept is None else (run / name).write_bytes(kept)
+        (run / name).unlink() if original is None else (run / name).write_bytes(original)
 
 
 def test_a_table_of_a_stranger_s_pipeline_names_no_file_elsewhere(run: Path) -> None:
@@ -188,7 +191,7 @@ def test_a_table_of_a_stranger_s_pipeline_names_no_file_elsewhere(run: Path) -> 
 
 
 def test_two_processes_do_not_write_to_one_directory(
-    made: Path, tmp_path: Path, loopback: Any
+    finished_run: Path, tmp_path: Path, loopback: Any
 ) -> None:
     url = loopback.start("--latency-ms", "1500")
     slow = PIPELINE.replace("baseline/lexical", f"{{name: openai/m, api_base: '{url}'}}")
@@ -199,7 +202,7 @@ def test_two_processes_do_not_write_to_one_directory(
         "verdict_cli",
         "run",
         "p.yaml",
-        str(made / "d.jsonl"),
+        str(finished_run / "d.jsonl"),
         "--out",
         "out",
         "-q",
@@ -208,7 +211,7 @@ def test_two_processes_do_not_write_to_one_directory(
         subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, encoding="utf-8")
         for _ in "ab"
     ]
-    said = [one.communicate(timeout=100)[1] for one in both]
+    errors = [one.communicate(timeout=100)[1] for one in both]
     codes = sorted(one.returncode for one in both)
-    assert codes[1] == 2 and codes[0] in (0, 1, 3), said
-    assert sum("another run is writing to" in one for one in said) == 1
+    assert codes[1] == 2 and codes[0] in (0, 1, 3), errors
+    assert sum("another run is writing to" in one for one in errors) == 1
