@@ -23,7 +23,7 @@ def judge(shell: Any, blank: str = "", slot: str = "{source.answer}") -> Path:
     return path
 
 
-def written(shell: Any, form: str, values: list[Any]) -> Path:
+def data_file(shell: Any, form: str, values: list[Any]) -> Path:
     rows = [{"id": number, "answer": value} for number, value in enumerate(values)]
     if form == "csv":
         with (shell.folder / "rows.csv").open("w", newline="") as file:
@@ -43,7 +43,7 @@ def written(shell: Any, form: str, values: list[Any]) -> Path:
 def test_s15_blank_means_the_same_in_every_format_and_is_told_before_a_call(
     shell: Any, form: str
 ) -> None:
-    data = written(shell, form, ["four", *BLANKS, "five"])
+    data = data_file(shell, form, ["four", *BLANKS, "five"])
     done = shell("run", judge(shell), data, "--out", "run")
     facts = json.loads((shell.folder / "run" / "run.json").read_text())
     assert (facts["calls"], facts["failed"]) == (2, 3)
@@ -59,7 +59,7 @@ def test_s15_an_absent_value_is_blank_where_other_rows_have_it(shell: Any) -> No
 
 
 def test_s15_skip_leaves_blank_rows_out_and_counts_them_as_missing(shell: Any) -> None:
-    data = written(shell, "jsonl", ["four", *BLANKS, "five"])
+    data = data_file(shell, "jsonl", ["four", *BLANKS, "five"])
     done = shell("run", judge(shell, "skip"), data, "--out", "run")
     facts = json.loads((shell.folder / "run" / "run.json").read_text())
     assert (done.code, facts["calls"], facts["failed"], facts["skipped_bad_rows"]) == (0, 2, 0, 3)
@@ -68,7 +68,7 @@ def test_s15_skip_leaves_blank_rows_out_and_counts_them_as_missing(shell: Any) -
 
 
 def test_s15_judge_inserts_an_empty_text(shell: Any) -> None:
-    data = written(shell, "jsonl", ["four", *BLANKS])
+    data = data_file(shell, "jsonl", ["four", *BLANKS])
     done = shell("run", judge(shell, "judge"), data, "--out", "run")
     facts = json.loads((shell.folder / "run" / "run.json").read_text())
     assert (done.code, facts["calls"], facts["failed"]) == (0, 4, 0)
@@ -78,7 +78,7 @@ def test_s15_a_placeholder_with_a_default_is_exempt(shell: Any) -> None:
     text = JUDGE.format(dataset="", slot="X").replace(
         "'Is X right?'", "{jinja: \"Is {{ source.answer | default('') }} right?\"}"
     )
-    data = written(shell, "jsonl", ["four", None, ""])
+    data = data_file(shell, "jsonl", ["four", None, ""])
     done = shell("run", shell.write("judge.yaml", text), data, "--out", "run")
     assert done.code == 0 and "which a prompt shows" not in done.err, done.err
     assert json.loads((shell.folder / "run" / "run.json").read_text())["calls"] == 3

@@ -61,8 +61,8 @@ def test_a_file_decides_as_the_directory_of_its_run(runs: Any) -> None:
 
 def test_the_command_line_gives_another_baseline(runs: Any) -> None:
     gates = runs.write("g.yaml", GATES.replace("BASELINE", "elsewhere"))
-    given = runs("gate", "new", "--gates", gates, "--baseline", "judge.baseline", "--json")
-    assert given.json()["gates"] == decided(runs, "judge.baseline").json()["gates"]
+    from_option = runs("gate", "new", "--gates", gates, "--baseline", "judge.baseline", "--json")
+    assert from_option.json()["gates"] == decided(runs, "judge.baseline").json()["gates"]
     plain = runs.write("p.yaml", "- right.accuracy >= 0.1")
     none = runs("gate", "new", "--gates", plain, "--baseline", "judge.baseline")
     assert (none.code, "no gate has a `baseline`" in none.err) == (2, True)

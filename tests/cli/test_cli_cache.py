@@ -20,7 +20,7 @@ def served(loopback: Any, shell: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return url
 
 
-def asked(url: str) -> int:
+def calls_of(url: str) -> int:
     with urllib.request.urlopen(f"{url.removesuffix('/v1')}/stats") as answer:
         return int(json.load(answer)["requests"])
 
@@ -33,7 +33,7 @@ def ran(shell: Any, out: str, *flags: str) -> Any:
 
 def test_a_second_run_asks_nothing_and_costs_nothing(served: str, shell: Any) -> None:
     first, second = ran(shell, "a"), ran(shell, "b")
-    assert asked(served) == 6
+    assert calls_of(served) == 6
     assert first["cost_usd"] > 0
     assert (second["calls"], second["cost_usd"]) == (6, 0)
     facts = json.loads((shell.folder / "b" / "run.json").read_text())
@@ -50,7 +50,7 @@ def test_equal_calls_of_a_first_run_are_not_said_to_come_from_the_cache(
         "".join(f'{{"key": "r{place}", "text": "text {place % 2}"}}\n' for place in range(6)),
     )
     ran(shell, "a")
-    assert asked(served) == 2
+    assert calls_of(served) == 2
     facts = json.loads((shell.folder / "a" / "run.json").read_text())
     assert (facts["calls"], facts["cached"], facts["shared"]) == (6, 4, 4)
     out = " ".join(shell("report", "a").out.split())
@@ -63,27 +63,27 @@ def test_no_cache_neither_reads_nor_keeps(served: str, shell: Any) -> None:
     ran(shell, "a", "--no-cache")
     ran(shell, "b", "--no-cache")
     ran(shell, "c")
-    assert asked(served) == 18
+    assert calls_of(served) == 18
 
 
 def test_another_seed_and_cache_false_ask_anew(served: str, shell: Any) -> None:
     ran(shell, "a")
     ran(shell, "b", "--seed", "1")
     ran(shell, "c", "--set", "model.cache=false")
-    assert asked(served) == 18
+    assert calls_of(served) == 18
 
 
 def test_what_is_kept_is_shown_and_cleared(served: str, shell: Any) -> None:
     ran(shell, "a")
-    found = shell("cache", "info", "--json").json()
-    assert (found["replies"], found["models"]) == (6, {"gpt-4o-mini": 6})
-    assert found["path"] == shell("cache", "path").out.strip()
+    cache = shell("cache", "info", "--json").json()
+    assert (cache["replies"], cache["models"]) == (6, {"gpt-4o-mini": 6})
+    assert cache["path"] == shell("cache", "path").out.strip()
     assert "6 replies" in shell("cache").out
     assert "repeat: 3" in shell("cache", "explain").out
     shell("cache", "clear")
     assert shell("cache", "info", "--json").json()["replies"] == 0
     ran(shell, "b")
-    assert asked(served) == 12
+    assert calls_of(served) == 12
 
 
 def test_a_cache_that_cannot_be_opened_is_told_and_done_without(
@@ -120,14 +120,16 @@ def test_a_model_without_log_probabilities_stops_the_run_after_one_paid_call(
 
 
 def test_an_estimate_counts_calls_and_says_what_it_assumes(served: str, shell: Any) -> None:
-    found = shell("estimate", "pipeline.yaml", "data.jsonl", "--limit", "4", "--json").json()
-    assert (found["rows"], found["calls"]) == (4, 4)
-    assert found["models"][0]["model"] == "gpt-4o-mini"
-    assert found["cost_usd"] > 0
-    assert found["assumptions"][0] == "tokens of gpt-4o-mini are counted by o200k_base"
-    shown = shell("estimate", "pipeline.yaml", "data.jsonl", "--set", "model.name=nobody-knows").out
-    assert "unknown" in shown
-    assert asked(served) == 0
+    estimate = shell("estimate", "pipeline.yaml", "data.jsonl", "--limit", "4", "--json").json()
+    assert (estimate["rows"], estimate["calls"]) == (4, 4)
+    assert estimate["models"][0]["model"] == "gpt-4o-mini"
+    assert estimate["cost_usd"] > 0
+    assert estimate["assumptions"][0] == "tokens of gpt-4o-mini are counted by o200k_base"
+    output = shell(
+        "estimate", "pipeline.yaml", "data.jsonl", "--set", "model.name=nobody-knows"
+    ).out
+    assert "unknown" in output
+    assert calls_of(served) == 0
 
 
 class serving:  # noqa: N801 - used like a function

@@ -34,8 +34,8 @@ def judged(shell: Any, out: str, right: list[bool], config: str = CONFIG, last: 
                 "type": "xy"[place % 2],
             }
         )
-        said = label if hit else labels[1 - place % 2]
-        replies.append({"row": place, "unit": "judge", "reply": json.dumps({"score": said})})
+        reply_label = label if hit else labels[1 - place % 2]
+        replies.append({"row": place, "unit": "judge", "reply": json.dumps({"score": reply_label})})
     data = shell.write(f"{out}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     tape = shell.write(f"{out}-tape.jsonl", "".join(json.dumps(reply) + "\n" for reply in replies))
     return shell(
@@ -162,18 +162,18 @@ def test_rows_without_ids_that_hold_the_same_are_refused(shell: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "shown"), [({"id": None}, "0"), ({"id": 7}, "7")], ids=["no id", "integer"]
+    ("form", "id_cell"), [({"id": None}, "0"), ({"id": 7}, "7")], ids=["no id", "integer"]
 )
 def test_rows_of_integer_or_absent_ids_are_compared(
-    shell: Any, form: dict[str, Any], shown: str
+    shell: Any, form: dict[str, Any], id_cell: str
 ) -> None:
     config = CONFIG.replace("dataset: {id: key}\n", "")
     rows = [{"text": f"t{place}", "label": "safe"} for place in range(2)]
     if form["id"]:
         rows = [{"id": form["id"] + place, **row} for place, row in enumerate(rows)]
     data = shell.write("d.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    for out, said in (("a", "safe"), ("b", "unsafe")):
-        reply = json.dumps({"score": said})
+    for out, label in (("a", "safe"), ("b", "unsafe")):
+        reply = json.dumps({"score": label})
         tape = shell.write(f"{out}-tape.jsonl", "".join(
             json.dumps({"row": place, "unit": "judge", "reply": reply}) + "\n" for place in range(2)
         ))  # fmt: skip
@@ -182,7 +182,7 @@ def test_rows_of_integer_or_absent_ids_are_compared(
         assert ("rows are identified by the column 'id'" in run.err) == bool(form["id"])
     done = shell("compare", "a", "b")
     assert (done.code, "internal error" in done.out + done.err) == (0, False)
-    assert f" {shown}    safe  unsafe" in re.sub(r" {4,}", "    ", done.out)
+    assert f" {id_cell}    safe  unsafe" in re.sub(r" {4,}", "    ", done.out)
     assert f"paired by {'id' if form['id'] else 'content'}" in done.out
 
 
@@ -226,16 +226,17 @@ def test_several_runs_have_intervals_that_hold_together_and_one_family_of_p_valu
         "page.html",
     )
     assert done.code == 0
-    found = done.json()
-    assert (found["reference"], found["paired_by"]) == ("a", "id")
+    document = done.json()
+    assert (document["reference"], document["paired_by"]) == ("a", "id")
     assert {
-        letter: [run["run"] for run in each["runs"]] for letter, each in found["pipelines"].items()
+        letter: [run["run"] for run in each["runs"]]
+        for letter, each in document["pipelines"].items()
     } == {
         "a": ["a"],
         "b": ["b"],
         "c": ["c"],
     }
-    accuracy = found["evaluations"]["safety"]["figures"]["accuracy"]
+    accuracy = document["evaluations"]["safety"]["figures"]["accuracy"]
     assert accuracy["values"] == pytest.approx({"a": 0.6, "b": 0.95, "c": 0.5})
     assert accuracy["between_runs"] is None
     pairwise = runs("compare", "a", "b", "--json").json()["evaluations"]["safety"]["figures"][
@@ -245,13 +246,13 @@ def test_several_runs_have_intervals_that_hold_together_and_one_family_of_p_valu
     assert difference["difference"] == pytest.approx(pairwise["difference"])
     assert difference["low"] < pairwise["low"] < pairwise["high"] < difference["high"]
     assert difference["p_adjusted"] >= difference["p"]
-    assert set(found["evaluations"]["safety"]["by"]["source.type"]) == {"x", "y"}
+    assert set(document["evaluations"]["safety"]["by"]["source.type"]) == {"x", "y"}
     assert "3 runs" in (runs.folder / "page.html").read_text()
-    assert found["conclusion"].startswith("b is better than a on accuracy: +0.350 [")
-    shown = runs("compare", "a", "b", "c")
+    assert document["conclusion"].startswith("b is better than a on accuracy: +0.350 [")
+    result = runs("compare", "a", "b", "c")
     assert "b, c against a, the reference" in (runs.folder / "page.html").read_text()
-    assert "− a" in shown.out
-    assert "the intervals of a metric hold together, at 95%" in shown.out
+    assert "− a" in result.out
+    assert "the intervals of a metric hold together, at 95%" in result.out
 
 
 def test_runs_that_differ_in_the_seed_only_are_one_pipeline_with_a_noise_floor(runs: Any) -> None:
@@ -272,13 +273,13 @@ def test_runs_that_differ_in_the_seed_only_are_one_pipeline_with_a_noise_floor(r
             f"s{seed}",
             "-q",
         )
-    found = runs("compare", "b", "s1", "s2", "s3", "--json").json()
-    assert [len(each["runs"]) for each in found["pipelines"].values()] == [1, 3]
-    spread = found["evaluations"]["safety"]["figures"]["accuracy"]["between_runs"]
+    document = runs("compare", "b", "s1", "s2", "s3", "--json").json()
+    assert [len(each["runs"]) for each in document["pipelines"].values()] == [1, 3]
+    spread = document["evaluations"]["safety"]["figures"]["accuracy"]["between_runs"]
     assert spread["noise_floor"] > 0
-    shown = runs("compare", "s1", "s2", "s3").out
-    assert "noise floor: two runs of one pipeline differ by up to" in shown
-    assert "p (adj.)" not in shown
+    output = runs("compare", "s1", "s2", "s3").out
+    assert "noise floor: two runs of one pipeline differ by up to" in output
+    assert "p (adj.)" not in output
     assert "runs of one pipeline: their differences" in runs("compare", "s1", "s2").out
 
 
@@ -302,8 +303,8 @@ def test_other_targets_in_one_of_several_runs_are_a_reason(runs: Any) -> None:
 def test_the_level_of_intervals_is_that_of_the_option_or_of_the_file(runs: Any) -> None:
     def width(*options: str) -> tuple[float, float]:
         safety = runs("compare", "a", "b", "--json", *options).json()["evaluations"]["safety"]
-        figure = safety["figures"]["accuracy"]["differences"]["b"]
-        return figure["level"], figure["high"] - figure["low"]
+        difference = safety["figures"]["accuracy"]["differences"]["b"]
+        return difference["level"], difference["high"] - difference["low"]
 
     assert width("--level", "0.8")[1] < width()[1]
     assert (width()[0], width("--level", "0.8")[0]) == (0.95, 0.8)

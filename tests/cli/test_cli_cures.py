@@ -18,8 +18,8 @@ def validated(shell: Any, text: str, data: str = "") -> Any:
     return shell("validate", shell.write("c.yaml", HEAD + text), "--data", file, "--json").json()
 
 
-def problem(found: Any, kind: str) -> tuple[str, str]:
-    (only,) = found[kind]
+def problem(document: Any, kind: str) -> tuple[str, str]:
+    (only,) = document[kind]
     return only["message"], only["hint"]
 
 
@@ -61,8 +61,10 @@ def test_fc6_a_list_as_a_field_is_answered_by_fields(shell: Any) -> None:
 @pytest.mark.parametrize(("quorum", "warns"), [(5, False), (6, True)])
 def test_fc8_a_quorum_that_cannot_be_met_is_a_warning(quorum: int, warns: bool, shell: Any) -> None:
     pool = f"{{unit: MeanPoolUnit, field: score, quorum: {quorum}}}"
-    found = validated(shell, f"pipeline: [{{layer: [{JUDGE}], repeat: 5}}, {pool}]\n")
-    assert any("can never be met" in warning["message"] for warning in found["warnings"]) == warns
+    document = validated(shell, f"pipeline: [{{layer: [{JUDGE}], repeat: 5}}, {pool}]\n")
+    assert (
+        any("can never be met" in warning["message"] for warning in document["warnings"]) == warns
+    )
 
 
 @pytest.mark.parametrize(("value", "warns"), [("a text", True), (["a", "b"], False)])
@@ -84,8 +86,10 @@ def test_fc8_a_temperature_that_no_provider_takes_is_a_warning(
 ) -> None:
     model = f"{{name: gpt-4o-mini, temperature: {temperature}}}"
     unit = JUDGE.replace("name: j", f"name: j, model: {model}")
-    found = validated(shell, f"pipeline: [{unit}]\n")
-    assert any("temperature is 2.5" in warning["message"] for warning in found["warnings"]) == warns
+    document = validated(shell, f"pipeline: [{unit}]\n")
+    assert (
+        any("temperature is 2.5" in warning["message"] for warning in document["warnings"]) == warns
+    )
 
 
 def test_fc9_a_unit_with_its_own_model_is_not_cured_by_the_flag_that_was_given(
@@ -138,6 +142,6 @@ def test_fc8_what_a_model_cannot_do_is_an_error_also_without_its_key(
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     extract = "name: j, model: anthropic/claude-haiku-4-5, extract: token_probability"
-    found = validated(shell, f"pipeline: [{JUDGE.replace('name: j', extract)}]\n")
-    message, _ = problem(found, "errors")
+    document = validated(shell, f"pipeline: [{JUDGE.replace('name: j', extract)}]\n")
+    message, _ = problem(document, "errors")
     assert "returns no token log-probabilities" in message

@@ -89,11 +89,11 @@ def test_replies_to_other_prompts_of_a_replay_are_counted_and_told(
     other = STEPS.replace("Rate {source.text}", "Assess {source.text}")
     words = ("--replay", run.folder / "out", "--json")
     done = run("run", run.config(other, MODEL), run.rows(6), "--out", run.folder / "other", *words)
-    told = "6 calls had another prompt when the recording was made"
-    assert (done.code, told in done.err) == (0, True), done.err
+    text = "6 calls had another prompt when the recording was made"
+    assert (done.code, text in done.err) == (0, True), done.err
     facts = json.loads((run.folder / "other" / "run.json").read_text())
-    assert [warning for warning in facts["warnings"] if told in warning]
-    assert told in (run.folder / "other" / "report.md").read_text()
+    assert [warning for warning in facts["warnings"] if text in warning]
+    assert text in (run.folder / "other" / "report.md").read_text()
     same = run("run", run.config(STEPS, MODEL), run.rows(6), "--out", run.folder / "same", *words)
     assert (same.code, "another prompt" in same.err) == (0, False), same.err
 
@@ -106,10 +106,12 @@ def test_a_damaged_database_is_told_in_the_runs_facts_and_report(run: Any) -> No
     content[-4096:] = bytes(4096)
     database.write_bytes(content)
     done = run("run", run.config(STEPS, MODEL), run.rows(6), "--out", "out", "--no-cache")
-    told = "run.db.damaged-1"
-    assert (done.code, told in done.err) == (0, True), done.err
-    assert [warning for warning in json.loads(facts.read_text())["warnings"] if told in warning]
-    assert told in (run.folder / "out" / "report.md").read_text()
+    copy_name = "run.db.damaged-1"
+    assert (done.code, copy_name in done.err) == (0, True), done.err
+    assert [
+        warning for warning in json.loads(facts.read_text())["warnings"] if copy_name in warning
+    ]
+    assert copy_name in (run.folder / "out" / "report.md").read_text()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions are POSIX's")

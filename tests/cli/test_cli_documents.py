@@ -257,10 +257,10 @@ def test_help_lists_the_commands_in_groups_and_imports_none_of_them() -> None:
         "print(CliRunner().invoke(app, ['--help']).output)\n"
         "print('imported', [name for name in COMMANDS.names() if f'verdict_cli.cli.{name}' in sys.modules])"
     )
-    shown = subprocess.run(
+    help_text = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout
-    first, *groups = shown.partition("Commands:\n")[2].partition("\nimported")[0].split(":\n")
+    first, *groups = help_text.partition("Commands:\n")[2].partition("\nimported")[0].split(":\n")
     assert [line.split()[0] for line in first.splitlines() if line.startswith("  ")] == [
         "init",
         "run",
@@ -269,9 +269,9 @@ def test_help_lists_the_commands_in_groups_and_imports_none_of_them() -> None:
         "merge",
         "gate",
     ]
-    listed = re.findall(r"^  ([a-z]+(?:, [a-z]+)*)  ", shown, re.MULTILINE)
+    listed = re.findall(r"^  ([a-z]+(?:, [a-z]+)*)  ", help_text, re.MULTILINE)
     assert (len(groups), sorted(", ".join(listed).split(", "))) == (5, sorted(COMMANDS.names()))
-    assert shown.rstrip().endswith("imported []")
+    assert help_text.rstrip().endswith("imported []")
 
 
 def test_the_help_of_no_command_imports_a_heavy_library() -> None:

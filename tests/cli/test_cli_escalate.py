@@ -119,9 +119,9 @@ def test_a_gate_on_coverage_counts_abstaining(done: dict[str, Any], tmp_path: Pa
 def test_a_single_row_without_a_verdict_says_so(done: dict[str, Any], tmp_path: Path) -> None:
     words = ["judge", str(tmp_path / "c.yaml"), "--replay", str(tmp_path / "r.jsonl"), "--quiet"]
     rows = "\n".join(json.dumps({"key": key}) for key in (0, 19))
-    found = json.loads(CliRunner().invoke(app, [*words, "--json"], input=rows).stdout)
-    assert [one["status"] for one in found] == ["ok", "abstained"]
-    assert (found[1]["output"], found[1]["failure"]) == (None, None)
-    shown = CliRunner().invoke(app, words, input=rows)
-    assert shown.exit_code == 0
-    assert "no verdict" in shown.stdout
+    results = json.loads(CliRunner().invoke(app, [*words, "--json"], input=rows).stdout)
+    assert [one["status"] for one in results] == ["ok", "abstained"]
+    assert (results[1]["output"], results[1]["failure"]) == (None, None)
+    result = CliRunner().invoke(app, words, input=rows)
+    assert result.exit_code == 0
+    assert "no verdict" in result.stdout

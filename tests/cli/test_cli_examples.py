@@ -27,24 +27,24 @@ def test_each_prompt_shows_examples_of_other_rows_and_clusters(
     ]
     shell.write("labelled.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     config = shell.config(STEPS, head="model: gpt-4o-mini\ndelimit: true")
-    seen: dict[str, str] = {}
+    prompts: dict[str, str] = {}
 
     def answer(request: Any) -> str:
         user = request.messages[-1].content
-        seen[request.row.source["text"]] = user
+        prompts[request.row.source["text"]] = user
         return '{"score": "good"}'
 
     scripted_model.answer = answer
     done = shell("run", config, "labelled.jsonl", "--out", "out")
     assert done.code == 0, done.err
-    assert len(seen) == 8
+    assert len(prompts) == 8
     for n in range(8):
-        text = seen[f"text {n}"]
-        shown = [
+        text = prompts[f"text {n}"]
+        example_rows = [
             m for m in range(8) if f"\ntext {m}\n" in text.partition("End of the examples.")[0]
         ]
-        assert len(shown) == 2 and all(m // 4 != n // 4 for m in shown)
+        assert len(example_rows) == 2 and all(m // 4 != n // 4 for m in example_rows)
         assert text.index("Example 2") < text.index("Rate:")
-    told = shell("estimate", config, "labelled.jsonl")
-    assert "judge shows 2 of 8 examples (balanced) in each prompt" in told.out
+    result = shell("estimate", config, "labelled.jsonl")
+    assert "judge shows 2 of 8 examples (balanced) in each prompt" in result.out
     assert shell("report", "out").code == 0

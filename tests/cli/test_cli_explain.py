@@ -21,9 +21,9 @@ def test_every_unit_scale_and_extractor_is_explained_with_its_keys_and_an_exampl
     shell: Any,
 ) -> None:
     for part in entries().values():
-        found = shell("explain", part.name, "--json").json()
-        assert (found["name"], found["text"]) == (part.name, part.text)
-        assert {key["name"] for key in (*found["keys"], *found["shared_keys"])} >= {
+        document = shell("explain", part.name, "--json").json()
+        assert (document["name"], document["text"]) == (part.name, part.text)
+        assert {key["name"] for key in (*document["keys"], *document["shared_keys"])} >= {
             key.name for key in part.own()
         }
         if part.group != "mapping":
@@ -47,19 +47,19 @@ def test_the_page_has_the_same_exit_codes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "text"),
     [
         ("JudgeUnit.scale", "The scale that a judge's values are on."),
         ("explanation", "Asks for a text `explanation` before the judgement."),
         ("JUDGEUNIT", "JudgeUnit (unit)"),
     ],
 )
-def test_keys_and_other_spellings_are_found(name: str, said: str, shell: Any) -> None:
-    assert said in shell("explain", name).out
+def test_keys_and_other_spellings_are_found(name: str, text: str, shell: Any) -> None:
+    assert text in shell("explain", name).out
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "text"),
     [
         ("JugdeUnit", "did you mean 'JudgeUnit'?"),
         ("JudgeUnit.scael", "did you mean 'scale'?"),
@@ -67,10 +67,10 @@ def test_keys_and_other_spellings_are_found(name: str, said: str, shell: Any) ->
         ("999", "verdict explain lists every name"),
     ],
 )
-def test_an_unknown_name_has_its_nearest(name: str, said: str, shell: Any) -> None:
+def test_an_unknown_name_has_its_nearest(name: str, text: str, shell: Any) -> None:
     done = shell("explain", name)
     assert done.code == 2
-    assert said in done.err
+    assert text in done.err
 
 
 def test_without_a_name_everything_is_listed(shell: Any) -> None:

@@ -102,7 +102,7 @@ def cured(text: str, problems: list[dict[str, Any]]) -> str:
         line = lines[problem["line"] - 1]
         start = max(problem["column"] - 1, 0)
         head, tail = line[:start], line[start:]
-        meant = re.search(r"did you mean [`'](.+?)[`']\?", problem["hint"])
+        suggestion = re.search(r"did you mean [`'](.+?)[`']\?", problem["hint"])
         write = (
             re.search(r"write `(?:.*?: )?(.+?)`", problem["hint"])
             or re.search(r"prompt: ('.+')", problem["hint"])
@@ -117,12 +117,12 @@ def cured(text: str, problems: list[dict[str, Any]]) -> str:
             or re.match(r"'?(.+?)'? is not", problem["message"])
             or re.match(r"'(.+?)':", problem["message"])
         )
-        if meant and wrong:
+        if suggestion and wrong:
             near = tail if wrong[1] in tail else line
             if near is line:
-                lines[problem["line"] - 1] = line.replace(wrong[1], meant[1])
+                lines[problem["line"] - 1] = line.replace(wrong[1], suggestion[1])
                 continue
-            lines[problem["line"] - 1] = head + tail.replace(wrong[1], meant[1], 1)
+            lines[problem["line"] - 1] = head + tail.replace(wrong[1], suggestion[1], 1)
         elif write:
             value = re.match(r"\{.*?\}|'[^']*'|[^,}]+", tail)
             assert value

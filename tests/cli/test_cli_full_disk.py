@@ -60,8 +60,8 @@ def test_a_full_disk_stops_the_run_with_a_clear_error_and_loses_nothing_written(
     assert "the same command resumes the run" in stopped.stderr
     assert "Traceback" not in stopped.stderr
     with Database.open_foreign(shell.folder / "out" / "run.db") as database:
-        written = sum(spent.calls for spent in database.spent())
-    assert 0 < written < ROWS
+        finished_calls = sum(spent.calls for spent in database.spent())
+    assert 0 < finished_calls < ROWS
 
     assert shell(*words).code == 0
     facts = json.loads((shell.folder / "out" / "run.json").read_text())
@@ -72,9 +72,9 @@ def test_a_full_disk_stops_the_run_with_a_clear_error_and_loses_nothing_written(
         for row in batch["row"]
     ] == [*range(ROWS)]
     with urlopen(f"{url.removesuffix('/v1')}/stats") as answer:
-        asked = json.load(answer)
-    assert asked["distinct_bodies"] == ROWS
-    assert asked["requests"] <= 2 * ROWS - written, "what was committed is not asked again"
+        stats = json.load(answer)
+    assert stats["distinct_bodies"] == ROWS
+    assert stats["requests"] <= 2 * ROWS - finished_calls, "what was committed is not asked again"
 
 
 def test_a_disk_that_is_full_at_the_report_keeps_the_results_and_the_same_command_writes_it(

@@ -165,8 +165,8 @@ def test_s5_a_min_at_the_lower_end_is_told(run: Any) -> None:
     assert (done.code, "every value passes `min: 0`" in done.err + done.out) == (0, True)
     assert run("run", config, "data.jsonl", "--out", "idle").code == 0
     for name in ("run.json", "report.md", "report.html", "report.json"):
-        written = (run.folder / "idle" / name).read_text()
-        assert "every value passes" in written, name
+        text = (run.folder / "idle" / name).read_text()
+        assert "every value passes" in text, name
 
 
 def test_s5_a_min_at_the_lower_end_of_a_file_of_gates_is_told(run: Any) -> None:

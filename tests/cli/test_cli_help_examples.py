@@ -95,9 +95,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_an_example_with_options_that_it_has(name: str) -> None:
-    given = examples(COMMANDS[name])
-    assert given, f"verdict {name} --help has no example"
-    for example in given:
+    command_examples = examples(COMMANDS[name])
+    assert command_examples, f"verdict {name} --help has no example"
+    for example in command_examples:
         words, parsed = name.split(), shlex.split(example.split(" | ")[-1].split(" > ")[0])
         assert parsed[1 : 1 + len(words)] == words, example
         COMMANDS[name].make_context(name, parsed[1 + len(words) :], resilient_parsing=False).close()

@@ -23,9 +23,11 @@ def test_options_of_a_class_stand_where_its_parameter_stood() -> None:
 
 
 def test_a_command_gets_its_options_as_one_value() -> None:
-    given = {name: field.default for name, field in RowOptions.__dataclass_fields__.items()}
-    made = flatten_options(_command)(first="a", as_json=True, **(given | {"seed": 7, "limit": 3}))
-    assert made == ("a", RowOptions(seed=7, limit=3), True)
+    defaults = {name: field.default for name, field in RowOptions.__dataclass_fields__.items()}
+    result = flatten_options(_command)(
+        first="a", as_json=True, **(defaults | {"seed": 7, "limit": 3})
+    )
+    assert result == ("a", RowOptions(seed=7, limit=3), True)
 
 
 def test_a_command_without_such_a_class_keeps_its_options() -> None:

@@ -58,7 +58,7 @@ def with_calls(run: Any, **changed: Any) -> None:
     (path.parent / "run.db").unlink(missing_ok=True)  # as of an earlier version
 
 
-def told(run: Any) -> list[dict[str, Any]]:
+def failures(run: Any) -> list[dict[str, Any]]:
     out = run.folder / "out"
     return [
         story
@@ -81,7 +81,7 @@ def test_an_invalid_log_probability_is_noted_in_the_call_and_ignored(
     done = run("report", "out")
     assert done.code == 0, done.err
     assert ElementTree.fromstring(files(run)["junit.xml"]).get("errors") == "0"
-    call = told(run)[0]["calls"][0]
+    call = failures(run)[0]["calls"][0]
     assert call["probabilities"] == [("token 1", [("4", pytest.approx(0.904837))])]
     assert "invalid log-probabilities ignored: 1" in call["flags"]
     assert json.loads(files(run)["report.json"])["gates"][0]["passed"] is True
@@ -96,7 +96,7 @@ def test_a_call_that_cannot_be_shown_is_missing_from_the_details_of_its_row_only
 ) -> None:
     with_calls(run, **changed)
     assert run("report", "out").code == 0
-    first, *others = told(run)
+    first, *others = failures(run)
     assert first["calls"] == [] and "1 of its calls cannot be shown" in first["cut"]
     assert first["source"] and first["outputs"]
     assert all(len(story["calls"]) == 1 and not story["cut"] for story in others)
@@ -106,12 +106,14 @@ def failing(*_: Any, **__: Any) -> Any:
     raise KeyError("planted")
 
 
-def check_one_failure(run: Any, named: str, *, spec: bool = True) -> None:
+def check_one_failure(run: Any, part_name: str, *, spec: bool = True) -> None:
     """The report of the run has one failure, named so, and the rest."""
     assert run("report", "out").code == 0
     page = files(run)["report.html"]
     assert (
-        f"{named} could not be created" in page and "please report it" in page and "planted" in page
+        f"{part_name} could not be created" in page
+        and "please report it" in page
+        and "planted" in page
     )
     assert page.count("could not be created") == 1
     assert ("The resolved spec" in page) == spec
@@ -133,13 +135,13 @@ def test_a_section_that_fails_is_named_in_its_place(
 
 
 @pytest.mark.parametrize(
-    ("part", "named"), [("_charts", "The charts"), ("_evaluation", "The evaluation level")]
+    ("part", "part_name"), [("_charts", "The charts"), ("_evaluation", "The evaluation level")]
 )
 def test_a_part_of_an_evaluation_that_fails_is_named_in_its_place(
-    run: Any, monkeypatch: pytest.MonkeyPatch, part: str, named: str
+    run: Any, monkeypatch: pytest.MonkeyPatch, part: str, part_name: str
 ) -> None:
     monkeypatch.setattr(evaluation_section, part, failing)
-    check_one_failure(run, named)
+    check_one_failure(run, part_name)
 
 
 def test_a_missing_chart_library_costs_the_charts_only(

@@ -43,25 +43,25 @@ def test_one_row_gives_its_output_and_lights_up_its_units(shell: Any) -> None:
 
 def test_the_document_holds_every_unit(shell: Any) -> None:
     done = shell("judge", shell.config(STEPS), "--row", '{"text": "a"}', "--json", "--quiet")
-    made = done.json()
+    document = done.json()
     assert done.err == "verdict: warning: baseline/lexical is a baseline, not an LLM judge\n"
-    assert (made["status"], made["failure"], made["calls"], made["cost_usd"]) == (
+    assert (document["status"], document["failure"], document["calls"], document["cost_usd"]) == (
         "ok",
         None,
         3,
         0.0,
     )
-    assert list(made["units"]) == ["think", "judge[0]", "judge[1]", "mean"]
-    assert made["output"] == made["units"]["mean"]
+    assert list(document["units"]) == ["think", "judge[0]", "judge[1]", "mean"]
+    assert document["output"] == document["units"]["mean"]
 
 
 def test_explain_shows_each_call(shell: Any) -> None:
     config = shell.config(STEPS)
-    said = shell("judge", config, "--row", '{"text": "a red fox"}', "--explain").out
+    output = shell("judge", config, "--row", '{"text": "a red fox"}', "--explain").out
     assert (
-        said.count("── ") == 3
-        and "│ Think about a red fox" in said
-        and " tokens · $0.00 · " in said
+        output.count("── ") == 3
+        and "│ Think about a red fox" in output
+        and " tokens · $0.00 · " in output
     )
     calls = shell("judge", config, "--row", '{"text": "a red fox"}', "--explain", "--json").json()[
         "calls"
@@ -79,12 +79,12 @@ def test_rows_come_from_standard_input(
     shell: Any, monkeypatch: pytest.MonkeyPatch, text: str, count: int
 ) -> None:
     fed(monkeypatch, text)
-    made = shell("judge", shell.config(STEPS), "--json").json()
-    assert len(made) == count if isinstance(made, list) else made["status"] == "ok"
+    results = shell("judge", shell.config(STEPS), "--json").json()
+    assert len(results) == count if isinstance(results, list) else results["status"] == "ok"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "standard input has no rows"),
         ("[1]", "standard input:1: a row must be an object, this is a list"),
@@ -94,11 +94,11 @@ def test_rows_come_from_standard_input(
     ],
 )
 def test_what_is_no_row_is_told(
-    shell: Any, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+    shell: Any, monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
     fed(monkeypatch, text)
     done = shell("judge", shell.config(STEPS))
-    assert (done.code, said in done.err) == (2, True), done.err
+    assert (done.code, message in done.err) == (2, True), done.err
 
 
 def test_a_label_is_not_needed_to_judge(shell: Any) -> None:
@@ -115,8 +115,8 @@ def test_a_failed_row_ends_with_3_and_its_failure(shell: Any) -> None:
     )
     done = shell("judge", config, "--row", '{"text": "a"}', "--replay", replay)
     assert (done.code, "judge failed (unreadable)" in done.out) == (3, True)
-    made = shell("judge", config, "--row", '{"text": "a"}', "--replay", replay, "--json").json()
-    assert (made["status"], made["output"], made["failure"]["kind"]) == (
+    document = shell("judge", config, "--row", '{"text": "a"}', "--replay", replay, "--json").json()
+    assert (document["status"], document["output"], document["failure"]["kind"]) == (
         "failed",
         None,
         "unreadable",
@@ -149,8 +149,8 @@ def test_a_streamed_reply_is_shown_as_it_comes(
         "- {unit: CoTUnit, stream: true, prompt: 'Think about {source.text}'}",
         f"model: {{name: openai/m, api_base: '{loopback.url}'}}",
     )
-    made = shell("judge", config, "--row", '{"text": "a"}', "--json", "--no-cache").json()
-    assert chunks and "".join(chunks).strip() == made["output"]["thinking"].strip()
+    document = shell("judge", config, "--row", '{"text": "a"}', "--json", "--no-cache").json()
+    assert chunks and "".join(chunks).strip() == document["output"]["thinking"].strip()
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="this system has no pseudo-terminals")

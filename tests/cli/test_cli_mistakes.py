@@ -228,24 +228,26 @@ def test_a_mistake_is_told_in_one_message_before_a_call(
     assert scripted_model.requests == []
     if mistake.words:
         assert len(done.err.splitlines()) < 12
-        known = [line for line in done.err.splitlines() if "known:" in line]
-        assert len(known) == len(set(known)), "a list of names is repeated"
+        lists_of_names = [line for line in done.err.splitlines() if "known:" in line]
+        assert len(lists_of_names) == len(set(lists_of_names)), "a list of names is repeated"
     assert not (shell.folder / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("written", "more"),
+    ("shorthand", "more"),
     [
         ("scale: 1-5", ""),
         ("gates: ['- agreement.accuracy >= 0.8']", "gates: [agreement.accuracy >= 0.8]\n"),
         ("by: source.id", "by"),
     ],
 )
-def test_shorthands_that_newcomers_write_are_accepted(shell: Any, written: str, more: str) -> None:
+def test_shorthands_that_newcomers_write_are_accepted(
+    shell: Any, shorthand: str, more: str
+) -> None:
     evaluate = (
         QUALITY.replace("quality}", "quality, by: source.id}") if more == "by" else QUALITY + more
     )
-    text = judge(scale="1-5") if written.startswith("scale") else judge(more=evaluate)
+    text = judge(scale="1-5") if shorthand.startswith("scale") else judge(more=evaluate)
     shell.write("judge.yaml", text)
     done = shell("validate", "judge.yaml", shell.write("rows.jsonl", lines(ROWS)))
     assert (done.code, "judge.yaml: valid" in done.out) == (0, True), done.err

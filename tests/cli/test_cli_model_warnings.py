@@ -22,7 +22,9 @@ JUDGE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'%s}"
 COMMANDS = ("validate", "run", "estimate")
 
 
-def told(shell: Any, command: str, model: str, judge: str = JUDGE % "", text: str = "a") -> str:
+def warnings_of(
+    shell: Any, command: str, model: str, judge: str = JUDGE % "", text: str = "a"
+) -> str:
     """What the command writes to standard error; no server answers a run."""
     shell.write("rows.jsonl", json.dumps({"text": text}) + "\n")
     done = shell(command, shell.config(judge, f"model: {model}"), "rows.jsonl")
@@ -44,7 +46,7 @@ def retiring(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 class TestRetirement:
     def test_a_retired_model_is_warned_of(self, shell: Any, command: str) -> None:
-        assert "model deepseek/deepseek-chat was retired on 2026-07-24" in told(
+        assert "model deepseek/deepseek-chat was retired on 2026-07-24" in warnings_of(
             shell, command, "deepseek/deepseek-chat"
         )
 
@@ -52,19 +54,19 @@ class TestRetirement:
     def test_a_model_that_retires_within_30_days_is_warned_of(
         self, shell: Any, command: str
     ) -> None:
-        assert ", in 12 days, by litellm's data" in told(shell, command, "gpt-4o")
+        assert ", in 12 days, by litellm's data" in warnings_of(shell, command, "gpt-4o")
 
     @pytest.mark.parametrize("model", ["gpt-4o-mini", "baseline/lexical", "nobody-knows"])
     def test_a_model_without_a_known_date_is_not(
         self, shell: Any, command: str, model: str
     ) -> None:
-        assert "retire" not in told(shell, command, model)
+        assert "retire" not in warnings_of(shell, command, model)
 
     def test_a_server_of_ones_own_has_another_model_under_that_name(
         self, shell: Any, command: str
     ) -> None:
-        own = "{name: deepseek/deepseek-chat, api_base: 'http://127.0.0.1:9/v1', retries: 0}"
-        assert "retire" not in told(shell, command, own)
+        model = "{name: deepseek/deepseek-chat, api_base: 'http://127.0.0.1:9/v1', retries: 0}"
+        assert "retire" not in warnings_of(shell, command, model)
 
 
 def test_the_warning_begins_30_days_before_the_date(shell: Any) -> None:
@@ -88,19 +90,19 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("model", "judge", "said"), KNOWN)
+@pytest.mark.parametrize(("model", "judge", "message"), KNOWN)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_the_model_does_not_take_is_told_before_any_call(
-    shell: Any, monkeypatch: pytest.MonkeyPatch, command: str, model: str, judge: str, said: str
+    shell: Any, monkeypatch: pytest.MonkeyPatch, command: str, model: str, judge: str, message: str
 ) -> None:
-    if "KEY" not in said:
+    if "KEY" not in message:
         for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
             monkeypatch.setenv(name, "sk-none")
-    assert said in told(shell, command, model, judge)
+    assert message in warnings_of(shell, command, model, judge)
 
 
 @pytest.mark.parametrize(
-    ("model", "judge", "said"),
+    ("model", "judge", "message"),
     [
         ("groq/openai/gpt-oss-120b", TOKENS, "returns no log-probabilities, as far as is known"),
         (
@@ -117,12 +119,12 @@ def test_what_the_model_does_not_take_is_told_before_any_call(
     ],
 )
 def test_what_a_provider_is_not_known_to_take_is_a_warning(
-    shell: Any, monkeypatch: pytest.MonkeyPatch, model: str, judge: str, said: str
+    shell: Any, monkeypatch: pytest.MonkeyPatch, model: str, judge: str, message: str
 ) -> None:
     for name in ("GROQ_API_KEY", "MISTRAL_API_KEY", "PERPLEXITYAI_API_KEY"):
         monkeypatch.setenv(name, "sk-none")
     for command in ("validate", "estimate"):
-        assert said in told(shell, command, model, judge)
+        assert message in warnings_of(shell, command, model, judge)
 
 
 def test_an_image_for_a_model_that_reads_text_only_is_told_by_validate(
@@ -149,10 +151,10 @@ def test_a_prompt_that_the_context_window_cannot_hold_is_warned_of(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     model = "{name: openai/judge, base_model: gpt-4, retries: 0}"
-    assert "but model openai/judge reads 8,192 at most" in told(
+    assert "but model openai/judge reads 8,192 at most" in warnings_of(
         shell, command, model, text="many words " * 6000
     )
-    assert "at most" not in told(shell, command, model, text="few words")
+    assert "at most" not in warnings_of(shell, command, model, text="few words")
 
 
 def test_one_missing_key_is_told_once_for_several_units(shell: Any) -> None:
@@ -215,18 +217,18 @@ class TestCost:
     def test_on_a_terminal_the_user_is_asked(
         self, shell: Any, paid: list[str], answer: str, code: int
     ) -> None:
-        shown, ended = on_terminal(
+        output, ended = on_terminal(
             shell.folder, ["run", *paid, *([] if answer else ["--yes"])], answer
         )
-        assert ended == code, shown
-        assert ("Continue?" in shown) == bool(answer)
-        assert ("stopped: no call was made" in shown) == (code == 130)
+        assert ended == code, output
+        assert ("Continue?" in output) == bool(answer)
+        assert ("stopped: no call was made" in output) == (code == 130)
 
     def test_nothing_is_asked_of_an_unpriced_model_on_this_machine(
         self, shell: Any, paid: list[str]
     ) -> None:
-        shown, ended = on_terminal(shell.folder, ["run", *paid, "--model", "openai/own"], "")
-        assert (ended, "Continue?" in shown, "cost unknown" in shown) == (0, False, True), shown
+        output, ended = on_terminal(shell.folder, ["run", *paid, "--model", "openai/own"], "")
+        assert (ended, "Continue?" in output, "cost unknown" in output) == (0, False, True), output
 
 
 def on_terminal(folder: Path, arguments: list[str], answer: str) -> tuple[str, int]:
@@ -242,7 +244,7 @@ def on_terminal(folder: Path, arguments: list[str], answer: str) -> tuple[str, i
     )
     os.close(theirs)
     os.write(ours, answer.encode())
-    shown = b""
+    output = b""
     while True:
         try:
             part = os.read(ours, 65536)
@@ -250,6 +252,6 @@ def on_terminal(folder: Path, arguments: list[str], answer: str) -> tuple[str, i
             break
         if not part:
             break
-        shown += part
+        output += part
     os.close(ours)
-    return shown.decode(), process.wait()
+    return output.decode(), process.wait()

@@ -19,28 +19,28 @@ def data(shell: Any) -> Path:
     return shell.write("data.jsonl", '{"question": "q", "answer": "a"}\n')
 
 
-def told(done: Any, code: int, *said: str) -> None:
+def check_message(done: Any, code: int, *parts: str) -> None:
     """The command ended so, with a cure, and said no more than a screen holds."""
     assert done.code == code, done.err
-    for words in said:
+    for words in parts:
         assert words in done.err + done.out
     assert len(done.err.splitlines()) < 12
 
 
 def test_a_missing_key(shell: Any, data: Path) -> None:
     config = shell.write("judge.yaml", "verdict: 1\nmodel: gpt-4o-mini\npipeline:\n" + JUDGE)
-    told(shell("run", config, data), 2, "judge.yaml:1:1: name: the key 'name' is missing")
+    check_message(shell("run", config, data), 2, "judge.yaml:1:1: name: the key 'name' is missing")
 
 
 def test_a_typo(shell: Any, data: Path) -> None:
     for wrong, right in (("promt", "prompt"), ("unti", "unit")):
         config = shell.config(JUDGE.replace(right, wrong))
-        told(shell("run", config, data), 2, "pipeline.yaml:5:", f"did you mean '{right}'?")
+        check_message(shell("run", config, data), 2, "pipeline.yaml:5:", f"did you mean '{right}'?")
 
 
 def test_a_wrong_column(shell: Any, data: Path) -> None:
     config = shell.config(JUDGE.replace("source.answer", "source.anwser"))
-    told(
+    check_message(
         shell("run", config, data),
         2,
         "pipeline.yaml:5:",
@@ -52,19 +52,21 @@ def test_a_wrong_column(shell: Any, data: Path) -> None:
 def test_no_api_key(shell: Any, data: Path) -> None:
     config = shell.config(JUDGE, head="model: gpt-4o-mini")
     done = shell("run", config, data)
-    told(done, 4, "OPENAI_API_KEY is not set", "export OPENAI_API_KEY=", "--model baseline/lexical")
+    check_message(
+        done, 4, "OPENAI_API_KEY is not set", "export OPENAI_API_KEY=", "--model baseline/lexical"
+    )
     assert not (shell.folder / "runs").exists()
 
 
 def test_an_unknown_model(shell: Any, data: Path) -> None:
     config = shell.config(JUDGE)
-    told(
+    check_message(
         shell("run", config, data, "-q", "--model", "gpt4o-mini"),
         4,
         "did you mean gpt-4o-mini?",
         "PROVIDER/NAME",
     )
-    told(
+    check_message(
         shell("run", config, data, "-q", "--model", "baseline/lexcal"),
         4,
         "did you mean baseline/lexical?",
@@ -73,14 +75,20 @@ def test_an_unknown_model(shell: Any, data: Path) -> None:
 
 def test_no_data(shell: Any, data: Path) -> None:
     config = shell.config(JUDGE)
-    told(shell("run", config, "dta.jsonl"), 2, "there is no such file", "did you mean data.jsonl?")
-    told(shell("run", config, shell.write("empty.jsonl", "")), 2, "the dataset holds no rows")
-    told(shell("run", config), 2, "Missing argument 'DATA'")
+    check_message(
+        shell("run", config, "dta.jsonl"), 2, "there is no such file", "did you mean data.jsonl?"
+    )
+    check_message(
+        shell("run", config, shell.write("empty.jsonl", "")), 2, "the dataset holds no rows"
+    )
+    check_message(shell("run", config), 2, "Missing argument 'DATA'")
 
 
 def test_data_and_pipeline_the_wrong_way_round(shell: Any, data: Path) -> None:
     done = shell("run", data.name, shell.config(JUDGE))
-    told(done, 2, "data.jsonl is a dataset, not a pipeline file", "verdict run CONFIG DATA")
+    check_message(
+        done, 2, "data.jsonl is a dataset, not a pipeline file", "verdict run CONFIG DATA"
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,12 +98,12 @@ def test_data_and_pipeline_the_wrong_way_round(shell: Any, data: Path) -> None:
 )
 def test_wrong_shell_quoting_of_a_row(words: tuple[str, ...], shell: Any) -> None:
     done = shell("judge", shell.config(JUDGE), "--row", *words)
-    told(done, 2, "single quotes", """--row '{"question": "…"}'""")
+    check_message(done, 2, "single quotes", """--row '{"question": "…"}'""")
 
 
 def test_a_glob_that_the_shell_expands(shell: Any, data: Path) -> None:
     more = shell.write("more.jsonl", '{"answer": "b"}\n')
-    told(shell("run", shell.config(JUDGE), data, more), 2, "quote it, such as")
+    check_message(shell("run", shell.config(JUDGE), data, more), 2, "quote it, such as")
 
 
 def test_an_old_python() -> None:
@@ -117,17 +125,17 @@ def test_no_network(shell: Any, data: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("OPENAI_API_KEY", "key")
     head = "model: {name: gpt-4o-mini, api_base: 'http://127.0.0.1:9/v1', retries: 0}"
     done = shell("run", shell.config(JUDGE, head=head), data, "--out", "out")
-    told(done, 3, "unavailable: model gpt-4o-mini: no reply from 127.0.0.1")
+    check_message(done, 3, "unavailable: model gpt-4o-mini: no reply from 127.0.0.1")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_a_full_disk(shell: Any, data: Path) -> None:
     done = shell("schema", "--out", "/dev/full")
-    told(done, 2, "/dev/full cannot be written", "free space")
+    check_message(done, 2, "/dev/full cannot be written", "free space")
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("d.tsv", "id;answer\n1;a\n", "its cells are separated by semicolons: save it with commas"),
         ("d.csv", "PK\x03\x04", "this is a spreadsheet or another zip archive"),
@@ -136,13 +144,13 @@ def test_a_full_disk(shell: Any, data: Path) -> None:
         ("d.jsonl", '[{"answer": "a"}]\n', "one JSON list of rows has the ending .json"),
     ],
 )
-def test_data_in_another_form(shell: Any, name: str, content: str, said: str) -> None:
-    told(shell("run", shell.config(JUDGE), shell.write(name, content)), 2, name, said)
+def test_data_in_another_form(shell: Any, name: str, content: str, message: str) -> None:
+    check_message(shell("run", shell.config(JUDGE), shell.write(name, content)), 2, name, message)
 
 
 def test_quotes_of_a_word_processor(shell: Any, data: Path) -> None:
     config = shell.config(JUDGE.replace("'", "”"))
-    told(shell("run", config, data), 2, "pipeline.yaml:5:", "” is a typographic quote")
+    check_message(shell("run", config, data), 2, "pipeline.yaml:5:", "” is a typographic quote")
 
 
 def test_no_command(shell: Any, data: Path) -> None:
@@ -177,15 +185,15 @@ def test_words_of_other_tools_are_each_named_with_the_word_meant_and_no_guess_br
         '  - unit: JudgeUnit\n    instructions: "Grade {source.answer}"\n    scale: 1-5\n'
         "evaluate:\n  right: {label: source.grade, prediction: output.score}\n",
     )
-    told = shell("validate", file, "--data", data).err
-    meant = ["'pipeline'", "'name'", "'CoTUnit'", "'prompt'", "'target'"]
-    assert [word for word in meant if f"did you mean {word}?" in told] == meant
-    assert told.count("did you mean") == len(meant)
-    assert told.count("p.yaml:") == len(meant)
+    stderr = shell("validate", file, "--data", data).err
+    expected = ["'pipeline'", "'name'", "'CoTUnit'", "'prompt'", "'target'"]
+    assert [word for word in expected if f"did you mean {word}?" in stderr] == expected
+    assert stderr.count("did you mean") == len(expected)
+    assert stderr.count("p.yaml:") == len(expected)
 
 
 @pytest.mark.parametrize(
-    ("prediction", "meant"),
+    ("prediction", "suggestion"),
     [
         ("score", "a column of the data is `source.score`"),
         ("judge.score", "the output of a unit is `nodes.judge.score`"),
@@ -194,10 +202,15 @@ def test_words_of_other_tools_are_each_named_with_the_word_meant_and_no_guess_br
     ],
 )
 def test_a_name_of_an_evaluation_is_answered_by_its_path(
-    shell: Any, prediction: str, meant: str
+    shell: Any, prediction: str, suggestion: str
 ) -> None:
     evaluate = f"\nevaluate:\n  right: {{prediction: {prediction}, target: source.label}}\n"
-    told(shell("validate", shell.config(JUDGE + evaluate)), 2, "evaluate.right.prediction", meant)
+    check_message(
+        shell("validate", shell.config(JUDGE + evaluate)),
+        2,
+        "evaluate.right.prediction",
+        suggestion,
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,5 +219,5 @@ def test_a_name_of_an_evaluation_is_answered_by_its_path(
 def test_a_limit_that_is_no_number_is_told_once(shell: Any, limit: str, write: str) -> None:
     gates = f"\ngates:\n  - {{metric: run.coverage, min: {limit}}}\n"
     done = shell("validate", shell.config(JUDGE + gates))
-    told(done, 2, "gates[0].min: expected a number", write)
+    check_message(done, 2, "gates[0].min: expected a number", write)
     assert "has no limit" not in done.err

@@ -26,15 +26,15 @@ def judge(shell: Any, prompt: str = "Rate {source.text}", more: str = "") -> Any
 class TestBraces:
     """A brace that names a column without `source.`."""
 
-    @pytest.mark.parametrize("written", ["{text}", "{{text}}", "{{ text }}"])
+    @pytest.mark.parametrize("placeholder", ["{text}", "{{text}}", "{{ text }}"])
     @pytest.mark.parametrize("command", COMMANDS)
     def test_a_column_without_its_root_is_an_error(
-        self, shell: Any, command: str, written: str
+        self, shell: Any, command: str, placeholder: str
     ) -> None:
-        done = shell(command, judge(shell, f"Rate {written}"), data(shell, {"text": "a"}))
+        done = shell(command, judge(shell, f"Rate {placeholder}"), data(shell, {"text": "a"}))
         assert done.code == 2
-        assert f"pipeline.yaml:5:42: pipeline[0].prompt: {written} is literal text" in done.err
-        assert "write {source.text}; \\" + written + " prints it literally" in done.err
+        assert f"pipeline.yaml:5:42: pipeline[0].prompt: {placeholder} is literal text" in done.err
+        assert "write {source.text}; \\" + placeholder + " prints it literally" in done.err
         assert not (shell.folder / "runs").exists()
 
     def test_a_name_with_a_space_is_spelled_as_a_path(self, shell: Any) -> None:
@@ -93,9 +93,9 @@ NEVER = [
 class TestLabels:
     """Labels that predictions cannot equal."""
 
-    @pytest.mark.parametrize(("scale", "labels", "said"), NEVER)
+    @pytest.mark.parametrize(("scale", "labels", "message"), NEVER)
     def test_labels_that_no_prediction_can_equal_are_an_error_that_says_how_to_convert_them(
-        self, shell: Any, scale: str, labels: list[Any], said: str
+        self, shell: Any, scale: str, labels: list[Any], message: str
     ) -> None:
         config, rows = labelled(shell, scale, labels * 20)
         for command in COMMANDS:
@@ -103,7 +103,7 @@ class TestLabels:
             assert (done.code, "no prediction can ever equal a target" in done.err) == (2, True), (
                 done.err
             )
-            assert said in done.err
+            assert message in done.err
         assert not (shell.folder / "runs").exists()
 
     def test_labels_of_another_scale_are_an_error(self, shell: Any) -> None:
@@ -136,13 +136,15 @@ class TestLabels:
         assert "label" in shell("run", config, rows, "-q", "--out", "o").err
 
     @pytest.mark.parametrize(
-        ("label", "said"), [({"helpful": "yes"}, "is a mapping, not a label"), (["a"], "")]
+        ("label", "message"), [({"helpful": "yes"}, "is a mapping, not a label"), (["a"], "")]
     )
-    def test_a_label_that_is_a_mapping_is_an_error(self, shell: Any, label: Any, said: str) -> None:
+    def test_a_label_that_is_a_mapping_is_an_error(
+        self, shell: Any, label: Any, message: str
+    ) -> None:
         config, rows = labelled(shell, "boolean", [label])
         done = shell("validate", config, rows)
-        assert (done.code, said in done.err) == (2 if said else 0, True)
-        assert not said or "such as `source.label.helpful`" in done.err
+        assert (done.code, message in done.err) == (2 if message else 0, True)
+        assert not message or "such as `source.label.helpful`" in done.err
 
     def test_s15_nan_in_a_table_is_no_label(self, shell: Any) -> None:
         from verdict_cli.storage.tables.writer import ParquetTable
@@ -239,7 +241,7 @@ class TestShownLabels:
     """A prompt that shows the label which its judge is measured by."""
 
     @pytest.mark.parametrize(
-        ("prompt", "target", "shown"),
+        ("prompt", "target", "is_shown"),
         [
             ("Rate {source.label}", "source.label", True),
             ("Rate {source}", "source.label", True),
@@ -249,17 +251,17 @@ class TestShownLabels:
         ],
     )
     def test_a_label_in_the_prompt_is_a_warning(
-        self, shell: Any, prompt: str, target: str, shown: bool
+        self, shell: Any, prompt: str, target: str, is_shown: bool
     ) -> None:
         more = f"\nevaluate: {{right: {{prediction: output.score, target: {json.dumps(target)}}}}}"
         done = shell("validate", judge(shell, prompt, more))
         assert done.code == 0
-        said = (
+        warning = (
             "pipeline[0].prompt: the prompt shows `"
             + target.removesuffix(" | int")
             + "`, which is the target"
         )
-        assert (said in done.err) is shown
+        assert (warning in done.err) is is_shown
 
     def test_the_run_tells_it_too(self, shell: Any) -> None:
         config, rows = labelled(shell, "boolean", [True, False])

@@ -54,11 +54,11 @@ class Terminal(io.StringIO):
 def test_only_a_terminal_is_drawn_upon(
     stream: type[io.StringIO], moves: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stderr", written := stream())
+    monkeypatch.setattr(sys, "stderr", stderr := stream())
     monkeypatch.setenv("TERM", "xterm")
     with display.show_progress(quiet=False) as show:
         show(at(10, FLOWS | {"\x1b[31m": Flow()}))
-    text = written.getvalue()
+    text = stderr.getvalue()
     assert "rows 10/10" in text
     assert "judge[0]  answered 1,200" in text
     assert ("\x1b[" in text) == moves
@@ -69,7 +69,7 @@ def test_only_a_terminal_is_drawn_upon(
 def test_steps_are_shown_with_the_time_left(
     stream: type[io.StringIO], moves: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stderr", written := stream())
+    monkeypatch.setattr(sys, "stderr", stderr := stream())
     monkeypatch.setenv("TERM", "xterm")
     now = 0.0
     monkeypatch.setattr(display, "monotonic", lambda: now)
@@ -77,12 +77,12 @@ def test_steps_are_shown_with_the_time_left(
         show(1_000_000, 4_000_000)
         now = 4.0
         show(2_000_000, 4_000_000)
-        assert moves or not written.getvalue()
+        assert moves or not stderr.getvalue()
         now = 6.0
         show(2_500_000, 4_000_000)
         now = 7.0
         show(4_000_000, 4_000_000)
-    text = written.getvalue()
+    text = stderr.getvalue()
     assert ("\x1b[" in text) == moves and "\x1b[31m" not in text
     assert moves or text == "fetching \\x1b[31mx: 2.5/4.0 MB · 6.0 s left\n"
 
@@ -124,14 +124,14 @@ def test_the_rows_of_a_table_are_counted(tmp_path: Path) -> None:
 def test_a_file_that_is_read_twice_has_a_new_time_left(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(sys, "stderr", written := io.StringIO())
+    monkeypatch.setattr(sys, "stderr", stderr := io.StringIO())
     now = 0.0
     monkeypatch.setattr(display, "monotonic", lambda: now)
     with display.show_reading("importing"):
         for second, done in ((0.0, 100), (10.0, 300), (20.0, 100), (30.0, 200), (40.0, 400)):
             now = second
             report_read(tmp_path / "log.json", "rows", done, 400)
-    assert written.getvalue().splitlines() == [
+    assert stderr.getvalue().splitlines() == [
         "importing log.json: 300/400 rows · 5.0 s left",
         "importing log.json: 100/400 rows",
         "importing log.json: 200/400 rows · 20 s left",
@@ -142,7 +142,7 @@ def test_a_file_that_is_read_twice_has_a_new_time_left(
 def test_an_earlier_journal_is_displayed_until_the_run_runs(
     quiet: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stderr", written := io.StringIO())
+    monkeypatch.setattr(sys, "stderr", stderr := io.StringIO())
     now = 0.0
     monkeypatch.setattr(display, "monotonic", lambda: now)
     journal = Path("journal.jsonl")
@@ -155,9 +155,9 @@ def test_an_earlier_journal_is_displayed_until_the_run_runs(
         now = 40.0
         report_read(Path("rows.jsonl"), "bytes", 1, 2)
         show(at(10, {}))
-    first, *rest = written.getvalue().splitlines() or [""]
+    first, *later = stderr.getvalue().splitlines() or [""]
     assert first == ("" if quiet else "reading journal.jsonl: 30.0/40.0 MB · 4.0 s left")
-    assert [line.split(" ·")[0] for line in rest] == ([] if quiet else ["rows 4/10", "rows 10/10"])
+    assert [line.split(" ·")[0] for line in later] == ([] if quiet else ["rows 4/10", "rows 10/10"])
 
 
 def test_steps_without_a_known_end_count() -> None:

@@ -74,9 +74,19 @@ def test_the_directory_holds_every_file_that_the_language_names(shell: Any) -> N
         "junit.xml",
     ):
         assert (shell.folder / "out" / name).stat().st_size > 0
-    named = {"row", "id", "unit", "call", "attempt", "model", "messages", "reply", "finish_reason"}
+    columns = {
+        "row",
+        "id",
+        "unit",
+        "call",
+        "attempt",
+        "model",
+        "messages",
+        "reply",
+        "finish_reason",
+    }
     more = {"logprobs", "prompt_tokens", "completion_tokens", "cost_usd", "latency_s", "error"}
-    assert named | more <= set(table_columns(shell.folder / "out" / "calls.parquet"))
+    assert columns | more <= set(table_columns(shell.folder / "out" / "calls.parquet"))
 
 
 def test_the_report_is_on_standard_output_and_the_rest_on_standard_error(shell: Any) -> None:
@@ -213,8 +223,8 @@ def test_a_recorded_case_gives_its_figures(name: str, shell: Any, shared: Path) 
         "--json",
     )
     document = done.json()
-    for figure, (value, tolerance) in json.loads((case / "expected.json").read_text()).items():
-        evaluation, metric = figure.rsplit(".", 1)
+    for path, (value, tolerance) in json.loads((case / "expected.json").read_text()).items():
+        evaluation, metric = path.rsplit(".", 1)
         assert document["evaluations"][evaluation][metric]["value"] == pytest.approx(
             value, abs=tolerance
         )

@@ -154,12 +154,12 @@ def test_what_names_no_shard_is_refused(shell: Any, data: Path, text: str) -> No
 def test_pinned_units_and_other_shards_are_refused(shell: Any, data: Path) -> None:
     config = evaluated(shell)
     run_shards(shell, config, data, 2)
-    for words, told in (
+    for words, message in (
         (["--shard", "1/2"], "holds shard 0/2 of a run, and this is shard 1/2"),
         ([], "a whole run"),
     ):
         done = shell("run", config, data, "--out", "shards/0", *words)
-        assert (done.code, told in done.err) == (2, True)
+        assert (done.code, message in done.err) == (2, True)
     assert "cannot be cut" in shell("run", config, data, "--shard", "0/24").err
     pinned = shell.config(
         "- {unit: JudgeUnit, name: first, prompt: 'Rate it', pin: true}\n" + STEPS, name="pin.yaml"

@@ -30,12 +30,12 @@ def stats(url: str) -> dict[str, Any]:
 def wait_for(process: subprocess.Popen[str], url: str, **counts: int) -> None:
     """Returns once the server has counted as many."""
     for _ in range(2000):
-        found = stats(url)
-        if all(found[name] >= count for name, count in counts.items()):
+        counters = stats(url)
+        if all(counters[name] >= count for name, count in counts.items()):
             return
         assert process.poll() is None, process.communicate()
         sleep(0.01)
-    raise AssertionError(found)
+    raise AssertionError(counters)
 
 
 def run_of(shell: Any, url: str) -> list[str | Path]:
@@ -127,8 +127,8 @@ def test_a_signal_loses_no_reply_of_a_ranking(
     process = shell.start(*words, "--tournament", "round-robin")
     wait_for(process, url, requests=9)
     process.send_signal(number)
-    _, told = process.communicate(timeout=30)
-    assert process.returncode == 130, told
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130, stderr
     assert stats(url)["requests"] < 42
     ended = shell.start(*words, "--tournament", "round-robin")
     ended.communicate(timeout=60)

@@ -63,8 +63,12 @@ def command(shell: Any, monkeypatch: pytest.MonkeyPatch, scripted_model: Any) ->
 def test_the_estimate_is_told_and_a_no_calls_no_model(command: Any, name: str) -> None:
     refused = command(name, answer="n\n")
     assert refused.code == 130, refused.err
-    told = " ".join(refused.err.split())
-    assert COMMANDS[name][1] in told and "Continue?" in told and "stopped: no call was made" in told
+    message = " ".join(refused.err.split())
+    assert (
+        COMMANDS[name][1] in message
+        and "Continue?" in message
+        and "stopped: no call was made" in message
+    )
     assert command.calls == []
 
 

@@ -45,8 +45,8 @@ def run(
     )
     done = shell("run", config, data, "--out", out, "-q", "--no-cache")
     assert done.code == 0, done.err
-    found: dict[str, Any] = json.loads((shell.folder / out / "report.json").read_text())
-    return found | {"text": " ".join(done.out.split())}
+    report: dict[str, Any] = json.loads((shell.folder / out / "report.json").read_text())
+    return report | {"text": " ".join(done.out.split())}
 
 
 def full_votes(shell: Any, out: str) -> list[list[bool]]:
@@ -63,25 +63,25 @@ def test_all_rows_are_called_in_full_and_the_early_verdict_is_compared(
     assert report["facts"]["calls"] == 9 * ROWS
     assert report["facts"]["saved"] == {}
     votes = full_votes(shell, "r")
-    kept = 0
+    agreements = 0
     for row in votes:
-        asked = next(n for n in range(1, 10) if n == 9 or decided(row[:n], 9 - n))
-        kept += (sum(row[:asked]) * 2 > asked) == (sum(row) * 2 > 9)
+        calls = next(n for n in range(1, 10) if n == 9 or decided(row[:n], 9 - n))
+        agreements += (sum(row[:calls]) * 2 > calls) == (sum(row) * 2 > 9)
     assert report["kept"]["vote"]["n"] == ROWS
-    assert report["kept"]["vote"]["value"] == pytest.approx(kept / ROWS)
+    assert report["kept"]["vote"]["value"] == pytest.approx(agreements / ROWS)
     assert "on rows called in full, the early verdict was the full one in" in report["text"]
 
 
-def decided(votes: list[bool], left: int) -> bool:
+def decided(votes: list[bool], votes_left: int) -> bool:
     """Whether the leader wins the full vote with 0.9, by summing over the beta-binomial."""
     from scipy.stats import betabinom
 
     yes, no = sum(votes), len(votes) - sum(votes)
-    more = betabinom(left, 1 + yes, 1 + no)
+    more = betabinom(votes_left, 1 + yes, 1 + no)
     wins = sum(
         more.pmf(k)
-        for k in range(left + 1)
-        if (yes + k > no + left - k) == (yes > no or (yes == no and votes[0]))
+        for k in range(votes_left + 1)
+        if (yes + k > no + votes_left - k) == (yes > no or (yes == no and votes[0]))
     )
     return len(votes) > 0 and wins >= 0.9
 
@@ -101,9 +101,9 @@ def test_where_nothing_is_promised_the_audit_says_what_was_kept(
 ) -> None:
     report = run(shell, 1, "models: [a, a, a, a, a, a, b, b, b]")
     assert report["promises"] == {"vote": 0}
-    kept = report["kept"]["vote"]
-    assert kept["value"] < 1
-    assert kept["low"] < kept["value"] < kept["high"]
+    share = report["kept"]["vote"]
+    assert share["value"] < 1
+    assert share["low"] < share["value"] < share["high"]
     assert "without a promise" in report["text"]
 
 
@@ -201,7 +201,8 @@ def test_the_report_says_where_audited_rows_contradict_the_promise() -> None:
         done=9,
     )
     for high, lines in ((0.9, 1), (0.97, 0)):
-        kept = {"vote": MetricValue(0.8, 0.7, high, 50)}
+        shares = {"vote": MetricValue(0.8, 0.7, high, 50)}
         assert (
-            len(notices(build_report("r", facts, {}, promises={"vote": 0.95}, kept=kept))) == lines
+            len(notices(build_report("r", facts, {}, promises={"vote": 0.95}, kept=shares)))
+            == lines
         )

@@ -33,97 +33,99 @@ TURNS = st.lists(
 
 
 def openai(turns: list[Any]) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = []
-    for number, (kind, *rest) in enumerate(turns):
+    messages: list[dict[str, Any]] = []
+    for number, (kind, *turn) in enumerate(turns):
         if kind == "user":
-            picture = [{"type": "image_url", "image_url": {"url": PIXEL}}] if rest[1] else []
-            content = [{"type": "text", "text": rest[0]}, *picture] if picture else rest[0]
-            made.append({"role": "user", "content": content})
+            picture = [{"type": "image_url", "image_url": {"url": PIXEL}}] if turn[1] else []
+            content = [{"type": "text", "text": turn[0]}, *picture] if picture else turn[0]
+            messages.append({"role": "user", "content": content})
         elif kind == "assistant":
-            made.append({"role": "assistant", "content": rest[0]})
+            messages.append({"role": "assistant", "content": turn[0]})
         else:
-            name, arguments, result = rest
+            name, arguments, result = turn
             call = {
                 "id": f"c{number}",
                 "type": "function",
                 "function": {"name": name, "arguments": json.dumps(arguments)},
             }
-            made.append({"role": "assistant", "content": None, "tool_calls": [call]})
-            made.append({"role": "tool", "tool_call_id": f"c{number}", "content": result})
-    return made
+            messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": result})
+    return messages
 
 
 def anthropic(turns: list[Any]) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = []
-    for number, (kind, *rest) in enumerate(turns):
+    messages: list[dict[str, Any]] = []
+    for number, (kind, *turn) in enumerate(turns):
         if kind == "user":
             head, data = PIXEL.removeprefix("data:").split(";base64,")
             source = {"type": "base64", "media_type": head, "data": data}
-            picture = [{"type": "image", "source": source}] if rest[1] else []
-            made.append({"role": "user", "content": [{"type": "text", "text": rest[0]}, *picture]})
+            picture = [{"type": "image", "source": source}] if turn[1] else []
+            messages.append(
+                {"role": "user", "content": [{"type": "text", "text": turn[0]}, *picture]}
+            )
         elif kind == "assistant":
-            made.append({"role": "assistant", "content": [{"type": "text", "text": rest[0]}]})
+            messages.append({"role": "assistant", "content": [{"type": "text", "text": turn[0]}]})
         else:
-            name, arguments, result = rest
+            name, arguments, result = turn
             use = {"type": "tool_use", "id": f"c{number}", "name": name, "input": arguments}
-            made.append({"role": "assistant", "content": [use]})
+            messages.append({"role": "assistant", "content": [use]})
             done = {
                 "type": "tool_result",
                 "tool_use_id": f"c{number}",
                 "content": [{"type": "text", "text": result}],
             }
-            made.append({"role": "user", "content": [done]})
-    return made
+            messages.append({"role": "user", "content": [done]})
+    return messages
 
 
 def gemini(turns: list[Any]) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = []
-    for kind, *rest in turns:
+    contents: list[dict[str, Any]] = []
+    for kind, *turn in turns:
         if kind == "user":
             head, data = PIXEL.removeprefix("data:").split(";base64,")
-            picture = [{"inlineData": {"mimeType": head, "data": data}}] if rest[1] else []
-            made.append({"role": "user", "parts": [{"text": rest[0]}, *picture]})
+            picture = [{"inlineData": {"mimeType": head, "data": data}}] if turn[1] else []
+            contents.append({"role": "user", "parts": [{"text": turn[0]}, *picture]})
         elif kind == "assistant":
-            made.append({"role": "model", "parts": [{"text": rest[0]}]})
+            contents.append({"role": "model", "parts": [{"text": turn[0]}]})
         else:
-            name, arguments, result = rest
-            made.append(
+            name, arguments, result = turn
+            contents.append(
                 {"role": "model", "parts": [{"functionCall": {"name": name, "args": arguments}}]}
             )
-            made.append(
+            contents.append(
                 {
                     "role": "user",
                     "parts": [{"functionResponse": {"name": name, "response": result}}],
                 }
             )
-    return made
+    return contents
 
 
 def otel(turns: list[Any]) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = []
-    for number, (kind, *rest) in enumerate(turns):
+    messages: list[dict[str, Any]] = []
+    for number, (kind, *turn) in enumerate(turns):
         if kind == "user":
             head, data = PIXEL.removeprefix("data:").split(";base64,")
             blob = {"type": "blob", "modality": "image", "mime_type": head, "content": data}
-            made.append(
+            messages.append(
                 {
                     "role": "user",
-                    "parts": [{"type": "text", "content": rest[0]}, *([blob] if rest[1] else [])],
+                    "parts": [{"type": "text", "content": turn[0]}, *([blob] if turn[1] else [])],
                 }
             )
         elif kind == "assistant":
-            made.append(
+            messages.append(
                 {
                     "role": "assistant",
-                    "parts": [{"type": "text", "content": rest[0]}],
+                    "parts": [{"type": "text", "content": turn[0]}],
                     "finish_reason": "stop",
                 }
             )
         else:
-            name, arguments, result = rest
+            name, arguments, result = turn
             call = {"type": "tool_call", "id": f"c{number}", "name": name, "arguments": arguments}
-            made.append({"role": "assistant", "parts": [call]})
-            made.append(
+            messages.append({"role": "assistant", "parts": [call]})
+            messages.append(
                 {
                     "role": "tool",
                     "parts": [
@@ -131,7 +133,7 @@ def otel(turns: list[Any]) -> list[dict[str, Any]]:
                     ],
                 }
             )
-    return made
+    return messages
 
 
 @settings(deadline=None, max_examples=80)

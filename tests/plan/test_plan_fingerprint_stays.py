@@ -51,5 +51,5 @@ def test_a_pipeline_keeps_its_fingerprints(plan: Any) -> None:
     built = plan(TEXT).plan
     assert built.fingerprint == "f952f25ab9ab4170fbce453bf54c9ebf"
     assert {node.id: node.fingerprint for node in built.nodes} == NODES
-    (own,) = [node for node in built.nodes if node.id == "own"]
-    assert own.marks == OWN
+    (own_node,) = [node for node in built.nodes if node.id == "own"]
+    assert own_node.marks == OWN

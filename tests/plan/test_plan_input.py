@@ -75,8 +75,8 @@ def test_a_round_robin_of_judges_starts_with_the_default(
     answers = iter("abc")
     scripted_model.answer = lambda _: json.dumps({"explanation": next(answers), "score": 3})
     run(JUDGES if door == "yaml" else _judges_in_python(), text="x")
-    shown = [text.splitlines()[0] for text in scripted_model.texts()]
-    assert shown == [f"Text: x Before: {before}" for before in ("nobody", "a", "b")]
+    texts = [text.splitlines()[0] for text in scripted_model.texts()]
+    assert texts == [f"Text: x Before: {before}" for before in ("nobody", "a", "b")]
 
 
 def test_a_column_and_a_unit_before_come_before_the_default(run: Any, scripted_model: Any) -> None:
@@ -115,13 +115,13 @@ def test_a_row_without_a_conversation_starts_one(run: Any, scripted_model: Any) 
 
 
 @pytest.mark.parametrize(
-    "given", ["user: Hi", None, [{"role": "user", "content": None}], [{"content": "Hi"}]]
+    "conversation", ["user: Hi", None, [{"role": "user", "content": None}], [{"content": "Hi"}]]
 )
 def test_a_column_that_is_no_conversation_fails_the_row(
-    run: Any, scripted_model: Any, given: Any
+    run: Any, scripted_model: Any, conversation: Any
 ) -> None:
     with pytest.raises(Exception, match="the input field 'conversation'"):
-        run(TALK.replace("INPUT", ""), conversation=given)
+        run(TALK.replace("INPUT", ""), conversation=conversation)
     assert scripted_model.requests == []
 
 
@@ -173,7 +173,7 @@ def test_a_path_names_the_column_that_the_run_needs(tmp_path: Any) -> None:
 
 
 def test_paths_and_defaults_count_in_the_fingerprint(tmp_path: Any) -> None:
-    path, seen = tmp_path / "t.yaml", set()
+    path, fingerprints = tmp_path / "t.yaml", set()
     for field in (
         "str",
         "source.explanation",
@@ -181,8 +181,8 @@ def test_paths_and_defaults_count_in_the_fingerprint(tmp_path: Any) -> None:
         "{type: str, default: b}",
     ):
         path.write_text(JUDGES.replace('{type: str, default: "nobody"}', field))
-        seen.add(Pipeline.from_yaml(path).fingerprint)
-    assert len(seen) == 4
+        fingerprints.add(Pipeline.from_yaml(path).fingerprint)
+    assert len(fingerprints) == 4
 
 
 def test_the_pipeline_in_python_is_the_one_in_yaml(tmp_path: Any) -> None:

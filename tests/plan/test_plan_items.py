@@ -84,11 +84,11 @@ def test_what_is_not_there_is_an_error_before_the_run(
     message: str,
     path: str,
 ) -> None:
-    found = {
+    problems = {
         (problem.path, message in problem.message)
         for problem in refused(EACH + EVALUATE.replace(old, new))
     }
-    assert (path, True) in found
+    assert (path, True) in problems
 
 
 def test_of_several_units_of_one_name_one_is_named(
@@ -135,21 +135,21 @@ def test_a_run_is_measured_entry_by_entry(tmp_path: Path, scripted_model: Any) -
     ]
     pipeline = Pipeline.from_yaml("verdict: 1\nname: x\nmodel: m\n" + EACH + EVALUATE)
     pipeline.run_dataset(rows, tmp_path / "run")
-    found = measure(pipeline.plan().evaluations, tmp_path / "run" / "results.parquet")["claims"]
-    accuracy = found.values["accuracy"]
-    assert (found.rows, accuracy.value, accuracy.n, accuracy.clusters) == (
+    measures = measure(pipeline.plan().evaluations, tmp_path / "run" / "results.parquet")["claims"]
+    accuracy = measures.values["accuracy"]
+    assert (measures.rows, accuracy.value, accuracy.n, accuracy.clusters) == (
         5,
         pytest.approx(3 / 5),
         5,
         3,
     )
     assert {
-        kind: values["accuracy"].value for kind, values in found.groups["claim.kind"].items()
+        kind: values["accuracy"].value for kind, values in measures.groups["claim.kind"].items()
     } == {
         "a": pytest.approx(1 / 2),
         "b": pytest.approx(2 / 3),
     }
-    assert {place: values["accuracy"].n for place, values in found.groups["index"].items()} == {
+    assert {place: values["accuracy"].n for place, values in measures.groups["index"].items()} == {
         "0": 3,
         "1": 2,
     }
@@ -173,15 +173,15 @@ def test_an_entry_that_when_skips_stands_outside(tmp_path: Path, scripted_model:
         "verdict: 1\nname: x\nmodel: {name: m, retries: 0}\n" + text + EVALUATE
     )
     pipeline.run_dataset(rows, tmp_path / "run")
-    found = measure(pipeline.plan().evaluations, tmp_path / "run" / "results.parquet")["claims"]
-    assert (found.rows, found.missing, found.coverage) == (2, 1, 0.5)
+    measures = measure(pipeline.plan().evaluations, tmp_path / "run" / "results.parquet")["claims"]
+    assert (measures.rows, measures.missing, measures.coverage) == (2, 1, 0.5)
 
 
 def test_a_prompt_that_shows_the_label_of_its_entry_is_warned_of(
     plan: Callable[..., Built],
 ) -> None:
-    for shown in ("claim.label", "claim"):
-        (warning,) = plan(EACH.replace("{claim.text}", f"{{{shown}}}") + EVALUATE).warnings
+    for placeholder in ("claim.label", "claim"):
+        (warning,) = plan(EACH.replace("{claim.text}", f"{{{placeholder}}}") + EVALUATE).warnings
         assert (
             "the prompt shows `claim.label`, which is the target of `evaluate.claims`"
             in warning.message
@@ -201,5 +201,5 @@ def test_a_row_whose_each_is_skipped_stands_outside(tmp_path: Path, scripted_mod
     pool = text.replace("field: score}", "field: score, empty: 0}")
     pipeline = Pipeline.from_yaml("verdict: 1\nname: x\nmodel: m\n" + pool + evaluate)
     pipeline.run_dataset(rows, tmp_path / "run")
-    found = measure(pipeline.plan().evaluations, tmp_path / "run" / "results.parquet")["claims"]
-    assert (found.rows, found.missing, found.coverage) == (1, 0, 1.0)
+    measures = measure(pipeline.plan().evaluations, tmp_path / "run" / "results.parquet")["claims"]
+    assert (measures.rows, measures.missing, measures.coverage) == (1, 0, 1.0)

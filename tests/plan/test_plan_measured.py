@@ -20,11 +20,11 @@ PIPELINE = """
 
 
 def test_good_evaluations_name_columns_and_units(plan):
-    found = plan(
+    compiled = plan(
         PIPELINE % (", by: [source.kind], cluster: source.doc", ", where: {source.split: test}")
     ).plan
-    assert [used.column for used in found.columns] == ["q", "label", "doc", "kind", "split"]
-    assert list(found.evaluations) == ["safety", "size"] and len(found.gates) == 1
+    assert [used.column for used in compiled.columns] == ["q", "label", "doc", "kind", "split"]
+    assert list(compiled.evaluations) == ["safety", "size"] and len(compiled.gates) == 1
 
 
 @pytest.mark.parametrize(
@@ -50,13 +50,13 @@ def test_good_evaluations_name_columns_and_units(plan):
 def test_a_bad_evaluation_or_gate_is_named_where_it_stands(
     refused, evaluation, gate, code, path, words
 ):
-    found = refused(PIPELINE % (evaluation, gate))
+    problems = refused(PIPELINE % (evaluation, gate))
     fitting = [
         each
-        for each in found
+        for each in problems
         if each.code == code and each.path.startswith(path) and words in each.message
     ]
-    assert fitting, found
+    assert fitting, problems
     line = 9 if path.startswith("evaluate") else 12
     assert {each.line for each in fitting} == {line} and all(each.column > 5 for each in fitting)
 
@@ -71,8 +71,10 @@ def test_a_bad_evaluation_or_gate_is_named_where_it_stands(
     ],
 )
 def test_a_gate_on_nothing_is_refused_with_the_nearest_name(refused, metric, words):
-    found = refused(PIPELINE.replace("safety.accuracy", metric) % ("", ""))
-    assert found[0].path == "gates[0].metric" and words in found[0].message and found[0].hint
+    problems = refused(PIPELINE.replace("safety.accuracy", metric) % ("", ""))
+    assert (
+        problems[0].path == "gates[0].metric" and words in problems[0].message and problems[0].hint
+    )
 
 
 def test_the_output_of_several_units_is_refused_with_the_way_out(refusal):
@@ -80,8 +82,8 @@ def test_the_output_of_several_units_is_refused_with_the_way_out(refusal):
         pipeline: [{layer: [{unit: JudgeUnit, prompt: x}], repeat: 2}]
         evaluate: {a: {value: output.score}}
     """
-    found = refusal(text)
-    assert "gives on 2 units" in found.message and "nodes['judge[0]']" in found.hint
+    problem = refusal(text)
+    assert "gives on 2 units" in problem.message and "nodes['judge[0]']" in problem.hint
 
 
 def test_an_evaluation_cannot_take_the_name_of_the_runs_own_facts(refusal):
@@ -90,13 +92,13 @@ def test_an_evaluation_cannot_take_the_name_of_the_runs_own_facts(refusal):
 
 
 def test_where_and_schema_of_the_dataset_are_checked(refused):
-    found = refused(
+    problems = refused(
         """
         dataset: {where: "source.label.x == 1", schema: {label: {enum: [a, b]}, n: itn}}
         pipeline: [{unit: CoTUnit, prompt: "{source.label.y} {source.free.z}"}]
         """
     )
-    assert [(each.code, each.path) for each in found] == [
+    assert [(each.code, each.path) for each in problems] == [
         ("bad-expression", "dataset.where"),
         ("unknown-type", "dataset.schema.n"),
         ("bad-placeholder", "pipeline[0].prompt"),
@@ -107,8 +109,12 @@ def test_a_published_table_is_read_beside_the_pipeline_file(plan, refused):
     table = "source: A paper\ntable: 2\nmetric: accuracy\nunit: percent\nrows: [{judge: a, value: 90.5}]\n"
     text = PIPELINE % (", published: t.yaml", "")
     assert plan(text, {"t.yaml": table}).plan.published["safety"].rows[0].value == 90.5
-    found = refused(text, {"t.yaml": table.replace("percent", "per cent")})
-    assert (found[0].file[-6:], found[0].line, found[0].code) == ("t.yaml", 4, "wrong-value")
+    problems = refused(text, {"t.yaml": table.replace("percent", "per cent")})
+    assert (problems[0].file[-6:], problems[0].line, problems[0].code) == (
+        "t.yaml",
+        4,
+        "wrong-value",
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,10 +131,10 @@ def test_a_published_table_is_read_beside_the_pipeline_file(plan, refused):
     ],
 )
 def test_a_bad_expression_of_a_unit_is_named_where_it_stands(refusal, key, path):
-    found = refusal(
+    problem = refusal(
         f"pipeline: [{{unit: CoTUnit, prompt: x}}, {{unit: JudgeUnit, prompt: x, {key}}}]"
     )
-    assert (found.path, found.line) == (path, 4)
+    assert (problem.path, problem.line) == (path, 4)
 
 
 PANEL = """
@@ -142,10 +148,10 @@ PANEL = """
 
 
 def test_a_panel_of_a_units_name_is_one_expression_for_each_of_its_nodes(plan):
-    found = plan(PANEL % "judge.score").plan
+    compiled = plan(PANEL % "judge.score").plan
     wanted = ("nodes['judge[0]'].score", "nodes['judge[1]'].score")
-    assert found.evaluations["panel"].panel == wanted
-    assert plan(PANEL % json.dumps(wanted)).plan.evaluations == found.evaluations
+    assert compiled.evaluations["panel"].panel == wanted
+    assert plan(PANEL % json.dumps(wanted)).plan.evaluations == compiled.evaluations
 
 
 @pytest.mark.parametrize(
@@ -162,5 +168,5 @@ def test_a_panel_of_a_units_name_is_one_expression_for_each_of_its_nodes(plan):
     ],
 )
 def test_a_panel_that_nothing_fills_is_named_where_it_stands(refused, panel, path, words):
-    found = refused(PANEL % panel)
-    assert [each for each in found if each.path == path and words in each.message], found
+    problems = refused(PANEL % panel)
+    assert [each for each in problems if each.path == path and words in each.message], problems

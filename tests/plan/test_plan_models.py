@@ -14,7 +14,7 @@ def names(plan: Plan) -> list[list[str]]:
 
 
 def test_the_nearest_model_around_a_unit_is_asked(plan):
-    found = plan(
+    compiled = plan(
         f"""
         verdict: 1
         name: x
@@ -29,31 +29,31 @@ def test_the_nearest_model_around_a_unit_is_asked(plan):
             model: layer
         """
     ).plan
-    assert names(found) == [["top"], ["layer"], ["own"], ["block"]]
+    assert names(compiled) == [["top"], ["layer"], ["own"], ["block"]]
 
 
 def test_a_named_block_takes_the_model_around_its_use(plan):
-    found = plan(
+    compiled = plan(
         f"""
         blocks: {{b: [{{{TEXT}}}]}}
         pipeline: [{{layer: [{{use: b}}], model: around}}, {{use: b}}]
         """
     ).plan
-    assert names(found) == [["around"], ["m"]]
+    assert names(compiled) == [["around"], ["m"]]
 
 
 def test_models_of_a_layer_make_one_copy_each(plan):
-    found = plan(
+    compiled = plan(
         f"""
         models: {{p: [c, d]}}
         pipeline: [{{layer: [{{{TEXT}}}, {{{TEXT}, model: own}}], models: [a, p]}}]
         """
     ).plan
-    assert names(found) == [["a"], ["own"], ["c", "d"], ["own"]]
+    assert names(compiled) == [["a"], ["own"], ["c", "d"], ["own"]]
 
 
 def test_presets_and_policies_are_worked_out_in_order(plan):
-    found = plan(
+    compiled = plan(
         f"""
         models:
           strong: {{name: gpt, temperature: 0.5}}
@@ -61,37 +61,39 @@ def test_presets_and_policies_are_worked_out_in_order(plan):
         pipeline: [{{{TEXT}, model: [both, strong, plain]}}]
         """
     ).plan
-    assert names(found) == [["gpt", "other", "gpt", "plain"]]
-    assert [model.retries for model in found.nodes[0].work.models] == [2, 0, 2, 2]
+    assert names(compiled) == [["gpt", "other", "gpt", "plain"]]
+    assert [model.retries for model in compiled.nodes[0].work.models] == [2, 0, 2, 2]
 
 
 def test_the_second_call_of_post_hoc_has_its_own_model(plan):
-    found = plan(
+    compiled = plan(
         f"""
         models: {{s: {{name: small}}}}
         pipeline: [{{{TEXT}, extract: {{type: post_hoc, model: s}}}}, {{{TEXT}, extract: post_hoc}}]
         """
     ).plan
-    assert [[model.name for model in node.work.follow_up] for node in found.nodes] == [
+    assert [[model.name for model in node.work.follow_up] for node in compiled.nodes] == [
         ["small"],
         ["m"],
     ]
 
 
 def test_a_preset_that_names_itself_is_refused(refused):
-    found = refused(f"models: {{a: b, b: [c, a]}}\npipeline: [{{{TEXT}, model: [plain, a]}}]")
-    assert "model-cycle" in {each.code for each in found}
+    problems = refused(f"models: {{a: b, b: [c, a]}}\npipeline: [{{{TEXT}, model: [plain, a]}}]")
+    assert "model-cycle" in {each.code for each in problems}
 
 
 def test_presets_that_double_are_refused_at_once(refused):
     doubling = ", ".join(f"m{n}: [m{n + 1}, m{n + 1}]" for n in range(60))
-    found = refused(f"models: {{{doubling}}}\npipeline: [{{{TEXT}}}]")
-    assert {each.code for each in found} == {"too-many-models"}
+    problems = refused(f"models: {{{doubling}}}\npipeline: [{{{TEXT}}}]")
+    assert {each.code for each in problems} == {"too-many-models"}
 
 
 def test_a_unit_without_a_model_is_refused(refusal):
-    found = refusal("verdict: 1\nname: x\npipeline: [{unit: JudgeUnit, prompt: x}]")
-    assert found.code == "no-model" and "--model" in found.hint and found.path == "pipeline[0]"
+    problem = refusal("verdict: 1\nname: x\npipeline: [{unit: JudgeUnit, prompt: x}]")
+    assert (
+        problem.code == "no-model" and "--model" in problem.hint and problem.path == "pipeline[0]"
+    )
 
 
 def test_pools_and_maps_need_no_model(plan):
@@ -102,12 +104,12 @@ def test_pools_and_maps_need_no_model(plan):
 def test_a_variable_is_replaced_in_the_connection(plan, monkeypatch):
     monkeypatch.setenv("VERDICT_TEST_HOST", "host")
     monkeypatch.setenv("VERDICT_ALLOW_HOSTS", "host")
-    found = plan(
+    compiled = plan(
         f"pipeline: [{{{TEXT}, model: {{name: '${{A}}', api_base: 'http://${{VERDICT_TEST_HOST}}/v1'}}}}]"
     ).plan
-    (model,) = found.nodes[0].work.models
+    (model,) = compiled.nodes[0].work.models
     assert (model.name, model.api_base) == ("${A}", "http://host/v1")
-    assert "host/v1" not in str(found.resolved)
+    assert "host/v1" not in str(compiled.resolved)
 
 
 @pytest.mark.parametrize(
@@ -116,13 +118,13 @@ def test_a_variable_is_replaced_in_the_connection(plan, monkeypatch):
 def test_a_variable_that_is_not_set_is_refused(refused, monkeypatch, where):
     monkeypatch.delenv("VERDICT_TEST_UNSET", raising=False)
     model = "{name: m, api_base: 'http://${VERDICT_TEST_UNSET}'}"
-    (found,) = refused(
+    (problem,) = refused(
         where % model + "pipeline: [{use: b}]"
         if "blocks" in where
         else where % model + f"pipeline: [{{{TEXT}}}]"
     )
-    assert found.code == "unset-variable" and "VERDICT_TEST_UNSET" in found.message
-    assert found.path.endswith("api_base") and found.line == 4
+    assert problem.code == "unset-variable" and "VERDICT_TEST_UNSET" in problem.message
+    assert problem.path.endswith("api_base") and problem.line == 4
 
 
 def test_a_pipelines_own_model_may_be_a_policy(plan):

@@ -23,15 +23,19 @@ TYPES = """
 
 
 def test_a_declared_type_is_its_base_with_its_keys(plan):
-    found = plan(TYPES).plan
-    assert [node.id for node in found.nodes] == ["strict", "hard", "own"]
-    assert [prompt(found, place) for place in range(3)] == ["Strictly?", "Own?", "More strictly?"]
-    assert [node.settings["scale"] for node in found.nodes] == [
+    compiled = plan(TYPES).plan
+    assert [node.id for node in compiled.nodes] == ["strict", "hard", "own"]
+    assert [prompt(compiled, place) for place in range(3)] == [
+        "Strictly?",
+        "Own?",
+        "More strictly?",
+    ]
+    assert [node.settings["scale"] for node in compiled.nodes] == [
         "yes, no",
         "yes, no",
         "1, 2, 3, 4, 5",
     ]
-    assert {node.unit.type_name for node in found.nodes} == {"JudgeUnit"}
+    assert {node.unit.type_name for node in compiled.nodes} == {"JudgeUnit"}
 
 
 @pytest.mark.parametrize(
@@ -48,17 +52,21 @@ def test_a_declared_type_is_its_base_with_its_keys(plan):
     ],
 )  # fmt: skip
 def test_a_bad_type_is_named_where_it_is_declared(refused, units, step, code, path, hint):
-    found = refused(f"units: {units}\npipeline: [{{unit: {step}, prompt: x}}]")
+    problems = refused(f"units: {units}\npipeline: [{{unit: {step}, prompt: x}}]")
     assert any(
-        each.code == code and each.path.startswith(path) and hint in each.hint for each in found
-    ), found
+        each.code == code and each.path.startswith(path) and hint in each.hint for each in problems
+    ), problems
 
 
 def test_a_bad_key_of_a_step_of_a_declared_type_is_named_at_the_step(refusal):
-    found = refusal(
+    problem = refusal(
         "units: {A: {base: JudgeUnit, prompt: x}}\npipeline: [{unit: A, explanation: 1}]"
     )
-    assert (found.code, found.path, found.line) == ("wrong-type", "pipeline[0].explanation", 5)
+    assert (problem.code, problem.path, problem.line) == (
+        "wrong-type",
+        "pipeline[0].explanation",
+        5,
+    )
 
 
 def test_a_key_that_a_type_needs_may_come_from_the_step(plan, refusal):
@@ -71,13 +79,13 @@ def test_a_key_that_a_type_needs_may_come_from_the_step(plan, refusal):
 
 
 def test_a_named_block_stands_wherever_it_is_used(plan):
-    found = plan(
+    compiled = plan(
         """
         blocks: {b: [{unit: CoTUnit, prompt: x}, {unit: JudgeUnit, prompt: "{previous.thinking}"}]}
         pipeline: [{layer: [{use: b}], repeat: 2}, {use: b}]
         """
     ).plan
-    assert [node.id for node in found.nodes] == [
+    assert [node.id for node in compiled.nodes] == [
         "cot[0]",
         "judge[0]",
         "cot[1]",
@@ -85,7 +93,7 @@ def test_a_named_block_stands_wherever_it_is_used(plan):
         "cot[2]",
         "judge[2]",
     ]
-    assert ("judge[0]", "cot[2]") in found.edges and ("judge[1]", "cot[2]") in found.edges
+    assert ("judge[0]", "cot[2]") in compiled.edges and ("judge[1]", "cot[2]") in compiled.edges
 
 
 OTHER = """\
@@ -101,23 +109,23 @@ OTHER = """\
 
 @pytest.mark.parametrize("reached", ["sub/other.yaml", "./sub/../sub/other.yaml"])
 def test_a_block_of_another_file_has_that_files_names(plan, reached):
-    found = plan(
+    compiled = plan(
         f"scales: {{grade: boolean_is_not}}\npipeline: [{{use: '{reached}#b'}}]".replace(
             "boolean_is_not", "{values: [x, y]}"
         ),
         {"sub/other.yaml": OTHER, "sub/own.md": "Their prompt."},
     ).plan
-    assert [node.settings["scale"] for node in found.nodes] == ["bad, good", "bad, good"]
-    assert prompt(found, 0) == "Their prompt."
-    assert [node.work.models[0].name for node in found.nodes] == ["theirs", "m"]
+    assert [node.settings["scale"] for node in compiled.nodes] == ["bad, good", "bad, good"]
+    assert prompt(compiled, 0) == "Their prompt."
+    assert [node.work.models[0].name for node in compiled.nodes] == ["theirs", "m"]
 
 
 def test_a_problem_of_another_file_stands_in_that_file(refused):
-    found = refused(
+    problems = refused(
         "pipeline: [{use: 'o.yaml#b'}]",
         {"o.yaml": OTHER.replace("scale: grade, prompt: c", "scale: gade, prompt: c")},
     )
-    assert {(each.file[-6:], each.code) for each in found} == {
+    assert {(each.file[-6:], each.code) for each in problems} == {
         ("o.yaml", "file-not-found"),
         ("o.yaml", "unknown-scale"),
     }
@@ -129,13 +137,15 @@ def test_a_problem_of_another_file_stands_in_that_file(refused):
 )  # fmt: skip
 def test_a_block_that_is_not_there_is_refused(refused, use, code):
     use = use if "#" not in use or use.startswith('"') else f'"{use}"'
-    found = refused(f"pipeline: [{{use: {use}}}]", {"o.yaml": OTHER, "own.md": "x"})
-    assert code in {each.code for each in found}
+    problems = refused(f"pipeline: [{{use: {use}}}]", {"o.yaml": OTHER, "own.md": "x"})
+    assert code in {each.code for each in problems}
 
 
 def test_the_nearest_block_is_named(refusal):
-    found = refusal("blocks: {ensemble: [{unit: CoTUnit, prompt: x}]}\npipeline: [{use: ensembel}]")
-    assert "'ensemble'" in found.hint and found.path == "pipeline[0].use"
+    problem = refusal(
+        "blocks: {ensemble: [{unit: CoTUnit, prompt: x}]}\npipeline: [{use: ensembel}]"
+    )
+    assert "'ensemble'" in problem.hint and problem.path == "pipeline[0].use"
 
 
 @pytest.mark.parametrize(
@@ -161,27 +171,27 @@ def test_two_files_that_use_each_other_in_a_circle_are_refused(refusal):
 
 def test_blocks_that_double_end_at_the_limit_of_units(refused):
     doubling = ", ".join(f"b{n}: [{{use: b{n + 1}}}, {{use: b{n + 1}}}]" for n in range(40))
-    found = refused(
+    problems = refused(
         f"blocks: {{{doubling}, b40: [{{unit: CoTUnit, prompt: x}}]}}\npipeline: [{{use: b0}}]"
     )
-    assert [each.code for each in found] == ["too-many-units"]
+    assert [each.code for each in problems] == ["too-many-units"]
 
 
 # Prompt files
 
 
 def test_a_prompt_file_is_read_beside_the_pipeline_file(plan):
-    found = plan(
+    compiled = plan(
         "pipeline: [{unit: CoTUnit, prompt: {file: p/a.md}}]", {"p/a.md": "\ufeffFrom {source.q}"}
     ).plan
-    assert [used.column for used in found.columns] == ["q"]
-    assert found.resolved["pipeline"][0]["prompt"] == "From {source.q}"
+    assert [used.column for used in compiled.columns] == ["q"]
+    assert compiled.resolved["pipeline"][0]["prompt"] == "From {source.q}"
 
 
 @pytest.mark.parametrize("file", ["none.md", "p", '"\\0"'])
 def test_a_prompt_file_that_cannot_be_read_is_named(refusal, file):
-    found = refusal(f"pipeline: [{{unit: CoTUnit, prompt: {{file: {file}}}}}]", {"p/a.md": ""})
-    assert found.code == "file-not-found" and found.path == "pipeline[0].prompt.file"
+    problem = refusal(f"pipeline: [{{unit: CoTUnit, prompt: {{file: {file}}}}}]", {"p/a.md": ""})
+    assert problem.code == "file-not-found" and problem.path == "pipeline[0].prompt.file"
 
 
 def test_a_prompt_file_that_is_not_utf8_is_named(refusal, tmp_path):
@@ -216,8 +226,8 @@ def test_a_scale_cannot_take_a_built_in_name(refusal, name):
     ],
 )
 def test_a_scale_that_makes_no_sense_is_refused(refused, key, path):
-    found = refused(f"pipeline: [{{unit: JudgeUnit, prompt: x, {key}}}]")
-    assert ("bad-scale", path) in {(each.code, each.path) for each in found}
+    problems = refused(f"pipeline: [{{unit: JudgeUnit, prompt: x, {key}}}]")
+    assert ("bad-scale", path) in {(each.code, each.path) for each in problems}
 
 
 def test_a_declared_scale_that_makes_no_sense_is_told_once(refusal):
@@ -227,8 +237,8 @@ def test_a_declared_scale_that_makes_no_sense_is_told_once(refusal):
 
 def test_a_pool_over_words_names_both_ways_out(refusal, plan):
     text = "pipeline: [{layer: [{unit: JudgeUnit, scale: %s, prompt: x}], repeat: 2}, {unit: MaxPoolUnit%s}]"
-    for named in ("", ", field: score", ", fields: [score]"):
-        found = refusal(text % ("{values: [no, yes]}", named))
-        assert "scores:" in found.hint and "ModePoolUnit" in found.hint
+    for field_key in ("", ", field: score", ", fields: [score]"):
+        problem = refusal(text % ("{values: [no, yes]}", field_key))
+        assert "scores:" in problem.hint and "ModePoolUnit" in problem.hint
     scored = plan(text % ("{values: [no, yes], scores: {no: 0, yes: 1}}", "")).plan
     assert scored.nodes[-1].output.fields["score"].type_name() == "float"

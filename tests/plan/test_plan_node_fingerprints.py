@@ -52,7 +52,9 @@ def test_a_change_reaches_its_node_and_what_depends_on_it(
     before = {node.id: node.fingerprint for node in plan(TEXT).plan.nodes}
     settings = (change, "evaluate={}") if "name" in change else (change,)
     after = {node.id: node.fingerprint for node in plan(TEXT, settings=settings).plan.nodes}
-    assert {name for name, found in after.items() if before.get(name) != found} == differ
+    assert {
+        name for name, fingerprint in after.items() if before.get(name) != fingerprint
+    } == differ
 
 
 def test_copies_of_a_unit_have_fingerprints_of_their_own(plan: Any) -> None:

@@ -50,7 +50,7 @@ def test_so_it_is_from_python(scripted_model: Any, unit: Any) -> None:
 
 @pytest.mark.parametrize("unit", REPLIES)
 @pytest.mark.parametrize(
-    ("prompt", "shown"),
+    ("prompt", "text"),
     [
         ("Choose:\n{input.options}", LAID_OUT),
         ("{input.options[1]}", "second"),
@@ -58,11 +58,11 @@ def test_so_it_is_from_python(scripted_model: Any, unit: Any) -> None:
     ],
 )
 def test_a_prompt_shows_the_options_laid_out(
-    tmp_path: Any, scripted_model: Any, unit: str, prompt: str, shown: str
+    tmp_path: Any, scripted_model: Any, unit: str, prompt: str, text: str
 ) -> None:
     scripted_model.answer = lambda _: json.dumps(REPLIES[unit])
     _pipeline(tmp_path, unit, prompt, options=["source.x", "source.y"]).run(ROW)
-    assert shown in scripted_model.texts()[0]
+    assert text in scripted_model.texts()[0]
     with pytest.raises(DataError, match="no column 'A'") as caught:
         _pipeline(tmp_path, unit, prompt).run(ROW)
     assert "options: [" in str(caught.value.problem.hint)

@@ -30,18 +30,18 @@ def ids(plan: Plan) -> list[str]:
 
 
 def test_a_unique_name_stands_alone_and_others_are_numbered(plan):
-    found = plan(
+    compiled = plan(
         """
         pipeline:
           - layer: [{unit: JudgeUnit, prompt: a}, {unit: CoTUnit, prompt: a}, {unit: JudgeUnit, prompt: b}]
           - {unit: CategoricalJudgeUnit, categories: [a], prompt: c}
         """
     ).plan
-    assert ids(found) == ["judge[0]", "cot", "judge[1]", "categorical_judge"]
+    assert ids(compiled) == ["judge[0]", "cot", "judge[1]", "categorical_judge"]
 
 
 def test_one_name_for_two_types_is_refused(refusal):
-    found = refusal(
+    problem = refusal(
         """
         pipeline:
           - {unit: JudgeUnit, name: a, prompt: x}
@@ -49,11 +49,11 @@ def test_one_name_for_two_types_is_refused(refusal):
         """
     )
     assert (
-        found.code == "name-used-twice"
-        and "JudgeUnit" in found.message
-        and "CoTUnit" in found.message
+        problem.code == "name-used-twice"
+        and "JudgeUnit" in problem.message
+        and "CoTUnit" in problem.message
     )
-    assert (found.line, found.column, found.path) == (6, 27, "pipeline[1].name")
+    assert (problem.line, problem.column, problem.path) == (6, 27, "pipeline[1].name")
 
 
 @pytest.mark.parametrize("name", ["source", "output"])
@@ -82,8 +82,8 @@ def test_previous_by_field_is_the_one_dependency_that_has_it(plan):
 
 
 def test_previous_by_field_of_two_dependencies_names_both(refusal):
-    found = refusal(TWO % "{previous.score}")
-    assert "a and b" in found.message and found.path == "pipeline[1].prompt"
+    problem = refusal(TWO % "{previous.score}")
+    assert "a and b" in problem.message and problem.path == "pipeline[1].prompt"
 
 
 def test_previous_by_name(plan):
@@ -91,7 +91,7 @@ def test_previous_by_name(plan):
 
 
 def test_previous_by_name_and_place_in_order_of_definition(plan):
-    found = plan(
+    compiled = plan(
         """
         pipeline:
           - layer: [{unit: JudgeUnit, prompt: x}]
@@ -99,7 +99,7 @@ def test_previous_by_name_and_place_in_order_of_definition(plan):
           - {unit: CoTUnit, prompt: "{previous.judge[2].score} {previous.judge[-1].score} {previous.judge[0].score}"}
         """
     ).plan
-    assert [path[1] for path in paths(found, "cot")] == ["judge[2]", "judge[2]", "judge[0]"]
+    assert [path[1] for path in paths(compiled, "cot")] == ["judge[2]", "judge[2]", "judge[0]"]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_previous_by_name_and_place_in_order_of_definition(plan):
     ],
 )
 def test_previous_that_means_nothing_is_refused(refusal, path, words):
-    found = refusal(
+    problem = refusal(
         f"""
         pipeline:
           - layer: [{{unit: JudgeUnit, prompt: x}}]
@@ -120,16 +120,16 @@ def test_previous_that_means_nothing_is_refused(refusal, path, words):
           - {{unit: CoTUnit, prompt: "{{{path}}}"}}
         """
     )
-    assert words in found.message and found.hint
+    assert words in problem.message and problem.hint
 
 
 def test_the_nearest_spelling_of_what_nobody_fills_is_named(refusal):
-    found = refusal(TWO % "{previous.explanatoin}")
-    assert (found.code, found.line) == ("bad-placeholder", 8) and "explanation" in found.hint
+    problem = refusal(TWO % "{previous.explanatoin}")
+    assert (problem.code, problem.line) == ("bad-placeholder", 8) and "explanation" in problem.hint
 
 
 def test_previous_reaches_further_up_by_name(plan):
-    found = plan(
+    compiled = plan(
         """
         pipeline:
           - {unit: CoTUnit, name: think, prompt: x}
@@ -139,14 +139,14 @@ def test_previous_reaches_further_up_by_name(plan):
           - {unit: CoTUnit, name: last, prompt: "{previous.think.thinking} {previous.judge[1].score}"}
         """
     ).plan
-    assert paths(found, "last") == [
+    assert paths(compiled, "last") == [
         ("previous", "think", "thinking"),
         ("previous", "judge[1]", "score"),
     ]
 
 
 def test_previous_does_not_reach_further_up_by_field(refusal):
-    found = refusal(
+    problem = refusal(
         """
         pipeline:
           - {unit: CoTUnit, prompt: x}
@@ -154,11 +154,11 @@ def test_previous_does_not_reach_further_up_by_field(refusal):
           - {unit: JudgeUnit, name: last, prompt: "{previous.thinking}"}
         """
     )
-    assert found.path == "pipeline[2].prompt" and "'thinking'" in found.message
+    assert problem.path == "pipeline[2].prompt" and "'thinking'" in problem.message
 
 
 def test_a_direct_dependency_of_the_name_hides_those_further_up(plan):
-    found = plan(
+    compiled = plan(
         """
         pipeline:
           - layer: [{unit: JudgeUnit, prompt: x}]
@@ -168,7 +168,7 @@ def test_a_direct_dependency_of_the_name_hides_those_further_up(plan):
           - {unit: CoTUnit, prompt: "{previous.judge.score}"}
         """
     ).plan
-    assert paths(found, "cot") == [("previous", "judge[1]", "score")]
+    assert paths(compiled, "cot") == [("previous", "judge[1]", "score")]
 
 
 def test_a_unit_that_was_not_placed_before_is_not_known(refusal):
@@ -181,7 +181,7 @@ def test_a_unit_that_was_not_placed_before_is_not_known(refusal):
 
 
 def test_units_behind_a_bad_one_are_checked_too(refused):
-    found = refused(
+    problems = refused(
         """
         pipeline:
           - {unit: CoTUnit, prompt: "{previous.x}"}
@@ -191,7 +191,7 @@ def test_units_behind_a_bad_one_are_checked_too(refused):
           - {unit: JudgeUnit, prompt: "{source.q}", scale: likret, name: w}
         """
     )
-    assert [(each.line, each.code) for each in found] == [
+    assert [(each.line, each.code) for each in problems] == [
         (5, "bad-placeholder"),
         (6, "bad-placeholder"),
         (7, "unknown-unit"),
@@ -200,8 +200,8 @@ def test_units_behind_a_bad_one_are_checked_too(refused):
 
 def test_double_braces_are_refused_and_other_braces_are_text(plan, refusal):
     assert "double braces" in refusal("pipeline: [{unit: CoTUnit, prompt: '{{source.x}}'}]").message
-    found = plan("pipeline: [{unit: CoTUnit, prompt: '{\"a\": {x}} \\{source.y}'}]").plan
-    assert paths(found, "cot") == [] and found.columns == ()
+    compiled = plan("pipeline: [{unit: CoTUnit, prompt: '{\"a\": {x}} \\{source.y}'}]").plan
+    assert paths(compiled, "cot") == [] and compiled.columns == ()
 
 
 def test_columns_are_remembered_with_the_place_that_names_them(plan):
@@ -253,30 +253,30 @@ def test_an_input_field_is_cast_by_name_or_by_its_only_type(plan, wanted, first,
     ],
 )  # fmt: skip
 def test_an_input_field_that_none_or_several_fill_is_refused(refusal, wanted, first, words):
-    found = refusal(casting(wanted, first))
+    problem = refusal(casting(wanted, first))
     assert (
-        found.code == "bad-input"
-        and words in found.message
-        and found.path.startswith("pipeline[1].input.")
+        problem.code == "bad-input"
+        and words in problem.message
+        and problem.path.startswith("pipeline[1].input.")
     )
 
 
 def test_an_input_field_at_the_root_is_the_rows_column(plan):
-    found = plan("pipeline: [{unit: CoTUnit, input: {q: str}, prompt: '{input.q}'}]").plan
-    assert found.nodes[0].casts[0].path == ("source", "q") and [
-        used.column for used in found.columns
+    compiled = plan("pipeline: [{unit: CoTUnit, input: {q: str}, prompt: '{input.q}'}]").plan
+    assert compiled.nodes[0].casts[0].path == ("source", "q") and [
+        used.column for used in compiled.columns
     ] == ["q"]
 
 
 def test_an_input_field_at_the_root_fits_the_columns_type(refusal):
-    found = refusal(
+    problem = refusal(
         "dataset: {schema: {q: str}}\npipeline: [{unit: CoTUnit, input: {q: int}, prompt: x}]"
     )
-    assert "'q' is to be int, but the column is str" in found.message
+    assert "'q' is to be int, but the column is str" in problem.message
 
 
 def test_a_conversation_is_the_rows_at_the_start_and_then_handed_on(plan):
-    found = plan(
+    compiled = plan(
         """
         pipeline:
           - layer:
@@ -285,47 +285,47 @@ def test_a_conversation_is_the_rows_at_the_start_and_then_handed_on(plan):
             inner: chain
         """
     ).plan
-    assert [node.casts[0].path for node in found.nodes] == [
+    assert [node.casts[0].path for node in compiled.nodes] == [
         ("source", "conversation"),
         ("previous", "conversational", "conversation"),
     ]
-    assert found.columns == ()
+    assert compiled.columns == ()
 
 
 # Pins
 
 
 def test_a_pinned_unit_is_marked(plan):
-    found = plan(
+    compiled = plan(
         "pipeline: [{unit: RubricUnit, pin: true, prompt: x}, {unit: CoTUnit, prompt: '{source.q}'}]"
     ).plan
-    assert [node.pinned for node in found.nodes] == [True, False]
+    assert [node.pinned for node in compiled.nodes] == [True, False]
 
 
 @pytest.mark.parametrize(
     "prompt", ["'{source.q}'", "{jinja: '{% for x in source %}{{ x }}{% endfor %}'}", "'{source}'"]
 )
 def test_a_pinned_unit_that_uses_the_row_is_refused(refusal, prompt):
-    found = refusal(f"pipeline: [{{unit: CoTUnit, pin: true, prompt: {prompt}}}]")
-    assert found.code == "pinned-uses-row" and "source" in found.message
+    problem = refusal(f"pipeline: [{{unit: CoTUnit, pin: true, prompt: {prompt}}}]")
+    assert problem.code == "pinned-uses-row" and "source" in problem.message
 
 
 def test_a_pinned_unit_that_uses_one_that_is_not_is_refused(refusal):
-    found = refusal(
+    problem = refusal(
         """
         pipeline:
           - {unit: CoTUnit, prompt: x}
           - {unit: JudgeUnit, pin: true, prompt: "{previous.thinking}"}
         """
     )
-    assert found.code == "pinned-uses-row" and "'cot'" in found.message and found.line == 6
+    assert problem.code == "pinned-uses-row" and "'cot'" in problem.message and problem.line == 6
 
 
 def test_a_pinned_block_pins_its_units(plan):
-    found = plan(
+    compiled = plan(
         "pipeline: [{block: [{unit: CoTUnit, prompt: x}, {unit: JudgeUnit, prompt: x}], pin: true}]"
     ).plan
-    assert all(node.pinned for node in found.nodes)
+    assert all(node.pinned for node in compiled.nodes)
 
 
 # Unused outputs

@@ -116,7 +116,7 @@ def test_entries_and_nullable_parts_have_types(plan: Callable[..., Built]) -> No
 
 
 @pytest.mark.parametrize(
-    ("written", "message"),
+    ("declared_type", "message"),
     [
         ('"list[strr]"', "unknown type or scale 'strr'"),
         ('"list[str"', "'list[str' is not a type: expected `]`, found the end"),
@@ -124,10 +124,10 @@ def test_entries_and_nullable_parts_have_types(plan: Callable[..., Built]) -> No
     ],
 )
 def test_a_wrong_type_is_reported_where_it_stands(
-    refusal: Callable[..., Problem], written: str, message: str
+    refusal: Callable[..., Problem], declared_type: str, message: str
 ) -> None:
     problem = refusal(
-        f"pipeline:\n  - unit: Unit\n    prompt: x\n    response: {{claims: {written}}}\n"
+        f"pipeline:\n  - unit: Unit\n    prompt: x\n    response: {{claims: {declared_type}}}\n"
     )
     assert message in problem.message
     assert problem.path.startswith("pipeline[0].response.claims")
@@ -201,7 +201,7 @@ pipeline:
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("expression", "message"),
     [
         ("outputs | map(attribute='choice') | max", "no item has a field 'choice'"),
         ("previous.judge | map(attribute='choice') | max", "no item has a field 'choice'"),
@@ -210,13 +210,13 @@ pipeline:
     ],
 )
 def test_an_expression_that_no_value_allows_is_refused_before_a_call(
-    refusal: Callable[..., Problem], expression: str, said: str
+    refusal: Callable[..., Problem], expression: str, message: str
 ) -> None:
-    found = refusal(WRONG.replace("EXPRESSION", expression))
+    problem = refusal(WRONG.replace("EXPRESSION", expression))
     assert (
-        found.code == "bad-expression"
-        and said in found.message
-        and found.path == "pipeline[1].map.top"
+        problem.code == "bad-expression"
+        and message in problem.message
+        and problem.path == "pipeline[1].map.top"
     )
 
 

@@ -132,11 +132,11 @@ def given_on(step: dict, way: tuple) -> bool:
 
 
 def numbered(names: list[str]) -> list[str]:
-    total, seen = Counter(names), Counter()
+    total, numbers = Counter(names), Counter()
     ids = []
     for name in names:
-        ids.append(f"{name}[{seen[name]}]" if total[name] > 1 else name)
-        seen[name] += 1
+        ids.append(f"{name}[{numbers[name]}]" if total[name] > 1 else name)
+        numbers[name] += 1
     return ids
 
 

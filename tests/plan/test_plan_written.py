@@ -142,5 +142,5 @@ def test_a_fingerprint_covers_what_is_asked_and_nothing_else(plan, change, same)
     )
     if "model" in change[0]:
         text = "pipeline: [{unit: JudgeUnit, prompt: x, scale: {range: [1, 2]}}]"
-    found = plan(text, settings=change).plan.fingerprint == plan(text).plan.fingerprint
-    assert found == same
+    is_same = plan(text, settings=change).plan.fingerprint == plan(text).plan.fingerprint
+    assert is_same == same

@@ -50,7 +50,7 @@ def old_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "p.yaml").write_text(PIPELINE, encoding="utf-8")
     rows = [json.dumps({"q": f"a{number}", "label": 3}) for number in range(4)]
     (folder / "d.jsonl").write_text("\n".join(rows), encoding="utf-8")
-    made = verdict(
+    result = verdict(
         ROOT,
         "run",
         folder / "p.yaml",
@@ -60,7 +60,7 @@ def old_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--no-cache",
         "-q",
     )
-    assert made.returncode == 0, made.stderr
+    assert result.returncode == 0, result.stderr
     return folder / "run"
 
 
@@ -83,9 +83,9 @@ def test_a_run_without_a_later_column_is_reported(
     old_run: Path, later_package: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(old_run, tmp_path / "run")
-    told = verdict(later_package, "report", tmp_path / "run")
-    assert told.returncode == 0, told.stderr
-    assert "accuracy" in told.stdout
+    result = verdict(later_package, "report", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    assert "accuracy" in result.stdout
 
 
 def test_a_new_run_has_a_later_column_in_its_table_and_its_report(
@@ -93,8 +93,8 @@ def test_a_new_run_has_a_later_column_in_its_table_and_its_report(
 ) -> None:
     out = tmp_path / "new"
     config, data = old_run.parent / "p.yaml", old_run.parent / "d.jsonl"
-    made = verdict(later_package, "run", config, data, "--out", out, "--no-cache", "-q")
-    assert made.returncode == 0, made.stderr
+    result = verdict(later_package, "run", config, data, "--out", out, "--no-cache", "-q")
+    assert result.returncode == 0, result.stderr
     assert {"seconds", "seconds.score"} <= set(pq.read_schema(out / "results.parquet").names)
     assert "wait_s" in pq.read_schema(out / "calls.parquet").names
     assert "Seconds" in (out / "report.html").read_text(encoding="utf-8")
@@ -131,8 +131,8 @@ def test_a_table_without_a_column_of_every_version_is_refused(
     old_run: Path, tmp_path: Path
 ) -> None:
     run = without(old_run, "results.parquet", "calls", tmp_path / "run")
-    told = verdict(ROOT, "report", run)
-    assert told.returncode == 2
-    assert "there is no column 'calls'" in told.stderr
+    result = verdict(ROOT, "report", run)
+    assert result.returncode == 2
+    assert "there is no column 'calls'" in result.stderr
     with pytest.raises(DataError):
         list(read_table(run / "results.parquet", ["calls"]))

@@ -64,13 +64,13 @@ def test_an_expression_gives_its_value(text: str, expected: Any) -> None:
     ],
 )
 def test_what_comes_out_is_json_and_not_a_lazy_object(text: str, expected: Any) -> None:
-    found = value(text)
-    assert found == expected
-    assert type(found) is type(expected)
+    result = value(text)
+    assert result == expected
+    assert type(result) is type(expected)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("output.scor", "there is no 'scor' among the fields: score, choice, ok, items"),
         ("output['scor'] + 1", "there is no 'scor' among the fields: score"),
@@ -92,12 +92,12 @@ def test_what_comes_out_is_json_and_not_a_lazy_object(text: str, expected: Any) 
     ],
 )
 def test_a_row_whose_values_do_not_fit_says_the_expression_and_what_is_wrong(
-    text: str, said: str
+    text: str, message: str
 ) -> None:
     with pytest.raises(RowError) as caught:
         value(text)
     assert caught.value.message.startswith(f"`{text}`: ")
-    assert said in caught.value.message
+    assert message in caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_keys_of_a_row_come_before_the_methods_of_a_mapping() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "is not an expression"),
         ("{{ output.score }}", "is not an expression"),
@@ -164,10 +164,12 @@ def test_keys_of_a_row_come_before_the_methods_of_a_mapping() -> None:
         ("outptu.score", "unknown name `outptu`"),
     ],
 )
-def test_what_can_never_be_evaluated_is_refused_before_a_row_is_read(text: str, said: str) -> None:
+def test_what_can_never_be_evaluated_is_refused_before_a_row_is_read(
+    text: str, message: str
+) -> None:
     with pytest.raises(ExpressionError) as caught:
         compile_expression(text, ("output", "outputs"))
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert caught.value.hint
 
 

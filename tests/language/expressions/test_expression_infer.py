@@ -82,8 +82,8 @@ def test_the_inferred_type_is_one_that_the_value_has(text: str, kind: FieldType)
     expression = compile_expression(text, FIELDS, resolve)
     assert expression.type == kind
     if text != "-any":
-        found = expression({name: value for name, (_, value) in FIELDS.items()})
-        assert expression.type.read(found) == found
+        result = expression({name: value for name, (_, value) in FIELDS.items()})
+        assert expression.type.read(result) == result
 
 
 def test_a_scores_negative_is_no_value_of_its_scale() -> None:

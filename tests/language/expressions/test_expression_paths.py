@@ -34,7 +34,7 @@ def test_keys_and_places_are_followed(path: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "message"),
     [
         (("source", "x"), "source.x: source has no 'x', only q, list, deep"),
         (("source", "list", 3), "source.list[3]: source.list has no 3"),
@@ -50,10 +50,10 @@ def test_keys_and_places_are_followed(path: Any, expected: Any) -> None:
         ),
     ],
 )
-def test_what_is_not_there_is_named_with_its_owner(path: Any, said: str) -> None:
+def test_what_is_not_there_is_named_with_its_owner(path: Any, message: str) -> None:
     with pytest.raises(RowError) as caught:
         follow(path, VALUES)
-    assert caught.value.message == said
+    assert caught.value.message == message
     assert caught.value.failure == "missing-value"
 
 

@@ -38,10 +38,10 @@ def test_the_figures_are_those_of_the_standard_library(values: list[float]) -> N
     )
 )
 def test_the_mode_is_the_most_frequent_value_and_the_first_of_several(values: list[Any]) -> None:
-    found = summary_statistics.mode(values)
+    mode = summary_statistics.mode(values)
     most = max(values.count(value) for value in values)
-    assert values.count(found) == most
-    assert found == next(value for value in values if values.count(value) == most)
+    assert values.count(mode) == most
+    assert mode == next(value for value in values if values.count(value) == most)
 
 
 @settings(deadline=None)
@@ -100,8 +100,8 @@ def test_a_weighted_vote_goes_to_the_largest_sum_and_to_the_first_of_equals() ->
 def test_every_expression_knows_logarithms_exponentials_and_roots(
     name: str, value: float, wanted: float
 ) -> None:
-    given = {"source": {"p": value}}
-    assert compile_expression(f"source.p | {name}", ("source",))(given) == pytest.approx(wanted)
+    values = {"source": {"p": value}}
+    assert compile_expression(f"source.p | {name}", ("source",))(values) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(

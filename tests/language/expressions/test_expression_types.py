@@ -73,7 +73,7 @@ def compiled(text: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("outputs | map(attribute='choice') | max", "no item has a field 'choice'"),
         (
@@ -111,10 +111,10 @@ def compiled(text: str) -> Any:
         ("outputs | map(attribute='score.x') | max", "no item has a field 'x'"),
     ],
 )
-def test_what_no_value_allows_is_refused(text: str, said: str) -> None:
+def test_what_no_value_allows_is_refused(text: str, message: str) -> None:
     with pytest.raises(ExpressionError) as caught:
         compiled(text)
-    assert caught.value.message.startswith(f"`{text}`: ") and said in caught.value.message
+    assert caught.value.message.startswith(f"`{text}`: ") and message in caught.value.message
 
 
 @pytest.mark.parametrize(

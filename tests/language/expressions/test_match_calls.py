@@ -29,9 +29,9 @@ def matches(messages: Any, expected: Any) -> list[tuple[str, str]]:
 
 
 def test_calls_are_exact_or_have_other_arguments_or_are_missing_or_extra() -> None:
-    made = trace(call("find", q="a"), call("open", id=3), call("delete", id=3))
+    transcript = trace(call("find", q="a"), call("open", id=3), call("delete", id=3))
     expected = [call("open", id=3.0), call("find", q="b"), call("close", id=3)]
-    assert match_calls(made, expected) == [
+    assert match_calls(transcript, expected) == [
         {
             "tool": "open",
             "match": "exact",
@@ -71,7 +71,7 @@ def test_an_equal_call_is_preferred_to_another_one_of_the_tool() -> None:
 
 
 @pytest.mark.parametrize(
-    "written",
+    "tool_call",
     [
         {"type": "function", "function": {"name": "find", "arguments": '{ "q": "a", "n": 1 }'}},
         {"type": "tool_use", "name": "find", "input": {"n": 1, "q": "a"}},
@@ -79,8 +79,8 @@ def test_an_equal_call_is_preferred_to_another_one_of_the_tool() -> None:
         {"name": "find", "inputParameters": {"n": 1, "q": "a"}},
     ],
 )
-def test_calls_of_any_api_are_compared(written: dict[str, Any]) -> None:
-    assert matches([written], [call("find", q="a", n=1)]) == [("find", "exact")]
+def test_calls_of_any_api_are_compared(tool_call: dict[str, Any]) -> None:
+    assert matches([tool_call], [call("find", q="a", n=1)]) == [("find", "exact")]
 
 
 def test_arguments_that_are_not_json_are_compared_as_text() -> None:
@@ -101,18 +101,20 @@ CALLS = st.lists(st.builds(call, st.sampled_from("fgh"), x=st.integers(0, 2)), m
 
 
 @given(CALLS, CALLS)
-def test_every_call_counts_once(made: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
-    found = match_calls(trace(*made) if made else [], expected)
-    kinds = [entry["match"] for entry in found]
-    assert len(found) - kinds.count("extra") == len(expected)
-    assert len(found) - kinds.count("missing") == len(made)
-    texts = sorted(map(json.dumps, made)), sorted(map(json.dumps, expected))
+def test_every_call_counts_once(
+    calls: list[dict[str, Any]], expected: list[dict[str, Any]]
+) -> None:
+    matches_of_calls = match_calls(trace(*calls) if calls else [], expected)
+    kinds = [entry["match"] for entry in matches_of_calls]
+    assert len(matches_of_calls) - kinds.count("extra") == len(expected)
+    assert len(matches_of_calls) - kinds.count("missing") == len(calls)
+    texts = sorted(map(json.dumps, calls)), sorted(map(json.dumps, expected))
     equal = sum(min(texts[0].count(text), texts[1].count(text)) for text in set(texts[0]))
     assert kinds.count("exact") == equal
 
 
 @pytest.mark.parametrize(
-    ("made", "expected", "match"),
+    ("argument", "expected", "match"),
     [
         (True, 1, "arguments"),
         ({"a": [0]}, {"a": [False]}, "arguments"),
@@ -121,8 +123,8 @@ def test_every_call_counts_once(made: list[dict[str, Any]], expected: list[dict[
         ([1, 2], [1], "arguments"),
     ],
 )
-def test_arguments_are_equal_as_json_values(made: Any, expected: Any, match: str) -> None:
+def test_arguments_are_equal_as_json_values(argument: Any, expected: Any, match: str) -> None:
     entries = match_calls(
-        [{"name": "f", "arguments": {"n": made}}], [{"name": "f", "arguments": {"n": expected}}]
+        [{"name": "f", "arguments": {"n": argument}}], [{"name": "f", "arguments": {"n": expected}}]
     )
     assert [entry["match"] for entry in entries] == [match]

@@ -135,12 +135,12 @@ def test_a_number_is_returned_only_if_it_stands_as_a_whole_word(
     text: str, pattern: str, match: str
 ) -> None:
     try:
-        found = read(text, pattern, LIKERT, match)
+        number = read(text, pattern, LIKERT, match)
     except ReplyError:
         return
     ascii_text = "".join(str(unicodedata.decimal(char, char)) for char in text)
     assert re.search(
-        rf"(?<![^\W]){found}(?:[.,]0+)?(?:e[+-]?0+)?(?![^\W])", ascii_text, re.IGNORECASE
+        rf"(?<![^\W]){number}(?:[.,]0+)?(?:e[+-]?0+)?(?![^\W])", ascii_text, re.IGNORECASE
     )
 
 
@@ -155,10 +155,10 @@ def test_a_letter_is_returned_only_if_it_stands_as_a_whole_word(
     text: str, pattern: str, match: str
 ) -> None:
     try:
-        found = read(text, pattern, ABC, match)
+        letter = read(text, pattern, ABC, match)
     except ReplyError:
         return
-    assert re.search(rf"\b{found}\b", text, re.IGNORECASE)
+    assert re.search(rf"\b{letter}\b", text, re.IGNORECASE)
 
 
 @settings(deadline=None)

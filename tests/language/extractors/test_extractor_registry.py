@@ -28,7 +28,7 @@ REQUEST = Request(Row(0, 0, {}), "judge", Model(name="m"), ())
 
 
 @pytest.mark.parametrize(
-    ("written", "made"),
+    ("spelling", "extractor"),
     [
         ("structured", StructuredOutputExtractor()),
         ("raw", RawExtractor()),
@@ -44,12 +44,12 @@ REQUEST = Request(Row(0, 0, {}), "judge", Model(name="m"), ())
         ),
     ],
 )
-def test_each_spelling_of_the_language_means_its_extractor(written: Any, made: Any) -> None:
-    assert resolve_extractor(ADAPTER.validate_python(written)) == made
+def test_each_spelling_of_the_language_means_its_extractor(spelling: Any, extractor: Any) -> None:
+    assert resolve_extractor(ADAPTER.validate_python(spelling)) == extractor
 
 
 @pytest.mark.parametrize(
-    "written",
+    "spelling",
     [
         None,
         3,
@@ -60,9 +60,9 @@ def test_each_spelling_of_the_language_means_its_extractor(written: Any, made: A
         {"type": "regex", "fields": 3},
     ],
 )
-def test_what_spells_no_extractor_is_refused(written: Any) -> None:
+def test_what_spells_no_extractor_is_refused(spelling: Any) -> None:
     with pytest.raises(ValidationError):
-        ADAPTER.validate_python(written)
+        ADAPTER.validate_python(spelling)
 
 
 def test_every_name_is_its_extractors_type() -> None:

@@ -122,12 +122,12 @@ JSONISH = st.lists(
 def test_any_text_reads_or_raises_a_reply_error(text: str, cut: bool) -> None:
     response = RecordType({"score": ScaleType(LIKERT)})
     try:
-        found = read(text, response, "length" if cut else "stop")
+        output = read(text, response, "length" if cut else "stop")
     except ReplyError as error:
         assert len(str(error)) < 1000
     else:
-        assert found["score"] in LIKERT.values()
-        assert str(found["score"]) in text
+        assert output["score"] in LIKERT.values()
+        assert str(output["score"]) in text
 
 
 @pytest.mark.parametrize(
@@ -244,15 +244,15 @@ SEPARATOR = st.sampled_from(["\n", "\n\n", " "])
     SEPARATOR,
 )
 def test_a_quoted_score_is_never_read_in_place_of_the_judges_own(
-    before: list[str], own: str, after: list[str], separator: str
+    before: list[str], judgement: str, after: list[str], separator: str
 ) -> None:
     try:
-        found = read(
-            separator.join([*before, own, *after]), RecordType({"score": ScaleType(LIKERT)})
+        output = read(
+            separator.join([*before, judgement, *after]), RecordType({"score": ScaleType(LIKERT)})
         )
     except ReplyError:
         return
-    assert found == {"score": 2}
+    assert output == {"score": 2}
 
 
 @settings(deadline=None, max_examples=200)

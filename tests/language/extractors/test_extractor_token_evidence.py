@@ -123,13 +123,13 @@ def test_200_drawn_replies_agree_with_the_oracle() -> None:
         extractor = TokenProbabilityExtractor(after=after or None, min_mass=least)
         reading = extractor.bind(RecordType({"score": ScaleType(scale)}))
         try:
-            found = reading.read(reply(positions), REQUEST)
+            output = reading.read(reply(positions), REQUEST)
         except ReplyError as error:
             assert error.failure == expected, (seed, positions)
         else:
             assert not isinstance(expected, str), (seed, positions, expected)
-            assert found["distribution"] == pytest.approx(expected[0]), (seed, positions)
-            assert found["mass"] == pytest.approx(min(1, expected[1]))
+            assert output["distribution"] == pytest.approx(expected[0]), (seed, positions)
+            assert output["mass"] == pytest.approx(min(1, expected[1]))
         kinds[expected if isinstance(expected, str) else "read"] = kinds.get(expected if isinstance(expected, str) else "read", 0) + 1  # fmt: skip
     assert set(kinds) == {"read", "unreadable", "low-mass"}
     assert min(kinds.values()) >= 20, kinds
@@ -158,8 +158,8 @@ def test_the_replies_that_the_language_names(tokens: list[str], scale: Scale, va
             read(reply(positions), REQUEST)
         assert caught.value.failure == "unreadable"
     else:
-        found = read(reply(positions), REQUEST)["distribution"]
-        assert max(found, key=found.__getitem__) == value
+        distribution_read = read(reply(positions), REQUEST)["distribution"]
+        assert max(distribution_read, key=distribution_read.__getitem__) == value
 
 
 def test_a_position_with_1e_5_on_the_scale_is_unreadable() -> None:
@@ -182,7 +182,7 @@ def tree(draw: random.Random) -> dict[tuple[str, ...], dict[str, float]]:
         for value in QUALITY
     ]
     prefixes = {path[:length] for path in paths for length in range(len(path) + 1)}
-    made = {}
+    nodes = {}
     for prefix in sorted(prefixes):
         nexts = {
             path[len(prefix)]
@@ -191,10 +191,10 @@ def tree(draw: random.Random) -> dict[tuple[str, ...], dict[str, float]]:
         }
         nexts |= {"<end>"} if prefix in paths else {"Hm"} if not prefix else set()
         weights = [draw.random() + 0.05 for _ in nexts]
-        made[prefix] = dict(
+        nodes[prefix] = dict(
             zip(sorted(nexts), [weight / sum(weights) for weight in weights], strict=True)
         )
-    return made
+    return nodes
 
 
 def exact(nodes: dict[tuple[str, ...], dict[str, float]], value: str) -> float:
@@ -302,18 +302,18 @@ def run(
         "".join(json.dumps({"text": f"t{index}"}) + "\n" for index in range(rows)), encoding="utf-8"
     )
     path = write(tmp_path, unit, model)
-    shown = CliRunner().invoke(
+    result = CliRunner().invoke(
         app, ["run", str(path), str(data), "--out", str(tmp_path / "out"), "--no-cache"]
     )
 
     def columns(name: str) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        values_by_column: dict[str, Any] = {}
         for batch in read_table(tmp_path / "out" / name):
             for column, values in batch.items():
-                found.setdefault(column, []).extend(values)
-        return found
+                values_by_column.setdefault(column, []).extend(values)
+        return values_by_column
 
-    return columns("results.parquet"), columns("calls.parquet"), shown.output
+    return columns("results.parquet"), columns("calls.parquet"), result.output
 
 
 SEQUENCE = "extract: {type: weighted_summed_score, sequence: true}\n    " + WORDS
@@ -325,11 +325,11 @@ def test_the_report_says_that_probabilities_are_products_along_tokens(
     scripted_model.answer = lambda _: reply(
         [[("very", 0.5), ("good", 0.3), ("bad", 0.1)], [(" good", 0.6), (" bad", 0.4)]]
     )
-    results, calls, shown = run(tmp_path, SEQUENCE)
+    results, calls, output = run(tmp_path, SEQUENCE)
     assert results["judge.score"] == [pytest.approx((3 * 0.3 + 2 * 0.3 + 0.1) / 0.9)]
     assert results["judge.mass"] == calls["mass"] == pytest.approx([0.9])
     words = "median 0.900, n=1, by products along tokens"
-    assert words in " ".join(shown.split())
+    assert words in " ".join(output.split())
     for name in ("report.md", "report.html"):
         assert words in (tmp_path / "out" / name).read_text(encoding="utf-8")
 
@@ -341,19 +341,21 @@ def test_every_score_has_its_mass_in_results_and_calls_and_the_median_in_the_rep
     scripted_model.answer = lambda request: reply(
         [[("4", shares[request.row.index]), ("The", 0.01)]]
     )
-    results, calls, shown = run(tmp_path, "extract: argmax_score", 4, "{name: m, retries: 0}")
+    results, calls, output = run(tmp_path, "extract: argmax_score", 4, "{name: m, retries: 0}")
     assert results["judge.mass"] == pytest.approx([0.6, 0.7, 0.99, None])
     assert calls["mass"] == pytest.approx(shares)
     assert calls["failure"] == [None, None, None, "low-mass"]
-    assert "judge mass" in shown and "median 0.700, n=3" in shown
+    assert "judge mass" in output and "median 0.700, n=3" in output
 
 
 def test_a_unit_that_passes_on_other_fields_has_its_mass_in_the_report_too(
     tmp_path: Path, scripted_model: Any
 ) -> None:
     scripted_model.answer = lambda _: reply([[("4", 0.6)]])
-    _, _, shown = run(tmp_path, "extract: argmax_score\n    propagate: {high: output.score > 3}", 2)
-    assert "judge mass" in shown and "median 0.600, n=2" in shown
+    _, _, output = run(
+        tmp_path, "extract: argmax_score\n    propagate: {high: output.score > 3}", 2
+    )
+    assert "judge mass" in output and "median 0.600, n=2" in output
 
 
 def test_of_both_orders_the_lesser_mass_counts(tmp_path: Path, scripted_model: Any) -> None:

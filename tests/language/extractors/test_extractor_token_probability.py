@@ -97,13 +97,13 @@ def test_any_reply_gives_probabilities_that_sum_to_one_in_the_supports_order_or_
     scale: Any, positions: list[list[tuple[str, float]]]
 ) -> None:
     try:
-        found = distribution(reply(*positions), scale)
+        probabilities = distribution(reply(*positions), scale)
     except ReplyError as error:
         assert error.failure in FAILURES
     else:
-        assert list(found) == list(dict.fromkeys(value for _, value in scale.tokens()))
-        assert math.fsum(found.values()) == pytest.approx(1)
-        assert all(0 <= p <= 1 for p in found.values())
+        assert list(probabilities) == list(dict.fromkeys(value for _, value in scale.tokens()))
+        assert math.fsum(probabilities.values()) == pytest.approx(1)
+        assert all(0 <= p <= 1 for p in probabilities.values())
 
 
 @settings(deadline=None)
@@ -119,26 +119,28 @@ def test_probabilities_are_normalised_over_the_support_alone_in_any_order(
 ) -> None:
     mass = [math.exp(one) for one in logprobs]
     position = [(str(place + 1), logprobs[place]) for place in order] + others
-    found, raw = evidence(reply(position), LIKERT)
+    probabilities, raw = evidence(reply(position), LIKERT)
     assert raw == pytest.approx(min(1.0, sum(mass)))
-    assert found == pytest.approx({place + 1: mass[place] / sum(mass) for place in range(5)})
+    assert probabilities == pytest.approx(
+        {place + 1: mass[place] / sum(mass) for place in range(5)}
+    )
 
 
 def test_tokens_that_differ_only_in_surrounding_space_or_in_case_are_merged() -> None:
-    found = distribution(
+    probabilities = distribution(
         reply(
             at(("Yes", 0.2), (" yes", 0.1), ("YES\n", 0.1), ("▁yes", 0.1), ("no", 0.3), ("No", 0.2))
         ),
         BooleanScale(),
     )
-    assert found == pytest.approx({True: 0.5, False: 0.5})
+    assert probabilities == pytest.approx({True: 0.5, False: 0.5})
 
 
 def test_case_counts_where_two_values_differ_only_in_case() -> None:
-    found = distribution(
+    probabilities = distribution(
         reply(at(("M", 0.6), (" M", 0.1), ("m", 0.3))), DiscreteScale(values=("m", "M"))
     )
-    assert found == pytest.approx({"m": 0.3, "M": 0.7})
+    assert probabilities == pytest.approx({"m": 0.3, "M": 0.7})
 
 
 @pytest.mark.parametrize(
@@ -150,11 +152,11 @@ def test_the_position_where_the_value_begins_is_read(tokens: list[str]) -> None:
     positions = [at((token, 0.98), ("5", 0.02)) for token in tokens]
     positions[place] = at((tokens[place], 0.9), (tokens[place].replace("2", "1"), 0.05))
     answer = reply(*positions)
-    found, mass = evidence(
+    probabilities, mass = evidence(
         Reply(answer.text.removesuffix("<|eot|>"), logprobs=answer.logprobs), LIKERT
     )
     assert mass == pytest.approx(0.95)
-    assert found == pytest.approx({1: 0.05 / 0.95, 2: 0.9 / 0.95, 3: 0, 4: 0, 5: 0})
+    assert probabilities == pytest.approx({1: 0.05 / 0.95, 2: 0.9 / 0.95, 3: 0, 4: 0, 5: 0})
 
 
 @pytest.mark.parametrize(
@@ -226,13 +228,15 @@ def written_value(text: str) -> str:
 def test_a_reply_is_read_exactly_where_its_text_is_one_value(tokens: list[str]) -> None:
     value = written_value("".join(tokens))
     try:
-        found, mass = evidence(reply(*(at((token, 0.7), ("4", 0.2)) for token in tokens)), LIKERT)
+        probabilities, mass = evidence(
+            reply(*(at((token, 0.7), ("4", 0.2)) for token in tokens)), LIKERT
+        )
     except ReplyError:
         assert value not in {"1", "2", "3", "4", "5"}
     else:
         assert value in {"1", "2", "3", "4", "5"}
         assert mass == pytest.approx(0.9)
-        assert found[int(value)] == pytest.approx(0.7 / 0.9)
+        assert probabilities[int(value)] == pytest.approx(0.7 / 0.9)
 
 
 def test_a_values_unique_beginning_counts_for_it() -> None:
@@ -328,11 +332,11 @@ def test_anything_but_one_field_on_a_discrete_or_boolean_scale_is_a_problem(
     assert f"`{extractor.type}` needs" in trouble[1]
 
 
-def score(extractor: Any, scale: Scale, answer: Reply, asked: Request | None = None) -> Any:
+def score(extractor: Any, scale: Scale, answer: Reply, sent_request: Request | None = None) -> Any:
     response = RecordType({"score": ScaleType(scale)})
     assert extractor.validation_error(response) is None
-    found, _ = extractor.bind(response).read(answer, asked or request()).values()
-    return found
+    value, _ = extractor.bind(response).read(answer, sent_request or request()).values()
+    return value
 
 
 def test_the_reading_asks_for_alternatives_and_names_the_support_worst_first() -> None:
@@ -376,7 +380,7 @@ def test_a_draw_is_seeded_and_follows_the_distribution() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scale", "weights", "key", "said"),
+    ("scale", "weights", "key", "message"),
     [
         (WORDS, None, "", "have no number"),
         (LIKERT, {1: 0.5, 9: 1.0}, "weights", "9 is not a value"),
@@ -384,14 +388,14 @@ def test_a_draw_is_seeded_and_follows_the_distribution() -> None:
     ],
 )
 def test_an_expectation_needs_a_number_for_every_value(
-    scale: Any, weights: Any, key: str, said: str
+    scale: Any, weights: Any, key: str, message: str
 ) -> None:
     trouble = WeightedSummedScoreExtractor(weights=weights).validation_error(
         RecordType({"score": ScaleType(scale)})
     )
     assert trouble is not None
     assert trouble[0] == key
-    assert said in trouble[1]
+    assert message in trouble[1]
 
 
 def test_the_shared_cases_of_token_probabilities_hold(
@@ -405,14 +409,16 @@ def test_the_shared_cases_of_token_probabilities_hold(
             if keys.get("boolean")
             else DiscreteScale(range=(*keys["range"], *([keys["step"]] if "step" in keys else [])))
         )
-        found = score(
+        actual = score(
             methods[case["given"]["method"]],
             scale,
             reply(case["given"]["first_position_top_logprobs"]),
         )
         expected = case["expect"]["score"]
         assert (
-            found == expected if isinstance(expected, bool | str) else abs(found - expected) < 1e-9
+            actual == expected
+            if isinstance(expected, bool | str)
+            else abs(actual - expected) < 1e-9
         ), case["name"]
 
 

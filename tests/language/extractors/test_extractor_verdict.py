@@ -73,9 +73,9 @@ def test_any_text_gives_what_the_lessons_expressions_give(
 @example("SCORE: " + "9" * 5000)
 @example("score" + " " * 200_000)
 def test_any_text_gives_a_verdict_and_a_number(text: str) -> None:
-    found = parse_verdict(text)
-    assert found["verdict"] in ("PASS", "FAIL")
-    assert found["score"] >= 0
+    result = parse_verdict(text)
+    assert result["verdict"] in ("PASS", "FAIL")
+    assert result["score"] >= 0
 
 
 @pytest.mark.parametrize(("digits", "read"), [(30, 10**30 - 1), (4300, 10**4300 - 1), (4301, 0)])
@@ -219,15 +219,15 @@ def test_only_a_reply_that_states_neither_has_the_lessons_default() -> None:
 @example("score" + " " * 20_000)
 def test_any_text_is_read_or_a_reply_error_and_never_passes_with_an_unread_score(text: str) -> None:
     try:
-        found = BOTH.read(Reply(text), REQUEST)
+        output = BOTH.read(Reply(text), REQUEST)
     except ReplyError:
         return
     assert "score" in text.lower()
-    assert str(found["score"]) in "".join(str(unicodedata.decimal(char, char)) for char in text)
+    assert str(output["score"]) in "".join(str(unicodedata.decimal(char, char)) for char in text)
 
 
 @pytest.mark.parametrize(
-    ("written", "score"),
+    ("number", "score"),
     [
         ("0.62", 0.62),
         ("0,62", 0.62),
@@ -239,9 +239,9 @@ def test_any_text_is_read_or_a_reply_error_and_never_passes_with_an_unread_score
         ("3 of 10", 3.0),
     ],
 )
-def test_a_score_with_decimals_is_the_number_that_is_written(written: str, score: float) -> None:
+def test_a_score_with_decimals_is_the_number_that_is_written(number: str, score: float) -> None:
     reading = VerdictExtractor().bind(RecordType({"score": NUMBER}))
-    assert reading.read(Reply(f"VERDICT: PASS\nSCORE: {written}"), REQUEST)["score"] == score
+    assert reading.read(Reply(f"VERDICT: PASS\nSCORE: {number}"), REQUEST)["score"] == score
 
 
 def test_parse_verdict_gives_whole_numbers() -> None:

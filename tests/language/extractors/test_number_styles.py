@@ -111,7 +111,7 @@ def bound(reader: str, ends: tuple[int, int], response: RecordType) -> BoundExtr
     )
 
 
-def read(reader: str, ends: tuple[int, int], written: str) -> Decimal:
+def read(reader: str, ends: tuple[int, int], number: str) -> Decimal:
     continuous = ends == UNIT and reader != "tokens"
     scale = (
         ContinuousScale(min=0, max=1)
@@ -120,9 +120,9 @@ def read(reader: str, ends: tuple[int, int], written: str) -> Decimal:
     )
     reading = bound(reader, ends, RecordType({"score": ScaleType(scale)}))
     text = {
-        "verdict": f"VERDICT: PASS\nSCORE: {written}",
-        "structured": json.dumps({"score": written}),
-    }.get(reader, written)
+        "verdict": f"VERDICT: PASS\nSCORE: {number}",
+        "structured": json.dumps({"score": number}),
+    }.get(reader, number)
     logprobs = tuple((Alternative(char, -0.01),) for char in text) if reader == "tokens" else None
     return Decimal(str(reading.read(Reply(text, logprobs=logprobs), REQUEST)["score"]))
 
@@ -143,9 +143,9 @@ def test_a_number_in_any_style_is_read_as_it_is_meant_or_refused(
 @settings(deadline=None, max_examples=200)
 @given(st.integers(0, 100), st.sampled_from(["{}%", "{} %", "{}％", "{} percent", "**{}%**", "Score: {}\\%"]), st.sampled_from(READERS))  # fmt: skip
 def test_a_percentage_is_a_share_or_refused(percent: int, style: str, reader: str) -> None:
-    for ends, meant in ((UNIT, Decimal(percent) / 100), (HUNDRED, Decimal(percent))):
+    for ends, expected in ((UNIT, Decimal(percent) / 100), (HUNDRED, Decimal(percent))):
         try:
-            assert read(reader, ends, style.format(percent)) == meant
+            assert read(reader, ends, style.format(percent)) == expected
         except ReplyError:
             assert reader in ("tokens", "structured", "verdict") or reader.endswith("INT")
     for ends in (TEN, SIGNED):

@@ -38,12 +38,12 @@ KEY: TypeAdapter[Any] = TypeAdapter(FieldKey)
 MAYBE_INT, INTS = OptionalType(INTEGER), ListType(INTEGER)
 
 
-def named(name: str) -> Scale:
+def scale_named(name: str) -> Scale:
     return {"likert": LIKERT}[name]
 
 
 @pytest.mark.parametrize(
-    ("written", "kind"),
+    ("spelling", "kind"),
     [
         ("str", TEXT),
         ("int", INTEGER),
@@ -83,26 +83,27 @@ def named(name: str) -> Scale:
         ({"type": "str", "enum": "int"}, RecordType({"type": TEXT, "enum": INTEGER})),
     ],
 )
-def test_each_spelling_of_the_language_means_its_type(written: Any, kind: Any) -> None:
-    assert field_type(KEY.validate_python(written), named) == kind
+def test_each_spelling_of_the_language_means_its_type(spelling: Any, kind: Any) -> None:
+    assert field_type(KEY.validate_python(spelling), scale_named) == kind
 
 
 @pytest.mark.parametrize(
-    "written", [None, 3, ["str"], {}, {"enum": []}, {"a": 3}, {"type": "discrete", "rnage": [1, 2]}]
+    "spelling",
+    [None, 3, ["str"], {}, {"enum": []}, {"a": 3}, {"type": "discrete", "rnage": [1, 2]}],
 )
-def test_what_spells_no_type_is_refused(written: Any) -> None:
+def test_what_spells_no_type_is_refused(spelling: Any) -> None:
     with pytest.raises(ValidationError):
-        KEY.validate_python(written)
+        KEY.validate_python(spelling)
 
 
 def test_an_unknown_name_is_left_to_the_one_who_knows_the_scales() -> None:
     with pytest.raises(KeyError):
-        field_type("lickert", named)
+        field_type("lickert", scale_named)
 
 
 def test_a_schema_of_fields_is_a_record_in_the_written_order() -> None:
     keys = TypeAdapter(FieldTypes).validate_python({"b": "int", "a": {"enum": [1, 2]}})
-    assert list(record(keys, named).fields) == ["b", "a"]
+    assert list(record(keys, scale_named).fields) == ["b", "a"]
     assert isinstance(keys["a"], Enum)
     with pytest.raises(ValidationError):
         TypeAdapter(FieldTypes).validate_python({})
@@ -113,7 +114,7 @@ def test_the_plain_types_are_those_of_the_language() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "message"),
+    ("spelling", "message"),
     [
         ("list[int", "expected `]`, found the end"),
         ("list[]", "expected a type, found ']'"),
@@ -127,9 +128,9 @@ def test_the_plain_types_are_those_of_the_language() -> None:
         ("list[" * 400, "is nested too deeply"),
     ],
 )
-def test_a_text_that_is_no_type_says_what_was_expected(written: str, message: str) -> None:
+def test_a_text_that_is_no_type_says_what_was_expected(spelling: str, message: str) -> None:
     with pytest.raises(TypeTextError, match=re.escape(message)):
-        field_type(written, named)
+        field_type(spelling, scale_named)
 
 
 @pytest.mark.parametrize(
@@ -143,4 +144,6 @@ def test_a_text_that_is_no_type_says_what_was_expected(written: str, message: st
     ],
 )
 def test_a_type_as_text_means_what_its_mapping_means(key: Any) -> None:
-    assert field_type(type_text(key), named) == field_type(KEY.validate_python(key), named)
+    assert field_type(type_text(key), scale_named) == field_type(
+        KEY.validate_python(key), scale_named
+    )

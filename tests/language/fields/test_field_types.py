@@ -221,7 +221,7 @@ def test_values_without_a_declared_type_are_taken_as_they_are() -> None:
 
 def test_messages_in_the_form_of_opentelemetry_are_read_as_messages_with_a_content() -> None:
     call = {"type": "tool_call", "id": "c1", "name": "search", "arguments": {"q": "x"}}
-    given = [
+    messages = [
         {
             "role": "user",
             "parts": [{"type": "text", "content": "a"}, {"type": "text", "content": "b"}],
@@ -246,7 +246,7 @@ def test_messages_in_the_form_of_opentelemetry_are_read_as_messages_with_a_conte
         "type": "function",
         "function": {"name": "search", "arguments": '{"q": "x"}'},
     }
-    assert TranscriptType().read(given) == [
+    assert TranscriptType().read(messages) == [
         {"role": "user", "content": "a\nb"},
         {"role": "assistant", "content": None, "tool_calls": [called]},
         {"role": "tool", "content": '{"n": 1}', "tool_call_id": "c1", "name": "search"},

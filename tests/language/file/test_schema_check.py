@@ -243,8 +243,8 @@ def spots(data: Any) -> Iterator[tuple[Any, Any]]:
 
 def changed(data: Any, draw: random.Random) -> Any:
     """A copy with one change: a misspelled key or word, another value, a key that is gone."""
-    made = copy.deepcopy(data)
-    owner, key = draw.choice(list(spots(made)))
+    changed_data = copy.deepcopy(data)
+    owner, key = draw.choice(list(spots(changed_data)))
     misspell: Callable[[str], str] = lambda word: str(word)[:-1] + draw.choice("sxe_")  # noqa: E731
     match draw.randrange(4):
         case 0 if isinstance(owner, dict):
@@ -255,7 +255,7 @@ def changed(data: Any, draw: random.Random) -> Any:
             owner[key] = misspell(owner[key])
         case _:
             owner[key] = draw.choice(WORDS)
-    return made
+    return changed_data
 
 
 @needs("batches", "rank")
@@ -265,13 +265,13 @@ def test_the_schema_refuses_what_it_can_say_and_nothing_else() -> None:
     for path in draw.sample(PIPELINES, 40):
         for _ in range(4):
             data = changed(read_document(path).data, draw)
-            found, accepted = problems(data), VALIDATOR.is_valid(data)
-            assert not (accepted is False and not found), (
+            found_problems, accepted = problems(data), VALIDATOR.is_valid(data)
+            assert not (accepted is False and not found_problems), (
                 path.stem,
                 [error.message for error in VALIDATOR.iter_errors(data)],
             )
-            if found and accepted:
-                only_program.update(problem.code for problem in found)
+            if found_problems and accepted:
+                only_program.update(problem.code for problem in found_problems)
     assert set(only_program) <= ONLY_PROGRAM, only_program
 
 
@@ -285,8 +285,10 @@ def test_an_editor_shows_an_error_in_each_wrong_file_and_none_in_a_shipped_one(
 
     texts = [yaml.safe_dump(data) for data in WRONG]
     shipped = [path.read_text(encoding="utf-8") for path in PIPELINES]
-    shown = diagnostics([*texts, *shipped])
-    assert [count > 0 for count in shown] == [True] * len(texts) + [False] * len(shipped)
+    diagnostic_counts = diagnostics([*texts, *shipped])
+    assert [count > 0 for count in diagnostic_counts] == [True] * len(texts) + [False] * len(
+        shipped
+    )
 
 
 def diagnostics(texts: list[str]) -> list[int]:

@@ -79,8 +79,8 @@ def scalar(text: str):
     ],
 )
 def test_scalars_are_read_as_the_core_schema_says(text, value):
-    found = scalar(text)
-    assert found == value and type(found) is type(value)
+    value_read = scalar(text)
+    assert value_read == value and type(value_read) is type(value)
 
 
 def test_keys_are_resolved_as_values_are():
@@ -97,8 +97,8 @@ def test_keys_are_resolved_as_values_are():
     "text", [".inf", "-.INF", "+.Inf", ".nan", ".NaN", "1e999", "-1e999", "!!float .inf"]
 )
 def test_a_number_that_is_not_finite_is_refused(text):
-    found = problem(f"a: {text}")
-    assert found.code == "not-finite" and "not a finite number" in found.message
+    error = problem(f"a: {text}")
+    assert error.code == "not-finite" and "not a finite number" in error.message
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ def test_a_number_of_300_digits_loads_and_no_longer_one():
     ],
 )
 def test_custom_tags_are_refused(text):
-    found = problem(f"a: {text}")
-    assert found.code == "tag" and "!!str" in found.hint and (found.line, found.column) == (1, 4)
+    error = problem(f"a: {text}")
+    assert error.code == "tag" and "!!str" in error.hint and (error.line, error.column) == (1, 4)
 
 
 @pytest.mark.parametrize(
@@ -201,8 +201,8 @@ def test_tabs_separate_and_trail_in_blocks():
 
 @pytest.mark.parametrize("text", ["a:\n\tb: 1", "a:\n \t- 1", "a:\n-\tb: 1", "\ta: 1"])
 def test_a_tab_as_indentation_is_refused(text):
-    found = problem(text)
-    assert "tab" in found.message and "spaces" in found.hint
+    error = problem(text)
+    assert "tab" in error.message and "spaces" in error.hint
 
 
 # Positions
@@ -268,14 +268,14 @@ def test_a_path_is_spelled_as_one_would_write_it(path, spelled):
 
 
 def test_every_duplicate_key_is_named_with_its_first_line():
-    found = problems("a: 1\nb: {c: 1, c: 2}\na: 2\n'a': 3\n")
-    assert [(each.line, each.column, each.path) for each in found] == [
+    duplicates = problems("a: 1\nb: {c: 1, c: 2}\na: 2\n'a': 3\n")
+    assert [(each.line, each.column, each.path) for each in duplicates] == [
         (2, 11, "b.c"),
         (3, 1, "a"),
         (4, 1, "a"),
     ]
-    assert all(each.code == "duplicate-key" for each in found)
-    assert "line 2" in found[0].message and "line 1" in found[1].message
+    assert all(each.code == "duplicate-key" for each in duplicates)
+    assert "line 2" in duplicates[0].message and "line 1" in duplicates[1].message
 
 
 def test_keys_are_compared_by_value():
@@ -294,11 +294,11 @@ def test_a_key_that_is_no_word_is_refused(text):
 
 
 def test_a_merge_key_is_refused():
-    found = problem("a: &x {b: 1}\nc:\n  <<: *x\n  d: 2\n")
+    error = problem("a: &x {b: 1}\nc:\n  <<: *x\n  d: 2\n")
     assert (
-        found.code == "merge-key"
-        and "YAML 1.2" in found.hint
-        and (found.line, found.path) == (3, "c")
+        error.code == "merge-key"
+        and "YAML 1.2" in error.hint
+        and (error.line, error.path) == (3, "c")
     )
 
 
@@ -321,11 +321,11 @@ def test_a_key_may_be_an_alias():
 
 
 def test_an_unknown_alias_is_refused_with_the_nearest_anchor():
-    found = problem("a: &judge 1\nb: *jugde\n")
+    error = problem("a: &judge 1\nb: *jugde\n")
     assert (
-        found.code == "unknown-alias"
-        and "*judge" in found.hint
-        and (found.line, found.column) == (2, 4)
+        error.code == "unknown-alias"
+        and "*judge" in error.hint
+        and (error.line, error.column) == (2, 4)
     )
 
 
@@ -351,8 +351,8 @@ def test_a_bomb_of_aliases_does_not_go_off():
 @pytest.mark.parametrize(("begin", "end"), [("[", "]"), ("{a: ", "}")])
 def test_nesting_reaches_one_hundred_and_no_deeper(begin, end):
     assert load("a: " + begin * 99 + end * 99)
-    found = problem("a: " + begin * 100 + end * 100)
-    assert found.code == "too-deep" and found.line == 1
+    error = problem("a: " + begin * 100 + end * 100)
+    assert error.code == "too-deep" and error.line == 1
 
 
 def test_aliases_cannot_nest_deeper_either():
@@ -368,8 +368,8 @@ def test_endless_nesting_is_one_clear_error(text):
 
 
 def test_a_file_of_more_than_ten_mebibytes_is_refused():
-    found = problem(b"a: 1\n" + b"#" * 10 * 1024**2)
-    assert found.code == "too-large" and "10 MiB" in found.message
+    error = problem(b"a: 1\n" + b"#" * 10 * 1024**2)
+    assert error.code == "too-large" and "10 MiB" in error.message
 
 
 # Encodings
@@ -381,20 +381,20 @@ def test_utf_16_and_32_are_refused(encoding):
 
 
 def test_an_invalid_byte_is_named_with_its_place():
-    found = problem("a: 1\r\nb: ä".encode() + b"\xff")
-    assert (found.code, found.line, found.column) == ("not-utf8", 2, 5) and "0xff" in found.message
+    error = problem("a: 1\r\nb: ä".encode() + b"\xff")
+    assert (error.code, error.line, error.column) == ("not-utf8", 2, 5) and "0xff" in error.message
 
 
 @pytest.mark.parametrize(
     ("character", "name"), [("\x00", "U+0000"), ("\x1b", "U+001B"), ("\x7f", "U+007F")]
 )
 def test_a_control_character_is_named_with_its_place(character, name):
-    found = problem(f"a: 1\nb: x{character}")
-    assert (found.code, found.line, found.column) == (
+    error = problem(f"a: 1\nb: x{character}")
+    assert (error.code, error.line, error.column) == (
         "control-character",
         2,
         5,
-    ) and name in found.message
+    ) and name in error.message
 
 
 # The whole
@@ -402,21 +402,21 @@ def test_a_control_character_is_named_with_its_place(character, name):
 
 @pytest.mark.parametrize("text", ["", "\n", "# only a comment\n", "---\n", "null", "\ufeff"])
 def test_an_empty_file_is_refused(text):
-    found = problem(text)
-    assert (found.code, found.line, found.column) == ("empty-file", 1, 1)
+    error = problem(text)
+    assert (error.code, error.line, error.column) == ("empty-file", 1, 1)
 
 
 @pytest.mark.parametrize(
     ("text", "word"), [("- 1", "list"), ("text", "single value"), ("[1]", "list")]
 )
 def test_a_top_level_that_is_no_mapping_is_refused(text, word):
-    found = problem(text)
-    assert found.code == "not-a-mapping" and word in found.message
+    error = problem(text)
+    assert error.code == "not-a-mapping" and word in error.message
 
 
 def test_a_second_document_is_refused():
-    found = problem("a: 1\n---\nb: 2\n")
-    assert (found.code, found.line, found.column) == ("several-documents", 2, 1)
+    error = problem("a: 1\n---\nb: 2\n")
+    assert (error.code, error.line, error.column) == ("several-documents", 2, 1)
 
 
 def test_document_markers_and_a_version_directive_are_accepted():
@@ -424,11 +424,11 @@ def test_document_markers_and_a_version_directive_are_accepted():
 
 
 def test_all_independent_problems_are_reported_at_once():
-    found = problems("a: !x 1\nb: !!int y\na: 2\n<<: 3\nc: .inf\nd: *e\n[f]: 1\n")
-    assert [each.code for each in found] == [
+    errors = problems("a: !x 1\nb: !!int y\na: 2\n<<: 3\nc: .inf\nd: *e\n[f]: 1\n")
+    assert [each.code for each in errors] == [
         "tag", "tag", "duplicate-key", "merge-key", "not-finite", "unknown-alias", "key",
     ]  # fmt: skip
-    assert [each.line for each in found] == [1, 2, 3, 4, 5, 6, 7]
+    assert [each.line for each in errors] == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_a_syntax_error_ends_the_reading_and_keeps_what_was_found():
@@ -477,10 +477,10 @@ def test_a_syntax_error_ends_the_reading_and_keeps_what_was_found():
     ],
 )  # fmt: skip
 def test_a_syntax_error_is_said_in_plain_words(text, place, message, hint):
-    found = problems(text)[-1]
-    assert found.code == "yaml-syntax"
-    assert (found.line, found.column) == place
-    assert message in found.message and hint in found.hint
+    error = problems(text)[-1]
+    assert error.code == "yaml-syntax"
+    assert (error.line, error.column) == place
+    assert message in error.message and hint in error.hint
 
 
 # Files
@@ -503,8 +503,8 @@ def unreadable(path: pathlib.Path) -> Problem:
 
 def test_a_missing_file_names_the_nearest_in_its_folder(tmp_path):
     (tmp_path / "xstest.yaml").touch()
-    found = unreadable(tmp_path / "xtest.yaml")
-    assert found.code == "not-found" and str(tmp_path / "xstest.yaml") in found.hint
+    error = unreadable(tmp_path / "xtest.yaml")
+    assert error.code == "not-found" and str(tmp_path / "xstest.yaml") in error.hint
 
 
 def test_a_missing_folder_is_named(tmp_path):
@@ -553,15 +553,15 @@ def trees(words: st.SearchStrategy[str]) -> st.SearchStrategy[dict]:
     return st.dictionaries(words, inner, min_size=1, max_size=4)
 
 
-def same(left, right) -> bool:
+def same(first, right) -> bool:
     """Equal in type too: 1 is not 1.0, nor True."""
-    if type(left) is not type(right):
+    if type(first) is not type(right):
         return False
-    if isinstance(left, dict):
-        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
-    if isinstance(left, list):
-        return len(left) == len(right) and all(map(same, left, right))
-    return left == right
+    if isinstance(first, dict):
+        return first.keys() == right.keys() and all(same(first[key], right[key]) for key in first)
+    if isinstance(first, list):
+        return len(first) == len(right) and all(map(same, first, right))
+    return first == right
 
 
 def paths(data, path=()):

@@ -194,10 +194,10 @@ def at_random(data: object, draw: st.DataObject) -> object:
         return [at_random(item, draw) for item in data]
     if not isinstance(data, dict):
         return data
-    made = {key: at_random(value, draw) for key, value in data.items()}
+    content = {key: at_random(value, draw) for key, value in data.items()}
     if chance == 1:
-        made[draw.draw(KEYS | st.integers(0, 2) | st.booleans())] = draw.draw(VALUES)
-    return made
+        content[draw.draw(KEYS | st.integers(0, 2) | st.booleans())] = draw.draw(VALUES)
+    return content
 
 
 PARTS = parse_document(GOOD.encode(), "p.yaml").data

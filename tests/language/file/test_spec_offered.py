@@ -90,10 +90,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def _file(
-    folder: Path, scale: str = "stars", extract: str = "structured", named: str = "mae"
+    folder: Path, scale: str = "stars", extract: str = "structured", metrics: str = "mae"
 ) -> Path:
     path = folder / "p.yaml"
-    path.write_text(FILE.format(scale=scale, extract=extract, metrics=named), encoding="utf-8")
+    path.write_text(FILE.format(scale=scale, extract=extract, metrics=metrics), encoding="utf-8")
     lines = [
         {"text": "one", "stars": 1},
         {"text": "two", "stars": 5},
@@ -131,15 +131,15 @@ def test_two_extractors_of_a_package_are_two_pipelines(folder: Path) -> None:
 
 
 def test_a_run_measures_with_what_a_package_offers(folder: Path) -> None:
-    path = _file(folder, extract="last_line", named="mae, lenient, differing, accuracy")
+    path = _file(folder, extract="last_line", metrics="mae, lenient, differing, accuracy")
     gate = "gates:\n  - {metric: near.lenient, max: 0.5}\n"
     path.write_text(path.read_text(encoding="utf-8") + gate, encoding="utf-8")
-    said = [
+    replies = [
         {"row": at, "unit": "judge", "reply": f"So:\n{stars}"}
         for at, stars in enumerate(["***", "****", "**"])
     ]
     (folder / "r.jsonl").write_text(
-        "".join(json.dumps(line) + "\n" for line in said), encoding="utf-8"
+        "".join(json.dumps(line) + "\n" for line in replies), encoding="utf-8"
     )
     done = subprocess.run(
         [
@@ -168,7 +168,7 @@ def test_a_run_measures_with_what_a_package_offers(folder: Path) -> None:
 
 
 def test_a_figure_whose_function_fails_is_told_with_its_name(folder: Path) -> None:
-    plan = PipelineOptions().built(_file(folder, named="failing")).plan
+    plan = PipelineOptions().built(_file(folder, metrics="failing")).plan
     assert plan.evaluations["near"].metrics == ("failing",)
     metric = find_metric("failing")
     assert metric is not None
@@ -177,9 +177,9 @@ def test_a_figure_whose_function_fails_is_told_with_its_name(folder: Path) -> No
 
 
 def test_the_schema_that_checks_a_file_has_the_foreign_types_own_keys(folder: Path) -> None:
-    with pytest.raises(SpecError) as told:
+    with pytest.raises(SpecError) as caught:
         PipelineOptions().built(_file(folder, extract="{type: last_line, prefx: x}"))
-    (problem,) = told.value.problems
+    (problem,) = caught.value.problems
     assert (problem.message, problem.hint) == ("unknown key 'prefx'", "did you mean 'prefix'?")
     assert (problem.line, problem.path) == (7, "pipeline[0].extract.prefx")
 
@@ -198,22 +198,22 @@ def _offer_what_works(folder: Path) -> None:
 def test_the_printed_schema_has_every_part_that_packages_offer(folder: Path) -> None:
     _offer_what_works(folder)
     before = json.dumps(pipeline_schema())
-    made = complete_schema()
+    printed = complete_schema()
     assert "Stars" not in before
-    assert made["$defs"]["Stars"]["properties"]["type"]["const"] == "stars"
+    assert printed["$defs"]["Stars"]["properties"]["type"]["const"] == "stars"
     assert (
-        made["$defs"]["Stars"]["properties"]["range"]["description"]
+        printed["$defs"]["Stars"]["properties"]["range"]["description"]
         == "The fewest and the most stars."
     )
-    assert made["$defs"]["LastLine"]["properties"]["prefix"]["description"].startswith(
+    assert printed["$defs"]["LastLine"]["properties"]["prefix"]["description"].startswith(
         "The text before"
     )
-    assert "lenient" in made["$defs"]["MetricKey"]["enum"]
+    assert "lenient" in printed["$defs"]["MetricKey"]["enum"]
 
 
 def test_the_schema_with_plugins_agrees_with_the_classes(folder: Path) -> None:
     _file(
-        folder, scale="{type: stars, range: [1, 3]}", extract="{type: last_line}", named="lenient"
+        folder, scale="{type: stars, range: [1, 3]}", extract="{type: last_line}", metrics="lenient"
     )
     _offer_what_works(folder)
     validator = Draft202012Validator(complete_schema())
@@ -275,23 +275,23 @@ def test_a_package_that_offers_what_it_has_not_is_told(
 def test_a_misspelled_foreign_name_is_told_with_the_nearest(
     folder: Path, keys: dict[str, str], hint: str
 ) -> None:
-    with pytest.raises(SpecError) as told:
+    with pytest.raises(SpecError) as caught:
         PipelineOptions().built(_file(folder, **keys))
-    assert hint in {problem.hint for problem in told.value.problems}
+    assert hint in {problem.hint for problem in caught.value.problems}
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "text"),
     [
         ("stars", "A number of stars."),
         ("last_line", "The text before the answer on that line."),
         ("lenient", "How far the judge is above the target"),
     ],
 )
-def test_explain_says_what_a_package_offers(folder: Path, name: str, said: str) -> None:
-    shown = CliRunner().invoke(app, ["explain", name])
-    assert shown.exit_code == 0, shown.output
-    assert said in shown.output
+def test_explain_says_what_a_package_offers(folder: Path, name: str, text: str) -> None:
+    result = CliRunner().invoke(app, ["explain", name])
+    assert result.exit_code == 0, result.output
+    assert text in result.output
 
 
 def test_a_scale_of_a_package_takes_no_mapping_without_its_type(folder: Path) -> None:

@@ -94,11 +94,11 @@ def test_any_setting_is_applied_or_refused(setting):
     ids=["mapping", "list", "named", "named-list", "name", "none"],
 )
 def test_a_models_name_is_replaced_and_its_other_keys_are_kept(file: str, model: str) -> None:
-    found = replace_model(parse_document(file.encode(), "p.yaml").data, "b")
+    replaced = replace_model(parse_document(file.encode(), "p.yaml").data, "b")
     assert (
-        found == "b"
+        replaced == "b"
         if not model
-        else (found["name"] == "b" and list(found) == ["name", *model.split()])
+        else (replaced["name"] == "b" and list(replaced) == ["name", *model.split()])
     )
 
 

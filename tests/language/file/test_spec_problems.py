@@ -89,10 +89,10 @@ def problem(text: str) -> Problem:
     ],
 )  # fmt: skip
 def test_bad_input_is_named_with_its_place_and_its_cure(text, place, path, code, message, hint):
-    found = problem(text)
-    assert (found.code, found.path) == (code, path)
-    assert (found.line, found.column) == place
-    assert message in found.message and hint in found.hint
+    error = problem(text)
+    assert (error.code, error.path) == (code, path)
+    assert (error.line, error.column) == place
+    assert message in error.message and hint in error.hint
 
 
 def test_yes_and_no_are_words_of_a_scale():
@@ -102,7 +102,7 @@ def test_yes_and_no_are_words_of_a_scale():
 
 
 def test_all_errors_of_a_file_are_reported_in_order():
-    found = problems(
+    errors = problems(
         """\
 verdict: 1
 name: A B
@@ -117,7 +117,7 @@ pipeline:
 gates: [{metric: a.b, min: low}]
 """
     )
-    assert [(each.line, each.code) for each in found] == [
+    assert [(each.line, each.code) for each in errors] == [
         (2, "wrong-value"),
         (3, "unknown-key"),
         (6, "wrong-type"),
@@ -130,7 +130,7 @@ gates: [{metric: a.b, min: low}]
 
 
 def test_all_errors_of_meaning_are_reported_in_order():
-    found = problems(
+    errors = problems(
         HEAD
         + """\
 scales: {s: {range: [5, 1]}}
@@ -146,7 +146,7 @@ blocks: {a: [{unit: CoTUnit, prompt: x}]}
 gates: [{metric: a.f1, min: 1}]
 """
     )
-    assert [(each.line, each.code) for each in found] == [
+    assert [(each.line, each.code) for each in errors] == [
         (4, "bad-scale"),
         (5, "bad-expression"),
         (7, "unknown-unit"),

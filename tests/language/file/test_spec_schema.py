@@ -31,18 +31,18 @@ KINDS = {
 def properties(schema: Any, path: str = "") -> list[tuple[str, Any]]:
     """(path, schema) of every property that a file can have. Conditions name none, nor do the names that a file without
     declarations can use; `true` stands for a property that is described where it is shared."""
-    found: list[tuple[str, Any]] = []
+    schemas: list[tuple[str, Any]] = []
     if isinstance(schema, dict):
         for name, inner in schema.get("properties", {}).items():
             if inner is not True:
-                found.append((f"{path}/{name}", inner))
+                schemas.append((f"{path}/{name}", inner))
         for key, inner in schema.items():
             if key not in ("not", "if", "then", "KnownUnits", "KnownScales"):
-                found += properties(inner, f"{path}/{key}")
+                schemas += properties(inner, f"{path}/{key}")
     elif isinstance(schema, list):
         for inner in schema:
-            found += properties(inner, path)
-    return found
+            schemas += properties(inner, path)
+    return schemas
 
 
 @needs("batches", "rank")
@@ -61,9 +61,9 @@ def test_the_schema_is_a_valid_draft_2020_12(name):
 
 @pytest.mark.parametrize(("name", "least"), [("pipeline", 150), ("card", 20), ("published", 8)])
 def test_every_property_has_a_description(name, least):
-    found = properties(KINDS[name]())
-    assert len(found) > least
-    assert [path for path, schema in found if not schema.get("description", "").strip()] == []
+    schemas = properties(KINDS[name]())
+    assert len(schemas) > least
+    assert [path for path, schema in schemas if not schema.get("description", "").strip()] == []
 
 
 def test_titles_that_tell_nothing_are_left_out():

@@ -61,7 +61,7 @@ def test_a_short_form_is_its_long_form(short, long):
 
 
 @pytest.mark.parametrize(
-    ("given", "message", "hint"),
+    ("wrong", "message", "hint"),
     [
         (
             {"GATE": "right.accuracy > 0.9"},
@@ -75,9 +75,9 @@ def test_a_short_form_is_its_long_form(short, long):
         ({"SLICES": "5"}, "expected a list, found 5", ""),
     ],
 )
-def test_a_wrong_short_form_is_one_error_that_shows_the_right_one(given, message, hint):
+def test_a_wrong_short_form_is_one_error_that_shows_the_right_one(wrong, message, hint):
     text = FILE
-    for word, form in (LONG | given).items():
+    for word, form in (LONG | wrong).items():
         text = text.replace(word, form)
     with pytest.raises(SpecError) as caught:
         build_plan(validated(parse_document(text.encode(), "p.yaml"), Path()))

@@ -57,9 +57,9 @@ def test_the_nearest_are_those_of_tf_idf_with_the_nearest_last():
     import numpy as np
 
     weights = np.array([np.log(1 + 40 / counts[word]) for word in vectors.get_feature_names_out()])
-    found = vectors.transform(texts).toarray() * weights
-    own = vectors.transform([row]).toarray()[0] * weights
-    cosine = found @ own / np.linalg.norm(found, axis=1)
+    weights_of_texts = vectors.transform(texts).toarray() * weights
+    weights_of_row = vectors.transform([row]).toarray()[0] * weights
+    cosine = weights_of_texts @ weights_of_row / np.linalg.norm(weights_of_texts, axis=1)
     expected = [texts[index] for index in np.argsort(-cosine)[:5]]
     assert [each.values[0] for each in chosen] == expected[::-1]
 
@@ -107,9 +107,9 @@ def test_the_prefix_moves_images_and_marks_of_the_first_user_message():
         Message("user", "ab", ((1, "data:,"),)),
         Message("user", "cd", ((2, "data:,"),)),
     )
-    made, marks = prefixed(messages, ((0, 1), (1, 2), (2, 1)), "EX")
-    assert [each.content for each in made] == ["s", "EX\n\nab", "cd"]
-    assert (made[1].images, made[2].images) == (((5, "data:,"),), ((2, "data:,"),))
+    moved, marks = prefixed(messages, ((0, 1), (1, 2), (2, 1)), "EX")
+    assert [each.content for each in moved] == ["s", "EX\n\nab", "cd"]
+    assert (moved[1].images, moved[2].images) == (((5, "data:,"),), ((2, "data:,"),))
     assert marks == ((0, 1), (1, 6), (2, 1))
     assert prefixed(messages, (), "") == (messages, ())
     assert prefixed((Message("system", "s"),), (), "EX")[0][-1] == Message("user", "EX")

@@ -29,7 +29,7 @@ def resolve(path: ExpressionPath) -> Resolved:
 def rendered(text: str, messages: Any = MESSAGES, *, delimit: bool = False) -> Any:
     problems: list[str] = []
     prompt = compile_prompt(
-        text, resolve, lambda *told: problems.append(told[0]), lambda *_: None, delimit
+        text, resolve, lambda *parts: problems.append(parts[0]), lambda *_: None, delimit
     )
     assert not problems, problems
     return prompt.render({"source": {"messages": messages}}).messages[0]
@@ -75,16 +75,18 @@ def test_one_message_has_no_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "message"),
+    ("filter_text", "message"),
     [
         ("{source.messages | last('user')}", "takes a number of messages"),
         ("{source.messages | only(3)}", "takes a role"),
         ("{source.messages | upper}", "not allowed in a placeholder"),
     ],
 )
-def test_a_wrong_filter_is_an_error(written: str, message: str) -> None:
+def test_a_wrong_filter_is_an_error(filter_text: str, message: str) -> None:
     problems: list[str] = []
-    compile_prompt(written, resolve, lambda *told: problems.append(told[0]), lambda *_: None, False)
+    compile_prompt(
+        filter_text, resolve, lambda *parts: problems.append(parts[0]), lambda *_: None, False
+    )
     assert message in problems[0]
 
 

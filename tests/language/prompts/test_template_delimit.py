@@ -45,15 +45,15 @@ def plain(
 
 
 def jinja(text: str, values: dict[str, Any]) -> tuple[Message, ...]:
-    made = compile_jinja(
+    template = compile_jinja(
         text, ("source", "previous", "input", "unit"), unresolved, _no, delimit=True
     )
-    assert made is not None
-    return made.render(values).messages
+    assert template is not None
+    return template.render(values).messages
 
 
-def _no(*said: str) -> None:
-    raise AssertionError(said)
+def _no(*parts: str) -> None:
+    raise AssertionError(parts)
 
 
 def row(**values: Any) -> dict[str, Any]:
@@ -71,15 +71,15 @@ def test_the_texts_come_back_whole_between_tags_that_they_do_not_contain(
     else:
         messages = jinja("@system\nJudge.\n@user\nA: {{ source.a }}\nB: {{ source.b }}", values)
     assert [message.role for message in messages] == ["system", "user"]
-    said = messages[1].content
-    mark = re.findall("<data-([0-9a-f]{16})> and", said)[-1]
+    content = messages[1].content
+    mark = re.findall("<data-([0-9a-f]{16})> and", content)[-1]
     assert not any(mark in text.lower() for text in texts)
     expected = "".join(
         f"{name}: <data-{mark}>\n{text}\n</data-{mark}>\n"
         for name, text in zip("AB", texts, strict=True)
     )
-    assert said.startswith(expected)
-    assert said.count(mark) == 6
+    assert content.startswith(expected)
+    assert content.count(mark) == 6
 
 
 def test_a_text_that_knows_the_boundary_has_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,17 +125,19 @@ def test_the_same_row_has_the_same_boundary_and_another_row_another() -> None:
         plain("{source.a}{source.b}", row(a=a, b=b))[0].content
         for a, b in (("xy", "z"), ("x", "yz"))
     )
-    assert len({re.findall("<data-([0-9a-f]+)", said)[0] for said in pairs}) == 2
+    assert len({re.findall("<data-([0-9a-f]+)", content)[0] for content in pairs}) == 2
 
 
 def test_numbers_values_of_a_scale_and_the_units_own_words_have_none() -> None:
     values = row(n=3, p=0.5, label="5", why="text")
     types = {"n": INTEGER, "label": ScaleType(LIKERT), "why": TEXT}
-    said = plain("{unit.name} {source.n} {source.p:.1f} {source.label}", values, types)
-    assert said == (Message("user", "judge 3 0.5 5"),)
+    from_plain = plain("{unit.name} {source.n} {source.p:.1f} {source.label}", values, types)
+    assert from_plain == (Message("user", "judge 3 0.5 5"),)
     assert plain("{source.why}", values, types)[0].content.startswith("<data-")
-    made = jinja("{{ unit.name }} {{ source.n }} {{ 'own' if source.n else 'words' }}", values)
-    assert made == (Message("user", "judge 3 own"),)
+    from_jinja = jinja(
+        "{{ unit.name }} {{ source.n }} {{ 'own' if source.n else 'words' }}", values
+    )
+    assert from_jinja == (Message("user", "judge 3 own"),)
 
 
 @pytest.mark.parametrize(
@@ -169,9 +171,9 @@ def test_whatever_a_template_does_with_a_text_it_is_delimited_once(
     text: str, expected: list[str] | None
 ) -> None:
     messages = jinja(text, row(a="A", l=["a", "b"]))
-    found = TAG.findall(messages[0].content)
+    tags = TAG.findall(messages[0].content)
     if expected is not None:
-        assert [said for _, said in found] == [*expected]
+        assert [content for _, content in tags] == [*expected]
     bare = TAG.sub("", messages[0].content).partition("Each text between")[0]
     assert not re.search(r"[A-Z]|\d{39}", bare)
 
@@ -189,9 +191,9 @@ def test_a_delimited_text_that_is_cut_is_the_rows_error(text: str) -> None:
 
 
 def test_the_word_on_the_boundary_stands_behind_the_last_text_of_the_user() -> None:
-    said = plain("@system\nA {source.a}\n@user\nB\n@assistant\nC", row(a="x"))
-    assert [message.content.partition("\n\n")[0] for message in said[1:]] == ["B", "C"]
-    assert "Each text between" in said[1].content
+    sections = plain("@system\nA {source.a}\n@user\nB\n@assistant\nC", row(a="x"))
+    assert [message.content.partition("\n\n")[0] for message in sections[1:]] == ["B", "C"]
+    assert "Each text between" in sections[1].content
     assert [message.role for message in plain("@system\n{source.a}", row(a="x"))] == [
         "system",
         "user",

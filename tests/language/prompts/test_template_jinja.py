@@ -28,10 +28,10 @@ def messages(text: str, **values: Any) -> tuple[Message, ...]:
 
 
 def problems(text: str, resolve: Any = unresolved) -> list[tuple[str, str]]:
-    told: list[tuple[str, str]] = []
-    prompt = compile_jinja(text, ROOTS, resolve, lambda *said: told.append(said))
-    assert (prompt is None) == bool(told)
-    return told
+    messages_told: list[tuple[str, str]] = []
+    prompt = compile_jinja(text, ROOTS, resolve, lambda *parts: messages_told.append(parts))
+    assert (prompt is None) == bool(messages_told)
+    return messages_told
 
 
 def test_loops_and_conditions_are_rendered() -> None:
@@ -53,8 +53,8 @@ def test_loops_and_conditions_are_rendered() -> None:
 def test_a_marker_in_a_loop_starts_a_section_at_each_turn() -> None:
     text = "{% for turn in source.turns %}\n@user\n{{ turn[0] }}\n@assistant\n{{ turn[1] }}\n{% endfor %}\n@user\nNow?"
     assert [
-        (said.role, said.content)
-        for said in messages(text, source={"turns": [["a", "b"], ["c", "d"]]})
+        (message.role, message.content)
+        for message in messages(text, source={"turns": [["a", "b"], ["c", "d"]]})
     ] == [
         ("user", "a"),
         ("assistant", "b"),
@@ -78,15 +78,15 @@ def test_inserted_values_are_never_scanned_again_whatever_they_contain(value: st
 
 def test_values_are_written_as_placeholders_write_them() -> None:
     turns = [{"role": "A", "content": "x"}]
-    found = messages(
+    rendered = messages(
         "{{ source.t }}|{{ source.l }}|{{ source.d }}|{{ 1 / 4 }}",
         source={"t": turns, "l": ["a"], "d": {"k": [1]}},
     )
-    assert found[0].content == '<A>\nx\n</A>|a|{"k":[1]}|0.25'
+    assert rendered[0].content == '<A>\nx\n</A>|a|{"k":[1]}|0.25'
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{{ source.x }}", "there is no 'x' among the fields: a, none"),
         ("{{ source.none }}", "`source.none` is null; a prompt needs a value"),
@@ -96,14 +96,14 @@ def test_values_are_written_as_placeholders_write_them() -> None:
         ("{{ 'a' * 100000000 }}", "it would build more than"),
     ],
 )
-def test_a_row_whose_values_do_not_fit_fails_with_what_is_wrong(text: str, said: str) -> None:
+def test_a_row_whose_values_do_not_fit_fails_with_what_is_wrong(text: str, message: str) -> None:
     with pytest.raises(RowError, match=r"^the jinja prompt: ") as caught:
         messages(text, source={"a": "x", "none": None})
-    assert said in caught.value.message
+    assert message in caught.value.message
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ("a\n{% for %}", "line 2 of the jinja prompt"),
         ("{{ sorce.x }}", "unknown name `sorce`"),
@@ -117,10 +117,10 @@ def test_a_row_whose_values_do_not_fit_fails_with_what_is_wrong(text: str, said:
     ],
 )
 def test_a_template_that_can_never_be_rendered_is_told_before_a_row_is_read(
-    text: str, said: str
+    text: str, reason: str
 ) -> None:
     ((message, hint),) = problems(text)
-    assert said in message
+    assert reason in message
     assert hint
 
 
@@ -141,7 +141,7 @@ def test_paths_are_replaced_by_what_they_mean() -> None:
         "{{ previous.score }}",
         ROOTS,
         lambda path: Resolved((("previous", "judge[0]", "score"),)),
-        lambda *said: None,
+        lambda *parts: None,
     )
     assert prompt is not None
     assert prompt.paths == (("previous", "score"),)
@@ -182,17 +182,17 @@ PIECES = [
 @settings(deadline=None)
 @given(st.one_of(st.text(), st.lists(st.sampled_from([*PIECES, "\n"]), max_size=14).map(" ".join)))
 def test_any_text_compiles_or_tells_a_problem_and_renders_or_fails_the_row(text: str) -> None:
-    told: list[Any] = []
-    prompt = compile_jinja(text, ROOTS, unresolved, lambda *said: told.append(said))
+    problems_told: list[Any] = []
+    prompt = compile_jinja(text, ROOTS, unresolved, lambda *parts: problems_told.append(parts))
     if prompt is None:
-        assert told
+        assert problems_told
         return
     with contextlib.suppress(RowError):
         prompt.render({"source": {"a": "x"}, "unit": {}})
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("{{ source.t }}", "true"),
         ("{{ 'is ' ~ source.t }}", "is true"),
@@ -245,9 +245,9 @@ def test_any_text_compiles_or_tells_a_problem_and_renders_or_fails_the_row(text:
         ),
     ],
 )
-def test_no_python_spelling_reaches_a_prompt(text: str, shown: str) -> None:
+def test_no_python_spelling_reaches_a_prompt(text: str, expected: str) -> None:
     source = {"t": True, "d": {"a": 1}, "e": {"a": False}, "l": [True, "x"]}
-    assert messages(text, source=source)[0].content == shown
+    assert messages(text, source=source)[0].content == expected
 
 
 @pytest.mark.parametrize(
@@ -299,9 +299,9 @@ def test_what_json_does_not_have_is_no_text(text: str) -> None:
 
 
 def only(text: str, **values: Any) -> str:
-    made = compile_jinja(text, ("source",), unresolved, lambda *said: None)
-    assert made is not None
-    return made.render(values).messages[0].content
+    template = compile_jinja(text, ("source",), unresolved, lambda *parts: None)
+    assert template is not None
+    return template.render(values).messages[0].content
 
 
 def test_tojson_writes_the_text_itself_with_its_keys_in_order() -> None:
@@ -323,6 +323,6 @@ def test_a_null_is_named(text: str) -> None:
 def test_a_placeholder_in_a_jinja_prompt_is_an_error() -> None:
     errors: list[str] = []
     compile_jinja(
-        "Rate {source.text}", ("source",), unresolved, lambda *said: errors.append(" ".join(said))
+        "Rate {source.text}", ("source",), unresolved, lambda *parts: errors.append(" ".join(parts))
     )
     assert len(errors) == 1 and "write {{ source.text }}" in errors[0]

@@ -23,8 +23,8 @@ def test_a_prompt_is_a_text_a_file_or_a_jinja_template() -> None:
 
 
 @pytest.mark.parametrize(
-    "written", [None, 3, ["a"], {}, {"file": 3}, {"jinja": "a", "file": "b"}, {"text": "a"}]
+    "spelling", [None, 3, ["a"], {}, {"file": 3}, {"jinja": "a", "file": "b"}, {"text": "a"}]
 )
-def test_what_spells_no_prompt_is_refused(written: Any) -> None:
+def test_what_spells_no_prompt_is_refused(spelling: Any) -> None:
     with pytest.raises(ValidationError):
-        ADAPTER.validate_python(written)
+        ADAPTER.validate_python(spelling)

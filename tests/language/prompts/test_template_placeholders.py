@@ -26,9 +26,9 @@ def compiled(text: str, resolve: Any = unresolved) -> Any:
 
 
 def problems(text: str, resolve: Any = unresolved) -> list[tuple[str, str]]:
-    told: list[tuple[str, str]] = []
-    compile_prompt(text, resolve, lambda *said: told.append(said), lambda *said: None)
-    return told
+    messages_told: list[tuple[str, str]] = []
+    compile_prompt(text, resolve, lambda *parts: messages_told.append(parts), lambda *said: None)
+    return messages_told
 
 
 def rendered(text: str, **values: Any) -> Rendered:
@@ -78,9 +78,9 @@ def test_text_with_braces_that_is_no_placeholder_renders_unchanged_apart_from_de
 def test_inserted_values_are_never_scanned_again_whatever_they_contain(
     one: str, other: str
 ) -> None:
-    found = rendered("Say: {source.a}|{source.b}!", source={"a": one, "b": other})
-    assert found.messages == (Message("user", f"Say: {one}|{other}!"),)
-    assert found.inserted == (one, other)
+    rendered_prompt = rendered("Say: {source.a}|{source.b}!", source={"a": one, "b": other})
+    assert rendered_prompt.messages == (Message("user", f"Say: {one}|{other}!"),)
+    assert rendered_prompt.inserted == (one, other)
 
 
 @settings(deadline=None)
@@ -131,7 +131,7 @@ def test_placeholders_reach_keys_and_places_and_insert_as_the_language_says(
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "hint"),
+    ("text", "reason", "hint"),
     [
         ("{{source.x}}", "{{source.x}} has double braces", "write {source.x}"),
         ("{{{source.x}}}", "double braces", "write {source.x}"),
@@ -143,10 +143,10 @@ def test_placeholders_reach_keys_and_places_and_insert_as_the_language_says(
     ],
 )
 def test_a_placeholder_that_can_never_be_filled_is_told_with_its_cure(
-    text: str, said: str, hint: str
+    text: str, reason: str, hint: str
 ) -> None:
     ((message, cure),) = problems(text)
-    assert said in message
+    assert reason in message
     assert hint in cure
 
 
@@ -154,8 +154,8 @@ def test_every_problem_of_a_prompt_is_told_at_once() -> None:
     def resolve(path: Any) -> Resolved:
         raise ExpressionError(f"no {path[1]}", "the fields are a, b")
 
-    told = problems("{source.x} {previous.y} {{unit.z}}", resolve)
-    assert [message for message, _ in told] == [
+    messages = problems("{source.x} {previous.y} {{unit.z}}", resolve)
+    assert [message for message, _ in messages] == [
         "{source.x}: no x",
         "{previous.y}: no y",
         "{{unit.z}} has double braces",
@@ -163,7 +163,7 @@ def test_every_problem_of_a_prompt_is_told_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ("{source.x}", "source.x: source has no 'x', only q, none"),
         ("{source.none}", "{source.none}: it is null; a prompt needs a value"),
@@ -174,11 +174,11 @@ def test_every_problem_of_a_prompt_is_told_at_once() -> None:
     ],
 )
 def test_a_value_that_is_missing_or_does_not_fit_fails_the_row_with_the_placeholders_name(
-    text: str, said: str
+    text: str, reason: str
 ) -> None:
     with pytest.raises(RowError) as caught:
         rendered(text, source={"q": "hi", "none": None}, previous={"judge": None})
-    assert said in caught.value.message
+    assert reason in caught.value.message
 
 
 def test_a_prompt_that_needs_a_skipped_unit_among_several_fails_the_row() -> None:
@@ -214,8 +214,10 @@ def test_text_before_the_first_marker_is_the_users_and_s30_the_system_message_co
 def test_paths_are_those_that_are_written_and_the_units_own_settings_are_no_data() -> None:
     prompt = compiled("{unit.name} {source.a} \\{source.b} {previous.c}")
     assert prompt.paths == (("unit", "name"), ("source", "a"), ("previous", "c"))
-    found = prompt.render({"unit": {"name": "n"}, "source": {"a": "x"}, "previous": {"c": 1}})
-    assert found.inserted == ("x", "1")
+    rendered_prompt = prompt.render(
+        {"unit": {"name": "n"}, "source": {"a": "x"}, "previous": {"c": 1}}
+    )
+    assert rendered_prompt.inserted == ("x", "1")
 
 
 def told_of(text: str) -> tuple[list[str], list[str]]:
@@ -225,8 +227,8 @@ def told_of(text: str) -> tuple[list[str], list[str]]:
     compile_prompt(
         text,
         unresolved,
-        lambda *said: errors.append(" ".join(said)),
-        lambda *said: warnings.append(" ".join(said)),
+        lambda *parts: errors.append(" ".join(parts)),
+        lambda *parts: warnings.append(" ".join(parts)),
     )
     return errors, warnings
 
@@ -246,16 +248,16 @@ ROOT_SPELLINGS = [
 ]
 
 
-@pytest.mark.parametrize("written", ROOT_SPELLINGS)
-def test_a_root_in_another_spelling_is_an_error_with_the_right_one(written: str) -> None:
-    errors, _ = told_of(f"Rate {written}")
+@pytest.mark.parametrize("placeholder", ROOT_SPELLINGS)
+def test_a_root_in_another_spelling_is_an_error_with_the_right_one(placeholder: str) -> None:
+    errors, _ = told_of(f"Rate {placeholder}")
     assert len(errors) == 1 and "write {source.text}" in errors[0]
-    literal = compiled(f"Rate \\{written}")
-    assert literal.braces == () and literal.render({}).messages[0].content == f"Rate {written}"
+    literal = compiled(f"Rate \\{placeholder}")
+    assert literal.braces == () and literal.render({}).messages[0].content == f"Rate {placeholder}"
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("placeholder", "message"),
     [
         ("{{ input }}", "write {input}"),
         ("{ previous.judge[1].score }", "write {previous.judge[1].score}"),
@@ -264,13 +266,13 @@ def test_a_root_in_another_spelling_is_an_error_with_the_right_one(written: str)
         ("{% for x in source.items %}", "`prompt: {jinja: …}`"),
     ],
 )
-def test_other_roots_in_another_spelling_are_errors(written: str, said: str) -> None:
-    errors, _ = told_of(f"Rate {written}")
-    assert len(errors) == 1 and said in errors[0]
+def test_other_roots_in_another_spelling_are_errors(placeholder: str, message: str) -> None:
+    errors, _ = told_of(f"Rate {placeholder}")
+    assert len(errors) == 1 and message in errors[0]
 
 
 @pytest.mark.parametrize(
-    ("written", "columns"),
+    ("placeholder", "columns"),
     [
         ("{row.text}", {"text", "row.text"}),
         ("{src.text}", {"text", "src.text"}),
@@ -282,15 +284,15 @@ def test_other_roots_in_another_spelling_are_errors(written: str, said: str) -> 
     ],
 )
 def test_a_path_from_an_unknown_name_is_warned_of_and_may_name_a_column(
-    written: str, columns: set[str]
+    placeholder: str, columns: set[str]
 ) -> None:
-    errors, warnings = told_of(f"Rate {written}")
+    errors, warnings = told_of(f"Rate {placeholder}")
     assert not errors and len(warnings) == 1
-    assert set(compiled(f"Rate {written}").braces[0].columns) == columns
+    assert set(compiled(f"Rate {placeholder}").braces[0].columns) == columns
 
 
 @pytest.mark.parametrize(
-    "written",
+    "placeholder",
     [
         "{{{text}}}",
         "{$text}",
@@ -302,10 +304,10 @@ def test_a_path_from_an_unknown_name_is_warned_of_and_may_name_a_column(
         "{source text}",
     ],
 )
-def test_a_column_alone_in_another_spelling_is_known(written: str) -> None:
-    (found,) = compiled(f"Rate {written}").braces
-    assert "text" in found.columns
-    assert found.suggestion("text") == "source.text"
+def test_a_column_alone_in_another_spelling_is_known(placeholder: str) -> None:
+    (brace,) = compiled(f"Rate {placeholder}").braces
+    assert "text" in brace.columns
+    assert brace.suggestion("text") == "source.text"
 
 
 def test_a_word_that_is_nearly_a_root_is_warned_of() -> None:
@@ -315,13 +317,15 @@ def test_a_word_that_is_nearly_a_root_is_warned_of() -> None:
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(["{source.", "{unit", "}", "[", "]", "'", '"', ":", "!", "0", "a", ".", "-1", "\\", "{", "\n", "@user\n", " "]), max_size=14).map("".join))  # fmt: skip
 def test_any_prompt_compiles_or_tells_its_problems_and_renders_or_fails_the_row(text: str) -> None:
-    told: list[Any] = []
-    prompt = compile_prompt(text, unresolved, lambda *said: told.append(said), lambda *said: None)
+    problems_told: list[Any] = []
+    prompt = compile_prompt(
+        text, unresolved, lambda *parts: problems_told.append(parts), lambda *said: None
+    )
     try:
-        found = prompt.render({"source": {"a": "x"}, "unit": {"a": {"b": [1]}}})
+        rendered_prompt = prompt.render({"source": {"a": "x"}, "unit": {"a": {"b": [1]}}})
     except RowError:
         return
-    assert found.messages
+    assert rendered_prompt.messages
 
 
 @settings(deadline=None)
@@ -338,20 +342,20 @@ def test_a_mapping_is_inserted_as_compact_json(value: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["{reply}", "{{reply}}", "{{ reply }}", "{ my reply }", "{a.b-c}"]
+    "placeholder", ["{reply}", "{{reply}}", "{{ reply }}", "{ my reply }", "{a.b-c}"]
 )
-def test_a_brace_around_a_bare_name_is_literal_and_known(written: str) -> None:
-    made = compiled(f"Rate {written}.")
-    assert [found.written for found in made.braces] == [written]
-    assert written.strip("{} ") in made.braces[0].columns
-    assert made.render({}).messages[0].content == f"Rate {written}."
+def test_a_brace_around_a_bare_name_is_literal_and_known(placeholder: str) -> None:
+    prompt = compiled(f"Rate {placeholder}.")
+    assert [brace.written for brace in prompt.braces] == [placeholder]
+    assert placeholder.strip("{} ") in prompt.braces[0].columns
+    assert prompt.render({}).messages[0].content == f"Rate {placeholder}."
 
 
-@pytest.mark.parametrize("written", ["{reply}", "{{reply}}", "{{ reply }}"])
-def test_a_backslash_prints_a_brace_around_a_bare_name(written: str) -> None:
-    made = compiled(f"Rate \\{written}.")
-    assert made.braces == ()
-    assert made.render({}).messages[0].content == f"Rate {written}."
+@pytest.mark.parametrize("placeholder", ["{reply}", "{{reply}}", "{{ reply }}"])
+def test_a_backslash_prints_a_brace_around_a_bare_name(placeholder: str) -> None:
+    prompt = compiled(f"Rate \\{placeholder}.")
+    assert prompt.braces == ()
+    assert prompt.render({}).messages[0].content == f"Rate {placeholder}."
 
 
 @pytest.mark.parametrize(
@@ -368,10 +372,10 @@ def test_a_backslash_prints_a_brace_around_a_bare_name(written: str) -> None:
     ],
 )
 def test_other_braces_stay_as_they_are(text: str) -> None:
-    made = compile_prompt(text, unresolved, lambda *said: None, lambda *said: None)
-    assert made.braces == ()
+    prompt = compile_prompt(text, unresolved, lambda *said: None, lambda *said: None)
+    assert prompt.braces == ()
     if "source" not in text:
-        assert made.render({}).messages[0].content == text
+        assert prompt.render({}).messages[0].content == text
 
 
 def test_a_numbered_list_has_a_number_before_each_item() -> None:

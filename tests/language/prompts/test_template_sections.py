@@ -17,10 +17,10 @@ LINES = st.lists(
 @settings(deadline=None)
 @given(LINES)
 def test_only_common_indentation_and_blank_lines_at_both_ends_are_removed(text: str) -> None:
-    left = dedented(text).split("\n")
+    lines_left = dedented(text).split("\n")
     whole = textwrap.dedent(text).split("\n")
     full = [place for place, line in enumerate(whole) if line.strip()]
-    assert left == (whole[full[0] : full[-1] + 1] if full else [""])
+    assert lines_left == (whole[full[0] : full[-1] + 1] if full else [""])
 
 
 @settings(deadline=None)

@@ -27,13 +27,13 @@ def test_yes_no_true_and_false_are_read_in_any_case_with_quotes_spaces_and_a_per
 @settings(deadline=None)
 @given(st.one_of(st.text(), st.integers(), st.floats(), st.none(), st.lists(st.booleans())))
 def test_nothing_else_is_ever_read(value: Any) -> None:
-    known = isinstance(value, str) and value.strip("\"'`“”‘’. \n\t").casefold() in (
+    is_boolean_text = isinstance(value, str) and value.strip("\"'`“”‘’. \n\t").casefold() in (
         "yes",
         "true",
         "no",
         "false",
     )
-    if not known:
+    if not is_boolean_text:
         with pytest.raises(ReplyError):
             BooleanScale().read(value)
 

@@ -172,7 +172,7 @@ def test_scores_give_words_a_number_and_without_them_they_have_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "key", "said"),
+    ("keys", "key", "reason"),
     [
         ({}, "", "needs either `range` or `values`"),
         ({"range": (1, 2), "values": ("a",)}, "", "needs either `range` or `values`"),
@@ -198,11 +198,13 @@ def test_scores_give_words_a_number_and_without_them_they_have_none() -> None:
         ({"values": ("a", "b"), "scores": {}}, "scores", "'a' has no score"),
     ],
 )
-def test_a_scale_that_makes_no_sense_says_which_key_and_why(keys: Any, key: str, said: str) -> None:
+def test_a_scale_that_makes_no_sense_says_which_key_and_why(
+    keys: Any, key: str, reason: str
+) -> None:
     trouble = DiscreteScale.model_validate(keys).validation_error()
     assert trouble is not None
     assert trouble[0] == key
-    assert said in trouble[1]
+    assert reason in trouble[1]
     assert trouble[2]
 
 

@@ -21,7 +21,7 @@ def test_the_named_scales_are_likert_and_boolean() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "scale"),
+    ("spelling", "scale"),
     [
         ({"type": "discrete", "range": [1, 10]}, DiscreteScale(range=(1, 10))),
         ({"type": "discrete", "range": ["a", "e"]}, DiscreteScale(range=("a", "e"))),
@@ -39,14 +39,14 @@ def test_the_named_scales_are_likert_and_boolean() -> None:
         ("likert", "likert"),
     ],
 )
-def test_each_spelling_of_the_language_means_its_scale(written: Any, scale: Any) -> None:
-    assert ADAPTER.validate_python(written) == scale
+def test_each_spelling_of_the_language_means_its_scale(spelling: Any, scale: Any) -> None:
+    assert ADAPTER.validate_python(spelling) == scale
 
 
 @pytest.mark.parametrize(
-    "written", [{"type": "ordinal"}, {"type": 3}, {}, {"min": 0, "values": [1]}, 3, None, ["a"]]
+    "spelling", [{"type": "ordinal"}, {"type": 3}, {}, {"min": 0, "values": [1]}, 3, None, ["a"]]
 )
-def test_what_spells_no_scale_is_refused(written: Any) -> None:
-    assert scale_type(written) is None
+def test_what_spells_no_scale_is_refused(spelling: Any) -> None:
+    assert scale_type(spelling) is None
     with pytest.raises(ValidationError):
-        ADAPTER.validate_python(written)
+        ADAPTER.validate_python(spelling)

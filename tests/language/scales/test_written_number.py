@@ -95,8 +95,8 @@ def test_a_number_is_read_as_it_is_meant(
 def test_a_number_that_is_not_clear_has_no_value(
     text: str, ends: tuple[float, float] | None
 ) -> None:
-    found = answers(text, ends)
-    assert found and found[0] is None
+    values = answers(text, ends)
+    assert values and values[0] is None
 
 
 @pytest.mark.parametrize("text", ["8", "8/10", "8 out of 10"])

@@ -39,9 +39,9 @@ def test_a_shuffled_choice_names_the_option_that_stood_at_its_letter(
     assert arrangements == unit.option_orders(draw)
     (arrangement,) = arrangements
     assert sorted(arrangement) == [0, 1, 2, 3]
-    seen = shown(GIVEN, unit.letters(), arrangement)
+    options = shown(GIVEN, unit.letters(), arrangement)
     output = unit.combine_responses([{"choice": letter}], arrangements, GIVEN)
-    assert output["chosen"] == seen[letter] == GIVEN[output["choice"]]
+    assert output["chosen"] == options[letter] == GIVEN[output["choice"]]
 
 
 def test_without_a_shuffle_the_options_stand_as_given() -> None:
@@ -58,9 +58,9 @@ def test_both_orders_must_agree_else_it_is_a_tie(one: str, other: str) -> None:
     output = unit.combine_responses(
         [{"choice": one}, {"choice": other}], arrangements, {"A": "x", "B": "y"}
     )
-    meant = {"A": "B", "B": "A", "tie": "tie"}[other]
-    assert output["consistent"] == (one == meant)
-    assert output["choice"] == (one if one == meant else "tie")
+    mirrored = {"A": "B", "B": "A", "tie": "tie"}[other]
+    assert output["consistent"] == (one == mirrored)
+    assert output["choice"] == (one if one == mirrored else "tie")
     assert output["chosen"] == {"A": "x", "B": "y", "tie": ""}[output["choice"]]
 
 
@@ -84,10 +84,11 @@ def test_the_outputs_fields_are_those_that_are_given_on() -> None:
     "extract", ["token_probability", {"type": "weighted_summed_score", "weights": {"A": 1, "B": 0}}]
 )
 def test_a_distribution_over_the_letters_is_given_on_but_names_no_option(extract: Any) -> None:
-    found = {"distribution": {"A": 0.7, "B": 0.3}}
+    response = {"distribution": {"A": 0.7, "B": 0.3}}
     keys = {"unit": "PairwiseJudgeUnit", "extract": extract}
     assert (
-        PairwiseJudgeUnit.model_validate(keys).combine_responses([found], ((0, 1),), GIVEN) == found
+        PairwiseJudgeUnit.model_validate(keys).combine_responses([response], ((0, 1),), GIVEN)
+        == response
     )
     assert PairwiseJudgeUnit.model_validate(keys).validation_error() is None
     for more in ({"positions": "both"}, {"original": True}):
@@ -102,7 +103,7 @@ def test_a_distribution_over_the_letters_is_given_on_but_names_no_option(extract
         {"unit": "BestOfKJudgeUnit", "k": 2, "extract": extract}
     )
     assert plain.validation_error() is None
-    assert plain.combine_responses([found], ((0, 1),), GIVEN) == found
+    assert plain.combine_responses([response], ((0, 1),), GIVEN) == response
 
 
 @settings(deadline=None)

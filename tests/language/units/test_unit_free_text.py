@@ -20,13 +20,13 @@ TURNS = st.lists(st.fixed_dictionaries({"role": st.text(), "content": st.text()}
 @settings(deadline=None)
 @given(TURNS, st.text(), st.booleans())
 def test_a_turn_is_put_at_the_end_and_the_conversation_before_it_stays(
-    turns: Any, said: str, number: bool
+    turns: Any, text: str, number: bool
 ) -> None:
     unit = ConversationalUnit(role_name="Proponent", number=number)
     before = list(turns)
-    output = unit.combine_responses([{"response": said}], ((),), {"conversation": turns})
+    output = unit.combine_responses([{"response": text}], ((),), {"conversation": turns})
     role = f"Proponent #{len(turns) + 1}" if number else "Proponent"
-    assert output == {"conversation": [*before, {"role": role, "content": said}], "response": said}
+    assert output == {"conversation": [*before, {"role": role, "content": text}], "response": text}
     assert turns == before
 
 

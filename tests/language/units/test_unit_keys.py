@@ -23,19 +23,19 @@ from verdict_cli.messages import Message
 TURNS = [{"role": "Opponent", "content": "{unit.stance}"}]
 
 
-def asked(unit: Any, text: str, **values: Any) -> tuple[Message, ...]:
+def messages_of(unit: Any, text: str, **values: Any) -> tuple[Message, ...]:
     """The messages of a unit's prompt, framed and filled as the plan does it."""
-    told: list[Any] = []
+    problems: list[Any] = []
     framed = unit.frame(text)
     if isinstance(unit.prompt_key, JinjaPrompt):
         prompt: Any = compile_jinja(
-            framed, ("source", "input", "unit"), unresolved, lambda *said: told.append(said)
+            framed, ("source", "input", "unit"), unresolved, lambda *parts: problems.append(parts)
         )
     else:
         prompt = compile_prompt(
-            framed, unresolved, lambda *said: told.append(said), lambda *said: None
+            framed, unresolved, lambda *parts: problems.append(parts), lambda *said: None
         )
-    assert not told
+    assert not problems
     messages = prompt.render({"unit": unit.settings(), **values}).messages
     assert isinstance(messages, tuple)
     return messages
@@ -129,14 +129,14 @@ def test_reasoning_is_free_text() -> None:
 
 def test_the_common_indentation_of_a_framed_prompt_is_removed() -> None:
     unit = ArgumentUnit(stance="for", target="answer A")
-    (message,) = asked(unit, "\n    Question:\n      {source.q}\n", source={"q": "why?"})
+    (message,) = messages_of(unit, "\n    Question:\n      {source.q}\n", source={"q": "why?"})
     assert message.content.startswith("Make the strongest honest case for answer A.")
     assert message.content.endswith("\n\nQuestion:\n  why?")
 
 
 def test_what_a_type_adds_stands_within_the_prompts_sections() -> None:
     unit = DebateUnit(role_name="Pro", stance="It is so.")
-    system, user = asked(
+    system, user = messages_of(
         unit,
         "@system\nBe brief.\n@user\nTopic: {source.q}",
         source={"q": "x"},
@@ -156,12 +156,12 @@ def test_role_stance_and_target_are_printed_as_they_are(wild: str, jinja: bool) 
     text = "Go on."
     keys: Any = {"prompt": JinjaPrompt(jinja=text) if jinja else text}
     debater = DebateUnit(role_name=f"R{wild}", stance=f"S{wild}", **keys)
-    (message,) = asked(debater, text, input={"conversation": TURNS})
+    (message,) = messages_of(debater, text, input={"conversation": TURNS})
     assert f"debate as R{wild}. You argue" in message.content
     assert f"to the end: S{wild}\n" in message.content
     assert "<Opponent>\n{unit.stance}\n</Opponent>" in message.content
     argument = ArgumentUnit(stance="against", target=wild, **keys)
-    (message,) = asked(argument, text)
+    (message,) = messages_of(argument, text)
     assert f"case against {wild}. Argue" in message.content
 
 
@@ -196,7 +196,7 @@ def test_given_criteria_are_printed_as_they_are(jinja: bool) -> None:
     prompt: Any = JinjaPrompt(jinja="") if jinja else None
     unit = RubricUnit(criteria=CRITERIA, prompt=prompt)
     text = "Text: {{ source.x }}" if jinja else "Text: {source.x}"
-    (message,) = asked(unit, text, source={"x": "FILLED"})
+    (message,) = messages_of(unit, text, source={"x": "FILLED"})
     assert message.content.startswith("Text: FILLED\n\nRubric\n")
     lines = message.content.split("\n")
     assert [f"{place}. {text}" for place, text in enumerate(CRITERIA, 1)] == lines[
@@ -207,7 +207,7 @@ def test_given_criteria_are_printed_as_they_are(jinja: bool) -> None:
 
 
 def test_a_rubric_is_asked_for_where_none_is_given() -> None:
-    (message,) = asked(RubricUnit(n=3), "Task: {source.x}", source={"x": "y"})
+    (message,) = messages_of(RubricUnit(n=3), "Task: {source.x}", source={"x": "y"})
     assert message.content.startswith("Write a rubric for the task below: 3 criteria")
     assert list(RubricUnit().own_fields(None)) == ["criteria"]
     assert list(RubricUnit(criteria=("a",)).own_fields(None)) == ["verdict", "score"]

@@ -43,8 +43,8 @@ def test_each_pool_gives_its_figure(values: list[int]) -> None:
     assert POOLS["min"].pool(values, None) == min(values)
     assert POOLS["mode"].pool(values, None) == statistics.mode(values)
     variance = statistics.variance(values) if len(values) > 1 else 0.0
-    found = POOLS["mean_variance"].pool(values, None)
-    assert found == pytest.approx({"mean": statistics.fmean(values), "variance": variance})
+    output = POOLS["mean_variance"].pool(values, None)
+    assert output == pytest.approx({"mean": statistics.fmean(values), "variance": variance})
 
 
 @settings(deadline=None)
@@ -114,12 +114,12 @@ def test_the_shared_cases_of_pools_hold(value_cases: dict[str, list[dict[str, An
             with pytest.raises(RowError):
                 pool.pool(values, None)
             continue
-        found = pool.to_output({field: pool.pool(values, None)})[field]
+        actual = pool.to_output({field: pool.pool(values, None)})[field]
         expected = case["expect"][field]
-        assert found == (
+        assert actual == (
             expected if isinstance(expected, str) else pytest.approx(expected, abs=1e-9)
         ), case["name"]
-        assert not isinstance(found, bool), case["name"]
+        assert not isinstance(actual, bool), case["name"]
 
 
 def test_a_tie_is_broken_as_ties_says() -> None:
@@ -160,8 +160,8 @@ def test_the_margin_is_the_winners_share_without_the_runner_ups(
     votes: list[int], weights: list[float] | None, agreement: float, margin: float
 ) -> None:
     unit = ModePoolUnit(agreement=True)
-    found = unit.extra_fields({"score": unit.pool(votes, weights)}, {"score": votes}, weights)
-    assert found == pytest.approx({"agreement": agreement, "margin": margin})
+    fields = unit.extra_fields({"score": unit.pool(votes, weights)}, {"score": votes}, weights)
+    assert fields == pytest.approx({"agreement": agreement, "margin": margin})
     assert list(unit.output_fields(RecordType({"score": INTEGER})).fields) == [
         "score",
         "agreement",

@@ -206,8 +206,8 @@ pipeline:
 
 def grade(text: str, scripted_model: Any, row: dict[str, Any]) -> Any:
     """The output for a row whose criteria say in their text whether they are met: yes, no, or nothing readable."""
-    said = {"yes": '{"score": true}', "no": '{"score": false}'}
-    scripted_model.answer = lambda request: said.get(
+    replies = {"yes": '{"score": true}', "no": '{"score": false}'}
+    scripted_model.answer = lambda request: replies.get(
         request.messages[-1].content.split()[0], "unreadable"
     )
     return Pipeline.from_yaml(HEAD + text).run(row)

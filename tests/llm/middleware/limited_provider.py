@@ -115,10 +115,10 @@ class Provider:
         if not self.states:
             return None
         if self.window_s:
-            left = max(0, int(self.most - self.used_in_window))
-            return Allowance(int(self.most), left, self.window_s - now % self.window_s)
-        left = int(self.most - self.bucket.wait_s(self.most, now) * self.rate)
-        return Allowance(int(self.most), max(0, left), (self.most - left) / self.rate)
+            remaining = max(0, int(self.most - self.used_in_window))
+            return Allowance(int(self.most), remaining, self.window_s - now % self.window_s)
+        remaining = int(self.most - self.bucket.wait_s(self.most, now) * self.rate)
+        return Allowance(int(self.most), max(0, remaining), (self.most - remaining) / self.rate)
 
     def _delay_s(self, now: float) -> float | None:
         if not self.tells:

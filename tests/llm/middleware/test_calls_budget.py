@@ -138,11 +138,11 @@ def test_a_run_of_256_at_once_stays_within_its_budget(
             "10",
         ],
     )
-    with pytest.raises(SystemExit) as left:
+    with pytest.raises(SystemExit) as caught:
         main()
     facts = json.loads((tmp_path / "out" / "run.json").read_text())
     with urllib.request.urlopen(f"{url.removesuffix('/v1')}/stats") as answer:
         served = json.load(answer)["requests"]
-    assert left.value.code != 0
+    assert caught.value.code != 0
     assert served == facts["calls"] > 0
     assert facts["cost_usd"] <= 10 + facts["cost_usd"] / facts["calls"]

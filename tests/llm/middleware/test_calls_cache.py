@@ -161,10 +161,10 @@ def test_when_the_call_in_flight_fails_one_of_those_waiting_makes_it(store: Cach
     async def run() -> list[Any]:
         return await asyncio.gather(*(ask(REQUEST) for _ in range(5)), return_exceptions=True)
 
-    first, *rest = asyncio.run(run())
+    first, *others = asyncio.run(run())
     assert isinstance(first, Retryable)
     assert server.calls == 2
-    assert [reply.text for reply in rest] == ["2"] * 4
+    assert [reply.text for reply in others] == ["2"] * 4
 
 
 def test_when_the_call_in_flight_is_cancelled_the_others_are_answered(store: CacheStore) -> None:

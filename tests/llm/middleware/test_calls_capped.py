@@ -17,35 +17,35 @@ NO = "unknown parameter: top_k"
 
 def outcomes(*answers: Any, model: str = "m", spared: bool = False) -> list[Any]:
     """What calls get, one after the other, whose provider gives these answers."""
-    left = list(answers)
+    pending = list(answers)
 
     async def provider(_: Request) -> Reply:
-        answer = left.pop(0)
+        answer = pending.pop(0)
         if isinstance(answer, Exception):
             raise answer
         return Reply(answer)
 
     async def go() -> list[Any]:
         ask = circuit_breaker(provider, lambda _: spared)
-        found: list[Any] = []
+        results: list[Any] = []
         for place in range(len(answers)):
             request = Request(
                 Row(place, place, {}), "judge", Model(name=model), (Message("user", ""),)
             )
             try:
-                found.append(await ask(request))
+                results.append(await ask(request))
             except Exception as error:
-                found.append(error)
-        return found
+                results.append(error)
+        return results
 
     return asyncio.run(go())
 
 
 def test_the_twentieth_rejection_in_the_same_words_stops_the_run() -> None:
-    found = outcomes(*[Rejected(NO) for _ in range(MAX_REJECTIONS)])
-    assert [type(each) for each in found] == [Rejected] * (MAX_REJECTIONS - 1) + [Refused]
-    assert NO in found[-1].message and "20" in found[-1].message
-    assert all(each.passing for each in found[:-1])
+    results = outcomes(*[Rejected(NO) for _ in range(MAX_REJECTIONS)])
+    assert [type(each) for each in results] == [Rejected] * (MAX_REJECTIONS - 1) + [Refused]
+    assert NO in results[-1].message and "20" in results[-1].message
+    assert all(each.passing for each in results[:-1])
 
 
 @pytest.mark.parametrize(
@@ -54,25 +54,25 @@ def test_the_twentieth_rejection_in_the_same_words_stops_the_run() -> None:
     ids=["reply", "empty", "other"],
 )
 def test_a_reply_or_other_words_in_between_keep_the_run_going(between: Any) -> None:
-    found = outcomes(
+    results = outcomes(
         *[Rejected(NO) for _ in range(MAX_REJECTIONS - 1)],
         between,
         *[Rejected(NO) for _ in range(MAX_REJECTIONS - 1)],
     )
-    assert not any(isinstance(each, Refused) for each in found)
+    assert not any(isinstance(each, Refused) for each in results)
 
 
 def test_a_model_that_has_answered_once_is_never_given_up() -> None:
-    found = outcomes("4", *[Rejected(NO) for _ in range(3 * MAX_REJECTIONS)])
-    assert not any(isinstance(each, Refused) for each in found)
-    assert not any(each.passing for each in found[1:])
+    results = outcomes("4", *[Rejected(NO) for _ in range(3 * MAX_REJECTIONS)])
+    assert not any(isinstance(each, Refused) for each in results)
+    assert not any(each.passing for each in results[1:])
 
 
 def test_failures_that_pass_stand_for_nothing() -> None:
-    found = outcomes(
+    results = outcomes(
         *[Rejected(NO) for _ in range(MAX_REJECTIONS - 1)], Retryable("gone"), Rejected(NO)
     )
-    assert [type(each) for each in found[-2:]] == [Retryable, Refused]
+    assert [type(each) for each in results[-2:]] == [Retryable, Refused]
 
 
 @pytest.mark.parametrize("kind", ["content-filter", "context-too-long"])
@@ -111,15 +111,15 @@ def empty(length: int) -> ReplyError:
     ids=["empty", "page"],
 )
 def test_a_model_that_never_gives_a_text_stops_the_run_alike(failures: list[Any]) -> None:
-    found = outcomes(*failures)
-    assert [type(each) for each in found[:-1]] == [type(each) for each in failures[:-1]]
-    assert isinstance(found[-1], Refused)
-    assert found[-1].hint == failures[-1].hint and "answered none" in found[-1].message
+    results = outcomes(*failures)
+    assert [type(each) for each in results[:-1]] == [type(each) for each in failures[:-1]]
+    assert isinstance(results[-1], Refused)
+    assert results[-1].hint == failures[-1].hint and "answered none" in results[-1].message
 
 
 @pytest.mark.parametrize("status", [0, 429, 503])
 def test_an_outage_is_waited_for(status: int) -> None:
-    found = outcomes(
+    results = outcomes(
         *[Retryable("gone", kind="unavailable", status=status) for _ in range(2 * MAX_REJECTIONS)]
     )
-    assert not any(isinstance(each, Refused) for each in found)
+    assert not any(isinstance(each, Refused) for each in results)

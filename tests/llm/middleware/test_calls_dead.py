@@ -36,33 +36,33 @@ def outcomes(
     async def go() -> list[Any]:
         nonlocal now, answer
         ask = circuit_breaker(provider, lambda _: spared, lambda: now)
-        found: list[Any] = []
-        for row, (given, moment, attempt) in enumerate(answers):
-            answer, now = given, moment
+        results: list[Any] = []
+        for row, (answer_or_error, moment, attempt) in enumerate(answers):
+            answer, now = answer_or_error, moment
             used = Model(name=model, retries=retries)
             request = Request(
                 Row(row, row, {}), "judge", used, (Message("user", ""),), attempt=attempt
             )
             try:
-                found.append(await ask(request))
+                results.append(await ask(request))
             except Exception as error:
-                found.append(error)
-        return found
+                results.append(error)
+        return results
 
     return asyncio.run(go())
 
 
-def stops(found: list[Any]) -> list[int]:
-    return [place for place, each in enumerate(found) if isinstance(each, Refused)]
+def stops(results: list[Any]) -> list[int]:
+    return [place for place, each in enumerate(results) if isinstance(each, Refused)]
 
 
 def test_a_call_that_used_up_its_attempts_stops_a_run_that_was_never_answered() -> None:
-    found = outcomes(*[(closed(), 0, 0)] * 64, *[(closed(), 1, 1)] * 64, (closed(), 2, 2))
-    assert stops(found) == [128]
+    results = outcomes(*[(closed(), 0, 0)] * 64, *[(closed(), 1, 1)] * 64, (closed(), 2, 2))
+    assert stops(results) == [128]
     assert (
-        "none of 129 attempts connected: no reply from h: Connection refused" in found[-1].message
+        "none of 129 attempts connected: no reply from h: Connection refused" in results[-1].message
     )
-    assert "api_base" in found[-1].hint and found[-1].exit_code == 4
+    assert "api_base" in results[-1].hint and results[-1].exit_code == 4
 
 
 def test_without_retries_the_third_failure_stops_the_run() -> None:

@@ -157,12 +157,12 @@ def test_a_call_larger_than_the_window_is_rejected_although_the_models_places_ar
     async def scene() -> None:
         ask = rate_limited(stalled, RateLimiters())
         limit = {"tokens_per_minute": 1000, "concurrent": 1}
-        taken = asyncio.ensure_future(ask(request(0, **limit)))
+        waiting = asyncio.ensure_future(ask(request(0, **limit)))
         await asyncio.sleep(0)
         with pytest.raises(Rejected, match="2256 tokens"):
             await asyncio.wait_for(ask(request(1, text="x" * 8000, **limit)), 2)
-        taken.cancel()
-        await asyncio.gather(taken, return_exceptions=True)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
 
     asyncio.run(scene())
 
@@ -191,16 +191,16 @@ def test_presets_of_one_model_share_its_limit() -> None:
 
 
 def test_waiting_and_running_are_counted() -> None:
-    seen: list[tuple[int, int]] = []
+    counts: list[tuple[int, int]] = []
     gates = RateLimiters(2)
 
     async def ask(_: Request) -> Reply:
         await asyncio.sleep(0)
-        seen.append((gates.waiting, gates.running))
+        counts.append((gates.waiting, gates.running))
         return Reply("")
 
     together(rate_limited(ask, gates), [request(n) for n in range(5)])
-    assert seen[0] == (3, 2)
+    assert counts[0] == (3, 2)
     assert (gates.waiting, gates.running) == (0, 0)
 
 

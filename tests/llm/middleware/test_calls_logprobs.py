@@ -34,11 +34,11 @@ class Server:
         for _ in range(3):
             await asyncio.sleep(0)
         self.here -= 1
-        found = self.logprobs.pop(0) if len(self.logprobs) > 1 else self.logprobs[0]
-        if found == "outage":
+        alternatives = self.logprobs.pop(0) if len(self.logprobs) > 1 else self.logprobs[0]
+        if alternatives == "outage":
             raise Retryable("gone")
         self.paid += 1
-        return Reply("4", logprobs=found, cost_usd=0.5)
+        return Reply("4", logprobs=alternatives, cost_usd=0.5)
 
 
 def outcomes(server: Server, *requests: Request) -> list[Any]:
@@ -51,11 +51,11 @@ def outcomes(server: Server, *requests: Request) -> list[Any]:
 
 def test_a_model_that_returns_none_is_refused_after_one_paid_call() -> None:
     server = Server(None)
-    found = outcomes(server, *(request(n) for n in range(30)))
+    results = outcomes(server, *(request(n) for n in range(30)))
     assert server.paid == 1
-    assert all(isinstance(one, Refused) and one.failure == "no-logprobs" for one in found)
-    assert found[0].reply.cost_usd == 0.5
-    assert all(one.reply is None for one in found[1:])
+    assert all(isinstance(one, Refused) and one.failure == "no-logprobs" for one in results)
+    assert results[0].reply.cost_usd == 0.5
+    assert all(one.reply is None for one in results[1:])
 
 
 def test_once_a_reply_has_some_the_others_are_asked_together() -> None:
@@ -66,21 +66,21 @@ def test_once_a_reply_has_some_the_others_are_asked_together() -> None:
 
 def test_an_outage_proves_nothing() -> None:
     server = Server("outage", None)
-    first, *rest = outcomes(server, *(request(n) for n in range(5)))
+    first, *others = outcomes(server, *(request(n) for n in range(5)))
     assert isinstance(first, Retryable)
-    assert all(isinstance(one, Refused) for one in rest)
+    assert all(isinstance(one, Refused) for one in others)
     assert server.paid == 1
 
 
 def test_a_later_reply_without_is_left_to_its_row() -> None:
     server = Server(SOME, None)
-    found = outcomes(server, *(request(n) for n in range(3)))
-    assert [reply.logprobs for reply in found] == [SOME, None, None]
+    replies = outcomes(server, *(request(n) for n in range(3)))
+    assert [reply.logprobs for reply in replies] == [SOME, None, None]
 
 
 def test_models_are_proven_one_by_one_and_calls_without_logprobs_not_at_all() -> None:
     server = Server(None)
-    found = outcomes(
+    results = outcomes(
         server, request(0, "a", 0), request(1, "baseline/echo"), request(2, "replay/x")
     )
-    assert all(isinstance(one, Reply) for one in found)
+    assert all(isinstance(one, Reply) for one in results)

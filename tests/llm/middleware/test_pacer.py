@@ -102,12 +102,12 @@ def test_a_configured_limit_is_kept_with_hardly_a_refusal_and_no_slower_than_non
     per_minute: int,
 ) -> None:
     configured, none = Provider(per_minute), Provider(per_minute)
-    told = simulate(
+    paced = simulate(
         configured, Pacer(RateLimit(requests_per_minute=per_minute)), 2 * per_minute, 128
     )
     learned = simulate(none, Pacer(), 2 * per_minute, 128)
-    assert told.refused <= 0.02 * told.sent
-    assert told.answered[-1] <= 1.05 * learned.answered[-1]
+    assert paced.refused <= 0.02 * paced.sent
+    assert paced.answered[-1] <= 1.05 * learned.answered[-1]
 
 
 def test_after_a_storm_of_refusals_the_rate_is_back_within_ten_seconds() -> None:

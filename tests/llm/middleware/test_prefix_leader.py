@@ -120,9 +120,9 @@ def test_equal_prefixes_have_equal_digests_and_others_do_not(
     shared: str, one: str, other: str
 ) -> None:
     base = shared * (1 + 5000 // len(shared))
-    found = [PromptPrefixes().of(request(base + text)) for text in (one, other)]
+    prefixes = [PromptPrefixes().of(request(base + text)) for text in (one, other)]
     texts = [written(request(base + text).messages) for text in (one, other)]
-    for (end, digest), (_, same) in zip(*found, strict=False):
+    for (end, digest), (_, same) in zip(*prefixes, strict=False):
         assert (digest == same) == (texts[0][:end] == texts[1][:end])
 
 

@@ -151,9 +151,9 @@ def test_what_the_headers_say_is_left_is_not_overrun() -> None:
         level, at = min(5.0, level + (time.now - at) / 2) - 1, time.now
         assert level > -1e-6
         sent.append(time.now)
-        left = int(level + 1e-6)
+        remaining = int(level + 1e-6)
         await asyncio.sleep(0)
-        return Reply("", allowance=Allowance(5, left, 2 * (5 - left)))
+        return Reply("", allowance=Allowance(5, remaining, 2 * (5 - remaining)))
 
     ask = rate_limited(server, RateLimiters(clock=time.clock, sleep=time.sleep))
 

@@ -46,13 +46,13 @@ def bodies(
 
 def marked(body: Any) -> list[str]:
     """The texts that are marked, each from the start of its message."""
-    found = []
+    marks = []
     for blocks in (body.get("system", []), *(turn["content"] for turn in body["messages"])):
         texts = [block["text"] for block in blocks]
-        found += [
+        marks += [
             "".join(texts[: at + 1]) for at, block in enumerate(blocks) if "cache_control" in block
         ]
-    return found
+    return marks
 
 
 def test_units_that_share_a_document_mark_its_end_and_copies_the_end_of_all(tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ def test_options_in_both_orders_share_what_precedes_them(tmp_path: Path) -> None
         "- {unit: PairwiseJudgeUnit, positions: both, options: [source.a, source.b],"
         " prompt: '{source.text} A: {input.A} B: {input.B}'}"
     )
-    found = bodies(tmp_path, steps)
-    assert [marked(body)[-1].endswith(f"{DOCUMENT} A: ") for body in found] == [True, True]
+    sent = bodies(tmp_path, steps)
+    assert [marked(body)[-1].endswith(f"{DOCUMENT} A: ") for body in sent] == [True, True]
 
 
 def test_at_most_four_places_are_marked(tmp_path: Path) -> None:

@@ -58,14 +58,14 @@ def responses(prompt: int, completion: int, cached: int, thought: int) -> dict[s
 
 
 def anthropic(
-    fresh: int, read: int, written: int, completion: int, hour: int = 0
+    fresh: int, read: int, cache_written: int, completion: int, hour: int = 0
 ) -> dict[str, Any]:
     return {
         "input_tokens": fresh,
         "cache_read_input_tokens": read,
-        "cache_creation_input_tokens": written,
+        "cache_creation_input_tokens": cache_written,
         "cache_creation": {
-            "ephemeral_5m_input_tokens": written - hour,
+            "ephemeral_5m_input_tokens": cache_written - hour,
             "ephemeral_1h_input_tokens": hour,
         },
         "output_tokens": completion,

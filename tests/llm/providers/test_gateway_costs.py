@@ -107,8 +107,8 @@ def test_a_stated_cost_makes_the_cost_of_an_unknown_model_known(request_for: Mak
 
 
 def test_the_pipelines_own_prices_count_before_a_stated_cost(request_for: Make) -> None:
-    own = Cost(input_per_million=1, output_per_million=10)
-    assert reply_with(request_for, {"cost": 7}, header="9", cost=own).cost_usd == pytest.approx(
+    prices = Cost(input_per_million=1, output_per_million=10)
+    assert reply_with(request_for, {"cost": 7}, header="9", cost=prices).cost_usd == pytest.approx(
         0.002
     )
 

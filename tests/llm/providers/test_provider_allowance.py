@@ -22,16 +22,16 @@ def test_openais_headers_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "count"), [("-1", None), ("0", 0), ("nan", None), ("inf", None), ("many", None)]
+    ("count_text", "count"), [("-1", None), ("0", 0), ("nan", None), ("inf", None), ("many", None)]
 )
 def test_a_count_below_zero_or_that_is_no_number_says_nothing(
-    written: str, count: int | None
+    count_text: str, count: int | None
 ) -> None:
     headers = {
         "x-ratelimit-limit-requests": "60",
         "x-ratelimit-remaining-requests": "59",
         "x-ratelimit-limit-tokens": "150000",
-        "x-ratelimit-remaining-tokens": written,
+        "x-ratelimit-remaining-tokens": count_text,
     }
     allowance = allowance_of(headers)
     assert allowance is not None
@@ -49,16 +49,21 @@ def test_anthropics_headers_are_read_with_the_time_of_their_reset(kind: str) -> 
         f"anthropic-ratelimit-{kind}-remaining": "29000",
         f"anthropic-ratelimit-{kind}-reset": reset,
     }
-    found = allowance_of(headers)
-    assert found is not None
-    assert (found.requests, found.requests_left, found.tokens, found.tokens_left) == (
+    allowance = allowance_of(headers)
+    assert allowance is not None
+    assert (
+        allowance.requests,
+        allowance.requests_left,
+        allowance.tokens,
+        allowance.tokens_left,
+    ) == (
         50,
         49,
         30000,
         29000,
     )
-    assert found.requests_reset_s == pytest.approx(30, abs=5)
-    assert found.tokens_reset_s == pytest.approx(30, abs=5)
+    assert allowance.requests_reset_s == pytest.approx(30, abs=5)
+    assert allowance.tokens_reset_s == pytest.approx(30, abs=5)
 
 
 def test_headers_that_say_nothing_are_none() -> None:
@@ -67,7 +72,7 @@ def test_headers_that_say_nothing_are_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"),
+    ("text", "seconds"),
     [
         ("1s", 1.0),
         ("120ms", 0.12),
@@ -84,5 +89,5 @@ def test_headers_that_say_nothing_are_none() -> None:
         ("9d", None),
     ],
 )
-def test_durations_are_read_or_passed_over(text: str | None, meant: float | None) -> None:
-    assert duration(text) == (None if meant is None else pytest.approx(meant))
+def test_durations_are_read_or_passed_over(text: str | None, seconds: float | None) -> None:
+    assert duration(text) == (None if seconds is None else pytest.approx(seconds))

@@ -29,9 +29,9 @@ def ask(request: Request) -> Reply:
 
 
 def about(
-    make: Make, answer: str, rest: str = "The capital of France is Paris.", **fields: Any
+    make: Make, answer: str, context: str = "The capital of France is Paris.", **fields: Any
 ) -> Request:
-    messages = (Message("user", f"{rest}\nAnswer: {answer}"),)
+    messages = (Message("user", f"{context}\nAnswer: {answer}"),)
     return make(messages=messages, inserted=(answer,), **fields)
 
 

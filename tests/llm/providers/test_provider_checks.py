@@ -23,7 +23,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"name": "baseline/lexcal"}, "did you mean baseline/lexical?"),
         (
@@ -42,9 +42,11 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"name": "anthropic/x", "params": {"num_retries": 0}}, "set the model's own `retries`"),
     ],
 )
-def test_what_will_not_answer_is_known_before_the_run(settings: dict[str, Any], said: str) -> None:
+def test_what_will_not_answer_is_known_before_the_run(
+    settings: dict[str, Any], message: str
+) -> None:
     problem = check_model(Model(**settings))
-    assert problem is not None and said in problem
+    assert problem is not None and message in problem
     assert "sk-1" not in problem
 
 

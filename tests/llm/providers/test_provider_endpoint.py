@@ -12,7 +12,7 @@ from verdict_cli.model import Model
 BASE = "http://127.0.0.1:8000/v1"
 
 
-def found(environ: dict[str, str], **settings: Any) -> Endpoint | None:
+def endpoint_of(environ: dict[str, str], **settings: Any) -> Endpoint | None:
     model = Model(**settings)
     kind = family(model)
     return None if kind is None else endpoint(model, kind, environ)
@@ -22,7 +22,7 @@ def found(environ: dict[str, str], **settings: Any) -> Endpoint | None:
     "name", ["gpt-4o-mini", "o3-mini", "o1", "chatgpt-4o-latest", "openai/anything"]
 )
 def test_openais_names_go_to_openai(name: str) -> None:
-    there = found({"OPENAI_API_KEY": "k"}, name=name)
+    there = endpoint_of({"OPENAI_API_KEY": "k"}, name=name)
     assert there is not None
     assert there.url == "https://api.openai.com/v1/chat/completions"
     assert (there.name, there.key) == (name.removeprefix("openai/"), "k")
@@ -41,11 +41,11 @@ def test_openais_names_go_to_openai(name: str) -> None:
     ],
 )
 def test_other_names_are_litellms(name: str) -> None:
-    assert found({}, name=name) is None
+    assert endpoint_of({}, name=name) is None
 
 
 def test_arguments_that_only_litellm_knows_are_litellms() -> None:
-    assert found({}, name="gpt-4o", params={"api_version": "2024-10-21"}) is None
+    assert endpoint_of({}, name="gpt-4o", params={"api_version": "2024-10-21"}) is None
 
 
 @pytest.mark.parametrize(
@@ -62,18 +62,18 @@ def test_arguments_that_only_litellm_knows_are_litellms() -> None:
     ],
 )
 def test_an_api_base_is_where_the_model_is(name: str, sent: str) -> None:
-    there = found({}, name=name, api_base=f"{BASE}/")
+    there = endpoint_of({}, name=name, api_base=f"{BASE}/")
     assert there is not None
     assert (there.url, there.name, there.key) == (f"{BASE}/chat/completions", sent, None)
 
 
 def test_ollamas_own_address_is_completed() -> None:
-    there = found({}, name="ollama/llama3", api_base="http://127.0.0.1:11434")
+    there = endpoint_of({}, name="ollama/llama3", api_base="http://127.0.0.1:11434")
     assert there is not None and there.url == "http://127.0.0.1:11434/v1/chat/completions"
 
 
 def test_a_whole_address_is_left_as_it_is() -> None:
-    there = found({}, name="mine", api_base=f"{BASE}/chat/completions")
+    there = endpoint_of({}, name="mine", api_base=f"{BASE}/chat/completions")
     assert there is not None and there.url == f"{BASE}/chat/completions"
 
 
@@ -82,9 +82,9 @@ def test_the_models_base_comes_before_the_environments() -> None:
         "OPENAI_BASE_URL": "http://127.0.0.1:1/v1",
         "OPENAI_API_BASE": "http://127.0.0.1:2/v1",
     }
-    urls = [found(environ, name="gpt-4o", **more) for more in ({"api_base": BASE}, {})]
+    urls = [endpoint_of(environ, name="gpt-4o", **more) for more in ({"api_base": BASE}, {})]
     del environ["OPENAI_BASE_URL"]
-    urls.append(found(environ, name="gpt-4o"))
+    urls.append(endpoint_of(environ, name="gpt-4o"))
     assert [there and there.host for there in urls] == [
         "127.0.0.1:8000",
         "127.0.0.1:1",
@@ -93,12 +93,12 @@ def test_the_models_base_comes_before_the_environments() -> None:
 
 
 def test_openais_key_is_not_sent_to_other_families() -> None:
-    there = found({"OPENAI_API_KEY": "k"}, name="hosted_vllm/mine", api_base=BASE)
+    there = endpoint_of({"OPENAI_API_KEY": "k"}, name="hosted_vllm/mine", api_base=BASE)
     assert there is not None and there.key is None
 
 
 def test_the_named_variable_holds_the_key() -> None:
-    there = found(
+    there = endpoint_of(
         {"MY_KEY": " k\n", "OPENAI_API_KEY": "other"}, name="gpt-4o", api_key_env="MY_KEY"
     )
     assert there is not None and (there.key, there.key_variable) == ("k", "MY_KEY")
@@ -109,16 +109,16 @@ def test_the_named_variable_holds_the_key() -> None:
 )
 def test_a_missing_key_is_refused_by_its_variable(settings: dict[str, Any]) -> None:
     with pytest.raises(Refused, match=settings.get("api_key_env", "OPENAI_API_KEY")):
-        found({}, name="gpt-4o", **settings)
+        endpoint_of({}, name="gpt-4o", **settings)
 
 
 def test_a_family_without_an_address_is_never_sent_to_openai() -> None:
     with pytest.raises(Refused, match="HOSTED_VLLM_API_BASE"):
-        found({"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": BASE}, name="hosted_vllm/mine")
+        endpoint_of({"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": BASE}, name="hosted_vllm/mine")
 
 
 def test_messages_show_an_address_without_its_secrets() -> None:
-    there = found({}, name="mine", api_base="https://host.example/v1?key=secret")
+    there = endpoint_of({}, name="mine", api_base="https://host.example/v1?key=secret")
     assert there is not None
     assert (there.host, there.display) == (
         "host.example",
@@ -152,15 +152,15 @@ VERSION = "api-version=2024-05-01-preview"
     ],
 )
 def test_the_query_of_a_base_follows_the_whole_path(name: str, base: str, url: str) -> None:
-    there = found({"OPENAI_BASE_URL": "http://127.0.0.1:9"}, name=name, api_base=base)
+    there = endpoint_of({"OPENAI_BASE_URL": "http://127.0.0.1:9"}, name=name, api_base=base)
     assert there is not None and there.url == url
     for variable in ("OPENAI_BASE_URL",) if name == "openai/m" else ():
-        there = found({variable: base}, name=name)
+        there = endpoint_of({variable: base}, name=name)
         assert there is not None and there.url == url
 
 
 def test_a_streams_own_query_joins_that_of_the_base() -> None:
-    there = found({}, name="gemini/m", api_base="http://127.0.0.1:1?key=a")
+    there = endpoint_of({}, name="gemini/m", api_base="http://127.0.0.1:1?key=a")
     assert there is not None
     assert (
         there.stream_url == "http://127.0.0.1:1/v1beta/models/m:streamGenerateContent?key=a&alt=sse"
@@ -169,7 +169,7 @@ def test_a_streams_own_query_joins_that_of_the_base() -> None:
 
 def test_a_fragment_is_refused() -> None:
     with pytest.raises(Refused, match="fragment"):
-        found({}, name="openai/m", api_base=f"{BASE}#x")
+        endpoint_of({}, name="openai/m", api_base=f"{BASE}#x")
 
 
 A = "http://127.0.0.1:1"
@@ -201,11 +201,11 @@ DEPLOYED = "/openai/deployments/mine/chat/completions"
     ],
 )
 def test_azures_version_holds_whatever_the_base_is(base: str, version: str, url: str) -> None:
-    there = found(
+    there = endpoint_of(
         {"AZURE_API_KEY": "k", "AZURE_API_VERSION": version}, name="azure/mine", api_base=base
     )
     assert there is not None and there.url == url
-    by_params = found(
+    by_params = endpoint_of(
         {"AZURE_API_KEY": "k"}, name="azure/mine", api_base=base, params={"api_version": version}
     )
     assert by_params is not None and by_params.url == url
@@ -240,7 +240,7 @@ def test_each_provider_is_called_at_its_own_address(name: str, url: str) -> None
         "OPENAI_API_KEY",
         "OPENROUTER_API_KEY",
     )
-    there = found(dict.fromkeys(keys, "k"), name=name)
+    there = endpoint_of(dict.fromkeys(keys, "k"), name=name)
     assert there is not None and (there.url, there.key) == (url, "k")
 
 
@@ -248,12 +248,12 @@ def test_each_provider_is_called_at_its_own_address(name: str, url: str) -> None
     "base", ["http://127.0.0.1:1", "http://127.0.0.1:1/", "http://127.0.0.1:1/v1"]
 )
 def test_the_version_is_added_to_anthropics_address_unless_present(base: str) -> None:
-    there = found({}, name="anthropic/c", api_base=base)
+    there = endpoint_of({}, name="anthropic/c", api_base=base)
     assert there is not None and there.url == "http://127.0.0.1:1/v1/messages"
 
 
 def test_another_servers_codex_speaks_chat_completions() -> None:
-    there = found({}, name="openai/my-codex-pro", api_base=BASE)
+    there = endpoint_of({}, name="openai/my-codex-pro", api_base=BASE)
     assert there is not None and there.url == f"{BASE}/chat/completions"
 
 
@@ -267,15 +267,15 @@ def test_another_servers_codex_speaks_chat_completions() -> None:
 def test_azure_is_called_by_deployment_where_a_version_is_set(version: str, path: str) -> None:
     base = "https://here.openai.azure.com"
     environ = {"AZURE_API_BASE": base, "AZURE_API_KEY": "k", "AZURE_API_VERSION": version}
-    there = found(environ, name="azure/mine")
+    there = endpoint_of(environ, name="azure/mine")
     assert there is not None and (there.url, there.key) == (base + path, "k")
 
 
 def test_googles_other_variable_holds_geminis_key_too() -> None:
-    there = found({"GOOGLE_API_KEY": "g"}, name="gemini/x")
+    there = endpoint_of({"GOOGLE_API_KEY": "g"}, name="gemini/x")
     assert there is not None and (there.key, there.key_variable) == ("g", "GOOGLE_API_KEY")
 
 
 def test_a_providers_key_is_refused_to_a_host_that_the_file_chose() -> None:
     with pytest.raises(Refused, match="ANTHROPIC_API_KEY is not sent to evil"):
-        found({"ANTHROPIC_API_KEY": "k"}, name="anthropic/c", api_base="https://evil.example")
+        endpoint_of({"ANTHROPIC_API_KEY": "k"}, name="anthropic/c", api_base="https://evil.example")

@@ -25,10 +25,10 @@ SCHEMA = {
 }
 
 
-def events(*made: Any) -> bytes:
+def events(*parts: Any) -> bytes:
     return b"".join(
         b"data: " + (json.dumps(one).encode() if one != "[DONE]" else b"[DONE]") + b"\n\n"
-        for one in made
+        for one in parts
     )
 
 
@@ -107,12 +107,12 @@ def test_a_streamed_call_gives_the_reply_of_an_unstreamed_one(
     kind: Any, loopback: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mock")
-    asked = request(loopback.url, json_schema=SCHEMA)
+    to_send = request(loopback.url, json_schema=SCHEMA)
 
     async def both() -> tuple[Reply, Reply]:
         provider = kind()
         try:
-            return await provider.ask(asked), await provider.ask(replace(asked, stream=False))
+            return await provider.ask(to_send), await provider.ask(replace(to_send, stream=False))
         finally:
             await provider.close()
 
@@ -130,5 +130,5 @@ def test_pieces_are_told_however_the_bytes_are_cut(size: int) -> None:
         b'data: {"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"{}"}}]}}]}\n'
     )
     pieces = TextStream()
-    said = [pieces.feed(content[at : at + size]) for at in range(0, len(content), size)]
-    assert "".join(said) == "A fine é{}"
+    chunks = [pieces.feed(content[at : at + size]) for at in range(0, len(content), size)]
+    assert "".join(chunks) == "A fine é{}"

@@ -36,13 +36,13 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def outcome(provider: Any, request: Request) -> Reply | ProviderError | ReplyError:
     async def run() -> Reply | ProviderError | ReplyError:
-        made = provider()
+        client = provider()
         try:
-            return await made.ask(request)
+            return await client.ask(request)
         except (ProviderError, ReplyError) as problem:
             return problem
         finally:
-            await made.close()
+            await client.close()
 
     return asyncio.run(run())
 
@@ -107,15 +107,15 @@ def test_every_exception_class_of_litellm_is_translated() -> None:
         and kind.__module__ == "litellm.exceptions"
     }
     for kind in classes:
-        said = {"__init__": lambda _: None, "__str__": lambda _: "what the provider said"}
-        error = type("Later", (kind,), said)()
+        methods = {"__init__": lambda _: None, "__str__": lambda _: "what the provider said"}
+        error = type("Later", (kind,), methods)()
         ours = translate("p/m", error)
         assert "Error:" not in ours.message, kind
         assert isinstance(ours, Refused) or "what the provider said" in ours.message, kind
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "words", "said"),
+    ("name", "kind", "words", "message"),
     [
         (
             "azure_ai/x",
@@ -156,13 +156,13 @@ def test_every_exception_class_of_litellm_is_translated() -> None:
     ],
 )
 def test_a_setting_that_is_missing_stops_the_run_at_once(
-    name: str, kind: str, words: str, said: str
+    name: str, kind: str, words: str, message: str
 ) -> None:
     import litellm
 
     problem = translate(name, getattr(litellm, kind)(words, "p", "m"))
     assert isinstance(problem, Refused)
-    assert said in str(problem)
+    assert message in str(problem)
 
 
 @pytest.mark.parametrize(
@@ -229,10 +229,10 @@ def test_a_model_that_takes_words_alone_is_told_the_schema_in_words(
 ) -> None:
     model = Model(name="custom_openai/nobody-knows-this", api_base=loopback.url, structured="words")
     plain = outcome(LitellmProvider, request_for(model))
-    told = outcome(LitellmProvider, request_for(model, json_schema=SCHEMA))
-    assert isinstance(plain, Reply) and isinstance(told, Reply)
-    assert told.text == plain.text  # free text: the server saw no response_format
-    assert told.usage.prompt_tokens > plain.usage.prompt_tokens + 30
+    in_words = outcome(LitellmProvider, request_for(model, json_schema=SCHEMA))
+    assert isinstance(plain, Reply) and isinstance(in_words, Reply)
+    assert in_words.text == plain.text  # free text: the server saw no response_format
+    assert in_words.usage.prompt_tokens > plain.usage.prompt_tokens + 30
 
 
 def test_a_second_run_in_the_same_process_is_given_open_clients(
@@ -307,14 +307,14 @@ def test_both_paths_leave_a_way_that_is_refused_for_the_next(
         )
 
     async def run() -> list[str]:
-        made = provider()
+        client = provider()
         async with RawTestServer(handle) as server:
             model = Model(name=name, api_base=str(server.make_url("/v1")))
             request = request_for(model, json_schema=SCHEMA)
             try:
-                return [(await made.ask(request)).text for _ in range(2)]
+                return [(await client.ask(request)).text for _ in range(2)]
             finally:
-                await made.close()
+                await client.close()
 
     assert asyncio.run(run()) == ['{"score": 4}'] * 2
     assert ways == ["schema", "tool", "tool"]
@@ -329,16 +329,20 @@ def test_a_failed_connection_is_told_in_words_for_a_user() -> None:
         f"P - {words}. Handle with `litellm.InternalServerError`.", "p", "m"
     )
     error.__cause__ = httpx.ConnectError(words)
-    found = translate("m", error)
-    assert isinstance(found, Retryable) and found.unreachable and not found.status
-    assert "Cannot connect to host h:1 [Connect call failed ('h', 1)]" in found.message
-    assert "ssl" not in found.message and "Handle with" not in found.message
+    error_for_user = translate("m", error)
+    assert (
+        isinstance(error_for_user, Retryable)
+        and error_for_user.unreachable
+        and not error_for_user.status
+    )
+    assert "Cannot connect to host h:1 [Connect call failed ('h', 1)]" in error_for_user.message
+    assert "ssl" not in error_for_user.message and "Handle with" not in error_for_user.message
     other = translate("m", litellm.InternalServerError("down", "p", "m"))
     assert isinstance(other, Retryable) and not other.unreachable
 
 
 @pytest.mark.parametrize(
-    ("name", "words", "said"),
+    ("name", "words", "expected"),
     [
         (
             "UnsupportedParamsError",
@@ -374,20 +378,20 @@ def test_a_failed_connection_is_told_in_words_for_a_user() -> None:
         ),
     ],
 )
-def test_no_sentence_of_litellm_reaches_a_user(name: str, words: str, said: str) -> None:
+def test_no_sentence_of_litellm_reaches_a_user(name: str, words: str, expected: str) -> None:
     import litellm
 
     kind = getattr(litellm, name)
     error = kind(words, "p", "m") if name != "Timeout" else kind(words, "m", "p")
-    found = translate("m", error)
-    shown = f"{found.message} {found.hint}"
-    assert said in shown
+    translated = translate("m", error)
+    sentence = f"{translated.message} {translated.hint}"
+    assert expected in sentence
     for forbidden in ("litellm", "Traceback", "drop_params", "File "):
-        assert forbidden not in shown
+        assert forbidden not in sentence
 
 
 @pytest.mark.parametrize(
-    ("raised", "said", "hint"),
+    ("raised", "package", "hint"),
     [
         (
             "No module named 'google.auth'\nTraceback (most recent call last):",
@@ -405,13 +409,13 @@ def test_no_sentence_of_litellm_reaches_a_user(name: str, words: str, said: str)
 )
 @pytest.mark.parametrize("kind", ["APIConnectionError", "InternalServerError"])
 def test_a_missing_package_is_refused_and_named(
-    kind: str, raised: str, said: str, hint: str
+    kind: str, raised: str, package: str, hint: str
 ) -> None:
     import litellm
 
     problem = translate("vertex_ai/gemini-2.5-flash", getattr(litellm, kind)(raised, "p", "m"))
     assert isinstance(problem, Refused)
-    assert f"needs the package {said}, which is not installed" in problem.message
+    assert f"needs the package {package}, which is not installed" in problem.message
     assert hint in problem.hint and "Traceback" not in problem.message
 
 

@@ -68,10 +68,10 @@ def answered(
 ) -> Reply:
     """The reply where a server sends exactly this."""
     sent = content if isinstance(content, bytes) else json.dumps(content).encode()
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    header_fields = {name.replace("_", "-"): value for name, value in headers.items()}
 
     async def handler(_: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(body=sent, status=status, headers=named)
+        return web.Response(body=sent, status=status, headers=header_fields)
 
     return served(handler, lambda url: make(Model(name="judge-model", api_base=url)))
 
@@ -97,10 +97,10 @@ def test_a_reply_carries_text_usage_cost_and_the_models_own_name(
 
 
 def test_what_is_sent_is_what_was_asked_for(request_for: Make) -> None:
-    seen: dict[str, Any] = {}
+    received: dict[str, Any] = {}
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
-        seen.update(path=request.path, body=await request.json(), headers=dict(request.headers))
+        received.update(path=request.path, body=await request.json(), headers=dict(request.headers))
         return web.json_response(chat({"content": "ok"}))
 
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
@@ -119,11 +119,11 @@ def test_what_is_sent_is_what_was_asked_for(request_for: Make) -> None:
             top_logprobs=7,
         ),
     )
-    assert seen["path"] == "/v1/chat/completions"
-    assert seen["headers"]["Authorization"] == f"Bearer {KEY}"
-    assert seen["headers"]["Content-Type"] == "application/json"
-    assert seen["headers"]["X-Team"] == "a"
-    assert seen["body"] == {
+    assert received["path"] == "/v1/chat/completions"
+    assert received["headers"]["Authorization"] == f"Bearer {KEY}"
+    assert received["headers"]["Content-Type"] == "application/json"
+    assert received["headers"]["X-Team"] == "a"
+    assert received["body"] == {
         "model": "my-judge",
         "messages": [{"role": "system", "content": "Be fair."}, {"role": "user", "content": "é?"}],
         "temperature": 0.5,
@@ -306,7 +306,7 @@ def error(message: str, code: str | None = None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("status", "content", "error_class", "failure", "said"),
+    ("status", "content", "error_class", "failure", "message"),
     [
         (401, error("bad key"), Refused, "refused-by-provider", "judge-model"),
         (403, error("region"), Refused, "refused-by-provider", "region"),
@@ -359,13 +359,13 @@ def test_a_status_is_the_error_it_means(
     content: Any,
     error_class: type[ProviderError],
     failure: str,
-    said: str,
+    message: str,
 ) -> None:
     with pytest.raises(error_class) as caught:
         answered(request_for, content, status)
     assert type(caught.value) is error_class
     assert (caught.value.failure, caught.value.status) == (failure, status)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_the_wait_that_a_server_asks_for_is_kept(request_for: Make) -> None:
@@ -433,11 +433,11 @@ def test_the_deadline_covers_a_body_that_trickles(request_for: Make) -> None:
 
 @pytest.mark.parametrize("chunked", [False, True])
 def test_calls_one_after_another_take_one_connection(request_for: Make, chunked: bool) -> None:
-    seen = set()
+    peers = set()
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
         assert request.transport is not None
-        seen.add(request.transport.get_extra_info("peername"))
+        peers.add(request.transport.get_extra_info("peername"))
         response = web.Response(body=json.dumps(chat({"content": "x" * 300_000})).encode())
         if chunked:
             response.enable_chunked_encoding()
@@ -452,7 +452,7 @@ def test_calls_one_after_another_take_one_connection(request_for: Make, chunked:
             await provider.close()
 
     asyncio.run(run())
-    assert len(seen) == 1
+    assert len(peers) == 1
 
 
 def test_own_prices_are_used(request_for: Make) -> None:
@@ -541,10 +541,10 @@ def test_the_parameters_that_were_really_sent_come_with_the_reply(request_for: M
 def test_a_call_goes_by_the_proxy_that_the_environment_sets(
     request_for: Make, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
-    asked = []
+    requests = []
 
     async def handler(request: web.BaseRequest) -> web.Response:
-        asked.append((request.path, request.host))
+        requests.append((request.path, request.host))
         return web.json_response(chat({"content": "said"}))
 
     def through(url: str) -> Request:
@@ -552,7 +552,7 @@ def test_a_call_goes_by_the_proxy_that_the_environment_sets(
         return request_for(Model(name="m", api_base="http://model.invalid/v1"))
 
     assert served(handler, through).text == "said"
-    assert asked == [("/v1/chat/completions", "model.invalid")]
+    assert requests == [("/v1/chat/completions", "model.invalid")]
 
 
 def test_a_process_that_ends_right_after_a_failed_call_ends_in_order() -> None:
@@ -589,7 +589,7 @@ def test_a_delay_in_the_body_is_read(request_for: Make, status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "said"),
+    ("key", "message"),
     [
         ("\ufeffsk-test", "zero width no-break space (U+FEFF)"),
         ("sk\u2013test", "en dash (U+2013)"),
@@ -598,12 +598,12 @@ def test_a_delay_in_the_body_is_read(request_for: Make, status: int) -> None:
     ],
 )
 def test_a_key_that_no_header_can_hold_is_told_by_its_character(
-    request_for: Make, monkeypatch: pytest.MonkeyPatch, key: str, said: str
+    request_for: Make, monkeypatch: pytest.MonkeyPatch, key: str, message: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with pytest.raises(Refused, match="OPENAI_API_KEY") as caught:
         sent(request_for(Model(name="m", api_base="http://127.0.0.1:9/v1")))
-    assert said in caught.value.message and "sk" not in caught.value.message
+    assert message in caught.value.message and "sk" not in caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -635,14 +635,14 @@ def test_the_newer_name_of_max_tokens_is_sent_behind_any_prefix(
 def test_a_cancelled_task_that_got_a_reply_all_the_same_makes_no_further_call(
     loopback: Any, request_for: Make
 ) -> None:
-    asked = request_for(Model(name="openai/m", api_base=loopback.url))
+    to_send = request_for(Model(name="openai/m", api_base=loopback.url))
 
     async def go_on() -> Reply:
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(60)
         provider = NativeProvider()
         try:
-            return await provider.ask(asked)
+            return await provider.ask(to_send)
         finally:
             await provider.close()
 

@@ -18,7 +18,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "top_logprobs", "said"),
+    ("settings", "top_logprobs", "message"),
     [
         ({"name": "gpt-5-mini", "temperature": 0}, 0, "temperature is not taken"),
         ({"name": "openai/o3-mini", "top_p": 0.5}, 0, "top_p is not taken"),
@@ -29,10 +29,10 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_a_model_is_known_to_refuse_is_told_before_the_run(
-    settings: dict[str, Any], top_logprobs: int, said: str
+    settings: dict[str, Any], top_logprobs: int, message: str
 ) -> None:
     problem = check_model(Model(**settings), top_logprobs)
-    assert problem is not None and said in problem and settings["name"] in problem
+    assert problem is not None and message in problem and settings["name"] in problem
 
 
 @pytest.mark.parametrize(

@@ -65,12 +65,12 @@ def test_call_and_attempt_default_to_zero(tmp_path: Path, request_for: Make) -> 
     assert ask(path, request_for(call=1)).text == "swapped"
 
 
-@pytest.mark.parametrize(("recorded", "asked"), [(3, "3"), ("3", 3), (3, 3), ("3", "3")])
+@pytest.mark.parametrize(("recorded", "row_id"), [(3, "3"), ("3", 3), (3, 3), ("3", "3")])
 def test_a_number_and_its_text_are_the_same_id(
-    tmp_path: Path, request_for: Make, recorded: Any, asked: Any
+    tmp_path: Path, request_for: Make, recorded: Any, row_id: Any
 ) -> None:
     path = write(tmp_path / "r.jsonl", {"id": recorded, "unit": "judge", "reply": "yes"})
-    assert ask(path, request_for(row=Row(9, asked, {}))).text == "yes"
+    assert ask(path, request_for(row=Row(9, row_id, {}))).text == "yes"
 
 
 def test_a_record_with_an_id_never_answers_for_another_row_in_its_place(

@@ -63,14 +63,14 @@ def answers(server: Server, make: Make, count: int = 2, **fields: Any) -> list[A
         provider = NativeProvider()
         async with RawTestServer(server.handle) as served:
             request = make(Model(name="m", api_base=str(served.make_url("/v1"))), **fields)
-            found: list[Any] = []
+            results: list[Any] = []
             for _ in range(count):
                 try:
-                    found.append(await provider.ask(request))
+                    results.append(await provider.ask(request))
                 except (Rejected, ReplyError) as problem:
-                    found.append(problem)
+                    results.append(problem)
             await provider.close()
-            return found
+            return results
 
     return asyncio.run(run())
 
@@ -232,7 +232,7 @@ def test_a_server_that_refuses_a_way_with_status_500_is_asked_in_the_next(
 
 
 @pytest.mark.parametrize(
-    ("says", "asked"),
+    ("says", "requested"),
     [
         ("top_logprobs must be less than or equal to 5", [20, 5, 5]),
         ("Invalid value for 'top_logprobs': must be between 0 and 5, got 20", [20, 5, 5]),
@@ -241,13 +241,13 @@ def test_a_server_that_refuses_a_way_with_status_500_is_asked_in_the_next(
     ],
 )
 def test_fewer_alternatives_are_requested_where_a_server_takes_fewer(
-    request_for: Make, says: str, asked: list[int]
+    request_for: Make, says: str, requested: list[int]
 ) -> None:
-    seen: list[int] = []
+    counts: list[int] = []
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        seen.append((await request.json())["top_logprobs"])
-        if seen[-1] > 5:
+        counts.append((await request.json())["top_logprobs"])
+        if counts[-1] > 5:
             return web.json_response({"error": {"message": says}}, status=400)
         token = {"token": "4", "logprob": -0.1, "top_logprobs": [{"token": "4", "logprob": -0.1}]}
         choice = {
@@ -266,17 +266,17 @@ def test_fewer_alternatives_are_requested_where_a_server_takes_fewer(
         await providers.close()
 
     asyncio.run(run())
-    assert seen == asked
+    assert counts == requested
 
 
-@pytest.mark.parametrize(("key", "asked"), [(None, 20), (3, 3), (40, 40)])
+@pytest.mark.parametrize(("key", "requested"), [(None, 20), (3, 3), (40, 40)])
 def test_the_models_own_number_of_alternatives_is_requested(
-    request_for: Make, key: int | None, asked: int
+    request_for: Make, key: int | None, requested: int
 ) -> None:
-    seen: list[int] = []
+    counts: list[int] = []
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        seen.append((await request.json())["top_logprobs"])
+        counts.append((await request.json())["top_logprobs"])
         token = {"token": "4", "logprob": -0.1, "top_logprobs": [{"token": "4", "logprob": -0.1}]}
         choice = {
             "message": {"content": "4"},
@@ -293,7 +293,7 @@ def test_the_models_own_number_of_alternatives_is_requested(
         await providers.close()
 
     asyncio.run(run())
-    assert seen == [asked]
+    assert counts == [requested]
 
 
 def test_another_rejection_of_a_request_for_log_probabilities_is_raised(request_for: Make) -> None:

@@ -59,13 +59,13 @@ def responses(
 
 
 def anthropic(
-    fresh: int, completion: int, read: int = 0, written: int = 0, tier: str = "standard"
+    fresh: int, completion: int, read: int = 0, cache_written: int = 0, tier: str = "standard"
 ) -> dict[str, Any]:
     usage = {
         "input_tokens": fresh,
         "output_tokens": completion,
         "cache_read_input_tokens": read,
-        "cache_creation_input_tokens": written,
+        "cache_creation_input_tokens": cache_written,
         "service_tier": tier,
     }
     return {

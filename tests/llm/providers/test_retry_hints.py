@@ -59,8 +59,8 @@ GOOGLE = {
 def test_a_hint_is_found_wherever_it_stands(
     headers: dict[str, str], body: Any, seconds: float | None
 ) -> None:
-    found = retry_hint(headers, body, NOW)
-    assert found == (seconds if seconds is None else pytest.approx(seconds))
+    seconds_read = retry_hint(headers, body, NOW)
+    assert seconds_read == (seconds if seconds is None else pytest.approx(seconds))
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ USED = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
 
 def raised(body: Any, model: str = "openai/m", *, stream: bool = False) -> ProviderError:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    asked = Model(name=model)
-    request = Request(Row(0, 0, {}), "judge", asked, (Message("user", "?"),), stream=stream)
-    of = family(asked)
+    wanted_model = Model(name=model)
+    request = Request(Row(0, 0, {}), "judge", wanted_model, (Message("user", "?"),), stream=stream)
+    of = family(wanted_model)
     assert of is not None
     with pytest.raises(ProviderError) as caught:
         read_body(content, request, 0.1, "", (), protocol_of(of), SOURCE)
@@ -168,7 +168,7 @@ PAGE = b"<!DOCTYPE html><html><head><style>p {color: red}</style></head><body><p
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
-    ("content", "content_type", "said"),
+    ("content", "content_type", "message"),
     [
         (PAGE, "text/html; charset=utf-8", "it is text/html, not JSON: Sign in & continue"),
         (b"OK", "text/plain", "it is text/plain, not JSON: OK"),
@@ -187,12 +187,14 @@ PAGE = b"<!DOCTYPE html><html><head><style>p {color: red}</style></head><body><p
     ],
 )
 def test_a_body_that_is_no_reply_is_shown_with_its_address(
-    stream: bool, content: bytes, content_type: str, said: str
+    stream: bool, content: bytes, content_type: str, message: str
 ) -> None:
     error = failed(content, content_type, stream=stream)
     assert isinstance(error, Retryable)
-    assert f"the reply of http://host/v1/chat/completions cannot be used: {said}" in error.message
-    assert "api_base" in error.hint or "not JSON: Extra" in said
+    assert (
+        f"the reply of http://host/v1/chat/completions cannot be used: {message}" in error.message
+    )
+    assert "api_base" in error.hint or "not JSON: Extra" in message
 
 
 def test_a_server_that_streams_unasked_is_read() -> None:

@@ -77,7 +77,7 @@ def test_the_parts_and_the_total_give_the_tokens_charged(
 
 
 @pytest.mark.parametrize(
-    ("usage", "charged", "said"),
+    ("usage", "charged", "note"),
     [
         (stated(20, 198, 623), Usage(20, 603), "total_tokens is 623, 405 more than its parts"),
         (
@@ -100,11 +100,11 @@ def test_the_parts_and_the_total_give_the_tokens_charged(
     ],
 )
 def test_a_usage_that_contradicts_itself_takes_the_dearer_reading(
-    usage: dict[str, Any], charged: Usage, said: str
+    usage: dict[str, Any], charged: Usage, note: str
 ) -> None:
     read = read_usage(usage)
     assert read is not None
-    assert said in read.note
+    assert note in read.note
     assert (read.prompt_tokens, read.completion_tokens) == (
         charged.prompt_tokens,
         charged.completion_tokens,
@@ -120,9 +120,9 @@ COUNTS = st.none() | st.integers(0, 500)
 
 @given(COUNTS, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS)
 def test_no_reading_is_below_what_any_number_of_the_usage_says(
-    prompt: Any, completion: Any, total: Any, thought: Any, read: Any, written: Any
+    prompt: Any, completion: Any, total: Any, thought: Any, read: Any, cache_written: Any
 ) -> None:
-    more = {"cache_read_input_tokens": read, "cache_creation_input_tokens": written}
+    more = {"cache_read_input_tokens": read, "cache_creation_input_tokens": cache_written}
     usage = read_usage(stated(prompt, completion, total, thought, **more))
     if usage is None:
         assert prompt is None or completion is None

@@ -26,9 +26,9 @@ def test_a_run_cut_anywhere_asks_only_what_is_left_and_ends_the_same(bench: Any)
     bench.rule = split
     whole = bench.job(12, STEPS, out="whole")
     facts = bench.run(whole)
-    asked = len(bench.asked)
-    assert facts.saved == {"vote": 9 * 12 - asked}
-    for cut in (1, asked // 2, asked - 1):
+    calls = len(bench.asked)
+    assert facts.saved == {"vote": 9 * 12 - calls}
+    for cut in (1, calls // 2, calls - 1):
         bench.asked.clear()
         job = bench.job(12, STEPS, out=f"cut-{cut}")
         shutil.copytree(whole.directory.path, job.directory.path)
@@ -38,7 +38,7 @@ def test_a_run_cut_anywhere_asks_only_what_is_left_and_ends_the_same(bench: Any)
         connection.close()
         again = bench.run(job)
         assert (again.saved, again.calls) == (facts.saved, facts.calls)
-        assert len(bench.asked) == asked - again.recalled
+        assert len(bench.asked) == calls - again.recalled
         assert job.directory.results.read_bytes() == whole.directory.results.read_bytes()
 
 
@@ -65,9 +65,9 @@ def test_a_layer_of_two_models_asks_them_in_turns_and_promises_nothing(bench: An
     assert [item[-1] for item in early.items] == list(early.leaves)
     assert (early.exchangeable, early.promise) == (False, 0)
     bench.run(job)
-    asked = [request.model.name for request in bench.asked]
+    called_models = [request.model.name for request in bench.asked]
     assert (
-        asked.count("b") >= asked.count("a") - 6
+        called_models.count("b") >= called_models.count("a") - 6
     )  # the second family is asked as often as the first
 
 

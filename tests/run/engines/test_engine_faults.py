@@ -44,29 +44,29 @@ def judged(
     data.write_text("".join(json.dumps({"text": f"text {n}"}) + "\n" for n in range(ROWS)))
     plan = build_plan(load(config)).plan
     dataset = Dataset(files=(data,))
-    found = scan(dataset)
+    source = scan(dataset)
     start = RunFacts(
         name="t",
         status="running",
         config="c",
         dataset="d",
         spec_fingerprint=plan.fingerprint,
-        data_fingerprint=found.fingerprint,
+        data_fingerprint=source.fingerprint,
         version="0",
         started="",
-        rows=found.rows,
+        rows=source.rows,
     )
     directory = RunDirectory(folder / "out")
     job = RunJob(
-        plan=plan, dataset=dataset, data=found, directory=directory, start=start, concurrency=64
+        plan=plan, dataset=dataset, data=source, directory=directory, start=start, concurrency=64
     )
     return run_alone(job, Stop(), lambda _: None), directory
 
 
 def stats(url: str) -> dict[str, Any]:
     with urllib.request.urlopen(f"{url.removesuffix('/v1')}/stats") as answer:
-        found: dict[str, Any] = json.load(answer)
-        return found
+        stats: dict[str, Any] = json.load(answer)
+        return stats
 
 
 def test_with_a_fifth_of_the_calls_failing_all_rows_are_done_and_no_call_is_answered_twice(

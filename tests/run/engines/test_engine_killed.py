@@ -36,7 +36,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_table_and_repeats_onl
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     (case,) = [case for case in kills.CASES if case.name == name]
     urls = (loopback.start(*case.server[1:]), loopback.start(*case.server[1:]))
-    found = kills.ended(case, tmp_path, urls, kills=3, concurrency=8)
-    assert (found.kills, found.calls) == (3, 2 * 3 * case.rows)
-    assert found.same
-    assert 0 <= found.repeated <= found.bound
+    outcome = kills.ended(case, tmp_path, urls, kills=3, concurrency=8)
+    assert (outcome.kills, outcome.calls) == (3, 2 * 3 * case.rows)
+    assert outcome.same
+    assert 0 <= outcome.repeated <= outcome.bound

@@ -223,10 +223,13 @@ def test_a_damaged_record_is_told_and_its_row_alone_is_asked_again(bench: Any) -
     with sqlite3.connect(database) as connection:
         connection.execute("UPDATE rows SET record=x'00' WHERE row=3")
     connection.close()
-    told: list[str] = []
-    facts = bench.run(replace(job, warn=told.append))
+    warnings: list[str] = []
+    facts = bench.run(replace(job, warn=warnings.append))
     assert (facts.done, facts.recalled, len(bench.asked)) == (10, 1, 10)
-    assert len(told) == 1 and "is damaged: 9 finished rows and 10 calls could be read" in told[0]
+    assert (
+        len(warnings) == 1
+        and "is damaged: 9 finished rows and 10 calls could be read" in warnings[0]
+    )
     assert database.with_name("run.db.damaged-1").exists()
 
 
@@ -294,13 +297,13 @@ def test_a_refusal_stops_the_run_after_the_first_call(bench: Any) -> None:
 def test_a_refused_call_leaves_the_others_in_flight_alone_and_starts_none(
     bench: Any, read: Any
 ) -> None:
-    asked, refused = asyncio.Event(), asyncio.Event()
+    first_started, refused = asyncio.Event(), asyncio.Event()
 
     async def refuse_one(request: Request) -> Reply:
         if len(bench.asked) == 4:
-            asked.set()
+            first_started.set()
         if request.row.index == 2:
-            await asked.wait()
+            await first_started.wait()
             refused.set()
             raise Refused("bad key")
         await refused.wait()
@@ -375,12 +378,12 @@ def test_calls_of_rows_that_are_not_finished_are_found_by_the_next_process(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second call of every row never ends."""
-    held = []
+    in_flight = []
 
     async def never_the_second(request: Request) -> Reply:
         if request.node == "judge":
-            held.append(request)
-            if len(held) == 4:
+            in_flight.append(request)
+            if len(in_flight) == 4:
                 bench.stop.request()
             await asyncio.sleep(60)
         return await spoken(request)
@@ -415,10 +418,10 @@ def test_fresh_discards_what_another_run_left(bench: Any, read: Any) -> None:
     bench.run(bench.job(5))
     (bench.folder / "out" / "report.html").write_text("old")
     (bench.folder / "out" / "notes.txt").write_text("mine")
-    asked = len(bench.asked)
+    calls = len(bench.asked)
     job = bench.job(5, fresh=True)
     facts = bench.run(job)
-    assert (facts.recalled, len(bench.asked)) == (0, 2 * asked)
+    assert (facts.recalled, len(bench.asked)) == (0, 2 * calls)
     assert not (bench.folder / "out" / "report.html").exists()
     assert (bench.folder / "out" / "notes.txt").read_text() == "mine"
 

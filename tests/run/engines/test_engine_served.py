@@ -82,10 +82,10 @@ def test_a_run_that_several_versions_answered_is_warned_of_and_so_are_two_runs_o
 
 
 def test_the_share_from_the_prompt_cache_is_told_with_what_it_saved() -> None:
-    told = prompt_cache_facts(facts(prompt_tokens=1000, cached_tokens=620, cache_saved_usd=0.125))
-    assert told == [
+    lines = prompt_cache_facts(facts(prompt_tokens=1000, cached_tokens=620, cache_saved_usd=0.125))
+    assert lines == [
         ("prompt cache", "62% of the prompt tokens came from the provider's cache, saved $0.125")
     ]
     assert prompt_cache_facts(facts(prompt_tokens=1000)) == []
-    lost = prompt_cache_facts(facts(prompt_tokens=1000, cached_tokens=10, cache_saved_usd=-2.0))
-    assert lost[0][1].endswith("cost $2.00")
+    loss = prompt_cache_facts(facts(prompt_tokens=1000, cached_tokens=10, cache_saved_usd=-2.0))
+    assert loss[0][1].endswith("cost $2.00")

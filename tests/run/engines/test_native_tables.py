@@ -123,7 +123,7 @@ RECORDS = DeclaredType(
 )
 
 
-def written(
+def write_and_read(
     path: Path, declared: DeclaredType, values: list[Any], row_group: int = 2
 ) -> tuple[Any, list[Any]]:
     with ParquetTable(path, {"x": "native"}, row_group, {"x": declared}) as table:
@@ -146,7 +146,7 @@ def written(
 def test_values_of_the_declared_form_are_native(
     tmp_path: Path, declared: DeclaredType, values: list[Any]
 ) -> None:
-    kind, read = written(tmp_path / "t.parquet", declared, values)
+    kind, read = write_and_read(tmp_path / "t.parquet", declared, values)
     assert pa.types.is_nested(kind)
     assert read == [None if value is None else json.loads(json.dumps(value)) for value in values]
 
@@ -171,5 +171,5 @@ def test_values_of_another_form_make_the_column_text(
     tmp_path: Path, declared: DeclaredType, values: list[Any], before: int
 ) -> None:
     values = [values[0]] * before + values
-    kind, read = written(tmp_path / "t.parquet", declared, values)
+    kind, read = write_and_read(tmp_path / "t.parquet", declared, values)
     assert (kind, read) == (pa.string(), values)

@@ -19,12 +19,12 @@ def test_the_database_is_on_this_machine_and_copied_when_the_run_ends(
     table.write_text(f"/dev/sda / ext4 rw 0 0\nhost:/x {tmp_path}/out {kind} rw 0 0\n")
     monkeypatch.setattr(mounts, "MOUNTS", table)
     monkeypatch.setenv("VERDICT_CACHE_DIR", str(tmp_path / "cache"))
-    told: list[str] = []
-    job = bench.job(5, warn=told.append)
+    warnings: list[str] = []
+    job = bench.job(5, warn=warnings.append)
     facts = bench.run(job)
     assert facts.done == 5
     assert [warning for warning in facts.warnings if f"is on {kind}" in warning]
-    assert len(told) == 1 and f"is on {kind}" in told[0]
+    assert len(warnings) == 1 and f"is on {kind}" in warnings[0]
     (copy,) = (tmp_path / "cache" / "runs").glob("*/run.db")
     assert copy.read_bytes() == job.directory.database.read_bytes()
     copy.unlink()

@@ -125,8 +125,8 @@ def test_several_runs_share_one_budget_which_finished_runs_have_spent(bench: Any
         with pytest.raises(BudgetError):
             execute_all(sessions, Stop())
     assert 5 <= len(bench.asked) < 6 + 4
-    written = orjson.loads((sessions[1].directory.path / "run.json").read_bytes())
-    assert written["status"] == "interrupted"
+    run_facts = orjson.loads((sessions[1].directory.path / "run.json").read_bytes())
+    assert run_facts["status"] == "interrupted"
 
 
 def test_a_stopped_runs_table_has_the_rows_after_the_one_that_stopped_it_in_input_order(

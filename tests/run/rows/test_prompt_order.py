@@ -46,13 +46,13 @@ def dry(plan: Plan, text: str, count: int = 4) -> DryRun:
 def test_there_is_no_hint_for_short_prompts_or_with_the_cache_off(
     tmp_path: Path, text: str, model: str
 ) -> None:
-    found = dry(planned(tmp_path, FIRST, LATER, model=model), text)
-    assert found.order.hints(found.plan) == []
+    dry_run = dry(planned(tmp_path, FIRST, LATER, model=model), text)
+    assert dry_run.order.hints(dry_run.plan) == []
 
 
 def hints(folder: Path, text: str, *prompts: str) -> list[Any]:
-    found = dry(planned(folder, *prompts), text)
-    return [str(hint) for hint in found.order.hints(found.plan)]
+    dry_run = dry(planned(folder, *prompts), text)
+    return [str(hint) for hint in dry_run.order.hints(dry_run.plan)]
 
 
 def test_a_hint_names_the_text_that_stands_behind_what_differs_and_its_share(

@@ -58,14 +58,14 @@ def test_a_reply_is_read_as_it_is_meant_or_fails_its_row_alone(
     column, expected = VALUES[number]
     done = run(cases[number], tmp_path / "case")
     assert done.exit_code == (3 if None in expected and number != "18" else 0), done.output
-    found = [
+    values = [
         row
         for batch in read_table(tmp_path / "case/run/results.parquet", (column,))
         for row in batch[column]
     ]
     assert [
         json.loads(value) if isinstance(value, str) and value[:1] == "[" else value
-        for value in found
+        for value in values
     ] == expected
 
 

@@ -88,11 +88,11 @@ def test_a_structured_reply_that_fails_is_told_to_the_model(plan_of: Any, model:
     fake.run(plan_of(JUDGE), ROW)
     first, second = fake.requests
     assert second.messages[: len(first.messages)] == first.messages
-    said, told = second.messages[len(first.messages) :]
-    assert said == Message("assistant", '{"score": 9}')
-    assert told.role == "user"
-    assert "9" in told.content
-    assert "JSON" in told.content
+    answer, correction = second.messages[len(first.messages) :]
+    assert answer == Message("assistant", '{"score": 9}')
+    assert correction.role == "user"
+    assert "9" in correction.content
+    assert "JSON" in correction.content
 
 
 @pytest.mark.parametrize("value", ["true", "null", '{"a": false}', "[null, true]"])
@@ -100,9 +100,9 @@ def test_the_correction_spells_values_as_json_does(value: str, plan_of: Any, mod
     for unit in (JUDGE, "- {unit: Unit, response: {score: str}, prompt: Rate}"):
         fake = model(f'{{"score": {value}}}', '{"score": 3}', '{"score": 3}')
         fake.run(plan_of(unit), ROW)
-        told = fake.prompts()[1]
-        assert f"{value} is not" in told
-        assert not any(python in told for python in ("True", "None", "False", "{'"))
+        correction = fake.prompts()[1]
+        assert f"{value} is not" in correction
+        assert not any(python in correction for python in ("True", "None", "False", "{'"))
 
 
 def test_an_extractor_of_free_text_asks_again_with_the_same_prompt(
@@ -201,7 +201,7 @@ def test_the_scales_sentence_follows_the_last_user_message(plan_of: Any, model: 
 
 
 @pytest.mark.parametrize(
-    ("temperature", "texts", "asked"),
+    ("temperature", "texts", "calls"),
     [
         (0, ["no", "no", "no"], 2),
         (0, ["no", "neither", "neither"], 3),
@@ -210,16 +210,16 @@ def test_the_scales_sentence_follows_the_last_user_message(plan_of: Any, model: 
     ],
 )
 def test_at_temperature_0_the_same_unreadable_text_twice_is_not_asked_for_again(
-    temperature: float | None, texts: list[str], asked: int, plan_of: Any, model: Any
+    temperature: float | None, texts: list[str], calls: int, plan_of: Any, model: Any
 ) -> None:
-    given = "" if temperature is None else f", temperature: {temperature}"
+    temperature_key = "" if temperature is None else f", temperature: {temperature}"
     plan = plan_of(
         "- {unit: JudgeUnit, prompt: 'Rate {source.text}'}",
-        f"model: {{name: m, retries: 3{given}}}",
+        f"model: {{name: m, retries: 3{temperature_key}}}",
     )
     fake = model(*texts, "no")
     assert fake.run(plan, {"text": "x"}).failure.kind == "unreadable"
-    assert len(fake.requests) == asked
+    assert len(fake.requests) == calls
 
 
 def test_a_reply_that_was_cut_off_the_same_way_twice_still_gets_more_room(
@@ -235,11 +235,11 @@ def test_a_reply_that_was_cut_off_the_same_way_twice_still_gets_more_room(
     assert [request.model.max_tokens for request in fake.requests] == [4, 8, 16]
 
 
-@pytest.mark.parametrize(("temperature", "asked"), [(0, 2), (0.5, 4)])
+@pytest.mark.parametrize(("temperature", "calls"), [(0, 2), (0.5, 4)])
 def test_at_temperature_0_a_reply_without_text_twice_is_not_asked_for_again(
-    temperature: float, asked: int, plan_of: Any, model: Any
+    temperature: float, calls: int, plan_of: Any, model: Any
 ) -> None:
     plan = plan_of(JUDGE, f"model: {{name: m, retries: 3, temperature: {temperature}}}")
     fake = model(*[ReplyError("nothing", kind="empty") for _ in range(5)])
     assert fake.run(plan, ROW).failure.kind == "empty"
-    assert len(fake.requests) == asked
+    assert len(fake.requests) == calls

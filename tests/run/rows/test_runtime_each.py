@@ -181,7 +181,7 @@ def test_when_is_the_graph_without_the_skipped_part(
         runs = [*runs, True]
     units = [unit(kind, f"u{number}", "x", "y") for number in range(len(runs))]
     gated = [{"when": f"source.run[{number}]", **step} for number, step in enumerate(units)]
-    kept = [step for step, run in zip(units, runs, strict=True) if run]
+    running = [step for step, run in zip(units, runs, strict=True) if run]
     row = {"document": "d", "a": "one", "b": "two", "run": runs}
     results = [
         model(rule=answer).run(
@@ -189,7 +189,7 @@ def test_when_is_the_graph_without_the_skipped_part(
             row,
             row_id="r",
         )
-        for layer in (gated, kept)
+        for layer in (gated, running)
     ]
     assert sent(results[0]) == sent(results[1])
     assert [output for output in results[0].outputs[:-1] if output is not None] == list(

@@ -27,8 +27,8 @@ JUDGE = """
 
 def sure(p: float) -> Reply:
     """A reply that says yes with this probability."""
-    found = (Alternative("yes", math.log(p)), Alternative("no", math.log(1 - p)))
-    return Reply("yes", logprobs=(found,), cost_usd=1.0)
+    alternatives = (Alternative("yes", math.log(p)), Alternative("no", math.log(1 - p)))
+    return Reply("yes", logprobs=(alternatives,), cost_usd=1.0)
 
 
 def by_model(**p: float) -> Callable[[Request], Reply]:
@@ -113,18 +113,18 @@ AGREED = ", agreement: true, escalate: {when: output.agreement < 0.8, to: abstai
 
 
 @pytest.mark.parametrize(
-    ("said", "agreement"),
+    ("votes", "agreement"),
     [({"a": 0.1, "b": 0.1, "c": 0.1}, 1.0), ({"a": 0.9, "b": 0.1, "c": 0.1}, 2 / 3), ({"a": 0.6, "b": 0.1, "c": 0.1}, 1.0)],
 )  # fmt: skip
 def test_a_vote_says_how_large_a_share_agrees_and_escalates_by_it(
-    plan_of: Any, model: Any, said: Any, agreement: float
+    plan_of: Any, model: Any, votes: Any, agreement: float
 ) -> None:
-    result = model(rule=by_model(**said)).run(plan_of(LAYER % ", agreement: true", HEAD))
+    result = model(rule=by_model(**votes)).run(plan_of(LAYER % ", agreement: true", HEAD))
     margin = 2 * agreement - 1
     assert result.outputs[-1] == pytest.approx(
         {"score": False, "agreement": agreement, "margin": margin}
     )
-    assert model(rule=by_model(**said)).run(plan_of(LAYER % AGREED, HEAD)).abstained == (
+    assert model(rule=by_model(**votes)).run(plan_of(LAYER % AGREED, HEAD)).abstained == (
         agreement < 0.8
     )
 
@@ -236,7 +236,7 @@ def test_the_fingerprint_knows_the_stages(plan_of: Callable[..., Plan]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "said"),
+    ("steps", "message"),
     [
         (JUDGE % "[abstain, strong]", "`abstain` ends the chain"),
         ((JUDGE % "strong").replace("output.p", "output.q"), "'q'"),
@@ -250,7 +250,9 @@ def test_the_fingerprint_knows_the_stages(plan_of: Callable[..., Plan]) -> None:
         ),
     ],
 )
-def test_what_makes_no_sense_is_told(plan_of: Callable[..., Plan], steps: str, said: str) -> None:
+def test_what_makes_no_sense_is_told(
+    plan_of: Callable[..., Plan], steps: str, message: str
+) -> None:
     with pytest.raises(SpecError) as caught:
         plan_of(steps, HEAD)
-    assert said in str(caught.value)
+    assert message in str(caught.value)

@@ -25,8 +25,8 @@ def test_calls_are_counted_from_the_plan(plan_of: Any) -> None:
 """,
         "model: m",
     )
-    found = {(line.unit, line.model): line.calls for line in estimate_run(plan, ROWS, 3)}
-    assert found == {
+    calls = {(line.unit, line.model): line.calls for line in estimate_run(plan, ROWS, 3)}
+    assert calls == {
         ("pin", "m"): 1,
         ("pair", "m"): 6,
         ("judge[0]", "m"): 3,
@@ -66,11 +66,11 @@ def test_an_unknown_price_is_unknown_and_makes_the_sum_unknown(plan_of: Any) -> 
         "- {unit: CoTUnit, name: a, prompt: a}\n- {unit: CoTUnit, name: b, model: nobody-knows, prompt: b}\n",
         "model: gpt-4o-mini",
     )
-    known, unknown = estimate_run(plan, ROWS, 3)
-    assert known.cost_usd is not None
+    priced, unknown = estimate_run(plan, ROWS, 3)
+    assert priced.cost_usd is not None
     assert unknown.cost_usd is None
-    assert total((known, unknown), "", "").cost_usd is None
-    assert total((known, unknown), "", "").calls == 6
+    assert total((priced, unknown), "", "").cost_usd is None
+    assert total((priced, unknown), "", "").calls == 6
 
 
 def test_the_built_in_models_are_free(plan_of: Any) -> None:

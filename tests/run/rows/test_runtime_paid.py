@@ -68,13 +68,13 @@ def test_a_repaired_reply_is_recorded_as_one(plan_of: Any, model: Any) -> None:
 
 def test_whoever_caches_is_told_of_replies_that_could_not_be_read(plan_of: Any) -> None:
     replies = ["?", '{"score": 9}', '{"score": 3}']
-    asked: list[Request] = []
+    requests: list[Request] = []
     forgotten: list[Request] = []
 
     async def ask(request: Request) -> Reply:
-        asked.append(request)
-        return Reply(replies[len(asked) - 1])
+        requests.append(request)
+        return Reply(replies[len(requests) - 1])
 
     context = Context(ask, forget=forgotten.append, jitter=Random(0))
     asyncio.run(run_row(plan_of(JUDGE), Row(0, 0, ROW), context))
-    assert forgotten == asked[:2]
+    assert forgotten == requests[:2]

@@ -201,14 +201,14 @@ WIDE = """
 
 def run_in_order(plan: Plan, order: list[int], fails: set[str]) -> tuple[Result, list[str]]:
     """The row's outcome when the calls in flight end in an order that the numbers decide."""
-    asked: list[str] = []
+    order_of_calls: list[str] = []
 
     async def go() -> Result:
         waiting: list[tuple[Request, asyncio.Future[Reply]]] = []
         picks = iter(order)
 
         async def ask(request: Request) -> Reply:
-            asked.append(request.node)
+            order_of_calls.append(request.node)
             future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
             waiting.append((request, future))
             return await future
@@ -222,7 +222,7 @@ def run_in_order(plan: Plan, order: list[int], fails: set[str]) -> tuple[Result,
                 future.set_result(Reply("?" if request.node in fails else text))
         return await row
 
-    return asyncio.run(go()), asked
+    return asyncio.run(go()), order_of_calls
 
 
 @settings(deadline=None, max_examples=40)
@@ -233,8 +233,8 @@ def run_in_order(plan: Plan, order: list[int], fails: set[str]) -> tuple[Result,
 def test_the_outcome_does_not_depend_on_which_call_comes_back_first(
     wide: Plan, order: list[int], fails: set[str]
 ) -> None:
-    result, asked = run_in_order(wide, order, fails)
-    assert sorted(set(asked)) == [
+    result, order_of_calls = run_in_order(wide, order, fails)
+    assert sorted(set(order_of_calls)) == [
         f"{name}[{place}]" for name in ("judge", "think") for place in range(3)
     ]
     for node, output in zip(wide.nodes, result.outputs, strict=True):

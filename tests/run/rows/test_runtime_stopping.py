@@ -42,25 +42,25 @@ def winner(values: list[int]) -> int:
     return max(values, key=lambda value: (values.count(value), -values.index(value)))
 
 
-def by_urn(values: list[int], kinds: int, left: int) -> Fraction:
+def by_urn(values: list[int], kinds: int, votes_left: int) -> Fraction:
     """The same probability unit by unit: each says a value as often as it was said before, plus one."""
-    kept = Fraction(0)
-    for rest in product(range(kinds), repeat=left):
-        said, chance = list(values), Fraction(1)
-        for value in rest:
-            chance *= Fraction(said.count(value) + 1, len(said) + kinds)
-            said.append(value)
-        kept += chance * (winner(said) == winner(values))
-    return kept
+    probability = Fraction(0)
+    for others in product(range(kinds), repeat=votes_left):
+        urn, chance = list(values), Fraction(1)
+        for value in others:
+            chance *= Fraction(urn.count(value) + 1, len(urn) + kinds)
+            urn.append(value)
+        probability += chance * (winner(urn) == winner(values))
+    return probability
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=5), st.integers(3, 4), st.integers(0, 4))
 def test_the_votes_probability_is_that_of_polyas_urn(
-    values: list[int], kinds: int, left: int
+    values: list[int], kinds: int, votes_left: int
 ) -> None:
     counts = [values.count(value) for value in dict.fromkeys(values)]
-    assert vote(tuple(counts), kinds, left) == pytest.approx(
-        float(by_urn(values, kinds, left)), abs=1e-12
+    assert vote(tuple(counts), kinds, votes_left) == pytest.approx(
+        float(by_urn(values, kinds, votes_left)), abs=1e-12
     )
 
 
@@ -69,14 +69,14 @@ def test_of_votes_drawn_as_the_rule_supposes_the_promised_share_is_kept(
     kinds: int, confidence: float
 ) -> None:
     rng = np.random.default_rng(1)
-    layer, kept = early(9, confidence, Vote((("x", kinds),))), 0
+    layer, agreements = early(9, confidence, Vote((("x", kinds),))), 0
     for _ in range(1500):
         values = rng.choice(kinds, 9, p=rng.dirichlet(np.ones(kinds))).tolist()
-        asked = first_batch(layer)
-        while not is_decided(layer, [{"x": value} for value in values[:asked]], 9 - asked):
-            asked += 1
-        kept += winner(values[:asked]) == winner(values)
-    assert kept / 1500 >= confidence - 2 * (confidence * (1 - confidence) / 1500) ** 0.5
+        calls = first_batch(layer)
+        while not is_decided(layer, [{"x": value} for value in values[:calls]], 9 - calls):
+            calls += 1
+        agreements += winner(values[:calls]) == winner(values)
+    assert agreements / 1500 >= confidence - 2 * (confidence * (1 - confidence) / 1500) ** 0.5
 
 
 def test_certainty_stops_only_what_nothing_can_change() -> None:
@@ -247,13 +247,13 @@ def wrong() -> Iterator[tuple[str, str]]:
     )
 
 
-@pytest.mark.parametrize(("steps", "said"), list(wrong()))
+@pytest.mark.parametrize(("steps", "message"), list(wrong()))
 def test_a_layer_that_cannot_stop_early_says_why(
-    plan_of: Callable[..., Plan], steps: str, said: str
+    plan_of: Callable[..., Plan], steps: str, message: str
 ) -> None:
     with pytest.raises(SpecError) as caught:
         plan_of(steps)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert [problem.code for problem in caught.value.problems] == ["bad-until"]
 
 
@@ -263,12 +263,12 @@ def test_a_late_reply_changes_nothing(plan_of: Any, model: Any) -> None:
     def rule(request: Request) -> str:
         return "no" if request.node == "judge[2]" else "yes"
 
-    asked = {
+    calls = {
         tuple(r.node for r in fake.requests)
         for fake in (model(rule=rule) for _ in range(3))
         if fake.run(plan_of(jury("{confidence: 0.95}")))
     }
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
 def within_needed(values: list[float], most: int, confidence: float) -> float:

@@ -103,14 +103,16 @@ def judged(
 def test_turns_judged_in_a_row_equal_rows_of_one_turn(shared: Path, tmp_path: Path) -> None:
     rows = debates(shared)
     replies = [
-        {"id": row["name"], "unit": "judge", "item": place, "reply": repr(said)}
+        {"id": row["name"], "unit": "judge", "item": place, "reply": repr(score)}
         for row in rows
-        for place, said in enumerate(row["said"])
+        for place, score in enumerate(row["said"])
     ]
     scores, sent, metrics = judged(BY_TURN, rows, replies, tmp_path / "turns")
     single = []
     for row in rows:
-        own = [place for place, message in enumerate(row["messages"]) if message["role"] == "user"]
+        user_turns = [
+            place for place, message in enumerate(row["messages"]) if message["role"] == "user"
+        ]
         single += [
             {
                 "key": f"{row['name']}/{place}",
@@ -118,7 +120,7 @@ def test_turns_judged_in_a_row_equal_rows_of_one_turn(shared: Path, tmp_path: Pa
                 "content": row["messages"][at]["content"],
             }
             | {key: row[key] for key in ("name", "question", "right")}
-            for place, at in enumerate(own)
+            for place, at in enumerate(user_turns)
         ]
     replies = [
         {"id": f"{reply['id']}/{reply['item']}", "unit": "judge", "reply": reply["reply"]}
@@ -201,8 +203,8 @@ def test_turns_take_memory_in_proportion() -> None:
     def peak(count: int) -> int:
         messages = long_conversation(count)
         tracemalloc.start()
-        found = turns(messages)
-        assert len(found[-1]["before"]) == count - 1
+        rows = turns(messages)
+        assert len(rows[-1]["before"]) == count - 1
         size = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return size

@@ -157,21 +157,21 @@ def test_no_damage_gives_another_reply_or_an_internal_error(tmp_path: Path) -> N
     path = tmp_path / "run.db"
     fill(path)
     data = path.read_bytes()
-    lost = 0
+    losses = 0
     for damaged in damages(data):
         for old in tmp_path.glob("run.db*"):
             old.unlink()
         path.write_bytes(damaged)
         if not is_sound(path):
             repair(path)
-            lost += 1
+            losses += 1
         with Database.open(path) as database:
             for row in database.rows():
                 assert row.values == [row.row, row.row / 3]
             for number in range(50):
                 for call in database.find(b"%016d" % number):
                     assert call.content.reply == content(f"reply {number}").reply
-    assert lost > 10
+    assert losses > 10
 
 
 def test_most_of_a_damaged_database_is_copied_and_the_old_one_kept(tmp_path: Path) -> None:

@@ -70,10 +70,10 @@ def test_a_cell_in_quotes_keeps_its_line_breaks_and_carriage_returns(tmp_path: P
 
 
 def test_a_carriage_return_within_a_cell_without_quotes_is_named(tmp_path: Path) -> None:
-    told = problem(tmp_path / "d.csv", b"k,q\n1,hel\rlo\n2,world\n")
-    assert (told.code, told.line) == ("broken-csv", 2)
-    assert "carriage return" in told.message
-    assert "universal-newline" not in told.message
+    error = problem(tmp_path / "d.csv", b"k,q\n1,hel\rlo\n2,world\n")
+    assert (error.code, error.line) == ("broken-csv", 2)
+    assert "carriage return" in error.message
+    assert "universal-newline" not in error.message
 
 
 @pytest.mark.parametrize("name", ["d.csv", "d.tsv", "d.jsonl", "d.json"])
@@ -94,9 +94,9 @@ def test_a_carriage_return_within_a_cell_without_quotes_is_named(tmp_path: Path)
 def test_another_format_under_the_name_of_this_one_is_told(
     tmp_path: Path, name: str, start: bytes, what: str
 ) -> None:
-    told = problem(tmp_path / name, start)
-    assert what in told.message
-    assert told.hint
+    error = problem(tmp_path / name, start)
+    assert what in error.message
+    assert error.hint
 
 
 def test_a_link_to_nothing_is_called_that(tmp_path: Path) -> None:
@@ -265,9 +265,9 @@ def test_bytes_are_left_out_where_nothing_uses_them_and_else_named(
     _, facts = read(tmp_path / "d.parquet", required=("q",))
     assert [note.code for note in facts.notes] == ["unused-bytes"]
     assert "the column 'x' is left out" in facts.notes[0].message
-    told = problem(tmp_path / "d.parquet", required=("x",))
-    assert (told.code, told.line) == ("bad-encoding", 1)
-    assert told.message == "the column 'x' holds bytes that are not UTF-8 text"
+    error = problem(tmp_path / "d.parquet", required=("x",))
+    assert (error.code, error.line) == ("bad-encoding", 1)
+    assert error.message == "the column 'x' holds bytes that are not UTF-8 text"
 
 
 @pytest.mark.parametrize("name", ["d.csv", "d.jsonl"])
@@ -278,7 +278,7 @@ def test_all_missing_columns_are_told_at_once(tmp_path: Path, name: str) -> None
     )
     with pytest.raises(DataError) as caught:
         scan(Dataset((path,), required=("questoin", "answer", "label")))
-    assert [told.message for told in caught.value.problems] == [
+    assert [error.message for error in caught.value.problems] == [
         f"there is no column {column!r}" for column in ("questoin", "answer", "label")
     ]
     assert str(caught.value).count("the columns are: question") == 1
@@ -289,7 +289,7 @@ def test_bad_rows_are_told_together_each_kind_once(tmp_path: Path) -> None:
     content = b'{"q":1}\n{"a":2}\n[1]\n{"a":3}\n{"q":"\xff"}\n' + b'{"a":0}\n' * 4
     with pytest.raises(DataError) as caught:
         read(tmp_path / "d.jsonl", content, required=("q",))
-    assert [(told.code, told.line) for told in caught.value.problems] == [
+    assert [(error.code, error.line) for error in caught.value.problems] == [
         ("missing-column", 2),
         ("not-an-object", 3),
         ("bad-encoding", 5),
@@ -347,12 +347,12 @@ def test_ids_beyond_those_kept_in_memory_are_still_told_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(seen_ids, "MOST_IN_MEMORY", 10)
-    seen = SeenIds()
+    ids = SeenIds()
     assert all(
-        seen.add(identity) for identity in [*range(10), *map(str, range(10)), 2**80, "\ud800"]
+        ids.add(identity) for identity in [*range(10), *map(str, range(10)), 2**80, "\ud800"]
     )
     assert not any(
-        seen.add(identity) for identity in [*range(10), *map(str, range(10)), 2**80, "\ud800"]
+        ids.add(identity) for identity in [*range(10), *map(str, range(10)), 2**80, "\ud800"]
     )
 
 
@@ -364,16 +364,16 @@ def test_a_column_without_a_name_is_left_out_and_told(tmp_path: Path, ending: st
     path = tmp_path / f"d{ending}"
     frame = pd.DataFrame({"x": ["a", "b"]})
     frame.to_csv(path) if ending == ".csv" else frame.to_excel(path)
-    found, facts = read(path)
-    assert found == [{"x": "a"}, {"x": "b"}]
+    rows, facts = read(path)
+    assert rows == [{"x": "a"}, {"x": "b"}]
     assert "column 1 has no name and is left out" in facts.notes[0].message
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [("null", "nothing"), ("true", "true"), ("1.5", "1.5"), ("[1]", "a list")]
+    ("value", "text"), [("null", "nothing"), ("true", "true"), ("1.5", "1.5"), ("[1]", "a list")]
 )
 def test_an_id_that_is_none_is_shown_as_the_file_has_it(
-    tmp_path: Path, value: str, shown: str
+    tmp_path: Path, value: str, text: str
 ) -> None:
-    told = problem(tmp_path / "d.jsonl", f'{{"id": {value}, "x": 1}}\n'.encode(), id="id")
-    assert told.message == f"the id column 'id' holds {shown}"
+    error = problem(tmp_path / "d.jsonl", f'{{"id": {value}, "x": 1}}\n'.encode(), id="id")
+    assert error.message == f"the id column 'id' holds {text}"

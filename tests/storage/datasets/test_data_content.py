@@ -29,8 +29,8 @@ def test_the_same_rows_have_the_same_keys_in_every_format(tmp_path: Path) -> Non
     (tmp_path / "x.csv").write_text("b,a\n" + "".join(f"{row['b']},{row['a']}\n" for row in ROWS))
     (tmp_path / "x.tsv").write_text("a\tb\n" + "".join(f"{row['a']}\t{row['b']}\n" for row in ROWS))
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "x.parquet")
-    found = {tuple(keys(path)) for path in tmp_path.iterdir()}
-    assert found == {tuple(map(content_key, ROWS))}
+    keys_of_formats = {tuple(keys(path)) for path in tmp_path.iterdir()}
+    assert keys_of_formats == {tuple(map(content_key, ROWS))}
 
 
 def test_how_the_pipeline_reads_a_row_does_not_change_its_key(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def sources(path: Path) -> list[Any]:
     return [row.source for row in read]
 
 
-def written(path: Path, content: bytes) -> Path:
+def write(path: Path, content: bytes) -> Path:
     path.write_bytes(content)
     return path
 
@@ -85,14 +85,12 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 def test_every_text_format_reads_the_same(
     tmp_path: Path, ending: str, content: bytes, packing: str, bom: bytes
 ) -> None:
-    assert (
-        sources(written(tmp_path / f"d{ending}{packing}", PACKED[packing](bom + content))) == ROWS
-    )
+    assert sources(write(tmp_path / f"d{ending}{packing}", PACKED[packing](bom + content))) == ROWS
 
 
 def test_the_last_line_needs_no_line_end(tmp_path: Path) -> None:
-    assert sources(written(tmp_path / "d.jsonl", lines(ROWS).rstrip())) == ROWS
-    assert sources(written(tmp_path / "d.csv", separated(ROWS).rstrip())) == ROWS
+    assert sources(write(tmp_path / "d.jsonl", lines(ROWS).rstrip())) == ROWS
+    assert sources(write(tmp_path / "d.csv", separated(ROWS).rstrip())) == ROWS
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -107,17 +105,17 @@ def test_any_text_of_rows_that_are_not_blank_survives_csv(
 ) -> None:
     values = [{"a": a, "b": b} for a, b in cells]
     path = tmp_path / ("d.csv" if delimiter == "," else "d.tsv")
-    assert sources(written(path, separated(values, delimiter))) == values
+    assert sources(write(path, separated(values, delimiter))) == values
 
 
 def test_json_values_keep_their_types(tmp_path: Path) -> None:
     values = [{"a": [1, 2.5, None, {"b": True}], "n": 2**63}]
-    assert sources(written(tmp_path / "d.jsonl", lines(values))) == values
+    assert sources(write(tmp_path / "d.jsonl", lines(values))) == values
 
 
 def test_a_cell_longer_than_the_csv_default_is_read(tmp_path: Path) -> None:
     values = [{"a": "x" * 300_000}]
-    assert sources(written(tmp_path / "d.csv", separated(values))) == values
+    assert sources(write(tmp_path / "d.csv", separated(values))) == values
 
 
 def test_parquet_gives_plain_values(tmp_path: Path) -> None:
@@ -160,7 +158,7 @@ def test_bytes_that_are_no_text_are_told_with_their_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "expected"),
     [
         ("d.jsonl", b'{"a":1}\n\n{"a":\n', ("broken-json", 3, "not valid JSON")),
         ("d.jsonl", b'{"a":1}\n{"a":NaN}\n', ("broken-json", 2, "write null")),
@@ -194,9 +192,9 @@ def test_bytes_that_are_no_text_are_told_with_their_row(tmp_path: Path) -> None:
     ],
 )
 def test_trouble_names_its_file_and_line(
-    tmp_path: Path, name: str, content: bytes, told: tuple[str, int, str]
+    tmp_path: Path, name: str, content: bytes, expected: tuple[str, int, str]
 ) -> None:
-    code, line, words = told
+    code, line, words = expected
     problem = trouble(tmp_path / name, content)
     assert (problem.code, problem.line) == (code, line)
     assert words in f"{problem.message} {problem.hint}"
@@ -222,7 +220,7 @@ def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
 
 
 def test_importing_data_and_reading_jsonl_need_no_heavy_module(tmp_path: Path) -> None:
-    path = written(tmp_path / "d.jsonl", lines(ROWS))
+    path = write(tmp_path / "d.jsonl", lines(ROWS))
     program = (
         "import sys, pathlib\n"
         "from verdict_cli.storage.datasets.dataset import Dataset; from verdict_cli.storage.datasets.files import find_files as locate; from verdict_cli.storage.datasets.read import scan\n"
@@ -260,7 +258,7 @@ def test_an_array_is_read_in_pieces_of_any_size(
         {},
         {"c": "x" * 300},
     ] * 3
-    path = written(
+    path = write(
         tmp_path / "d.json",
         b" \n " + json.dumps(rows, indent=1, ensure_ascii=False).encode() + b"\n",
     )
@@ -273,7 +271,7 @@ def test_an_array_is_read_in_pieces_of_any_size(
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [
         (b'[{"a":1} {"a":2}]', (1, 10, "expected a comma")),
         (b'[{"a":1},\n {"a":2}] 3', (2, 11, "after the array")),
@@ -286,11 +284,11 @@ def test_an_array_is_read_in_pieces_of_any_size(
     ],
 )
 def test_an_array_that_is_broken_is_told_with_its_place(
-    content: bytes, told: tuple[int, int, str], tmp_path: Path
+    content: bytes, expected: tuple[int, int, str], tmp_path: Path
 ) -> None:
-    found = trouble(tmp_path / "d.json", content)
-    assert (found.line, found.column) == told[:2], found
-    assert told[2] in f"{found.message} {found.hint}"
+    error = trouble(tmp_path / "d.json", content)
+    assert (error.line, error.column) == expected[:2], error
+    assert expected[2] in f"{error.message} {error.hint}"
 
 
 def test_an_array_of_any_length_takes_bounded_memory(tmp_path: Path) -> None:
@@ -312,5 +310,5 @@ def test_an_item_without_end_is_left_at_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(json_files, "LONGEST_LINE", 1_000_000)
-    found = trouble(tmp_path / "d.json", b'[{"a":1},\n{"a":"' + b"x" * 5_000_000 + b'"}]')
-    assert (found.code, found.line) == ("too-long", 2)
+    error = trouble(tmp_path / "d.json", b'[{"a":1},\n{"a":"' + b"x" * 5_000_000 + b'"}]')
+    assert (error.code, error.line) == ("too-long", 2)

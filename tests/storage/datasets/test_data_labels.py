@@ -29,10 +29,10 @@ def test_the_last_line_of_a_row_counts_and_an_empty_one_takes_it_back(tmp_path):
     add_label(path, "1", None, "a note alone", "2026-01-04")
     add_label(path, "b", "yes", None, "2026-01-05")
     add_label(path, "b", None, "", "2026-01-06")
-    found = read_labels(path)
-    assert found[label_key("a")] == {"label": "no", "note": "seen twice", "at": "2026-01-02"}
-    assert (found[label_key(1)]["label"], found[label_key("1")]["label"]) == (True, None)
-    assert label_key("b") not in found
+    labels = read_labels(path)
+    assert labels[label_key("a")] == {"label": "no", "note": "seen twice", "at": "2026-01-02"}
+    assert (labels[label_key(1)]["label"], labels[label_key("1")]["label"]) == (True, None)
+    assert label_key("b") not in labels
     assert len(path.read_text().splitlines()) == 6
 
 

@@ -73,10 +73,10 @@ def test_a_missing_column_names_the_nearest(tmp_path: Path, name: str) -> None:
             path.write_text("question,id\n1,2\n")
         case _:
             pq.write_table(pa.table({"question": [1], "id": [2]}), path)
-    told = problem(Dataset((path,), columns={"q": "questoin"}, required=("id", "q")))
-    assert (told.code, told.file, told.line) == ("missing-column", str(path), 1)
-    assert told.message == "there is no column 'questoin' ('q' in the pipeline)"
-    assert told.hint == "did you mean 'question'? the columns are: question, id"
+    error = problem(Dataset((path,), columns={"q": "questoin"}, required=("id", "q")))
+    assert (error.code, error.file, error.line) == ("missing-column", str(path), 1)
+    assert error.message == "there is no column 'questoin' ('q' in the pipeline)"
+    assert error.hint == "did you mean 'question'? the columns are: question, id"
 
 
 def test_a_column_missing_from_a_later_row_is_told_there(tmp_path: Path) -> None:
@@ -96,8 +96,8 @@ def test_an_id_is_a_string_or_an_integer(tmp_path: Path, value: Any) -> None:
     path = jsonl(tmp_path / "a.jsonl", [{"k": "a"}, {"k": 7}, {"k": value}])
     dataset = Dataset((path,), id="k", skip_bad_rows=True)
     assert [row.id for row in stream_rows(dataset)] == ["a", 7]
-    told = problem(replace(dataset, skip_bad_rows=False))
-    assert (told.code, told.line) == ("bad-id", 3)
+    error = problem(replace(dataset, skip_bad_rows=False))
+    assert (error.code, error.line) == ("bad-id", 3)
 
 
 def test_the_schema_converts_and_refuses(tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ def test_the_schema_converts_and_refuses(tmp_path: Path) -> None:
     dataset = replace(numbered(tmp_path / "a.jsonl", 3), cast=cast, skip_bad_rows=True)
     assert [row.source for row in stream_rows(dataset)] == [{"n": "0"}, {"n": "1"}]
     assert scan(dataset).skipped == 1
-    told = problem(replace(dataset, skip_bad_rows=False))
-    assert (told.code, told.line, told.message) == (
+    error = problem(replace(dataset, skip_bad_rows=False))
+    assert (error.code, error.line, error.message) == (
         "schema",
         3,
         "the row breaks the schema: n: 2 is not one of 0, 1",
@@ -127,9 +127,9 @@ def test_where_that_fails_on_a_row_names_the_row(tmp_path: Path) -> None:
     def keep(row: Mapping[str, Any]) -> bool:
         raise RowError("'x' is undefined")
 
-    told = problem(replace(numbered(tmp_path / "a.jsonl", 2), keep=keep))
-    assert (told.code, told.line) == ("where", 1)
-    assert "'x' is undefined" in told.message
+    error = problem(replace(numbered(tmp_path / "a.jsonl", 2), keep=keep))
+    assert (error.code, error.line) == ("where", 1)
+    assert "'x' is undefined" in error.message
 
 
 def test_bad_rows_are_counted_and_keep_their_numbers(tmp_path: Path) -> None:
@@ -247,9 +247,9 @@ def test_a_line_and_blank_lines_are_bounded(
         Path(name).suffix, bytes
     )
     (tmp_path / name).write_bytes(pack(b'"a"\n' * name.startswith("d.csv") + content))
-    found = problem(Dataset((tmp_path / name,)))
-    assert found.code == "too-long"
-    assert found.line in (1, 2, 1001, 1002)
+    error = problem(Dataset((tmp_path / name,)))
+    assert error.code == "too-long"
+    assert error.line in (1, 2, 1001, 1002)
 
 
 def test_scattered_blank_lines_do_not_add_up(
@@ -268,8 +268,8 @@ def test_scattered_blank_lines_do_not_add_up(
 def test_a_duplicate_key_of_a_row_is_an_error(tmp_path: Path, line: str) -> None:
     path = tmp_path / "d.jsonl"
     path.write_text(f'{{"a": 0}}\n{line}\n')
-    found = problem(Dataset((path,)))
-    assert (found.code, found.line) == ("duplicate-key", 2)
+    error = problem(Dataset((path,)))
+    assert (error.code, error.line) == ("duplicate-key", 2)
 
 
 def test_integers_of_any_size_stay_exact(tmp_path: Path) -> None:

@@ -50,9 +50,9 @@ def test_a_file_is_opened_once_for_its_delimiter_header_and_rows(
     path = tmp_path / "d.csv"
     path.write_text(text, encoding="utf-8")
     headers: list[tuple[str, ...]] = []
-    found = [record for _, record in separated.csv_records(path, Reading(headers.append))]
+    records = [record for _, record in separated.csv_records(path, Reading(headers.append))]
     assert len(opened) == 1
-    assert len(found) == text.count("1;2")
+    assert len(records) == text.count("1;2")
     assert len(headers) == bool(text)
 
 

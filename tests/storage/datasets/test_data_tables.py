@@ -274,15 +274,15 @@ def test_no_flipped_bit_in_the_data_of_a_table_goes_unnoticed(tmp_path: Path) ->
         tmp_path / "t.parquet", [{"row": place, "score": place % 7} for place in range(2000)]
     )
     content = path.read_bytes()
-    told, chosen = 0, random.Random(0)
+    errors, chosen = 0, random.Random(0)
     for _ in range(60):
         damaged = bytearray(content)
         damaged[chosen.randrange(4, len(content) // 2)] ^= 1 << chosen.randrange(8)
         path.write_bytes(damaged)
         try:
-            found = read(path)
+            rows = read(path)
         except DataError:
-            told += 1
+            errors += 1
         else:
-            assert found == [{"row": place, "score": place % 7} for place in range(2000)]
-    assert told > 50
+            assert rows == [{"row": place, "score": place % 7} for place in range(2000)]
+    assert errors > 50

@@ -29,7 +29,7 @@ def queue_of(annotators=2):
     return LabelQueue("random", annotators, True, 7, ROWS)
 
 
-def said(*labels):
+def labels_of(*labels):
     return {f"p{place}": HumanLabel(label) for place, label in enumerate(labels)}
 
 
@@ -67,8 +67,8 @@ def test_a_file_that_is_no_queue_is_one_error(tmp_path, text):
     ],
 )
 def test_a_row_waits_for_enough_labels_and_for_one_more_where_they_disagree(labels, waits):
-    assert is_open(queue_of(), said(*labels), "ann") is waits
-    assert not is_open(queue_of(), {**said(*labels), "ann": HumanLabel(skipped=True)}, "ann")
+    assert is_open(queue_of(), labels_of(*labels), "ann") is waits
+    assert not is_open(queue_of(), {**labels_of(*labels), "ann": HumanLabel(skipped=True)}, "ann")
 
 
 def test_two_people_label_each_row_and_a_third_only_where_they_disagree(tmp_path):

@@ -14,17 +14,19 @@ from verdict_cli.storage.tables.writer import ParquetTable
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     path = tmp_path_factory.mktemp("picked") / "t.parquet"
-    with ParquetTable(path, row_group=7) as written:
+    with ParquetTable(path, row_group=7) as table:
         for place in range(40):
-            written.write({"place": place, "value": [place] if place % 2 else {"a": "\ud800"}})
+            table.write({"place": place, "value": [place] if place % 2 else {"a": "\ud800"}})
     return path
 
 
 @given(places=st.sets(st.integers(0, 39)), batch=st.integers(1, 9))
 def test_exactly_the_wanted_rows_come_in_order(table, places, batch):
     wanted = sorted(places)
-    found = [place for rows in read_rows(table, wanted, batch=batch) for place in rows["place"]]
-    assert found == wanted
+    read_places = [
+        place for rows in read_rows(table, wanted, batch=batch) for place in rows["place"]
+    ]
+    assert read_places == wanted
     values = [
         value
         for rows in read_rows(table, wanted, ["value"], batch=batch)
