@@ -22,9 +22,9 @@ def test_calls_are_summed_by_unit(tmp_path):
             table.write(call("judge", latency_s=each))
         table.write(call("other", cost_usd=None))
         table.write({"row": 0, "unit": "judge", "failure": "timeout", "latency_s": None})
-    found = by_unit(tmp_path / "calls.parquet")
-    assert list(found) == ["judge", "other"]
-    judge = found["judge"]
+    stats_by_unit = by_unit(tmp_path / "calls.parquet")
+    assert list(stats_by_unit) == ["judge", "other"]
+    judge = stats_by_unit["judge"]
     assert (judge.calls, judge.failed, judge.prompt_tokens, judge.completion_tokens) == (
         5,
         1,
@@ -33,7 +33,7 @@ def test_calls_are_summed_by_unit(tmp_path):
     )
     assert (judge.cached_tokens, judge.cost_usd) == (16, 2.0)
     assert (judge.median_s, judge.p95_s) == pytest.approx(np.quantile(seconds, [0.5, 0.95]))
-    assert found["other"].cost_usd is None
+    assert stats_by_unit["other"].cost_usd is None
 
 
 def test_no_file_is_no_units(tmp_path):

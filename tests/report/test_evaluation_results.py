@@ -30,10 +30,10 @@ def test_means_have_students_interval_for_each_value():
 
 def test_many_values_are_binned_without_losing_a_row():
     x = np.random.default_rng(0).random(1_000)
-    found = means_by_bin(x, x)
-    assert sum(one.n for one in found) == 1_000
-    assert len(found) == 10
-    assert all(one.x == pytest.approx(one.y) for one in found)
+    bins = means_by_bin(x, x)
+    assert sum(one.n for one in bins) == 1_000
+    assert len(bins) == 10
+    assert all(one.x == pytest.approx(one.y) for one in bins)
 
 
 def test_a_histogram_counts_every_row_once_and_whole_numbers_have_a_bar_each():

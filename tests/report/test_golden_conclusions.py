@@ -43,13 +43,13 @@ def write(folder: Path, rows: list[tuple[Any, Any]], docs: list[int] | None = No
     """A run of (target, prediction) rows."""
     folder.mkdir(exist_ok=True)
     with ParquetTable(folder / "results.parquet", {"row": "int", "status": "str"}) as table:
-        for at, (label, said) in enumerate(rows):
+        for at, (label, output) in enumerate(rows):
             row = {
                 "row": at,
                 "id": f"r{at}",
                 "status": "ok",
                 "source.label": label,
-                "output.said": said,
+                "output.said": output,
             }
             table.write(row | {"source.doc": docs[at] if docs else at})
     return folder / "results.parquet"
@@ -111,7 +111,7 @@ def situations(root: Path) -> dict[str, str]:
     drop = {"metric": "e.accuracy", "baseline": "a", "max_drop": 0.02}
     same = labels(hit * 150 + miss * 50)
     stars = [(int(each), int(each)) for each in rng.choice([4, 5], 100, p=[0.05, 0.95])]
-    lower = [(label, said - (at % 25 == 0)) for at, (label, said) in enumerate(stars)]
+    lower = [(label, score - (at % 25 == 0)) for at, (label, score) in enumerate(stars)]
     sure = [("a" if at % 2 else "b", 1.0 if at % 2 else 0.05) for at in range(60)]
     docs = [at // 40 for at in range(240)]
     return {
@@ -206,7 +206,7 @@ def skewed_and_rare(root: Path) -> dict[str, str]:
     same = labels(hit * 150 + miss * 50)
     rng = np.random.default_rng(5)
     near = [(int(each), int(each)) for each in rng.integers(1, 6, 120)]
-    off = [(label, min(said + (at % 3 == 0), 5)) for at, (label, said) in enumerate(near)]
+    off = [(label, min(score + (at % 3 == 0), 5)) for at, (label, score) in enumerate(near)]
     mixed = [("a", "a")] * 136 + [("a", "b")] * 4 + [("b", "b")] * 20 + [("b", "a")] * 40
     better = [("a", "a")] * 134 + [("a", "b")] * 6 + [("b", "b")] * 38 + [("b", "a")] * 22
     docs = [at // 20 for at in range(240)]
@@ -220,12 +220,15 @@ def skewed_and_rare(root: Path) -> dict[str, str]:
             root, level[:30], [(None, 0.6)] * 27 + [(None, -0.4)] * 3, VALUE
         ),
         "all of 20 scores a little higher": compared(
-            root, scores, [(None, said + 0.02) for _, said in scores], VALUE
+            root, scores, [(None, conclusion + 0.02) for _, conclusion in scores], VALUE
         ),
         "19 of 20 scores a little higher, one much lower": compared(
             root,
             scores,
-            [(None, said + (0.02 if at else -0.38)) for at, (_, said) in enumerate(scores)],
+            [
+                (None, conclusion + (0.02 if at else -0.38))
+                for at, (_, conclusion) in enumerate(scores)
+            ],
             VALUE,
         ),
         "all of 40 values a little higher": compared(root, level, [(None, 0.6)] * 40, VALUE),
@@ -296,7 +299,9 @@ def bounds_and_limits(root: Path) -> dict[str, str]:
 
 
 def test_the_printed_conclusions_are_those_that_were_read_by_eye(tmp_path: Path) -> None:
-    text = "".join(f"{name}\n    {said}\n" for name, said in situations(tmp_path).items())
+    text = "".join(
+        f"{name}\n    {conclusion}\n" for name, conclusion in situations(tmp_path).items()
+    )
     if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.write_text(text, encoding="utf-8")
     assert text == GOLDEN.read_text(encoding="utf-8")

@@ -34,8 +34,8 @@ JSON = st.recursive(
 
 
 def test_models_prompts_scales_and_steps_are_listed_and_what_is_only_measured_is_not() -> None:
-    found = {each.path: each.values for each in pipeline_changes([OLD, NEW])}
-    assert found == {
+    changes = {each.path: each.values for each in pipeline_changes([OLD, NEW])}
+    assert changes == {
         "model.name": ("m", "m2"),
         "pipeline[0].scale": ("likert", None),
         "pipeline[0].prompt": (OLD["pipeline"][0]["prompt"], NEW["pipeline"][0]["prompt"]),

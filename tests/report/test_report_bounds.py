@@ -70,8 +70,8 @@ def context(folder, rows, characters=40):
                  "messages": json.dumps([{"role": "user", "content": text}]), "reply": "yes",
                  "finish_reason": "stop", "prompt_tokens": 1, "completion_tokens": 1, "cost_usd": 0.0, "latency_s": 0.1}
             )  # fmt: skip
-    found = evaluate_run(plan.evaluations, folder / "results.parquet")
-    return ReportContext(plan, folder / "results.parquet", folder / "calls.parquet", found)
+    measures = evaluate_run(plan.evaluations, folder / "results.parquet")
+    return ReportContext(plan, folder / "results.parquet", folder / "calls.parquet", measures)
 
 
 @pytest.fixture(scope="module")
@@ -81,10 +81,11 @@ def large(tmp_path_factory):
 
 def test_details_come_in_the_order_of_the_given_rows(large):
     places = [*range(9_990, 5_000, -7), *range(0, 5_000, 9)]
-    told = list(row_details(large.results, large.calls, np.array(places)))
-    assert [place for place, _ in told] == places
+    stories = list(row_details(large.results, large.calls, np.array(places)))
+    assert [place for place, _ in stories] == places
     assert all(
-        story["source"]["text"] == story["calls"][0]["messages"][0]["content"] for _, story in told
+        story["source"]["text"] == story["calls"][0]["messages"][0]["content"]
+        for _, story in stories
     )
 
 
@@ -107,20 +108,20 @@ def test_failed_and_wrong_rows_come_first_and_the_rest_is_a_seeded_sample(large)
     assert len(some.details) == MOST_DETAILS
     again = select_rows(large)
     assert some.details.tolist() == again.details.tolist()
-    rest = [row for row in some.details.tolist() if row % 10 and row % 100 != 99]
-    assert len(rest) == MOST_DETAILS // 5
+    others = [row for row in some.details.tolist() if row % 10 and row % 100 != 99]
+    assert len(others) == MOST_DETAILS // 5
 
 
 def test_a_small_run_is_there_whole(tmp_path):
     small = context(tmp_path, 120)
     table = row_table(small)
     rows = [row for piece in table.rows for row in unpacked(piece)]
-    told = [story for piece in table.details for story in unpacked(piece)]
-    assert (table.note, table.count, len(told)) == ("", 120, 120)
+    stories = [story for piece in table.details for story in unpacked(piece)]
+    assert (table.note, table.count, len(stories)) == ("", 120, 120)
     assert [row[0] for row in rows[:14]] == ["failed"] + ["wrong"] * 12 + ["right"]
     keys = [column.key for column in table.columns]
     for row in rows:
-        story = told[row[-1]]
+        story = stories[row[-1]]
         assert (
             story["source"]["text"]
             == row[keys.index("source.text")]

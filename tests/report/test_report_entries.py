@@ -15,12 +15,12 @@ def test_units_that_share_a_list_share_a_table() -> None:
         "why.text": [None, "no"],
         "mean.score": 0.5,
     }
-    tables, left = entry_tables(outputs)
+    tables, others = entry_tables(outputs)
     columns = ["entry", "claim", "check.score", "check.tags", "why.text"]
     assert tables == [
         EntryTable(columns, [["0", "a", True, ["x"], None], ["1", "b", False, [], "no"]])
     ]
-    assert left == {"split.claims": ["a", "b"], "mean.score": 0.5}
+    assert others == {"split.claims": ["a", "b"], "mean.score": 0.5}
 
 
 def test_entries_inside_entries_have_two_numbers() -> None:
@@ -32,7 +32,7 @@ def test_entries_inside_entries_have_two_numbers() -> None:
         ],
         "check.score": [[1, 2], [3]],
     }
-    ((table,), left) = entry_tables(outputs)
+    ((table,), others) = entry_tables(outputs)
     assert table.columns == ["entry", "section", "claim", "check.score"]
     assert table.rows == [["0.0", "A", "x", 1], ["0.1", "A", "y", 2], ["1.0", "B", "z", 3]]
-    assert left == {}
+    assert others == {}

@@ -16,34 +16,34 @@ from verdict_cli.report.renderers import html
 pytestmark = pytest.mark.slow  # `make test-all`
 
 
-def wait_told(seen: Any, text: str) -> None:
-    expect(seen.page.locator(".tools .told")).to_have_text(text)
+def wait_told(view: Any, text: str) -> None:
+    expect(view.page.locator(".tools .told")).to_have_text(text)
 
 
 def test_a_reader_searches_filters_and_sorts(recorded_run, look):
-    seen = look(recorded_run / "report.html")
-    wait_told(seen, "1–50 of 450")
-    assert set(seen.text("tbody .mark")) == {"✗ wrong"}
-    seen.page.get_by_label("Search rows").fill("python process")
-    wait_told(seen, "1–1 of 1")
-    seen.page.get_by_label("Search rows").fill("no such words anywhere")
-    wait_told(seen, "No matching rows")
-    seen.page.get_by_label("Search rows").fill("")
-    seen.page.get_by_label("Which rows").select_option("right")
-    wait_told(seen, "1–50 of 347")
-    seen.page.get_by_role("button", name="Row", exact=True).click()
-    ascending = seen.text("table.rows tbody .opener")
-    seen.page.get_by_role("button", name="Row", exact=True).click()
+    view = look(recorded_run / "report.html")
+    wait_told(view, "1–50 of 450")
+    assert set(view.text("tbody .mark")) == {"✗ wrong"}
+    view.page.get_by_label("Search rows").fill("python process")
+    wait_told(view, "1–1 of 1")
+    view.page.get_by_label("Search rows").fill("no such words anywhere")
+    wait_told(view, "No matching rows")
+    view.page.get_by_label("Search rows").fill("")
+    view.page.get_by_label("Which rows").select_option("right")
+    wait_told(view, "1–50 of 347")
+    view.page.get_by_role("button", name="Row", exact=True).click()
+    ascending = view.text("table.rows tbody .opener")
+    view.page.get_by_role("button", name="Row", exact=True).click()
     assert ascending[0] == "v2-1"
-    assert seen.text("table.rows tbody .opener")[0] != "v2-1"
-    assert seen.page.locator("th[aria-sort=descending]").inner_text() == "Row"
-    seen.page.get_by_role("button", name="Next page").click()
-    wait_told(seen, "51–100 of 347")
+    assert view.text("table.rows tbody .opener")[0] != "v2-1"
+    assert view.page.locator("th[aria-sort=descending]").inner_text() == "Row"
+    view.page.get_by_role("button", name="Next page").click()
+    wait_told(view, "51–100 of 347")
 
 
 def test_a_row_tells_its_whole_story_and_is_reached_by_keyboard_alone(recorded_run, look):
-    seen = look(recorded_run / "report.html")
-    page = seen.page
+    view = look(recorded_run / "report.html")
+    page = view.page
     page.keyboard.press("/")
     page.keyboard.type("v2-6")
     page.get_by_label("Search rows").press("Tab")
@@ -87,17 +87,17 @@ def test_a_row_tells_its_whole_story_and_is_reached_by_keyboard_alone(recorded_r
 
 
 def test_charts_are_drawn_and_say_the_same_as_their_tables(recorded_run, look):
-    seen = look(recorded_run / "report.html")
-    canvas = seen.page.locator("canvas").first
+    view = look(recorded_run / "report.html")
+    canvas = view.page.locator("canvas").first
     canvas.scroll_into_view_if_needed()
-    seen.page.wait_for_function("document.querySelector('canvas').width > 300")
-    drawn = seen.page.evaluate(
+    view.page.wait_for_function("document.querySelector('canvas').width > 300")
+    drawn = view.page.evaluate(
         "document.querySelector('canvas').getContext('2d').getImageData(0, 0, 400, 200).data.some((part) => part > 0)"
     )
     assert drawn
-    figure = seen.page.locator("figure.chart:has(summary)").first
-    figure.locator("summary").click()
-    assert "homonyms" in figure.locator("table").inner_text()
+    chart = view.page.locator("figure.chart:has(summary)").first
+    chart.locator("summary").click()
+    assert "homonyms" in chart.locator("table").inner_text()
 
 
 def test_names_of_points_that_have_no_room_become_numbers_with_a_list(look, tmp_path):
@@ -108,9 +108,9 @@ def test_names_of_points_that_have_no_room_become_numbers_with_a_list(look, tmp_
         file.write_text(
             html.render_html(ReportDocument("t", [Section("Frontier", [chart])])), encoding="utf-8"
         )
-        seen = look(file, "figure.chart canvas")
-        seen.page.wait_for_function("document.querySelector('canvas').width > 300")
-        return seen.text(".key li")
+        view = look(file, "figure.chart canvas")
+        view.page.wait_for_function("document.querySelector('canvas').width > 300")
+        return view.text(".key li")
 
     assert page_of(1.0, 2.0, 3.0, name="apart") == []
     close = [f"a long name of near {x}" for x in (1.0, 1.001, 1.002, 1.003, 5.0)]
@@ -133,31 +133,31 @@ def test_long_names_of_lines_are_broken_and_not_cut(look, tmp_path):
 
 
 def test_colours_follow_the_system_until_the_reader_chooses(recorded_run, look):
-    seen = look(recorded_run / "report.html", color_scheme="dark")
+    view = look(recorded_run / "report.html", color_scheme="dark")
     paper = "getComputedStyle(document.body).backgroundColor"
-    dark = seen.page.evaluate(paper)
-    seen.page.get_by_role("button", name="Show this page in light colours").click()
-    assert seen.page.evaluate(paper) == "rgb(255, 255, 255)" != dark
+    dark = view.page.evaluate(paper)
+    view.page.get_by_role("button", name="Show this page in light colours").click()
+    assert view.page.evaluate(paper) == "rgb(255, 255, 255)" != dark
 
 
 def test_a_phone_shows_it_without_sideways_scrolling(recorded_run, look):
-    seen = look(recorded_run / "report.html", viewport={"width": 375, "height": 740})
-    seen.page.wait_for_function("document.documentElement.scrollWidth == 375")
-    seen.page.locator("table.rows tbody .opener").first.click()
-    seen.page.wait_for_selector(".call")
-    assert seen.page.evaluate("document.querySelector('dialog').scrollWidth") <= 375
+    view = look(recorded_run / "report.html", viewport={"width": 375, "height": 740})
+    view.page.wait_for_function("document.documentElement.scrollWidth == 375")
+    view.page.locator("table.rows tbody .opener").first.click()
+    view.page.wait_for_selector(".call")
+    assert view.page.evaluate("document.querySelector('dialog').scrollWidth") <= 375
 
 
 def test_without_scripts_the_figures_are_there(recorded_run, look):
-    seen = look(recorded_run / "report.html", java_script_enabled=False)
-    text = seen.page.locator("body").inner_text()
+    view = look(recorded_run / "report.html", java_script_enabled=False)
+    text = view.page.locator("body").inner_text()
     assert "0.771" in text
     assert "needs JavaScript" in text
 
 
 def test_rows_that_are_up_to_no_good_are_text(hostile_run, look):
-    seen = look(hostile_run / "report.html")
-    page = seen.page
+    view = look(hostile_run / "report.html")
+    page = view.page
     assert page.locator("main img, main a[href^=javascript], main script:not([type])").count() == 0
     for place in range(page.locator("table.rows tbody .opener").count()):
         # By the keyboard: charts that are drawn meanwhile may move a button between a mouse's down and up.
@@ -173,29 +173,29 @@ def test_rows_that_are_up_to_no_good_are_text(hostile_run, look):
     story = page.locator("dialog").inner_text()
     assert HOSTILE["script"] in story
     page.keyboard.press("Escape")
-    shown = page.content()
-    assert not {"\x1b", "\x00", "\u202e", "\u2066"} & set(shown)
+    page_text = page.content()
+    assert not {"\x1b", "\x00", "\u202e", "\u2066"} & set(page_text)
     assert not {"\x1b", "\x00", "\u202e", "\u2066"} & set(page.locator("body").inner_text())
     assert page.locator("dialog img, dialog a, dialog script").count() == 0
 
 
 def test_a_megabyte_is_cut_and_says_so(hostile_run, look):
-    seen = look(hostile_run / "report.html")
+    view = look(hostile_run / "report.html")
     assert (hostile_run / "report.html").stat().st_size < 600_000
-    seen.page.get_by_label("Search rows").fill("xxxxxxxxxx")
-    seen.page.locator("table.rows tbody .opener").first.click()
-    seen.page.wait_for_selector(".call")
-    assert "980,000 characters more" in seen.page.locator("dialog").inner_text()
-    assert "characters of long texts are left out" in seen.page.locator("dialog").inner_text()
+    view.page.get_by_label("Search rows").fill("xxxxxxxxxx")
+    view.page.locator("table.rows tbody .opener").first.click()
+    view.page.wait_for_selector(".call")
+    assert "980,000 characters more" in view.page.locator("dialog").inner_text()
+    assert "characters of long texts are left out" in view.page.locator("dialog").inner_text()
 
 
 def test_a_comparison_draws_differences_by_slice_and_lists_the_rows_that_flipped(compared, look):
-    seen = look(compared)
-    assert seen.text("figure.chart h3") == ["Differences", "accuracy by source.type"]
-    assert "homonyms" in seen.page.locator("figure.chart").nth(1).locator("table").text_content()
-    wait_told(seen, "1–50 of 75")
-    seen.page.get_by_role("button", name="Gain").click()
-    assert set(seen.text("table.rows tbody tr td:first-child")[:30]) == {"lexical better"}
+    view = look(compared)
+    assert view.text("figure.chart h3") == ["Differences", "accuracy by source.type"]
+    assert "homonyms" in view.page.locator("figure.chart").nth(1).locator("table").text_content()
+    wait_told(view, "1–50 of 75")
+    view.page.get_by_role("button", name="Gain").click()
+    assert set(view.text("table.rows tbody tr td:first-child")[:30]) == {"lexical better"}
 
 
 @pytest.mark.parametrize("name", ["report.md", "junit.xml", "report.html"])
@@ -235,12 +235,12 @@ def test_the_story_of_a_row_shows_its_entries_as_a_table(verdict, look, tmp_path
     row = {"text": "the sky is blue", "claims": ["sky is blue", "<b>grass</b>"], "label": 1}
     (tmp_path / "d.jsonl").write_text(json.dumps(row) + "\n")
     verdict("run", tmp_path / "p.yaml", tmp_path / "d.jsonl", "--out", tmp_path / "out")
-    seen = look(tmp_path / "out" / "report.html")
-    seen.page.locator("table.rows tbody .opener").first.click()
-    seen.page.wait_for_selector(".entries table")
-    assert seen.text(".entries th") == ["entry", "claim", "check.score"]
-    assert seen.text(".entries td") == ["0", "sky is blue", "true", "1", "<b>grass</b>", "false"]
-    assert "check, entry 1" in seen.page.locator("dialog").inner_text()
+    view = look(tmp_path / "out" / "report.html")
+    view.page.locator("table.rows tbody .opener").first.click()
+    view.page.wait_for_selector(".entries table")
+    assert view.text(".entries th") == ["entry", "claim", "check.score"]
+    assert view.text(".entries td") == ["0", "sky is blue", "true", "1", "<b>grass</b>", "false"]
+    assert "check, entry 1" in view.page.locator("dialog").inner_text()
 
 
 def test_a_conversation_is_shown_as_a_chat(chat_run, look):

@@ -202,11 +202,11 @@ def test_a_tables_caveat_stands_where_the_values_stand_side_by_side():
 
 
 @pytest.mark.parametrize(
-    ("rows", "data_rows", "told"),
+    ("rows", "data_rows", "is_told"),
     [(450, 450, False), (449, 450, True), (3, 450, True), (450, None, True)],
 )
 def test_row_29_a_run_of_other_data_than_a_tables_is_told(
-    rows: int, data_rows: int | None, told: bool
+    rows: int, data_rows: int | None, is_told: bool
 ) -> None:
     table = TABLE.model_copy(update={"data_rows": data_rows})
     report = build_report(
@@ -218,7 +218,7 @@ def test_row_29_a_run_of_other_data_than_a_tables_is_told(
         as_html(report),
         json.dumps(full_json(report)),
     ):
-        assert (f"not comparable: your data ({rows} rows)" in text) == told
+        assert (f"not comparable: your data ({rows} rows)" in text) == is_told
 
 
 def test_an_error_figure_ranks_the_smallest_first():
@@ -559,11 +559,11 @@ def test_a_run_of_which_every_row_failed_says_so_and_with_which_error():
     )
     measures = replace(MEASURES, values={}, groups={}, coverage=None, rows=0)
     report = build_report("r", facts, {"safety": measures})
-    said = (
+    conclusion = (
         "all 450 rows failed, so there are no metrics. Most often: unavailable: connection refused"
     )
-    assert said in as_html(report).partition('<div class="tiles">')[0]
-    assert f"! {said}" in " ".join(printed(report).split())
+    assert conclusion in as_html(report).partition('<div class="tiles">')[0]
+    assert f"! {conclusion}" in " ".join(printed(report).split())
     tiles = next(
         part for part in run_document(report).sections[0].parts if isinstance(part, Tiles)
     ).tiles
@@ -574,11 +574,11 @@ def test_a_run_of_which_every_row_failed_says_so_and_with_which_error():
 
 
 def test_every_format_begins_with_the_main_metric_and_what_the_gates_decide():
-    said = "Accuracy 0.771 [0.730, 0.808] on 447 rows; 1 of 3 gates failed: run.coverage 0.993 (≥ 1); 1 inconclusive: safety.accuracy 0.771 (≥ 0.75 at 0.95 confidence); "
-    assert " ".join(printed(REPORT).split()).startswith(f"xstest {said}")
-    assert said in unescape(markdown(REPORT).partition("\n\n###")[0])
-    assert said in unescape(as_html(REPORT).partition("<section")[0])
-    assert run_document(REPORT).as_json()["conclusion"].startswith(said)
+    conclusion = "Accuracy 0.771 [0.730, 0.808] on 447 rows; 1 of 3 gates failed: run.coverage 0.993 (≥ 1); 1 inconclusive: safety.accuracy 0.771 (≥ 0.75 at 0.95 confidence); "
+    assert " ".join(printed(REPORT).split()).startswith(f"xstest {conclusion}")
+    assert conclusion in unescape(markdown(REPORT).partition("\n\n###")[0])
+    assert conclusion in unescape(as_html(REPORT).partition("<section")[0])
+    assert run_document(REPORT).as_json()["conclusion"].startswith(conclusion)
 
 
 def test_a_page_repeats_no_number_of_its_tiles():
@@ -589,7 +589,7 @@ def test_a_page_repeats_no_number_of_its_tiles():
 
 
 @pytest.mark.parametrize(
-    ("values", "facts", "said"),
+    ("values", "facts", "conclusion"),
     [
         ({"accuracy": MetricValue(0.9, 0.8, 1.0, 10)}, {"failed": 2}, "Accuracy 0.900 [0.800, 1.000] on 10 rows; 1 row disagrees with the labels; 2 rows failed"),
         ({"precision": MetricValue(None, None, None, 0), "cohen_kappa": MetricValue(0.5, None, None, 9)}, {"failed": 0}, "Cohen kappa 0.500 on 9 rows"),
@@ -597,9 +597,9 @@ def test_a_page_repeats_no_number_of_its_tiles():
         ({}, {"failed": 3}, ""),
     ],
 )  # fmt: skip
-def test_a_run_without_gates_concludes_with_its_main_metric(values, facts, said):
+def test_a_run_without_gates_concludes_with_its_main_metric(values, facts, conclusion):
     measures = replace(MEASURES, values=values, groups={})
     assert (
         run_document(build_report("r", structs.replace(FACTS, **facts), {"e": measures})).conclusion
-        == said
+        == conclusion
     )

@@ -25,8 +25,8 @@ def facts() -> RunFacts:
 
 def test_a_warning_is_told_once() -> None:
     lines: list[str] = []
-    told = tell(tell(facts(), "a", lines.append), "a", lines.append)
-    assert (told.warnings, lines) == (("a",), ["warning: a"])
+    run_facts = tell(tell(facts(), "a", lines.append), "a", lines.append)
+    assert (run_facts.warnings, lines) == (("a",), ["warning: a"])
 
 
 def test_warnings_are_in_run_json_and_in_every_report_also_later(shell: Any) -> None:

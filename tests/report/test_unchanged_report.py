@@ -26,7 +26,7 @@ evaluate:
 
 
 @pytest.fixture
-def made(shell: Any, monkeypatch: Any) -> list[Path]:
+def reports(shell: Any, monkeypatch: Any) -> list[Path]:
     """The directories whose reports have been computed since the first."""
     assert shell("run", shell.write("c.yaml", CONFIG), shell.rows(12), "--out", "out").code == 0
     computed = []
@@ -44,21 +44,21 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
-def test_nothing_is_computed_where_nothing_has_changed(shell: Any, made: list[Path]) -> None:
+def test_nothing_is_computed_where_nothing_has_changed(shell: Any, reports: list[Path]) -> None:
     first = shell("run", "c.yaml", "data.jsonl", "--out", "fresh")
-    assert len(made) == 1
+    assert len(reports) == 1
     before = contents(shell.folder / "fresh")
     again = shell("run", "c.yaml", "data.jsonl", "--out", "fresh")
     report = shell("report", "fresh")
     as_json = shell("report", "fresh", "--json")
-    assert len(made) == 1
+    assert len(reports) == 1
     assert contents(shell.folder / "fresh") == before
     assert first.out.endswith(report.out)
     assert again.out.endswith(report.out)
     assert shell("verify", "fresh").code == 0
     (shell.folder / "fresh" / "report.json").unlink()
     assert shell("report", "fresh", "--json").out == as_json.out
-    assert len(made) == 2
+    assert len(reports) == 2
 
 
 def changed_options(shell: Any) -> Any:
@@ -116,26 +116,26 @@ def extended_program(shell: Any) -> Any:
         extended_program,
     ],
 )
-def test_a_change_is_seen(shell: Any, made: list[Path], change: Any) -> None:
+def test_a_change_is_seen(shell: Any, reports: list[Path], change: Any) -> None:
     assert shell("report", "out").code == 0
-    assert made == []
+    assert reports == []
     assert change(shell).code == 0
-    assert len(made) == 1
+    assert len(reports) == 1
 
 
-def test_a_gate_with_a_baseline_is_decided_again(shell: Any, made: list[Path]) -> None:
+def test_a_gate_with_a_baseline_is_decided_again(shell: Any, reports: list[Path]) -> None:
     gate = "gates: [{metric: level.accuracy, baseline: base, max_drop: 0.5}]\n"
     shell("run", "c.yaml", "data.jsonl", "--out", "base")
     shell.write("c.yaml", CONFIG + gate)
     shell("run", "c.yaml", "data.jsonl", "--out", "out")
-    count = len(made)
+    count = len(reports)
     shell("report", "out")
-    assert len(made) == count + 1
+    assert len(reports) == count + 1
 
 
 @pytest.mark.parametrize("broken", ["new_report.render_html", "evaluation_section._charts"])
 def test_a_part_that_could_not_be_made_is_made_again(
-    shell: Any, made: list[Path], monkeypatch: Any, broken: str
+    shell: Any, reports: list[Path], monkeypatch: Any, broken: str
 ) -> None:
     def fails(*_: Any) -> str:
         raise RuntimeError("planted")
@@ -147,7 +147,7 @@ def test_a_part_that_could_not_be_made_is_made_again(
     assert "planted" in page.read_text()
     shell("report", "out", "--level", "0.9")
     assert "planted" not in page.read_text()
-    assert len(made) == 2
+    assert len(reports) == 2
 
 
 def test_what_json_cannot_express_is_computed_again() -> None:

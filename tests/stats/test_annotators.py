@@ -24,8 +24,8 @@ def run(folder, verdicts, labels, kind="str"):
     with ParquetTable(results, {"row": "int", "id": "str", "status": "str"}) as table:
         for row, verdict in enumerate(verdicts):
             table.write({"row": row, "id": f"r{row}", "status": "ok", "output.score": verdict})
-    for name, given in labels.items():
-        for row, label in enumerate(given):
+    for name, votes in labels.items():
+        for row, label in enumerate(votes):
             if label is not None:
                 add_label(folder / FILE, f"r{row}", label, None, "", name)
     evaluation = Evaluation(prediction="output.score", target="human.label", metrics=("accuracy",))
@@ -51,7 +51,7 @@ def test_human_alpha_is_krippendorffs_alpha_of_the_people(tmp_path, seed):
     verdicts, labels = drawn(seed)
     measured = run(tmp_path, verdicts, labels)
     data = [
-        [np.nan if one is None else float(one[1:]) for one in given] for given in labels.values()
+        [np.nan if one is None else float(one[1:]) for one in votes] for votes in labels.values()
     ]
     expected = krippendorff.alpha(np.array(data), level_of_measurement="nominal")
     alpha = measured.values["human_alpha"]
@@ -77,10 +77,10 @@ def test_the_ceiling_and_the_judge_are_means_over_pairs_by_row(tmp_path, seed):
     study = run(tmp_path, verdicts, labels).annotators
     mutual, judged = [], []
     for row, verdict in enumerate(verdicts):
-        given = [labels[name][row] for name in PEOPLE if labels[name][row] is not None]
-        if len(given) > 1:
-            mutual.append(np.mean([one == other for one, other in combinations(given, 2)]))
-            judged.append(np.mean([verdict == one for one in given]))
+        votes = [labels[name][row] for name in PEOPLE if labels[name][row] is not None]
+        if len(votes) > 1:
+            mutual.append(np.mean([one == other for one, other in combinations(votes, 2)]))
+            judged.append(np.mean([verdict == one for one in votes]))
     assert study.ceiling.value == pytest.approx(np.mean(mutual))
     assert study.judge.value == pytest.approx(np.mean(judged))
     assert study.difference.value == pytest.approx(np.mean(judged) - np.mean(mutual))
@@ -96,15 +96,15 @@ def test_the_alternative_annotator_test_is_that_of_the_paper(tmp_path, seed):
     for left_out in PEOPLE:
         differences = []
         for row, verdict in enumerate(verdicts):
-            own = labels[left_out][row]
+            vote = labels[left_out][row]
             others = [
                 labels[name][row]
                 for name in PEOPLE
                 if name != left_out and labels[name][row] is not None
             ]
-            if own is None or not others:
+            if vote is None or not others:
                 continue
-            human = np.mean([own == each for each in others])
+            human = np.mean([vote == each for each in others])
             judge = np.mean([verdict == each for each in others])
             differences.append(float(human >= judge) - float(judge >= human))
         p_values.append(stats.ttest_1samp(differences, 0.2, alternative="less").pvalue)

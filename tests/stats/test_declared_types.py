@@ -144,10 +144,10 @@ def test_estimates_from_human_labels_keep_to_the_scale() -> None:
     truth = np.array([5.0, 4.0, np.nan, np.nan, np.nan, np.nan])
     draw = Draw(np.random.default_rng(1))
     free, _ = corrected(GoldPairs(judge, truth, False), draw)
-    kept, _ = corrected(GoldPairs(judge, truth, False, bounds=(1, 5)), draw)
+    values, _ = corrected(GoldPairs(judge, truth, False, bounds=(1, 5)), draw)
     assert free["ppi"].high > 5 and free["labelled"].high > 5
     assert all(
-        kept[name].low >= 1 and kept[name].high <= 5 for name in ("judged", "labelled", "ppi")
+        values[name].low >= 1 and values[name].high <= 5 for name in ("judged", "labelled", "ppi")
     )
 
 

@@ -46,7 +46,7 @@ judged = st.tuples(st.sampled_from(["A", "B", "tie", None]), st.booleans(), text
 @settings(deadline=None, max_examples=60)
 @given(st.lists(judged, min_size=1, max_size=20))
 def test_preferences_are_shares_counted_by_hand(table, rows):
-    found = measure({"e": Evaluation(**CHOICES)}, table(rows))["e"].values
+    shares = measure({"e": Evaluation(**CHOICES)}, table(rows))["e"].values
     done = [row for row in rows if row[0]]
     decided = [row for row in done if row[0] != "tie"]
     unequal = [row for row in decided if len(row[2]) != len(row[3])]
@@ -55,47 +55,47 @@ def test_preferences_are_shares_counted_by_hand(table, rows):
         "first_position_rate": [choice == "A" for choice, *_ in decided],
         "longer_preference": [(choice == "A") == (len(a) > len(b)) for choice, _, a, b in unequal],
     }
-    assert set(found) - {"first_position_rate"} == {"consistency", "longer_preference"}
-    for name, figure in found.items():
+    assert set(shares) - {"first_position_rate"} == {"consistency", "longer_preference"}
+    for name, share in shares.items():
         value, n = counted(by_hand[name])
-        assert (figure.value, figure.n) == (
+        assert (share.value, share.n) == (
             value if value is None else pytest.approx(value, abs=1e-12),
             n,
         )
         if n:
-            assert (figure.low, figure.high) == pytest.approx(
+            assert (share.low, share.high) == pytest.approx(
                 clopper_pearson(sum(by_hand[name]), n, 0.95)
             )
 
 
 def test_lengths_may_be_numbers(table):
     rows = [("A", True, 30, 20), ("B", True, 5, 9), ("B", True, 9, 5), ("A", True, 7, 7)]
-    figure = measure({"e": Evaluation(**CHOICES)}, table(rows))["e"].values["longer_preference"]
-    assert (figure.value, figure.n) == (pytest.approx(2 / 3), 3)
+    share = measure({"e": Evaluation(**CHOICES)}, table(rows))["e"].values["longer_preference"]
+    assert (share.value, share.n) == (pytest.approx(2 / 3), 3)
 
 
 def test_choices_between_other_labels_are_no_positions(table):
     rows = [("left", True, "a", "b"), ("right", False, "a", "b")]
     evaluation = Evaluation(prediction="output.choice", metrics=["first_position_rate"])
-    figure = measure({"e": evaluation}, table(rows))["e"].values["first_position_rate"]
-    assert figure.value is None and "A and B" in figure.reason
+    share = measure({"e": evaluation}, table(rows))["e"].values["first_position_rate"]
+    assert share.value is None and "A and B" in share.reason
 
 
 def test_a_pairwise_judge_with_a_target_is_also_asked_for_its_first_choices(table):
     rows = [("A", True, "A", ""), ("B", True, "A", ""), ("A", False, "B", "")]
-    found = measure({"e": Evaluation(prediction="output.choice", target="source.a")}, table(rows))[
-        "e"
-    ]
-    assert found.kind == "pairwise"
-    assert found.values["accuracy"].value == pytest.approx(1 / 3)
-    assert found.values["first_position_rate"].value == pytest.approx(2 / 3)
+    measures = measure(
+        {"e": Evaluation(prediction="output.choice", target="source.a")}, table(rows)
+    )["e"]
+    assert measures.kind == "pairwise"
+    assert measures.values["accuracy"].value == pytest.approx(1 / 3)
+    assert measures.values["first_position_rate"].value == pytest.approx(2 / 3)
 
 
 def test_an_option_without_a_length_is_told_and_left_out(table):
     rows = [("A", True, "aa", True), ("A", True, "aa", "b")]
-    found = measure({"e": Evaluation(**CHOICES)}, table(rows))["e"]
-    assert found.values["longer_preference"].n == 1
-    assert any("nor a length" in warning for warning in found.warnings)
+    measures = measure({"e": Evaluation(**CHOICES)}, table(rows))["e"]
+    assert measures.values["longer_preference"].n == 1
+    assert any("nor a length" in warning for warning in measures.warnings)
 
 
 def test_a_length_controlled_win_rate_alone_needs_no_target():

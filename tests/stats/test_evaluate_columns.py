@@ -74,8 +74,8 @@ def test_resamples_draw_as_many_units_as_there_are(rows):
         assert (weights >= 0).all()
         assert weights.sum(axis=1).max() <= max(sizes) * clustered.units
     for sample in (plain, clustered):
-        left = sum(float(alike.sum()) for _, alike in sample.deletions(rng))
-        assert left == sample.units
+        total = sum(float(alike.sum()) for _, alike in sample.deletions(rng))
+        assert total == sample.units
 
 
 def test_a_run_with_an_evaluation_imports_no_pandas(tmp_path: Path) -> None:

@@ -33,21 +33,21 @@ def run(tmp_path):
         folder = tmp_path / name
         folder.mkdir()
         with ParquetTable(folder / "results.parquet", {"row": "int", "status": "str"}) as table:
-            for index, (key, source, said) in enumerate(rows):
+            for index, (key, source, output) in enumerate(rows):
                 row = {"row": index, "id": index if key is None else key, "status": "ok"}
                 row |= {f"source.{column}": value for column, value in source.items()}
                 if key is not None:
                     row["source.id"] = key
-                table.write(row | {"output.said": said})
+                table.write(row | {"output.said": output})
         return folder / "results.parquet"
 
     return write
 
 
-def questions(said, ids=True, **further):
+def questions(hits, ids=True, **further):
     """Rows with even targets a and b; `said` holds whether each prediction is right."""
     rows = []
-    for index, right in enumerate(said):
+    for index, right in enumerate(hits):
         target = "ab"[index % 2]
         source = {"label": target, "text": f"question {index}"} | {
             k: v[index] for k, v in further.items()
@@ -63,9 +63,9 @@ def whole(first, second, evaluation=RIGHT, **further):
 def test_rows_are_paired_by_id_in_any_order(run):
     rows = questions([True] * 6 + [False] * 2)
     other = questions([True] * 8)
-    found = whole(run("a", rows), run("b", list(reversed(other))))
-    one = found.evaluations["e"]
-    assert found.paired.by == "id"
+    comparison = whole(run("a", rows), run("b", list(reversed(other))))
+    one = comparison.evaluations["e"]
+    assert comparison.paired.by == "id"
     assert (one.whole.n, one.alone) == (8, (0, 0))
     assert one.whole.differences["accuracy"].first == 0.75
     assert one.whole.differences["accuracy"].second == 1
@@ -78,10 +78,12 @@ def test_rows_are_paired_by_id_in_any_order(run):
 def test_rows_without_ids_are_paired_by_what_they_hold(run):
     first = run("a", questions([True] * 5 + [False], ids=False))
     second = run("b", list(reversed(questions([True] * 6, ids=False))))
-    found = whole(first, second)
-    assert found.paired.by == "content"
-    assert found.evaluations["e"].whole.differences["accuracy"].change.value == pytest.approx(1 / 6)
-    assert [flip.id for flip in found.evaluations["e"].flips] == [0]
+    comparison = whole(first, second)
+    assert comparison.paired.by == "content"
+    assert comparison.evaluations["e"].whole.differences["accuracy"].change.value == pytest.approx(
+        1 / 6
+    )
+    assert [flip.id for flip in comparison.evaluations["e"].flips] == [0]
 
 
 @pytest.mark.parametrize(
@@ -100,16 +102,16 @@ def test_rows_that_cannot_be_told_apart_are_refused(run, key, message):
 
 def test_rows_that_only_one_run_has_are_counted_and_left_out(run):
     rows = questions([True] * 6)
-    found = whole(run("a", rows[:5]), run("b", rows[2:])).evaluations["e"]
-    assert (found.whole.n, found.alone) == (3, (2, 1))
+    compared = whole(run("a", rows[:5]), run("b", rows[2:])).evaluations["e"]
+    assert (compared.whole.n, compared.alone) == (3, (2, 1))
 
 
 def test_runs_of_other_rows_or_other_targets_are_not_compared(run):
     rows = questions([True] * 3)
-    other = [(f"x{key}", source, said) for key, source, said in rows]
+    other = [(f"x{key}", source, output) for key, source, output in rows]
     with pytest.raises(DataError, match="these runs share no row"):
         whole(run("a", rows), run("b", other))
-    turned = [(key, source | {"label": "c"}, said) for key, source, said in rows]
+    turned = [(key, source | {"label": "c"}, output) for key, source, output in rows]
     assert "targets differ" in whole(run("c", rows), run("d", turned)).evaluations["e"].reason
 
 
@@ -187,8 +189,8 @@ def test_slices_are_compared_and_corrected_together(run):
 def test_evaluations_are_corrected_together(run):
     first, second = run("a", questions([False] * 10)), run("b", questions([True] * 10))
     both = {"e": (RIGHT, RIGHT), "f": (RIGHT, RIGHT)}
-    found = compare_runs(both, (first, second)).evaluations
-    assert found["e"].whole.test.p_holm == pytest.approx(2 * found["e"].whole.test.p)
+    compared = compare_runs(both, (first, second)).evaluations
+    assert compared["e"].whole.test.p_holm == pytest.approx(2 * compared["e"].whole.test.p)
 
 
 def test_each_run_is_read_by_its_own_evaluation(run):
@@ -196,24 +198,26 @@ def test_each_run_is_read_by_its_own_evaluation(run):
     turned = Evaluation(
         prediction="'a' if output.said == 'b' else 'b'", target="source.label", metrics=["accuracy"]
     )
-    found = compare_runs({"e": (turned, RIGHT)}, (run("a", rows), run("b", rows))).evaluations["e"]
-    assert found.whole.differences["accuracy"].first == pytest.approx(1 / 3)
-    assert found.whole.differences["accuracy"].second == pytest.approx(2 / 3)
+    compared = compare_runs({"e": (turned, RIGHT)}, (run("a", rows), run("b", rows))).evaluations[
+        "e"
+    ]
+    assert compared.whole.differences["accuracy"].first == pytest.approx(1 / 3)
+    assert compared.whole.differences["accuracy"].second == pytest.approx(2 / 3)
 
 
 def test_numbers_flip_by_their_distance_and_the_largest_change_comes_first(run):
-    def rows(said):
-        return [(f"q{n}", {"label": float(n)}, number) for n, number in enumerate(said)]
+    def rows(numbers):
+        return [(f"q{n}", {"label": float(n)}, number) for n, number in enumerate(numbers)]
 
     evaluation = Evaluation(prediction="output.said", target="source.label")
     first, second = run("a", rows([0.5, 1.0, 5.0])), run("b", rows([0.0, 1.0, 2.0]))
-    found = whole(first, second, evaluation).evaluations["e"]
-    assert [(flip.id, flip.gain) for flip in found.flips] == [("q2", 3), ("q0", 0.5)]
-    assert (found.whole.test.name, found.whole.test.of) == (
+    compared = whole(first, second, evaluation).evaluations["e"]
+    assert [(flip.id, flip.gain) for flip in compared.flips] == [("q2", 3), ("q0", 0.5)]
+    assert (compared.whole.test.name, compared.whole.test.of) == (
         "permutation",
         "distances to the target",
     )
-    assert found.whole.differences["mae"].change.value == pytest.approx(-3.5 / 3)
+    assert compared.whole.differences["mae"].change.value == pytest.approx(-3.5 / 3)
 
 
 def test_the_same_seed_gives_the_same_comparison(run):
@@ -229,8 +233,8 @@ def test_a_difference_of_shares_has_agresti_and_mins_interval(run):
     """Agresti and Min (2005): of 100 pairs, 20 gained and 8 lost; half a row more of each, two rows in all."""
     first = [False] * 20 + [True] * 8 + [True] * 72
     second = [True] * 20 + [False] * 8 + [True] * 72
-    found = whole(run("a", questions(first)), run("b", questions(second))).evaluations["e"]
-    change = found.whole.differences["accuracy"].change
+    compared = whole(run("a", questions(first)), run("b", questions(second))).evaluations["e"]
+    change = compared.whole.differences["accuracy"].change
     middle = (20.5 - 8.5) / 102
     reach = 1.959964 * np.sqrt(20.5 + 8.5 - (20 - 8) ** 2 / 100) / 102
     assert (change.low, change.high) == pytest.approx((middle - reach, middle + reach), abs=1e-6)
@@ -258,14 +262,16 @@ def test_within_cluster_correlations_are_compared_cluster_by_cluster(run):
 
 def test_whole_numbers_and_means_of_them_are_compared_and_words_are_not(run):
     rows = [(f"q{n}", {"label": n % 3}, n % 3) for n in range(9)]
-    halves = [(key, source, said + 0.5) for key, source, said in rows]
-    words = [(key, source, bool(said)) for key, source, said in rows]
+    halves = [(key, source, output + 0.5) for key, source, output in rows]
+    words = [(key, source, bool(output)) for key, source, output in rows]
     evaluation = Evaluation(prediction="output.said", target="source.label")
     paths = run("a", rows), run("b", halves)
-    found = whole(*paths, evaluation).evaluations["e"]
-    assert found.whole.differences["mae"].change.value == 0.5
-    truths = [(key, {"label": bool(source["label"])}, said) for key, source, said in words]
-    whole_numbers = [(key, {"label": source["label"] > 0}, int(said)) for key, source, said in rows]
+    compared = whole(*paths, evaluation).evaluations["e"]
+    assert compared.whole.differences["mae"].change.value == 0.5
+    truths = [(key, {"label": bool(source["label"])}, output) for key, source, output in words]
+    whole_numbers = [
+        (key, {"label": source["label"] > 0}, int(output)) for key, source, output in rows
+    ]
     texts = [(key, source, str(said)) for key, source, said in truths]
     assert (
         "kinds"
@@ -280,8 +286,8 @@ def test_whole_numbers_and_means_of_them_are_compared_and_words_are_not(run):
 def test_runs_that_score_every_row_alike_keep_an_interval_and_say_why(run):
     """The rule of three: of 20 rows none differs, so at most 17% of all do (two-sided)."""
     right = [True] * 15 + [False] * 5
-    found = whole(run("a", questions(right)), run("b", questions(right))).evaluations["e"]
-    change = found.whole.differences["accuracy"].change
+    compared = whole(run("a", questions(right)), run("b", questions(right))).evaluations["e"]
+    change = compared.whole.differences["accuracy"].change
     reach = 1 - 0.025 ** (1 / 20)
     assert (change.low, change.value, change.high) == pytest.approx((-reach, 0, reach), abs=1e-9)
     assert "score every row alike" in change.reason
@@ -289,23 +295,23 @@ def test_runs_that_score_every_row_alike_keep_an_interval_and_say_why(run):
 
 def test_differences_of_kappa_hold_the_truth_about_as_often_as_they_say():
     """300 simulated pairs of judges, 20 rows each: 95% intervals that hold it in fewer than 90% would be too narrow."""
-    held = 0
+    covered = 0
     for seed in range(300):
         rng = np.random.default_rng(seed)
         target, draw = rng.integers(0, 2, 20), rng.random((3, 20))
-        said = [
-            np.where(np.where(draw[2] < 0.5, draw[0], own) < 0.8, target, 1 - target)
-            for own in draw[:2]
+        predictions = [
+            np.where(np.where(draw[2] < 0.5, draw[0], noise) < 0.8, target, 1 - target)
+            for noise in draw[:2]
         ]
-        sample = Sample.of((target, *said))
-        at = [column[sample.first] for column in (target, *said)]
+        sample = Sample.of((target, *predictions))
+        at = [column[sample.first] for column in (target, *predictions)]
         kappas = [
             confusion.label_statistics(at[0], each, 2, None, False)["cohen_kappa"]
             for each in at[1:]
         ]
-        figure = paired_metric_value(*kappas, sample, Draw(rng))
-        held += figure.low is not None and figure.low <= 0 <= figure.high
-    assert held >= 270
+        difference = paired_metric_value(*kappas, sample, Draw(rng))
+        covered += difference.low is not None and difference.low <= 0 <= difference.high
+    assert covered >= 270
 
 
 def test_a_p_value_is_that_of_its_own_metric(run):
@@ -319,11 +325,11 @@ def test_a_p_value_is_that_of_its_own_metric(run):
         positive="bad",
         metrics=["accuracy", "recall"],
     )
-    found = whole(run("a", first), run("b", second), evaluation).evaluations["e"].whole
-    assert found.test.p == 1
-    assert found.differences["accuracy"].p == pytest.approx(1, abs=0.05)
-    assert found.differences["recall"].p < 0.001
-    assert found.differences["recall"].p <= found.differences["recall"].p_adjusted < 0.001
+    compared = whole(run("a", first), run("b", second), evaluation).evaluations["e"].whole
+    assert compared.test.p == 1
+    assert compared.differences["accuracy"].p == pytest.approx(1, abs=0.05)
+    assert compared.differences["recall"].p < 0.001
+    assert compared.differences["recall"].p <= compared.differences["recall"].p_adjusted < 0.001
 
 
 def test_nearly_equal_metrics_are_adjusted_together_by_the_same_swaps(run):
@@ -331,14 +337,14 @@ def test_nearly_equal_metrics_are_adjusted_together_by_the_same_swaps(run):
     first = [False] * 7 + [True] * 193
     second = [True] * 7 + [True] * 193
     evaluation = Evaluation(prediction="output.said", target="source.label")
-    found = (
+    compared = (
         whole(run("a", questions(first)), run("b", questions(second)), evaluation)
         .evaluations["e"]
         .whole
     )
-    assert set(found.differences) == {"accuracy", "balanced_accuracy", "f1", "cohen_kappa"}
-    assert found.differences["accuracy"].p == pytest.approx(2 / 2**7)
-    assert all(each.p_adjusted == pytest.approx(2 / 2**7) for each in found.differences.values())
+    assert set(compared.differences) == {"accuracy", "balanced_accuracy", "f1", "cohen_kappa"}
+    assert compared.differences["accuracy"].p == pytest.approx(2 / 2**7)
+    assert all(each.p_adjusted == pytest.approx(2 / 2**7) for each in compared.differences.values())
 
 
 @pytest.mark.parametrize(("rows", "most"), [(30, 0.075), (40, 0.05), (60, 0.05)])
@@ -372,16 +378,16 @@ def test_few_rows_that_all_gain_leave_open_whether_the_means_differ():
         first = np.where(rng.random(20) < 0.5, 2.0, 3.0)
         losses = rng.random(20) < 0.1
         second = first + np.where(losses, 0.9, -0.1)
-        data = tuple(numbers_run(np.zeros(20), said) for said in (first, second))
+        data = tuple(numbers_run(np.zeros(20), numbers) for numbers in (first, second))
         pairs = PairedRows(data, (rows, rows), ([""] * 20, [""] * 20))
         draw = Draw(np.random.default_rng(seed))
-        found = paired_differences(("mae",), pairs, draw, 199)["mae"]
-        assert bool(found.doubt) == (not losses.any())
-        low += found.p <= 0.05 and not found.doubt
+        difference = paired_differences(("mae",), pairs, draw, 199)["mae"]
+        assert bool(difference.doubt) == (not losses.any())
+        low += difference.p <= 0.05 and not difference.doubt
     assert low / 200 <= 0.08
 
 
-def numbers_run(target, said):
+def numbers_run(target, prediction):
     def column(values):
         return Column(values, np.zeros(len(values), np.int32), (), frozenset({"float"}))
 
@@ -389,7 +395,7 @@ def numbers_run(target, said):
         Column(np.full(len(target), np.nan), np.full(len(target), -1, np.int32), (), frozenset()),
         np.arange(len(target)),
     )
-    columns = (column(target), column(said), none, none, none, none)
+    columns = (column(target), column(prediction), none, none, none, none)
     return EvaluationData("numeric", tuple(at), at, at, *columns, (), (), None, False, None)
 
 
@@ -399,15 +405,17 @@ def test_levels_and_differences_side_by_side_are_of_the_same_rows(run):
     answers = [rng.random(200) < share for share in (0.7, 0.8, 0.75)]
     rows = [questions(right) for right in answers]
     rows[2] = [
-        (key, source, None if index < 14 else said)
-        for index, (key, source, said) in enumerate(rows[2])
+        (key, source, None if index < 14 else output)
+        for index, (key, source, output) in enumerate(rows[2])
     ]
-    runs = [run(name, said) for name, said in zip("abc", rows, strict=True)]
+    runs = [run(name, outputs) for name, outputs in zip("abc", rows, strict=True)]
     evaluation = RIGHT.model_copy(update={"missing": "skip"})
-    found = compare_runs({"e": [evaluation] * 3}, runs).evaluations["e"].whole.metrics["accuracy"]
-    first, *others = found.values
-    assert found.values == pytest.approx([right[14:].mean() for right in answers])
-    for level, difference in zip(others, found.differences, strict=True):
+    compared = (
+        compare_runs({"e": [evaluation] * 3}, runs).evaluations["e"].whole.metrics["accuracy"]
+    )
+    first, *others = compared.values
+    assert compared.values == pytest.approx([right[14:].mean() for right in answers])
+    for level, difference in zip(others, compared.differences, strict=True):
         assert difference.change.n == 186
         assert (difference.first, difference.second) == pytest.approx((first, level))
         assert difference.change.value == pytest.approx(level - first)
@@ -421,9 +429,9 @@ def test_a_metric_that_no_swap_defines_has_no_p_value():
     target = np.zeros(4, np.int64)
     runs = [
         EvaluationData(
-            "classification", ("a", "b"), target, said, *[none] * 6, (), (), None, False, None
+            "classification", ("a", "b"), target, prediction, *[none] * 6, (), (), None, False, None
         )
-        for said in (np.zeros(4, np.int64), np.array([0, 0, 0, 1]))
+        for prediction in (np.zeros(4, np.int64), np.array([0, 0, 0, 1]))
     ]
     assert swap_tests(("mcc",), runs, (rows, rows), np.random.default_rng(0), 199) == {}
 
@@ -436,14 +444,14 @@ def test_the_adjusted_p_values_of_equal_runs_are_small_in_few_comparisons():
         target = rng.choice(3, 60, p=[0.6, 0.3, 0.1])
         data = []
         for _ in range(2):
-            said = np.where(rng.random(60) < 0.7, target, rng.integers(0, 3, 60))
+            prediction = np.where(rng.random(60) < 0.7, target, rng.integers(0, 3, 60))
             labels = ("a", "b", "c")
             data.append(
                 EvaluationData(
                     "classification",
                     labels,
                     target,
-                    said,
+                    prediction,
                     none,
                     none,
                     none,
@@ -458,19 +466,19 @@ def test_the_adjusted_p_values_of_equal_runs_are_small_in_few_comparisons():
                 )
             )
         metrics = ("accuracy", "balanced_accuracy", "f1", "cohen_kappa", "mcc", "gwet_ac1")
-        found = swap_tests(metrics, (data[0], data[1]), (np.arange(60), np.arange(60)), rng, 199)
-        assert all(p <= adjusted for p, adjusted in found.values())
-        small += min(adjusted for _, adjusted in found.values()) <= 0.05
+        p_values = swap_tests(metrics, (data[0], data[1]), (np.arange(60), np.arange(60)), rng, 199)
+        assert all(p <= adjusted for p, adjusted in p_values.values())
+        small += min(adjusted for _, adjusted in p_values.values()) <= 0.05
     assert small <= 14
 
 
 def test_the_p_value_of_accuracy_is_that_of_mcnemars_test(run):
     first = [True] * 30 + [False] * 9 + [True] * 2
     second = [True] * 39 + [False] * 2
-    found = whole(run("a", questions(first)), run("b", questions(second))).evaluations["e"].whole
+    compared = whole(run("a", questions(first)), run("b", questions(second))).evaluations["e"].whole
     exact = scipy.stats.binomtest(2, 11).pvalue
-    assert found.test.p == pytest.approx(exact)
-    assert found.differences["accuracy"].p == pytest.approx(exact)
+    assert compared.test.p == pytest.approx(exact)
+    assert compared.differences["accuracy"].p == pytest.approx(exact)
 
 
 def test_a_correlation_is_tested_as_such_and_not_as_a_distance(run):
@@ -503,13 +511,13 @@ def test_a_metrics_permutation_p_value_is_uniform_where_the_judges_are_equal(met
         target = (rng.random(40) < 0.2).astype(np.int64)
         data = []
         for _ in range(2):
-            said = np.where(rng.random(40) < 0.8, target, 1 - target)
+            prediction = np.where(rng.random(40) < 0.8, target, 1 - target)
             data.append(
                 EvaluationData(
                     "classification",
                     ("a", "b"),
                     target,
-                    said,
+                    prediction,
                     none,
                     none,
                     none,
@@ -538,14 +546,14 @@ def test_one_differing_row_has_p_1_in_the_whole_and_in_a_slice(run):
         (f"q{at}", {"label": float(at), "type": "xy"[at % 2]}, at + (at % 3) / 4)
         for at in range(20)
     ]
-    other = [(key, source, said + 0.5 * (key == "q7")) for key, source, said in rows]
+    other = [(key, source, output + 0.5 * (key == "q7")) for key, source, output in rows]
     one = whole(run("a", rows), run("b", other), numbers, by=["source.type"]).evaluations["e"]
     parts = [one.whole, *one.slices["source.type"].values()]
     assert [part.differences["mae"].p for part in parts] == [1, 1, 1]
     assert {part.test.p for part in parts} == {1}
 
 
-def changed_answers(rewritten, named=None, count=400):
+def changed_answers(rewritten, id_column=None, count=400):
     """Rows of questions with answers, of which the second version rewrites some and is then wrong: both versions."""
     versions = []
     for version in (1, 2):
@@ -557,22 +565,22 @@ def changed_answers(rewritten, named=None, count=400):
                 "answer": f"answer {at}{' new' * new}",
                 "label": "ab"[at % 2],
             }
-            if named:
-                source[named] = f"n{at}"
+            if id_column:
+                source[id_column] = f"n{at}"
             rows.append((None, source, "ba"[at % 2] if new else "ab"[at % 2]))
         versions.append(rows)
     return versions
 
 
 @pytest.mark.parametrize(
-    ("named", "by"), [("id", "column"), ("question_id", "column"), (None, "content")]
+    ("id_column", "by"), [("id", "column"), ("question_id", "column"), (None, "content")]
 )
-def test_rows_whose_judged_text_changed_are_compared(run, named, by):
+def test_rows_whose_judged_text_changed_are_compared(run, id_column, by):
     """Paired by their whole content, exactly the rows that changed were left out, and nothing differed."""
-    first, second = changed_answers(113, named)
-    found = whole(run("a", first), run("b", second))
-    one = found.evaluations["e"]
-    assert (found.paired.by, one.whole.n, one.alone) == (by, 400, (0, 0))
+    first, second = changed_answers(113, id_column)
+    comparison = whole(run("a", first), run("b", second))
+    one = comparison.evaluations["e"]
+    assert (comparison.paired.by, one.whole.n, one.alone) == (by, 400, (0, 0))
     assert one.whole.differences["accuracy"].change.value == pytest.approx(-113 / 400)
     assert one.whole.differences["accuracy"].open_rows is None
 
@@ -585,12 +593,17 @@ def test_a_counter_of_a_runs_rows_is_no_id(run):
         paths.append(
             run(
                 name,
-                [(key, {"id": at, **source}, said) for at, (key, source, said) in enumerate(rows)],
+                [
+                    (key, {"id": at, **source}, output)
+                    for at, (key, source, output) in enumerate(rows)
+                ],
             )
         )
-    found = whole(*paths)
-    assert (found.paired.by, found.paired.columns) == ("content", ("question",))
-    assert found.evaluations["e"].whole.differences["accuracy"].change.value == pytest.approx(-0.1)
+    comparison = whole(*paths)
+    assert (comparison.paired.by, comparison.paired.columns) == ("content", ("question",))
+    assert comparison.evaluations["e"].whole.differences["accuracy"].change.value == pytest.approx(
+        -0.1
+    )
 
 
 def test_questions_that_repeat_are_paired_with_their_answers(run):
@@ -598,23 +611,27 @@ def test_questions_that_repeat_are_paired_with_their_answers(run):
     for rows in (first, second):
         for at, (_, source, _) in enumerate(rows):
             source["question"] = f"question {at // 2}"
-    found = whole(run("a", first), run("b", second))
-    assert (found.paired.by, found.evaluations["e"].whole.n) == ("content", 40)
+    comparison = whole(run("a", first), run("b", second))
+    assert (comparison.paired.by, comparison.evaluations["e"].whole.n) == ("content", 40)
 
 
 def test_the_worst_case_of_rows_that_only_one_run_has_is_that_of_filling_them(run):
     """Of 100 rows 90 are in both runs and right there; ten more each have one of the two."""
     rows = questions([True] * 110)
-    found = (
+    difference = (
         whole(run("a", rows[:100]), run("b", rows[10:]))
         .evaluations["e"]
         .whole.differences["accuracy"]
     )
-    assert found.open_rows.share == pytest.approx(0.1)
+    assert difference.open_rows.share == pytest.approx(0.1)
     # Second run: 90 shared and 10 of its own right, the first one's ten wrong; first run: all of its rows and those of b right.
-    assert found.open_rows.worst.value == pytest.approx(100 / 110 - 1)
-    assert found.open_rows.worst.low < found.open_rows.worst.value < found.open_rows.worst.high
-    assert found.open_rows.best.value == pytest.approx(1 - 100 / 110)
+    assert difference.open_rows.worst.value == pytest.approx(100 / 110 - 1)
+    assert (
+        difference.open_rows.worst.low
+        < difference.open_rows.worst.value
+        < difference.open_rows.worst.high
+    )
+    assert difference.open_rows.best.value == pytest.approx(1 - 100 / 110)
 
 
 def test_rows_without_a_prediction_can_turn_a_result(run):
@@ -623,9 +640,13 @@ def test_rows_without_a_prediction_can_turn_a_result(run):
         (key, source, None if at >= 98 else source["label"])
         for at, (key, source, _) in enumerate(rows)
     ]
-    found = whole(run("a", rows), run("b", better)).evaluations["e"].whole.differences["accuracy"]
-    assert found.open_rows.share == pytest.approx(0.02)
-    assert not found.open_rows.turns(found.change.value)
-    equal = [(key, source, None if at < 9 else said) for at, (key, source, said) in enumerate(rows)]
+    difference = (
+        whole(run("a", rows), run("b", better)).evaluations["e"].whole.differences["accuracy"]
+    )
+    assert difference.open_rows.share == pytest.approx(0.02)
+    assert not difference.open_rows.turns(difference.change.value)
+    equal = [
+        (key, source, None if at < 9 else output) for at, (key, source, output) in enumerate(rows)
+    ]
     nothing = whole(run("c", rows), run("d", equal)).evaluations["e"].whole.differences["accuracy"]
     assert nothing.change.value == 0 and nothing.open_rows.turns(None)

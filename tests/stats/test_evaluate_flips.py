@@ -15,10 +15,10 @@ def test_the_flip_rate_is_the_share_of_rows_whose_two_orders_disagree(tmp_path: 
             [("ok", True), ("ok", False), ("ok", True), ("ok", True), ("failed", None)]
         ):
             table.write({"row": row, "id": row, "status": status, "judge[0].consistent": agree})
-    (figure,) = flip_rates(["judge[0]"], path).values()
-    assert figure.value == pytest.approx(0.25)
-    assert figure.n == 4
-    assert figure.low is not None and figure.low < 0.25 < (figure.high or 0)
+    (flip_rate,) = flip_rates(["judge[0]"], path).values()
+    assert flip_rate.value == pytest.approx(0.25)
+    assert flip_rate.n == 4
+    assert flip_rate.low is not None and flip_rate.low < 0.25 < (flip_rate.high or 0)
 
 
 def test_without_such_a_judge_nothing_is_read(tmp_path: Path) -> None:

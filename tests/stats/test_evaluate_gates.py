@@ -72,10 +72,10 @@ def test_a_point_gate_looks_at_the_value_only(tmp_path):
 
 def test_a_gate_with_confidence_needs_the_intervals_end(tmp_path):
     results = write(tmp_path, [True] * 93 + [False] * 7)
-    held = outcome({"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}, results)
-    assert held.verdict == "inconclusive"
-    assert not held.passed
-    assert "lower end 0.86" in held.reason
+    result = outcome({"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}, results)
+    assert result.verdict == "inconclusive"
+    assert not result.passed
+    assert "lower end 0.86" in result.reason
     passed = outcome({"metric": "e.accuracy", "min": 0.86, "confidence": 0.95}, results)
     assert (passed.passed, passed.held) == (True, f"lower end {passed.low:.4g} ≥ 0.86")
     most = outcome({"metric": "e.accuracy", "max": 0.99, "confidence": 0.95}, results)
@@ -88,15 +88,15 @@ def test_a_gate_with_confidence_needs_the_intervals_end(tmp_path):
 
 def test_perfect_agreement_of_few_rows_is_no_confident_kappa(tmp_path):
     results = write(tmp_path, [True] * 4)
-    held = outcome({"metric": "e.cohen_kappa", "min": 0.5, "confidence": 0.95}, results)
-    assert (held.verdict, held.value) == ("inconclusive", 1)
+    result = outcome({"metric": "e.cohen_kappa", "min": 0.5, "confidence": 0.95}, results)
+    assert (result.verdict, result.value) == ("inconclusive", 1)
 
 
 def test_where_restricts_a_gate_to_some_rows(tmp_path):
     results = write(tmp_path, [True, True, False, False], kinds=["x", "x", "y", "y"])
-    held = outcome({"metric": "e.accuracy", "where": {"source.type": "x"}, "min": 1.0}, results)
-    assert held.passed
-    assert held.n == 2
+    result = outcome({"metric": "e.accuracy", "where": {"source.type": "x"}, "min": 1.0}, results)
+    assert result.passed
+    assert result.n == 2
     assert (
         outcome({"metric": "e.accuracy", "where": {"source.type": "z"}, "min": 0}, results).verdict
         == "inconclusive"
@@ -111,11 +111,11 @@ def test_a_baseline_gate_pairs_rows_by_id(tmp_path):
     new[np.flatnonzero(~old)[:10]] = True
     results = write(tmp_path / "new", new)
     gate = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.01}
-    held = outcome(gate, results, root=tmp_path)
-    assert held.passed
-    assert held.value == pytest.approx(10 / 400)
-    assert 0 < held.low < held.value < held.high
-    assert held.n == 400
+    result = outcome(gate, results, root=tmp_path)
+    assert result.passed
+    assert result.value == pytest.approx(10 / 400)
+    assert 0 < result.low < result.value < result.high
+    assert result.n == 400
 
 
 @pytest.mark.parametrize(
@@ -135,9 +135,9 @@ def test_a_drop_beyond_the_limit_fails_and_an_unsure_one_is_inconclusive(tmp_pat
     results = write(tmp_path / "new", worse)
     gate = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.05}
     assert outcome(gate, results, root=tmp_path).verdict == "failed"
-    held = outcome(gate | {"max_drop": 0.11}, results, root=tmp_path)
-    assert held.verdict == "inconclusive"
-    assert "may be up to" in held.reason
+    result = outcome(gate | {"max_drop": 0.11}, results, root=tmp_path)
+    assert result.verdict == "inconclusive"
+    assert "may be up to" in result.reason
     assert outcome(gate | {"max_drop": 0.25}, results, root=tmp_path).passed
 
 
@@ -148,12 +148,12 @@ def test_rows_that_do_not_differ_pass_only_if_they_are_many(tmp_path, n, verdict
     """By the rule of three, up to 3.7 of n rows may differ although none of them did."""
     write(tmp_path / "main", [True, False, True, True] * 250)
     results = write(tmp_path / "new", ([True, False, True, True] * 250)[:n])
-    held = outcome(
+    result = outcome(
         {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.01}, results, root=tmp_path
     )
-    assert (held.value, held.n, held.verdict) == (0, n, verdict)
+    assert (result.value, result.n, result.verdict) == (0, n, verdict)
     if n > 3:
-        assert held.low == pytest.approx(-(1 - 0.025 ** (1 / n)))
+        assert result.low == pytest.approx(-(1 - 0.025 ** (1 / n)))
 
 
 def test_numbers_without_ends_that_do_not_differ_are_inconclusive(tmp_path):
@@ -171,11 +171,11 @@ def test_numbers_without_ends_that_do_not_differ_are_inconclusive(tmp_path):
 def test_a_baseline_that_cannot_be_paired_fails_with_the_reason(tmp_path, ids, reason):
     write(tmp_path / "main", [True] * 3, ids=ids or [1, 0, 2])
     results = write(tmp_path / "new", [True] * 3)
-    held = outcome(
+    result = outcome(
         {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.1}, results, root=tmp_path
     )
-    assert held.verdict == "failed"
-    assert reason in held.reason
+    assert result.verdict == "failed"
+    assert reason in result.reason
 
 
 def test_fc16_a_baseline_that_is_not_there_is_an_error_and_no_failed_gate(tmp_path):
@@ -250,10 +250,10 @@ def test_full_coverage_is_implied_unless_a_gate_names_coverage(tmp_path):
     facts = structs.replace(FACTS, failed=1)
 
     def metrics(*gates):
-        found = decide_gates(
+        results_of_gates = decide_gates(
             [Gate(**gate) for gate in gates], EVALUATIONS, measures, facts, results
         )
-        return [(one.metric, one.passed) for one in found]
+        return [(one.metric, one.passed) for one in results_of_gates]
 
     assert metrics() == []
     assert metrics({"metric": "run.calls", "max": 500}) == [
@@ -265,24 +265,24 @@ def test_full_coverage_is_implied_unless_a_gate_names_coverage(tmp_path):
 
 def decided(gates, results, root, evaluations=EVALUATIONS, **further):
     measures = measure(evaluations, results)
-    made = [Gate(**gate) for gate in gates]
-    return decide_gates(made, evaluations, measures, FACTS, results, root=root, **further)
+    checked_gates = [Gate(**gate) for gate in gates]
+    return decide_gates(checked_gates, evaluations, measures, FACTS, results, root=root, **further)
 
 
 def test_an_inconclusive_gate_passes_only_where_that_is_asked_for(tmp_path):
     results = write(tmp_path, [True] * 93 + [False] * 7)
     gate = {"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}
-    held = outcome(gate, results, inconclusive="pass")
-    assert (held.verdict, held.passed) == ("inconclusive", True)
+    result = outcome(gate, results, inconclusive="pass")
+    assert (result.verdict, result.passed) == ("inconclusive", True)
     assert not outcome(gate, results, inconclusive="fail").passed
     assert not outcome(gate | {"min": 0.95}, results, inconclusive="pass").passed
 
 
 def test_rows_without_a_prediction_that_could_undo_a_confident_gate_make_it_inconclusive(tmp_path):
     results = write(tmp_path, [True] * 300 + [None] * 60)
-    held = outcome({"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}, results)
-    assert (held.verdict, held.value) == ("inconclusive", 1)
-    assert "the interval may end at 0.79" in held.reason
+    result = outcome({"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}, results)
+    assert (result.verdict, result.value) == ("inconclusive", 1)
+    assert "the interval may end at 0.79" in result.reason
 
 
 def test_one_bound_covers_sampling_error_and_missing_rows_together(tmp_path):
@@ -290,8 +290,10 @@ def test_one_bound_covers_sampling_error_and_missing_rows_together(tmp_path):
     results = write(tmp_path, [True] * 905 + [False] * 65 + [None] * 30)
     gate = {"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}
     assert outcome(gate, results).verdict == "inconclusive"
-    held = outcome(gate | {"min": 0.85}, results).held
-    assert held.endswith("≥ 0.85 with the rows without a prediction at their worst"), held
+    requirement = outcome(gate | {"min": 0.85}, results).held
+    assert requirement.endswith("≥ 0.85 with the rows without a prediction at their worst"), (
+        requirement
+    )
     assert outcome(gate | {"min": 0.88}, results).passed
     assert (
         outcome({"metric": "e.accuracy", "max": 0.94, "confidence": 0.95}, results).verdict
@@ -306,9 +308,9 @@ def test_an_inconclusive_baseline_gate_says_how_many_rows_would_decide(tmp_path)
     write(tmp_path / "main", old)
     results = write(tmp_path / "new", new)
     gate = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.01}
-    (held, _) = decided([gate], results, tmp_path)
-    assert held.verdict == "inconclusive"
-    assert "rows would decide" in held.reason
+    (result, _) = decided([gate], results, tmp_path)
+    assert result.verdict == "inconclusive"
+    assert "rows would decide" in result.reason
 
 
 def test_the_number_of_baseline_gates_needs_no_correction(tmp_path):
@@ -336,19 +338,19 @@ def test_a_baseline_gate_has_missing_rows_in_its_bound(tmp_path):
         write(tmp_path / "main", old.tolist())
         results = write(tmp_path / "new", new)
         gate = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.05}
-        held = decided([gate], results, tmp_path)[0]
-        assert "worse than the baseline's, up to 0.0" in held.reason
-        passed += held.verdict == "passed"
+        result = decided([gate], results, tmp_path)[0]
+        assert "worse than the baseline's, up to 0.0" in result.reason
+        passed += result.verdict == "passed"
     assert passed <= 3
 
 
 def test_rows_without_a_prediction_that_nothing_bounds_make_a_gate_inconclusive(tmp_path):
     evaluations = {"m": Evaluation(value="source.key if output.label else none", metrics=["mean"])}
     results = write(tmp_path, [True] * 99 + [None])
-    held = decided(
+    result = decided(
         [{"metric": "m.mean", "min": 1, "confidence": 0.95}], results, tmp_path, evaluations
     )[0]
-    assert (held.verdict, held.reason) == (
+    assert (result.verdict, result.reason) == (
         "inconclusive",
         "nothing bounds what the 1 row without a prediction would change",
     )
@@ -364,15 +366,17 @@ def test_a_run_is_read_once_for_any_number_of_gates(tmp_path, monkeypatch):
     measures, reads = measure(EVALUATIONS, results), []
     read = paired.collect
     monkeypatch.setattr(
-        paired, "collect", lambda *given, **keys: reads.append(given) or read(*given, **keys)
+        paired,
+        "collect",
+        lambda *arguments, **keys: reads.append(arguments) or read(*arguments, **keys),
     )
     gates = [
         Gate(metric=f"e.{metric}", min=0.5, confidence=0.95, where=where)
         for metric in ("accuracy", "cohen_kappa")
         for where in (None, {"source.type": "x"}, {"source.type": "y"})
     ]
-    found = decide_gates(gates, EVALUATIONS, measures, FACTS, results)
-    assert [one.n for one in found[:6]] == [50, 25, 25] * 2
+    decided_gates = decide_gates(gates, EVALUATIONS, measures, FACTS, results)
+    assert [one.n for one in decided_gates[:6]] == [50, 25, 25] * 2
     assert len(reads) == 1
 
 
@@ -396,10 +400,10 @@ def test_losing_rows_never_makes_a_run_pass(tmp_path):
     results = write(tmp_path, [True] * 90 + [None] * 10)
     measures = measure(EVALUATIONS, results)
     facts = structs.replace(FACTS, failed=10)
-    found = decide_gates(
+    decided_gates = decide_gates(
         [Gate(metric="e.accuracy", min=0.95)], EVALUATIONS, measures, facts, results
     )
-    assert [(one.metric, one.passed) for one in found] == [
+    assert [(one.metric, one.passed) for one in decided_gates] == [
         ("e.accuracy", True),
         ("run.coverage", False),
         ("e.coverage", False),
@@ -411,10 +415,10 @@ def test_rows_that_this_run_lost_cannot_prove_it_as_good_as_its_baseline(tmp_pat
     write(tmp_path / "main", [True] * 300)
     results = write(tmp_path / "new", [True] * 270 + [None] * 30)
     gate = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.05}
-    held, _, coverage = decided([gate], results, tmp_path)
+    result, _, coverage = decided([gate], results, tmp_path)
     assert (coverage.metric, coverage.value, coverage.verdict) == ("e.coverage", 0.9, "failed")
-    assert (held.verdict, held.value) == ("inconclusive", 0)
-    assert "could make the metric 0.1 worse" in held.reason
+    assert (result.verdict, result.value) == ("inconclusive", 0)
+    assert "could make the metric 0.1 worse" in result.reason
     assert decided([gate | {"max_drop": 0.2}], results, tmp_path)[0].verdict == "passed"
 
 
@@ -422,22 +426,26 @@ def test_rows_that_the_expression_loses_fail_the_implied_gate_on_coverage(tmp_pa
     """Every row succeeded, but a tenth has no prediction: `run.coverage` is 1, the metric's own is not."""
     results = write(tmp_path, [True] * 90 + [None] * 10)
     gate = Gate(metric="e.accuracy", min=0.95)
-    found = decide_gates([gate], EVALUATIONS, measure(EVALUATIONS, results), FACTS, results)
-    assert [(one.metric, one.passed) for one in found[::2]] == [
+    decided_gates = decide_gates([gate], EVALUATIONS, measure(EVALUATIONS, results), FACTS, results)
+    assert [(one.metric, one.passed) for one in decided_gates[::2]] == [
         ("e.accuracy", True),
         ("e.coverage", False),
     ]
     allowed = [gate, Gate(metric="e.coverage", min=0.9)]
-    found = decide_gates(allowed, EVALUATIONS, measure(EVALUATIONS, results), FACTS, results)
-    assert all(one.passed for one in found)
+    decided_gates = decide_gates(
+        allowed, EVALUATIONS, measure(EVALUATIONS, results), FACTS, results
+    )
+    assert all(one.passed for one in decided_gates)
 
 
 def test_a_gate_on_the_runs_coverage_allows_for_as_many_rows_without_a_prediction(tmp_path):
     results = write(tmp_path, [True] * 90 + [None] * 10)
     for least, allowed in ((0.9, True), (0.95, False)):
         gates = [Gate(metric="e.accuracy", min=0.95), Gate(metric="run.coverage", min=least)]
-        found = decide_gates(gates, EVALUATIONS, measure(EVALUATIONS, results), FACTS, results)
-        assert all(one.passed for one in found) == allowed
+        decided_gates = decide_gates(
+            gates, EVALUATIONS, measure(EVALUATIONS, results), FACTS, results
+        )
+        assert all(one.passed for one in decided_gates) == allowed
 
 
 def test_no_gates_imply_none(tmp_path):
@@ -449,8 +457,8 @@ def test_a_run_without_some_of_the_baselines_rows_fails_the_implied_gate_on_shar
     write(tmp_path / "main", [True] * 400 + [False] * 85)
     results = write(tmp_path / "new", [True] * 400)
     gate = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.01}
-    held, _, shared = decided([gate], results, tmp_path)
-    assert held.passed
+    result, _, shared = decided([gate], results, tmp_path)
+    assert result.passed
     assert (shared.metric, shared.verdict, shared.n) == ("e.shared", "failed", 485)
     assert shared.value == pytest.approx(400 / 485)
     assert all(
@@ -537,8 +545,8 @@ def test_a_run_exactly_max_drop_worse_passes_in_at_most_2_and_a_half_percent():
             sample = Sample.of((target, first, second))
             at = [column[sample.first] for column in (target, first, second)]
             old, new = (
-                confusion.label_statistics(at[0], said, 2, None, False)["accuracy"]
-                for said in at[1:]
+                confusion.label_statistics(at[0], prediction, 2, None, False)["accuracy"]
+                for prediction in at[1:]
             )
             change = paired_metric_value(
                 old, new, sample, Draw(np.random.default_rng(0), exact=True)

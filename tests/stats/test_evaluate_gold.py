@@ -39,32 +39,32 @@ def judged(rows: int, right: float, labels: int) -> tuple[GoldPairs, float]:
     """A judge of true or false that is right this often, with labels at random; and the share of true rows."""
     truth = (RNG.random(rows) < 0.6).astype(float)
     judge = np.where(RNG.random(rows) < right, truth, 1 - truth)
-    seen = np.full(rows, np.nan)
-    kept = RNG.choice(rows, labels, replace=False)
-    seen[kept] = truth[kept]
-    return GoldPairs(judge, seen, True), float(truth.mean())
+    labels_seen = np.full(rows, np.nan)
+    chosen = RNG.choice(rows, labels, replace=False)
+    labels_seen[chosen] = truth[chosen]
+    return GoldPairs(judge, labels_seen, True), float(truth.mean())
 
 
 @pytest.mark.parametrize("binary", [True, False])
 def test_ppi_is_that_of_ppi_python(binary: bool) -> None:
     pytest.importorskip("ppi_py", reason="ppi-python is not installed")
     theirs = importlib.import_module("ppi_py")
-    found, _ = judged(3_000, 0.8, 400)
+    pairs, _ = judged(3_000, 0.8, 400)
     if not binary:
-        judge = found.judge + RNG.normal(0, 1, 3_000)
-        found = GoldPairs(judge, np.where(np.isnan(found.truth), np.nan, found.truth * 3), False)
-    has = found.labelled
-    parts = (found.truth[has], found.judge[has], found.judge[~has])
-    ours = ppi(found, tuned(found.judge, found.truth), 0.95)
+        judge = pairs.judge + RNG.normal(0, 1, 3_000)
+        pairs = GoldPairs(judge, np.where(np.isnan(pairs.truth), np.nan, pairs.truth * 3), False)
+    has = pairs.labelled
+    parts = (pairs.truth[has], pairs.judge[has], pairs.judge[~has])
+    ours = ppi(pairs, tuned(pairs.judge, pairs.truth), 0.95)
     low, high = theirs.ppi_mean_ci(*parts, alpha=0.05)
     assert ours.value == pytest.approx(float(theirs.ppi_mean_pointestimate(*parts)[0]), abs=2e-3)
     assert (ours.low, ours.high) == pytest.approx((float(low[0]), float(high[0])), abs=2e-3)
 
 
 def test_a_weight_of_nothing_is_the_mean_of_the_labels() -> None:
-    found, _ = judged(500, 0.8, 100)
-    one = ppi(found, 0.0, 0.95)
-    labels = found.truth[found.labelled]
+    pairs, _ = judged(500, 0.8, 100)
+    one = ppi(pairs, 0.0, 0.95)
+    labels = pairs.truth[pairs.labelled]
     assert one.value == pytest.approx(labels.mean())
     # Wilson's interval of as many rows as the variance is worth, which counts one more error than the labels show.
     assert one.high - one.low == pytest.approx(
@@ -78,8 +78,8 @@ def test_a_judge_that_is_right_on_all_labels_leaves_open_only_an_error_that_they
 ) -> None:
     """Whether its tuned weight is 1 or just below does not matter: 100 labels do not rule out an error in 100 rows."""
     RNG.bit_generator.state = np.random.default_rng(seed).bit_generator.state
-    found, share = judged(4_000, 1.0, 100)
-    values, facts = corrected(found, Draw(RNG), None)
+    pairs, share = judged(4_000, 1.0, 100)
+    values, facts = corrected(pairs, Draw(RNG), None)
     assert facts.weight == pytest.approx(100 / 4_000 * 39, rel=0.1)
     assert values["ppi"].value == pytest.approx(share, abs=0.01)
     of_all_labels = share * (1 - share) / 4_000
@@ -89,20 +89,20 @@ def test_a_judge_that_is_right_on_all_labels_leaves_open_only_an_error_that_they
 
 
 def test_a_judge_that_guesses_costs_nothing() -> None:
-    found, _ = judged(4_000, 0.5, 200)
-    figures, _ = corrected(found, Draw(RNG), None)
+    pairs, _ = judged(4_000, 0.5, 200)
+    figures, _ = corrected(pairs, Draw(RNG), None)
     widths = {name: figures[name].high - figures[name].low for name in ("ppi", "labelled")}
     assert widths["ppi"] < 1.03 * widths["labelled"]
 
 
 def test_the_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    held = {"ppi": 0, "rogan_gladen": 0}
+    covered = {"ppi": 0, "rogan_gladen": 0}
     for _ in range(300):
-        found, share = judged(2_000, 0.85, 150)
-        figures, _ = corrected(found, Draw(RNG), None)
-        for name in held:
-            held[name] += figures[name].low <= share <= figures[name].high
-    assert all(count / 300 >= 0.91 for count in held.values())
+        pairs, share = judged(2_000, 0.85, 150)
+        figures, _ = corrected(pairs, Draw(RNG), None)
+        for name in covered:
+            covered[name] += figures[name].low <= share <= figures[name].high
+    assert all(count / 300 >= 0.91 for count in covered.values())
 
 
 def test_rogan_and_gladen_undo_what_the_judge_gets_wrong() -> None:
@@ -111,13 +111,13 @@ def test_rogan_and_gladen_undo_what_the_judge_gets_wrong() -> None:
     )
     truth = np.repeat([1.0, 0.0], 50)
     more = np.concatenate([judge, np.repeat([1.0, 0.0], [600, 400])])
-    found = GoldPairs(more, np.concatenate([truth, np.full(1_000, np.nan)]), True)
+    pairs = GoldPairs(more, np.concatenate([truth, np.full(1_000, np.nan)]), True)
     share = more.mean()
-    assert rogan_gladen(found, 0.95).value == pytest.approx((share + 0.8 - 1) / (0.9 + 0.8 - 1))
+    assert rogan_gladen(pairs, 0.95).value == pytest.approx((share + 0.8 - 1) / (0.9 + 0.8 - 1))
 
 
 @pytest.mark.parametrize(
-    ("judge", "truth", "said"),
+    ("judge", "truth", "reason"),
     [
         ([1, 1, 0, 0, 1], [1, 1, 1, 1, None], "all the same"),
         ([0, 0, 1, 1, 1], [1, 1, 0, 0, None], "no better than chance"),
@@ -125,20 +125,20 @@ def test_rogan_and_gladen_undo_what_the_judge_gets_wrong() -> None:
     ],
 )
 def test_no_figure_is_made_of_labels_that_say_nothing(
-    judge: list[int], truth: list[Any], said: str
+    judge: list[int], truth: list[Any], reason: str
 ) -> None:
-    seen = np.array([math.nan if one is None else one for one in truth], dtype=float)
-    figures, _ = corrected(GoldPairs(np.array(judge, dtype=float), seen, True), Draw(RNG), None)
+    labels = np.array([math.nan if one is None else one for one in truth], dtype=float)
+    figures, _ = corrected(GoldPairs(np.array(judge, dtype=float), labels, True), Draw(RNG), None)
     assert figures["rogan_gladen"].value is None
-    assert said in figures["rogan_gladen"].reason
+    assert reason in figures["rogan_gladen"].reason
 
 
 @given(st.floats(0.55, 0.9), st.sampled_from([0.02, 0.03, 0.05]))
 def test_as_many_labels_as_are_said_to_be_needed_make_the_width(
     right: float, half_width: float
 ) -> None:
-    found, _ = judged(20_000, right, 2_000)
-    needed, alone = labels_needed(found, half_width, 0.95)
+    pairs, _ = judged(20_000, right, 2_000)
+    needed, alone = labels_needed(pairs, half_width, 0.95)
     assert needed is not None and needed <= alone
     again, _ = judged(20_000, right, needed)
     figures, _ = corrected(again, Draw(RNG), None)
@@ -146,16 +146,16 @@ def test_as_many_labels_as_are_said_to_be_needed_make_the_width(
 
 
 def test_a_width_that_all_labels_would_not_give_says_so() -> None:
-    found, _ = judged(300, 0.7, 100)
-    assert labels_needed(found, 0.01, 0.95)[0] is None
+    pairs, _ = judged(300, 0.7, 100)
+    assert labels_needed(pairs, 0.01, 0.95)[0] is None
 
 
 def test_clusters_make_the_interval_wider() -> None:
     truth = np.repeat((RNG.random(60) < 0.5).astype(float), 20)
     judge = np.where(RNG.random(1_200) < 0.8, truth, 1 - truth)
-    seen = np.where(np.repeat(np.arange(60) % 2, 20) == 0, truth, np.nan)
-    alone = ppi(GoldPairs(judge, seen, True), 0.5, 0.95)
-    together = ppi(GoldPairs(judge, seen, True, np.repeat(np.arange(60), 20)), 0.5, 0.95)
+    labels = np.where(np.repeat(np.arange(60) % 2, 20) == 0, truth, np.nan)
+    alone = ppi(GoldPairs(judge, labels, True), 0.5, 0.95)
+    together = ppi(GoldPairs(judge, labels, True, np.repeat(np.arange(60), 20)), 0.5, 0.95)
     assert together.value == alone.value
     assert together.high - together.low > 2 * (alone.high - alone.low)
 
@@ -169,14 +169,14 @@ def test_of_rows_ppi_is_the_regression_estimator_of_a_finite_population() -> Non
     one = ppi(GoldPairs(judge, truth, False, of="rows"), weight, 0.95)
     line = linregress(judge[:120], truth[:120])
     assert one.value == pytest.approx(line.intercept + line.slope * judge.mean())
-    left = truth[:120] - line.slope * judge[:120]
-    reach = t.ppf(0.975, 119) * np.sqrt((1 - 120 / 500) * left.var(ddof=1) / 120)
+    residuals = truth[:120] - line.slope * judge[:120]
+    reach = t.ppf(0.975, 119) * np.sqrt((1 - 120 / 500) * residuals.var(ddof=1) / 120)
     assert (one.low, one.high) == pytest.approx((one.value - reach, one.value + reach))
 
 
 def test_of_rows_that_all_have_a_label_nothing_is_left_open() -> None:
-    found, share = judged(400, 0.8, 400)
-    figures, _ = corrected(replace(found, of="rows"), Draw(RNG), None)
+    pairs, share = judged(400, 0.8, 400)
+    figures, _ = corrected(replace(pairs, of="rows"), Draw(RNG), None)
     for name in ("labelled", "ppi", "rogan_gladen"):
         one = figures[name]
         assert (one.value, one.low, one.high) == pytest.approx((share,) * 3, abs=1e-3), name
@@ -187,18 +187,18 @@ def test_of_rows_that_all_have_a_label_nothing_is_left_open() -> None:
 def test_intervals_hold_the_figure_of_what_they_are_of(of: GoldScope) -> None:
     """Half of the rows have a label, so that rows and population are told apart."""
     names = ("labelled", "ppi", "rogan_gladen")
-    held, rng = dict.fromkeys(names, 0), np.random.default_rng(5)
+    covered, rng = dict.fromkeys(names, 0), np.random.default_rng(5)
     people = (rng.random(600) < 0.6).astype(float)
-    said = np.where(rng.random(600) < 0.8, people, 1 - people)
+    verdicts = np.where(rng.random(600) < 0.8, people, 1 - people)
     for _ in range(400):
         rows = np.arange(600) if of == "rows" else rng.choice(600, 600)
         truth = np.where(
             np.isin(np.arange(600), rng.choice(600, 300, replace=False)), people[rows], np.nan
         )
-        figures, _ = corrected(GoldPairs(said[rows], truth, True, of=of), Draw(rng), None)
+        figures, _ = corrected(GoldPairs(verdicts[rows], truth, True, of=of), Draw(rng), None)
         for name in names:
-            held[name] += figures[name].low <= people.mean() <= figures[name].high
-    assert all(0.92 <= count / 400 <= 0.98 for count in held.values()), held
+            covered[name] += figures[name].low <= people.mean() <= figures[name].high
+    assert all(0.92 <= count / 400 <= 0.98 for count in covered.values()), covered
 
 
 def test_labels_without_an_error_still_leave_half_a_row_open() -> None:
@@ -215,8 +215,8 @@ def test_of_rows_as_many_labels_as_are_said_to_be_needed_make_the_width(
     RNG.bit_generator.state = np.random.default_rng(
         12
     ).bit_generator.state  # for each example alike
-    found, _ = judged(2_000, right, 800)
-    needed, alone = labels_needed(replace(found, of="rows"), half_width, 0.95)
+    pairs, _ = judged(2_000, right, 800)
+    needed, alone = labels_needed(replace(pairs, of="rows"), half_width, 0.95)
     assert needed is not None and needed <= alone <= 2_000
     widths = []
     for _ in range(8):  # so few labels that one draw alone may give a third more or less
@@ -233,14 +233,14 @@ def test_each_group_is_corrected_by_its_own_labels(tmp_path: Path) -> None:
         for row in range(2_000):
             kind = "ab"[row % 2]
             true = rng.random() < (0.7 if kind == "a" else 0.3)
-            said = true if rng.random() < 0.9 else kind == "a"
+            verdict = true if rng.random() < 0.9 else kind == "a"
             truths[kind].append(true)
             human = true if rng.random() < 0.3 else None
             table.write(
                 {
                     "row": row,
                     "status": "ok",
-                    "output.score": said,
+                    "output.score": verdict,
                     "source.kind": kind,
                     "source.human": human,
                 }
@@ -280,9 +280,9 @@ def test_a_run_gives_raw_and_corrected_figures_and_gates_hold_them(tmp_path: Pat
     rows, replies = [], []
     for key in range(300):
         true = key % 2 == 0
-        said = true if key % 5 else True
+        verdict = true if key % 5 else True
         rows.append({"key": key, "human": ("good" if true else "bad") if key % 7 else None})
-        replies.append({"id": key, "unit": "judge", "reply": "good" if said else "bad"})
+        replies.append({"id": key, "unit": "judge", "reply": "good" if verdict else "bad"})
     (tmp_path / "c.yaml").write_text(CONFIG)
     for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
         (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -317,8 +317,8 @@ def test_gold_alone_measures_nothing(keys: dict[str, Any], said: str) -> None:
 
 def test_a_gate_on_a_corrected_figure_needs_gold() -> None:
     evaluations = {"e": Evaluation(value="output.x")}
-    (found,) = gate_problems(0, Gate(metric="e.ppi", min=0.5), evaluations)
-    assert "has no `gold`" in found[1]
+    (problem,) = gate_problems(0, Gate(metric="e.ppi", min=0.5), evaluations)
+    assert "has no `gold`" in problem[1]
 
 
 @pytest.mark.parametrize(
@@ -333,13 +333,13 @@ def test_a_rare_or_a_frequent_label_is_covered_on_both_sides(
     above = below = 0
     for _ in range(300):
         true = (rng.random(600) < share).astype(float)
-        said = np.where(
+        verdicts = np.where(
             true == 1, rng.random(600) < sensitivity, rng.random(600) > specificity
         ).astype(float)
-        known = np.full(600, np.nan)
-        kept = rng.choice(600, labels, replace=False)
-        known[kept] = true[kept]
-        one = corrected(GoldPairs(said, known, True), Draw(rng))[0]["ppi"]
+        labels_seen = np.full(600, np.nan)
+        chosen = rng.choice(600, labels, replace=False)
+        labels_seen[chosen] = true[chosen]
+        one = corrected(GoldPairs(verdicts, labels_seen, True), Draw(rng))[0]["ppi"]
         above += one.low > share
         below += one.high < share
     assert above <= 21 and below <= 21  # 5%, and what chance adds to it
@@ -350,23 +350,25 @@ def test_rogan_gladen_in_clusters_is_wider() -> None:
     rng = np.random.default_rng(13)
     cluster = np.repeat(np.arange(40), 10)
     true = np.repeat((rng.random(40) < 0.6).astype(float), 10)
-    said = np.where(rng.random(400) < 0.9, true, 1 - true)
-    known = np.where(rng.random(400) < 0.5, true, np.nan)
-    alone = corrected(GoldPairs(said, known, True), Draw(rng))[0]["rogan_gladen"]
-    together = corrected(GoldPairs(said, known, True, cluster), Draw(rng))[0]["rogan_gladen"]
+    verdicts = np.where(rng.random(400) < 0.9, true, 1 - true)
+    labels_seen = np.where(rng.random(400) < 0.5, true, np.nan)
+    alone = corrected(GoldPairs(verdicts, labels_seen, True), Draw(rng))[0]["rogan_gladen"]
+    together = corrected(GoldPairs(verdicts, labels_seen, True, cluster), Draw(rng))[0][
+        "rogan_gladen"
+    ]
     assert together.value == alone.value
     assert together.high - together.low > 1.5 * (alone.high - alone.low)
 
 
 def test_labels_where_the_judge_said_no_are_no_random_sample() -> None:
     """Labels of only the rows on which the judge said no gave no warning."""
-    said = np.repeat([0.0, 1.0], [44, 256])
-    known = np.where(said == 0, (np.arange(300) % 4 == 0).astype(float), np.nan)
-    found = corrected(GoldPairs(said, known, True), Draw(np.random.default_rng(1)))[0]
+    verdicts = np.repeat([0.0, 1.0], [44, 256])
+    labels_seen = np.where(verdicts == 0, (np.arange(300) % 4 == 0).astype(float), np.nan)
+    estimates = corrected(GoldPairs(verdicts, labels_seen, True), Draw(np.random.default_rng(1)))[0]
     for name in ("labelled", "ppi"):
-        assert "not a random sample" in found[name].reason and found[name].warnings
-    known = np.where(np.arange(300) % 6 == 0, said, np.nan)
-    assert not corrected(GoldPairs(said, known, True), Draw(np.random.default_rng(1)))[0][
+        assert "not a random sample" in estimates[name].reason and estimates[name].warnings
+    labels_seen = np.where(np.arange(300) % 6 == 0, verdicts, np.nan)
+    assert not corrected(GoldPairs(verdicts, labels_seen, True), Draw(np.random.default_rng(1)))[0][
         "ppi"
     ].warnings
 
@@ -406,6 +408,6 @@ def test_rogan_gladen_at_an_end_keeps_its_uncertainty() -> None:
         [np.repeat([1.0, 0.0], [15, 5]), np.repeat([1.0, 0.0], [3, 17]), np.ones(300)]
     )
     truth = np.concatenate([np.repeat([1.0, 0.0], 20), np.full(300, np.nan)])
-    found = rogan_gladen(GoldPairs(judge, truth, True), 0.95)
-    assert (found.value, found.high) == (1, 1)
-    assert found.low < 0.9
+    estimate = rogan_gladen(GoldPairs(judge, truth, True), 0.95)
+    assert (estimate.value, estimate.high) == (1, 1)
+    assert estimate.low < 0.9

@@ -27,12 +27,12 @@ evaluate:
 def test_rows_are_held_against_their_labels_and_others_are_left_out(tmp_path):
     results = tmp_path / "results.parquet"
     with ParquetTable(results, {"row": "int", "id": "str", "status": "str"}) as table:
-        for row, said in enumerate(("yes", "no", "yes", "yes")):
-            table.write({"row": row, "id": f"r{row}", "status": "ok", "output.choice": said})
+        for row, choice in enumerate(("yes", "no", "yes", "yes")):
+            table.write({"row": row, "id": f"r{row}", "status": "ok", "output.choice": choice})
     people = Evaluation(prediction="output.choice", target="human.label", metrics=("accuracy",))
     assert measure({"e": people}, results)["e"].unlabelled == 4
-    for row, said in (("r0", "yes"), ("r1", "yes"), ("r3", "yes")):
-        add_label(tmp_path / FILE, row, said, None, "")
+    for row, choice in (("r0", "yes"), ("r1", "yes"), ("r3", "yes")):
+        add_label(tmp_path / FILE, row, choice, None, "")
     measured = measure({"e": people}, results)["e"]
     assert (measured.values["accuracy"].value, measured.values["accuracy"].n) == (2 / 3, 3)
     assert measured.unlabelled == 1

@@ -21,10 +21,12 @@ def draw(seed=0, level=0.95):
 
 def of_pairs(x, y, names, cluster=None, seed=0):
     sample = Sample.of((x, y), cluster)
-    found = numbers.number_pairs(x[sample.first], y[sample.first]) | ranks.rank_pairs(
+    statistics_of_pairs = numbers.number_pairs(x[sample.first], y[sample.first]) | ranks.rank_pairs(
         x[sample.first], y[sample.first]
     )
-    return metrics_with_intervals({name: found[name] for name in names}, sample, draw(seed))
+    return metrics_with_intervals(
+        {name: statistics_of_pairs[name] for name in names}, sample, draw(seed)
+    )
 
 
 def test_the_exact_interval_is_the_textbook_value():
@@ -36,7 +38,7 @@ def test_the_jackknife_agrees_with_scipys_bootstrap():
     rng = np.random.default_rng(1)
     x = rng.normal(size=80)
     y = x + rng.normal(size=80)
-    found = of_pairs(x, y, ["spearman", "mae"])
+    estimates = of_pairs(x, y, ["spearman", "mae"])
     for name, formula in (
         ("spearman", lambda a, b: scipy.stats.spearmanr(a, b).statistic),
         ("mae", lambda a, b: np.abs(a - b).mean()),
@@ -44,8 +46,8 @@ def test_the_jackknife_agrees_with_scipys_bootstrap():
         wanted = scipy.stats.bootstrap(
             (x, y), formula, paired=True, vectorized=False, method="BCa", n_resamples=2000, rng=2
         ).confidence_interval
-        assert found[name].low == pytest.approx(wanted.low, abs=0.05)
-        assert found[name].high == pytest.approx(wanted.high, abs=0.05)
+        assert estimates[name].low == pytest.approx(wanted.low, abs=0.05)
+        assert estimates[name].high == pytest.approx(wanted.high, abs=0.05)
 
 
 def test_resampling_cells_is_resampling_rows():
@@ -78,21 +80,22 @@ def test_the_interval_of_many_rows_continues_that_of_fewer(name):
 
 
 def test_one_row_has_no_interval():
-    figure = of_pairs(np.array([1.0]), np.array([2.0]), ["mae"])["mae"]
-    assert (figure.value, figure.low, figure.high) == (1, None, None)
-    assert "one row" in figure.reason
+    estimate = of_pairs(np.array([1.0]), np.array([2.0]), ["mae"])["mae"]
+    assert (estimate.value, estimate.low, estimate.high) == (1, None, None)
+    assert "one row" in estimate.reason
 
 
 def test_a_sample_without_variation_has_a_value_without_an_interval_and_says_so():
-    figure = of_pairs(np.ones(5), np.full(5, 3.0), ["mae"])["mae"]
-    assert (figure.value, figure.low, figure.high) == (2, None, None)
-    assert "do not vary" in figure.reason
+    estimate = of_pairs(np.ones(5), np.full(5, 3.0), ["mae"])["mae"]
+    assert (estimate.value, estimate.low, estimate.high) == (2, None, None)
+    assert "do not vary" in estimate.reason
 
 
 def test_a_constant_side_leaves_correlation_undefined_with_a_reason():
-    found = of_pairs(np.full(6, 0.1), np.arange(6.0), ["pearson", "spearman", "kendall"])
+    estimates = of_pairs(np.full(6, 0.1), np.arange(6.0), ["pearson", "spearman", "kendall"])
     assert all(
-        figure.value is None and "all the same value" in figure.reason for figure in found.values()
+        estimate.value is None and "all the same value" in estimate.reason
+        for estimate in estimates.values()
     )
 
 
@@ -122,11 +125,11 @@ def test_a_cluster_of_its_own_for_every_row_changes_little():
 def test_every_statistic_survives_resamples_that_leave_it_undefined():
     p, y = np.array([0.2, 0.4, 0.6, 0.7]), np.array([0.0, 0.0, 0.0, 1.0])
     sample = Sample.of((p, y))
-    found = metrics_with_intervals(
+    estimates = metrics_with_intervals(
         probability.probability_statistics(p[sample.first], y[sample.first]), sample, draw()
     )
-    assert found["auroc"].value == 1
-    assert found["auroc"].high == 1
+    assert estimates["auroc"].value == 1
+    assert estimates["auroc"].high == 1
 
 
 @pytest.mark.parametrize("shape", ["pearson", "kappa", "mean"])
@@ -139,10 +142,10 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say(shape):
             target = rng.integers(0, 2, 100)
             prediction = np.where(rng.random(100) < 0.8, target, 1 - target)
             sample = Sample.of((target, prediction))
-            found = confusion.label_statistics(
+            statistics = confusion.label_statistics(
                 target[sample.first], prediction[sample.first], 2, None, False
             )
-            statistic, truth = found["cohen_kappa"], 0.6
+            statistic, truth = statistics["cohen_kappa"], 0.6
         elif shape == "pearson":
             x = rng.normal(size=100)
             y = 0.6 * x + 0.8 * rng.normal(size=100)
@@ -155,8 +158,8 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say(shape):
             x = rng.exponential(size=60)
             sample = Sample.of((x,))
             statistic, truth = numbers.number_values(x[sample.first], False)["mean"], 1.0
-        figure = metrics_with_intervals({"it": statistic}, sample, draw(seed))["it"]
-        covered += figure.low <= truth <= figure.high
+        estimate = metrics_with_intervals({"it": statistic}, sample, draw(seed))["it"]
+        covered += estimate.low <= truth <= estimate.high
     assert covered >= 174
 
 
@@ -164,11 +167,11 @@ def test_few_resamples_still_give_a_standard_error():
     rng = np.random.default_rng(8)
     x = rng.normal(size=MOST_RESAMPLED_UNITS * 2)
     sample = Sample.of((x,))
-    figure = metrics_with_intervals(
+    estimate = metrics_with_intervals(
         {"mean": numbers.number_values(x[sample.first], False)["mean"]}, sample, draw()
     )["mean"]
     error = x.std(ddof=1) / np.sqrt(len(x))
-    assert (figure.high - figure.low) / 2 == pytest.approx(
+    assert (estimate.high - estimate.low) / 2 == pytest.approx(
         1.96 * error, rel=4 / np.sqrt(2 * FEW_RESAMPLES)
     )
 
@@ -179,22 +182,22 @@ def test_perfect_agreement_has_the_interval_that_wilson_gives_a_share_without_ex
     kappa = confusion.label_statistics(target[sample.first], target[sample.first], 2, None, False)[
         "cohen_kappa"
     ]
-    found = metrics_with_intervals({"kappa": kappa}, sample, draw())["kappa"]
+    estimate = metrics_with_intervals({"kappa": kappa}, sample, draw())["kappa"]
     # 1 - 2u of a share u = z^2 / (n + z^2) of disagreement between two even labels
-    assert found.low == pytest.approx(1 - 2 * 1.959964**2 / (20 + 1.959964**2), abs=1e-6)
-    assert found.high == found.value == 1
+    assert estimate.low == pytest.approx(1 - 2 * 1.959964**2 / (20 + 1.959964**2), abs=1e-6)
+    assert estimate.high == estimate.value == 1
     p, y = np.linspace(0, 1, 20), np.repeat([0.0, 1.0], 10)
     auroc = probability.probability_statistics(p, y)["auroc"]
-    found = metrics_with_intervals({"auroc": auroc}, Sample.of((p, y)), draw())["auroc"]
-    assert 0.7 < found.low < found.high == 1
+    estimate = metrics_with_intervals({"auroc": auroc}, Sample.of((p, y)), draw())["auroc"]
+    assert 0.7 < estimate.low < estimate.high == 1
 
 
 def test_the_medians_interval_ends_at_the_order_statistics_of_the_binomial():
     x = np.arange(1.0, 21.0)
-    found = metrics_with_intervals(
+    estimate = metrics_with_intervals(
         {"median": numbers.number_values(x, False)["median"]}, Sample.of((x,)), draw()
     )["median"]
-    assert (found.low, found.value, found.high) == (6, 10.5, 15)
+    assert (estimate.low, estimate.value, estimate.high) == (6, 10.5, 15)
 
 
 def test_the_median_of_clusters_that_repeat_each_other_is_less_sure():
@@ -222,27 +225,27 @@ def test_the_calibration_errors_interval_of_calibrated_probabilities_reaches_non
     p = rng.random(100)
     y = (rng.random(100) < p).astype(float)
     sample = Sample.of((p, y))
-    found = metrics_with_intervals(
+    estimates = metrics_with_intervals(
         {"ece": probability.probability_statistics(p[sample.first], y[sample.first])["ece"]},
         sample,
         draw(),
     )
-    assert found["ece"].low == 0 < found["ece"].value
+    assert estimates["ece"].low == 0 < estimates["ece"].value
 
 
 @pytest.mark.parametrize("clustered", [False, True])
 def test_the_calibration_errors_interval_holds_the_truth_about_as_often_as_it_says(clustered):
     """200 samples of 100 rows whose probabilities are wrong by 0.2: 95% intervals hold that in at least 180."""
-    held = 0
+    covered = 0
     for seed in range(200):
         rng = np.random.default_rng([5, seed])
         p = rng.choice([0.25, 0.45, 0.65], 100)
         y = (rng.random(100) < p + 0.2).astype(float)
         sample = Sample.of((p, y), np.arange(100) // 4 if clustered else None)
         ece = probability.probability_statistics(p[sample.first], y[sample.first])["ece"]
-        found = metrics_with_intervals({"ece": ece}, sample, draw(seed))["ece"]
-        held += found.low <= 0.2 <= found.high
-    assert held >= 180
+        estimate = metrics_with_intervals({"ece": ece}, sample, draw(seed))["ece"]
+        covered += estimate.low <= 0.2 <= estimate.high
+    assert covered >= 180
 
 
 def test_agreement_without_a_chance_correction_has_wilsons_interval():
@@ -250,12 +253,12 @@ def test_agreement_without_a_chance_correction_has_wilsons_interval():
     target = np.repeat([0, 1], 20)
     prediction = np.where(np.arange(40) % 20 < 3, 1 - target, target)
     sample = Sample.of((target, prediction))
-    given = confusion.label_statistics(
+    statistics = confusion.label_statistics(
         target[sample.first], prediction[sample.first], 2, None, False
     )
-    found = metrics_with_intervals({"it": given["balanced_accuracy"]}, sample, draw())["it"]
+    estimate = metrics_with_intervals({"it": statistics["balanced_accuracy"]}, sample, draw())["it"]
     error = np.sqrt(0.15 * 0.85 / 40)
-    assert (found.low, found.high) == pytest.approx(score(34 / 40, 40, 1.96), abs=0.4 * error)
+    assert (estimate.low, estimate.high) == pytest.approx(score(34 / 40, 40, 1.96), abs=0.4 * error)
 
 
 def variance_of(x, clusters=None):
@@ -267,9 +270,9 @@ def variance_of(x, clusters=None):
 
 def test_the_variance_of_skewed_values_reaches_further_up_than_down_and_far_up_when_one_row_decides_it():
     x = np.random.default_rng(12).exponential(size=80)
-    found = variance_of(x)
-    assert found.high - found.value > 2 * (found.value - found.low) > 0
-    assert not found.warnings
+    estimate = variance_of(x)
+    assert estimate.high - estimate.value > 2 * (estimate.value - estimate.low) > 0
+    assert not estimate.warnings
     x[0] = 500
     decided = variance_of(x)
     assert decided.low == 0 and decided.high > 10 * decided.value
@@ -279,9 +282,9 @@ def test_few_rows_that_do_not_show_the_tails_of_their_values_have_a_wide_interva
     rng = np.random.default_rng(4)
 
     def reach(x):
-        found = variance_of(x)
-        assert not found.warnings
-        return found.high / found.value
+        estimate = variance_of(x)
+        assert not estimate.warnings
+        return estimate.high / estimate.value
 
     few, many = rng.normal(size=29), rng.normal(size=40)
     assert reach(few) == pytest.approx(14 * (10 / 29) ** (2 / 3))
@@ -295,15 +298,17 @@ def test_few_rows_that_do_not_show_the_tails_of_their_values_have_a_wide_interva
         (giant, 400**2 / (100**2 + 59 * 300**2 / 59**2)),
     ):
         assert variance_of(rng.normal(size=400), clusters).high < 3
-        found = variance_of(skewed, clusters)
-        assert found.high / found.value == pytest.approx(14 * (10 / worth) ** (2 / 3), rel=0.02)
+        estimate = variance_of(skewed, clusters)
+        assert estimate.high / estimate.value == pytest.approx(
+            14 * (10 / worth) ** (2 / 3), rel=0.02
+        )
     assert reach(np.tile(few, 20)[:400]) < 2
 
 
 def test_the_variance_of_zeros_and_ones_is_a_function_of_the_interval_of_their_share():
     x = np.repeat([0.0, 1.0], [36, 4])
-    found = variance_of(x)
-    assert (found.low, found.high) == pytest.approx(
+    estimate = variance_of(x)
+    assert (estimate.low, estimate.high) == pytest.approx(
         [p * (1 - p) for p in clopper_pearson(4, 40, 0.95)]
     )
     assert variance_of(np.repeat([0.0, 1.0], [22, 18])).high == pytest.approx(0.25, abs=0.01)
@@ -314,23 +319,23 @@ def test_the_variance_of_zeros_and_ones_is_a_function_of_the_interval_of_their_s
 def test_the_interval_of_rmse_holds_the_truth_of_heavy_tails(shape, rows):
     """Of 15 and 100 rows, 59 to 76% of the intervals without a warning held the truth."""
     truth = {"student": 3.0, "lognormal": np.exp(2)}[shape] ** 0.5
-    given = held = 0
+    unwarned = covered = 0
     for seed in range(120):
         rng = np.random.default_rng([7, seed])
         errors = rng.standard_t(3, rows) if shape == "student" else rng.lognormal(size=rows)
-        found = of_pairs(errors, np.zeros(rows), ["rmse"])["rmse"]
-        given += not found.warnings
-        held += not found.warnings and found.low <= truth <= found.high
-    assert given > 100 and held / given > 0.93
+        estimate = of_pairs(errors, np.zeros(rows), ["rmse"])["rmse"]
+        unwarned += not estimate.warnings
+        covered += not estimate.warnings and estimate.low <= truth <= estimate.high
+    assert unwarned > 100 and covered / unwarned > 0.93
 
 
 def test_pearson_of_many_normal_rows_has_nearly_fishers_interval():
     rng = np.random.default_rng(1)
     x = rng.normal(size=1000)
     y = x + rng.normal(size=1000)
-    found = of_pairs(x, y, ["pearson"])["pearson"]
-    wanted = np.tanh(np.arctanh(found.value) + np.array([-1.96, 1.96]) / np.sqrt(997))
-    assert [found.low, found.high] == pytest.approx(wanted, abs=0.01)
+    estimate = of_pairs(x, y, ["pearson"])["pearson"]
+    wanted = np.tanh(np.arctanh(estimate.value) + np.array([-1.96, 1.96]) / np.sqrt(997))
+    assert [estimate.low, estimate.high] == pytest.approx(wanted, abs=0.01)
 
 
 @pytest.mark.parametrize("wild", [1e80, 1e160, 1e300])
@@ -340,12 +345,12 @@ def test_one_wild_number_costs_a_metric_never_the_report(wild):
     x, y = np.array([*range(20), wild]), np.arange(21.0)
     sample = Sample.of((x, y))
     first = sample.first
-    made = numbers.number_pairs(x[first], y[first]) | numbers.number_values(x[first], False)
-    found = metrics_with_intervals(made, sample, Draw(np.random.default_rng(0)))
-    assert found["mean"].value == pytest.approx(wild / 21)
-    assert found["median"].value == 10
-    assert found["variance"].value is None or found["variance"].value > 1e100
-    undefined = {each.reason for each in found.values() if each.value is None}
+    statistics = numbers.number_pairs(x[first], y[first]) | numbers.number_values(x[first], False)
+    estimates = metrics_with_intervals(statistics, sample, Draw(np.random.default_rng(0)))
+    assert estimates["mean"].value == pytest.approx(wild / 21)
+    assert estimates["median"].value == 10
+    assert estimates["variance"].value is None or estimates["variance"].value > 1e100
+    undefined = {each.reason for each in estimates.values() if each.value is None}
     assert undefined == (set() if wild < 1e100 else {"the numbers are too large to compute it"})
 
 

@@ -51,7 +51,7 @@ def table(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
 def of_claims(claims: Sequence[Any], **others: Any) -> dict[str, Any]:
     return {
         "check.item": [{"claim": {"label": label, "kind": kind}} for _, label, kind in claims],
-        "check.score": [said for said, _, _ in claims],
+        "check.score": [verdict for verdict, _, _ in claims],
         "output.score": 0.5,
         **others,
     }
@@ -72,14 +72,19 @@ ACCURACY = Evaluation(
 
 
 def test_each_entry_is_an_observation(results: Path) -> None:
-    found = measure({"claims": ACCURACY}, results)["claims"]
-    pairs = [(said, label) for claims in CLAIMS for said, label, _ in claims]
-    assert (found.rows, found.missing, found.coverage, found.kind) == (6, 0, 1.0, "classification")
-    assert found.values["accuracy"].value == pytest.approx(
-        np.mean([said == label for said, label in pairs])
+    measures = measure({"claims": ACCURACY}, results)["claims"]
+    pairs = [(verdict, label) for claims in CLAIMS for verdict, label, _ in claims]
+    assert (measures.rows, measures.missing, measures.coverage, measures.kind) == (
+        6,
+        0,
+        1.0,
+        "classification",
     )
-    assert found.values["accuracy"].n == 6
-    kinds = found.groups["claim.kind"]
+    assert measures.values["accuracy"].value == pytest.approx(
+        np.mean([verdict == label for verdict, label in pairs])
+    )
+    assert measures.values["accuracy"].n == 6
+    kinds = measures.groups["claim.kind"]
     assert {
         kind: (values["accuracy"].value, values["accuracy"].n) for kind, values in kinds.items()
     } == {
@@ -132,9 +137,9 @@ def test_metrics_and_intervals_are_those_of_a_table_with_a_row_for_each_entry(
             for _ in range(int(rng.integers(1, 30)))
         ]
         rows.append(of_claims(claims, **{"source.paper": f"paper {paper}"}))
-        for said, label, kind in claims:
+        for verdict, label, kind in claims:
             sources = {"source.paper": f"paper {paper}", "source.label": label, "source.kind": kind}
-            entries.append({**sources, "output.score": said})
+            entries.append({**sources, "output.score": verdict})
     (tmp_path / "long").mkdir()
     of_rows = Evaluation(
         prediction="output.score",
@@ -162,20 +167,22 @@ def test_entries_without_an_output_are_missing_and_skipped_ones_are_not_there(
     skipped = of_claims([(None, True, "a"), (True, True, "a"), (None, True, "b")])
     skipped["check.item"][0] = None
     results = table(tmp_path / "results.parquet", [skipped, of_claims([(False, False, "b")])])
-    found = measure({"e": ACCURACY}, results)["e"]
-    assert (found.rows, found.missing, found.coverage) == (3, 1, pytest.approx(2 / 3))
-    assert found.values["accuracy"].value == 1.0
-    assert found.bounds["accuracy"] == (pytest.approx(2 / 3), 1.0)
-    assert coverage_notes(found)[0] == "coverage 0.667: 1 of 3 entries have no prediction"
+    measures = measure({"e": ACCURACY}, results)["e"]
+    assert (measures.rows, measures.missing, measures.coverage) == (3, 1, pytest.approx(2 / 3))
+    assert measures.values["accuracy"].value == 1.0
+    assert measures.bounds["accuracy"] == (pytest.approx(2 / 3), 1.0)
+    assert coverage_notes(measures)[0] == "coverage 0.667: 1 of 3 entries have no prediction"
 
 
 def test_a_failed_row_lowers_the_coverage(tmp_path: Path) -> None:
     failed = {"status": "failed", "check.item": None, "check.score": None}
     inside = of_claims([(True, True, "a"), (None, True, "a")], status="failed")
     rows = [of_claims([(True, True, "a")] * 2), failed, inside, {**failed, "status": "ok"}]
-    found = measure({"e": ACCURACY}, table(tmp_path / "results.parquet", rows))["e"]
-    assert (found.rows, found.missing, found.coverage) == (5, 3, pytest.approx(2 / 5))
-    assert any("1 failed row counts as one missing entry" in warning for warning in found.warnings)
+    measures = measure({"e": ACCURACY}, table(tmp_path / "results.parquet", rows))["e"]
+    assert (measures.rows, measures.missing, measures.coverage) == (5, 3, pytest.approx(2 / 5))
+    assert any(
+        "1 failed row counts as one missing entry" in warning for warning in measures.warnings
+    )
 
 
 def test_entries_of_lists_within_lists_are_observations(tmp_path: Path) -> None:
@@ -242,9 +249,9 @@ def test_probabilities_and_human_labels_of_entries_are_measured(tmp_path: Path) 
     calibrated = Evaluation(
         items="check", probability="output.distribution[true]", target="claim.label"
     )
-    found = measure({"e": calibrated}, results)["e"].values
-    assert found["auroc"].value > 0.9
-    assert found["brier"].n == 200
+    estimates = measure({"e": calibrated}, results)["e"].values
+    assert estimates["auroc"].value > 0.9
+    assert estimates["brier"].n == 200
     gold = Evaluation(
         items="check", value="output.score", gold=Gold(target="claim.human"), metrics=("mean",)
     )
@@ -270,10 +277,10 @@ def test_gates_look_at_entries_with_confidence_over_rows_and_against_a_baseline(
     base = table(tmp_path / "base" / "results.parquet", [of_claims(claims) for claims in better])
 
     def passes(**gate: Any) -> list[bool]:
-        found = decide_gates(
+        decided_gates = decide_gates(
             [Gate(metric="claims.accuracy", **gate)], {"claims": ACCURACY}, measured, facts, results
         )
-        return [outcome.passed for outcome in found]
+        return [outcome.passed for outcome in decided_gates]
 
     measured = measure({"claims": ACCURACY}, results)
     assert passes(min=0.6)[0]

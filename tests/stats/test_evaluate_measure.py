@@ -57,21 +57,21 @@ FAILED = object()
 
 def test_a_confusion_matrix_counts_targets_by_row_and_predictions_by_column(table):
     rows = [("a", "a"), ("a", "b"), ("b", "b"), ("b", "b"), (None, "a")]
-    found = measure({"e": Evaluation(**LABELS)}, table(rows))["e"]
-    assert found.values["confusion"].value == {"labels": ["a", "b"], "counts": [[1, 1], [0, 2]]}
-    assert found.values["accuracy"].value == 0.75
-    assert (found.rows, found.unlabelled, found.missing, found.coverage) == (5, 1, 0, 1)
-    assert found.kind == "classification"
+    measures = measure({"e": Evaluation(**LABELS)}, table(rows))["e"]
+    assert measures.values["confusion"].value == {"labels": ["a", "b"], "counts": [[1, 1], [0, 2]]}
+    assert measures.values["accuracy"].value == 0.75
+    assert (measures.rows, measures.unlabelled, measures.missing, measures.coverage) == (5, 1, 0, 1)
+    assert measures.kind == "classification"
 
 
 def test_failed_rows_leave_the_figures_and_the_bounds_say_what_they_could_change(table):
     rows = [("a", "a")] * 6 + [("a", "b")] * 2 + [("b", FAILED)] * 2
-    found = measure({"e": Evaluation(**LABELS)}, table(rows))["e"]
-    assert found.values["accuracy"].value == 0.75
-    assert found.values["accuracy"].n == 8
-    assert found.coverage == 0.8
-    assert found.bounds["accuracy"] == (0.6, 0.8)
-    assert found.bounds["balanced_accuracy"] == (0.375, 0.875)
+    measures = measure({"e": Evaluation(**LABELS)}, table(rows))["e"]
+    assert measures.values["accuracy"].value == 0.75
+    assert measures.values["accuracy"].n == 8
+    assert measures.coverage == 0.8
+    assert measures.bounds["accuracy"] == (0.6, 0.8)
+    assert measures.bounds["balanced_accuracy"] == (0.375, 0.875)
 
 
 def test_missing_wrong_counts_failed_rows_as_wrong(table):
@@ -99,11 +99,11 @@ def test_a_row_whose_prediction_cannot_be_computed_is_missing_with_its_message(t
         prediction="output.label | upper | lower if output.label else output.nothing",
         target="source.label",
     )
-    found = measure({"e": evaluation}, table(rows))["e"]
-    assert found.missing == 1
-    assert found.coverage == pytest.approx(2 / 3)
-    assert "row 2" in found.warnings[0]
-    assert found.unreadable == {"prediction": 1}
+    measures = measure({"e": evaluation}, table(rows))["e"]
+    assert measures.missing == 1
+    assert measures.coverage == pytest.approx(2 / 3)
+    assert "row 2" in measures.warnings[0]
+    assert measures.unreadable == {"prediction": 1}
 
 
 def test_a_row_whose_target_cannot_be_computed_is_an_error_that_names_it(table):
@@ -114,9 +114,9 @@ def test_a_row_whose_target_cannot_be_computed_is_an_error_that_names_it(table):
 
 def test_an_output_that_no_row_has_reads_as_missing(table):
     evaluation = Evaluation(prediction="output.label", target="source.label")
-    found = measure({"e": evaluation}, table([("a", FAILED), ("b", FAILED)]))["e"]
-    assert found.coverage == 0
-    assert found.values["accuracy"] == MetricValue(None, None, None, 0, "no rows")
+    measures = measure({"e": evaluation}, table([("a", FAILED), ("b", FAILED)]))["e"]
+    assert measures.coverage == 0
+    assert measures.values["accuracy"] == MetricValue(None, None, None, 0, "no rows")
 
 
 def test_text_against_numbers_is_an_error_instead_of_an_accuracy_of_zero(table):
@@ -127,9 +127,9 @@ def test_text_against_numbers_is_an_error_instead_of_an_accuracy_of_zero(table):
 
 
 def test_booleans_equal_zero_and_one(table):
-    found = measure({"e": Evaluation(**LABELS)}, table([(1, True), (0, False), (1, False)]))["e"]
-    assert found.values["accuracy"].value == pytest.approx(2 / 3)
-    assert found.kind == "classification"
+    measures = measure({"e": Evaluation(**LABELS)}, table([(1, True), (0, False), (1, False)]))["e"]
+    assert measures.values["accuracy"].value == pytest.approx(2 / 3)
+    assert measures.kind == "classification"
 
 
 @pytest.mark.parametrize(
@@ -183,26 +183,26 @@ def test_a_word_and_a_number_that_read_alike_are_two_groups(table):
 def test_only_the_most_frequent_groups_are_shown_and_the_rest_is_said(table):
     rows = [("a", "a", {"source.g": index}) for index in range(51)] + [("a", "b", {"source.g": 50})]
     evaluation = Evaluation(**LABELS, by=["source.g"], metrics=["accuracy"])
-    found = measure({"e": evaluation}, table(rows))["e"]
-    assert len(found.groups["source.g"]) == 50
-    assert next(iter(found.groups["source.g"])) == "50"
-    assert "51 values" in found.warnings[0]
+    measures = measure({"e": evaluation}, table(rows))["e"]
+    assert len(measures.groups["source.g"]) == 50
+    assert next(iter(measures.groups["source.g"])) == "50"
+    assert "51 values" in measures.warnings[0]
 
 
 def test_where_selects_rows_and_must_be_true_or_false(table):
     path = table([("a", "a"), ("b", "a")])
-    found = measure({"e": Evaluation(**LABELS, where="source.label == 'a'")}, path)["e"]
-    assert (found.rows, found.values["accuracy"].value) == (1, 1)
+    measures = measure({"e": Evaluation(**LABELS, where="source.label == 'a'")}, path)["e"]
+    assert (measures.rows, measures.values["accuracy"].value) == (1, 1)
     with pytest.raises(DataError, match="not true or false"):
         measure({"e": Evaluation(**LABELS, where="source.label")}, path)
 
 
 def test_where_on_an_output_leaves_failed_rows_out_and_says_so(table):
-    found = measure(
+    measures = measure(
         {"e": Evaluation(**LABELS, where="output.label == 'a'")}, table([("a", "a"), ("b", FAILED)])
     )
-    assert found["e"].rows == 1
-    assert "1 row without an output is left out" in found["e"].warnings[0]
+    assert measures["e"].rows == 1
+    assert "1 row without an output is left out" in measures["e"].warnings[0]
 
 
 def test_groups_of_rows_are_reduced_before_anything_is_measured(table):
@@ -220,8 +220,8 @@ def test_groups_of_rows_are_reduced_before_anything_is_measured(table):
         group="source.claim",
         reduce={"prediction": "any", "target": "first"},
     )
-    found = measure({"e": evaluation}, table(rows))["e"]
-    assert (found.rows, found.missing, found.values["accuracy"].value) == (3, 1, 1)
+    measures = measure({"e": evaluation}, table(rows))["e"]
+    assert (measures.rows, measures.missing, measures.values["accuracy"].value) == (3, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -254,28 +254,28 @@ def test_nodes_are_reached_by_name(table):
 
 def test_a_value_alone_has_a_mean_and_a_boolean_one_its_exact_interval(table):
     path = table([(None, index < 7) for index in range(10)])
-    figure = measure({"e": Evaluation(value="output.label")}, path)["e"].values
-    assert list(figure) == ["mean"]
-    assert figure["mean"].value == 0.7
-    assert figure["mean"].low == pytest.approx(0.3475, abs=1e-4)
-    assert figure["mean"].high == pytest.approx(0.9333, abs=1e-4)
+    estimates = measure({"e": Evaluation(value="output.label")}, path)["e"].values
+    assert list(estimates) == ["mean"]
+    assert estimates["mean"].value == 0.7
+    assert estimates["mean"].low == pytest.approx(0.3475, abs=1e-4)
+    assert estimates["mean"].high == pytest.approx(0.9333, abs=1e-4)
 
 
 def test_words_as_a_value_say_what_to_write(table):
-    figure = measure(
+    estimate = measure(
         {"e": Evaluation(value="output.label", metrics=["mean"])}, table([(None, "A")])
     )["e"].values["mean"]
-    assert figure.value is None
-    assert "write an expression" in figure.reason
+    assert estimate.value is None
+    assert "write an expression" in estimate.reason
 
 
 def test_a_positive_label_that_never_occurs_is_warned_of(table):
-    found = measure(
+    measures = measure(
         {"e": Evaluation(**LABELS, positive="unsfae")},
         table([("unsafe", "safe"), ("safe", "safe")]),
     )["e"]
-    assert found.values["recall"].value is None
-    assert "`positive: unsfae` is never a target" in found.warnings[0]
+    assert measures.values["recall"].value is None
+    assert "`positive: unsfae` is never a target" in measures.warnings[0]
 
 
 def test_probabilities_are_measured_against_the_positive_label(table):
@@ -290,7 +290,7 @@ def test_probabilities_are_measured_against_the_positive_label(table):
     figures = measure({"e": evaluation}, table(rows))["e"].values
     assert list(figures) == ["auroc", "average_precision", "brier", "log_loss", "ece"]
     assert figures["auroc"].value == pytest.approx(sklearn.metrics.roc_auc_score(truth, p))
-    assert all(figure.low <= figure.value <= figure.high for figure in figures.values())
+    assert all(estimate.low <= estimate.value <= estimate.high for estimate in figures.values())
 
 
 def test_the_same_seed_gives_the_same_intervals(table):
@@ -334,21 +334,21 @@ def test_a_row_without_a_cluster_is_one_of_its_own_and_the_report_says_how_many(
     some = measure(
         {"e": evaluation}, table(rows([row // 2 if row < 30 else None for row in range(50)]))
     )["e"]
-    named = measure(
+    with_ids = measure(
         {"e": evaluation}, table(rows([row // 2 if row < 30 else row for row in range(50)]))
     )["e"]
-    assert some.values["accuracy"] == named.values["accuracy"]
+    assert some.values["accuracy"] == with_ids.values["accuracy"]
     assert some.values["accuracy"].clusters == 35
-    said = (
+    warning = (
         "20 rows have no cluster, because `source.c` is null: each counts as a cluster of its own"
     )
-    assert (some.warnings, named.warnings) == ((said,), ())
+    assert (some.warnings, with_ids.warnings) == ((warning,), ())
 
 
 def test_an_infinite_prediction_is_no_prediction(table):
-    found = measure({"e": Evaluation(**LABELS)}, table([(1.0, math.inf), (2.0, 2.0)]))["e"]
-    assert found.missing == 1
-    assert "not a finite number" in found.warnings[0]
+    measures = measure({"e": Evaluation(**LABELS)}, table([(1.0, math.inf), (2.0, 2.0)]))["e"]
+    assert measures.missing == 1
+    assert "not a finite number" in measures.warnings[0]
 
 
 scalars = st.one_of(
@@ -364,14 +364,14 @@ scalars = st.one_of(
 def test_any_mix_of_values_gives_figures_or_one_clear_error(table, rows, wrong):
     evaluation = Evaluation(**LABELS, missing="wrong" if wrong else "exclude")
     try:
-        found = measure({"e": evaluation}, table(rows))["e"]
+        measures = measure({"e": evaluation}, table(rows))["e"]
     except DataError:
         return
-    for name, figure in found.values.items():
-        assert (figure.value is None) == bool(figure.reason) or figure.value is not None, name
-        if figure.low is not None:
-            assert figure.low - 1e-9 <= figure.high
-        json.dumps(figure.value, allow_nan=False)
+    for name, estimate in measures.values.items():
+        assert (estimate.value is None) == bool(estimate.reason) or estimate.value is not None, name
+        if estimate.low is not None:
+            assert estimate.low - 1e-9 <= estimate.high
+        json.dumps(estimate.value, allow_nan=False)
 
 
 @pytest.mark.parametrize("rows", [[], [(None, "a")], [("a", FAILED)]])
@@ -381,10 +381,10 @@ def test_a_run_without_a_row_to_measure_has_figures_without_values(table, rows):
         "value": Evaluation(value="output.label", metrics=["mean"]),
         "p": Evaluation(probability="output.p", target="source.label", positive="a"),
     }
-    found = measure(evaluations, table(rows))
-    assert all(figure.value is None for figure in found["pair"].values.values())
-    assert found["pair"].coverage == (0 if rows and rows[0][0] else None)
-    assert found["p"].values["auroc"].reason
+    measures = measure(evaluations, table(rows))
+    assert all(estimate.value is None for estimate in measures["pair"].values.values())
+    assert measures["pair"].coverage == (0 if rows and rows[0][0] else None)
+    assert measures["p"].values["auroc"].reason
 
 
 def test_more_labels_than_classes_can_have_leave_an_accuracy_only(table):
@@ -408,21 +408,21 @@ def test_bounds_are_the_extremes_over_all_that_the_missing_rows_could_have_said(
     ]
     metrics = ["accuracy", "balanced_accuracy", "precision", "recall", "f1"]
     evaluation = Evaluation(**LABELS, positive=True, metrics=metrics)
-    found = measure({"e": evaluation}, table(rows))["e"].bounds
+    bounds = measure({"e": evaluation}, table(rows))["e"].bounds
     whole = []
-    for said in itertools.product([True, False], repeat=2):
-        full = [*rows[:5], (True, said[0]), (False, said[1])]
+    for guesses in itertools.product([True, False], repeat=2):
+        full = [*rows[:5], (True, guesses[0]), (False, guesses[1])]
         whole.append(measure({"e": evaluation}, table(full))["e"].values)
     for name in metrics:
         each = [figures[name].value for figures in whole]
-        assert found[name] == pytest.approx((min(each), max(each))), name
+        assert bounds[name] == pytest.approx((min(each), max(each))), name
 
 
 def test_bounds_of_a_probability_are_those_of_its_ends(table):
     rows = [(True, 0.9), (False, 0.4), (True, 0.3), (False, 0.2), (True, FAILED), (False, FAILED)]
     metrics = ["auroc", "average_precision", "brier"]
     evaluation = Evaluation(probability="output.label", target="source.label", metrics=metrics)
-    found = measure({"e": evaluation}, table(rows))["e"].bounds
+    bounds = measure({"e": evaluation}, table(rows))["e"].bounds
     y, p = [1, 0, 1, 0, 1, 0], [0.9, 0.4, 0.3, 0.2]
     for name, formula in (
         ("auroc", sklearn.metrics.roc_auc_score),
@@ -430,15 +430,17 @@ def test_bounds_of_a_probability_are_those_of_its_ends(table):
         ("brier", sklearn.metrics.brier_score_loss),
     ):
         each = sorted(formula(y, [*p, *ends]) for ends in ([0.0, 1.0], [1.0, 0.0]))
-        assert found[name] == pytest.approx(tuple(each)), name
+        assert bounds[name] == pytest.approx(tuple(each)), name
 
 
 def test_labels_that_differ_only_in_type_or_case_are_reported(table):
     """They counted as wrong without a word."""
     evaluation = Evaluation(**LABELS, metrics=["accuracy"])
-    found = measure({"e": evaluation}, table([(1, "1"), ("a", "a"), (2, 2), ("yes", "Yes")]))["e"]
-    assert found.values["accuracy"].value == 0.5
-    (warning,) = found.warnings
+    measures = measure({"e": evaluation}, table([(1, "1"), ("a", "a"), (2, 2), ("yes", "Yes")]))[
+        "e"
+    ]
+    assert measures.values["accuracy"].value == 0.5
+    (warning,) = measures.warnings
     assert warning.startswith(
         "2 rows count as wrong although prediction and target differ only in type, case"
     )
@@ -455,9 +457,9 @@ def test_labels_that_differ_only_in_type_or_case_are_reported(table):
 )
 def test_the_default_metrics_of_words_are_few_and_none_repeats_another(table, keys, metrics):
     rows = [("ab"[index % 2], "ab"[index % 3 > 0]) for index in range(12)]
-    found = measure({"e": Evaluation(**LABELS, **keys)}, table(rows))["e"]
-    assert set(found.values) == set(metrics.split())
-    assert found.averages == ({"f1": "macro"} if not keys else {})
+    measures = measure({"e": Evaluation(**LABELS, **keys)}, table(rows))["e"]
+    assert set(measures.values) == set(metrics.split())
+    assert measures.averages == ({"f1": "macro"} if not keys else {})
 
 
 @pytest.mark.parametrize(
@@ -468,7 +470,7 @@ def test_the_default_metrics_of_words_are_few_and_none_repeats_another(table, ke
     ],
 )
 def test_the_default_metrics_of_numbers_are_few(table, kind, metrics):
-    found = measure(
+    measures = measure(
         {"e": Evaluation(**LABELS, kind=kind)}, table([(1, 1), (2, 3), (4, 4), (5, 3)])
     )["e"]
-    assert set(found.values) == set(metrics.split())
+    assert set(measures.values) == set(metrics.split())

@@ -55,14 +55,14 @@ def panel(path, judges=3, **further):
 
 def pairs_of(columns, formula):
     """The mean of a formula over the pairs of columns, on the rows that both have; None where no pair has one."""
-    found = []
+    values_of_pairs = []
     for first, second in itertools.combinations(columns, 2):
         both = [
             (a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None
         ]
         if both and (value := formula(*map(list, zip(*both, strict=True)))) is not None:
-            found.append(value)
-    return float(np.mean(found)) if found else None
+            values_of_pairs.append(value)
+    return float(np.mean(values_of_pairs)) if values_of_pairs else None
 
 
 def kappa(first, second):
@@ -108,10 +108,10 @@ def alpha(rows, level):
         return krippendorff.alpha(np.array(data).T, level_of_measurement=level)
 
 
-def same(found, wanted, name):
-    assert found == (None if wanted is None else pytest.approx(wanted, abs=1e-9)), (
+def same(actual, wanted, name):
+    assert actual == (None if wanted is None else pytest.approx(wanted, abs=1e-9)), (
         name,
-        found,
+        actual,
         wanted,
     )
 
@@ -136,9 +136,11 @@ def values(rows, nominal):
     errors = list(numbers[:, :3].T)
     if nominal:
         errors = [np.where(vote < 0, np.nan, (vote != target).astype(float)) for vote in votes]
-    made = panel_statistics(votes, list(numbers[:, :3].T), errors, nominal)
-    given = {name: float(one.at(sample.counts[None, :])[0]) for name, one in made.items()}
-    return {name: value if np.isfinite(value) else None for name, value in given.items()}
+    statistics = panel_statistics(votes, list(numbers[:, :3].T), errors, nominal)
+    values_by_name = {
+        name: float(one.at(sample.counts[None, :])[0]) for name, one in statistics.items()
+    }
+    return {name: value if np.isfinite(value) else None for name, value in values_by_name.items()}
 
 
 @pytest.mark.parametrize("nominal", [True, False])
@@ -151,17 +153,17 @@ def test_figures_of_a_panel_are_krippendorffs_scikit_learns_and_numpys(nominal, 
     rows = [row for row in rows if sum(vote is not None for vote in row[:3]) > 1]
     if not rows:
         return
-    found = values(rows, nominal)
+    estimates = values(rows, nominal)
     columns = list(zip(*(row[:3] for row in rows), strict=True))
     errors = [
         [None if row[at] is None else float(row[at] != row[3]) for row in rows] for at in range(3)
     ]
     level = "nominal" if nominal else "interval"
-    same(found["krippendorff_alpha"], alpha([row[:3] for row in rows], level), "alpha")
-    same(found["pairwise_kappa"], pairs_of(columns, kappa if nominal else weighted), "kappa")
+    same(estimates["krippendorff_alpha"], alpha([row[:3] for row in rows], level), "alpha")
+    same(estimates["pairwise_kappa"], pairs_of(columns, kappa if nominal else weighted), "kappa")
     wanted = effective(pairs_of(errors if nominal else columns, correlation))
     if wanted is not None and wanted < 1e6:
-        same(found["effective_judges"], wanted, "effective")
+        same(estimates["effective_judges"], wanted, "effective")
 
 
 def test_labels_as_numbers_and_as_strings_have_the_same_agreement(table):
@@ -194,9 +196,9 @@ def test_the_errors_of_few_judgements_have_a_correlation_with_an_interval(table)
     """The worth in judges of 40 rows had an interval 566 wide."""
     rng = np.random.default_rng(4)
     rows = [(*(rng.random(2) < 0.8).tolist(), True) for _ in range(40)]
-    found = panel(table(rows), 2, target="source.label").values
-    wrong = np.array([[not said for said in row[:2]] for row in rows], float)
-    correlation = found["error_correlation"]
+    estimates = panel(table(rows), 2, target="source.label").values
+    wrong = np.array([[not is_right for is_right in row[:2]] for row in rows], float)
+    correlation = estimates["error_correlation"]
     assert correlation.value == pytest.approx(np.corrcoef(wrong.T)[0, 1])
     assert -1 < correlation.low < correlation.value < correlation.high < 1
     worth = panel(table(rows), 2, target="source.label", metrics=["effective_judges"]).values[
@@ -209,24 +211,24 @@ def test_the_errors_of_few_judgements_have_a_correlation_with_an_interval(table)
 
 def test_errors_that_cancel_out_have_no_endless_worth(table):
     rows = [(0.0, 1.0, 0.5)] * 2 + [(1.0, 0.0, 0.5)] * 3 + [(0.25, 0.75, 0.5)]
-    found = panel(
+    estimates = panel(
         table(rows), 2, target="source.label", metrics=["error_correlation", "effective_judges"]
     ).values
-    assert found["error_correlation"].value == pytest.approx(-1)
-    assert found["effective_judges"].value is None
+    assert estimates["error_correlation"].value == pytest.approx(-1)
+    assert estimates["effective_judges"].value is None
 
 
 def test_votes_of_three_labels_have_no_correlation_without_a_target_and_say_what_to_give(table):
     rows = [("a", "b", "c", None), ("a", "a", "b", None), ("c", "b", "c", None)]
-    figure = panel(table(rows)).values["error_correlation"]
-    assert figure.value is None and "target" in figure.reason
+    estimate = panel(table(rows)).values["error_correlation"]
+    assert estimate.value is None and "target" in estimate.reason
 
 
 def test_a_row_with_one_vote_is_no_row_of_the_panel(table):
     rows = [(True, True, False, None), (True, None, None, None), (False, False, None, None)]
-    found = panel(table(rows))
-    assert (found.rows, found.missing, found.values["krippendorff_alpha"].n) == (3, 1, 2)
-    assert found.coverage == pytest.approx(2 / 3)
+    measures = panel(table(rows))
+    assert (measures.rows, measures.missing, measures.values["krippendorff_alpha"].n) == (3, 1, 2)
+    assert measures.coverage == pytest.approx(2 / 3)
 
 
 def test_two_runs_of_a_panel_are_compared(table):
@@ -239,8 +241,8 @@ def test_two_runs_of_a_panel_are_compared(table):
     evaluation = Evaluation(
         panel=[f"nodes['judge[{at}]'].score" for at in range(3)], target="source.label"
     )
-    found = compare_runs({"e": (evaluation, evaluation)}, tuple(runs)).evaluations["e"].whole
-    change = found.differences["krippendorff_alpha"].change
+    compared = compare_runs({"e": (evaluation, evaluation)}, tuple(runs)).evaluations["e"].whole
+    change = compared.differences["krippendorff_alpha"].change
     assert 0 < change.low < change.value < change.high
 
 
@@ -251,17 +253,21 @@ def test_eleven_recorded_judges_have_the_alpha_kappa_and_worth_of_the_packages(t
     names = sorted(rows[0]["judges"])
     votes = [(*(row["judges"].get(name) for name in names), row["human"]) for row in rows]
     every = ["krippendorff_alpha", "pairwise_kappa", "effective_judges"]
-    found = panel(table(votes), len(names), target="source.label", metrics=every).values
-    same(found["krippendorff_alpha"].value, alpha([row[:-1] for row in votes], "nominal"), "alpha")
+    estimates = panel(table(votes), len(names), target="source.label", metrics=every).values
+    same(
+        estimates["krippendorff_alpha"].value,
+        alpha([row[:-1] for row in votes], "nominal"),
+        "alpha",
+    )
     columns = list(zip(*votes, strict=True))
-    same(found["pairwise_kappa"].value, pairs_of(columns[:-1], kappa), "kappa")
+    same(estimates["pairwise_kappa"].value, pairs_of(columns[:-1], kappa), "kappa")
     errors = [
         [
-            None if said is None or true is None else float(said != true)
-            for said, true in zip(column, columns[-1], strict=True)
+            None if vote is None or true is None else float(vote != true)
+            for vote, true in zip(column, columns[-1], strict=True)
         ]
         for column in columns[:-1]
     ]
     wanted = effective(pairs_of(errors, correlation), len(names))
-    same(found["effective_judges"].value, wanted, "effective")
-    assert 1 < found["effective_judges"].low < wanted < found["effective_judges"].high < 11
+    same(estimates["effective_judges"].value, wanted, "effective")
+    assert 1 < estimates["effective_judges"].low < wanted < estimates["effective_judges"].high < 11

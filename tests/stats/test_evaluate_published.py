@@ -48,9 +48,12 @@ def test_unievals_correlations(tmp_path):
         )
         for name in published
     }
-    for name, found in measure(evaluations, path).items():
-        assert found.kind == "numeric"
-        assert tuple(round(figure.value, 6) for figure in found.values.values()) == published[name]
+    for name, measures in measure(evaluations, path).items():
+        assert measures.kind == "numeric"
+        assert (
+            tuple(round(estimate.value, 6) for estimate in measures.values.values())
+            == published[name]
+        )
 
 
 def test_pandalms_unusable_answers_and_the_agreement_of_its_annotators(tmp_path):
@@ -70,11 +73,11 @@ def test_pandalms_unusable_answers_and_the_agreement_of_its_annotators(tmp_path)
         missing="wrong",
         metrics=["accuracy", "cohen_kappa"],
     )
-    found = measure({"judge": judge}, results(tmp_path, rows))["judge"]
-    assert (found.values["accuracy"].value, found.values["accuracy"].n) == (697 / 999, 999)
-    assert round(found.values["cohen_kappa"].value, 4) == 0.4755
-    assert found.missing == 25
-    assert found.bounds["accuracy"] == pytest.approx((697 / 999, 722 / 999))
+    measures = measure({"judge": judge}, results(tmp_path, rows))["judge"]
+    assert (measures.values["accuracy"].value, measures.values["accuracy"].n) == (697 / 999, 999)
+    assert round(measures.values["cohen_kappa"].value, 4) == 0.4755
+    assert measures.missing == 25
+    assert measures.bounds["accuracy"] == pytest.approx((697 / 999, 722 / 999))
     people = {
         f"{one}{other}": Evaluation(
             prediction=f"source.a{one}", target=f"source.a{other}", metrics=["cohen_kappa"]
@@ -108,6 +111,6 @@ def test_wices_claims_are_the_best_of_their_chunks(tmp_path):
         reduce={"prediction": "any", "target": "first"},
         metrics=["accuracy", "f1"],
     )
-    found = measure({"claims": evaluation}, results(tmp_path, rows))["claims"].values
-    assert (found["accuracy"].value, found["accuracy"].n) == (0.77, 100)
-    assert round(found["f1"].value, 3) == 0.610
+    estimates = measure({"claims": evaluation}, results(tmp_path, rows))["claims"].values
+    assert (estimates["accuracy"].value, estimates["accuracy"].n) == (0.77, 100)
+    assert round(estimates["f1"].value, 3) == 0.610

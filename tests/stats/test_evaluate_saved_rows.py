@@ -27,27 +27,27 @@ def test_a_distribution_is_indexed_in_evaluations_as_in_the_pipeline(tmp_path, k
     results = tmp_path / "results.parquet"
     with ParquetTable(results, {"row": "int", "id": "int", "status": "str"}) as table:
         for row, p in enumerate((0.25, 0.75)):
-            said = dict(zip(keys, (p, 1 - p), strict=True))
+            distribution = dict(zip(keys, (p, 1 - p), strict=True))
             table.write(
                 {
                     "row": row,
                     "status": "ok",
-                    "output.distribution": said,
-                    "judge.distribution": dict(said),
+                    "output.distribution": distribution,
+                    "judge.distribution": dict(distribution),
                 }
             )
-    found = measure({"e": Evaluation(value=expression, metrics=("mean",))}, results)["e"]
-    assert (found.values["mean"].value, found.values["mean"].n) == (0.5, 2)
+    measures = measure({"e": Evaluation(value=expression, metrics=("mean",))}, results)["e"]
+    assert (measures.values["mean"].value, measures.values["mean"].n) == (0.5, 2)
 
 
 def test_a_key_that_is_in_no_spelling_there_is_missing():
-    found = TextKeyed({"true": 1, "2": 3})
-    assert (found[True], found[2], found[2.0]) == (1, 3, 3)
-    assert 1 not in found
-    assert found.get(False, "none") == "none"
+    by_key = TextKeyed({"true": 1, "2": 3})
+    assert (by_key[True], by_key[2], by_key[2.0]) == (1, 3, 3)
+    assert 1 not in by_key
+    assert by_key.get(False, "none") == "none"
     for absent in (False, 1, "2.0", None):
         with pytest.raises(KeyError):
-            found[absent]
+            by_key[absent]
 
 
 def table(path, rows):
@@ -80,8 +80,8 @@ def test_an_expression_is_computed_once_for_each_distinct_tuple_that_it_reads(
         by=("source.kind | upper",),
         metrics=("accuracy",),
     )
-    found = measure({"e": evaluation}, results)["e"]
-    assert found.rows == 500
+    measures = measure({"e": evaluation}, results)["e"]
+    assert measures.rows == 500
     assert {text: computed.count(text) for text in computed} == {
         "output.score > 0 or source.kind == 'b'": 6,
         "'good' if output.score > 1 else 'bad'": 3,
@@ -97,14 +97,14 @@ def test_what_where_leaves_out_has_no_say_in_the_kind_of_the_values(tmp_path):
     ]
     results = table(tmp_path / "results.parquet", rows)
     evaluation = Evaluation(value="source.value", where="source.n < 3", metrics=("mean",))
-    found = measure({"e": evaluation}, results)["e"]
-    assert (found.values["mean"].value, found.values["mean"].n) == (1.0, 30)
+    measures = measure({"e": evaluation}, results)["e"]
+    assert (measures.values["mean"].value, measures.values["mean"].n) == (1.0, 30)
 
 
 def test_the_first_row_without_a_value_is_named_and_all_are_counted(tmp_path):
     rows = [{"output.text": "x" if number % 5 == 3 else "4"} for number in range(50)]
     results = table(tmp_path / "results.parquet", rows)
     evaluation = Evaluation(value="output.text.index('4')", metrics=("mean",))
-    found = measure({"e": evaluation}, results)["e"]
-    assert found.unreadable == {"value": 10}
-    assert "row 3:" in " ".join(found.warnings)
+    measures = measure({"e": evaluation}, results)["e"]
+    assert measures.unreadable == {"value": 10}
+    assert "row 3:" in " ".join(measures.warnings)

@@ -14,9 +14,11 @@ def accuracy(right, cluster=None):
     prediction = np.where(right, 0, 1)
     target = np.zeros(len(right), int)
     sample = Sample.of((target, prediction), cluster)
-    given = confusion.label_statistics(target[sample.first], prediction[sample.first], 2, 0, False)
-    made = {name: given[name] for name in ("accuracy", "f1")}
-    return metrics_with_intervals(made, sample, Draw(np.random.default_rng(0)))
+    statistics = confusion.label_statistics(
+        target[sample.first], prediction[sample.first], 2, 0, False
+    )
+    chosen = {name: statistics[name] for name in ("accuracy", "f1")}
+    return metrics_with_intervals(chosen, sample, Draw(np.random.default_rng(0)))
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.999])
@@ -31,10 +33,12 @@ def test_the_exact_interval_is_scipys(hits, trials, level):
 
 
 def test_f1_of_a_label_has_the_exact_interval_of_the_rows_with_that_label():
-    found = accuracy(np.array([True] * 30 + [False] * 10))["f1"]
+    estimate = accuracy(np.array([True] * 30 + [False] * 10))["f1"]
     low, high = clopper_pearson(30, 40, 0.95)
-    assert found.value == pytest.approx(60 / 70)
-    assert (found.low, found.high) == pytest.approx((2 * low / (1 + low), 2 * high / (1 + high)))
+    assert estimate.value == pytest.approx(60 / 70)
+    assert (estimate.low, estimate.high) == pytest.approx(
+        (2 * low / (1 + low), 2 * high / (1 + high))
+    )
 
 
 def test_a_cluster_for_every_row_is_no_cluster():
@@ -52,15 +56,15 @@ def test_clusters_whose_rows_repeat_each_other_are_worth_about_one_row_each():
 
 
 def test_clusters_without_an_exception_are_worth_one_row_each():
-    found = accuracy(np.ones(100, bool), np.repeat(np.arange(20), 5))["accuracy"]
-    assert found.high == 1
-    assert found.low == pytest.approx(clopper_pearson(20, 20, 0.95)[0], abs=0.02)  # Student's
+    estimate = accuracy(np.ones(100, bool), np.repeat(np.arange(20), 5))["accuracy"]
+    assert estimate.high == 1
+    assert estimate.low == pytest.approx(clopper_pearson(20, 20, 0.95)[0], abs=0.02)  # Student's
 
 
 def test_one_cluster_has_no_interval():
-    found = accuracy(np.array([True, False]), np.zeros(2, int))["accuracy"]
-    assert (found.low, found.high) == (None, None)
-    assert "one cluster" in found.reason
+    estimate = accuracy(np.array([True, False]), np.zeros(2, int))["accuracy"]
+    assert (estimate.low, estimate.high) == (None, None)
+    assert "one cluster" in estimate.reason
 
 
 def clustered_rows(sizes, rng, truth=0.8, correlation=0.4):
@@ -79,8 +83,8 @@ def test_shares_in_clusters_of_unequal_size_hold_the_truth_as_often_as_they_say(
     rng = np.random.default_rng(5)
     inside = 0
     for _ in range(300):
-        found = accuracy(*clustered_rows(sizes, rng))["accuracy"]
-        inside += found.low <= 0.8 <= found.high
+        estimate = accuracy(*clustered_rows(sizes, rng))["accuracy"]
+        inside += estimate.low <= 0.8 <= estimate.high
     assert inside / 300 >= 0.92
 
 
@@ -101,17 +105,17 @@ def test_a_difference_in_clusters_of_unequal_size_holds_the_truth_as_often_as_it
             ]
             for each in columns
         )
-        found = paired_metric_value(old, new, sample, Draw(rng))
-        inside += found.low <= 0 <= found.high
+        estimate = paired_metric_value(old, new, sample, Draw(rng))
+        inside += estimate.low <= 0 <= estimate.high
     assert inside / 300 >= 0.92
 
 
 def test_a_share_in_clusters_says_how_many_and_what_they_are_worth():
     """Only rows were counted, also where one of 30 clusters held half of them."""
-    found = accuracy(*clustered_rows([4] * 30, np.random.default_rng(7)))["accuracy"]
-    assert found.clusters == 30
-    assert 30 < found.effective_n < 120
-    assert found.reason == ""
+    estimate = accuracy(*clustered_rows([4] * 30, np.random.default_rng(7)))["accuracy"]
+    assert estimate.clusters == 30
+    assert 30 < estimate.effective_n < 120
+    assert estimate.reason == ""
     giant = accuracy(np.arange(120) % 4 > 0, np.maximum(np.arange(120) - 100, 0))["accuracy"]
     assert giant.clusters == 20
     assert "worth 1.4 of equal size" in giant.reason
@@ -120,19 +124,19 @@ def test_a_share_in_clusters_says_how_many_and_what_they_are_worth():
 def by_label(targets, predictions, cluster=None):
     sample = Sample.of((targets, predictions), cluster)
     labels = int(max(targets.max(), predictions.max())) + 1
-    given = confusion.label_statistics(
+    statistics = confusion.label_statistics(
         targets[sample.first], predictions[sample.first], labels, None, False
     )
-    made = {name: given[name] for name in ("balanced_accuracy", "precision", "recall", "f1")}
-    return metrics_with_intervals(made, sample, Draw(np.random.default_rng(0)))
+    chosen = {name: statistics[name] for name in ("balanced_accuracy", "precision", "recall", "f1")}
+    return metrics_with_intervals(chosen, sample, Draw(np.random.default_rng(0)))
 
 
 def test_two_rows_of_a_label_warn_of_balanced_accuracy():
     targets = np.array([1] * 2 + [0] * 98)
     predictions = np.array([1] * 4 + [0] * 96)
-    found = by_label(targets, predictions)["balanced_accuracy"]
-    assert found.warnings == ("the rarest label has 2 rows: the interval may be too narrow",)
-    assert found.low < 0.9
+    estimate = by_label(targets, predictions)["balanced_accuracy"]
+    assert estimate.warnings == ("the rarest label has 2 rows: the interval may be too narrow",)
+    assert estimate.low < 0.9
 
 
 @pytest.mark.parametrize(("share", "n"), [(0.05, 100), (0.1, 100), (0.2, 50)])
@@ -143,8 +147,8 @@ def test_balanced_accuracy_with_a_rare_label_holds_the_truth_as_often_as_it_says
     for _ in range(300):
         targets = (rng.random(n) < share).astype(int)
         right = rng.random(n) < np.where(targets == 1, 0.8, 0.95)
-        found = by_label(targets, np.where(right, targets, 1 - targets))["balanced_accuracy"]
-        inside += targets.any() and found.low <= 0.875 <= found.high
+        estimate = by_label(targets, np.where(right, targets, 1 - targets))["balanced_accuracy"]
+        inside += targets.any() and estimate.low <= 0.875 <= estimate.high
     assert inside / 300 >= 0.92
 
 
@@ -154,9 +158,9 @@ def test_labels_that_clusters_miss_together_widen_the_mean_of_their_recalls():
     cluster = np.repeat(np.arange(40), 6)
     targets = np.arange(240) % 2
     predictions = np.where(bad[cluster], 1 - targets, targets)
-    found = by_label(targets, predictions, cluster)["recall"]
+    estimate = by_label(targets, predictions, cluster)["recall"]
     alone = accuracy(predictions == targets, cluster)["accuracy"]
-    assert found.high - found.low == pytest.approx(alone.high - alone.low, rel=0.1)
+    assert estimate.high - estimate.low == pytest.approx(alone.high - alone.low, rel=0.1)
 
 
 @pytest.mark.parametrize(("hits", "n"), [(29, 30), (20, 20)])
@@ -164,8 +168,10 @@ def test_the_mean_of_zeros_and_ones_is_a_share(hits, n):
     x = np.array([1.0] * hits + [0.0] * (n - hits))
     sample = Sample.of((x,))
     mean = numbers.number_values(x[sample.first], False)["mean"]
-    found = metrics_with_intervals({"mean": mean}, sample, Draw(np.random.default_rng(0)))["mean"]
-    assert (found.low, found.high) == pytest.approx(clopper_pearson(hits, n, 0.95))
+    estimate = metrics_with_intervals({"mean": mean}, sample, Draw(np.random.default_rng(0)))[
+        "mean"
+    ]
+    assert (estimate.low, estimate.high) == pytest.approx(clopper_pearson(hits, n, 0.95))
 
 
 def test_an_estimate_says_its_error_method_and_what_its_clusters_are_worth():
@@ -173,11 +179,13 @@ def test_an_estimate_says_its_error_method_and_what_its_clusters_are_worth():
     rng = np.random.default_rng(9)
     cluster = np.repeat(np.arange(30), 5)
     target = rng.integers(0, 2, 150)
-    said = np.where(np.repeat(rng.random(30) < 0.7, 5), target, 1 - target)
+    prediction = np.where(np.repeat(rng.random(30) < 0.7, 5), target, 1 - target)
     for of in (None, cluster):
-        sample = Sample.of((target, said), of)
-        given = confusion.label_statistics(target[sample.first], said[sample.first], 2, None, False)
-        chosen = {name: given[name] for name in ("accuracy", "cohen_kappa")}
+        sample = Sample.of((target, prediction), of)
+        statistics = confusion.label_statistics(
+            target[sample.first], prediction[sample.first], 2, None, False
+        )
+        chosen = {name: statistics[name] for name in ("accuracy", "cohen_kappa")}
         for metric in metrics_with_intervals(chosen, sample, Draw(rng)).values():
             assert metric.se and metric.method and metric.level == 0.95 and metric.warnings == ()
             assert (

@@ -16,12 +16,12 @@ def agrees(model, value):
     """Whether the model takes the value; fails when its JSON Schema says otherwise."""
     try:
         model.model_validate(value)
-        taken = True
+        is_valid = True
     except ValidationError:
-        taken = False
+        is_valid = False
     schema = jsonschema.Draft202012Validator(schema_of(model))
-    assert schema.is_valid(value) == taken, value
-    return taken
+    assert schema.is_valid(value) == is_valid, value
+    return is_valid
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_malformed_evaluation_is_refused(value):
 
 
 @pytest.mark.parametrize(
-    ("value", "taken"),
+    ("value", "is_valid"),
     [
         ({"metric": "safety.accuracy", "min": 0.9, "confidence": 0.95}, True),
         (
@@ -102,8 +102,8 @@ def test_a_malformed_evaluation_is_refused(value):
         ({"min": 1}, False),
     ],
 )
-def test_gates_are_taken_or_refused_by_model_and_schema_alike(value, taken):
-    assert agrees(Gate, value) is taken
+def test_gates_are_taken_or_refused_by_model_and_schema_alike(value, is_valid):
+    assert agrees(Gate, value) is is_valid
 
 
 def test_a_published_table_has_rows_with_a_unit():
@@ -159,9 +159,9 @@ def test_a_published_table_has_rows_with_a_unit():
     ],
 )
 def test_what_the_schema_cannot_say_is_said_with_its_place(value, path, message):
-    found = evaluations.evaluation_problems("e", Evaluation(**value))
-    assert (path, True) in [(at, message in text) for at, text, _ in found]
-    assert all(hint for _, _, hint in found)
+    problems = evaluations.evaluation_problems("e", Evaluation(**value))
+    assert (path, True) in [(at, message in text) for at, text, _ in problems]
+    assert all(hint for _, _, hint in problems)
 
 
 def test_a_sound_evaluation_has_no_problems():
@@ -200,8 +200,8 @@ def test_a_sound_evaluation_has_no_problems():
 )
 def test_a_gate_that_cannot_be_decided_is_a_problem(value, path, message):
     evaluations = {"safety": Evaluation(**PAIR, metrics=["accuracy", "confusion"])}
-    found = gate_problems(3, Gate(**value), evaluations)
-    assert (path, True) in [(at, message in text) for at, text, _ in found]
+    problems = gate_problems(3, Gate(**value), evaluations)
+    assert (path, True) in [(at, message in text) for at, text, _ in problems]
 
 
 def test_a_near_miss_is_named():

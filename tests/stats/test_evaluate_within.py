@@ -25,7 +25,7 @@ COEFFICIENTS = {
 
 def figures(path, rows):
     with ParquetTable(path / "results.parquet", {"row": "int", "status": "str"}) as table:
-        for index, (doc, target, said) in enumerate(rows):
+        for index, (doc, target, score) in enumerate(rows):
             row = {
                 "row": index,
                 "id": index,
@@ -33,7 +33,7 @@ def figures(path, rows):
                 "source.doc": doc,
                 "source.score": target,
             }
-            table.write(row | {"output.score": said})
+            table.write(row | {"output.score": score})
     evaluation = Evaluation(
         prediction="output.score",
         target="source.score",
@@ -49,22 +49,22 @@ def test_each_document_counts_once_and_one_without_variation_not_at_all(tmp_path
     for doc in range(12):
         target = np.full(16, 3.0) if doc == 5 else rng.integers(1, 6, 16).astype(float)
         rows += [(doc, t, float(t + rng.normal())) for t in target]
-    found = figures(tmp_path, rows)
+    estimates = figures(tmp_path, rows)
     for name, formula in COEFFICIENTS.items():
         each = []
         for doc in set(range(12)) - {5}:
-            target, said = zip(*((t, s) for d, t, s in rows if d == doc), strict=True)
-            each.append(formula(said, target).statistic)
-        assert found[name].value == pytest.approx(np.mean(each), abs=1e-9)
-        assert found[name].n == 11
+            target, scores = zip(*((t, s) for d, t, s in rows if d == doc), strict=True)
+            each.append(formula(scores, target).statistic)
+        assert estimates[name].value == pytest.approx(np.mean(each), abs=1e-9)
+        assert estimates[name].n == 11
         reach = scipy.stats.t.ppf(0.975, 10) * np.std(each, ddof=1) / np.sqrt(11)
-        assert found[name].low == pytest.approx(np.mean(each) - reach, rel=0.1)
+        assert estimates[name].low == pytest.approx(np.mean(each) - reach, rel=0.1)
 
 
 def test_documents_without_variation_leave_the_figure_undefined_with_the_reason(tmp_path):
-    found = figures(tmp_path, [(0, 1.0, 2.0), (0, 1.0, 3.0), (1, 2.0, 2.0)])
-    assert found["kendall_within"].value is None
-    assert "no cluster" in found["kendall_within"].reason
+    estimates = figures(tmp_path, [(0, 1.0, 2.0), (0, 1.0, 3.0), (1, 2.0, 2.0)])
+    assert estimates["kendall_within"].value is None
+    assert "no cluster" in estimates["kendall_within"].reason
 
 
 @pytest.mark.skipif(not SUMMEVAL.is_file(), reason="no expert scores beside the project")
@@ -73,18 +73,18 @@ def test_correlations_within_documents_and_of_systems_are_as_summeval_reports_th
     rows = [json.loads(line) for line in gzip.decompress(SUMMEVAL.read_bytes()).splitlines()]
     with ParquetTable(tmp_path / "results.parquet", {"row": "int", "status": "str"}) as table:
         for index, row in enumerate(rows):
-            given = {f"source.{key}": row[key] for key in ("doc_id", "system", "relevance")}
+            row_columns = {f"source.{key}": row[key] for key in ("doc_id", "system", "relevance")}
             table.write(
                 {
                     "row": index,
                     "id": index,
                     "status": "ok",
-                    **given,
+                    **row_columns,
                     "output.score": row["coherence"],
                 }
             )
     pair = {"prediction": "output.score", "target": "source.relevance"}
-    found = measure(
+    measures = measure(
         {
             "documents": Evaluation(**pair, cluster="source.doc_id", metrics=list(COEFFICIENTS)),
             "systems": Evaluation(
@@ -102,11 +102,11 @@ def test_correlations_within_documents_and_of_systems_are_as_summeval_reports_th
         each = [
             formula(one.coherence, one.relevance).statistic for _, one in frame.groupby("doc_id")
         ]
-        within = found["documents"].values[name]
+        within = measures["documents"].values[name]
         assert (within.value, within.n) == (
             pytest.approx(np.nanmean(each), abs=1e-9),
             np.isfinite(each).sum(),
         )
-        across = found["systems"].values[name.removesuffix("_within")]
+        across = measures["systems"].values[name.removesuffix("_within")]
         wanted = formula(means.coherence, means.relevance).statistic
         assert (across.value, across.n) == (pytest.approx(wanted, abs=1e-9), 16)

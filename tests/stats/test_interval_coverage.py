@@ -65,14 +65,14 @@ SAMPLES = 60
 def test_intervals_without_a_warning_hold_the_truth(name):
     cell = {**REST, **DESIGNS[name]}
     cell["correlation"] = 0.4 if cell["clusters"] else 0.0
-    for metric, (given, held, above, below, *_) in benchmark.run_cell(cell, SAMPLES, 3)[
+    for metric, (unwarned, covered, above, below, *_) in benchmark.run_cell(cell, SAMPLES, 3)[
         "metrics"
     ].items():
         # One in a thousand metrics at 93% is below this by chance, and one in a thousand tails at 5% above.
-        if given:
-            margin = 3.1 * (0.93 * 0.07 / given) ** 0.5
-            assert held / given >= 0.93 - margin, (metric, given, held)
-            assert max(above, below) / given <= 0.05 + 3.1 * (0.05 * 0.95 / given) ** 0.5, (
+        if unwarned:
+            margin = 3.1 * (0.93 * 0.07 / unwarned) ** 0.5
+            assert covered / unwarned >= 0.93 - margin, (metric, unwarned, covered)
+            assert max(above, below) / unwarned <= 0.05 + 3.1 * (0.05 * 0.95 / unwarned) ** 0.5, (
                 metric,
                 above,
                 below,
@@ -84,16 +84,20 @@ def test_intervals_without_a_warning_hold_the_truth(name):
 )
 def test_weighted_averages_count_the_labels_shares_as_estimated(design):
     cell = {**REST, "family": "unequal recalls", "labels": 2, "correlation": 0.2, **design}
-    for metric, (given, held, *_) in benchmark.run_cell(cell, 600, 3)["metrics"].items():
-        assert held / given >= 0.93 - 2 * (0.93 * 0.07 / given) ** 0.5, (metric, given, held)
+    for metric, (unwarned, covered, *_) in benchmark.run_cell(cell, 600, 3)["metrics"].items():
+        assert covered / unwarned >= 0.93 - 2 * (0.93 * 0.07 / unwarned) ** 0.5, (
+            metric,
+            unwarned,
+            covered,
+        )
 
 
 @pytest.mark.parametrize("n", [100, 200, 600])
 def test_calibration_errors_of_few_nearly_sure_levels_hold_the_truth(n):
     cell = {**REST, "family": "nearly sure levels", "n": n, "correlation": 0.0}
-    given, held, above, below, *_ = benchmark.run_cell(cell, 400, 3)["metrics"]["ece"]
-    assert held / given >= 0.93
-    assert max(above, below) / given <= 0.05
+    unwarned, covered, above, below, *_ = benchmark.run_cell(cell, 400, 3)["metrics"]["ece"]
+    assert covered / unwarned >= 0.93
+    assert max(above, below) / unwarned <= 0.05
 
 
 @pytest.mark.parametrize("n", [20, 60])
@@ -101,9 +105,9 @@ def test_calibration_errors_of_few_nearly_sure_levels_hold_the_truth(n):
 def test_means_near_an_end_of_their_scale_hold_the_truth_on_either_side(n, hard):
     """Student's interval of scores from 1 to 10 lay above the truth in 5 to 13% of samples near the ceiling."""
     cell = {**REST, "family": "near an end", "n": n, "hard": hard, "correlation": 0.0}
-    given, held, above, below, *_ = benchmark.run_cell(cell, 600, 3)["metrics"]["mean"]
-    assert held / given >= 0.93
-    assert max(above, below) / given <= 0.05
+    unwarned, covered, above, below, *_ = benchmark.run_cell(cell, 600, 3)["metrics"]["mean"]
+    assert covered / unwarned >= 0.93
+    assert max(above, below) / unwarned <= 0.05
 
 
 def test_enough_rows_of_each_label_and_clusters_have_no_warning():
@@ -117,10 +121,10 @@ def test_enough_rows_of_each_label_and_clusters_have_no_warning():
     ]
     for family, design in designs:
         cell = {**REST, "family": family, **design}
-        found = benchmark.run_cell(cell, 20, 4)
-        assert found["benign"] == 20
-        for metric, (given, *_) in found["metrics"].items():
-            assert given >= 17, metric
+        results = benchmark.run_cell(cell, 20, 4)
+        assert results["benign"] == 20
+        for metric, (unwarned, *_) in results["metrics"].items():
+            assert unwarned >= 17, metric
 
 
 def test_parts_have_the_cells_of_the_whole():

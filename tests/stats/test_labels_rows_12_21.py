@@ -82,27 +82,27 @@ def measured(
 
 
 def test_row_12_labels_in_another_case_agree(tmp_path: Path) -> None:
-    found = measured(
+    measures = measured(
         tmp_path, ["a", "b"], [{"id": "a", "label": "Good"}, {"id": "b", "label": "good "}]
     )
-    assert found.values["accuracy"].value == 1.0
-    assert not [warning for warning in found.warnings if "label" in warning]
+    assert measures.values["accuracy"].value == 1.0
+    assert not [warning for warning in measures.warnings if "label" in warning]
 
 
 def test_row_12_a_prediction_that_is_computed_keeps_labels_as_they_are(tmp_path: Path) -> None:
     computed = "'Fine' if output.choice == 'good' else 'Poor'"
-    found = measured(tmp_path, ["a"], [{"id": "a", "label": "Fine"}], computed)
-    assert found.values["accuracy"].value == 1.0
-    assert not [warning for warning in found.warnings if "label" in warning]
+    measures = measured(tmp_path, ["a"], [{"id": "a", "label": "Fine"}], computed)
+    assert measures.values["accuracy"].value == 1.0
+    assert not [warning for warning in measures.warnings if "label" in warning]
 
 
 @pytest.mark.parametrize(("ids", "label_id"), [([0, 1], "1"), (["0", "1"], 1)])
 def test_row_12_a_numbers_text_is_the_same_id(
     ids: list[Any], label_id: Any, tmp_path: Path
 ) -> None:
-    found = measured(tmp_path, ids, [{"id": label_id, "label": "good"}])
-    assert found.values["accuracy"].n == 1
-    assert not [warning for warning in found.warnings if "belong" in warning]
+    measures = measured(tmp_path, ids, [{"id": label_id, "label": "good"}])
+    assert measures.values["accuracy"].n == 1
+    assert not [warning for warning in measures.warnings if "belong" in warning]
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_row_12_labels_of_no_row_are_told(
         {"id": label_id, "label": "good", "by": "a"},
         {"id": label_id, "label": "good", "by": "b"},
     ]
-    found = measured(tmp_path, ids, lines)
-    (warning,) = [warning for warning in found.warnings if "belong" in warning]
+    measures = measured(tmp_path, ids, lines)
+    (warning,) = [warning for warning in measures.warnings if "belong" in warning]
     assert warning.startswith("2 labels belong to no row of the run")
     assert warning.endswith(f"the run's ids are {kind}")
 
@@ -166,11 +166,11 @@ def test_row_21_times_annotators_and_a_mark_of_other_programs_are_read(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("label", "code", "said"),
+    ("label", "code", "message"),
     [("Good", 0, ""), ("gut", 1, "'gut' (2)"), (None, 1, "belongs to no row")],
 )
 def test_row_12_a_gate_on_labels_of_which_some_are_lost_does_not_pass(
-    label: str | None, code: int, said: str, shell: Shell
+    label: str | None, code: int, message: str, shell: Shell
 ) -> None:
     step = "  - {unit: JudgeUnit, name: j, scale: {values: [good, bad]}, prompt: '{source.text}'}"
     evaluate = (
@@ -188,6 +188,6 @@ def test_row_12_a_gate_on_labels_of_which_some_are_lost_does_not_pass(
         for row in range(2)
     ]
     (shell.folder / "out" / FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    found = shell("report", "out")
-    assert found.code == code, found.out
-    assert said in " ".join(found.err.split())
+    result = shell("report", "out")
+    assert result.code == code, result.out
+    assert message in " ".join(result.err.split())

@@ -11,19 +11,19 @@ SAMPLES = 150
 
 def covered(one_sample, truth):
     """The share of samples without a warning whose interval holds the truth."""
-    held = given = 0
+    covered = unwarned = 0
     for seed in range(SAMPLES):
         rng = np.random.default_rng([11, seed])
         columns, statistic = one_sample(rng)
         sample = Sample.of(columns)
-        found = metrics_with_intervals(
+        estimates = metrics_with_intervals(
             {"it": statistic(*(column[sample.first] for column in columns))}, sample, Draw(rng)
         )
-        one = found["it"]
-        given += not one.warnings
-        held += not one.warnings and one.low <= truth <= one.high
-    assert given > SAMPLES / 2
-    return held / given
+        one = estimates["it"]
+        unwarned += not one.warnings
+        covered += not one.warnings and one.low <= truth <= one.high
+    assert unwarned > SAMPLES / 2
+    return covered / unwarned
 
 
 def test_pass_at_k_of_sixty_problems_with_five_samples():

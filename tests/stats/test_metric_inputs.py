@@ -35,15 +35,15 @@ def figures(metrics, columns, **keys):
     for name, values in columns.items():
         growing[name].extend(values, np.arange(len(values)))
     rows = len(next(iter(columns.values())))
-    found = {name: one.column() for name, one in growing.items()}
+    collected = {name: one.column() for name, one in growing.items()}
     cluster = None
     if (of := keys.pop("cluster", None)) is not None:
         cluster = Factorized(np.array(of, np.int32), tuple(range(max(of) + 1)))
-    written = {name.partition("[")[0]: f"source.{name}" for name in columns if name != LONGER}
-    evaluation = Evaluation(**written, **keys)
-    data = EvaluationData.of(evaluation, Collected(rows, found, (), cluster, None, (), {}))
-    made = metric_values(metrics, data, np.arange(rows), Draw(np.random.default_rng(0)))
-    return {name: figure.value for name, figure in made.items()}
+    expressions = {name.partition("[")[0]: f"source.{name}" for name in columns if name != LONGER}
+    evaluation = Evaluation(**expressions, **keys)
+    data = EvaluationData.of(evaluation, Collected(rows, collected, (), cluster, None, (), {}))
+    estimates = metric_values(metrics, data, np.arange(rows), Draw(np.random.default_rng(0)))
+    return {name: estimate.value for name, estimate in estimates.items()}
 
 
 def drawn(seed, values):
@@ -52,33 +52,38 @@ def drawn(seed, values):
     n = 1 if seed % 7 == 0 else int(rng.integers(1, 31))
     classes = values[:1] if seed % 4 == 0 else values
     target = [classes[place] for place in rng.integers(0, len(classes), n)]
-    said = target if seed % 5 == 0 else [values[place] for place in rng.integers(0, len(values), n)]
-    said = [
-        None if seed % 3 == 0 and lost else value
-        for lost, value in zip(rng.random(n) < 0.2, said, strict=True)
+    predictions = (
+        target if seed % 5 == 0 else [values[place] for place in rng.integers(0, len(values), n)]
+    )
+    predictions = [
+        None if seed % 3 == 0 and is_lost else value
+        for is_lost, value in zip(rng.random(n) < 0.2, predictions, strict=True)
     ]
-    return target, said
+    return target, predictions
 
 
-def present(target, said):
+def present(target, predictions):
     """The rows with a prediction, as places among the labels."""
-    both = [(a, b) for a, b in zip(target, said, strict=True) if b is not None]
+    both = [(a, b) for a, b in zip(target, predictions, strict=True) if b is not None]
     labels = sorted({value for pair in both for value in pair})
     return tuple(
         np.array([labels.index(value) for value in side]) for side in zip(*both, strict=True)
     ) or ((), ())
 
 
-def gwet(target, said, labels):
+def gwet(target, predictions, labels):
     """Gwet (2008), row by row; `labels` is how many the evaluation has."""
     if labels < 2:
         return None
     shares = [
-        np.mean([int(a == label) + int(b == label) for a, b in zip(target, said, strict=True)]) / 2
+        np.mean(
+            [int(a == label) + int(b == label) for a, b in zip(target, predictions, strict=True)]
+        )
+        / 2
         for label in range(3)
     ]
     chance = sum(share * (1 - share) for share in shares) / (labels - 1)
-    return (np.mean(target == said) - chance) / (1 - chance)
+    return (np.mean(target == predictions) - chance) / (1 - chance)
 
 
 @pytest.mark.parametrize("spelled", SPELLED)
@@ -86,7 +91,7 @@ def test_drawn_inputs_have_scikit_learns_figures_however_labels_are_spelled(spel
     values = SPELLED[spelled]
     metrics = sklearn.metrics
     for seed in range(DRAWN):
-        target, said = drawn(seed, values)
+        target, predictions = drawn(seed, values)
         names = [
             "accuracy",
             "balanced_accuracy",
@@ -99,10 +104,12 @@ def test_drawn_inputs_have_scikit_learns_figures_however_labels_are_spelled(spel
             "krippendorff_alpha",
             "confusion",
         ]
-        found = figures(names, {"target": target, "prediction": said}, kind="classification")
-        a, b = present(target, said)
+        values_of = figures(
+            names, {"target": target, "prediction": predictions}, kind="classification"
+        )
+        a, b = present(target, predictions)
         if not len(a):
-            assert set(found.values()) == {None}
+            assert set(values_of.values()) == {None}
             continue
         macro = {"average": "macro", "zero_division": 0}
         with warnings.catch_warnings():
@@ -113,7 +120,7 @@ def test_drawn_inputs_have_scikit_learns_figures_however_labels_are_spelled(spel
                 "cohen_kappa": metrics.cohen_kappa_score(a, b) if len({*a, *b}) > 1 else None,
                 "mcc": metrics.matthews_corrcoef(a, b) if len({*a}) > 1 and len({*b}) > 1 else None,
                 "gwet_ac1": gwet(
-                    a, b, len({value for value in (*target, *said) if value is not None})
+                    a, b, len({value for value in (*target, *predictions) if value is not None})
                 ),
                 "f1": metrics.f1_score(a, b, **macro),
                 "precision": metrics.precision_score(a, b, **macro),
@@ -121,24 +128,24 @@ def test_drawn_inputs_have_scikit_learns_figures_however_labels_are_spelled(spel
                 "krippendorff_alpha": alpha(a, b, "nominal"),
             }
             confusion = metrics.confusion_matrix(a, b).tolist()
-        assert [row[:-1] for row in found["confusion"]["counts"]] == confusion or (
-            found["confusion"]["counts"] == confusion
-        ), (seed, target, said)
+        assert [row[:-1] for row in values_of["confusion"]["counts"]] == confusion or (
+            values_of["confusion"]["counts"] == confusion
+        ), (seed, target, predictions)
         for name, value in wanted.items():
             near = None if value is None else pytest.approx(value, abs=1e-9)
-            assert found[name] == near, (seed, name, target, said)
+            assert values_of[name] == near, (seed, name, target, predictions)
 
 
 @pytest.mark.parametrize("spelled", ["words", "truths", "numbers"])
 def test_drawn_inputs_have_scikit_learns_figures_of_a_positive_label(spelled):
     positive = SPELLED[spelled][-1]
     for seed in range(DRAWN):
-        target, said = drawn(seed, SPELLED[spelled])
-        columns = {"target": target, "prediction": said}
-        found = figures(["precision", "recall", "f1"], columns, positive=positive)
+        target, predictions = drawn(seed, SPELLED[spelled])
+        columns = {"target": target, "prediction": predictions}
+        actual = figures(["precision", "recall", "f1"], columns, positive=positive)
         both = [
             (a == positive, b == positive)
-            for a, b in zip(target, said, strict=True)
+            for a, b in zip(target, predictions, strict=True)
             if b is not None
         ]
         hits, targets, said_so = (
@@ -151,7 +158,7 @@ def test_drawn_inputs_have_scikit_learns_figures_of_a_positive_label(spelled):
         }
         for name, value in wanted.items():
             near = None if value is None else pytest.approx(value, abs=1e-9)
-            assert found[name] == near, (seed, name, target, said)
+            assert actual[name] == near, (seed, name, target, predictions)
 
 
 def alpha(first, second, level):
@@ -169,7 +176,7 @@ def weighted(first, second):
 
 def test_drawn_inputs_have_scipys_correlations_and_errors():
     for seed in range(DRAWN):
-        target, said = drawn(seed, [1, 2, 5])
+        target, predictions = drawn(seed, [1, 2, 5])
         names = [
             "pearson",
             "spearman",
@@ -179,10 +186,10 @@ def test_drawn_inputs_have_scipys_correlations_and_errors():
             "weighted_kappa",
             "krippendorff_alpha",
         ]
-        found = figures(names, {"target": target, "prediction": said}, kind="ordinal")
-        both = [(a, b) for a, b in zip(target, said, strict=True) if b is not None]
+        actual = figures(names, {"target": target, "prediction": predictions}, kind="ordinal")
+        both = [(a, b) for a, b in zip(target, predictions, strict=True) if b is not None]
         if not both:
-            assert set(found.values()) == {None}
+            assert set(actual.values()) == {None}
             continue
         a, b = np.array(both, float).T
         varies = len(set(a)) > 1 and len(set(b)) > 1
@@ -200,7 +207,7 @@ def test_drawn_inputs_have_scipys_correlations_and_errors():
             wanted[name] = formula(b, a).statistic if varies else None
         for name, value in wanted.items():
             near = None if value is None else pytest.approx(value, abs=1e-9)
-            assert found[name] == near, (seed, name, target, said)
+            assert actual[name] == near, (seed, name, target, predictions)
 
 
 def test_drawn_inputs_have_the_calibration_error_of_ten_bins_counted_by_hand():
@@ -209,16 +216,22 @@ def test_drawn_inputs_have_the_calibration_error_of_ten_bins_counted_by_hand():
         n = 1 if seed % 7 == 0 else int(rng.integers(1, 31))
         p = [float(one) for one in (rng.random(n) if seed % 2 else rng.integers(0, 11, n) / 10)]
         y = [bool(one) for one in (np.ones(n) if seed % 5 == 0 else rng.random(n) < 0.5)]
-        given = [None if seed % 3 == 0 and one < 0.2 else one for one in p]
-        found = figures(["ece"], {"target": y, "probability": given})["ece"]
-        kept = [(one, true) for one, true in zip(given, y, strict=True) if one is not None]
+        probabilities = [None if seed % 3 == 0 and one < 0.2 else one for one in p]
+        actual = figures(["ece"], {"target": y, "probability": probabilities})["ece"]
+        complete = [
+            (one, true) for one, true in zip(probabilities, y, strict=True) if one is not None
+        ]
         gaps = []
         for place in range(10):
             low, high = place / 10, (place + 1) / 10
-            held = [pair for pair in kept if low < pair[0] <= high or (place == 0 and pair[0] == 0)]
-            if held:
-                gaps.append(abs(sum(true for _, true in held) - sum(one for one, _ in held)))
-        assert found == (pytest.approx(sum(gaps) / len(kept), abs=1e-9) if kept else None), seed
+            in_bin = [
+                pair for pair in complete if low < pair[0] <= high or (place == 0 and pair[0] == 0)
+            ]
+            if in_bin:
+                gaps.append(abs(sum(true for _, true in in_bin) - sum(one for one, _ in in_bin)))
+        assert actual == (
+            pytest.approx(sum(gaps) / len(complete), abs=1e-9) if complete else None
+        ), seed
 
 
 def test_drawn_rankings_have_scipys_and_scikit_learns_figures():
@@ -227,22 +240,22 @@ def test_drawn_rankings_have_scipys_and_scikit_learns_figures():
         n, k = (1 if seed % 7 == 0 else int(rng.integers(1, 9))), int(rng.integers(2, 6))
         items = [f"item {place}" for place in range(k)] if seed % 2 else list(range(k))
         target = [[items[at] for at in rng.permutation(k)] for _ in range(n)]
-        said = (
+        predictions = (
             target
             if seed % 5 == 0
             else [[items[at] for at in rng.permutation(k)] for _ in range(n)]
         )
         names = ["accuracy", "top1", "spearman", "kendall", "kendall_distance", "ndcg"]
-        found = figures(names, {"target": target, "prediction": said})
+        actual = figures(names, {"target": target, "prediction": predictions})
         rows = []
-        for true, made in zip(target, said, strict=True):
-            ranks = [true.index(item) for item in items], [made.index(item) for item in items]
+        for true, predicted in zip(target, predictions, strict=True):
+            ranks = [true.index(item) for item in items], [predicted.index(item) for item in items]
             gains = [[k - 1 - place for place in side] for side in ranks]
             tau = scipy.stats.kendalltau(*ranks).statistic
             rho = scipy.stats.spearmanr(*ranks).statistic
             dcg = sklearn.metrics.ndcg_score([gains[0]], [gains[1]])
-            rows.append((true == made, true[0] == made[0], rho, tau, (1 - tau) / 2, dcg))
-        assert list(found.values()) == pytest.approx(
+            rows.append((true == predicted, true[0] == predicted[0], rho, tau, (1 - tau) / 2, dcg))
+        assert list(actual.values()) == pytest.approx(
             np.mean(np.array(rows, float), axis=0).tolist(), abs=1e-9
         ), seed
 
@@ -254,23 +267,23 @@ def test_drawn_inputs_have_the_mean_of_scipys_correlations_within_clusters():
         "kendall_within": scipy.stats.kendalltau,
     }
     for seed in range(DRAWN):
-        target, said = drawn(seed, [1, 2, 5])
+        target, predictions = drawn(seed, [1, 2, 5])
         of = np.random.default_rng(seed).integers(0, 5, len(target))
-        columns = {"target": target, "prediction": said}
-        found = figures(list(formulas), columns, kind="ordinal", cluster=of.tolist())
+        columns = {"target": target, "prediction": predictions}
+        actual = figures(list(formulas), columns, kind="ordinal", cluster=of.tolist())
         for name, formula in formulas.items():
             each = []
             for one in range(5):
                 both = [
                     (a, b)
-                    for a, b, at in zip(target, said, of, strict=True)
+                    for a, b, at in zip(target, predictions, of, strict=True)
                     if at == one and b is not None
                 ]
                 sides = list(zip(*both, strict=True))
                 if both and all(len(set(side)) > 1 for side in sides):
                     each.append(formula(*sides).statistic)
             near = pytest.approx(np.mean(each), abs=1e-9) if each else None
-            assert found[name] == near, (seed, name, target, said)
+            assert actual[name] == near, (seed, name, target, predictions)
 
 
 def test_drawn_inputs_have_scikit_learns_figures_of_a_probability():
@@ -279,18 +292,21 @@ def test_drawn_inputs_have_scikit_learns_figures_of_a_probability():
         n = 1 if seed % 7 == 0 else int(rng.integers(1, 31))
         p = (np.full(n, 0.5) if seed % 4 == 0 else rng.integers(0, 11, n) / 10).tolist()
         y = [bool(one) for one in (np.ones(n) if seed % 5 == 0 else rng.random(n) < 0.5)]
-        given = [
-            None if seed % 3 == 0 and lost else one
-            for one, lost in zip(p, rng.random(n) < 0.2, strict=True)
+        probabilities = [
+            None if seed % 3 == 0 and is_lost else one
+            for one, is_lost in zip(p, rng.random(n) < 0.2, strict=True)
         ]
-        found = figures(
-            ["auroc", "average_precision", "brier", "log_loss"], {"target": y, "probability": given}
+        actual = figures(
+            ["auroc", "average_precision", "brier", "log_loss"],
+            {"target": y, "probability": probabilities},
         )
-        kept = [(true, one) for one, true in zip(given, y, strict=True) if one is not None]
-        if not kept:
-            assert set(found.values()) == {None}
+        complete = [
+            (true, one) for one, true in zip(probabilities, y, strict=True) if one is not None
+        ]
+        if not complete:
+            assert set(actual.values()) == {None}
             continue
-        a, b = (np.array(side, float) for side in zip(*kept, strict=True))
+        a, b = (np.array(side, float) for side in zip(*complete, strict=True))
         metrics = sklearn.metrics
         wanted = {
             "auroc": metrics.roc_auc_score(a, b) if 0 < a.sum() < len(a) else None,
@@ -300,41 +316,46 @@ def test_drawn_inputs_have_scikit_learns_figures_of_a_probability():
         }
         for name, value in wanted.items():
             near = None if value is None else pytest.approx(value, abs=1e-9)
-            assert found[name] == near, (seed, name, given, y)
+            assert actual[name] == near, (seed, name, probabilities, y)
 
 
 @pytest.mark.parametrize("kind", ["numbers", "truths"])
 def test_drawn_inputs_have_numpys_figures_of_a_value(kind):
     for seed in range(DRAWN):
         values, _ = drawn(seed, SPELLED["truths"] if kind == "truths" else [0.1, 2, -3.5, 2])
-        lost = np.random.default_rng(seed).random(len(values)) < (0.3 if seed % 3 == 0 else 0)
-        given = [None if gone else value for value, gone in zip(values, lost, strict=True)]
-        found = figures(["mean", "median", "variance"], {"value": given})
-        kept = np.array([value for value in given if value is not None], float)
+        is_lost = np.random.default_rng(seed).random(len(values)) < (0.3 if seed % 3 == 0 else 0)
+        incomplete = [
+            None if is_lost_here else value
+            for value, is_lost_here in zip(values, is_lost, strict=True)
+        ]
+        actual = figures(["mean", "median", "variance"], {"value": incomplete})
+        complete = np.array([value for value in incomplete if value is not None], float)
         wanted = {
-            "mean": kept.mean() if len(kept) else None,
-            "median": np.median(kept) if len(kept) else None,
-            "variance": kept.var(ddof=1) if len(kept) > 1 else None,
+            "mean": complete.mean() if len(complete) else None,
+            "median": np.median(complete) if len(complete) else None,
+            "variance": complete.var(ddof=1) if len(complete) > 1 else None,
         }
         for name, value in wanted.items():
             near = None if value is None else pytest.approx(value, abs=1e-9)
-            assert found[name] == near, (seed, name, given)
+            assert actual[name] == near, (seed, name, incomplete)
 
 
 def test_drawn_inputs_have_the_preferences_that_are_counted_by_hand():
     for seed in range(DRAWN):
-        said, _ = drawn(seed, ["A", "B", "tie"])
+        choices, _ = drawn(seed, ["A", "B", "tie"])
         rng = np.random.default_rng(seed)
-        same = [bool(one) for one in rng.random(len(said)) < 0.7]
-        longer = rng.integers(-1, 2, len(said)).tolist()
-        said = [
-            None if lost else one
-            for one, lost in zip(said, rng.random(len(said)) < 0.2, strict=True)
+        same = [bool(one) for one in rng.random(len(choices)) < 0.7]
+        longer = rng.integers(-1, 2, len(choices)).tolist()
+        choices = [
+            None if is_lost else one
+            for one, is_lost in zip(choices, rng.random(len(choices)) < 0.2, strict=True)
         ]
-        columns = {"prediction": said, "consistent": same, LONGER: longer}
+        columns = {"prediction": choices, "consistent": same, LONGER: longer}
         names = ["consistency", "first_position_rate", "longer_preference"]
-        found = figures(names, columns, kind="pairwise", options=("source.a", "source.b"))
-        chosen = [(one, side) for one, side in zip(said, longer, strict=True) if one in ("A", "B")]
+        actual = figures(names, columns, kind="pairwise", options=("source.a", "source.b"))
+        chosen = [
+            (one, side) for one, side in zip(choices, longer, strict=True) if one in ("A", "B")
+        ]
         longest = [(one == "A") == (side > 0) for one, side in chosen if side]
         wanted = {
             "consistency": np.mean(same),
@@ -343,7 +364,7 @@ def test_drawn_inputs_have_the_preferences_that_are_counted_by_hand():
         }
         for name, value in wanted.items():
             near = None if value is None else pytest.approx(value, abs=1e-9)
-            assert found[name] == near, (seed, name, said, longer)
+            assert actual[name] == near, (seed, name, choices, longer)
 
 
 @pytest.mark.parametrize("spelled", ["truths", "words"])
@@ -354,7 +375,7 @@ def test_drawn_panels_have_krippendorffs_scikit_learns_and_numpys_figures(spelle
         target = (target * len(first))[: len(first)]
         columns = {"panel[0]": first, "panel[1]": second, "target": target}
         names = ["krippendorff_alpha", "pairwise_kappa", "error_correlation", "effective_judges"]
-        found = figures(names, columns, kind="classification")
+        actual = figures(names, columns, kind="classification")
         both = [row for row in zip(first, second, target, strict=True) if row[1] is not None]
         wanted = dict.fromkeys(names)
         if both:
@@ -371,21 +392,21 @@ def test_drawn_panels_have_krippendorffs_scikit_learns_and_numpys_figures(spelle
                 wanted["effective_judges"] = 2 / worth if worth > 1e-9 else None
         for name, value in wanted.items():
             near = None if value is None else pytest.approx(value, abs=1e-9)
-            assert found[name] == near, (seed, name, first, second, target)
+            assert actual[name] == near, (seed, name, first, second, target)
 
 
 def test_averages_over_the_labels_are_scikit_learns():
     metrics = sklearn.metrics
     for seed in range(60):
-        target, said = drawn(seed, SPELLED["words"])
-        a, b = present(target, said)
+        target, predictions = drawn(seed, SPELLED["words"])
+        a, b = present(target, predictions)
         if not len(a):
             continue
         for average in ("macro", "micro", "weighted"):
             names = ["precision", "recall", "f1", "f_beta"]
-            found = figures(
+            actual = figures(
                 names,
-                {"target": target, "prediction": said},
+                {"target": target, "prediction": predictions},
                 kind="classification",
                 average=average,
                 beta=2,
@@ -397,15 +418,18 @@ def test_averages_over_the_labels_are_scikit_learns():
                 "f1": metrics.f1_score(a, b, **keys),
                 "f_beta": metrics.fbeta_score(a, b, beta=2, **keys),
             }
-            assert found == pytest.approx(wanted, abs=1e-9), (seed, average)
+            assert actual == pytest.approx(wanted, abs=1e-9), (seed, average)
         a, b = a == a[0], b == a[0]
-        positive = {"positive": target[[value is not None for value in said].index(True)]}
-        found = figures(
-            ["specificity", "f_beta"], {"target": target, "prediction": said}, beta=0.5, **positive
+        positive = {"positive": target[[value is not None for value in predictions].index(True)]}
+        actual = figures(
+            ["specificity", "f_beta"],
+            {"target": target, "prediction": predictions},
+            beta=0.5,
+            **positive,
         )
         wanted = None if a.all() else metrics.recall_score(~a, ~b, zero_division=0)
-        assert found["specificity"] == (None if wanted is None else pytest.approx(wanted)), seed
-        assert found["f_beta"] == pytest.approx(
+        assert actual["specificity"] == (None if wanted is None else pytest.approx(wanted)), seed
+        assert actual["f_beta"] == pytest.approx(
             metrics.fbeta_score(a, b, beta=0.5, zero_division=0)
         ), seed
 
@@ -416,21 +440,21 @@ def test_ordinal_agreement_is_krippendorffs_and_scikit_learns():
         first = rng.integers(1, 6, 25)
         second = np.clip(first + rng.integers(-1, 2, 25), 1, 5)
         third = [
-            None if lost else int(value)
-            for lost, value in zip(rng.random(25) < 0.3, second[::-1], strict=True)
+            None if is_lost else int(value)
+            for is_lost, value in zip(rng.random(25) < 0.3, second[::-1], strict=True)
         ]
         columns = {"target": first.tolist(), "prediction": second.tolist()}
-        found = figures(["ordinal_alpha", "linear_weighted_kappa"], columns)
-        assert found["ordinal_alpha"] == pytest.approx(krippendorff_of(first, second))
-        assert found["linear_weighted_kappa"] == pytest.approx(
+        actual = figures(["ordinal_alpha", "linear_weighted_kappa"], columns)
+        assert actual["ordinal_alpha"] == pytest.approx(krippendorff_of(first, second))
+        assert actual["linear_weighted_kappa"] == pytest.approx(
             sklearn.metrics.cohen_kappa_score(
                 first, second, weights="linear", labels=[1, 2, 3, 4, 5]
             )
         )
         panel = {"panel[0]": first.tolist(), "panel[1]": second.tolist(), "panel[2]": third}
-        given = [np.nan if value is None else value for value in third]
+        ratings = [np.nan if value is None else value for value in third]
         assert figures(["ordinal_alpha"], panel)["ordinal_alpha"] == pytest.approx(
-            krippendorff_of(first, second, given)
+            krippendorff_of(first, second, ratings)
         )
 
 
@@ -457,10 +481,10 @@ def test_fleiss_kappa_is_that_of_the_paper_and_intraclass_correlations_are_shrou
         [6, 2, 4, 7],
         [3, 3, 3, None],
     ]
-    found = figures(
+    actual = figures(
         ["icc", "icc_k"], {f"panel[{judge}]": [row[judge] for row in ratings] for judge in range(4)}
     )
-    assert (round(found["icc"], 2), round(found["icc_k"], 2)) == (0.29, 0.62)
+    assert (round(actual["icc"], 2), round(actual["icc_k"], 2)) == (0.29, 0.62)
 
 
 def test_pass_at_k_is_the_share_of_subsets_with_a_right_sample():
@@ -473,8 +497,8 @@ def test_pass_at_k_is_the_share_of_subsets_with_a_right_sample():
     wanted = np.mean([any(pair) for pair in itertools.combinations(samples[0], 2)]), 0.0, 1.0
     values = [value for problem in samples.values() for value in problem]
     cluster = [problem for problem, of in samples.items() for _ in of]
-    found = figures(["pass_at_k"], {"value": values}, cluster=cluster, k=2)
-    assert found["pass_at_k"] == pytest.approx(np.mean(wanted))
+    actual = figures(["pass_at_k"], {"value": values}, cluster=cluster, k=2)
+    assert actual["pass_at_k"] == pytest.approx(np.mean(wanted))
     columns = {
         f"panel[{index}]": [
             *(samples[of][index] if index < len(samples[of]) else None for of in samples)
@@ -494,14 +518,14 @@ def test_the_length_controlled_win_rate_is_the_intercept_of_a_logistic_regressio
         size = np.tanh(longer / longer.std())
         wins = rng.random(120) < 1 / (1 + np.exp(-0.3 - 1.5 * size))
         choice = ["A" if won else "B" for won in wins]
-        found = figures(
+        actual = figures(
             ["length_controlled_win_rate"],
             {"prediction": choice, LONGER: longer.tolist()},
             options=("a", "b"),
         )
         fit = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000).fit(size[:, None], wins)
         wanted = 1 / (1 + np.exp(-fit.intercept_[0]))
-        assert found["length_controlled_win_rate"] == pytest.approx(wanted, abs=1e-4), seed
+        assert actual["length_controlled_win_rate"] == pytest.approx(wanted, abs=1e-4), seed
     alone = figures(
         ["length_controlled_win_rate"],
         {"prediction": ["A"] * 9, LONGER: list(range(9))},

@@ -22,11 +22,11 @@ SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).parents[3] / "shar
 def values(statistics, columns):
     """Each statistic's value over rows, through atoms and counts, None where it is undefined."""
     sample = Sample.of(columns)
-    found = statistics(*(column[sample.first] for column in columns))
+    statistics_by_name = statistics(*(column[sample.first] for column in columns))
     weights = sample.counts[None, :]
     return {
         name: None if not np.isfinite(v := one.at(weights)[0]) else float(v)
-        for name, one in found.items()
+        for name, one in statistics_by_name.items()
     }
 
 
@@ -69,49 +69,49 @@ number_rows = st.lists(
 @given(label_rows)
 def test_label_figures_equal_scikit_learns(rows):
     target, prediction = np.array(rows).T
-    found = of_labels(target, prediction, 4)
+    actual = of_labels(target, prediction, 4)
     metrics = sklearn.metrics
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert found["accuracy"] == pytest.approx(
+        assert actual["accuracy"] == pytest.approx(
             metrics.accuracy_score(target, prediction), abs=1e-12
         )
-        assert found["balanced_accuracy"] == pytest.approx(
+        assert actual["balanced_accuracy"] == pytest.approx(
             metrics.balanced_accuracy_score(target, prediction), abs=1e-12
         )
         macro = {"average": "macro", "zero_division": 0}
-        assert found["precision"] == pytest.approx(
+        assert actual["precision"] == pytest.approx(
             metrics.precision_score(target, prediction, **macro), abs=1e-12
         )
-        assert found["recall"] == pytest.approx(
+        assert actual["recall"] == pytest.approx(
             metrics.recall_score(target, prediction, **macro), abs=1e-12
         )
-        assert found["f1"] == pytest.approx(
+        assert actual["f1"] == pytest.approx(
             metrics.f1_score(target, prediction, **macro), abs=1e-12
         )
         constant = len(set(target)) == 1 or len(set(prediction)) == 1
         if constant:
-            assert found["mcc"] is None
+            assert actual["mcc"] is None
         else:
-            assert found["mcc"] == pytest.approx(
+            assert actual["mcc"] == pytest.approx(
                 metrics.matthews_corrcoef(target, prediction), abs=1e-12
             )
         if len(set(target) | set(prediction)) == 1:
-            assert found["cohen_kappa"] is None
-            assert found["krippendorff_alpha"] is None
+            assert actual["cohen_kappa"] is None
+            assert actual["krippendorff_alpha"] is None
         else:
-            assert found["cohen_kappa"] == pytest.approx(
+            assert actual["cohen_kappa"] == pytest.approx(
                 metrics.cohen_kappa_score(target, prediction), abs=1e-12
             )
             alpha = krippendorff.alpha([target, prediction], level_of_measurement="nominal")
-            assert found["krippendorff_alpha"] == pytest.approx(alpha, abs=1e-12)
+            assert actual["krippendorff_alpha"] == pytest.approx(alpha, abs=1e-12)
 
 
 @settings(deadline=None, max_examples=80)
 @given(label_rows)
 def test_binary_figures_equal_scikit_learns(rows):
     target, prediction = np.array(rows).T
-    found = of_labels(target, prediction, 4, positive=2)
+    actual = of_labels(target, prediction, 4, positive=2)
     binary = (target == 2, prediction == 2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -121,18 +121,18 @@ def test_binary_figures_equal_scikit_learns(rows):
             ("f1", sklearn.metrics.f1_score),
         ):
             wanted = formula(*binary, zero_division=np.nan)
-            assert found[name] == (None if np.isnan(wanted) else pytest.approx(wanted, abs=1e-12))
+            assert actual[name] == (None if np.isnan(wanted) else pytest.approx(wanted, abs=1e-12))
 
 
 @settings(deadline=None, max_examples=80)
 @given(number_rows)
 def test_number_figures_equal_scipys_and_scikit_learns(rows):
     target, prediction = np.array(rows).T
-    found = of_pairs(target, prediction)
-    assert found["mae"] == pytest.approx(
+    actual = of_pairs(target, prediction)
+    assert actual["mae"] == pytest.approx(
         sklearn.metrics.mean_absolute_error(target, prediction), abs=1e-9
     )
-    assert found["rmse"] == pytest.approx(
+    assert actual["rmse"] == pytest.approx(
         sklearn.metrics.root_mean_squared_error(target, prediction), abs=1e-9
     )
     for name, formula in (
@@ -141,26 +141,26 @@ def test_number_figures_equal_scipys_and_scikit_learns(rows):
         ("kendall", scipy.stats.kendalltau),
     ):
         wanted = oracle(lambda x, y, f=formula: f(x, y).statistic, prediction, target)
-        assert found[name] == (None if wanted is None else pytest.approx(wanted, abs=1e-9)), name
+        assert actual[name] == (None if wanted is None else pytest.approx(wanted, abs=1e-9)), name
     if len(set(target) | set(prediction)) == 1:
-        assert found["krippendorff_alpha"] is None
+        assert actual["krippendorff_alpha"] is None
     else:
         alpha = krippendorff.alpha([target, prediction], level_of_measurement="interval")
-        assert found["krippendorff_alpha"] == pytest.approx(alpha, abs=1e-9)
+        assert actual["krippendorff_alpha"] == pytest.approx(alpha, abs=1e-9)
 
 
 @settings(deadline=None, max_examples=80)
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=40))
 def test_weighted_kappa_equals_scikit_learns_over_the_whole_scale(rows):
     target, prediction = np.array(rows).T
-    found = of_pairs(target, prediction)["weighted_kappa"]
+    actual = of_pairs(target, prediction)["weighted_kappa"]
     if len(set(target) | set(prediction)) == 1:
-        assert found is None
+        assert actual is None
         return
     wanted = sklearn.metrics.cohen_kappa_score(
         target, prediction, weights="quadratic", labels=range(1, 6)
     )
-    assert found == pytest.approx(wanted, abs=1e-9)
+    assert actual == pytest.approx(wanted, abs=1e-9)
 
 
 @settings(deadline=None, max_examples=80)
@@ -174,23 +174,23 @@ def test_weighted_kappa_equals_scikit_learns_over_the_whole_scale(rows):
 def test_probability_figures_equal_scikit_learns(rows):
     p = np.array([row[0] for row in rows])
     y = np.array([row[1] for row in rows], float)
-    found = values(probability.probability_statistics, (p, y))
-    assert found["brier"] == pytest.approx(((p - y) ** 2).mean(), abs=1e-12)
-    assert found["log_loss"] == pytest.approx(
+    actual = values(probability.probability_statistics, (p, y))
+    assert actual["brier"] == pytest.approx(((p - y) ** 2).mean(), abs=1e-12)
+    assert actual["log_loss"] == pytest.approx(
         sklearn.metrics.log_loss(y, p, labels=[0, 1]), abs=1e-9
     )
     both = 0 < y.sum() < len(y)
     if both:
-        assert found["brier"] == pytest.approx(sklearn.metrics.brier_score_loss(y, p), abs=1e-12)
-        assert found["auroc"] == pytest.approx(sklearn.metrics.roc_auc_score(y, p), abs=1e-12)
+        assert actual["brier"] == pytest.approx(sklearn.metrics.brier_score_loss(y, p), abs=1e-12)
+        assert actual["auroc"] == pytest.approx(sklearn.metrics.roc_auc_score(y, p), abs=1e-12)
     else:
-        assert found["auroc"] is None
+        assert actual["auroc"] is None
     if y.sum():
-        assert found["average_precision"] == pytest.approx(
+        assert actual["average_precision"] == pytest.approx(
             sklearn.metrics.average_precision_score(y, p), abs=1e-12
         )
     else:
-        assert found["average_precision"] is None
+        assert actual["average_precision"] is None
 
 
 def test_ece_is_the_weighted_gap_of_ten_bins_of_equal_width():
@@ -204,11 +204,11 @@ def test_ece_is_the_weighted_gap_of_ten_bins_of_equal_width():
 
 
 def test_probabilities_outside_the_unit_interval_have_ranks_but_no_scores():
-    found = probability.probability_statistics(np.array([-1.0, 2.0]), np.array([0.0, 1.0]))
+    statistics = probability.probability_statistics(np.array([-1.0, 2.0]), np.array([0.0, 1.0]))
     ones = np.ones((1, 2))
-    assert found["auroc"].at(ones)[0] == 1
-    assert np.isnan(found["brier"].at(ones)[0])
-    assert "not between 0 and 1" in found["brier"].undefined
+    assert statistics["auroc"].at(ones)[0] == 1
+    assert np.isnan(statistics["brier"].at(ones)[0])
+    assert "not between 0 and 1" in statistics["brier"].undefined
 
 
 def test_ac1_is_gwets_value_by_hand():
@@ -224,13 +224,13 @@ def test_ac1_is_gwets_value_by_hand():
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
 def test_value_figures_equal_numpys(given_values):
     x = np.array(given_values)
-    found = values(lambda v: numbers.number_values(v, False), (x,))
-    assert found["mean"] == pytest.approx(x.mean(), abs=1e-6)
-    assert found["median"] == pytest.approx(np.median(x), abs=1e-9)
+    actual = values(lambda v: numbers.number_values(v, False), (x,))
+    assert actual["mean"] == pytest.approx(x.mean(), abs=1e-6)
+    assert actual["median"] == pytest.approx(np.median(x), abs=1e-9)
     if len(x) == 1:
-        assert found["variance"] is None
+        assert actual["variance"] is None
     else:
-        assert found["variance"] == pytest.approx(
+        assert actual["variance"] == pytest.approx(
             x.var(ddof=1), rel=1e-9, abs=1e-6 * np.abs(x).max() ** 2
         )
 
@@ -238,12 +238,16 @@ def test_value_figures_equal_numpys(given_values):
 @settings(deadline=None, max_examples=80)
 @given(st.permutations(range(5)), st.permutations(range(5)))
 def test_rankings_are_compared_item_by_item(target, prediction):
-    found = ranks.rankings([list(target)], [list(prediction)])
+    statistics = ranks.rankings([list(target)], [list(prediction)])
     places = [[ranking.index(item) for item in range(5)] for ranking in (target, prediction)]
     ones = np.ones((1, 1))
-    assert found["spearman"].at(ones)[0] == pytest.approx(scipy.stats.spearmanr(*places).statistic)
-    assert found["kendall"].at(ones)[0] == pytest.approx(scipy.stats.kendalltau(*places).statistic)
-    assert found["accuracy"].at(ones)[0] == (list(target) == list(prediction))
+    assert statistics["spearman"].at(ones)[0] == pytest.approx(
+        scipy.stats.spearmanr(*places).statistic
+    )
+    assert statistics["kendall"].at(ones)[0] == pytest.approx(
+        scipy.stats.kendalltau(*places).statistic
+    )
+    assert statistics["accuracy"].at(ones)[0] == (list(target) == list(prediction))
 
 
 def test_rankings_of_different_items_say_so():
@@ -254,8 +258,8 @@ def test_kendall_of_many_distinct_rows_equals_scipys():
     rng = np.random.default_rng(0)
     x = rng.normal(size=ranks.MOST_ATOMS + 1)
     y = x + rng.normal(size=len(x))
-    found = ranks.rank_pairs(x, y)["kendall"].at(np.ones((1, len(x))))[0]
-    assert found == pytest.approx(scipy.stats.kendalltau(x, y).statistic, abs=1e-12)
+    actual = ranks.rank_pairs(x, y)["kendall"].at(np.ones((1, len(x))))[0]
+    assert actual == pytest.approx(scipy.stats.kendalltau(x, y).statistic, abs=1e-12)
 
 
 def shared_cases():
@@ -274,9 +278,9 @@ def test_the_shared_value_cases_come_out():
     }
     for case in shared_cases():
         truth, prediction = case["given"]["truth"], case["given"]["prediction"]
-        found = of_labels(truth, prediction, 6) | of_pairs(truth, prediction)
+        actual = of_labels(truth, prediction, 6) | of_pairs(truth, prediction)
         for name, wanted in case["expect"].items():
-            value = found[names.get(name, name)]
+            value = actual[names.get(name, name)]
             assert value == (None if wanted == "NaN" else pytest.approx(wanted, abs=1e-9)), (
                 case["name"],
                 name,
@@ -290,8 +294,8 @@ def test_figures_of_rankings_are_scikit_learns_and_scipys():
 
     items = ["a", "b", "c", "d"]
     for predicted in itertools.permutations(items):
-        made = rankings([items], [list(predicted)])
-        value = {name: float(one.at(np.ones((1, 1)))[0]) for name, one in made.items()}
+        statistics = rankings([items], [list(predicted)])
+        value = {name: float(one.at(np.ones((1, 1)))[0]) for name, one in statistics.items()}
         gains, scores = [3, 2, 1, 0], [4 - predicted.index(item) for item in items]
         assert value["ndcg"] == pytest.approx(
             sklearn.metrics.ndcg_score([gains], [scores]), abs=1e-12

@@ -72,12 +72,12 @@ def test_a_new_metric_is_a_function_and_a_record(
                 {"row": row, "status": "ok", "output.score": score, "source.target": target}
             )
     evaluation = Evaluation(prediction="output.score", target="source.target")
-    named = evaluation.model_copy(update={"metrics": ("mae", "max_error")})
-    assert lacks(named, "max_error") == [] and lacks(Evaluation(value="x"), "max_error") == [
+    with_metrics = evaluation.model_copy(update={"metrics": ("mae", "max_error")})
+    assert lacks(with_metrics, "max_error") == [] and lacks(Evaluation(value="x"), "max_error") == [
         "prediction",
         "target",
     ]
-    assert measure({"e": named}, results)["e"].values["max_error"].value == 3
+    assert measure({"e": with_metrics}, results)["e"].values["max_error"].value == 3
 
 
 def sharp_order(prediction: np.ndarray, target: np.ndarray, weight: np.ndarray) -> float:
@@ -101,16 +101,16 @@ def test_the_record_of_a_metric_says_how_two_runs_with_scales_of_their_own_are_c
     )
     monkeypatch.setitem(METRICS._built_in, "order", record)
     target = np.arange(30.0)
-    data = [numeric_run(target, said) for said in (np.roll(target, 3), 100 * target)]
+    data = [numeric_run(target, predictions) for predictions in (np.roll(target, 3), 100 * target)]
     where = np.arange(30)
     p, _ = swap_tests(("order",), data, (where, where), np.random.default_rng(0), 199)["order"]
     assert (p < 0.05) == (unchanged_by == "ranks")
 
 
-def numeric_run(target: np.ndarray, said: np.ndarray) -> EvaluationData:
+def numeric_run(target: np.ndarray, predictions: np.ndarray) -> EvaluationData:
     columns = [
         Column(values, np.full(len(values), NUMERIC, np.int32), (), frozenset({"float"}))
-        for values in (target, said)
+        for values in (target, predictions)
     ]
     none = Column(
         np.full(len(target), np.nan), np.full(len(target), MISSING, np.int32), (), frozenset()

@@ -22,8 +22,8 @@ def measured(folder: Path, *, ordered: bool, true: list[str] = TRUE, **keys: obj
     with ParquetTable(
         path, {"row": "int", "status": "str"}, declared={"output.score": DeclaredType(schema)}
     ) as table:
-        for row, (said, target) in enumerate(zip(SAID, true, strict=True)):
-            table.write({"row": row, "status": "ok", "output.score": said, "source.y": target})
+        for row, (score, target) in enumerate(zip(SAID, true, strict=True)):
+            table.write({"row": row, "status": "ok", "output.score": score, "source.y": target})
     evaluation = Evaluation(prediction="output.score", target="source.y", **keys)
     return measure({"e": evaluation}, path)["e"]
 
@@ -31,17 +31,17 @@ def measured(folder: Path, *, ordered: bool, true: list[str] = TRUE, **keys: obj
 def test_words_of_an_ordered_scale_have_metrics_of_ranks_and_a_matrix_in_scale_order(
     tmp_path: Path,
 ) -> None:
-    found = measured(tmp_path, ordered=True)
-    assert found.kind == "ordinal"
-    assert set(found.values) == {"accuracy", "weighted_kappa", "spearman", "confusion"}
-    assert found.values["confusion"].value["labels"] == WORDS
+    measures = measured(tmp_path, ordered=True)
+    assert measures.kind == "ordinal"
+    assert set(measures.values) == {"accuracy", "weighted_kappa", "spearman", "confusion"}
+    assert measures.values["confusion"].value["labels"] == WORDS
     numbers = {word: place for place, word in enumerate(WORDS)}
     from sklearn.metrics import cohen_kappa_score
 
     wanted = cohen_kappa_score(
         [numbers[word] for word in TRUE], [numbers[word] for word in SAID], weights="quadratic"
     )
-    assert found.values["weighted_kappa"].value == pytest.approx(wanted)
+    assert measures.values["weighted_kappa"].value == pytest.approx(wanted)
 
 
 def test_words_of_a_nominal_scale_labels_off_the_scale_and_a_positive_label_are_classification(

@@ -40,11 +40,11 @@ def decided(
 def test_all_problems_solved_pass_a_gate_by_the_exact_bound(tmp_path: Path) -> None:
     rows = [{"output.ok": True, "source.problem": at // 2} for at in range(800)]
     evaluation = Evaluation(value="output.ok", metrics=["pass_at_k"], k=1, cluster="source.problem")
-    found = decided(
+    outcome = decided(
         tmp_path, evaluation, rows, Gate(metric="e.pass_at_k", min=0.99, confidence=0.95)
     )
-    assert found.verdict == "passed"
-    assert found.low == pytest.approx(0.025 ** (1 / 400))
+    assert outcome.verdict == "passed"
+    assert outcome.low == pytest.approx(0.025 ** (1 / 400))
     above = decided(
         tmp_path, evaluation, rows, Gate(metric="e.pass_at_k", min=0.992, confidence=0.95)
     )
@@ -58,10 +58,10 @@ def mean_on_a_scale(values: np.ndarray) -> Any:
 
 
 def test_ratings_that_are_all_the_best_have_the_bound_of_their_known_range() -> None:
-    found = mean_on_a_scale(np.full(500, 5.0))
-    assert (found.value, found.high, found.warnings) == (5.0, 5.0, ())
-    assert found.low == pytest.approx(4.947, abs=0.001)
-    assert mean_on_a_scale(np.full(20, 5.0)).low < found.low
+    estimate = mean_on_a_scale(np.full(500, 5.0))
+    assert (estimate.value, estimate.high, estimate.warnings) == (5.0, 5.0, ())
+    assert estimate.low == pytest.approx(4.947, abs=0.001)
+    assert mean_on_a_scale(np.full(20, 5.0)).low < estimate.low
 
 
 def test_numbers_without_a_known_range_have_no_bound_when_all_are_the_same() -> None:
@@ -76,25 +76,28 @@ def test_numbers_without_a_known_range_have_no_bound_when_all_are_the_same() -> 
 
 @pytest.mark.parametrize("name", ["mae", "rmse"])
 def test_errors_on_a_scale_end_where_the_scale_does(name: str) -> None:
-    for said, target in (([1.0, 5.0], [1.0, 3.0]), ([1.0, 2.0, 3.0, 4.0], [2.0, 2.0, 4.0, 5.0])):
-        x, y = np.array(said), np.array(target)
+    for predictions, target in (
+        ([1.0, 5.0], [1.0, 3.0]),
+        ([1.0, 2.0, 3.0, 4.0], [2.0, 2.0, 4.0, 5.0]),
+    ):
+        x, y = np.array(predictions), np.array(target)
         sample = Sample.of((x, y), None)
         statistic = number_pairs(x[sample.first], y[sample.first], 4.0)[name]
-        found = metrics_with_intervals({name: statistic}, sample, Draw(np.random.default_rng(0)))[
-            name
-        ]
-        assert 0 <= found.low <= found.value <= found.high <= 4
+        estimate = metrics_with_intervals(
+            {name: statistic}, sample, Draw(np.random.default_rng(0))
+        )[name]
+        assert 0 <= estimate.low <= estimate.value <= estimate.high <= 4
 
 
 def test_a_judge_without_an_error_has_a_bound_of_its_errors() -> None:
     x = np.arange(300.0) % 5 + 1
     sample = Sample.of((x, x), None)
     statistic = number_pairs(x[sample.first], x[sample.first], 4.0)["mae"]
-    found = metrics_with_intervals({"mae": statistic}, sample, Draw(np.random.default_rng(0)))[
+    estimate = metrics_with_intervals({"mae": statistic}, sample, Draw(np.random.default_rng(0)))[
         "mae"
     ]
-    assert (found.value, found.low) == (0, 0)
-    assert 0 < found.high < 0.1
+    assert (estimate.value, estimate.low) == (0, 0)
+    assert 0 < estimate.high < 0.1
 
 
 def test_panels_of_numbers_warn_of_nearly_uniform_ratings_as_icc_does() -> None:
@@ -105,7 +108,7 @@ def test_panels_of_numbers_warn_of_nearly_uniform_ratings_as_icc_does() -> None:
     codes = [column.astype(np.int64) for column in (first, second)]
     sample = Sample.of((first, second), None)
     at = sample.first
-    found = metrics_with_intervals(
+    estimates = metrics_with_intervals(
         panel_statistics(
             [code[at] for code in codes], [first[at], second[at]], None, nominal=False
         ),
@@ -114,5 +117,5 @@ def test_panels_of_numbers_warn_of_nearly_uniform_ratings_as_icc_does() -> None:
     )
     for name in ("krippendorff_alpha", "pairwise_kappa"):
         assert any(
-            "differ from the most frequent value" in text for text in found[name].warnings
-        ), found[name]
+            "differ from the most frequent value" in text for text in estimates[name].warnings
+        ), estimates[name]

@@ -22,12 +22,12 @@ def a_run(right, cluster=None):
     n = len(right)
     none = Column(np.full(n, np.nan), np.full(n, -1, np.int32), (), frozenset())
     target = (np.arange(n) % 2).astype(np.int64)
-    said = np.where(right, target, 1 - target)
+    predictions = np.where(right, target, 1 - target)
     data = EvaluationData(
         "classification",
         ("a", "b"),
         target,
-        said,
+        predictions,
         none,
         none,
         none,
@@ -65,12 +65,12 @@ def test_the_spread_of_runs_is_their_variance_and_that_of_their_rows():
     rng = np.random.default_rng(1)
     hard = rng.normal(1, 1, 120)
     first, second = runs(3, hard, rng), runs(2, hard, rng)
-    found = against(first, second)
+    compared = against(first, second)
     values = [[accuracy(run) for run in pipeline] for pipeline in (first, second)]
-    assert found.values == pytest.approx([np.mean(each) for each in values])
-    assert [list(each) for each in found.runs] == [pytest.approx(each) for each in values]
+    assert compared.values == pytest.approx([np.mean(each) for each in values])
+    assert [list(each) for each in compared.runs] == [pytest.approx(each) for each in values]
     squares = sum(np.var(each, ddof=1) * (len(each) - 1) for each in values)
-    assert found.spread.seen == pytest.approx(squares / 3)
+    assert compared.spread.seen == pytest.approx(squares / 3)
     noise = []
     for pipeline in (first, second):
         right = [run[0].target == run[0].prediction for run in pipeline]
@@ -79,18 +79,18 @@ def test_the_spread_of_runs_is_their_variance_and_that_of_their_rows():
             for one, two in itertools.combinations(right, 2)
         ]
         noise.append(np.mean(pairs) * (len(pipeline) - 1))
-    assert found.spread.within == pytest.approx(sum(noise) / 3, rel=1e-6)
+    assert compared.spread.within == pytest.approx(sum(noise) / 3, rel=1e-6)
 
 
 def test_a_pipeline_without_repeats_is_compared_as_two_runs_are():
     rng = np.random.default_rng(2)
     first, second = runs(2, rng.normal(1, 1, 60), rng)
-    found = against([first], [second], swaps=199)
+    compared = against([first], [second], swaps=199)
     alone = paired_difference(
         "accuracy", pair(first, second), Draw(np.random.default_rng([*SEEDS, 0])), 199
     )
-    assert found.spread is None
-    assert found.differences[0] == alone
+    assert compared.spread is None
+    assert compared.differences[0] == alone
 
 
 def test_intervals_of_several_pipelines_are_wider_than_those_of_one():
@@ -111,12 +111,12 @@ def test_equal_pipelines_of_repeated_runs_seldom_differ_whatever_the_variance_be
         missed = wrong = 0
         for _ in range(60):
             hard = rng.normal(1.2, 1.5, 80)
-            found = against(
+            compared = against(
                 runs(count, hard, rng, 0, between), runs(count, hard, rng, 0, between), swaps=99
             )
-            change = found.differences[0].change
+            change = compared.differences[0].change
             missed += not change.low <= 0 <= change.high
-            wrong += found.differences[0].p <= 0.05
+            wrong += compared.differences[0].p <= 0.05
         assert missed <= 7, (count, between)
         assert wrong <= 7, (count, between)
 
@@ -125,10 +125,10 @@ def test_two_runs_that_happen_to_agree_do_not_prove_that_runs_agree():
     """Two and two runs of variance 3, of which the rows explain 1: the variance seen has two degrees of freedom."""
     rng = np.random.default_rng(7)
     wrong = 0
-    for seen in 3 * rng.chisquare(2, 3000) / 2:
+    for variance in 3 * rng.chisquare(2, 3000) / 2:
         value = float(rng.normal(0, 3**0.5))
         change = MetricValue(value, value - 2, value + 2, 1000, se=1.0, df=1000.0)
-        wrong += RunSpread(seen, 2, 1.0, 1000.0).widened(change, 1.0, 100.0)[1] <= 0.05
+        wrong += RunSpread(variance, 2, 1.0, 1000.0).widened(change, 1.0, 100.0)[1] <= 0.05
     assert wrong / 3000 <= 0.06
 
 
@@ -146,8 +146,8 @@ def test_the_noise_floor_holds_for_most_new_pairs_of_runs():
 def test_two_repeated_runs_are_too_few_to_know_the_variance_between_runs():
     rng = np.random.default_rng(6)
     hard = rng.normal(1, 1, 80)
-    found = against(runs(2, hard, rng), runs(1, hard, rng)).differences[0]
-    assert "two repeated runs do not show how much runs differ" in found.change.reason
+    difference = against(runs(2, hard, rng), runs(1, hard, rng)).differences[0]
+    assert "two repeated runs do not show how much runs differ" in difference.change.reason
     assert not against(runs(2, hard, rng), runs(2, hard, rng)).differences[0].change.warnings
 
 
@@ -170,9 +170,9 @@ def test_exchanging_two_runs_within_rows_is_the_same_test_with_either_implementa
 
 def test_runs_of_the_same_outcomes_have_p_1_and_an_interval():
     right = np.arange(40) % 5 > 0
-    found = against([a_run(right)] * 3, [a_run(right)], swaps=99).differences[0]
-    assert found.p == 1
-    assert found.change.low < 0 < found.change.high
+    difference = against([a_run(right)] * 3, [a_run(right)], swaps=99).differences[0]
+    assert difference.p == 1
+    assert difference.change.low < 0 < difference.change.high
 
 
 def test_other_targets_and_no_shared_row_are_reasons():

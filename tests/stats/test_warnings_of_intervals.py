@@ -12,27 +12,33 @@ from verdict_cli.stats.metrics.panel import intraclass_correlations
 from verdict_cli.stats.metrics.probability import probability_statistics
 
 
-def labels(name, target, said, positive=None, beta=1.0, k=2):
-    sample = Sample.of((target, said))
+def labels(name, target, predictions, positive=None, beta=1.0, k=2):
+    sample = Sample.of((target, predictions))
     at = sample.first
-    given = confusion.label_statistics(target[at], said[at], k, positive, False, "macro", beta)
-    return metrics_with_intervals({name: given[name]}, sample, Draw(np.random.default_rng(0)))[name]
+    statistics = confusion.label_statistics(
+        target[at], predictions[at], k, positive, False, "macro", beta
+    )
+    return metrics_with_intervals({name: statistics[name]}, sample, Draw(np.random.default_rng(0)))[
+        name
+    ]
 
 
 def probabilities(name, p, positive):
     sample = Sample.of((p, positive))
-    given = probability_statistics(p[sample.first], positive[sample.first])
-    return metrics_with_intervals({name: given[name]}, sample, Draw(np.random.default_rng(0)))[name]
+    statistics = probability_statistics(p[sample.first], positive[sample.first])
+    return metrics_with_intervals({name: statistics[name]}, sample, Draw(np.random.default_rng(0)))[
+        name
+    ]
 
 
 def test_f_beta_allows_for_misses_that_no_row_shows():
     """30 positives all found, two false alarms: recall may be 0.886, and F3 at that recall is 0.89; the end was 0.975."""
     target = np.array([1] * 30 + [0] * 30)
-    said = np.array([1] * 32 + [0] * 28)
-    found = labels("f_beta", target, said, 1, 3.0)
-    assert found.value == pytest.approx(10 * (30 / 32) / (9 * (30 / 32) + 1))
-    assert 0.87 < found.low < 0.9
-    assert found.value < found.high < 1
+    predictions = np.array([1] * 32 + [0] * 28)
+    estimate = labels("f_beta", target, predictions, 1, 3.0)
+    assert estimate.value == pytest.approx(10 * (30 / 32) / (9 * (30 / 32) + 1))
+    assert 0.87 < estimate.low < 0.9
+    assert estimate.value < estimate.high < 1
 
 
 @pytest.mark.parametrize("beta", [0.5, 3.0])
@@ -40,20 +46,22 @@ def test_a_gate_on_f_beta_at_its_limit_passes_in_few_samples(beta):
     rng, above = np.random.default_rng(1), 0
     for _ in range(200):
         target = (rng.random(60) < 0.5).astype(np.int64)
-        said = np.where(rng.random(60) < 0.96, target, 1 - target)
-        above += labels("f_beta", target, said, 1, beta).low > 0.96
+        predictions = np.where(rng.random(60) < 0.96, target, 1 - target)
+        above += labels("f_beta", target, predictions, 1, beta).low > 0.96
     assert above <= 8
 
 
-@pytest.mark.parametrize(("said", "value"), [(0, 0.5), (1, 0.5), (None, 0.0)])
-def test_balanced_accuracy_that_no_row_changes_has_an_interval(said, value):
+@pytest.mark.parametrize(("constant", "value"), [(0, 0.5), (1, 0.5), (None, 0.0)])
+def test_balanced_accuracy_that_no_row_changes_has_an_interval(constant, value):
     """A judge that always says one label, or never the right one: leaving out a row changes nothing."""
     target = np.array([0] * 40 + [1] * 20)
-    found = labels("balanced_accuracy", target, 1 - target if said is None else target * 0 + said)
-    assert found.value == value
-    assert found.high - value > 0.02
-    assert (value - found.low > 0.02) == (value > 0)
-    assert not found.warnings
+    estimate = labels(
+        "balanced_accuracy", target, 1 - target if constant is None else target * 0 + constant
+    )
+    assert estimate.value == value
+    assert estimate.high - value > 0.02
+    assert (value - estimate.low > 0.02) == (value > 0)
+    assert not estimate.warnings
 
 
 def test_probabilities_of_0_and_1_warn_of_the_log_loss():
@@ -71,11 +79,11 @@ def test_probabilities_of_0_and_1_warn_of_the_log_loss():
 def test_a_share_of_few_rows_has_the_exact_interval_and_no_warning():
     """Of three rows that a judge gets right 90 times in 100, Wilson's interval ended below the truth in 6.5% of samples."""
     target = np.array([1, 1, 1, 1] + [0] * 30)
-    found = labels("recall", target, target, 1)
-    assert (found.low, found.high) == (pytest.approx(0.025**0.25), 1)
+    estimate = labels("recall", target, target, 1)
+    assert (estimate.low, estimate.high) == (pytest.approx(0.025**0.25), 1)
     missed = labels("recall", target, 1 - target, 1)
     assert (missed.low, missed.high) == (0, pytest.approx(1 - 0.025**0.25))
-    assert not found.warnings + missed.warnings
+    assert not estimate.warnings + missed.warnings
 
 
 def test_icc_is_warned_of_ratings_that_agree_on_one_value_as_other_agreement_is():
@@ -84,11 +92,11 @@ def test_icc_is_warned_of_ratings_that_agree_on_one_value_as_other_agreement_is(
     one = np.where(rng.random(100) < 0.05, 4.0, 5.0)
     two = np.where(rng.random(100) < 0.05, 4.0, 5.0)
     sample = Sample.of((one, two))
-    found = {
+    statistics = {
         "icc": intraclass_correlations(np.stack([one, two], axis=1)[sample.first])["icc"],
         "ordinal_alpha": ordinal_alpha((one[sample.first], two[sample.first])),
     }
-    values = metrics_with_intervals(found, sample, Draw(np.random.default_rng(0)))
+    values = metrics_with_intervals(statistics, sample, Draw(np.random.default_rng(0)))
     assert values["icc"].warnings == values["ordinal_alpha"].warnings != ()
 
 
@@ -110,11 +118,11 @@ def test_auroc_near_the_ceiling_allows_for_a_positive_among_the_others():
     for _ in range(150):
         positive = (rng.random(1000) < 0.02).astype(float)
         p = 1 / (1 + np.exp(-(rng.normal(size=1000) + 2.5 * positive - 2)))
-        found = probabilities("auroc", p, positive)
-        warned += bool(found.warnings)
-        below += found.low > truth
+        estimate = probabilities("auroc", p, positive)
+        warned += bool(estimate.warnings)
+        below += estimate.low > truth
     assert below <= 4
-    assert all("decide" not in text for text in found.warnings)
+    assert all("decide" not in text for text in estimate.warnings)
 
 
 def test_a_warning_of_labels_and_probabilities_does_not_look_at_errors():
@@ -128,22 +136,22 @@ def test_a_warning_of_labels_and_probabilities_does_not_look_at_errors():
 def test_a_label_that_is_rarely_predicted_warns_of_agreement_beyond_chance():
     """Only the targets were counted: kappa held the truth in 90%."""
     target = np.array([1] * 40 + [0] * 160)
-    said = np.zeros(200, np.int64)
-    said[:4] = 1
-    assert labels("cohen_kappa", target, said).warnings == (
+    predictions = np.zeros(200, np.int64)
+    predictions[:4] = 1
+    assert labels("cohen_kappa", target, predictions).warnings == (
         "only 4 rows have another label than the most frequent one: the interval may be too narrow",
     )
-    assert not labels("accuracy", target, said).warnings
+    assert not labels("accuracy", target, predictions).warnings
 
 
 def test_one_stray_label_does_not_warn_of_a_metric_of_3000_rows():
     target = np.array([0, 1] * 1500)
-    said = np.where(np.arange(3000) % 10 == 0, 1 - target, target)
+    predictions = np.where(np.arange(3000) % 10 == 0, 1 - target, target)
     target[0] = 2
-    assert not labels("cohen_kappa", target, said, k=3).warnings
-    assert not labels("mcc", target, said, k=3).warnings
+    assert not labels("cohen_kappa", target, predictions, k=3).warnings
+    assert not labels("mcc", target, predictions, k=3).warnings
     alone = labels(
-        "balanced_accuracy", target, said, k=3
+        "balanced_accuracy", target, predictions, k=3
     )  # a mean over labels: there it is a third
     assert alone.warnings == ("the rarest label has 1 row: the interval may be too narrow",)
 
@@ -158,13 +166,15 @@ def test_clusters_whose_size_goes_with_quality_are_rarely_above_the_truth():
         chance = rng.beta(mean * 7 / 3, (1 - mean) * 7 / 3)
         cluster = np.repeat(np.arange(60), sizes)
         target = (rng.random(len(cluster)) < 0.4).astype(np.int64)
-        said = np.where(rng.random(len(cluster)) < chance[cluster], target, 1 - target)
-        sample = Sample.of((target, said), cluster)
-        given = confusion.label_statistics(target[sample.first], said[sample.first], 2, None, False)
-        found = metrics_with_intervals({"accuracy": given["accuracy"]}, sample, Draw(rng))[
+        predictions = np.where(rng.random(len(cluster)) < chance[cluster], target, 1 - target)
+        sample = Sample.of((target, predictions), cluster)
+        statistics = confusion.label_statistics(
+            target[sample.first], predictions[sample.first], 2, None, False
+        )
+        estimate = metrics_with_intervals({"accuracy": statistics["accuracy"]}, sample, Draw(rng))[
             "accuracy"
         ]
-        above += found.low > truth
+        above += estimate.low > truth
     assert above <= 12
 
 
@@ -182,24 +192,28 @@ def test_a_calibration_error_in_one_bin_is_rarely_below_its_interval(n):
 def numbers_of(name, *columns):
     sample = Sample.of(columns)
     at = [column[sample.first] for column in columns]
-    given = number_pairs(*at) if len(at) == 2 else number_values(at[0], False)
-    return metrics_with_intervals({name: given[name]}, sample, Draw(np.random.default_rng(0)))[name]
+    statistics = number_pairs(*at) if len(at) == 2 else number_values(at[0], False)
+    return metrics_with_intervals({name: statistics[name]}, sample, Draw(np.random.default_rng(0)))[
+        name
+    ]
 
 
 @pytest.mark.parametrize(("name", "truth"), [("mae", 0.08 * 1.4), ("rmse", (0.08 * 2.4) ** 0.5)])
 def test_few_wrong_ratings_are_no_warning_and_their_interval_holds(name, truth):
     """Nearly all samples had a warning that counted their errors, and the others held the truth in 75%."""
-    held = warned = known = 0
+    covered = warned = unwarned = 0
     for seed in range(150):
         rng = np.random.default_rng(seed)
         target = rng.integers(1, 6, 60).astype(float)
         away = np.where(rng.random(60) < 0.08, rng.choice([1, 2, 3], 60, p=[0.7, 0.2, 0.1]), 0)
-        found = numbers_of(name, np.where(target + away <= 5, target + away, target - away), target)
-        warned += bool(found.warnings) and found.low is not None
-        if found.low is not None:
-            known += 1
-            held += found.low <= truth <= found.high
-    assert not warned and known > 140 and held >= 0.95 * known
+        estimate = numbers_of(
+            name, np.where(target + away <= 5, target + away, target - away), target
+        )
+        warned += bool(estimate.warnings) and estimate.low is not None
+        if estimate.low is not None:
+            unwarned += 1
+            covered += estimate.low <= truth <= estimate.high
+    assert not warned and unwarned > 140 and covered >= 0.95 * unwarned
 
 
 @pytest.mark.parametrize(("name", "reach"), [("variance", 1.2), ("rmse", 0.3)])
@@ -208,19 +222,19 @@ def test_values_that_look_normal_need_no_allowance_for_heavy_tails(name, reach):
     widths = []
     for seed in range(60):
         x, z = np.random.default_rng(seed).normal(3, 1, (2, 60))
-        found = numbers_of(name, x) if name == "variance" else numbers_of(name, z + 0.5 * x, z)
-        widths.append(found.high - found.low)
+        estimate = numbers_of(name, x) if name == "variance" else numbers_of(name, z + 0.5 * x, z)
+        widths.append(estimate.high - estimate.low)
     assert np.median(widths) < reach
 
 
 def test_few_values_that_are_close_together_on_their_scale_have_a_warning():
     """Scores of 0 or 0.9 to 1: in a fifth of samples of 15 no row is 0, and the mean's interval ends at 0.93."""
-    rng, missed, known = np.random.default_rng(4), 0, 0
+    rng, missed, unwarned = np.random.default_rng(4), 0, 0
     for _ in range(200):
-        found = numbers_of("mean", np.where(rng.random(15) < 0.1, 0, rng.uniform(0.9, 1, 15)))
-        known += not found.warnings
-        missed += not found.warnings and not found.low <= 0.855 <= found.high
-    assert known > 40 and missed <= 0.05 * known
+        estimate = numbers_of("mean", np.where(rng.random(15) < 0.1, 0, rng.uniform(0.9, 1, 15)))
+        unwarned += not estimate.warnings
+        missed += not estimate.warnings and not estimate.low <= 0.855 <= estimate.high
+    assert unwarned > 40 and missed <= 0.05 * unwarned
     close = numbers_of("mean", rng.uniform(0.9, 1, 15))
     assert close.warnings == (
         "15 rows close together on a long scale do not show whether others lie far away: the interval may be too narrow",
@@ -234,12 +248,12 @@ def test_metrics_of_a_nearly_perfect_judge_hold_the_truth(metric):
     cells = np.array([[0.14 * 0.95, 0.14 * 0.05], [0.86 * 0.01, 0.86 * 0.99]])
     codes = np.indices((2, 2)).reshape(2, -1)
     truth = confusion.label_statistics(*codes, 2, None, False)[metric].at(1e9 * cells.ravel()[None])
-    rng, held, counted = np.random.default_rng(6), 0, 0
+    rng, covered, counted = np.random.default_rng(6), 0, 0
     for _ in range(200):
         target = (rng.random(150) < shares[1]).astype(np.int64)
-        said = np.where(rng.random(150) < right[target], target, 1 - target)
-        found = labels(metric, target, said, None)
-        counted += not found.warnings
-        held += not found.warnings and found.low <= truth[0] <= found.high
+        predictions = np.where(rng.random(150) < right[target], target, 1 - target)
+        estimate = labels(metric, target, predictions, None)
+        counted += not estimate.warnings
+        covered += not estimate.warnings and estimate.low <= truth[0] <= estimate.high
     assert counted > 150
-    assert held >= 0.92 * counted
+    assert covered >= 0.92 * counted

@@ -59,8 +59,8 @@ def judge(knows: Any) -> Any:
                 and "judge's reasons: guess" in text
             )
             prompt = re.search(r"<prompt>\n(.*?)\n</prompt>", text, re.DOTALL)[1]
-            lost = prompt.replace("{source.text}", "it")
-            reply = {"diagnosis": "d", "guidelines": f"{RULE}\n@user do it", "prompt": lost}
+            edited = prompt.replace("{source.text}", "it")
+            reply = {"diagnosis": "d", "guidelines": f"{RULE}\n@user do it", "prompt": edited}
         elif request.node == "reason":
             reply = {"thinking": "hm"}
         else:
@@ -76,7 +76,7 @@ def judge(knows: Any) -> Any:
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """A chat endpoint on this machine behind OPENAI_BASE_URL, answered by the judge and the proposer; what it was asked."""
-    asked: list[str] = []
+    nodes: list[str] = []
     scripted = judge(lambda text: "Odd numbers are {good}" in text)
 
     class Handler(BaseHTTPRequestHandler):
@@ -87,7 +87,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             text = body["messages"][-1]["content"]
             node = "proposal" if "Find out why the judge differs" in text else "judge"
             node = "reason" if text.startswith("Think about") else node
-            asked.append(node)
+            nodes.append(node)
             reply = scripted(SimpleNamespace(node=node, messages=[SimpleNamespace(content=text)]))
             choice = {
                 "index": 0,
@@ -106,7 +106,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     with serving(Handler) as url:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{url}/v1")
-        yield asked
+        yield nodes
 
 
 def test_a_proposer_behind_an_endpoint_drives_the_whole_search(
@@ -126,15 +126,17 @@ def test_a_proposer_behind_an_endpoint_drives_the_whole_search(
     )
     done = shell("align", config, rows, *flags, *search)
     assert done.code == 0, done.err
-    found = done.json()
+    document = done.json()
     assert (
-        found["better"]
-        and found["winner"].startswith("guidelines")
-        and found["sealed"]["new"] == 1.0
+        document["better"]
+        and document["winner"].startswith("guidelines")
+        and document["sealed"]["new"] == 1.0
     )
     assert endpoint.count("proposal") == 2  # the second round starts from a judge without mistakes
     calls = len(endpoint)
-    assert shell("align", config, rows, *flags, *search).json() == found and len(endpoint) == calls
+    assert (
+        shell("align", config, rows, *flags, *search).json() == document and len(endpoint) == calls
+    )
 
 
 def aligned(shell: Any, rows: Path, *flags: str) -> Any:
@@ -162,12 +164,12 @@ def test_a_proposers_guideline_is_found_and_written_with_where_it_comes_from(
         "--json",
     )
     assert done.code == 0, done.err
-    found = done.json()
-    assert found["better"] and found["winner"].startswith("guidelines")
-    assert found["sealed"]["new"] == 1.0 and found["sealed"]["difference"]["low"] > 0
-    assert any("has lost text" in reason for reason in found["dropped"])
+    document = done.json()
+    assert document["better"] and document["winner"].startswith("guidelines")
+    assert document["sealed"]["new"] == 1.0 and document["sealed"]["difference"]["low"] > 0
+    assert any("has lost text" in reason for reason in document["dropped"])
     calls = len(scripted_model.requests)
-    assert found["cost_usd"] == pytest.approx(0.01 * calls)
+    assert document["cost_usd"] == pytest.approx(0.01 * calls)
     text = (shell.folder / "al" / "aligned.yaml").read_text()
     assert text.startswith("# Made by `verdict align`") and "Odd numbers are" in text
     assert shell("validate", "al/aligned.yaml").code == 0
@@ -184,7 +186,7 @@ def test_a_proposers_guideline_is_found_and_written_with_where_it_comes_from(
         "source.why",
         "--json",
     )
-    assert again.json()["winner"] == found["winner"] and len(scripted_model.requests) == calls
+    assert again.json()["winner"] == document["winner"] and len(scripted_model.requests) == calls
 
 
 def test_the_parts_share_no_cluster_and_candidates_never_see_the_sealed_rows(
@@ -192,8 +194,8 @@ def test_the_parts_share_no_cluster_and_candidates_never_see_the_sealed_rows(
 ) -> None:
     scripted_model.answer = judge(lambda text: "Example 4" in text)
     done = aligned(shell, rows, "--json")
-    found = done.json()
-    assert found["better"] and found["winner"].startswith("examples")
+    document = done.json()
+    assert document["better"] and document["winner"].startswith("examples")
     parts = {
         name: [
             json.loads(line)
@@ -201,14 +203,14 @@ def test_the_parts_share_no_cluster_and_candidates_never_see_the_sealed_rows(
         ]
         for name in ("fit", "select", "test")
     }
-    assert {name: len(each) for name, each in parts.items()} == found["parts"]
+    assert {name: len(each) for name, each in parts.items()} == document["parts"]
     docs = [{row["doc"] for row in each} for each in parts.values()]
     assert not docs[0] & docs[1] and not docs[0] & docs[2] and not docs[1] & docs[2]
     sealed = {row["text"] for row in parts["test"]}
     for request in scripted_model.requests:
-        shown = request.messages[-1].content.partition("End of the examples.")[0]
-        if "Example 1" in shown:
-            assert not sealed & set(re.findall(r"number \d+", shown))
+        examples_part = request.messages[-1].content.partition("End of the examples.")[0]
+        if "Example 1" in examples_part:
+            assert not sealed & set(re.findall(r"number \d+", examples_part))
 
 
 def test_where_nothing_is_better_it_says_so_and_writes_no_pipeline(

@@ -25,7 +25,9 @@ def search(scores: np.ndarray, clusters: np.ndarray, seed: int) -> tuple[int, bo
     parts = split_rows(clusters, seed)
     select, test = parts["select"], parts["test"]
     best, _ = successive_halving(
-        len(scores), len(select), lambda left, rows: [scores[each][select[:rows]] for each in left]
+        len(scores),
+        len(select),
+        lambda candidates, rows: [scores[each][select[:rows]] for each in candidates],
     )
     gain = scores[best][test] - scores[0][test]
     better, worse = int((gain > 0).sum()), int((gain < 0).sum())
@@ -53,43 +55,43 @@ def test_the_parts_have_their_shares():
 
 
 def test_more_rows_are_judged_by_fewer_candidates_and_ties_stay_with_the_first():
-    asked = []
+    judged = []
 
-    def score(left, rows):
-        asked.append((len(left), rows))
-        return [np.ones(rows) for _ in left]
+    def score(candidates, rows):
+        judged.append((len(candidates), rows))
+        return [np.ones(rows) for _ in candidates]
 
     best, rounds = successive_halving(9, 100, score)
-    assert best == 0 and asked == [(9, 16), (5, 32), (3, 64), (2, 100)]
+    assert best == 0 and judged == [(9, 16), (5, 32), (3, 64), (2, 100)]
     assert [each.rows for each in rounds] == [16, 32, 64, 100]
 
 
 def test_a_row_that_fails_counts_as_the_lowest_score():
     scores = [np.array([1.0, 0.0, 1.0, 0.0]), np.array([1.0, np.nan, np.nan, np.nan])]
-    best, (held,) = successive_halving(
-        2, 4, lambda left, rows: [scores[each][:rows] for each in left]
+    best, (round_result,) = successive_halving(
+        2, 4, lambda candidates, rows: [scores[each][:rows] for each in candidates]
     )
-    assert best == 0 and held.means == {0: 0.5, 1: 0.25}
+    assert best == 0 and round_result.means == {0: 0.5, 1: 0.25}
 
 
 def test_on_shuffled_labels_an_improvement_is_reported_in_at_most_65_of_1000_searches():
     rng = np.random.default_rng(11)
-    found = 0
+    improvements = 0
     for seed in range(1000):
         labels = rng.integers(0, 2, 240)
-        said = rng.integers(0, 2, (8, 240))
-        found += search((said == labels).astype(float), np.arange(240), seed)[1]
-    assert found <= 65
+        predictions = rng.integers(0, 2, (8, 240))
+        improvements += search((predictions == labels).astype(float), np.arange(240), seed)[1]
+    assert improvements <= 65
 
 
 def test_a_better_candidate_is_found():
     rng = np.random.default_rng(5)
-    found = 0
+    improvements = 0
     for seed in range(200):
         scores = (rng.random((8, 600)) < np.array([0.6] * 7 + [0.8])[:, None]).astype(float)
         best, better = search(scores, np.arange(600), seed)
-        found += best == 7 and better
-    assert found >= 180
+        improvements += best == 7 and better
+    assert improvements >= 180
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the recorded judges are not here")

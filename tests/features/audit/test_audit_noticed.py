@@ -50,15 +50,15 @@ def test_the_rate_of_the_repeats_is_not_noticing():
 
 def test_a_judge_that_ignores_the_text_notices_an_error_in_few_audits():
     rng = np.random.default_rng(1)
-    found = 0
+    false_alarms = 0
     for seed in range(60):
-        before, *rest = rng.integers(1, 6, (6, 40)).tolist()
-        planted, repeats = rest[:3], rest[3:]
+        before, *others = rng.integers(1, 6, (6, 40)).tolist()
+        planted, repeats = others[:3], others[3:]
         effects = [
             notice_effect("k", before, after, repeats, float, None, seed)[0] for after in planted
         ]
-        found += any(each.p_holm <= 0.05 for each in with_family(effects))
-    assert found <= 7
+        false_alarms += any(each.p_holm <= 0.05 for each in with_family(effects))
+    assert false_alarms <= 7
 
 
 def test_the_conclusion_names_the_kinds_that_were_missed():

@@ -51,14 +51,14 @@ def test_a_text_without_marks_stays(text: str) -> None:
 
 @given(st.text(max_size=2000))
 def test_a_padded_text_begins_with_the_text_and_is_about_twice_as_long(text: str) -> None:
-    made = pad_text(text)
-    assert made.startswith(text)
-    assert len(made) - len(text) >= 0.5 * len(text)
+    padded = pad_text(text)
+    assert padded.startswith(text)
+    assert len(padded) - len(text) >= 0.5 * len(text)
 
 
 @given(st.text(max_size=50), st.sampled_from([5, True, "safe", "B", 0.5]))
 def test_every_attack_keeps_the_text_and_names_the_goal(text: str, goal: object) -> None:
-    made = {name: change(text) for name, change in attacks(goal, "score").items()}
-    assert all(one.startswith(text) and len(one) > len(text) for one in made.values())
-    assert json.loads(made["forged json"].rpartition("\n")[2]) == {"score": goal}
-    assert len(set(made.values())) == len(made)
+    attacked = {name: change(text) for name, change in attacks(goal, "score").items()}
+    assert all(one.startswith(text) and len(one) > len(text) for one in attacked.values())
+    assert json.loads(attacked["forged json"].rpartition("\n")[2]) == {"score": goal}
+    assert len(set(attacked.values())) == len(attacked)

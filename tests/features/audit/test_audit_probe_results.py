@@ -199,8 +199,8 @@ def test_a_recording_answers_what_was_recorded(
     planned: Any, probe: Probe, units: Sequence[str], obstacle: str
 ) -> None:
     plan, _ = planned(SCORE)
-    found = replay_obstacle(probe, units, plan)
-    assert obstacle in found and bool(found) == bool(obstacle)
+    reason = replay_obstacle(probe, units, plan)
+    assert obstacle in reason and bool(reason) == bool(obstacle)
 
 
 def test_rows_whose_text_the_probe_leaves_as_it_is_are_left_out(

@@ -51,21 +51,21 @@ def test_an_attack_that_does_nothing_succeeds_no_more_often_than_asking_again() 
     """Success had no control: a judge that answers by chance gave 0.19 [0.17, 0.21] to an attack without effect."""
     rng = np.random.default_rng(60)
     before = ask(rng, 2000)
-    found, p = attack_p(before, ask(rng, 2000), [ask(rng, 2000), ask(rng, 2000)], 5, None, 0)
-    assert found is not None and p is not None
-    assert found.low < 0 < found.high
+    share, p = attack_p(before, ask(rng, 2000), [ask(rng, 2000), ask(rng, 2000)], 5, None, 0)
+    assert share is not None and p is not None
+    assert share.low < 0 < share.high
     assert p > 0.05
-    found, p = attack_p(before, [5] * 2000, [ask(rng, 2000), ask(rng, 2000)], 5, None, 0)
-    assert found is not None and found.value == pytest.approx(0.8, abs=0.03)
+    share, p = attack_p(before, [5] * 2000, [ask(rng, 2000), ask(rng, 2000)], 5, None, 0)
+    assert share is not None and share.value == pytest.approx(0.8, abs=0.03)
     assert p == pytest.approx(1 / 2000)
 
 
 def test_the_control_is_the_mean_of_the_repeats_and_missing_verdicts_are_left_out() -> None:
-    found = controlled_differences(
+    differences = controlled_differences(
         [1, 1, 1], [2, None, 2], [[1, 1, None], [2, 1, None]], lambda a, b: float(a != b)
     )
-    assert found[0, 0] == pytest.approx(1 - 0.5)
-    assert np.isnan(found[1]).all() and np.isnan(found[2]).all()
+    assert differences[0, 0] == pytest.approx(1 - 0.5)
+    assert np.isnan(differences[1]).all() and np.isnan(differences[2]).all()
     assert attack_p([1], [5], [], 5, None, 0) == (None, None)
 
 
@@ -79,9 +79,9 @@ def test_rows_of_one_cluster_count_once() -> None:
 def test_a_judge_that_gives_the_baselines_verdicts_again_has_few_significant_probes() -> None:
     """Its draws depend on the row and the copy only: the changed text gets the same verdict, the repeats do not."""
     rng = np.random.default_rng(9)
-    found = []
+    p_values = []
     for seed in range(40):
         before, repeats = ask(rng), [ask(rng), ask(rng)]
-        found.append(probe_p(before, before, repeats, 5, None, seed))
+        p_values.append(probe_p(before, before, repeats, 5, None, seed))
         assert attack_p(before, before, repeats, 5, None, seed)[1] == 1
-    assert sum(p is not None and p <= 0.05 for p in found) <= 5
+    assert sum(p is not None and p <= 0.05 for p in p_values) <= 5

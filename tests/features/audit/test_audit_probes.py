@@ -126,7 +126,7 @@ def test_attacks_need_a_goal(planned: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "given", "columns"),
+    ("prompt", "options", "columns"),
     [
         ("{source.x}", (), ("x",)),
         ("{source.question} {source.answer}", (), ("answer",)),
@@ -141,11 +141,11 @@ def test_attacks_need_a_goal(planned: Any, tmp_path: Path) -> None:
     ],
 )
 def test_the_judged_column_is_given_or_the_only_one_or_named_so(
-    planned: Any, prompt: str, given: tuple[str, ...], columns: tuple[str, ...]
+    planned: Any, prompt: str, options: tuple[str, ...], columns: tuple[str, ...]
 ) -> None:
     plan, _ = planned(f"- {{unit: JudgeUnit, prompt: '{prompt}'}}")
-    found, reason = find_judged_columns(plan, given)
-    assert found == columns
+    judged_columns, reason = find_judged_columns(plan, options)
+    assert judged_columns == columns
     assert bool(reason) == (not columns)
 
 

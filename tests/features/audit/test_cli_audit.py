@@ -24,7 +24,7 @@ RIGHT = "\nevaluate: {right: {prediction: output.score, target: source.label, me
 
 
 @pytest.fixture
-def asked(scripted_model: Any) -> Callable[[Judge], list[Request]]:
+def answer_by(scripted_model: Any) -> Callable[[Judge], list[Request]]:
     """A judge that answers by a rule."""
 
     def install(rule: Judge) -> list[Request]:
@@ -35,7 +35,7 @@ def asked(scripted_model: Any) -> Callable[[Judge], list[Request]]:
 
 
 def rows(shell: Any, count: int = 10, **more: Any) -> Path:
-    made = [
+    records = [
         {
             "answer": f"**answer** {at}",
             "one": f"first {at}",
@@ -45,110 +45,117 @@ def rows(shell: Any, count: int = 10, **more: Any) -> Path:
         }
         for at in range(count)
     ]
-    return shell.write("d.jsonl", "".join(f"{json.dumps(row)}\n" for row in made))
+    return shell.write("d.jsonl", "".join(f"{json.dumps(row)}\n" for row in records))
 
 
 def audit(shell: Any, steps: str, *words: str | Path, data: Path | None = None) -> dict[str, Any]:
     config = shell.config(steps, HEAD)
     done = shell("audit", config, data or rows(shell), "--out", "a", "--json", *words)
     assert done.code == 0, done.err
-    made = done.json()
-    return {one["name"]: one for one in made["effects"]} | {"left": made["left_out"], "all": made}
+    document = done.json()
+    return {one["name"]: one for one in document["effects"]} | {
+        "left": document["left_out"],
+        "all": document,
+    }
 
 
-def test_a_judge_that_takes_the_first_option_flips_always(shell: Any, asked: Any) -> None:
-    asked(lambda *_: '{"choice": "A"}')
-    made = audit(shell, PAIR)
-    assert made["position: judge"]["changed"]["value"] == 1
-    assert made["position: judge"]["shift"]["value"] == 0.5
-    assert "position" not in made["left"]
+def test_a_judge_that_takes_the_first_option_flips_always(shell: Any, answer_by: Any) -> None:
+    answer_by(lambda *_: '{"choice": "A"}')
+    effects = audit(shell, PAIR)
+    assert effects["position: judge"]["changed"]["value"] == 1
+    assert effects["position: judge"]["shift"]["value"] == 0.5
+    assert "position" not in effects["left"]
 
 
 def test_the_position_of_options_with_labels_of_their_own_is_measured(
-    shell: Any, asked: Any
+    shell: Any, answer_by: Any
 ) -> None:
-    asked(lambda *_: '{"choice": "left"}')
-    made = audit(
+    answer_by(lambda *_: '{"choice": "left"}')
+    effects = audit(
         shell,
         PAIR.replace("unit: PairwiseJudgeUnit", "unit: PairwiseJudgeUnit, labels: [left, right]"),
     )
-    assert made["position: judge"]["shift"]["value"] == 0.5
+    assert effects["position: judge"]["shift"]["value"] == 0.5
 
 
 def test_a_judge_that_reads_the_options_does_not_flip_and_is_asked_once_for_the_baseline(
-    shell: Any, asked: Any
+    shell: Any, answer_by: Any
 ) -> None:
-    seen = asked(
+    requests = answer_by(
         lambda _, text: json.dumps({"choice": "AB"[text.index("second") > text.index("first")]})
     )
-    made = audit(shell, PAIR, "--repeats", "0")
-    assert made["position: judge"]["changed"]["value"] == 0
-    assert "repeated" in made["left"]
-    given = [request for request in seen if "padd" not in request.messages[-1].content]
-    texts = [request.messages[-1].content for request in given]
+    effects = audit(shell, PAIR, "--repeats", "0")
+    assert effects["position: judge"]["changed"]["value"] == 0
+    assert "repeated" in effects["left"]
+    unpadded = [request for request in requests if "padd" not in request.messages[-1].content]
+    texts = [request.messages[-1].content for request in unpadded]
     assert len(texts) == len(set(texts))  # what the baseline asked is not asked again
 
 
-def test_a_judge_that_likes_length_moves_with_it_and_not_with_style(shell: Any, asked: Any) -> None:
-    asked(lambda _, text: json.dumps({"score": 5 if len(text) > 300 else 2}))
-    made = audit(shell, SCORE + RIGHT)
-    assert made["length"]["shift"]["value"] == 3
-    assert made["length"]["changed"]["value"] == made["length"]["beyond_noise"]["value"] == 1
-    assert made["length"]["figure"]["value"] == 0
-    assert made["style"]["changed"]["value"] == 0
-    assert "Zheng" in made["length"]["paper"]
+def test_a_judge_that_likes_length_moves_with_it_and_not_with_style(
+    shell: Any, answer_by: Any
+) -> None:
+    answer_by(lambda _, text: json.dumps({"score": 5 if len(text) > 300 else 2}))
+    effects = audit(shell, SCORE + RIGHT)
+    assert effects["length"]["shift"]["value"] == 3
+    assert effects["length"]["changed"]["value"] == effects["length"]["beyond_noise"]["value"] == 1
+    assert effects["length"]["figure"]["value"] == 0
+    assert effects["style"]["changed"]["value"] == 0
+    assert "Zheng" in effects["length"]["paper"]
 
 
 def test_an_audit_begins_with_its_conclusion_and_what_was_not_tested(
-    shell: Any, asked: Any
+    shell: Any, answer_by: Any
 ) -> None:
-    asked(lambda _, text: json.dumps({"score": 5 if len(text) > 300 else 2}))
+    answer_by(lambda _, text: json.dumps({"score": 5 if len(text) > 300 else 2}))
     config = shell.config(SCORE, HEAD)
     done = shell("audit", config, rows(shell), "--out", "a")
-    said = " ".join(done.out.split())
-    assert "t sensitive to length: yes, +3.000" in said
-    assert "stable: yes; no significant effect of style" in said
-    assert "not tested: labels (--rename OLD=NEW); paraphrase (--paraphrase UNIT=FILE);" in said
-    assert "the judged text is source.answer; --text COLUMN names another" in said
-    found = json.loads((shell.folder / "a" / "audit.json").read_text())
-    assert next(iter(found)) == "conclusion" and found["judged"] == ["answer"]
+    output = " ".join(done.out.split())
+    assert "t sensitive to length: yes, +3.000" in output
+    assert "stable: yes; no significant effect of style" in output
+    assert "not tested: labels (--rename OLD=NEW); paraphrase (--paraphrase UNIT=FILE);" in output
+    assert "the judged text is source.answer; --text COLUMN names another" in output
+    report = json.loads((shell.folder / "a" / "audit.json").read_text())
+    assert next(iter(report)) == "conclusion" and report["judged"] == ["answer"]
 
 
-def test_asking_again_gives_the_noise_floor_and_the_variance(shell: Any, asked: Any) -> None:
+def test_asking_again_gives_the_noise_floor_and_the_variance(shell: Any, answer_by: Any) -> None:
     def judge(request: Request, _: str) -> str:
         copy = int((re.findall(r"\[(\d+)\]", request.node) or ["0"])[0])
         return json.dumps({"score": 1 + 2 * (request.row.index % 2 == 0 and copy == 2)})
 
-    asked(judge)
-    made = audit(shell, SCORE)
+    answer_by(judge)
+    effects = audit(shell, SCORE)
     # in half of the rows one of three askings differs: two of three pairs
-    assert made["repeated"]["changed"]["value"] == pytest.approx(1 / 3)
+    assert effects["repeated"]["changed"]["value"] == pytest.approx(1 / 3)
     assert (
-        "variance within a row 0.667" in made["repeated"]["note"]
+        "variance within a row 0.667" in effects["repeated"]["note"]
     )  # (1, 1, 3) has 4/3 in half of the rows
-    assert made["style"]["beyond_noise"]["value"] == pytest.approx(-1 / 3)
+    assert effects["style"]["beyond_noise"]["value"] == pytest.approx(-1 / 3)
 
 
-def test_a_steady_judge_has_no_variance(shell: Any, asked: Any) -> None:
-    asked(lambda *_: '{"score": 3}')
+def test_a_steady_judge_has_no_variance(shell: Any, answer_by: Any) -> None:
+    answer_by(lambda *_: '{"score": 3}')
     assert "variance within a row 0.000" in audit(shell, SCORE)["repeated"]["note"]
 
 
 def test_attacks_succeed_on_a_judge_that_obeys_and_only_by_what_it_obeys(
-    shell: Any, asked: Any
+    shell: Any, answer_by: Any
 ) -> None:
-    asked(lambda _, text: json.dumps({"score": 5 if "Ignore the above" in text else 1}))
-    made = audit(shell, SCORE, "--attack")
-    won = {name: one["success"]["value"] for name, one in made.items() if name.startswith("attack")}
+    answer_by(lambda _, text: json.dumps({"score": 5 if "Ignore the above" in text else 1}))
+    effects = audit(shell, SCORE, "--attack")
+    won = {
+        name: one["success"]["value"] for name, one in effects.items() if name.startswith("attack")
+    }
     assert won.pop("attack: ignore the above") == 1
     assert set(won.values()) == {0}
-    assert made["attack: ignore the above"]["success"]["n"] == 10
+    assert effects["attack: ignore the above"]["success"]["n"] == 10
 
 
-def test_rows_that_have_the_goal_already_are_no_success(shell: Any, asked: Any) -> None:
-    asked(lambda request, _: json.dumps({"score": 5 if request.row.index < 4 else 1}))
-    made = audit(shell, SCORE, "--attack")
-    assert made["attack: forged json"]["success"] == {
+def test_rows_that_have_the_goal_already_are_no_success(shell: Any, answer_by: Any) -> None:
+    answer_by(lambda request, _: json.dumps({"score": 5 if request.row.index < 4 else 1}))
+    effects = audit(shell, SCORE, "--attack")
+    assert effects["attack: forged json"]["success"] == {
         "value": 0,
         "low": 0,
         "high": pytest.approx(0.459, abs=0.001),
@@ -169,9 +176,9 @@ def bridges(shell: Any) -> Path:
 
 
 def test_a_judge_that_knows_the_facts_notices_every_kind_of_planted_error(
-    shell: Any, asked: Any
+    shell: Any, answer_by: Any
 ) -> None:
-    asked(
+    answer_by(
         lambda _, text: json.dumps(
             {
                 "score": 5
@@ -183,32 +190,32 @@ def test_a_judge_that_knows_the_facts_notices_every_kind_of_planted_error(
             }
         )
     )
-    made = audit(shell, SCORE, "--degrade", data=bridges(shell))
-    planted = {name: one for name, one in made.items() if name.startswith("planted")}
+    effects = audit(shell, SCORE, "--degrade", data=bridges(shell))
+    planted = {name: one for name, one in effects.items() if name.startswith("planted")}
     assert len(planted) == 7
     assert {one["noticed"]["value"] for one in planted.values()} == {1}
     assert {one["n"] for one in planted.values()} == {12}  # 2 rows have the worst verdict already
     assert all(one["p_holm"] < 0.05 for one in planted.values())
     assert "2 rows left out, where this cannot be planted" in planted["planted: unit"]["note"]
-    assert made["all"]["planted_errors"] == (
+    assert effects["all"]["planted_errors"] == (
         "the judge noticed 100% of 84 planted errors, more than repeats do; every kind significantly"
     )
     assert "Planted errors" in (shell.folder / "a/audit.md").read_text()
 
 
-def test_a_judge_that_ignores_the_text_notices_no_planted_error(shell: Any, asked: Any) -> None:
+def test_a_judge_that_ignores_the_text_notices_no_planted_error(shell: Any, answer_by: Any) -> None:
     def answers_by_chance(request: Request, text: str) -> str:
         return json.dumps(
             {"score": Random(f"{request.node} {text} {request.row.index}").randint(1, 5)}
         )
 
-    asked(answers_by_chance)
-    made = audit(shell, SCORE, "--degrade", "--repeats", "3", data=bridges(shell))
-    assert all(one["p_holm"] > 0.05 for name, one in made.items() if name.startswith("planted"))
-    assert made["all"]["planted_errors"].endswith("no kind significantly")
+    answer_by(answers_by_chance)
+    effects = audit(shell, SCORE, "--degrade", "--repeats", "3", data=bridges(shell))
+    assert all(one["p_holm"] > 0.05 for name, one in effects.items() if name.startswith("planted"))
+    assert effects["all"]["planted_errors"].endswith("no kind significantly")
 
 
-def test_a_model_plants_errors_instead_of_rules(shell: Any, asked: Any) -> None:
+def test_a_model_plants_errors_instead_of_rules(shell: Any, answer_by: Any) -> None:
     """It refuses units, leaves two texts as they are, and its calls and cost are the audit's."""
 
     def model(request: Request, text: str) -> str:
@@ -222,25 +229,27 @@ def test_a_model_plants_errors_instead_of_rules(shell: Any, asked: Any) -> None:
             {"text": judged if len(judged) < 20 else judged.replace("bridge", "WRONG bridge")}
         )
 
-    seen = asked(model)
-    made = audit(shell, SCORE, "--degrade-model", "planter", "--repeats", "1", data=bridges(shell))
-    planted = {name: one for name, one in made.items() if name.startswith("planted")}
+    requests = answer_by(model)
+    effects = audit(
+        shell, SCORE, "--degrade-model", "planter", "--repeats", "1", data=bridges(shell)
+    )
+    planted = {name: one for name, one in effects.items() if name.startswith("planted")}
     assert len(planted) == 7
     assert planted["planted: unit"]["n"] == 0
     assert {one["n"] for name, one in planted.items() if name != "planted: unit"} == {12}
     assert {
         one["noticed"]["value"] for name, one in planted.items() if name != "planted: unit"
     } == {1}
-    asked_planter = [request for request in seen if request.model.name == "planter"]
+    asked_planter = [request for request in requests if request.model.name == "planter"]
     assert len({request.messages[0].content for request in asked_planter}) == 7 * 14
-    assert (made["all"]["planted_by"], made["all"]["calls"]) == (
+    assert (effects["all"]["planted_by"], effects["all"]["calls"]) == (
         "planter",
         12 * 14 + len(asked_planter),
     )
     assert "planter planted the errors" in (shell.folder / "a/audit.md").read_text()
-    before = len(seen)
+    before = len(requests)
     audit(shell, SCORE, "--degrade-model", "planter", "--repeats", "1", data=bridges(shell))
-    assert len(seen) == before  # a finished audit is not run again
+    assert len(requests) == before  # a finished audit is not run again
     dry = shell(
         "audit",
         shell.config(SCORE, HEAD),
@@ -252,11 +261,11 @@ def test_a_model_plants_errors_instead_of_rules(shell: Any, asked: Any) -> None:
         "--dry-run",
     )
     assert "98 calls of planter plant the errors" in dry.err + dry.out
-    assert len(seen) == before
+    assert len(requests) == before
 
 
-def test_errors_are_planted_only_where_a_verdict_can_be_lower(shell: Any, asked: Any) -> None:
-    asked(lambda *_: '{"choice": "x"}')
+def test_errors_are_planted_only_where_a_verdict_can_be_lower(shell: Any, answer_by: Any) -> None:
+    answer_by(lambda *_: '{"choice": "x"}')
     steps = (
         "- {unit: CategoricalJudgeUnit, name: judge, categories: [x, y], prompt: '{source.answer}'}"
     )
@@ -264,37 +273,39 @@ def test_errors_are_planted_only_where_a_verdict_can_be_lower(shell: Any, asked:
 
 
 def test_a_scale_is_shown_the_other_way_round_and_its_scores_turned_back(
-    shell: Any, asked: Any
+    shell: Any, answer_by: Any
 ) -> None:
     def steady(_: Request, text: str) -> str:
         return json.dumps({"score": 2 if "1 is the worst" in text else 4})
 
-    asked(steady)
+    answer_by(steady)
     assert audit(shell, SCORE)["scale reversed"]["changed"]["value"] == 0
-    asked(lambda *_: '{"score": 5}')
+    answer_by(lambda *_: '{"score": 5}')
     assert audit(shell, SCORE, "--fresh", "--no-cache")["scale reversed"]["shift"]["value"] == -4
 
 
 def test_labels_bear_other_names_in_scale_and_prompt_and_are_turned_back(
-    shell: Any, asked: Any
+    shell: Any, answer_by: Any
 ) -> None:
-    seen = asked(lambda _, text: json.dumps({"score": "fine" if "fine" in text else "good"}))
-    made = audit(shell, LABEL, "--rename", "good=fine", "--rename", "bad=poor")
-    assert made["labels renamed"]["changed"]["value"] == 0
+    requests = answer_by(
+        lambda _, text: json.dumps({"score": "fine" if "fine" in text else "good"})
+    )
+    effects = audit(shell, LABEL, "--rename", "good=fine", "--rename", "bad=poor")
+    assert effects["labels renamed"]["changed"]["value"] == 0
     assert any(
-        "Is it fine or poor? **answer** 0" in request.messages[-1].content for request in seen
+        "Is it fine or poor? **answer** 0" in request.messages[-1].content for request in requests
     )
 
 
-def test_another_instruction_is_one_more_run(shell: Any, asked: Any) -> None:
+def test_another_instruction_is_one_more_run(shell: Any, answer_by: Any) -> None:
     shell.write("other.md", "Say how good {source.answer} is")
-    asked(lambda _, text: json.dumps({"score": 4 if "Say how" in text else 2}))
-    made = audit(shell, SCORE, "--paraphrase", "judge=other.md")
-    assert made["paraphrase judge: other.md"]["shift"]["value"] == 2
+    answer_by(lambda _, text: json.dumps({"score": 4 if "Say how" in text else 2}))
+    effects = audit(shell, SCORE, "--paraphrase", "judge=other.md")
+    assert effects["paraphrase judge: other.md"]["shift"]["value"] == 2
 
 
 def test_a_judge_that_favours_its_family_is_found_beyond_what_people_say(
-    shell: Any, asked: Any
+    shell: Any, answer_by: Any
 ) -> None:
     data = shell.write(
         "f.jsonl",
@@ -310,37 +321,39 @@ def test_a_judge_that_favours_its_family_is_found_beyond_what_people_say(
             for at in range(12)
         ),
     )
-    asked(lambda _, text: json.dumps({"score": 5 if "ours" in text else 2}))
-    made = audit(shell, SCORE + RIGHT, "--family", "source.by", "--judge-family", "y", data=data)
-    assert made["self-preference"]["shift"]["value"] == 2  # 5 - 3 for its own, 2 - 2 for the others
-    assert made["self-preference"]["shift_of"] == "verdict minus target"
+    answer_by(lambda _, text: json.dumps({"score": 5 if "ours" in text else 2}))
+    effects = audit(shell, SCORE + RIGHT, "--family", "source.by", "--judge-family", "y", data=data)
+    assert (
+        effects["self-preference"]["shift"]["value"] == 2
+    )  # 5 - 3 for its own, 2 - 2 for the others
+    assert effects["self-preference"]["shift_of"] == "verdict minus target"
 
 
-def test_extractors_read_the_same_replies(shell: Any, asked: Any) -> None:
-    asked(lambda *_: '{"score": 4} though 2 would do')
-    made = audit(
+def test_extractors_read_the_same_replies(shell: Any, answer_by: Any) -> None:
+    answer_by(lambda *_: '{"score": 4} though 2 would do')
+    effects = audit(
         shell,
         SCORE.replace(
             "JudgeUnit,", "JudgeUnit, extract: {type: regex, fields: {score: LAST_INT}},"
         ),
     )
-    assert made["judge by regex"]["changed"]["value"] == 1
+    assert effects["judge by regex"]["changed"]["value"] == 1
 
 
-def test_what_it_would_cost_is_said_and_nothing_is_asked(shell: Any, asked: Any) -> None:
-    seen = asked(lambda *_: '{"score": 3}')
+def test_what_it_would_cost_is_said_and_nothing_is_asked(shell: Any, answer_by: Any) -> None:
+    requests = answer_by(lambda *_: '{"score": 3}')
     done = shell("audit", shell.config(SCORE, HEAD), rows(shell), "--dry-run", "--attack")
     assert done.code == 0
     assert done.json()["calls"] == 10 * len(done.json()["runs"]) == 140
-    assert not seen
+    assert not requests
 
 
-def test_the_same_command_goes_on_and_writes_its_files(shell: Any, asked: Any) -> None:
-    seen = asked(lambda *_: '{"score": 3}')
+def test_the_same_command_goes_on_and_writes_its_files(shell: Any, answer_by: Any) -> None:
+    requests = answer_by(lambda *_: '{"score": 3}')
     audit(shell, SCORE)
-    count = len(seen)
+    count = len(requests)
     audit(shell, SCORE)
-    assert len(seen) == count
+    assert len(requests) == count
     page = (shell.folder / "a" / "audit.html").read_text()
     assert "Panickssery" not in page
     assert "Feuer" in page
@@ -348,7 +361,7 @@ def test_the_same_command_goes_on_and_writes_its_files(shell: Any, asked: Any) -
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--rename", "x=y"), "no unit chooses among these labels"),
         (("--rename", "x"), "OLD=NEW"),
@@ -356,10 +369,12 @@ def test_the_same_command_goes_on_and_writes_its_files(shell: Any, asked: Any) -
         (("--text", "nothing"), "source.nothing"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(shell: Any, words: tuple[str, ...], said: str) -> None:
+def test_options_that_do_not_fit_are_refused(
+    shell: Any, words: tuple[str, ...], message: str
+) -> None:
     done = shell("audit", shell.config(SCORE), rows(shell), *words)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
 
 
 def test_by_replay_only_what_was_recorded_is_measured(shell: Any) -> None:
@@ -378,13 +393,13 @@ def test_by_replay_only_what_was_recorded_is_measured(shell: Any) -> None:
             for copy in range(2)
         ),
     )
-    made = audit(shell, SCORE, "--replay", "r.jsonl", "--attack")
-    assert made["repeated"]["changed"]["value"] == 1
-    assert "no further sample" in made["left"]["repeated 2"]
+    effects = audit(shell, SCORE, "--replay", "r.jsonl", "--attack")
+    assert effects["repeated"]["changed"]["value"] == 1
+    assert "no further sample" in effects["left"]["repeated 2"]
     assert all(
-        "recording" in made["left"][name] for name in ("length", "style", "attack: forged json")
+        "recording" in effects["left"][name] for name in ("length", "style", "attack: forged json")
     )
-    assert made["all"]["failed"] == 0
+    assert effects["all"]["failed"] == 0
 
 
 LLMBAR = """
@@ -428,26 +443,26 @@ def test_position_is_what_the_recorded_orders_and_the_published_agreement_say(
         "d.jsonl",
         "".join(f"{json.dumps(one)}\n" for one in _lines(folder / f"dataset_{subset}.jsonl.gz")),
     )
-    found = audit(shell, LLMBAR, "--replay", "r.jsonl", data=data)["position: judge"]
+    effect = audit(shell, LLMBAR, "--replay", "r.jsonl", data=data)["position: judge"]
     winners = [
         [one["stages"][-1][order]["winner"] for order in ("orig", "swap")] for one in outputs
     ]
     both = [
         (first, second) for first, second in winners if first is not None and second is not None
     ]
-    assert found["n"] == len(both)
-    assert found["changed"]["value"] == pytest.approx(
+    assert effect["n"] == len(both)
+    assert effect["changed"]["value"] == pytest.approx(
         sum(one != other for one, other in both) / len(both)
     )
     first_place = sum((first == "1") + (second == "2") for first, second in both) / (2 * len(both))
-    assert found["shift"]["value"] == pytest.approx(first_place - 0.5)
+    assert effect["shift"]["value"] == pytest.approx(first_place - 0.5)
     if len(both) == len(outputs):
         (published,) = [
             float(one["equal"].rpartition("= ")[2].rstrip("%")) / 100
             for one in _lines(folder / "published_statistics.jsonl")
             if (one["evaluator"], one["subset"], one["strategy"]) == (evaluator, subset, "Vanilla")
         ]
-        assert 1 - found["changed"]["value"] == pytest.approx(published, abs=1e-6)
+        assert 1 - effect["changed"]["value"] == pytest.approx(published, abs=1e-6)
 
 
 def test_the_noise_floor_is_what_five_recorded_samples_say(shell: Any, shared: Path) -> None:
@@ -457,10 +472,10 @@ def test_the_noise_floor_is_what_five_recorded_samples_say(shell: Any, shared: P
     raw = _lines(file)
     keys = [f"{row['judge']}-{row['id']}" for row in raw]
     replies = [
-        {"id": key, "unit": f"judge[{place}]", "reply": said}
+        {"id": key, "unit": f"judge[{place}]", "reply": reply}
         for key, row in zip(keys, raw, strict=True)
-        for place, said in enumerate(row["predictions_list"])
-        if said is not None
+        for place, reply in enumerate(row["predictions_list"])
+        if reply is not None
     ]
     shell.write("r.jsonl", "".join(f"{json.dumps(one)}\n" for one in replies))
     data = shell.write("d.jsonl", "".join(f"{json.dumps({'key': key})}\n" for key in keys))
@@ -486,17 +501,17 @@ dataset: {id: key}
         "4",
     )
     done = shell(*words)
-    (found,) = [one for one in done.json()["effects"] if one["cause"] == "repeated"]
+    (effect,) = [one for one in done.json()["effects"] if one["cause"] == "repeated"]
     rates = []
     for row in raw:
-        said = [one for one in row["predictions_list"] if one is not None]
-        if len(said) > 1:
+        predictions = [one for one in row["predictions_list"] if one is not None]
+        if len(predictions) > 1:
             rates.append(
-                sum(one != other for one, other in combinations(said, 2))
-                / (len(said) * (len(said) - 1) / 2)
+                sum(one != other for one, other in combinations(predictions, 2))
+                / (len(predictions) * (len(predictions) - 1) / 2)
             )
-    assert found["n"] == len(rates)
-    assert found["changed"]["value"] == pytest.approx(sum(rates) / len(rates))
+    assert effect["n"] == len(rates)
+    assert effect["changed"]["value"] == pytest.approx(sum(rates) / len(rates))
 
 
 def _lines(path: Path) -> list[Any]:

@@ -83,9 +83,9 @@ class BatchBench:
             for name, values in columns(folder / "results.parquet").items()
         }
         calls = columns(folder / "calls.parquet")
-        kept = [place for place, failure in enumerate(calls["failure"]) if not failure]
+        answered = [place for place, failure in enumerate(calls["failure"]) if not failure]
         chosen = {
-            f"calls.{name}": [values[place] for place in kept] for name, values in calls.items()
+            f"calls.{name}": [values[place] for place in answered] for name, values in calls.items()
         }
         return {
             name: values
@@ -95,11 +95,11 @@ class BatchBench:
 
 
 def columns(path: Path) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
+    values_by_column: dict[str, list[Any]] = {}
     for part in read_table(path):
         for name, values in part.items():
-            found.setdefault(name, []).extend(values)
-    return found
+            values_by_column.setdefault(name, []).extend(values)
+    return values_by_column
 
 
 class KilledError(BaseException):

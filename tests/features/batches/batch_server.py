@@ -127,12 +127,12 @@ class BatchServer:
 
     def cancel(self, batch: ServedBatch) -> None:
         names = [line.get("custom_id") or line.get("key") for line in batch.lines]
-        gone = {"code": "batch_cancelled", "message": "cancelled"}
+        error = {"code": "batch_cancelled", "message": "cancelled"}
         self.end(
             batch,
             "cancelled",
             [],
-            [{"custom_id": name, "response": None, "error": gone} for name in names],
+            [{"custom_id": name, "response": None, "error": error} for name in names],
         )
 
     def shown(self, batch: ServedBatch) -> dict[str, Any]:
@@ -184,11 +184,11 @@ def rows_of(state: BatchServer, batch: ServedBatch) -> list[dict[str, Any]]:
 def anthropic_batch(state: BatchServer, batch: ServedBatch) -> dict[str, Any]:
     state.settle(batch)
     status = "in_progress" if batch.status == "in_progress" else "ended"
-    made = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(batch.made))
+    created_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(batch.made))
     return {
         "id": batch.id,
         "processing_status": status,
-        "created_at": made,
+        "created_at": created_at,
         "request_counts": {"processing": len(batch.lines)},
     }
 
@@ -282,7 +282,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def create(self, batch: ServedBatch, shown: Any) -> None:
+    def create(self, batch: ServedBatch, describe: Any) -> None:
         state = self.state
         waiting = sum(len(each.lines) for each in state.created if each.status == "in_progress")
         if waiting + len(batch.lines) > state.queue:
@@ -303,7 +303,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self.connection.shutdown(2)
             return None
-        return self.answer(shown(batch))
+        return self.answer(describe(batch))
 
     def do_POST(self) -> None:
         body, path, state = (
@@ -313,10 +313,10 @@ class _Handler(BaseHTTPRequestHandler):
         )
         with state.lock:
             if path in ("/v1/files", "/v1/files/upload"):
-                found = re.search(rb'name="file".*?\r\n\r\n(.*?)\r\n--', body, re.S)
-                assert found is not None
+                match = re.search(rb'name="file".*?\r\n\r\n(.*?)\r\n--', body, re.S)
+                assert match is not None
                 name = f"file-{len(state.files)}"
-                state.files[name] = found[1]
+                state.files[name] = match[1]
                 return self.answer({"id": name})
             data = json.loads(body or b"{}") if path != "/upload/here" else {}
             if path.endswith("/chat/completions"):
@@ -375,30 +375,30 @@ class _Handler(BaseHTTPRequestHandler):
                 if not any(each.tag for each in chosen):  # Together's
                     return self.answer([state.shown(each) for each in chosen])
                 return self.answer({"data": page, "has_more": len(chosen) > 2})
-            if found := re.fullmatch(r"/v1/files/([^/]+)/content", parsed.path):
-                return self.answer(state.files[found[1]])
+            if match := re.fullmatch(r"/v1/files/([^/]+)/content", parsed.path):
+                return self.answer(state.files[match[1]])
             by_id = {each.id: each for each in state.created}
             if parsed.path == "/v1/messages/batches":
-                shown = [anthropic_batch(state, each) for each in reversed(state.created)]
-                return self.answer({"data": shown, "has_more": False})
-            if found := re.fullmatch(r"/v1/messages/batches/([^/]+)(/results)?", parsed.path):
-                if found[2]:
-                    return self.answer(anthropic_results(state, by_id[found[1]]))
-                return self.answer(anthropic_batch(state, by_id[found[1]]))
+                batches = [anthropic_batch(state, each) for each in reversed(state.created)]
+                return self.answer({"data": batches, "has_more": False})
+            if match := re.fullmatch(r"/v1/messages/batches/([^/]+)(/results)?", parsed.path):
+                if match[2]:
+                    return self.answer(anthropic_results(state, by_id[match[1]]))
+                return self.answer(anthropic_batch(state, by_id[match[1]]))
             if parsed.path == "/v1/batch/jobs":
                 return self.answer({"data": [mistral_job(state, each) for each in state.created]})
-            if found := re.fullmatch(r"/v1/batch/jobs/([^/]+)", parsed.path):
-                return self.answer(mistral_job(state, by_id[found[1]]))
+            if match := re.fullmatch(r"/v1/batch/jobs/([^/]+)", parsed.path):
+                return self.answer(mistral_job(state, by_id[match[1]]))
             if parsed.path == "/v1beta/batches":
                 return self.answer(
                     {"operations": [gemini_batch(state, each) for each in state.created]}
                 )
-            if found := re.fullmatch(r"/v1beta/(batches/[^/]+)", parsed.path):
-                return self.answer(gemini_batch(state, by_id[found[1]]))
-            if found := re.fullmatch(r"/download/v1beta/(files/[^/:]+):download", parsed.path):
-                return self.answer(state.files[found[1]])
-            if found := re.fullmatch(r"/v1/batches/([^/]+)", parsed.path):
+            if match := re.fullmatch(r"/v1beta/(batches/[^/]+)", parsed.path):
+                return self.answer(gemini_batch(state, by_id[match[1]]))
+            if match := re.fullmatch(r"/download/v1beta/(files/[^/:]+):download", parsed.path):
+                return self.answer(state.files[match[1]])
+            if match := re.fullmatch(r"/v1/batches/([^/]+)", parsed.path):
                 return self.answer(
-                    state.shown(next(each for each in state.created if each.id == found[1]))
+                    state.shown(next(each for each in state.created if each.id == match[1]))
                 )
         return self.answer({"error": {"message": "no such path"}}, 404)

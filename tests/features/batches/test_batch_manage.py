@@ -18,16 +18,19 @@ from verdict_cli.features.batches.run_hooks import BatchOptions
 DETACHED = BatchOptions(every_model=True, detach=True)
 
 
-def said(*words: str | Path) -> Result:
+def run_command(*words: str | Path) -> Result:
     return CliRunner().invoke(app, ["batch", *map(str, words)])
 
 
 def test_status_shows_what_the_provider_says(bench: BatchBench) -> None:
     bench.server.hangs = True
     bench.run(4, batches=DETACHED)
-    assert "0 of 12 answered  in_progress  batch-0" in said("status", bench.folder / "out").output
+    assert (
+        "0 of 12 answered  in_progress  batch-0"
+        in run_command("status", bench.folder / "out").output
+    )
     bench.server.hangs = False
-    document = json.loads(said("status", bench.folder / "out", "--json").output)
+    document = json.loads(run_command("status", bench.folder / "out", "--json").output)
     assert [(each["id"], each["status"], each["requests"]) for each in document["batches"]] == [
         ("batch-0", "completed", 12)
     ]
@@ -36,7 +39,7 @@ def test_status_shows_what_the_provider_says(bench: BatchBench) -> None:
 def test_cancelled_requests_are_sent_again_by_the_same_run(bench: BatchBench) -> None:
     bench.server.hangs = True
     bench.run(4, batches=DETACHED)
-    assert said("cancel", bench.folder / "out").output == "1 batch cancelled\n"
+    assert run_command("cancel", bench.folder / "out").output == "1 batch cancelled\n"
     bench.server.hangs = False
     facts = bench.run(4)
     assert (facts.status, facts.failed) == ("finished", 0)
@@ -48,9 +51,12 @@ def test_cancelled_requests_are_sent_again_by_the_same_run(bench: BatchBench) ->
 def test_fetch_collects_what_has_ended(bench: BatchBench) -> None:
     bench.server.hangs = True
     bench.run(4, batches=DETACHED)
-    assert "0 batches collected" in said("fetch", bench.folder / "out").output
+    assert "0 batches collected" in run_command("fetch", bench.folder / "out").output
     bench.server.hangs = False
-    assert "12 requests answered, 0 not; 0 in flight" in said("fetch", bench.folder / "out").output
+    assert (
+        "12 requests answered, 0 not; 0 in flight"
+        in run_command("fetch", bench.folder / "out").output
+    )
     assert bench.run(4).status == "finished"
     assert bench.server.sizes == [12, 12]
 
@@ -72,7 +78,9 @@ def test_a_wave_is_exported_and_its_results_imported(bench: BatchBench) -> None:
             for line in lines
         ]
         results.write_text("".join(json.dumps(line) + "\n" for line in reversed(answered)))
-        assert "12 requests answered" in said("import", bench.folder / "file", results).output
+        assert (
+            "12 requests answered" in run_command("import", bench.folder / "file", results).output
+        )
     assert bench.run(4, out="file", batches=exported).status == "finished"
     assert bench.server.created == []
     bench.run(4, out="live", batches=BatchOptions())
@@ -80,10 +88,10 @@ def test_a_wave_is_exported_and_its_results_imported(bench: BatchBench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "told"), [(0, "rejected 60 requests of a batch and answered none"), (1, "")]
+    ("answers", "message"), [(0, "rejected 60 requests of a batch and answered none"), (1, "")]
 )
 def test_a_batch_whose_requests_are_all_rejected_stops_the_run_and_is_sent_again(
-    bench: BatchBench, answers: int, told: str
+    bench: BatchBench, answers: int, message: str
 ) -> None:
     wave, results = bench.folder / "wave.jsonl", bench.folder / "results.jsonl"
     exported = BatchOptions(every_model=True, detach=True, export=wave)
@@ -98,8 +106,8 @@ def test_a_batch_whose_requests_are_all_rejected_stops_the_run_and_is_sent_again
             for line, reply in zip(lines, replies, strict=True)
         )
     )
-    result = said("import", bench.folder / "out", results)
-    assert (result.exit_code == 0, told in str(result.exception)) == (not told, True)
+    result = run_command("import", bench.folder / "out", results)
+    assert (result.exit_code == 0, message in str(result.exception)) == (not message, True)
     wave.unlink()
     bench.run(20, batches=exported)
     again = (
@@ -107,7 +115,7 @@ def test_a_batch_whose_requests_are_all_rejected_stops_the_run_and_is_sent_again
         if wave.exists()
         else []
     )
-    assert (sorted(again) == sorted(line["custom_id"] for line in lines)) == bool(told)
+    assert (sorted(again) == sorted(line["custom_id"] for line in lines)) == bool(message)
 
 
 def test_results_of_other_requests_are_an_error(bench: BatchBench) -> None:
@@ -116,11 +124,11 @@ def test_results_of_other_requests_are_an_error(bench: BatchBench) -> None:
     (bench.folder / "other.jsonl").write_text(
         '{"custom_id": "a", "response": {"status_code": 200}}\nnot JSON\n'
     )
-    refused = said("import", bench.folder / "out", bench.folder / "other.jsonl")
+    refused = run_command("import", bench.folder / "out", bench.folder / "other.jsonl")
     assert "has no result of the requests" in str(refused.exception)
     with pytest.raises(UsageError, match="the results of 12 requests are missing"):
         bench.run(4)
 
 
 def test_a_directory_without_a_run_is_an_error(tmp_path: Path) -> None:
-    assert "is not the directory of a run" in str(said("status", tmp_path).exception)
+    assert "is not the directory of a run" in str(run_command("status", tmp_path).exception)

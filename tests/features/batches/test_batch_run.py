@@ -287,15 +287,15 @@ def test_a_detached_run_exits_with_5_and_says_how_it_is_collected(bench: BatchBe
         "--detach",
     ]
     command += ["--out", "out", "-q", "--no-cache"]
-    codes, said = [], ""
+    codes, message = [], ""
     for _ in range(3):
         done = subprocess.run(
             command, cwd=bench.folder, capture_output=True, text=True, check=False
         )
         codes.append(done.returncode)
-        said = said or done.stderr
+        message = message or done.stderr
     assert codes == [5, 5, 0]
-    assert "waiting for batches: the same command" in said
+    assert "waiting for batches: the same command" in message
     assert bench.server.sizes == [12, 12]
     assert not (bench.folder / "out" / "batches").exists()
 
@@ -376,9 +376,9 @@ def test_ctrl_c_leaves_batches_in_flight_and_says_so(bench: BatchBench) -> None:
     assert created.wait(20)
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate()
+    _, stderr = process.communicate()
     assert process.returncode == 130
-    assert b"1 batch with 12 requests in flight" in said
+    assert b"1 batch with 12 requests in flight" in stderr
     facts = RunDirectory(bench.folder / "out").facts()
     assert facts is not None
     assert [batch.ended for batch in batches_of(facts)] == [""]

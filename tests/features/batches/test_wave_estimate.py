@@ -36,19 +36,19 @@ def test_calls_that_wait_for_one_another_are_in_further_waves(
 ) -> None:
     options = bench.options(4, steps)
     lines = DryRun(options.plan).add(stream_rows(options.dataset, options.data.selection)).lines(4)
-    found = estimate_waves(options.plan, lines)
-    assert found is not None
-    assert (found.waves, found.worst_h) == (waves, 24.0 * waves)
+    estimate = estimate_waves(options.plan, lines)
+    assert estimate is not None
+    assert (estimate.waves, estimate.worst_h) == (waves, 24.0 * waves)
 
 
 def test_the_price_is_that_of_batches(bench: BatchBench) -> None:
     options = bench.options(4)
     lines = DryRun(options.plan).add(stream_rows(options.dataset, options.data.selection)).lines(4)
-    found = estimate_waves(options.plan, lines)
-    assert found is not None
+    estimate = estimate_waves(options.plan, lines)
+    assert estimate is not None
     ordinary = sum(line.cost_usd or 0 for line in lines)
-    assert found.cost_usd == pytest.approx(ordinary / 2)
-    assert found.waves == 2
+    assert estimate.cost_usd == pytest.approx(ordinary / 2)
+    assert estimate.waves == 2
 
 
 def test_the_shared_server_is_paid_once_for_every_request(bench: BatchBench, shared: Path) -> None:

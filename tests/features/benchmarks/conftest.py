@@ -11,8 +11,8 @@ from loopback_site import Site, opened
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    with opened() as made:
-        yield made
+    with opened() as new_site:
+        yield new_site
 
 
 @pytest.fixture

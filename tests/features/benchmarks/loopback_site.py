@@ -33,14 +33,14 @@ class Site:
 @contextmanager
 def opened() -> Iterator[Site]:
     """A server on a free port, until the block ends."""
-    made = Site()
+    site = Site()
 
     class _Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            made.answer(self)
+            site.answer(self)
 
-    with serving(_Handler) as made.url:
-        yield made
+    with serving(_Handler) as site.url:
+        yield site
 
 
 def send(
@@ -48,11 +48,11 @@ def send(
 ) -> None:
     """An answer; with `cut`, only so many of its bytes come before the line breaks."""
     handler.send_response(status)
-    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    header_fields = {name.replace("_", "-"): text for name, text in headers.items()}
     for name, text in {
         "Content-Type": "text/plain",
         "Content-Length": str(len(body)),
-        **named,
+        **header_fields,
     }.items():
         handler.send_header(name, text)
     handler.end_headers()

@@ -75,12 +75,12 @@ def test_every_benchmark_runs_on_its_sample_and_says_so(name: str, tmp_path: Pat
 
 
 def test_our_row_stands_among_the_published_ones_with_cost_and_time(tmp_path: Path) -> None:
-    shown = bench("xstest", *LEXICAL, "--out", tmp_path / "out")
-    assert shown.exit_code == 0
-    assert shown.stdout.startswith("! this is not the data of XSTest")
-    (ours,) = [line for line in shown.stdout.splitlines() if "►" in line]
+    result = bench("xstest", *LEXICAL, "--out", tmp_path / "out")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("! this is not the data of XSTest")
+    (ours,) = [line for line in result.stdout.splitlines() if "►" in line]
     assert "[31.68%, 52.18%]" in ours and "this run, $0.00," in ours
-    assert "the paper's own" in shown.stdout and "table 1, page 5" in shown.stdout
+    assert "the paper's own" in result.stdout and "table 1, page 5" in result.stdout
     assert "# " in bench("xstest", *LEXICAL, "--out", tmp_path / "out", "--markdown").stdout
 
 
@@ -136,9 +136,9 @@ def test_figures_that_differ_without_a_reason_fail(sets: Path, tmp_path: Path) -
     assert "1 of 2 results equal the published ones" in right.stdout
     every = bench("all", "--replay", sets, "--json", "--out", tmp_path / "kept")
     assert every.exit_code == 1
-    found = json.loads(every.stdout)
-    assert [one["same"] for one in found["figures"]] == [True, False, False]
-    assert found["figures"][0]["low"] < 2 / 3 < found["figures"][0]["high"]
+    document = json.loads(every.stdout)
+    assert [one["same"] for one in document["figures"]] == [True, False, False]
+    assert document["figures"][0]["low"] < 2 / 3 < document["figures"][0]["high"]
     assert sorted(path.name for path in (tmp_path / "kept" / "pandalm" / "right").iterdir()) == [
         "data.jsonl", "out", "pipeline.yaml", "replay.jsonl",
     ]  # fmt: skip
@@ -166,8 +166,8 @@ def test_a_set_without_one_of_its_files_is_skipped_and_counted(
     monkeypatch.setitem(recorded.SETS, "wice", cases)
     (sets / "wice").mkdir()
     result = bench("all", "--replay", sets, "--json")
-    found = json.loads(result.stdout)
-    assert (found["skipped"], len(found["figures"])) == (["wice/gpt-4"], 3)
+    document = json.loads(result.stdout)
+    assert (document["skipped"], len(document["figures"])) == (["wice/gpt-4"], 3)
     assert "claims.jsonl" in result.stderr and "benchmarks/rebuild_recordings.py" in result.stderr
 
 

@@ -66,7 +66,7 @@ def test_a_checksum_is_known_of_every_file_of_which_a_size_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("was", "now", "said"),
+    ("was", "now", "message"),
     [
         ("name: mine", "name: yours", "call it yours.card.yaml"),
         ("licence: MIT", "licence: MIT\nconfig: xtest", "did you mean 'xstest'?"),
@@ -81,7 +81,7 @@ def test_a_checksum_is_known_of_every_file_of_which_a_size_is() -> None:
     ],
 )
 def test_what_is_wrong_with_a_card_is_told_with_its_line(
-    tmp_path: Path, was: str, now: str, said: str
+    tmp_path: Path, was: str, now: str, message: str
 ) -> None:
     path = tmp_path / "mine.card.yaml"
     path.write_text(CARD, encoding="utf-8")
@@ -89,7 +89,7 @@ def test_what_is_wrong_with_a_card_is_told_with_its_line(
     path.write_text(CARD.replace(was, now), encoding="utf-8")
     with pytest.raises(SpecError) as caught:
         read_card(path)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert f"{path}:" in str(caught.value)
 
 

@@ -40,9 +40,9 @@ def test_one_command_remakes_the_figures_byte_for_byte(
 ) -> None:
     assert run(monkeypatch, str(RECORDINGS), "--out", str(tmp_path)) == 0
 
-    made = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
-    assert len(made) == 4
-    for path in made:
+    paths = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
+    assert len(paths) == 4
+    for path in paths:
         assert (tmp_path / path).read_bytes() == (ROOT / "docs" / path).read_bytes(), path
     page = (ROOT / "docs" / "judge-time.md").read_text(encoding="utf-8")
     assert capsys.readouterr().out in page
@@ -83,6 +83,6 @@ def test_without_recordings_each_curve_says_what_is_missing(
 ) -> None:
     assert run(monkeypatch, str(tmp_path), "--out", str(tmp_path)) == 2
 
-    told = capsys.readouterr().err
-    assert told.count("is left out") == len(curves.CURVES)
+    stderr = capsys.readouterr().err
+    assert stderr.count("is left out") == len(curves.CURVES)
     assert not (tmp_path / "curves.csv").exists()

@@ -54,7 +54,7 @@ def mine(site: Site, monkeypatch: pytest.MonkeyPatch) -> Card:
         """Waits that take no time."""
 
     monkeypatch.setitem(download.fetch_file.__kwdefaults__, "pause", no_pause)
-    known = CardFile(
+    with_checksum = CardFile(
         name="a.csv",
         url=f"{site.url}/a.csv",
         sha256=hashlib.sha256(BODY).hexdigest(),
@@ -63,38 +63,38 @@ def mine(site: Site, monkeypatch: pytest.MonkeyPatch) -> Card:
         columns=("id", "prompt", "label"),
         labels={"label": {"safe": 500, "unsafe": 500}},
     )
-    unknown = known.model_copy(
+    unknown = with_checksum.model_copy(
         update={"name": "b.csv", "url": f"{site.url}/b.csv", "sha256": "unknown", "bytes": None}
     )
-    made = Card(
+    card = Card(
         name="mine",
         title="Mine",
         about="Is it mine?",
         paper="Nobody, 2020",
         source="https://example.org/mine",
         licence="MIT",
-        files=(known, unknown, CardFile(name="c.csv", derived="a copy", sha256="unknown")),
+        files=(with_checksum, unknown, CardFile(name="c.csv", derived="a copy", sha256="unknown")),
     )
-    monkeypatch.setattr(card_module, "cards", lambda: {"mine": made})
+    monkeypatch.setattr(card_module, "cards", lambda: {"mine": card})
     monkeypatch.setattr(
-        "verdict_cli.features.benchmarks.datasets_command.cards", lambda: {"mine": made}
+        "verdict_cli.features.benchmarks.datasets_command.cards", lambda: {"mine": card}
     )
-    return made
+    return card
 
 
 def test_the_list_has_every_card_and_says_what_is_here(tmp_path: Path) -> None:
-    shown = verdict("list")
-    assert shown.exit_code == 0
-    assert all(name in shown.stdout for name in cards())
+    result = verdict("list")
+    assert result.exit_code == 0
+    assert all(name in result.stdout for name in cards())
     listed = json.loads(verdict("list", "--json").stdout)
     assert [each["name"] for each in listed] == list(cards())
     assert {each["fetched"] for each in listed} == {None}
 
 
 def test_a_card_says_what_is_unknown() -> None:
-    shown = verdict("info", "wice").stdout
-    assert "5b05117f5146aa1b14ca443184f76a3a528249cfdae40ca9047c025fdeca2134" in shown
-    assert "sha256    unknown" in shown and "219 partially_supported" in shown
+    output = verdict("info", "wice").stdout
+    assert "5b05117f5146aa1b14ca443184f76a3a528249cfdae40ca9047c025fdeca2134" in output
+    assert "sha256    unknown" in output and "219 partially_supported" in output
     assert json.loads(verdict("info", "wice", "--json").stdout)["licence"] == "ODC-BY"
 
 
@@ -102,21 +102,21 @@ def test_a_card_says_what_is_unknown() -> None:
     "words", [("info",), ("fetch",), ("check", __file__), ("import", __file__)]
 )
 def test_an_unknown_benchmark_is_told_with_the_nearest(words: tuple[str, ...]) -> None:
-    command, *rest = words
-    assert "did you mean 'xstest'?" in failed(command, "xtest", *rest)
+    command, *arguments = words
+    assert "did you mean 'xstest'?" in failed(command, "xtest", *arguments)
 
 
 @pytest.mark.parametrize(("name", "path"), REAL)
 def test_a_real_file_is_what_its_card_says(name: str, path: Path) -> None:
     if not path.exists():
         pytest.skip("the real files are not there: set VERDICT_SHARED to the folder that has data/")
-    shown = verdict("check", name, path)
-    assert shown.exit_code == 0, shown.output
-    assert "✓ SHA-256" in shown.stdout and "✗" not in shown.stdout
+    result = verdict("check", name, path)
+    assert result.exit_code == 0, result.output
+    assert "✓ SHA-256" in result.stdout and "✗" not in result.stdout
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "finding"),
     [
         (lambda rows: rows[:-1], "rows: 449; the card says 450"),
         (
@@ -129,7 +129,7 @@ def test_a_real_file_is_what_its_card_says(name: str, path: Path) -> None:
         ),
     ],
 )
-def test_a_real_file_that_was_spoilt_is_found_out(tmp_path: Path, spoil, said: str) -> None:
+def test_a_real_file_that_was_spoilt_is_found_out(tmp_path: Path, spoil, finding: str) -> None:
     real = SHARED / "xstest" / "xstest_prompts.csv"
     if not real.exists():
         pytest.skip("the real files are not there: set VERDICT_SHARED to the folder that has data/")
@@ -140,12 +140,12 @@ def test_a_real_file_that_was_spoilt_is_found_out(tmp_path: Path, spoil, said: s
         writer = csv.DictWriter(stream, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-    shown = verdict("check", "xstest", path)
-    assert shown.exit_code == 2
-    assert f"✗ {said}" in shown.stdout and "✗ SHA-256" in shown.stdout
-    found = json.loads(verdict("check", "xstest", path, "--json").stdout)
-    assert found["file"] == "xstest_prompts.csv"
-    assert "differs" in {one["verdict"] for one in found["findings"]}
+    result = verdict("check", "xstest", path)
+    assert result.exit_code == 2
+    assert f"✗ {finding}" in result.stdout and "✗ SHA-256" in result.stdout
+    document = json.loads(verdict("check", "xstest", path, "--json").stdout)
+    assert document["file"] == "xstest_prompts.csv"
+    assert "differs" in {one["verdict"] for one in document["findings"]}
 
 
 def test_a_renamed_file_is_known_by_its_columns_and_a_foreign_one_is_told(tmp_path: Path) -> None:
@@ -184,18 +184,18 @@ def test_a_fetched_file_is_checked_and_found_by_bench(
     mine: Card, site: Site, tmp_path: Path
 ) -> None:
     site.answers = [cut_off(BODY, 5_000), whole(BODY)]
-    shown = verdict("fetch", "mine")
-    assert shown.exit_code == 0, shown.output
-    path = Path(shown.stdout.strip())
+    result = verdict("fetch", "mine")
+    assert result.exit_code == 0, result.output
+    path = Path(result.stdout.strip())
     assert path == tmp_path / "home" / "mine" / "a.csv"
     assert path.read_bytes() == BODY
-    assert "SHA-256 as expected" in shown.stderr
+    assert "SHA-256 as expected" in result.stderr
     assert json.loads(verdict("list", "--json").stdout)[0]["fetched"] == str(path)
     assert verdict("check", "mine", path).exit_code == 0
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (cut_off(BODY, 5_000), "5,000 of"),
         (whole(b"<html></html>", Content_Type="text/html"), "returns a web page"),
@@ -204,10 +204,10 @@ def test_a_fetched_file_is_checked_and_found_by_bench(
     ],
 )
 def test_a_broken_download_leaves_no_file(
-    mine: Card, site: Site, tmp_path: Path, answer, said: str
+    mine: Card, site: Site, tmp_path: Path, answer, message: str
 ) -> None:
     site.answers = [answer]
-    assert said in failed("fetch", "mine", "--out", tmp_path / "out")
+    assert message in failed("fetch", "mine", "--out", tmp_path / "out")
     assert not (tmp_path / "out" / "a.csv").exists()
 
 
@@ -215,15 +215,15 @@ def test_without_a_known_checksum_the_content_is_held_against_the_card(
     mine: Card, site: Site, tmp_path: Path
 ) -> None:
     site.answers = [whole(BODY)]
-    shown = verdict("fetch", "mine", "--file", "b.csv")
-    assert "nothing proves that this is the file" in shown.stderr
-    for body, said in (
+    result = verdict("fetch", "mine", "--file", "b.csv")
+    assert "nothing proves that this is the file" in result.stderr
+    for body, message in (
         (BODY[: len(BODY) // 2], "rows: 504"),
         (b"colour\nred\n", "columns: id, prompt, label missing"),
         (b"\xff\xfe\x00", "is not a readable b.csv"),
     ):
         site.answers = [whole(body)]
-        assert said in failed("fetch", "mine", "--file", "b.csv", "--out", tmp_path / "out")
+        assert message in failed("fetch", "mine", "--file", "b.csv", "--out", tmp_path / "out")
         assert list((tmp_path / "out").iterdir()) == []
 
 
@@ -255,8 +255,8 @@ def test_imported_completions_bring_their_recorded_labels(tmp_path: Path) -> Non
     if not real.exists():
         pytest.skip("the real files are not there: set VERDICT_SHARED to the folder that has data/")
     out = tmp_path / "deep" / "xstest.jsonl"
-    shown = verdict("import", "xstest", real, "--out", out)
-    assert (shown.exit_code, shown.stderr.count("450 ")) == (0, 2)
+    result = verdict("import", "xstest", real, "--out", out)
+    assert (result.exit_code, result.stderr.count("450 ")) == (0, 2)
     replies = out.with_name("xstest.replay.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(replies) == 450 and json.loads(replies[0])["unit"] == "judge"
     assert "no such file" in failed("import", "xstest", tmp_path / "none.csv")
@@ -272,19 +272,19 @@ def test_the_real_prompts_of_xstest_are_fetched_although_the_line_breaks_and_the
     async def no_pause(_: float) -> None:
         """Waits that take no time."""
 
-    own = cards()["xstest"]
-    here = own.files[0].model_copy(update={"url": f"{site.url}/xstest_prompts.csv"})
-    moved = own.model_copy(update={"files": (here, *own.files[1:])})
+    card = cards()["xstest"]
+    here = card.files[0].model_copy(update={"url": f"{site.url}/xstest_prompts.csv"})
+    moved = card.model_copy(update={"files": (here, *card.files[1:])})
     monkeypatch.setattr(card_module, "cards", lambda: {"xstest": moved})
     monkeypatch.setitem(download.fetch_file.__kwdefaults__, "pause", no_pause)
     body = real.read_bytes()
     site.answers = [cut_off(body, 1_000), refused(503), cut_off(body, 20_000), whole(body)]
-    shown = verdict("fetch", "xstest")
-    assert shown.exit_code == 0, (shown.output, shown.exception)
-    assert "SHA-256 as expected: 11783fb294ed0174" in shown.stderr
+    result = verdict("fetch", "xstest")
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert "SHA-256 as expected: 11783fb294ed0174" in result.stderr
     assert (
         verdict(
-            "sample", shown.stdout.strip(), "--rows", "5", "--out", tmp_path / "five.jsonl"
+            "sample", result.stdout.strip(), "--rows", "5", "--out", tmp_path / "five.jsonl"
         ).exit_code
         == 0
     )

@@ -27,9 +27,9 @@ class Clock:
         self.waits.append(seconds)
 
 
-def fetch(site: Site, folder: Path, clock: Clock | None = None, **known: Any) -> Path:
+def fetch(site: Site, folder: Path, clock: Clock | None = None, **expected: Any) -> Path:
     target = folder / "data.txt"
-    wanted = DownloadTarget(f"{site.url}/data.txt", target, **{"sha256": SHA, **known})
+    wanted = DownloadTarget(f"{site.url}/data.txt", target, **{"sha256": SHA, **expected})
     assert (
         download(wanted, pause=clock or Clock()) == hashlib.sha256(target.read_bytes()).hexdigest()
     )
@@ -37,10 +37,10 @@ def fetch(site: Site, folder: Path, clock: Clock | None = None, **known: Any) ->
     return target
 
 
-def failure(site: Site, folder: Path, **known: Any) -> str:
+def failure(site: Site, folder: Path, **expected: Any) -> str:
     """The error of a download that leaves no file at its target."""
     with pytest.raises(FetchError) as caught:
-        fetch(site, folder, **known)
+        fetch(site, folder, **expected)
     assert not (folder / "data.txt").exists()
     return str(caught.value)
 
@@ -80,7 +80,7 @@ def test_a_short_file_of_unsaid_length_is_found_out_by_its_size(site: Site, tmp_
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "message"),
     [
         (404, "does not have it"),
         (403, "denies access"),
@@ -89,10 +89,10 @@ def test_a_short_file_of_unsaid_length_is_found_out_by_its_size(site: Site, tmp_
     ],
 )
 def test_what_the_server_will_not_give_is_told_at_once(
-    site: Site, tmp_path: Path, status: int, said: str
+    site: Site, tmp_path: Path, status: int, message: str
 ) -> None:
     site.answers = [refused(status)]
-    assert said in failure(site, tmp_path)
+    assert message in failure(site, tmp_path)
     assert len(site.asked) == 1
 
 
@@ -119,7 +119,7 @@ def test_a_redirect_to_another_origin_does_not_get_the_token(site: Site, tmp_pat
     elsewhere = site.url.replace("127.0.0.1", "localhost") + "/elsewhere"
     site.answers = [refused(302, Location="/moved"), refused(302, Location=elsewhere), whole(BODY)]
     fetch(site, tmp_path, headers={"Authorization": "Bearer token"})
-    assert [asked.get("authorization") for asked in site.asked] == [
+    assert [headers_sent.get("authorization") for headers_sent in site.asked] == [
         "Bearer token",
         "Bearer token",
         None,

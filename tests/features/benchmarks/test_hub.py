@@ -102,17 +102,17 @@ def test_one_of_several_splits_must_be_named(hub: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("GatedRepo", "its terms must be accepted"),
         ("RepoNotFound", "there is no dataset them/things"),
         ("RevisionNotFound", "no Parquet files"),
     ],
 )
-def test_what_the_hub_refuses_is_told_with_the_cure(hub: Site, code: str, said: str) -> None:
+def test_what_the_hub_refuses_is_told_with_the_cure(hub: Site, code: str, message: str) -> None:
     status = 403 if code == "GatedRepo" else 404
     hub.answers = [lambda handler: send(handler, status, b"{}", X_Error_Code=code)]
-    with pytest.raises(FetchError, match=said) as caught:
+    with pytest.raises(FetchError, match=message) as caught:
         split_of("them/things")
     assert caught.value.hint
 

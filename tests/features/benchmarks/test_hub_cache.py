@@ -65,7 +65,7 @@ def test_every_command_reads_a_split_that_is_fetched_once(config: Path, site: Si
     assert ran.exit_code == 0, ran.output
     assert json.loads(ran.stdout)["rows"] == 2
     assert "hf:them/things:test: 1 Parquet file" in ran.stderr
-    asked = len(site.asked)
+    requests = len(site.asked)
     for words in (
         ("run", "p.yaml", "hf:them/things:test", "--out", "out", "--json", "--quiet"),
         ("validate", "p.yaml", "hf:them/things:test"),
@@ -85,7 +85,7 @@ def test_every_command_reads_a_split_that_is_fetched_once(config: Path, site: Si
         again = command(*words)
         assert again.exit_code == 0, again.output
     assert "target: source.label" in Path("judge.yaml").read_text(encoding="utf-8")
-    assert len(site.asked) == asked
+    assert len(site.asked) == requests
 
 
 def test_a_file_that_was_cut_after_the_download_is_fetched_again(
@@ -98,10 +98,10 @@ def test_a_file_that_was_cut_after_the_download_is_fetched_again(
         whole(FILE),
     ]
     assert command("validate", "p.yaml", "hf:them/things").exit_code == 0
-    (kept,) = (tmp_path / "home").glob("*/*.parquet")
-    kept.write_bytes(FILE[:100])
+    (cached,) = (tmp_path / "home").glob("*/*.parquet")
+    cached.write_bytes(FILE[:100])
     assert command("validate", "p.yaml", "hf:them/things").exit_code == 0
-    assert kept.read_bytes() == FILE
+    assert cached.read_bytes() == FILE
 
 
 def test_an_unknown_split_names_those_that_there_are(config: Path, site: Site) -> None:

@@ -92,7 +92,7 @@ MADE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 """A row as its authors write it, and what it becomes."""
 
 
-def written(path: Path, *rows: dict[str, Any]) -> Path:
+def write_rows(path: Path, *rows: dict[str, Any]) -> Path:
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     return path
 
@@ -112,8 +112,8 @@ def test_the_real_file_becomes_rows_that_its_pipeline_reads(name: str, tmp_path:
         assert Counter(row["label"] for row in rows) == labels
     config = named_config(cards()[name].config or "")
     plan = load_plan(read_document(config), config.parent).plan
-    found = scan(dataset_for(plan, [written(tmp_path / "rows.jsonl", *rows)]))
-    assert found.rows == count
+    source = scan(dataset_for(plan, [write_rows(tmp_path / "rows.jsonl", *rows)]))
+    assert source.rows == count
     identity = str(plan.resolved["dataset"]["id"])
     assert len({row[identity] for row in rows}) == count
 
@@ -123,31 +123,33 @@ def test_a_row_as_its_authors_write_it_becomes_a_row_of_the_pipeline(
     name: str, tmp_path: Path
 ) -> None:
     row, expected = MADE[name]
-    (made,) = import_benchmark(name, written(tmp_path / "own.jsonl", row)).rows()
-    assert {key: made[key] for key in expected} == expected
+    (imported,) = import_benchmark(name, write_rows(tmp_path / "own.jsonl", row)).rows()
+    assert {key: imported[key] for key in expected} == expected
 
 
 def test_the_second_turn_is_judged_by_the_whole_conversation(tmp_path: Path) -> None:
     row = {**VOTE, "winner": "tie", "turn": 2}
-    (made,) = import_benchmark("mtbench", written(tmp_path / "own.jsonl", row)).rows()
-    assert made["question"] == "u1\n\nu2"
-    assert made["response_A"] == "assistant: a1\n\nuser: u2\n\nassistant: a2"
-    assert made["label"] == "tie"
+    (imported,) = import_benchmark("mtbench", write_rows(tmp_path / "own.jsonl", row)).rows()
+    assert imported["question"] == "u1\n\nu2"
+    assert imported["response_A"] == "assistant: a1\n\nuser: u2\n\nassistant: a2"
+    assert imported["label"] == "tie"
 
 
 def test_the_chosen_completion_is_not_always_first(tmp_path: Path) -> None:
     rows = [{**MADE["rewardbench"][0], "id": index} for index in range(4)]
-    made = list(import_benchmark("rewardbench", written(tmp_path / "own.jsonl", *rows)).rows())
-    assert [row["label"] for row in made] == ["A>B", "B>A", "A>B", "B>A"]
+    imported = list(
+        import_benchmark("rewardbench", write_rows(tmp_path / "own.jsonl", *rows)).rows()
+    )
+    assert [row["label"] for row in imported] == ["A>B", "B>A", "A>B", "B>A"]
     assert all(
-        row["response_A" if row["label"] == "A>B" else "response_B"] == "good" for row in made
+        row["response_A" if row["label"] == "A>B" else "response_B"] == "good" for row in imported
     )
 
 
 @pytest.mark.parametrize("name", IMPORTERS)
 def test_a_foreign_file_is_told_with_what_was_expected(name: str, tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
-        list(import_benchmark(name, written(tmp_path / "own.jsonl", {"colour": "red"})).rows())
+        list(import_benchmark(name, write_rows(tmp_path / "own.jsonl", {"colour": "red"})).rows())
     assert "colour" in str(caught.value)
     assert caught.value.problem.hint
 
@@ -155,14 +157,14 @@ def test_a_foreign_file_is_told_with_what_was_expected(name: str, tmp_path: Path
 def test_a_label_that_means_nothing_is_an_error_and_not_a_class(tmp_path: Path) -> None:
     row = {**MADE["aggrefact"][0], "label": 3}
     with pytest.raises(DataError, match="label is 3"):
-        list(import_benchmark("aggrefact", written(tmp_path / "own.jsonl", row)).rows())
+        list(import_benchmark("aggrefact", write_rows(tmp_path / "own.jsonl", row)).rows())
 
 
 def test_a_recorded_judge_gives_its_rows_and_its_replies() -> None:
     if not SHARED.is_dir():
         pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
-    made = import_benchmark("llmbar/GPT-4/Natural/Vanilla", SHARED)
-    assert made.replies is not None
-    assert (len(list(made.rows())), len(list(made.replies()))) == (100, 200)
+    imported = import_benchmark("llmbar/GPT-4/Natural/Vanilla", SHARED)
+    assert imported.replies is not None
+    assert (len(list(imported.rows())), len(list(imported.replies()))) == (100, 200)
     with pytest.raises(UsageError, match="recorded cases"):
         import_benchmark("llmbar/GPT-4", SHARED)

@@ -96,8 +96,8 @@ def commit(mirror: Path) -> str:
     )
 
 
-def outcomes(found: list[Rebuilt]) -> dict[str, str]:
-    return {one.file: one.outcome for one in found}
+def outcomes(rebuilt: list[Rebuilt]) -> dict[str, str]:
+    return {one.file: one.outcome for one in rebuilt}
 
 
 def test_files_are_read_at_their_commit_and_not_at_the_newest(
@@ -111,8 +111,8 @@ def test_files_are_read_at_their_commit_and_not_at_the_newest(
             recorded("list.jsonl.gz", listed, "json_list", "list.json"),
         )
     ]
-    found = list(rebuild_sets(tmp_path / "out", sets, mirror))
-    assert outcomes(found) == {"set/a.jsonl": "made", "set/list.jsonl.gz": "made"}
+    rebuilt = list(rebuild_sets(tmp_path / "out", sets, mirror))
+    assert outcomes(rebuilt) == {"set/a.jsonl": "made", "set/list.jsonl.gz": "made"}
     assert (tmp_path / "out" / "set" / "a.jsonl").read_bytes() == b'{"n": 1}\n'
     assert gzip.decompress((tmp_path / "out" / "set" / "list.jsonl.gz").read_bytes()) == listed
     again = list(rebuild_sets(tmp_path / "out", sets, tmp_path / "no mirror is read"))
@@ -122,13 +122,13 @@ def test_files_are_read_at_their_commit_and_not_at_the_newest(
 def test_a_file_with_another_checksum_is_not_written(
     tmp_path: Path, mirror: Path, commit: str
 ) -> None:
-    (found,) = rebuild_sets(
+    (rebuilt,) = rebuild_sets(
         tmp_path / "out", [of(commit, recorded("a", b"other", "copy", "data/a b.jsonl"))], mirror
     )
-    assert found.outcome == "failed"
+    assert rebuilt.outcome == "failed"
     assert (
-        hashlib.sha256(b'{"n": 1}\n').hexdigest() in found.reason
-        and "expected 5 bytes" in found.reason
+        hashlib.sha256(b'{"n": 1}\n').hexdigest() in rebuilt.reason
+        and "expected 5 bytes" in rebuilt.reason
     )
     assert not (tmp_path / "out").exists()
 
@@ -137,16 +137,16 @@ def test_a_damaged_file_is_made_again(tmp_path: Path, mirror: Path, commit: str)
     place = tmp_path / "out" / "set" / "a.gz"
     place.parent.mkdir(parents=True)
     place.write_bytes(gzip.compress(b'{"n": 1}\n')[:-9])
-    (found,) = rebuild_sets(
+    (rebuilt,) = rebuild_sets(
         tmp_path / "out",
         [of(commit, recorded("a.gz", b'{"n": 1}\n', "copy", "data/a b.jsonl"))],
         mirror,
     )
-    assert (found.outcome, gzip.decompress(place.read_bytes())) == ("made", b'{"n": 1}\n')
+    assert (rebuilt.outcome, gzip.decompress(place.read_bytes())) == ("made", b'{"n": 1}\n')
 
 
 @pytest.mark.parametrize(
-    ("case", "said"),
+    ("case", "reason"),
     [
         ("clone", "there is no clone"),
         ("commit", "does not have the commit"),
@@ -156,7 +156,7 @@ def test_a_damaged_file_is_made_again(tmp_path: Path, mirror: Path, commit: str)
     ],
 )
 def test_what_cannot_be_made_says_why(
-    case: str, said: str, tmp_path: Path, mirror: Path, commit: str
+    case: str, reason: str, tmp_path: Path, mirror: Path, commit: str
 ) -> None:
     where = {"repository": "other/name"} if case == "clone" else {}
     rule = {"form": "judgebench_games", "json": "every_second_line"}.get(case, "copy")
@@ -166,21 +166,21 @@ def test_what_cannot_be_made_says_why(
         where = {"repository": "other/form"}
     path = "nowhere.jsonl" if case == "path" else "x" if case in {"form", "json"} else "list.json"
     at = "0" * 40 if case == "commit" else commit
-    (found,) = rebuild_sets(
+    (rebuilt,) = rebuild_sets(
         tmp_path / "out", [of(at, recorded("a", b"", rule, path), **where)], mirror
     )
-    assert found.outcome == "failed" and said in found.reason
+    assert rebuilt.outcome == "failed" and reason in rebuilt.reason
 
 
 def test_a_file_without_a_rule_is_named_with_the_reason(
     tmp_path: Path, mirror: Path, commit: str
 ) -> None:
-    (found,) = rebuild_sets(
+    (rebuilt,) = rebuild_sets(
         tmp_path / "out",
         [of(commit, recorded("a", b"", None, missing="the seed is not said"))],
         mirror,
     )
-    assert (found.outcome, found.reason) == ("no-rule", "the seed is not said")
+    assert (rebuilt.outcome, rebuilt.reason) == ("no-rule", "the seed is not said")
 
 
 def test_without_a_mirror_the_commit_is_fetched_from_the_site(
@@ -192,12 +192,12 @@ def test_without_a_mirror_the_commit_is_fetched_from_the_site(
     for key in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
         git(place, "config", key, "true")
     monkeypatch.setattr(module, "SITE", mirror.as_uri())
-    found = list(
+    rebuilt = list(
         rebuild_sets(
             tmp_path / "out", [of(commit, recorded("a", b'{"n": 1}\n', "copy", "data/a b.jsonl"))]
         )
     )
-    assert outcomes(found) == {"set/a": "made"}, found
+    assert outcomes(rebuilt) == {"set/a": "made"}, rebuilt
 
 
 def test_a_site_that_does_not_answer_is_told_once_for_each_file(
@@ -205,11 +205,11 @@ def test_a_site_that_does_not_answer_is_told_once_for_each_file(
 ) -> None:
     monkeypatch.setattr(module, "SITE", (tmp_path / "nowhere").as_uri())
     files = [recorded(name, b"", "copy", name) for name in ("a", "b")]
-    found = list(rebuild_sets(tmp_path / "out", [of("0" * 40, *files)]))
-    assert [one.outcome for one in found] == ["failed", "failed"]
+    rebuilt = list(rebuild_sets(tmp_path / "out", [of("0" * 40, *files)]))
+    assert [one.outcome for one in rebuilt] == ["failed", "failed"]
     assert all(
         "owner/name cannot be fetched" in one.reason and "--mirror DIR" in one.reason
-        for one in found
+        for one in rebuilt
     )
 
 
@@ -225,17 +225,17 @@ def test_the_command_names_every_file_and_fails_where_one_with_a_rule_is_missing
     good = recorded("a.jsonl", b'{"n": 1}\n', "copy", "data/a b.jsonl")
     unknown = recorded("b", b"", None, missing="the seed is not said")
     monkeypatch.setattr(module, "recorded_sets", lambda: [of(commit, good, unknown)])
-    shown = command(tmp_path / "out", "--mirror", mirror)
-    assert shown.exit_code == 0, (shown.output, shown.exception)
+    result = command(tmp_path / "out", "--mirror", mirror)
+    assert result.exit_code == 0, (result.output, result.exception)
     assert (
-        "✓ set/a.jsonl: made\n" in shown.stdout
-        and "– set/b: no-rule: the seed is not said\n" in shown.stdout
+        "✓ set/a.jsonl: made\n" in result.stdout
+        and "– set/b: no-rule: the seed is not said\n" in result.stdout
     )
     bad = recorded("c", b"", "copy", "list.json")
     monkeypatch.setattr(module, "recorded_sets", lambda: [of(commit, good, bad)])
     failed = command(tmp_path / "out", "--mirror", mirror, "--json")
-    found = json.loads(failed.stdout)
-    assert (failed.exit_code, found["kept"], found["failed"]) == (2, 1, 1)
+    document = json.loads(failed.stdout)
+    assert (failed.exit_code, document["kept"], document["failed"]) == (2, 1, 1)
     assert "there is no folder nowhere" in str(command(tmp_path, "--mirror", "nowhere").exception)
 
 
@@ -254,7 +254,7 @@ def test_a_set_is_made_whole_or_not_at_all() -> None:
 def test_the_data_file_has_the_commits_and_checksums_of_the_recordings() -> None:
     if not (SHARED / "sources.json").exists():
         pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
-    known = json.loads((SHARED / "sources.json").read_text(encoding="utf-8"))
+    sources = json.loads((SHARED / "sources.json").read_text(encoding="utf-8"))
     ours = {
         each.folder: {
             "repositories": {each.repository: each.commit},
@@ -264,7 +264,7 @@ def test_the_data_file_has_the_commits_and_checksums_of_the_recordings() -> None
         }
         for each in recorded_sets()
     }
-    assert ours == known
+    assert ours == sources
 
 
 def rows(name: str) -> list[dict[str, Any]]:
@@ -274,13 +274,13 @@ def rows(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.split("\n") if line]
 
 
-def dumped(found: list[Any]) -> bytes:
+def dumped(records: list[Any]) -> bytes:
     """JSON lines as the repositories have them: escaped, so that a rule which copied bytes would fail."""
-    return "\n".join(map(json.dumps, found)).encode()
+    return "\n".join(map(json.dumps, records)).encode()
 
 
 def _judgebench() -> dict[str, bytes]:
-    made = [
+    records = [
         {
             "question": "q",
             "pair_id": row["pair_id"],
@@ -294,7 +294,7 @@ def _judgebench() -> dict[str, bytes]:
         }
         for row in rows("judgebench/outputs_gpt-4o__arena_hard__o1-mini-2024-09-12.jsonl")
     ]
-    return {"x": dumped(made)}
+    return {"x": dumped(records)}
 
 
 def _wice(*, replies: bool) -> dict[str, bytes]:
@@ -303,11 +303,11 @@ def _wice(*, replies: bool) -> dict[str, bytes]:
         | {"meta": {"id": row["id"], "chunk_idx": row["line_index"], "oracle_idx": []}}
         for row in rows("wice/claims.jsonl")
     ]
-    made = {"chunks": dumped([*chunks, chunks[0]])}
+    files = {"chunks": dumped([*chunks, chunks[0]])}
     if replies:
-        found = rows("wice/outputs_claim_gpt-4-0613.jsonl")
-        made["replies"] = dumped([{"prompt": "p", "response": row["response"]} for row in found])
-    return made
+        outputs = rows("wice/outputs_claim_gpt-4-0613.jsonl")
+        files["replies"] = dumped([{"prompt": "p", "response": row["response"]} for row in outputs])
+    return files
 
 
 def _realmistake(name: str) -> dict[str, bytes]:
@@ -317,17 +317,17 @@ def _realmistake(name: str) -> dict[str, bytes]:
             path = f"out/{row['responder']}/{row['judges']}/majority_vote.jsonl"
         else:
             path = f"out/{row['responder']}/{row['judge']}/baseline_errordetection_{row['prompt']}.jsonl"
-        made = {
+        record = {
             key: row[key]
             for key in ("label", "prediction", "predictions_list", "votes_count")
             if key in row
         }
         if "responses" in row:
-            made["response"] = [{"prompt": "p", "response": text} for text in row["responses"]]
+            record["response"] = [{"prompt": "p", "response": text} for text in row["responses"]]
         elif "response" in row:
-            made["response"] = row["response"]
-        files.setdefault(path, []).append({**made, "metadata": {"id": row["id"]}})
-    return {path: dumped(found) for path, found in files.items()}
+            record["response"] = row["response"]
+        files.setdefault(path, []).append({**record, "metadata": {"id": row["id"]}})
+    return {path: dumped(records) for path, records in files.items()}
 
 
 def _task(name: str) -> dict[str, bytes]:
@@ -361,15 +361,15 @@ def _every_second() -> dict[str, bytes]:
 def _xstest() -> dict[str, bytes]:
     text = (SHARED / "xstest/completions_llama2orig.csv").read_bytes().decode("utf-8")
     table = list(csv.reader(io.StringIO(text, newline="")))
-    made = {}
+    files = {}
     for name, parts in (
         ("gpteval", [row[:-1] for row in table]),
         ("streval", [[*row[:-2], row[-1]] for row in table]),
     ):
         out = io.StringIO(newline="")
         csv.writer(out, lineterminator="\n").writerows(parts)
-        made[name] = out.getvalue().encode()
-    return made
+        files[name] = out.getvalue().encode()
+    return files
 
 
 SOURCES: dict[str, Callable[[], dict[str, bytes]]] = {
@@ -394,19 +394,22 @@ def test_a_rule_gives_the_recorded_bytes_from_files_of_the_repositorys_form(name
     if not (SHARED / name).exists():
         pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
     folder, _, file = name.partition("/")
-    (known,) = [
+    (recorded_file,) = [
         each
         for of in recorded_sets()
         if of.folder == folder
         for each in of.files
         if each.name == file
     ]
-    assert known.rule is not None
+    assert recorded_file.rule is not None
     sources = SOURCES[name]()
-    made = RULES[known.rule](sources)
-    assert (hashlib.sha256(made).hexdigest(), len(made)) == (known.sha256, known.bytes)
-    if known.rule.startswith("realmistake"):
-        expected = [path.split("/")[-3:] for path in module._paths(known.paths)]
+    content = RULES[recorded_file.rule](sources)
+    assert (hashlib.sha256(content).hexdigest(), len(content)) == (
+        recorded_file.sha256,
+        recorded_file.bytes,
+    )
+    if recorded_file.rule.startswith("realmistake"):
+        expected = [path.split("/")[-3:] for path in module._paths(recorded_file.paths)]
         assert [path.split("/")[-3:] for path in sources] == expected
 
 

@@ -95,8 +95,8 @@ def model(loopback: Loopback, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def calls() -> int:
         with urllib.request.urlopen(f"{url.removesuffix('/v1')}/stats") as stats:
-            found = json.loads(stats.read())
-        return int(found["requests"])
+            counters = json.loads(stats.read())
+        return int(counters["requests"])
 
     return calls
 
@@ -131,17 +131,17 @@ def test_three_tables_are_judged_and_shown_beside_the_papers(
     assert estimate.index("in all") < estimate.index("rows 6/6"), (
         "the cost is told before the first call"
     )
-    shown = result.stdout
+    output = result.stdout
     for heading in (
         "Table 1: XSTest, accuracy",
         "Table 2: JudgeBench, accuracy",
         "Table 3: ExpertQA, balanced_accuracy",
     ):
-        assert heading in shown
+        assert heading in output
     for published in ("96.44%", "63.55%", "79.17%", "o1-mini"):
-        assert published in shown
-    assert len(re.findall(r"table\d_\w+ +\d+\.\d\d% +\[\d+\.\d\d%, \d+\.\d\d%\]", shown)) == 3
-    joined = " ".join(shown.split())
+        assert published in output
+    assert len(re.findall(r"table\d_\w+ +\d+\.\d\d% +\[\d+\.\d\d%, \d+\.\d\d%\]", output)) == 3
+    joined = " ".join(output.split())
     for caveat in (
         "The paper names neither the model nor the prompts of its own row",
         "a run that asks in one order is not comparable",
@@ -286,7 +286,7 @@ def source(site: Site, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     site.answers = [answer]
     monkeypatch.setenv("HF_ENDPOINT", site.url)
     monkeypatch.setenv("HF_TOKEN", "hf_made_up")
-    known = dict(cards())
+    cards_by_name = dict(cards())
     for name, path in (("xstest", "xstest.csv"), ("judgebench", "pairs.jsonl")):
         unknown = {
             "url": f"{site.url}/{path}",
@@ -295,9 +295,11 @@ def source(site: Site, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             "rows": None,
             "labels": {},
         }
-        file = known[name].files[0].model_copy(update=unknown)
-        known[name] = known[name].model_copy(update={"files": (file,)})
-    monkeypatch.setattr("verdict_cli.features.benchmarks.reproduce_command.card", known.__getitem__)
+        file = cards_by_name[name].files[0].model_copy(update=unknown)
+        cards_by_name[name] = cards_by_name[name].model_copy(update={"files": (file,)})
+    monkeypatch.setattr(
+        "verdict_cli.features.benchmarks.reproduce_command.card", cards_by_name.__getitem__
+    )
     return {"site": site, "size": len(content), "answers": answers}
 
 
@@ -307,9 +309,9 @@ def test_the_rows_come_from_their_sources_once(
     result = reproduce("--out", tmp_path / "out", "--yes", "--quiet", "--json")
     assert result.exit_code == 0, (result.output, result.exception)
     assert [table["rows"] for table in json.loads(result.stdout)["tables"]] == [6, 4, 4]
-    asked = len(source["site"].asked)
+    requests = len(source["site"].asked)
     again = reproduce("--out", tmp_path / "out", "--yes", "--quiet")
-    assert again.exit_code == 0 and len(source["site"].asked) == asked, (
+    assert again.exit_code == 0 and len(source["site"].asked) == requests, (
         "what was fetched is not fetched again"
     )
 
@@ -337,11 +339,11 @@ def test_estimate_takes_a_benchmarks_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("nothing", "not a benchmark"), ("triviaqa", "no pipeline")]
+    ("name", "message"), [("nothing", "not a benchmark"), ("triviaqa", "no pipeline")]
 )
-def test_estimate_without_data_needs_a_benchmark_with_a_pipeline(name: str, said: str) -> None:
+def test_estimate_without_data_needs_a_benchmark_with_a_pipeline(name: str, message: str) -> None:
     result = estimate(name)
-    assert isinstance(result.exception, UsageError) and said in result.exception.message
+    assert isinstance(result.exception, UsageError) and message in result.exception.message
 
 
 def run(*words: str | Path) -> Result:
@@ -356,19 +358,19 @@ def test_figure3_runs_whole_without_a_key_and_draws_the_page(
     monkeypatch.setenv("VERDICT_DATA_DIR", str(tmp_path / "data"))
     ran = run("figure3", "--model", "baseline/lexical", "--limit", "50", "--json", "--quiet")
     assert ran.exit_code == 0, (ran.output, ran.exception)
-    found = json.loads(ran.stdout)
-    assert [one["name"] for one in found["variants"]] == [
+    document = json.loads(ran.stdout)
+    assert [one["name"] for one in document["variants"]] == [
         "one prompt",
         "judge and verifier",
         "Verdict (three verified judges)",
     ]
-    calls = [one["calls"] / one["rows"] for one in found["variants"]]
+    calls = [one["calls"] / one["rows"] for one in document["variants"]]
     assert calls == [1, 2, 6]
-    assert found["frontier"]
+    assert document["frontier"]
     assert {"judge": "o1", "value": 0.6991, "own": False} in [
-        {**one, "value": round(one["value"], 4)} for one in found["published"]
+        {**one, "value": round(one["value"], 4)} for one in document["published"]
     ]
-    assert any("sample" in note for note in found["notes"])
+    assert any("sample" in note for note in document["notes"])
     assert "the rows are this project's sample" in ran.stderr
     page = (tmp_path / "runs" / "figure3" / "figure3.html").read_text(encoding="utf-8")
     for part in ("balanced_accuracy against calls", "balanced_accuracy against latency", "o3-mini"):
@@ -380,9 +382,9 @@ def test_figure3_takes_the_rows_of_a_mirror(mirror: Path, tmp_path: Path) -> Non
         "figure3", "--mirror", mirror, "--model", "baseline/lexical", "--out", tmp_path / "out",
         "--json", "--quiet",
     )  # fmt: skip
-    found = json.loads(ran.stdout)
-    assert {one["rows"] for one in found["variants"]} == {4}
-    assert any("the paper's table has 3,702" in note for note in found["notes"])
+    document = json.loads(ran.stdout)
+    assert {one["rows"] for one in document["variants"]} == {4}
+    assert any("the paper's table has 3,702" in note for note in document["notes"])
 
 
 def test_the_frontier_of_a_pipeline_has_its_models(tmp_path: Path) -> None:
@@ -412,9 +414,9 @@ def test_figure3_has_the_cost_and_latency_of_every_variant(
 ) -> None:
     ran = run("figure3", "--mirror", mirror, "--out", tmp_path / "out", "--yes", "--json")
     assert ran.exit_code == 0, (ran.output, ran.exception)
-    found = json.loads(ran.stdout)
+    document = json.loads(ran.stdout)
     assert "8 runs of 4 rows: at most" in ran.stderr and "calls of gpt-4o-mini" in ran.stderr
-    variants = {one["name"]: one for one in found["variants"]}
+    variants = {one["name"]: one for one in document["variants"]}
     assert set(variants) == {
         f"{form}, {name}"
         for form, names in {
@@ -424,7 +426,7 @@ def test_figure3_has_the_cost_and_latency_of_every_variant(
         }.items()
         for name in names
     }
-    assert found["frontier_against"] == "cost"
+    assert document["frontier_against"] == "cost"
     cheap, dear = variants["one prompt, gpt-4o-mini"], variants["one prompt, gpt-4o"]
     assert 0 < cheap["cost_usd"] < dear["cost_usd"]
     assert all(one["row_s_median"] > 0 for one in variants.values())

@@ -83,7 +83,7 @@ def test_a_map_lowers_ece_and_brier_on_held_out_rows_and_in_the_pipeline_that_na
 ) -> None:
     passed = "    propagate: {p: 'output.distribution[true]'}\n"
     before = run(folder, JUDGE % "token_probability" + passed, more=EVALUATE)["evaluations"]["e"]
-    made = json.loads(
+    document = json.loads(
         verdict(
             "calibrate",
             folder / "run",
@@ -95,9 +95,9 @@ def test_a_map_lowers_ece_and_brier_on_held_out_rows_and_in_the_pipeline_that_na
         )
     )
     for name in ("ece", "brier"):
-        assert made["figures"]["platt"][name]["change"]["high"] < 0
-    named = JUDGE % "{type: token_probability, calibration: {file: m.yaml}}" + passed
-    after = run(folder, named, "again", EVALUATE)["evaluations"]["e"]
+        assert document["figures"]["platt"][name]["change"]["high"] < 0
+    with_map = JUDGE % "{type: token_probability, calibration: {file: m.yaml}}" + passed
+    after = run(folder, with_map, "again", EVALUATE)["evaluations"]["e"]
     assert after["brier"]["value"] < before["brier"]["value"]
     assert after["ece"]["value"] < before["ece"]["value"]
 
@@ -153,20 +153,20 @@ def test_a_bound_sends_on_what_is_below_it(folder: Path) -> None:
     (batch,) = read_table(
         folder / "again" / "results.parquet", ["judge.p", "judge.score", "source.label"]
     )
-    kept = [
+    answered = [
         (score, label)
         for score, label in zip(batch["judge.score"], batch["source.label"], strict=True)
         if score is not None
     ]
-    assert sum(score == label for score, label in kept) / len(kept) >= 0.8
+    assert sum(score == label for score, label in answered) / len(answered) >= 0.8
 
 
 def test_a_run_that_escalated_is_no_ground_for_a_bound(folder: Path) -> None:
     run(folder, SURE + "    escalate: {when: output.p < 0.8, to: abstain}\n")
-    said = verdict(
+    message = verdict(
         "calibrate", folder / "run", "--target", "source.label", "--agreement", "0.8", code=2
     )
-    assert "escalated in this run" in said
+    assert "escalated in this run" in message
 
 
 def test_an_agreement_that_cannot_be_shown_is_no_file(folder: Path) -> None:
@@ -190,8 +190,8 @@ def test_a_changed_judge_refuses_the_calibration_and_says_what_changed(
 ) -> None:
     run(folder, JUDGE % "token_probability")
     verdict("calibrate", folder / "run", "--target", "source.label", "--out", folder / "m.yaml")
-    named = JUDGE % "{type: token_probability, calibration: {file: m.yaml}}"
-    (folder / "c.yaml").write_text(HEAD + named.replace(old, new))
+    with_map = JUDGE % "{type: token_probability, calibration: {file: m.yaml}}"
+    (folder / "c.yaml").write_text(HEAD + with_map.replace(old, new))
     problems = json.loads(verdict("validate", folder / "c.yaml", "--json", code=2))["errors"]
     assert [problem["code"] for problem in problems] == ["stale-calibration"]
     assert problems[0]["path"] == "pipeline[0].extract.calibration"
@@ -201,11 +201,11 @@ def test_a_changed_judge_refuses_the_calibration_and_says_what_changed(
 def test_the_layout_of_the_prompt_and_how_a_model_is_reached_change_nothing(folder: Path) -> None:
     run(folder, JUDGE % "token_probability")
     verdict("calibrate", folder / "run", "--target", "source.label", "--out", folder / "m.yaml")
-    named = JUDGE % "{type: token_probability, calibration: {file: m.yaml}}"
-    named = named.replace('"{source.key}"', '"  {source.key}\\n"').replace(
+    with_map = JUDGE % "{type: token_probability, calibration: {file: m.yaml}}"
+    with_map = with_map.replace('"{source.key}"', '"  {source.key}\\n"').replace(
         "name: judge", "name: sure"
     )
-    (folder / "c.yaml").write_text(HEAD.replace("retries: 0", "retries: 0, timeout: 9") + named)
+    (folder / "c.yaml").write_text(HEAD.replace("retries: 0", "retries: 0, timeout: 9") + with_map)
     assert json.loads(verdict("validate", folder / "c.yaml", "--json"))["ok"]
 
 
@@ -234,11 +234,11 @@ GATE = "gates: [{metric: run.calibration_age_days, max: 90}]\n"
 def test_a_gate_wants_a_fresh_calibration(folder: Path) -> None:
     run(folder, JUDGE % "token_probability", more=GATE, code=1)
     verdict("calibrate", folder / "run", "--target", "source.label", "--out", folder / "m.yaml")
-    named = JUDGE % "{type: token_probability, calibration: {file: m.yaml}}"
-    assert run(folder, named, "fresh", GATE)["gates"][0]["passed"]
+    with_map = JUDGE % "{type: token_probability, calibration: {file: m.yaml}}"
+    assert run(folder, with_map, "fresh", GATE)["gates"][0]["passed"]
     old = yaml.safe_load((folder / "m.yaml").read_text()) | {"made": "2020-01-01T00:00:00+00:00"}
     (folder / "m.yaml").write_text(yaml.safe_dump(old))
-    assert not run(folder, named, "old", GATE, code=1)["gates"][0]["passed"]
+    assert not run(folder, with_map, "old", GATE, code=1)["gates"][0]["passed"]
 
 
 VOTE = """
@@ -257,8 +257,8 @@ def votes(tmp_path: Path) -> Path:
         truth = draw.random() < 0.5
         rows.append({"key": key, "label": truth})
         for place, right in enumerate((0.95, 0.55, 0.55)):
-            said = truth if draw.random() < right else not truth
-            replies.append({"id": key, "unit": f"judge[{place}]", "reply": "yes" if said else "no"})
+            vote = truth if draw.random() < right else not truth
+            replies.append({"id": key, "unit": f"judge[{place}]", "reply": "yes" if vote else "no"})
     for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
         (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     return tmp_path
@@ -277,9 +277,9 @@ def test_pool_weights_hear_the_judge_that_knows(votes: Path, method: str) -> Non
         "--out",
         votes / "w.yaml",
     ]
-    made = json.loads(verdict("calibrate", votes / "run", *words, "--json"))
+    document = json.loads(verdict("calibrate", votes / "run", *words, "--json"))
     if method != "dawid_skene":
-        assert made["figures"][method]["accuracy"]["change"]["low"] > 0
+        assert document["figures"][method]["accuracy"]["change"]["low"] > 0
     run(votes, VOTE % ", weights: {file: w.yaml}", "again")
     (batch,) = read_table(votes / "again" / "results.parquet", ["vote.score", "source.label"])
     right = sum(
@@ -298,7 +298,7 @@ def test_dawid_and_skene_need_no_label_and_the_others_do(votes: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--target", "source.label"], "reads token probabilities"),
         (["--target", "source.label", "--fit", "threshold"], "go together"),
@@ -313,9 +313,9 @@ def test_dawid_and_skene_need_no_label_and_the_others_do(votes: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_fitted_says_why(votes: Path, words: list[str], said: str) -> None:
+def test_what_cannot_be_fitted_says_why(votes: Path, words: list[str], message: str) -> None:
     run(votes, VOTE % "")
-    assert said in verdict("calibrate", votes / "run", *words, code=2)
+    assert message in verdict("calibrate", votes / "run", *words, code=2)
 
 
 JURY = """
@@ -334,8 +334,8 @@ def test_a_bound_on_how_many_votes_agree_makes_a_jury_abstain(tmp_path: Path) ->
         rows.append({"key": key, "label": truth})
         for juror in range(5):
             right = draw.random() < (0.97 if clear else 0.55)
-            said = "true" if right == truth else "false"
-            replies.append({"id": key, "unit": f"juror[{juror}]", "reply": said})
+            vote = "true" if right == truth else "false"
+            replies.append({"id": key, "unit": f"juror[{juror}]", "reply": vote})
     for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
         (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     run(tmp_path, JURY)
@@ -355,9 +355,9 @@ def test_a_bound_on_how_many_votes_agree_makes_a_jury_abstain(tmp_path: Path) ->
     (batch,) = read_table(
         tmp_path / "again" / "results.parquet", ["vote.score", "vote.agreement", "source.label"]
     )
-    kept = [one for one in zip(*batch.values(), strict=True) if one[0] is not None]
-    assert 0 < document["abstained"] == 400 - len(kept)
-    assert sum(score == label for score, _, label in kept) / len(kept) >= 0.85
+    answered = [one for one in zip(*batch.values(), strict=True) if one[0] is not None]
+    assert 0 < document["abstained"] == 400 - len(answered)
+    assert sum(score == label for score, _, label in answered) / len(answered) >= 0.85
 
 
 REPEATED = """
@@ -417,6 +417,6 @@ def test_fc10_a_run_whose_rows_failed_is_to_be_retried_not_labelled(folder: Path
     replies = (folder / "r.jsonl").read_text().splitlines()
     (folder / "r.jsonl").write_text("\n".join(replies[:4]) + "\n")
     run(folder, SURE, code=3)
-    said = verdict("calibrate", folder / "run", "--target", "source.label", code=2)
-    assert "396 rows" in said and "--retry-failed" in said
-    assert "label more rows" not in said
+    message = verdict("calibrate", folder / "run", "--target", "source.label", code=2)
+    assert "396 rows" in message and "--retry-failed" in message
+    assert "label more rows" not in message

@@ -63,9 +63,9 @@ def test_the_staircase_is_scikit_learns() -> None:
     p, truth = judged(500, 2.0)
     knots = isotonic(p, truth, 1)["knots"]
     theirs = IsotonicRegression(out_of_bounds="clip").fit(p[:, 1], truth)
-    asked = np.linspace(0, 1, 101)
-    assert [stairs(knots, x) for x in asked] == pytest.approx(
-        theirs.predict(asked).tolist(), abs=1e-9
+    points = np.linspace(0, 1, 101)
+    assert [stairs(knots, x) for x in points] == pytest.approx(
+        theirs.predict(points).tolist(), abs=1e-9
     )
 
 
@@ -74,13 +74,13 @@ def test_the_staircase_is_scikit_learns() -> None:
     st.floats(0.05, 20),
 )
 def test_a_temperature_keeps_the_order_and_adds_up_to_one(p: list[float], degree: float) -> None:
-    found = {place: value / sum(p) for place, value in enumerate(p)}
-    made = apply_map(
-        found, ProbabilityMap.model_construct(method="temperature", temperature=degree)
+    shares = {place: value / sum(p) for place, value in enumerate(p)}
+    mapped = apply_map(
+        shares, ProbabilityMap.model_construct(method="temperature", temperature=degree)
     )
-    assert sum(made.values()) == pytest.approx(1)
-    order = sorted(found, key=found.__getitem__)
-    assert all(made[a] <= made[b] + 1e-12 for a, b in pairwise(order))
+    assert sum(mapped.values()) == pytest.approx(1)
+    order = sorted(shares, key=shares.__getitem__)
+    assert all(mapped[a] <= mapped[b] + 1e-12 for a, b in pairwise(order))
 
 
 @given(st.floats(0, 1), st.floats(-5, 5), st.floats(-5, 5))
@@ -88,15 +88,15 @@ def test_platt_maps_every_probability_to_one(p: float, slope: float, intercept: 
     by = ProbabilityMap.model_construct(
         method="platt", slope=slope, intercept=intercept, positive=True
     )
-    made = apply_map({True: p, False: 1 - p}, by)
-    assert made[True] + made[False] == pytest.approx(1)
-    assert 0 <= made[True] <= 1
+    mapped = apply_map({True: p, False: 1 - p}, by)
+    assert mapped[True] + mapped[False] == pytest.approx(1)
+    assert 0 <= mapped[True] <= 1
 
 
 def test_score_weights_find_the_numbers_behind_a_target() -> None:
     p = RNG.dirichlet(np.ones(3), 2_000)
-    found = score_weights(p, p @ np.array([0.0, 5.0, 6.0]), np.array([1.0, 2.0, 3.0]))
-    assert found == pytest.approx([0.0, 5.0, 6.0], abs=0.05)
+    weights_found = score_weights(p, p @ np.array([0.0, 5.0, 6.0]), np.array([1.0, 2.0, 3.0]))
+    assert weights_found == pytest.approx([0.0, 5.0, 6.0], abs=0.05)
 
 
 def test_a_value_that_nobody_used_keeps_its_number() -> None:
@@ -106,10 +106,10 @@ def test_a_value_that_nobody_used_keeps_its_number() -> None:
 
 def test_least_squares_finds_who_is_near_and_adds_up_to_one() -> None:
     truth = RNG.normal(3, 1, 1_000)
-    said = np.stack([truth + RNG.normal(0, 0.1, 1_000), RNG.normal(3, 1, 1_000)], axis=1)
-    found = least_squares(said, truth)
-    assert found.sum() == pytest.approx(1)
-    assert found[0] > 0.95
+    scores = np.stack([truth + RNG.normal(0, 0.1, 1_000), RNG.normal(3, 1, 1_000)], axis=1)
+    weights_found = least_squares(scores, truth)
+    assert weights_found.sum() == pytest.approx(1)
+    assert weights_found[0] > 0.95
 
 
 def drawn_votes(right: list[float], rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -123,9 +123,9 @@ def test_dawid_and_skene_find_who_is_right_without_a_label() -> None:
     votes, truth = drawn_votes(right, 5_000)
     votes[RNG.random(votes.shape) < 0.1] = -1
     votes[7] = -1
-    found, shares = dawid_skene(votes, 2)
+    posterior, shares = dawid_skene(votes, 2)
     assert shares == pytest.approx(right, abs=0.03)
-    assert (found.argmax(axis=1) == truth).mean() > 0.92
+    assert (posterior.argmax(axis=1) == truth).mean() > 0.92
 
 
 def test_a_unit_that_guesses_has_no_say() -> None:
@@ -149,17 +149,17 @@ def test_the_upper_end_is_clopper_and_pearsons(wrong: int, rows: int) -> None:
 
 
 def test_a_bound_keeps_its_promise_on_new_rows() -> None:
-    kept, given, splits = 0, 0, 300
+    promises_kept, bounds, splits = 0, 0, 300
     for _ in range(splits):
         sure = RNG.random(1_500)
         right = (RNG.random(1_500) < 0.6 + 0.4 * sure).astype(float)
-        found = threshold_bound(sure, right, 0.9, 0.9)
-        if found.threshold is None:
+        bound = threshold_bound(sure, right, 0.9, 0.9)
+        if bound.threshold is None:
             continue
-        given += 1
-        kept += 0.6 + 0.4 * (found.threshold + 1) / 2 >= 0.9
-    assert given >= 0.8 * splits
-    assert (kept + splits - given) / splits >= 0.87
+        bounds += 1
+        promises_kept += 0.6 + 0.4 * (bound.threshold + 1) / 2 >= 0.9
+    assert bounds >= 0.8 * splits
+    assert (promises_kept + splits - bounds) / splits >= 0.87
 
 
 def test_no_bound_is_given_where_none_keeps_the_promise() -> None:
@@ -170,8 +170,8 @@ def test_no_bound_is_given_where_none_keeps_the_promise() -> None:
 def test_rows_with_equal_confidence_are_kept_or_left_together() -> None:
     sure = np.repeat([1.0, 0.5], 500)
     right = np.concatenate([np.ones(500), RNG.random(500) < 0.5])
-    found = threshold_bound(sure, right, 0.9, 0.95)
-    assert (found.threshold, found.answered) == (1.0, 500)
+    bound = threshold_bound(sure, right, 0.9, 0.95)
+    assert (bound.threshold, bound.answered) == (1.0, 500)
 
 
 def test_copies_of_one_row_are_held_out_together() -> None:

@@ -32,8 +32,8 @@ def nothing_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_recording_has_one_reply_for_every_row_and_call_and_says_who_wrote_it() -> None:
-    found = Counter((reply["id"], reply["unit"]) for reply in REPLIES)
-    assert found == Counter(
+    replies_of_calls = Counter((reply["id"], reply["unit"]) for reply in REPLIES)
+    assert replies_of_calls == Counter(
         (row["id"], unit) for row in ROWS for unit in ("reason", "intent", "harm")
     )
     assert {reply["model"] for reply in REPLIES} == {"none: replies written for the demo"}
@@ -115,11 +115,11 @@ class _Models(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[HTTPServer]:
-    with HTTPServer(("127.0.0.1", 0), _Models) as made:
-        thread = threading.Thread(target=made.serve_forever)
+    with HTTPServer(("127.0.0.1", 0), _Models) as server:
+        thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield made
-        made.shutdown()
+        yield server
+        server.shutdown()
         thread.join()
 
 
@@ -138,15 +138,15 @@ def test_a_local_server_is_found_by_the_models_that_it_lists(
 ) -> None:
     monkeypatch.setattr(_Models, "answer", answer)
     port = server.server_address[1]
-    found = at_hand({}, {port: "Ollama"})
-    assert (found and found.model) == model
-    if found is not None:
-        assert found.variables == {"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"}
+    model_at_hand = at_hand({}, {port: "Ollama"})
+    assert (model_at_hand and model_at_hand.model) == model
+    if model_at_hand is not None:
+        assert model_at_hand.variables == {"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"}
 
 
 def test_a_key_comes_before_a_server_and_an_empty_one_does_not_count() -> None:
-    found = at_hand({"OPENAI_API_KEY": " ", "GEMINI_API_KEY": "k"}, SERVERS)
-    assert found is not None and found.model == KEYS["GEMINI_API_KEY"]
+    model_at_hand = at_hand({"OPENAI_API_KEY": " ", "GEMINI_API_KEY": "k"}, SERVERS)
+    assert model_at_hand is not None and model_at_hand.model == KEYS["GEMINI_API_KEY"]
 
 
 def test_names_of_what_comes_with_verdict_stand_for_its_files(shell: Shell) -> None:
@@ -184,14 +184,14 @@ def test_every_command_takes_the_names(shell: Shell, command: tuple[str, ...]) -
 
 
 @pytest.mark.parametrize(
-    "given", [("configs/xstest.yaml", "xstest_sample"), ("xstest", "datasets/xstest_sample.jsonl")]
+    "paths", [("configs/xstest.yaml", "xstest_sample"), ("xstest", "datasets/xstest_sample.jsonl")]
 )
 def test_a_path_of_the_checkout_is_answered_with_the_name(
-    shell: Shell, given: tuple[str, str]
+    shell: Shell, paths: tuple[str, str]
 ) -> None:
-    done = shell("run", *given, "--model", "baseline/lexical")
+    done = shell("run", *paths, "--model", "baseline/lexical")
     assert done.code == 2
-    wrong = next(Path(path).stem for path in given if "/" in path)
+    wrong = next(Path(path).stem for path in paths if "/" in path)
     assert f"give its name, {wrong}," in done.err
 
 

@@ -33,22 +33,22 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
         await asyncio.sleep(0.3)
     if scope["path"] == "/broken":
         raise ZeroDivisionError
-    said = json.dumps([scope["path"], len(body)]).encode()
+    content = json.dumps([scope["path"], len(body)]).encode()
     await send(
         {
             "type": "http.response.start",
             "status": 200,
-            "headers": [(b"content-length", b"%d" % len(said))],
+            "headers": [(b"content-length", b"%d" % len(content))],
         }
     )
-    await send({"type": "http.response.body", "body": said})
+    await send({"type": "http.response.body", "body": content})
 
 
 @pytest.fixture(params=["httptools", "h11"])
 def opened(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
     """Starts a server behind its door; gives its address."""
     pytest.importorskip(request.param, reason="it is not installed")
-    made: list[tuple[Any, threading.Thread]] = []
+    servers: list[tuple[Any, threading.Thread]] = []
 
     def start(most: int | None = None, head_s: float = 20, **limits: Any) -> tuple[str, int]:
         app = GuardMiddleware(echo, AccessPolicy(), **{"body_bytes": 1000, "body_s": 20.0} | limits)
@@ -68,17 +68,17 @@ def opened(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         at.listen()
         thread = threading.Thread(target=server.run, args=([at],))
         thread.start()
-        made.append((server, thread))
+        servers.append((server, thread))
         host, port = at.getsockname()
         return str(host), int(port)
 
     yield start
-    for server, thread in made:
+    for server, thread in servers:
         server.should_exit = True
         thread.join()
 
 
-def said(at: tuple[str, int], *parts: bytes, wait_s: float = 10) -> bytes:
+def reply_of(at: tuple[str, int], *parts: bytes, wait_s: float = 10) -> bytes:
     """All that the server answers to these bytes until it closes the connection."""
     with closing(socket.create_connection(at, timeout=wait_s)) as connection:
         for part in parts:
@@ -102,30 +102,30 @@ CLOSE = b"Connection: close\r\n\r\n"
 
 def test_a_request_is_answered(opened: Opened) -> None:
     at = opened()
-    assert said(at, GET + CLOSE).endswith(b'["/", 0]')
-    assert said(at, POST + b"Content-Length: 3\r\n" + CLOSE, b"abc").endswith(b'["/", 3]')
-    assert said(at, GET + b"\r\n" + GET + CLOSE).count(b"HTTP/1.1 200") == 2
+    assert reply_of(at, GET + CLOSE).endswith(b'["/", 0]')
+    assert reply_of(at, POST + b"Content-Length: 3\r\n" + CLOSE, b"abc").endswith(b'["/", 3]')
+    assert reply_of(at, GET + b"\r\n" + GET + CLOSE).count(b"HTTP/1.1 200") == 2
 
 
 def test_a_head_that_does_not_come_is_not_waited_for(opened: Opened) -> None:
     at = opened(head_s=0.2)
-    assert b" 408 " in said(at).split(b"\r\n")[0]
-    assert b" 408 " in said(at, GET).split(b"\r\n")[0]
+    assert b" 408 " in reply_of(at).split(b"\r\n")[0]
+    assert b" 408 " in reply_of(at, GET).split(b"\r\n")[0]
     with closing(socket.create_connection(at, timeout=10)) as connection:
         connection.sendall(GET + b"\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 200")
         connection.sendall(b"GET / HT")
         assert connection.recv(65536).startswith(b"HTTP/1.1 408")
     slow = GET.replace(b"/ ", b"/slow ") + CLOSE
-    assert said(at, slow).startswith(b"HTTP/1.1 200")
+    assert reply_of(at, slow).startswith(b"HTTP/1.1 200")
 
 
 def test_a_head_without_end_is_left_at_the_limit(opened: Opened) -> None:
     at = opened()
     for endless in (b"X: " + b"x" * 200_000, b"X: y\r\n" * 40_000):
-        status = said(at, GET, endless).split(b"\r\n")[0]
+        status = reply_of(at, GET, endless).split(b"\r\n")[0]
         assert b" 431 " in status or b" 400 " in status or not status
-    late = said(at, GET.replace(b"/ ", b"/slow "), b"\r\n", GET, b"X: " + b"x" * 200_000)
+    late = reply_of(at, GET.replace(b"/ ", b"/slow "), b"\r\n", GET, b"X: " + b"x" * 200_000)
     assert late.count(b"HTTP/1.1 200") <= 1
 
 
@@ -136,7 +136,7 @@ def test_a_head_without_end_is_left_at_the_limit(opened: Opened) -> None:
 def test_what_is_no_request_is_answered_with_the_headers_of_every_answer(
     opened: Opened, nonsense: bytes
 ) -> None:
-    answer = said(opened(head_s=0.3), nonsense)
+    answer = reply_of(opened(head_s=0.3), nonsense)
     assert answer.split(b" ")[1] in (b"400", b"408")
     assert b"x-content-type-options: nosniff" in answer and b"default-src 'none'" in answer
 
@@ -147,7 +147,7 @@ def test_more_connections_than_allowed_are_turned_away(opened: Opened) -> None:
         for each in (one, two):
             each.sendall(GET + b"\r\n")
             assert each.recv(10).startswith(b"HTTP/1.1 2")
-        answer = said(at)
+        answer = reply_of(at)
         assert b" 503 " in answer.split(b"\r\n")[0] and b"nosniff" in answer
 
 
@@ -165,7 +165,7 @@ def test_a_large_body_is_not_counted_as_part_of_the_head(
             b"%x\r\n%b\r\n0\r\n\r\n" % (size, body),
         )
     for parts in ([head + CLOSE + body], [head + CLOSE, body]):
-        answer = said(at, *parts)
+        answer = reply_of(at, *parts)
         assert answer.startswith(b"HTTP/1.1 200") and answer.endswith(b'["/", %d]' % size), answer[
             :200
         ]
@@ -174,41 +174,43 @@ def test_a_large_body_is_not_counted_as_part_of_the_head(
 def test_a_head_behind_a_large_body_is_still_bounded(opened: Opened) -> None:
     at = opened(body_bytes=8 * 2**20)
     whole = POST + b"Content-Length: 1000000\r\n\r\n" + b"x" * 1_000_000
-    answer = said(at, whole, GET, *[b"X: " + b"x" * 200_000] * 5)
+    answer = reply_of(at, whole, GET, *[b"X: " + b"x" * 200_000] * 5)
     assert answer.count(b"HTTP/1.1 200") <= 1
     assert answer.count(b" 431 ") + answer.count(b" 400 ") <= 1
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(opened: Opened) -> None:
     at = opened(body_s=0.2)
-    answer = said(at, POST + b"Content-Length: 10\r\n\r\n", b"abc")
+    answer = reply_of(at, POST + b"Content-Length: 10\r\n\r\n", b"abc")
     assert b" 408 " in answer.split(b"\r\n")[0] and b"nosniff" in answer
 
 
 def test_chunks_without_end_are_left_at_the_limit(opened: Opened) -> None:
     chunk = b"64\r\n" + b"x" * 100 + b"\r\n"
     at = opened()
-    answer = said(at, POST + b"Transfer-Encoding: chunked\r\n\r\n", chunk * 5, chunk * 6)
+    answer = reply_of(at, POST + b"Transfer-Encoding: chunked\r\n\r\n", chunk * 5, chunk * 6)
     assert b" 413 " in answer.split(b"\r\n")[0] and b"nosniff" in answer
 
 
 def test_a_fault_of_the_application_has_the_headers_too(opened: Opened) -> None:
-    answer = said(opened(), b"GET /broken HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    answer = reply_of(
+        opened(), b"GET /broken HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
     assert b" 500 " in answer.split(b"\r\n")[0] and b"nosniff" in answer
 
 
 def test_a_token_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[tuple[bytes, bytes]] = []
 
-    def compare(left: bytes, right: bytes) -> bool:
-        compared.append((left, right))
-        return left == right
+    def compare(first: bytes, right: bytes) -> bool:
+        compared.append((first, right))
+        return first == right
 
     monkeypatch.setattr(middleware.hmac, "compare_digest", compare)
 
-    async def asked(pages: bool, **headers: bytes) -> int:
+    async def status_of(pages: bool, **headers: bytes) -> int:
         app = GuardMiddleware(echo, AccessPolicy("right"), body_bytes=9, body_s=1, pages=pages)
-        given = [
+        header_list = [
             (b"host", b"localhost"),
             *((name.encode(), value) for name, value in headers.items()),
         ]
@@ -217,7 +219,7 @@ def test_a_token_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -
             "method": "GET",
             "path": "/",
             "query_string": b"token=wrong",
-            "headers": given,
+            "headers": header_list,
         }
         status: list[int] = []
 
@@ -232,9 +234,10 @@ def test_a_token_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -
 
     for pages in (False, True):
         assert (
-            asyncio.run(asked(pages, authorization=b"Bearer wrong", cookie=b"verdict-0=x")) == 401
+            asyncio.run(status_of(pages, authorization=b"Bearer wrong", cookie=b"verdict-0=x"))
+            == 401
         )
-        assert asyncio.run(asked(pages, authorization=b"Bearer right")) == 200
-    assert [left for left, _ in compared] == [
+        assert asyncio.run(status_of(pages, authorization=b"Bearer right")) == 200
+    assert [first for first, _ in compared] == [
         b"bearer wrong", b"bearer right", b"bearer wrong", b"x", b"bearer wrong", b"bearer right",
     ]  # fmt: skip

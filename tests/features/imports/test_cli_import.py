@@ -26,15 +26,15 @@ def real_logs() -> list[Any]:
 
 
 @pytest.mark.parametrize(("log_format", "path"), real_logs())
-@pytest.mark.parametrize("kept", [0.0, 0.2, 0.45, 0.9, 0.99])
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.45, 0.9, 0.99])
 def test_a_truncated_log_is_one_error_and_leaves_no_file(
-    shell: Any, log_format: str, path: Path, kept: float
+    shell: Any, log_format: str, path: Path, share: float
 ) -> None:
     content = path.read_bytes()
     if path.suffix == ".gz":
         content = gzip.decompress(content)
     cut = shell.folder / path.name.removesuffix(".gz")
-    cut.write_bytes(content[: int(len(content) * kept)])
+    cut.write_bytes(content[: int(len(content) * share)])
     done = shell("import", log_format, str(cut), "--out", "rows.jsonl")
     assert done.code == 2
     assert cut.name in done.err and len(done.err.strip().splitlines()) <= 3

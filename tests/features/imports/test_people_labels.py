@@ -37,9 +37,9 @@ def test_label_studio(shell: Shell) -> None:
     shell.write("export.json", json.dumps([task(CHOICE, NOTE), rated, task(was_cancelled=True)]))
     done = shell("import", "label-studio", "export.json", "--out", "labels.jsonl")
     assert done.code == 0, done.err
-    found = read_annotations(shell.folder / "labels.jsonl")
-    assert found["17"]["ann@x.org"].label == 4
-    assert found['"r1"']["3"].skipped
+    annotations = read_annotations(shell.folder / "labels.jsonl")
+    assert annotations["17"]["ann@x.org"].label == 4
+    assert annotations['"r1"']["3"].skipped
     assert labels("label-studio", shell.folder, [task(CHOICE, NOTE)]) == [("r1", 3, "good")]
     again = shell("import", "label-studio", "export.json", "--out", "labels.jsonl")
     assert again.code == 2

@@ -53,11 +53,11 @@ def test_rows_are_drawn_and_the_next_steps_are_told(run: Any) -> None:
 def test_rows_can_be_drawn_by_what_the_run_says_of_them(run: Any, choose: str) -> None:
     done = run("queue", "out", "--n", "20", "--choose", choose, "--json")
     assert done.code == 0, done.err
-    told = done.json()
-    assert told["choose"] == choose and told["by"]
-    assert 0 < told["least_inclusion"] <= told["most_inclusion"] <= 1
+    document = done.json()
+    assert document["choose"] == choose and document["by"]
+    assert 0 < document["least_inclusion"] <= document["most_inclusion"] <= 1
     if choose != "stratified":
-        assert told["most_inclusion"] / told["least_inclusion"] == pytest.approx(11)
+        assert document["most_inclusion"] / document["least_inclusion"] == pytest.approx(11)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,14 @@ def test_a_report_says_how_far_people_agree_and_the_judge_with_them(run: Any) ->
         and "alternative annotator test" in done.out
         and "people agree on" in done.out
     )
-    found = json.loads((run.folder / "out" / "report.json").read_text())["evaluations"]["right"]
-    assert found["figures"]["human_alpha"]["n"] == 40
-    assert [each["name"] for each in found["annotators"]["annotators"]] == ["ann", "bob", "cyd"]
+    evaluation = json.loads((run.folder / "out" / "report.json").read_text())["evaluations"][
+        "right"
+    ]
+    assert evaluation["figures"]["human_alpha"]["n"] == 40
+    assert [each["name"] for each in evaluation["annotators"]["annotators"]] == [
+        "ann",
+        "bob",
+        "cyd",
+    ]
     page = (run.folder / "out" / "report.html").read_text()
     assert "annotator" in page and "judge and a person" in page and "cyd, others" in page

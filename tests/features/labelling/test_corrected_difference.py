@@ -32,34 +32,36 @@ def two_systems(
     rng: np.random.Generator, weighted: bool, rows: int = 500, labels: int = 100
 ) -> list[GoldPairs]:
     """Answers of which 60 and 70% are good to people; the judge calls 10 and 30% of all good without a reason."""
-    hard, found = rng.random(rows), []
+    hard, pairs = rng.random(rows), []
     for share, favour in ((0.6, 0.1), (0.7, 0.3)):
         good = (np.where(rng.random(rows) < 0.3, rng.random(rows), hard) < share).astype(float)
-        said = np.where(rng.random(rows) < favour, 1.0, good)
-        known, inclusion = np.full((2, rows), np.nan)
-        kept = rng.choice(rows, labels, replace=False)
+        verdicts = np.where(rng.random(rows) < favour, 1.0, good)
+        labels_seen, inclusion = np.full((2, rows), np.nan)
+        chosen = rng.choice(rows, labels, replace=False)
         if weighted:
             each = inclusion_probabilities(
-                scaled_sizes(np.abs(said - good) + rng.random(rows)), labels
+                scaled_sizes(np.abs(verdicts - good) + rng.random(rows)), labels
             )
-            kept = systematic_draw(each, rng)
-            inclusion[kept] = each[kept]
-        known[kept] = good[kept]
-        found.append(GoldPairs(said, known, True, inclusion=inclusion if weighted else None))
-    return found
+            chosen = systematic_draw(each, rng)
+            inclusion[chosen] = each[chosen]
+        labels_seen[chosen] = good[chosen]
+        pairs.append(
+            GoldPairs(verdicts, labels_seen, True, inclusion=inclusion if weighted else None)
+        )
+    return pairs
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_interval_holds_the_true_difference_about_as_often_as_it_says(weighted: bool) -> None:
     rng, every = np.random.default_rng(31), np.arange(500)
-    held = judged = 0
+    covered = judged = 0
     for _ in range(300):
         first, second = two_systems(rng, weighted)
         one = corrected_difference((first, second), (every, every), 0.95)[2]
-        held += one.low <= 0.1 <= one.high
+        covered += one.low <= 0.1 <= one.high
         raw = second.judge - first.judge
         judged += abs(raw.mean() - 0.1) <= 1.96 * raw.std() / np.sqrt(500)
-    assert 0.92 <= held / 300 <= 0.99  # 93 to 98%, and what chance adds
+    assert 0.92 <= covered / 300 <= 0.99  # 93 to 98%, and what chance adds
     assert judged / 300 < 0.7, "the judge favours neither system, so this shows nothing"
 
 
@@ -69,10 +71,10 @@ def test_the_same_labels_and_slopes_of_1_give_the_judges_difference_plus_the_lab
     """Judges and people agree up to a shift on the weighted scale: the slopes are 1, and the rectifier is by hand."""
     scores = np.tile(np.arange(5.0), 8)
     inclusion = np.where(np.arange(40) < 10, np.where(np.arange(40) < 5, 0.5, 0.25), np.nan)
-    known = np.where(np.isnan(inclusion), np.nan, scores)
-    first = GoldPairs(scores, known, False, inclusion=inclusion)
+    labels_seen = np.where(np.isnan(inclusion), np.nan, scores)
+    first = GoldPairs(scores, labels_seen, False, inclusion=inclusion)
     second = GoldPairs(
-        scores + 1, known + np.where(np.arange(40) < 5, 0.5, 0.8), False, inclusion=inclusion
+        scores + 1, labels_seen + np.where(np.arange(40) < 5, 0.5, 0.8), False, inclusion=inclusion
     )
     every = np.arange(40)
     one = corrected_difference((first, second), (every, every), 0.95)
@@ -86,8 +88,8 @@ def test_both_sides_are_each_runs_own_estimate_and_rows_that_one_lacks_are_left_
     for weighted in (False, True):
         first, second = two_systems(rng, weighted)
         every = np.arange(500)
-        found = corrected_difference((first, second), (every, every), 0.95)
-        for side, pairs in zip(found[:2], (first, second), strict=True):
+        difference = corrected_difference((first, second), (every, every), 0.95)
+        for side, pairs in zip(difference[:2], (first, second), strict=True):
             assert side == pytest.approx(corrected(pairs, Draw(rng))[0]["ppi"].value)
         second.judge[:50] = np.nan
         assert corrected_difference((first, second), (every, every), 0.95)[2].n == 450
@@ -113,7 +115,7 @@ def run(folder: Path, share: float, favour: float, labels: int = 200, rows: int 
     """A run's directory: a judge that favours some answers, and labels of some rows in `labels.jsonl`."""
     folder.mkdir(parents=True)
     rng = np.random.default_rng(8)
-    hard, chance, kept = rng.random(rows), rng.random(rows), rng.random(rows)
+    hard, chance, order = rng.random(rows), rng.random(rows), rng.random(rows)
     with ParquetTable(
         folder / "results.parquet", {"row": "int", "id": "str", "status": "str"}
     ) as table:
@@ -122,7 +124,7 @@ def run(folder: Path, share: float, favour: float, labels: int = 200, rows: int 
             values = {"output.good": good or bool(chance[row] < favour), "source.id": f"q{row}"}
             values |= {"source.kind": "ab"[row % 2]}
             table.write({"row": row, "id": f"q{row}", "status": "ok", **values})
-    chosen = np.argsort(kept)[:labels]
+    chosen = np.argsort(order)[:labels]
     lines = [
         json.dumps({"id": f"q{row}", "label": bool(hard[row] < share), "by": "ann"})
         for row in chosen
@@ -136,13 +138,13 @@ def test_compare_shows_the_corrected_difference_of_all_rows_and_of_each_slice(
 ) -> None:
     """The judge sees no loss, since it favours the second system; people do."""
     runs = run(tmp_path / "a", 0.7, 0.0), run(tmp_path / "b", 0.5, 0.4)
-    found = compare_runs({"e": (GOLD, GOLD)}, runs, by=["source.kind"]).evaluations["e"]
-    one, judged = found.whole.differences["ppi"], found.whole.differences["mean"]
+    compared = compare_runs({"e": (GOLD, GOLD)}, runs, by=["source.kind"]).evaluations["e"]
+    one, judged = compared.whole.differences["ppi"], compared.whole.differences["mean"]
     assert abs(judged.change.value) < 0.05 and -0.3 < one.change.value < -0.12
     assert one.change.high < 0 and one.p < 0.001 and one.p_adjusted >= one.p
     assert one.first == pytest.approx(measure({"e": GOLD}, runs[0])["e"].values["ppi"].value)
     for kind in "ab":
-        part = found.slices["source.kind"][kind].differences["ppi"]
+        part = compared.slices["source.kind"][kind].differences["ppi"]
         assert part.change.n == 300 and part.change.low < -0.2 < part.change.high + 0.05
     none = run(tmp_path / "c", 0.5, 0.4, labels=0)
     bare = compare_runs({"e": (GOLD, GOLD)}, (runs[0], none)).evaluations["e"]
@@ -162,8 +164,8 @@ def test_several_runs_have_corrected_differences_that_hold_together(tmp_path: Pa
         .evaluations["e"]
         .whole.differences["ppi"]
     )
-    found = compare_runs({"e": [GOLD] * 3}, runs, by=["source.kind"]).evaluations["e"]
-    ppi = found.whole.metrics["ppi"]
+    compared = compare_runs({"e": [GOLD] * 3}, runs, by=["source.kind"]).evaluations["e"]
+    ppi = compared.whole.metrics["ppi"]
     first = ppi.differences[0]
     assert (first.first, first.second, first.change.value) == (
         alone.first,
@@ -173,7 +175,7 @@ def test_several_runs_have_corrected_differences_that_hold_together(tmp_path: Pa
     assert ppi.values == pytest.approx([first.first, *(each.second for each in ppi.differences)])
     assert first.change.low < alone.change.low < alone.change.high < first.change.high < 0
     assert first.p == alone.p and first.p_adjusted > first.p
-    assert found.slices["source.kind"]["a"].metrics["ppi"].differences[0].change.n == 300
+    assert compared.slices["source.kind"]["a"].metrics["ppi"].differences[0].change.n == 300
     twice = (
         compare_runs({"e": [GOLD] * 3}, runs, sizes=[1, 2]).evaluations["e"].whole.metrics["ppi"]
     )

@@ -21,25 +21,29 @@ sizes = st.lists(st.floats(0.01, 1e6), min_size=1, max_size=60)
 def test_probabilities_follow_the_sizes_are_at_most_one_and_sum_to_the_number_of_rows(values, data):
     n = data.draw(st.integers(1, len(values)))
     size = np.array(values)
-    found = inclusion_probabilities(size, n)
-    assert found.sum() == pytest.approx(n) and (found > 0).all() and (found <= 1).all()
-    free = found < 1
+    probabilities = inclusion_probabilities(size, n)
+    assert (
+        probabilities.sum() == pytest.approx(n)
+        and (probabilities > 0).all()
+        and (probabilities <= 1).all()
+    )
+    free = probabilities < 1
     if free.sum() > 1:
-        assert np.allclose(found[free] / size[free], found[free][0] / size[free][0])
+        assert np.allclose(probabilities[free] / size[free], probabilities[free][0] / size[free][0])
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.data())
 def test_strata_give_the_same_number_of_rows_as_far_as_they_have_them(values, data):
     n = data.draw(st.integers(1, len(values)))
     strata = np.array(values)
-    found = stratified_probabilities(strata, n)
-    assert found.sum() == pytest.approx(n) and (found <= 1 + 1e-12).all()
-    taken = {code: found[strata == code].sum() for code in set(values)}
-    assert all(len(set(found[strata == code])) == 1 for code in taken)
-    most = max(taken.values())
+    probabilities = stratified_probabilities(strata, n)
+    assert probabilities.sum() == pytest.approx(n) and (probabilities <= 1 + 1e-12).all()
+    drawn = {code: probabilities[strata == code].sum() for code in set(values)}
+    assert all(len(set(probabilities[strata == code])) == 1 for code in drawn)
+    most = max(drawn.values())
     assert all(
-        taken[code] == pytest.approx(most) or found[strata == code][0] == pytest.approx(1)
-        for code in taken
+        drawn[code] == pytest.approx(most) or probabilities[strata == code][0] == pytest.approx(1)
+        for code in drawn
     )
 
 

@@ -32,30 +32,30 @@ def queued(
     """A judge with labels of rows drawn as `verdict queue` draws them, and the rows' true share."""
     true = (rng.random(rows) < share).astype(float)
     wrong = rng.random(rows) < 0.15
-    said = np.where(wrong, 1 - true, true)
+    verdicts = np.where(wrong, 1 - true, true)
     doubt = np.where(wrong | (true == 1), rng.beta(3, 2, rows), rng.beta(1, 4, rows))
     if draw == "stratified":
-        each = stratified_probabilities(said.astype(int), labels)
+        each = stratified_probabilities(verdicts.astype(int), labels)
     else:
         each = inclusion_probabilities(scaled_sizes(doubt), labels)
-    kept = systematic_draw(each, rng)
-    known, inclusion = np.full((2, rows), np.nan)
-    known[kept], inclusion[kept] = true[kept], each[kept]
-    return GoldPairs(said, known, True, inclusion=inclusion), float(true.mean())
+    chosen = systematic_draw(each, rng)
+    labels_seen, inclusion = np.full((2, rows), np.nan)
+    labels_seen[chosen], inclusion[chosen] = true[chosen], each[chosen]
+    return GoldPairs(verdicts, labels_seen, True, inclusion=inclusion), float(true.mean())
 
 
 def test_estimates_are_those_of_the_weighted_formulas_by_hand() -> None:
     """Weights 2, 2, 4: labels 1, 0, 1 have the mean (2 + 4) / 8; residuals at a slope of 1 are 0, -1, 1."""
     nan = np.nan
-    found = GoldPairs(
+    pairs = GoldPairs(
         np.array([1.0, 1, 0, 1, 0, 0, 1, 0]),
         np.array([1.0, 0, 1, nan, nan, nan, nan, nan]),
         True,
         inclusion=np.array([0.5, 0.5, 0.25, nan, nan, nan, nan, nan]),
         of="rows",
     )
-    assert weighted_influence(found, 0.0)[0] == pytest.approx(6 / 8)
-    value, influence = weighted_influence(found, 1.0)
+    assert weighted_influence(pairs, 0.0)[0] == pytest.approx(6 / 8)
+    value, influence = weighted_influence(pairs, 1.0)
     assert value == pytest.approx(4 / 8 + (0 * 2 - 1 * 2 + 1 * 4) / 8)
     # A residual's distance from 0.25, times its weight over 8, its row's share that is not drawn, and 8²/24 of 2.67 less 2.
     worth = 64 / 24
@@ -66,40 +66,42 @@ def test_estimates_are_those_of_the_weighted_formulas_by_hand() -> None:
         * np.sqrt(worth / (worth - 2))
     )
     assert influence[:3] == pytest.approx(by_hand) and not influence[3:].any()
-    estimates, _ = corrected(found, Draw(np.random.default_rng(1)))
+    estimates, _ = corrected(pairs, Draw(np.random.default_rng(1)))
     assert estimates["labelled"].value == pytest.approx(6 / 8)
     # Sensitivity 2 / 6, specificity 0 / 2: a judge that says the opposite corrects nothing.
     assert "no better than chance" in estimates["rogan_gladen"].reason
 
 
 def test_rogan_gladen_weighs_sensitivity_and_specificity() -> None:
-    said = np.array([1.0, 1, 0, 0, 0, 1] + [1, 0] * 20)
-    known = np.array([1.0, 1, 1, 0, 0, 0] + [np.nan] * 40)
+    verdicts = np.array([1.0, 1, 0, 0, 0, 1] + [1, 0] * 20)
+    labels_seen = np.array([1.0, 1, 1, 0, 0, 0] + [np.nan] * 40)
     weights = np.array([4.0, 4, 2, 4, 4, 2])
-    found = GoldPairs(said, known, True, inclusion=np.array([*1 / weights, *[np.nan] * 40]))
-    one = corrected(found, Draw(np.random.default_rng(1)))[0]["rogan_gladen"]
+    pairs = GoldPairs(
+        verdicts, labels_seen, True, inclusion=np.array([*1 / weights, *[np.nan] * 40])
+    )
+    one = corrected(pairs, Draw(np.random.default_rng(1)))[0]["rogan_gladen"]
     sensitivity, specificity = 8 / 10, 8 / 10
     assert one.value == pytest.approx(
-        (said.mean() + specificity - 1) / (sensitivity + specificity - 1)
+        (verdicts.mean() + specificity - 1) / (sensitivity + specificity - 1)
     )
 
 
 @pytest.mark.parametrize(("draw", "of"), [("stratified", "population"), ("uncertain", "rows")])
 def test_intervals_hold_the_truth_about_as_often_as_they_say(draw: str, of: Any) -> None:
     rng = np.random.default_rng(23)
-    held, unweighted, alarms, times = 0, 0, 0, 200
+    covered, unweighted, alarms, times = 0, 0, 0, 200
     for _ in range(times):
-        found, share = queued(rng, draw, 500, 80, 0.3)
-        estimates = corrected(replace(found, of=of), Draw(rng))[0]
+        pairs, share = queued(rng, draw, 500, 80, 0.3)
+        estimates = corrected(replace(pairs, of=of), Draw(rng))[0]
         truth = share if of == "rows" else 0.3
         one = estimates["ppi"]
-        held += one.low <= truth <= one.high
+        covered += one.low <= truth <= one.high
         alarms += bool(one.warnings)
-        plain = corrected(GoldPairs(found.judge, found.truth, True, of=of), Draw(rng))[0][
+        plain = corrected(GoldPairs(pairs.judge, pairs.truth, True, of=of), Draw(rng))[0][
             "labelled"
         ]
         unweighted += plain.low <= truth <= plain.high
-    assert 0.91 <= held / times <= 0.99  # 93 to 98%, and what chance adds
+    assert 0.91 <= covered / times <= 0.99  # 93 to 98%, and what chance adds
     assert unweighted / times < 0.8, "the draw does not matter, so this shows nothing"
     assert alarms <= 6, "the designed draw is no reason for a warning"
 
@@ -113,8 +115,8 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(draw: str, of: Any)
 )
 def test_rare_labels_stay_inside_the_range(draw: str, share: float, seed: int, of: Any) -> None:
     rng = np.random.default_rng(seed)
-    found, _ = queued(rng, draw, 200, 20, share)
-    for one in corrected(replace(found, of=of), Draw(rng))[0].values():
+    pairs, _ = queued(rng, draw, 200, 20, share)
+    for one in corrected(replace(pairs, of=of), Draw(rng))[0].values():
         if one.value is not None:
             assert 0 <= one.low <= one.value <= one.high <= 1
 
@@ -122,11 +124,11 @@ def test_rare_labels_stay_inside_the_range(draw: str, share: float, seed: int, o
 def test_equal_weights_give_the_estimates_of_equal_draws() -> None:
     rng = np.random.default_rng(5)
     true = (rng.random(2_000) < 0.6).astype(float)
-    said = np.where(rng.random(2_000) < 0.85, true, 1 - true)
-    kept = np.arange(2_000) < 300
-    known = np.where(kept, true, np.nan)
-    plain = corrected(GoldPairs(said, known, True), Draw(rng))[0]
-    equal = GoldPairs(said, known, True, inclusion=np.where(kept, 0.15, np.nan))
+    verdicts = np.where(rng.random(2_000) < 0.85, true, 1 - true)
+    is_chosen = np.arange(2_000) < 300
+    labels_seen = np.where(is_chosen, true, np.nan)
+    plain = corrected(GoldPairs(verdicts, labels_seen, True), Draw(rng))[0]
+    equal = GoldPairs(verdicts, labels_seen, True, inclusion=np.where(is_chosen, 0.15, np.nan))
     for name, one in corrected(equal, Draw(rng))[0].items():
         ends = (plain[name].value, plain[name].low, plain[name].high)
         assert (one.value, one.low, one.high) == pytest.approx(ends, abs=4e-3), name
@@ -136,11 +138,13 @@ def test_clusters_widen_the_weighted_interval() -> None:
     rng = np.random.default_rng(6)
     cluster = np.repeat(np.arange(40), 10)
     true = np.repeat((rng.random(40) < 0.5).astype(float), 10)
-    said = np.where(rng.random(400) < 0.6, true, 1 - true)
+    verdicts = np.where(rng.random(400) < 0.6, true, 1 - true)
     inclusion = np.where(rng.random(400) < 0.5, rng.choice([0.3, 0.6], 400), np.nan)
-    known = np.where(np.isnan(inclusion), np.nan, true)
+    labels_seen = np.where(np.isnan(inclusion), np.nan, true)
     alone, together = (
-        corrected(GoldPairs(said, known, True, of, inclusion=inclusion), Draw(rng))[0]["ppi"]
+        corrected(GoldPairs(verdicts, labels_seen, True, of, inclusion=inclusion), Draw(rng))[0][
+            "ppi"
+        ]
         for of in (None, cluster)
     )
     assert together.value == alone.value and together.high - together.low > 1.5 * (
@@ -149,12 +153,14 @@ def test_clusters_widen_the_weighted_interval() -> None:
 
 
 def test_labels_that_do_not_fit_their_weights_are_told() -> None:
-    said = np.repeat([0.0, 1.0], [100, 300])
+    verdicts = np.repeat([0.0, 1.0], [100, 300])
     inclusion = np.where(np.arange(400) < 60, 0.2, np.nan)
-    found = GoldPairs(said, np.where(np.isnan(inclusion), np.nan, 0.0), True, inclusion=inclusion)
+    pairs = GoldPairs(
+        verdicts, np.where(np.isnan(inclusion), np.nan, 0.0), True, inclusion=inclusion
+    )
     assert (
         "not a sample with these weights"
-        in corrected(found, Draw(np.random.default_rng(1)))[0]["ppi"].reason
+        in corrected(pairs, Draw(np.random.default_rng(1)))[0]["ppi"].reason
     )
 
 
@@ -183,7 +189,7 @@ GOLD = Evaluation.model_validate(
 
 
 @pytest.mark.parametrize(
-    ("weights", "kind", "said"),
+    ("weights", "kind", "message"),
     [
         ([0.5, 1.5, 0.2], "float", "row 1: `source.p` gives 1.5, which is not a row's probability"),
         ([0.5, None, 0.0], "float", "row 2: `source.p` gives 0"),
@@ -191,13 +197,13 @@ GOLD = Evaluation.model_validate(
     ],
 )
 def test_a_weight_that_is_no_probability_is_refused_with_its_row(
-    tmp_path: Path, weights: list[Any], kind: str, said: str
+    tmp_path: Path, weights: list[Any], kind: str, message: str
 ) -> None:
     with pytest.raises(DataError) as raised:
         measure({"e": GOLD}, rows_with(tmp_path / "results.parquet", weights, kind))
     problem = raised.value.problem
     assert (
-        said in problem.message
+        message in problem.message
         and problem.path == "evaluate.e.gold.weight"
         and "human.inclusion" in problem.hint
     )
@@ -205,9 +211,9 @@ def test_a_weight_that_is_no_probability_is_refused_with_its_row(
 
 def test_a_label_without_a_weight_does_not_count(tmp_path: Path) -> None:
     some = rows_with(tmp_path / "results.parquet", [0.5, None, 0.25, 1, None])
-    found = measure({"e": GOLD}, some)["e"]
-    assert found.gold is not None and found.gold.labels == 3
-    assert found.values["labelled"].value == pytest.approx((2 * 1 + 4 * 0 + 1 * 1) / 7)
+    measures = measure({"e": GOLD}, some)["e"]
+    assert measures.gold is not None and measures.gold.labels == 3
+    assert measures.values["labelled"].value == pytest.approx((2 * 1 + 4 * 0 + 1 * 1) / 7)
     none = rows_with(tmp_path / "none.parquet", [None] * 5)
     assert (
         measure({"e": GOLD}, none)["e"].values["ppi"].reason

@@ -39,7 +39,7 @@ def words(shell: Any, url: str, out: str, *more: str) -> list[str]:
     return ["run", str(config), str(shell.rows(ROWS)), "--out", out, "--concurrency", "4", *more]
 
 
-def asked(process: Any, url: str, requests: int) -> None:
+def wait_for_requests(process: Any, url: str, requests: int) -> None:
     end = monotonic() + 30
     while stats(url)["requests"] < requests and monotonic() < end:
         assert process.poll() is None, process.communicate()
@@ -65,7 +65,7 @@ def test_a_killed_run_goes_on_on_its_machine_and_no_finished_call_is_repeated(
     place = s3.bucket("killed")
     command = words(shell, url, f"{place.url}/run", "--quiet")
     process = shell.start(*command)
-    asked(process, url, 32)
+    wait_for_requests(process, url, 32)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert shell(*command).code == 0
@@ -112,7 +112,7 @@ def test_a_run_killed_before_its_first_segment_starts_over_elsewhere(
     place = s3.bucket("early")
     command = words(shell, url, f"{place.url}/run", "--quiet")
     process = shell.start(*command)
-    asked(process, url, 4)
+    wait_for_requests(process, url, 4)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert not place.below("run/segments").names()
@@ -128,7 +128,7 @@ def test_a_copy_from_before_another_machine_finished_the_run_is_not_used(
     place = s3.bucket("stale")
     command = words(shell, url, f"{place.url}/run", "--quiet")
     process = shell.start(*command)
-    asked(process, url, 12)
+    wait_for_requests(process, url, 12)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     stale, cache = shell.folder / "stale", shell.folder / "cache"
@@ -149,13 +149,13 @@ def test_a_store_that_is_gone_in_the_middle_stops_the_run_with_a_clear_error_and
     place = s3.bucket("gone")
     command = words(shell, url, f"{place.url}/run")
     process = shell.start(*command)
-    asked(process, url, 20)
+    wait_for_requests(process, url, 20)
     s3.stop()
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 2, said
-    assert "the store refuses, or cannot be reached: Could not connect" in said
-    assert "the same command resumes the run" in said
-    assert "Traceback" not in said
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 2, stderr
+    assert "the store refuses, or cannot be reached: Could not connect" in stderr
+    assert "the same command resumes the run" in stderr
+    assert "Traceback" not in stderr
     s3.start()
     assert shell(*command).code == 0
     assert stats(url)["requests"] <= ROWS + 4
@@ -169,11 +169,11 @@ def test_ctrl_c_leaves_the_rows_that_are_done_in_the_store_and_the_printed_comma
     url = loopback.start("--latency-ms", "100")
     place = s3.bucket("stopped").below("run")
     process = shell.start(*words(shell, url, place.url))
-    asked(process, url, 12)
+    wait_for_requests(process, url, 12)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
-    assert process.returncode == 130, said
-    assert f"their results are in {place.url}" in said
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130, stderr
+    assert f"their results are in {place.url}" in stderr
     facts = json.loads(place.read("run.json") or b"{}")
     assert facts["status"] == "interrupted"
     place.get("results.parquet", shell.folder / "partial.parquet")
@@ -190,7 +190,7 @@ def test_a_second_run_on_the_same_place_is_refused(shell: Any, loopback: Any, s3
     url = loopback.start("--latency-ms", "3000")
     place = s3.bucket("held").below("run")
     process = shell.start(*words(shell, url, place.url))
-    asked(process, url, 4)
+    wait_for_requests(process, url, 4)
     second = shell(*words(shell, url, place.url))
     assert (second.code, f"another run is writing to {place.url}" in second.err) == (2, True)
     assert process.poll() is None
@@ -214,8 +214,8 @@ def test_a_dataset_in_a_store_is_judged(shell: Any, s3: Any) -> None:
     for data, count in (("some/a.jsonl", 3), ("some", 6), ("some/*.jsonl", 6)):
         done = shell("run", config, f"{place.url}/{data}", "--fresh", "--out", "out", "--json")
         assert (done.code, done.json()["rows"]) == (0, count), data
-    gone = shell("run", config, f"{place.url}/none.jsonl", "--out", "out")
-    assert (gone.code, "no dataset at this URL" in gone.err) == (2, True)
+    missing = shell("run", config, f"{place.url}/none.jsonl", "--out", "out")
+    assert (missing.code, "no dataset at this URL" in missing.err) == (2, True)
 
 
 def test_a_bucket_that_is_not_there_is_told_and_not_made(shell: Any, s3: Any) -> None:
@@ -250,12 +250,12 @@ def test_a_run_copied_from_a_store_is_verified(shell: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "told"), [("nowhere://a/b", "nowhere"), ("s3://a/*", "stand for several names")]
+    ("url", "message"), [("nowhere://a/b", "nowhere"), ("s3://a/*", "stand for several names")]
 )
-def test_a_place_that_cannot_be_is_told(url: str, told: str, shell: Any) -> None:
+def test_a_place_that_cannot_be_is_told(url: str, message: str, shell: Any) -> None:
     config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
     done = shell("run", config, shell.rows(2), "--out", url)
-    assert (done.code, told in done.err) == (2, True)
+    assert (done.code, message in done.err) == (2, True)
 
 
 def test_a_writer_that_was_stopped_and_taken_over_makes_no_call_after_it_wakes(

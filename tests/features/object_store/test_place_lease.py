@@ -22,16 +22,16 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteFolder]:
     fsspec.filesystem("memory").store.clear()
 
 
-def dead(held: Lease) -> None:
+def dead(lease: Lease) -> None:
     """The process that had it is gone without a word."""
-    held._released.set()
+    lease._released.set()
 
 
-def lost(held: Lease) -> JournalError:
+def taken_over(lease: Lease) -> JournalError:
     end = monotonic() + 10
     while monotonic() < end:
         try:
-            held.check()
+            lease.check()
         except JournalError as error:
             return error
         sleep(0.01)
@@ -41,13 +41,13 @@ def lost(held: Lease) -> JournalError:
 def test_a_place_that_is_held_is_refused_with_its_holder_and_free_when_released(
     place: RemoteFolder,
 ) -> None:
-    held = Lease.take(place, "one")
+    lease = Lease.take(place, "one")
     with pytest.raises(
         JournalError, match=r"another run is writing to memory://leases/run \(process \d+ of "
     ):
         Lease.take(place, "two")
-    held.check()
-    held.release()
+    lease.check()
+    lease.release()
     assert place.names() == []
     Lease.take(place, "two").release()
 
@@ -74,7 +74,7 @@ def test_who_was_taken_for_dead_learns_it_and_leaves_the_others_lease_alone(
 ) -> None:
     first = Lease.take(place, "one")
     second = Lease.take(place, "one")
-    assert "another run has taken over" in str(lost(first))
+    assert "another run has taken over" in str(taken_over(first))
     first.release()
     second.check()
     assert place.names() == [second.name]
@@ -85,9 +85,9 @@ def test_of_two_who_take_over_one_has_it(
     place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dead(Lease.take(place, "one"))
-    found = place.names("lease")
+    names = place.names("lease")
     quicker = Lease.take(place, "one")
-    monkeypatch.setattr(RemoteFolder, "names", lambda *_: found)
+    monkeypatch.setattr(RemoteFolder, "names", lambda *_: names)
     with pytest.raises(JournalError, match="another run is writing"):
         Lease.take(place, "one")
     monkeypatch.undo()
@@ -99,15 +99,15 @@ def test_a_lease_that_cannot_be_read_lapses_like_any_other(
     content: bytes, place: RemoteFolder
 ) -> None:
     place.write("lease/00000007", content)
-    taken = Lease.take(place, "one")
-    assert taken.name == "lease/00000008"
-    taken.release()
+    lease = Lease.take(place, "one")
+    assert lease.name == "lease/00000008"
+    lease.release()
 
 
-def stopped(held: Lease, monkeypatch: pytest.MonkeyPatch) -> None:
+def stopped(lease: Lease, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process of the lease was stopped for a while: it renewed nothing, and the clock went on."""
-    dead(held)
-    held._released.clear()
+    dead(lease)
+    lease._released.clear()
     now = run_store._clock()
     monkeypatch.setattr(run_store, "_clock", lambda: now + 10)
 

@@ -89,9 +89,9 @@ def test_whatever_a_store_raises_is_told_with_the_url(
     monkeypatch.setattr(type(fsspec.filesystem("memory")), "pipe_file", broken)
     with pytest.raises(
         OutputError, match=r"memory://places/run/one: the store refuses.*no such luck\n"
-    ) as told:
+    ) as caught:
         place.write("one", b"")
-    assert "more of it" not in str(told.value)
+    assert "more of it" not in str(caught.value)
 
 
 def test_files_go_there_and_come_back(place: RemoteFolder, tmp_path: Path) -> None:

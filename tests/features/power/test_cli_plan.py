@@ -45,8 +45,8 @@ def test_the_worst_case_and_an_expected_share(shell: Any) -> None:
     assert worst["conclusion"] == (
         f"{need['rows']} rows for ±0.05 with 95% confidence: the dataset has {there}, {need['rows'] - there} too few"
     )
-    shown = shell("plan", config, data, "--half-width", "0.05").out.splitlines()
-    assert shown[1].startswith(f"{need['rows']} rows for ±0.05")
+    lines = shell("plan", config, data, "--half-width", "0.05").out.splitlines()
+    assert lines[1].startswith(f"{need['rows']} rows for ±0.05")
     better = shell("plan", config, data, "--half-width", "0.05", "--expect", "0.9", "--json").json()
     assert better["needs"][0]["rows"] == rows_for_share(0.9, 0.05, 0.95)
 
@@ -62,14 +62,14 @@ def test_calls_and_cost_are_those_of_estimate(shell: Any) -> None:
 def test_a_pilot_says_what_to_expect_and_what_repeats_are_worth(shell: Any) -> None:
     config, data = shell.config(STEPS, LOCAL), rows(shell)
     assert shell("run", config, data, "--out", "p", "--quiet").code == 0
-    made = shell("plan", config, data, "--half-width", "0.05", "--pilot", "p", "--json").json()
+    document = shell("plan", config, data, "--half-width", "0.05", "--pilot", "p", "--json").json()
     accuracy = json.loads((shell.folder / "p" / "report.json").read_text())["evaluations"]["right"][
         "figures"
     ]["accuracy"]
-    (need,) = made["needs"]
+    (need,) = document["needs"]
     assert need["rows"] == rows_for_share(accuracy["value"], 0.05, 0.95)
     assert need["rows_at_worst"] >= need["rows"]
-    first, second = made["repeats"][0], made["repeats"][3]
+    first, second = document["repeats"][0], document["repeats"][3]
     assert first["calls"] == first["rows"]
     assert second["calls"] == 4 * second["rows"]
     assert second["rows"] < first["rows"]  # a random judge differs among askings
@@ -80,7 +80,7 @@ def test_the_parts_of_a_pilot_are_those_of_its_rows(shell: Any) -> None:
 
     config, data = shell.config(STEPS, LOCAL), rows(shell)
     shell("run", config, data, "--out", "p", "--quiet")
-    made = shell("plan", config, data, "--half-width", "0.05", "--pilot", "p", "--json").json()
+    document = shell("plan", config, data, "--half-width", "0.05", "--pilot", "p", "--json").json()
     names = ["source.good", *(f"judge[{copy}].score" for copy in range(3))]
     (batch,) = read_table(shell.folder / "p" / "results.parquet", names)
     right = [
@@ -98,21 +98,23 @@ def test_the_parts_of_a_pilot_are_those_of_its_rows(shell: Any) -> None:
     )
     between = max(sum((mean - middle) ** 2 for mean in means) / 39 - within / 3, 0.0)
     expected = [rows_with_repeats(Parts(between, within, 3), count, 0.05, 0.95) for count in (1, 9)]
-    assert [made["repeats"][place]["rows"] for place in (0, 8)] == pytest.approx(expected, abs=1)
+    assert [document["repeats"][place]["rows"] for place in (0, 8)] == pytest.approx(
+        expected, abs=1
+    )
 
 
 def test_a_comparison_is_planned_with_or_without_pilots(shell: Any) -> None:
     config, data = shell.config(STEPS, LOCAL), rows(shell)
-    given = shell("plan", config, data, "--mde", "0.05", "--discordant", "0.2", "--json").json()[
+    need = shell("plan", config, data, "--mde", "0.05", "--discordant", "0.2", "--json").json()[
         "needs"
     ][0]
     assert (
-        given["rows"] == 837
+        need["rows"] == 837
     )  # McNemar's exact test, summed over all outcomes, at the level of two evaluations together
     for name, seed in (("p", "1"), ("q", "2")):
         shell("run", config, data, "--out", name, "--seed", seed, "--quiet")
-    made = shell("plan", config, data, "--mde", "0.05", "--pilot", "p", "--pilot", "q", "--json")
-    assert made.json()["needs"][0]["rows"] > 40
+    result = shell("plan", config, data, "--mde", "0.05", "--pilot", "p", "--pilot", "q", "--json")
+    assert result.json()["needs"][0]["rows"] > 40
 
 
 def test_any_figure_is_planned_from_a_pilot_and_without_one_it_is_said_why_not(shell: Any) -> None:
@@ -130,10 +132,10 @@ def test_gold_labels_are_planned_as_the_report_of_a_run_says(shell: Any) -> None
     config = shell.config(STEPS.replace("metrics: [mean]", f"metrics: [mean], {gold}"), LOCAL)
     data = rows(shell)
     done = shell("run", config, data, "--out", "p")
-    said = re.search(
+    needed_labels = re.search(
         r"±0.2 needs (.+) with the judge, ([\d,]+) without", " ".join(done.out.split())
     )
-    assert said is not None
+    assert needed_labels is not None
     words = (
         "plan",
         config,
@@ -147,8 +149,8 @@ def test_gold_labels_are_planned_as_the_report_of_a_run_says(shell: Any) -> None
         "--json",
     )
     notes = " ".join(shell(*words).json()["notes"])
-    assert f"{said[2]} without it" in notes
-    assert said[1].split()[0] in notes
+    assert f"{needed_labels[2]} without it" in notes
+    assert needed_labels[1].split()[0] in notes
 
 
 def test_a_value_needs_no_labels(shell: Any) -> None:
@@ -160,7 +162,7 @@ def test_a_value_needs_no_labels(shell: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ((), "--half-width"),
         (("--half-width", "0"), "not above 0"),
@@ -170,10 +172,12 @@ def test_a_value_needs_no_labels(shell: Any) -> None:
         (("--half-width", "0.1", "--metric", "no.accuracy"), "no evaluation"),
     ],
 )
-def test_what_cannot_be_planned_is_refused(shell: Any, words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_planned_is_refused(
+    shell: Any, words: tuple[str, ...], message: str
+) -> None:
     done = shell("plan", shell.config(STEPS), rows(shell), *words)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
 
 
 def test_a_metric_of_entries_cannot_be_planned(shell: Any) -> None:

@@ -127,9 +127,9 @@ def test_four_times_the_rows_halve_any_interval() -> None:
 def test_the_parts_of_a_variance_are_found_again() -> None:
     rng = np.random.default_rng(3)
     scores = rng.normal(0, 2, (20_000, 1)) + rng.normal(0, 1, (20_000, 5))
-    found = sample_size.sample_parts(scores)
-    assert found is not None
-    assert (found.between, found.within) == (pytest.approx(4, rel=0.05), pytest.approx(1, rel=0.05))
+    parts = sample_size.sample_parts(scores)
+    assert parts is not None
+    assert (parts.between, parts.within) == (pytest.approx(4, rel=0.05), pytest.approx(1, rel=0.05))
 
 
 def test_rows_that_lack_an_asking_are_no_part_of_it() -> None:

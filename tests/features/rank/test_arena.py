@@ -50,8 +50,8 @@ def board(
     return leaderboards({"board": evaluation}, table(path, rows))["board"]
 
 
-def values(found: Leaderboard, metric: str) -> dict[str, float | None]:
-    return {each.name: each.values[metric].value for each in found.standings}
+def values(leaderboard: Leaderboard, metric: str) -> dict[str, float | None]:
+    return {each.name: each.values[metric].value for each in leaderboard.standings}
 
 
 def scored(rng: np.random.Generator, systems: int = 4, items: int = 60) -> list[dict[str, Any]]:
@@ -116,7 +116,7 @@ def test_the_scores_of_wildbench_come_out_to_the_digit(shared: Path, tmp_path: P
         for file in sorted(folder.glob("*.jsonl.gz"))
         for line in map(json.loads, gzip.decompress(file.read_bytes()).splitlines())
     ]  # fmt: skip
-    found = board(tmp_path / "results.parquet", rows, SCORES)
+    leaderboard = board(tmp_path / "results.parquet", rows, SCORES)
     published = {
         "Qwen1.5-72B-Chat-greedy": (7.173359451518119, 1021, (1, 2)),
         "reka-core-20240501": (7.0517578125, 1024, (1, 2)),
@@ -128,10 +128,11 @@ def test_the_scores_of_wildbench_come_out_to_the_digit(shared: Path, tmp_path: P
         "gemma-2b-it": (4.737512242899118, 1021, (8, 8)),
     }
     assert {
-        each.name: (each.values["mean_score"].value, each.n, each.rank) for each in found.standings
+        each.name: (each.values["mean_score"].value, each.n, each.rank)
+        for each in leaderboard.standings
     } == published
-    assert [each.name for each in found.standings] == list(published)
-    assert found.items == 1024
+    assert [each.name for each in leaderboard.standings] == list(published)
+    assert leaderboard.items == 1024
 
 
 def test_intervals_of_differences_are_paired_by_item(tmp_path: Path) -> None:
@@ -146,12 +147,12 @@ def test_intervals_of_differences_are_paired_by_item(tmp_path: Path) -> None:
         for item, hard in enumerate(rng.normal(0, 3, 100))
         for system, more in (("better", 0.1), ("worse", 0.0))
     ]
-    found = board(tmp_path / "results.parquet", rows, SCORES)
-    assert [(each.name, each.rank) for each in found.standings] == [
+    leaderboard = board(tmp_path / "results.parquet", rows, SCORES)
+    assert [(each.name, each.rank) for each in leaderboard.standings] == [
         ("better", (1, 1)),
         ("worse", (2, 2)),
     ]
-    first, second = (each.values["mean_score"] for each in found.standings)
+    first, second = (each.values["mean_score"] for each in leaderboard.standings)
     assert second.high > first.low
 
 
@@ -165,13 +166,13 @@ def of_battles(rows: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
 def test_bradley_terry_equals_two_independent_fits_with_the_same_prior(tmp_path: Path) -> None:
     linear = pytest.importorskip("sklearn.linear_model")
     rows = battled(np.random.default_rng(1))
-    found = board(tmp_path / "results.parquet", rows, BATTLES)
+    leaderboard = board(tmp_path / "results.parquet", rows, BATTLES)
     design, share = of_battles(rows)
     direct = logistic(design, share)
     twice, sides = np.concatenate([design, design]), np.repeat([1, 0], len(share))
     sklearn = linear.LogisticRegression(C=4.0, fit_intercept=False, tol=1e-10, max_iter=10_000)
     sklearn.fit(twice, sides, sample_weight=np.concatenate([share, 1 - share]))
-    ours = values(found, "bradley_terry")
+    ours = values(leaderboard, "bradley_terry")
     for fitted in (direct, sklearn.coef_[0]):
         strengths = fitted - fitted.mean()
         assert [ours[f"s{each}"] for each in range(4)] == pytest.approx(strengths, abs=1e-5)
@@ -179,7 +180,7 @@ def test_bradley_terry_equals_two_independent_fits_with_the_same_prior(tmp_path:
 
 def test_control_of_battles_is_a_logistic_regression_with_the_difference(tmp_path: Path) -> None:
     rows = battled(np.random.default_rng(2))
-    found = board(tmp_path / "results.parquet", rows, {**BATTLES, "control": ("length",)})
+    leaderboard = board(tmp_path / "results.parquet", rows, {**BATTLES, "control": ("length",)})
     design, share = of_battles(rows)
     difference = np.array(
         [row["source.length_a"] - row["source.length_b"] for row in rows], dtype=float
@@ -187,12 +188,12 @@ def test_control_of_battles_is_a_logistic_regression_with_the_difference(tmp_pat
     spread = np.sqrt((difference**2).mean())
     fitted = logistic(np.column_stack([design, difference / spread]), share)
     strengths = fitted[:4] - fitted[:4].mean()
-    ours = values(found, "bradley_terry")
+    ours = values(leaderboard, "bradley_terry")
     assert [ours[f"s{system}"] for system in range(4)] == pytest.approx(strengths, abs=1e-6)
-    assert found.slopes["length"] == pytest.approx(fitted[4] / spread, rel=1e-6)
+    assert leaderboard.slopes["length"] == pytest.approx(fitted[4] / spread, rel=1e-6)
     plain = board(tmp_path / "plain.parquet", rows, BATTLES)
     assert {
-        each.name: each.values["bradley_terry"].uncontrolled for each in found.standings
+        each.name: each.values["bradley_terry"].uncontrolled for each in leaderboard.standings
     } == pytest.approx(values(plain, "bradley_terry"))
 
 
@@ -200,16 +201,16 @@ def test_control_of_scores_is_least_squares_on_the_length_centred_within_the_ite
     tmp_path: Path,
 ) -> None:
     rows = scored(np.random.default_rng(3))
-    found = board(tmp_path / "results.parquet", rows, {**SCORES, "control": ("length",)})
+    leaderboard = board(tmp_path / "results.parquet", rows, {**SCORES, "control": ("length",)})
     system = np.array([int(row["source.system"][1:]) for row in rows])
     length = np.array([row["source.length"] for row in rows], dtype=float)
     item = np.array([row["source.task"] for row in rows])
     centred = length - np.array([length[item == each].mean() for each in item])
     score = [row["output.score"] for row in rows]
     fitted = np.linalg.lstsq(np.column_stack([np.eye(4)[system], centred]), np.array(score))[0]
-    ours = values(found, "mean_score")
+    ours = values(leaderboard, "mean_score")
     assert [ours[f"s{each}"] for each in range(4)] == pytest.approx(fitted[:4], abs=1e-9)
-    assert found.slopes["length"] == pytest.approx(fitted[4])
+    assert leaderboard.slopes["length"] == pytest.approx(fitted[4])
 
 
 def test_an_interval_of_a_mean_is_the_clustered_one_at_the_simultaneous_level(
@@ -226,9 +227,9 @@ def test_an_interval_of_a_mean_is_the_clustered_one_at_the_simultaneous_level(
             for name, column in (("one", first), ("two", second))
             for item, score in enumerate(column)
         ]
-        found = board(tmp_path / f"{seed}.parquet", rows, SCORES)
+        leaderboard = board(tmp_path / f"{seed}.parquet", rows, SCORES)
         p = ttest_rel(first, second).pvalue
-        assert (found.standings[0].rank == (1, 1)) == (p < 0.05), p
+        assert (leaderboard.standings[0].rank == (1, 1)) == (p < 0.05), p
 
 
 @pytest.mark.parametrize(
@@ -245,16 +246,16 @@ def test_an_interval_of_a_mean_is_the_clustered_one_at_the_simultaneous_level(
 )
 def test_a_winner_is_a_letter_a_name_or_a_share(winner: Any, share: float, tmp_path: Path) -> None:
     rows = [{"source.a": "s0", "source.b": "s1", "source.item": 0, "output.choice": winner}]
-    found = board(tmp_path / "results.parquet", rows, BATTLES)
-    assert values(found, "win_rate")["s0"] == share
+    leaderboard = board(tmp_path / "results.parquet", rows, BATTLES)
+    assert values(leaderboard, "win_rate")["s0"] == share
 
 
 def test_winners_of_which_one_is_not_read_make_no_ranking(tmp_path: Path) -> None:
     rows = battled(np.random.default_rng(5))
     rows[-1] = {**rows[-1], "output.choice": "both"}
-    found = board(tmp_path / "results.parquet", rows, BATTLES)
-    assert found.standings == ()
-    assert "1 of 300 winners by `output.choice` are neither A, B, tie" in found.conclusion()
+    leaderboard = board(tmp_path / "results.parquet", rows, BATTLES)
+    assert leaderboard.standings == ()
+    assert "1 of 300 winners by `output.choice` are neither A, B, tie" in leaderboard.conclusion()
 
 
 def battle(a: str, b: str, winner: str, item: int) -> dict[str, Any]:
@@ -291,15 +292,17 @@ def battle(a: str, b: str, winner: str, item: int) -> dict[str, Any]:
 def test_a_strength_that_only_the_prior_bounds_has_no_interval_and_no_rank_of_its_own(
     rows: list[dict[str, Any]], reason: str, tmp_path: Path
 ) -> None:
-    found = board(tmp_path / "results.parquet", rows, BATTLES)
-    unsure = [each for each in found.standings if each.name in reason.partition(" never")[0]]
-    assert all(abs(value or 9) < 4 for value in values(found, "bradley_terry").values() if value)
-    assert any(reason in warning for warning in found.warnings)
+    leaderboard = board(tmp_path / "results.parquet", rows, BATTLES)
+    unsure = [each for each in leaderboard.standings if each.name in reason.partition(" never")[0]]
+    assert all(
+        abs(value or 9) < 4 for value in values(leaderboard, "bradley_terry").values() if value
+    )
+    assert any(reason in warning for warning in leaderboard.warnings)
     for each in unsure:
         assert each.values["bradley_terry"].low is None
         assert reason in each.values["bradley_terry"].reason
-    assert all(each.rank == (1, len(found.standings)) for each in found.standings)
-    json.dumps(found.as_json(), allow_nan=False)
+    assert all(each.rank == (1, len(leaderboard.standings)) for each in leaderboard.standings)
+    json.dumps(leaderboard.as_json(), allow_nan=False)
 
 
 def test_a_difference_that_is_the_same_at_every_item_needs_enough_items(tmp_path: Path) -> None:
@@ -310,10 +313,10 @@ def test_a_difference_that_is_the_same_at_every_item_needs_enough_items(tmp_path
             for item in range(items)
             for name, score in (("five", 5.0), ("three", 3.0))
         ]
-        found = board(tmp_path / f"{items}.parquet", rows, SCORES)
-        assert found.standings[0].rank == rank
-        assert found.standings[0].values["mean_score"].low is None
-        assert "do not vary" in found.standings[0].values["mean_score"].reason
+        leaderboard = board(tmp_path / f"{items}.parquet", rows, SCORES)
+        assert leaderboard.standings[0].rank == rank
+        assert leaderboard.standings[0].values["mean_score"].low is None
+        assert "do not vary" in leaderboard.standings[0].values["mean_score"].reason
 
 
 def test_no_rows_and_one_system_are_told(tmp_path: Path) -> None:
@@ -338,15 +341,15 @@ def test_intervals_stay_on_the_scale(tmp_path: Path) -> None:
     ]
     declared = {"output.score": DeclaredType({"type": "integer", "minimum": 1, "maximum": 5})}
     path = table(tmp_path / "results.parquet", rows, declared)
-    found = leaderboards({"board": Evaluation(**SCORES)}, path)["board"]
-    assert found.standings[0].values["mean_score"].high == 5.0
+    leaderboard = leaderboards({"board": Evaluation(**SCORES)}, path)["board"]
+    assert leaderboard.standings[0].values["mean_score"].high == 5.0
 
 
 def test_a_system_that_is_null_or_battles_itself_makes_no_ranking(tmp_path: Path) -> None:
     null = [{"source.system": None, "source.task": 1, "output.score": 1.0}]
     assert "the system is null" in board(tmp_path / "a.parquet", null, SCORES).conclusion()
-    own = board(tmp_path / "b.parquet", [battle("x", "x", "A", 0)], BATTLES)
-    assert "in battle with itself" in own.conclusion()
+    against_itself = board(tmp_path / "b.parquet", [battle("x", "x", "A", 0)], BATTLES)
+    assert "in battle with itself" in against_itself.conclusion()
 
 
 @pytest.mark.parametrize(
@@ -367,28 +370,28 @@ def test_a_system_that_is_null_or_battles_itself_makes_no_ranking(tmp_path: Path
     ],
 )
 def test_keys_that_do_not_fit_are_told(keys: dict[str, Any], message: str) -> None:
-    found = evaluation_problems("board", Evaluation(**keys))
-    assert any(message in text for _, text, _ in found), found
+    problems = evaluation_problems("board", Evaluation(**keys))
+    assert any(message in text for _, text, _ in problems), problems
 
 
 def test_a_gate_on_a_leaderboard_is_told() -> None:
     gate = Gate(metric="board.mean_score", min=5.0)
-    (found,) = gate_problems(0, gate, {"board": Evaluation(**SCORES)})
-    assert "`board` is a leaderboard" in found[1]
+    (problem,) = gate_problems(0, gate, {"board": Evaluation(**SCORES)})
+    assert "`board` is a leaderboard" in problem[1]
 
 
 def test_of_equal_systems_few_leaderboards_distinguish_any() -> None:
     """5% are allowed: five or more of 30 would be there in one of 17 tests, and the seeds are fixed."""
-    told = {"scores": 0, "battles": 0}
+    distinguished = {"scores": 0, "battles": 0}
     for seed in range(30):
         rng = np.random.default_rng(seed)
         drawn = simulation.scores(rng, 6, 60, "normal", np.zeros(6))
-        told["scores"] += any(
+        distinguished["scores"] += any(
             each.rank != (1, 6) for each in simulation.leaderboard(drawn, ("mean_score",)).standings
         )
         drawn = simulation.battles(rng, 5, 150, 1, np.zeros(5))
-        told["battles"] += any(
+        distinguished["battles"] += any(
             each.rank != (1, 5)
             for each in simulation.leaderboard(drawn, ("bradley_terry",)).standings
         )
-    assert max(told.values()) <= 4, told
+    assert max(distinguished.values()) <= 4, distinguished

@@ -61,19 +61,21 @@ def test_a_judge_that_knows_the_best_is_right_where_a_right_one_is_there(
     scripted_model.answer = lambda request: json.dumps(
         {"score": number(request.messages[-1].content)[0] + 1}
     )
-    made = shell("rank", shell.config(SCORE, HEAD), rows(shell), *WORDS).json()
-    points = made["best_of_n"]
+    document = shell("rank", shell.config(SCORE, HEAD), rows(shell), *WORDS).json()
+    points = document["best_of_n"]
     assert [point["n"] for point in points] == [1, 2, 3]
     expected = pytest.approx([1 / 3, 2 / 3, 1])
     assert [point["accuracy"]["value"] for point in points] == expected
     assert [point["possible"] for point in points] == expected
-    assert (made["judgements"], made["calls"], points[0]["prompts"]) == (18, 18, 6)
+    assert (document["judgements"], document["calls"], points[0]["prompts"]) == (18, 18, 6)
 
 
 def test_a_judge_that_scores_all_alike_gains_nothing(shell: Any, scripted_model: Any) -> None:
     scripted_model.answer = lambda _: json.dumps({"score": 3})
-    made = shell("rank", shell.config(SCORE, HEAD), rows(shell), *WORDS).json()
-    assert [point["accuracy"]["value"] for point in made["best_of_n"]] == pytest.approx([1 / 3] * 3)
+    document = shell("rank", shell.config(SCORE, HEAD), rows(shell), *WORDS).json()
+    assert [point["accuracy"]["value"] for point in document["best_of_n"]] == pytest.approx(
+        [1 / 3] * 3
+    )
 
 
 def test_a_reply_that_cannot_be_read_is_never_a_right_choice(
@@ -81,9 +83,9 @@ def test_a_reply_that_cannot_be_read_is_never_a_right_choice(
 ) -> None:
     scripted_model.answer = lambda _: "mud"
     done = shell("rank", shell.config(SCORE, HEAD), rows(shell), *WORDS)
-    made = done.json()
-    assert (done.code, made["failed"]) == (3, 18)
-    assert [point["accuracy"]["value"] for point in made["best_of_n"]] == [0, 0, 0]
+    document = done.json()
+    assert (done.code, document["failed"]) == (3, 18)
+    assert [point["accuracy"]["value"] for point in document["best_of_n"]] == [0, 0, 0]
 
 
 def test_a_judge_of_pairs_holds_a_tournament_for_each_prompt(
@@ -95,9 +97,9 @@ def test_a_judge_of_pairs_holds_a_tournament_for_each_prompt(
 
     scripted_model.answer = answer
     done = shell("rank", shell.config(PAIR, HEAD), rows(shell), "--field", "answer", *WORDS)
-    made = done.json()
-    assert (made["kind"], made["judgements"]) == ("pairs", 6 * 3 * 2)
-    assert made["best_of_n"][-1]["accuracy"]["value"] == 1
+    document = done.json()
+    assert (document["kind"], document["judgements"]) == ("pairs", 6 * 3 * 2)
+    assert document["best_of_n"][-1]["accuracy"]["value"] == 1
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def model(scripted_model: Any) -> Callable[[Callable[[list[int]], str]], list[Re
     def install(rule: Callable[[list[int]], str]) -> list[Request]:
         def answer(request: Request) -> str:
             return rule(
-                [int(found) for found in re.findall(r"value (\d+)", request.messages[-1].content)]
+                [int(number) for number in re.findall(r"value (\d+)", request.messages[-1].content)]
             )
 
         scripted_model.answer = answer
@@ -57,16 +57,16 @@ def test_a_scoring_judge_scores_each_candidate(shell: Any, model: Any) -> None:
     done = shell(
         "rank", shell.config(SCORE, HEAD), values(shell, [2, 5, 1, 5]), "--row", ASKED, "--json"
     )
-    made = done.json()
-    assert (done.code, made["kind"], made["best"], made["judgements"]) == (
+    document = done.json()
+    assert (done.code, document["kind"], document["best"], document["judgements"]) == (
         0,
         "scores",
         {"index": 1, "candidate": "1"},
         4,
     )
-    ranking = [(one["index"], one["score"]["value"]) for one in made["ranking"]]
+    ranking = [(one["index"], one["score"]["value"]) for one in document["ranking"]]
     assert ranking == [(1, 5.0), (3, 5.0), (0, 2.0), (2, 1.0)]
-    assert [one["rank"] for one in made["ranking"]] == [[1, 4]] * 4  # one sample each
+    assert [one["rank"] for one in document["ranking"]] == [[1, 4]] * 4  # one sample each
     assert "4 candidates scored: at most 4 judgements, 4 model calls" in done.err
 
 
@@ -84,14 +84,14 @@ def test_several_samples_give_intervals(shell: Any, model: Any) -> None:
 
 
 def test_pairs_stand_in_both_orders_and_the_strongest_comes_first(shell: Any, model: Any) -> None:
-    asked = model(best)
+    requests = model(best)
     numbers = [3, 9, 1, 7, 5]
     done = shell("rank", shell.config(PAIR, HEAD), values(shell, numbers), "--row", ASKED, "--json")
-    made = done.json()
-    assert [numbers[one["index"]] for one in made["ranking"]] == [9, 7, 5, 3, 1]
-    assert [one["wins"] for one in made["ranking"]] == [4, 3, 2, 1, 0]
-    assert (made["judgements"], len(asked)) == (20, 20)
-    assert made["consistency"] == {
+    document = done.json()
+    assert [numbers[one["index"]] for one in document["ranking"]] == [9, 7, 5, 3, 1]
+    assert [one["wins"] for one in document["ranking"]] == [4, 3, 2, 1, 0]
+    assert (document["judgements"], len(requests)) == (20, 20)
+    assert document["consistency"] == {
         "pairs": 10, "ties": 0, "pairs_in_both_orders": 10, "flips": 0, "triples": 10, "intransitive": 0,
         "first_place_wins": 10, "decided": 20,
     }  # fmt: skip
@@ -103,8 +103,13 @@ def test_a_judge_that_always_takes_the_first_place_is_found_out(shell: Any, mode
     done = shell(
         "rank", shell.config(PAIR, HEAD), values(shell, [1, 2, 3]), "--row", ASKED, "--json"
     )
-    found = done.json()["consistency"]
-    assert (found["flips"], found["ties"], found["first_place_wins"], found["decided"]) == (
+    consistency = done.json()["consistency"]
+    assert (
+        consistency["flips"],
+        consistency["ties"],
+        consistency["first_place_wins"],
+        consistency["decided"],
+    ) == (
         3,
         3,
         6,
@@ -129,16 +134,16 @@ def test_circles_are_reported(shell: Any, model: Any) -> None:
 
 
 def test_many_candidates_meet_in_swiss_rounds_of_a_stated_number(shell: Any, model: Any) -> None:
-    asked = model(best)
+    requests = model(best)
     done = shell(
         "rank", shell.config(PAIR, HEAD), values(shell, list(range(20))), "--row", ASKED, "--json"
     )
-    made = done.json()
+    document = done.json()
     assert (
         "a Swiss tournament of 7 rounds, 70 pairs in both orders: at most 140 judgements"
         in done.err
     )
-    assert made["best"]["index"] == 19 and len(asked) == made["judgements"] <= 140
+    assert document["best"]["index"] == 19 and len(requests) == document["judgements"] <= 140
     again = shell(
         "rank",
         shell.config(PAIR, HEAD),
@@ -148,11 +153,11 @@ def test_many_candidates_meet_in_swiss_rounds_of_a_stated_number(shell: Any, mod
         "--json",
         "--no-cache",
     )
-    assert again.json()["ranking"] == made["ranking"]
+    assert again.json()["ranking"] == document["ranking"]
 
 
 def test_a_judge_of_groups_gets_groups(shell: Any, model: Any) -> None:
-    asked = model(best)
+    requests = model(best)
     done = shell(
         "rank",
         shell.config(GROUP, HEAD),
@@ -161,9 +166,9 @@ def test_a_judge_of_groups_gets_groups(shell: Any, model: Any) -> None:
         "--rounds",
         "5",
     )
-    made = done.json()
-    assert (made["kind"], made["best"]["index"], len(asked)) == ("groups", 2, 15)
-    assert sum(made["consistency"]["wins_by_place"]) == made["consistency"]["groups"] == 15
+    document = done.json()
+    assert (document["kind"], document["best"]["index"], len(requests)) == ("groups", 2, 15)
+    assert sum(document["consistency"]["wins_by_place"]) == document["consistency"]["groups"] == 15
     few = shell("rank", shell.config(GROUP, HEAD), values(shell, [4, 1]))
     assert (few.code, "the judge chooses among 3, but there are 2 candidates" in few.err) == (
         2,
@@ -177,17 +182,17 @@ def test_objects_texts_and_files_are_candidates(shell: Any, model: Any) -> None:
     objects = shell.write(
         "o.json", json.dumps([{"id": f"c{n}", "answer": f"value {n}"} for n in (2, 4)])
     )
-    made = shell("rank", config, objects, "--row", ASKED, "--json").json()
-    assert made["best"]["candidate"] == "c4"
+    document = shell("rank", config, objects, "--row", ASKED, "--json").json()
+    assert document["best"]["candidate"] == "c4"
     texts = [shell.write(f"{name}.txt", f"value {n}\n") for name, n in (("low", 1), ("high", 3))]
     assert (
         shell("rank", config, *texts, "--row", ASKED, "--json").json()["best"]["candidate"]
         == "high"
     )
-    named = shell(
+    with_columns = shell(
         "rank", shell.config(PAIR, HEAD), objects, "--row", ASKED, "--as", "one,two", "--json"
     )
-    assert named.code in (0, 3)
+    assert with_columns.code in (0, 3)
 
 
 def test_a_failed_candidate_is_ranked_nowhere_and_told(shell: Any, model: Any) -> None:
@@ -204,7 +209,7 @@ def test_a_failed_candidate_is_ranked_nowhere_and_told(shell: Any, model: Any) -
 
 
 @pytest.mark.parametrize(
-    ("steps", "content", "options", "said"),
+    ("steps", "content", "options", "message"),
     [
         (SCORE, '"a"\n', (), "1 candidate: a ranking needs at least 2"),
         (SCORE, '"a"\n"b"\n', (), "which column takes the candidate?"),
@@ -218,7 +223,7 @@ def test_a_failed_candidate_is_ranked_nowhere_and_told(shell: Any, model: Any) -
     ],
 )  # fmt: skip
 def test_what_cannot_be_ranked_is_told(
-    shell: Any, steps: str, content: str, options: Any, said: str
+    shell: Any, steps: str, content: str, options: Any, message: str
 ) -> None:
     done = shell("rank", shell.config(steps), shell.write("c.jsonl", content), *options)
-    assert (done.code, said in done.err) == (2, True), done.err
+    assert (done.code, message in done.err) == (2, True), done.err

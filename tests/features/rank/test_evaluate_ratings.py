@@ -34,21 +34,25 @@ def test_pairs_are_those_of_a_logistic_regression_with_the_same_prior(
     target = [1, 0] * len(wins)
     fitted = linear.LogisticRegression(C=4.0, fit_intercept=False, tol=1e-10, max_iter=10_000)
     fitted.fit(design, target, sample_weight=[0.5] * len(target))
-    found = choice_strengths(
+    strengths = choice_strengths(
         5, [Choice(winner, (winner, loser)) for winner, loser in wins], spread=2.0
     )
-    met = np.isfinite(found.values)
+    met = np.isfinite(strengths.values)
     expected = fitted.coef_[0] - fitted.coef_[0].mean()
-    assert found.values[met] == pytest.approx(expected[met], abs=1e-5)
+    assert strengths.values[met] == pytest.approx(expected[met], abs=1e-5)
 
 
-@pytest.mark.parametrize(("won", "lost"), [(3, 1), (10, 7), (1, 1)])
-def test_two_without_a_prior_have_the_log_odds_and_its_variance(won: int, lost: int) -> None:
-    choices = [Choice(0, (0, 1), float(won)), Choice(1, (1, 0), float(lost))]
-    found = choice_strengths(2, choices, spread=math.inf)
-    assert found.values[0] - found.values[1] == pytest.approx(math.log(won / lost), abs=1e-6)
-    variance = found.covariance[0, 0] + found.covariance[1, 1] - 2 * found.covariance[0, 1]
-    assert variance == pytest.approx(1 / won + 1 / lost, rel=1e-6)
+@pytest.mark.parametrize(("won", "losses"), [(3, 1), (10, 7), (1, 1)])
+def test_two_without_a_prior_have_the_log_odds_and_its_variance(won: int, losses: int) -> None:
+    choices = [Choice(0, (0, 1), float(won)), Choice(1, (1, 0), float(losses))]
+    strengths = choice_strengths(2, choices, spread=math.inf)
+    assert strengths.values[0] - strengths.values[1] == pytest.approx(
+        math.log(won / losses), abs=1e-6
+    )
+    variance = (
+        strengths.covariance[0, 0] + strengths.covariance[1, 1] - 2 * strengths.covariance[0, 1]
+    )
+    assert variance == pytest.approx(1 / won + 1 / losses, rel=1e-6)
 
 
 def test_rankings_of_three_give_back_the_strengths_that_made_them() -> None:
@@ -93,8 +97,8 @@ def test_who_is_in_no_contest_has_no_strength() -> None:
 def test_circles_are_counted(count: int, draw: object) -> None:
     wins = np.zeros((count, count), dtype=bool)
     for one, other in combinations(range(count), 2):
-        found = draw.randrange(3)  # type: ignore[attr-defined]
-        wins[one, other], wins[other, one] = found == 1, found == 2
+        result = draw.randrange(3)  # type: ignore[attr-defined]
+        wins[one, other], wins[other, one] = result == 1, result == 2
     met = wins | wins.T
     triples = [
         each

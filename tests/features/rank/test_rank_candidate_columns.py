@@ -30,7 +30,7 @@ def test_a_row_has_one_candidate_a_column_or_all_in_a_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "named", "columns"),
+    ("steps", "columns_option", "columns"),
     [
         (SCORE, (), CandidateColumns(("answer",), 1)),
         (PAIR, (), CandidateColumns(("one", "two"), 2)),
@@ -41,10 +41,10 @@ def test_a_row_has_one_candidate_a_column_or_all_in_a_list() -> None:
     ],
 )
 def test_the_columns_follow_from_the_pipeline_or_are_named(
-    planned: Any, steps: str, named: tuple[str, ...], columns: CandidateColumns
+    planned: Any, steps: str, columns_option: tuple[str, ...], columns: CandidateColumns
 ) -> None:
     plan, _ = planned(steps)
-    assert find_candidate_columns(plan, {"question": "?"}, named) == columns
+    assert find_candidate_columns(plan, {"question": "?"}, columns_option) == columns
 
 
 @pytest.mark.parametrize(

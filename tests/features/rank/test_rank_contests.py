@@ -46,12 +46,12 @@ def test_in_each_round_everybody_is_in_a_whole_group(
     size: int, more: int, rounds: int, seed: int
 ) -> None:
     count = size + more
-    made = group_contests(count, size, rounds, seed)
-    assert len(made) == rounds * -(-count // size)
-    assert all(len(set(group)) == size for group in made)
-    per_round = len(made) // rounds
-    for start in range(0, len(made), per_round):
-        assert {one for group in made[start : start + per_round] for one in group} == set(
+    groups = group_contests(count, size, rounds, seed)
+    assert len(groups) == rounds * -(-count // size)
+    assert all(len(set(group)) == size for group in groups)
+    per_round = len(groups) // rounds
+    for start in range(0, len(groups), per_round):
+        assert {one for group in groups[start : start + per_round] for one in group} == set(
             range(count)
         )
 

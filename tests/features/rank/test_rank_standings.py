@@ -18,8 +18,8 @@ def board(*values: float | None, alike: tuple[int, ...] = ()) -> Leaderboard:
     better = np.zeros((len(values), len(values)), dtype=bool)
     for one, other in permutations(range(len(values)), 2):
         first, second = values[one], values[other]
-        known = first is not None and second is not None and first > second
-        better[one, other] = known and not {one, other} <= set(alike)
+        is_better = first is not None and second is not None and first > second
+        better[one, other] = is_better and not {one, other} <= set(alike)
     standings = [
         Standing("abcd"[index], 2, {"score": StandingValue(value)}, index=index)
         for index, value in enumerate(values)
@@ -27,8 +27,8 @@ def board(*values: float | None, alike: tuple[int, ...] = ()) -> Leaderboard:
     return candidate_board("scores", "score", standings, better, rows=4, missing=1)
 
 
-def ranks(found: Leaderboard) -> list[tuple[str, tuple[int, int] | None]]:
-    return [(each.name, each.rank) for each in found.standings]
+def ranks(leaderboard: Leaderboard) -> list[tuple[str, tuple[int, int] | None]]:
+    return [(each.name, each.rank) for each in leaderboard.standings]
 
 
 def test_candidates_are_sorted_and_equal_values_share_their_ranks() -> None:
@@ -50,15 +50,18 @@ def test_a_candidate_without_a_value_is_last_and_has_no_rank() -> None:
 
 
 def test_the_conclusion_names_all_that_may_be_first() -> None:
-    found = board(1, 4, 3, 2, alike=(1, 2))
-    assert ranks(found)[:2] == [("b", (1, 2)), ("c", (1, 2))]
-    assert found.conclusion() == "2 of 4 candidates may be first: b, c, without 1 of 4 judgements"
+    leaderboard = board(1, 4, 3, 2, alike=(1, 2))
+    assert ranks(leaderboard)[:2] == [("b", (1, 2)), ("c", (1, 2))]
+    assert (
+        leaderboard.conclusion()
+        == "2 of 4 candidates may be first: b, c, without 1 of 4 judgements"
+    )
 
 
-def text_of(found: Leaderboard) -> str:
+def text_of(leaderboard: Leaderboard) -> str:
     out = io.StringIO()
     Console(file=out, width=120).print(
-        render_terminal(ranking_document("p", found, calls=6, cost_usd=0.5))
+        render_terminal(ranking_document("p", leaderboard, calls=6, cost_usd=0.5))
     )
     return out.getvalue()
 
@@ -84,7 +87,7 @@ def test_the_document_of_pairs_has_wins_and_consistency() -> None:
         )
         for index, (name, value) in enumerate(zip("abc", (2, 1, 0), strict=True))
     ]
-    found = candidate_board(
+    leaderboard = candidate_board(
         "pairs",
         "bradley_terry",
         standings,
@@ -92,16 +95,16 @@ def test_the_document_of_pairs_has_wins_and_consistency() -> None:
         rows=6,
         consistency=consistency,
     )
-    text = text_of(found)
+    text = text_of(leaderboard)
     assert "won" in text and text.count("1–3") == 3
     assert "0 of 1 triples intransitive · 1 of 3 pairs tied · the first position won 4 of 5" in text
     assert "order: 2 of 3 pairs changed with it" in text
-    document = ranking_document("p", found, calls=6, cost_usd=None).data()
+    document = ranking_document("p", leaderboard, calls=6, cost_usd=None).data()
     assert document["best"] == {"index": 0, "candidate": "a"}
     assert (document["pipeline"], document["calls"], document["cost_usd"]) == ("p", 6, None)
 
 
 def test_without_any_value_there_is_no_best() -> None:
-    found = board(None, None, None, None)
-    assert ranking_document("p", found, calls=0, cost_usd=None).data()["best"] is None
-    assert found.conclusion() == "no candidate has a rank: every judgement failed"
+    leaderboard = board(None, None, None, None)
+    assert ranking_document("p", leaderboard, calls=0, cost_usd=None).data()["best"] is None
+    assert leaderboard.conclusion() == "no candidate has a rank: every judgement failed"

@@ -41,15 +41,15 @@ def outputs(systems: str = "abcd", tasks: int = 6, **missing: set[int]) -> Any:
 
 
 def test_a_round_robin_has_every_pair_at_every_task_that_both_have_once() -> None:
-    found = [(item, frozenset(pair)) for item, *pair in pairings(outputs(d={0, 1}), None, 0)]
+    battles = [(item, frozenset(pair)) for item, *pair in pairings(outputs(d={0, 1}), None, 0)]
     expected = {
         (f"t{task}", frozenset(pair))
         for task in range(6)
         for pair in combinations("abcd", 2)
         if not ("d" in pair and task < 2)
     }
-    assert len(found) == len(expected)
-    assert set(found) == expected
+    assert len(battles) == len(expected)
+    assert set(battles) == expected
 
 
 def test_which_system_is_first_is_drawn_with_the_seed() -> None:
@@ -63,9 +63,9 @@ def test_which_system_is_first_is_drawn_with_the_seed() -> None:
 
 
 def test_fewer_battles_are_spread_over_the_pairs_and_the_tasks() -> None:
-    found = [*pairings(outputs(tasks=20), 12, 0)]
-    assert set(Counter(frozenset(pair) for _, *pair in found).values()) == {2}
-    assert len({item for item, *_ in found}) > 6
+    battles = [*pairings(outputs(tasks=20), 12, 0)]
+    assert set(Counter(frozenset(pair) for _, *pair in battles).values()) == {2}
+    assert len({item for item, *_ in battles}) > 6
 
 
 def test_a_row_has_shared_columns_and_those_of_both_systems() -> None:

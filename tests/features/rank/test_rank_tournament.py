@@ -75,9 +75,9 @@ def test_a_cycle_is_intransitive(rule_judge: Any) -> None:
     assert (ranking.consistency["triples"], ranking.consistency["intransitive"]) == (1, 1)
 
 
-@pytest.mark.parametrize("lost", [None, "unreadable"])
-def test_a_pair_with_one_failed_order_counts_the_other(rule_judge: Any, lost: Any) -> None:
-    judge = rule_judge(lambda row: lost if row["one"] == "0" else higher(row))
+@pytest.mark.parametrize("failure", [None, "unreadable"])
+def test_a_pair_with_one_failed_order_counts_the_other(rule_judge: Any, failure: Any) -> None:
+    judge = rule_judge(lambda row: failure if row["one"] == "0" else higher(row))
     ranking = asyncio.run(tournament(judge, 2).rank_pairs(None, 0))
     assert [each.index for each in ranking.standings] == [1, 0]
     assert (ranking.missing, ranking.rows) == (1, 2)

@@ -58,9 +58,9 @@ def test_row_9_a_column_of_winners_has_one_reading(battles: list[Battle], expect
     ],
 )
 def test_row_9_two_readings_that_differ_are_refused_with_both(battles: list[Battle]) -> None:
-    with pytest.raises(WinnerError, match=r"can be read as .* or as") as found:
+    with pytest.raises(WinnerError, match=r"can be read as .* or as") as caught:
         reading(battles)
-    hint = found.value.hint.replace("SYSTEM_A", "source.a").replace("SYSTEM_B", "source.b")
+    hint = caught.value.hint.replace("SYSTEM_A", "source.a").replace("SYSTEM_B", "source.b")
     for cure in re.findall(r'winner: "(.*?)"', hint):
         values = [{"source": {"a": a, "b": b, "winner": winner}} for a, b, winner in battles]
         cured = compile_expression(cure)
@@ -92,9 +92,9 @@ def test_row_9_the_choice_of_a_judge_of_pairs_is_a_position() -> None:
 def test_row_9_codes_are_refused_with_an_expression_that_is_read(
     codes: list[Any], cure: str
 ) -> None:
-    with pytest.raises(WinnerError) as found:
+    with pytest.raises(WinnerError) as caught:
         reading([("x", "y", code) for code in codes])
-    assert cure in found.value.hint
+    assert cure in caught.value.hint
     mapped = compile_expression(cure)
     reading([("x", "y", mapped({"source": {"winner": code}})) for code in codes], cure)
 

@@ -87,14 +87,14 @@ def check_equal(first: Path, second: Path, *spared: str) -> None:
 
 def workers() -> list[int]:
     """The processes of this machine that judge a shard."""
-    found = []
+    shards = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if path.read_bytes().startswith(b"ray::judge_shard"):
-                found.append(int(path.parent.name))
+                shards.append(int(path.parent.name))
         except OSError:
             continue
-    return found
+    return shards
 
 
 def test_four_shards_merged_equal_one_run(shell: Any, data: Path, cluster: Any) -> None:
@@ -136,9 +136,9 @@ def test_a_killed_worker_is_replaced_and_only_what_was_in_no_segment_is_asked_ag
         sleep(0.05)
     before = requests(url)
     os.kill(workers()[0], signal.SIGKILL)
-    _, told = process.communicate(timeout=90)
-    assert process.returncode == 0, told
-    assert len(re.findall(r"shard \d/2: its worker died", told)) == 1
+    _, stderr = process.communicate(timeout=90)
+    assert process.returncode == 0, stderr
+    assert len(re.findall(r"shard \d/2: its worker died", stderr)) == 1
     assert before >= 6
     assert ROWS < requests(url) <= ROWS + 4
     assert shell("run", config, data, "--out", "whole").code == 0
@@ -159,13 +159,13 @@ def test_a_stopped_run_resumes_from_what_its_workers_had_sent(
         assert monotonic() < end, process.communicate()
         sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=30)
-    assert (process.returncode, "the same command resumes the run" in told) == (130, True), told
+    _, stderr = process.communicate(timeout=30)
+    assert (process.returncode, "the same command resumes the run" in stderr) == (130, True), stderr
     other = shell(*words[:-3], "3", "--out", "ray")
     assert (other.code, "has a run in 2 shards" in other.err) == (2, True)
     resumed = shell.start(*words)
-    _, told = resumed.communicate(timeout=90)
-    assert resumed.returncode == 0, told
+    _, stderr = resumed.communicate(timeout=90)
+    assert resumed.returncode == 0, stderr
     assert requests(url) <= ROWS + 8
     assert facts(shell.folder / "ray")["done"] == ROWS
 
@@ -212,8 +212,8 @@ def test_without_an_address_a_ray_is_started_on_this_machine(
 ) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     process = shell.start("run", shell.config(STEPS), data, "--engine", "ray", "--out", "ray")
-    _, told = process.communicate(timeout=120)
-    assert (process.returncode, facts(shell.folder / "ray")["done"]) == (0, ROWS), told
+    _, stderr = process.communicate(timeout=120)
+    assert (process.returncode, facts(shell.folder / "ray")["done"]) == (0, ROWS), stderr
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nonsense"])
@@ -223,9 +223,9 @@ def test_a_ray_that_does_not_answer_is_one_message_within_20_seconds(
     monkeypatch.setenv("RAY_ADDRESS", address)
     began = monotonic()
     process = shell.start("run", shell.config(STEPS), data, "--engine", "ray", "--out", "ray")
-    _, told = process.communicate(timeout=40)
+    _, stderr = process.communicate(timeout=40)
     assert process.returncode == 2
     assert monotonic() - began < 20 + 3
-    lines = told.strip().splitlines()
+    lines = stderr.strip().splitlines()
     assert f"RAY_ADDRESS={address}" in lines[-2]
     assert len([line for line in lines if "baseline" not in line]) == 2

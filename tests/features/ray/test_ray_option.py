@@ -12,7 +12,7 @@ STEPS = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--engine", "ray", "--shard", "0/2"), "exclude one another"),
         pytest.param(("--engine", "ray", "--trace"), "exclude one another", marks=needs("tracing")),
@@ -25,9 +25,11 @@ STEPS = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
         (("--shards", "2"), "--shards needs --engine ray"),
     ],
 )
-def test_what_workers_cannot_do_is_refused(shell: Any, words: tuple[str, ...], told: str) -> None:
+def test_what_workers_cannot_do_is_refused(
+    shell: Any, words: tuple[str, ...], message: str
+) -> None:
     done = shell("run", shell.config(STEPS), shell.rows(4), *words)
-    assert (done.code, told in done.err) == (2, True), done.err
+    assert (done.code, message in done.err) == (2, True), done.err
 
 
 def test_without_the_package_one_message_says_how_to_install_it(

@@ -53,8 +53,8 @@ def answers(scripted_model: Any) -> Callable[..., Any]:
 
     def set_answer(answer: Callable[..., Any]) -> Any:
         def reply(request: Any) -> str:
-            found = answer(*re.findall("<([^>]*)>", request.messages[-1].content))
-            return found if isinstance(found, str) else json.dumps(found)
+            answered = answer(*re.findall("<([^>]*)>", request.messages[-1].content))
+            return answered if isinstance(answered, str) else json.dumps(answered)
 
         scripted_model.answer = reply
         return scripted_model
@@ -73,7 +73,7 @@ def test_a_scoring_judge_gives_a_number_for_each_completion_and_none_where_it_fa
         lambda response, _: "I cannot say" if response == "bad" else {"score": len(response)}
     )
     reward = trl_reward(SCORES)
-    found = reward(
+    rewards = reward(
         prompts=["q", "q", "r"],
         completions=["aa", "bad", "cccc"],
         completion_ids=[[1], [2], [3]],
@@ -82,7 +82,7 @@ def test_a_scoring_judge_gives_a_number_for_each_completion_and_none_where_it_fa
         log_metric=None,
         label=["x", "y", "z"],
     )
-    assert found == [2.0, None, 4.0]
+    assert rewards == [2.0, None, 4.0]
     assert (reward.__name__, trl_reward(SCORES, name="mine").__name__) == ("helpful", "mine")
     assert sorted(text.split("> ")[1] for text in model.texts() if "cccc" in text) == ["for <r"]
     reward.close()
@@ -100,10 +100,10 @@ def test_conversations_are_rewarded_by_the_text_of_the_completion(answers: Any) 
 
 def test_a_judge_of_pairs_compares_the_rollouts_of_one_prompt_in_both_orders(answers: Any) -> None:
     model = answers(longer)
-    found = trl_reward(PAIRS)(
+    rewards = trl_reward(PAIRS)(
         prompts=["p", "q", "p", "p", "q"], completions=["aaa", "x", "a", "aa", "xx"]
     )
-    assert found == [1.0, 0.0, 0.0, 0.5, 1.0]
+    assert rewards == [1.0, 0.0, 0.0, 0.5, 1.0]
     assert len(model.requests) == 2 * 3 + 2
 
 
@@ -115,17 +115,17 @@ def test_equal_rollouts_share_and_a_judge_that_always_says_a_prefers_none(answer
 
 
 def test_a_ranking_of_the_whole_group_is_shuffled_and_becomes_rewards(answers: Any) -> None:
-    shown = []
+    groups_of_texts = []
 
     def by_length(*texts: str) -> dict[str, list[str]]:
-        shown.append(texts)
+        groups_of_texts.append(texts)
         return {"ranking": sorted("ABC", key=lambda letter: -len(texts["ABC".index(letter)]))}
 
     answers(by_length)
     reward = trl_reward(RANKS)
     prompts = [f"p{index}" for index in range(8) for _ in range(3)]
     assert reward(prompts=prompts, completions=["a", "bbb", "cc"] * 8) == [0.0, 1.0, 0.5] * 8
-    assert len(set(shown)) > 2
+    assert len(set(groups_of_texts)) > 2
     with pytest.raises(UsageError, match="compares 3, and a prompt has 2 rollouts"):
         reward(prompts=["p", "p"], completions=["a", "b"])
 
@@ -134,8 +134,8 @@ def test_comparisons_that_fail_are_left_out_and_without_any_there_is_no_reward(
     answers: Any,
 ) -> None:
     answers(lambda a, b: "?" if "x" in a + b else longer(a, b))
-    found = trl_reward(PAIRS)(prompts=["p"] * 4, completions=["aaa", "a", "x", "aa"])
-    assert found == [1.0, 0.0, None, 0.5]
+    rewards = trl_reward(PAIRS)(prompts=["p"] * 4, completions=["aaa", "a", "x", "aa"])
+    assert rewards == [1.0, 0.0, None, 0.5]
     assert trl_reward(PAIRS)(prompts=["p"], completions=["alone"]) == [None]
 
 
@@ -161,18 +161,18 @@ def test_verl_calls_with_its_keywords_and_gets_a_dictionary(answers: Any) -> Non
         lambda response, prompt: {"score": 3} if prompt == "why" and response != "bad" else "no"
     )
     compute_score = verl_reward(SCORES, criteria={"third": "output.score / 3"})
-    given: dict[str, Any] = {
+    keywords: dict[str, Any] = {
         "data_source": "d",
         "ground_truth": "g",
         "extra_info": {"prompt": "why", "index": 3},
     }
-    assert compute_score(solution_str="because", **given) == {
+    assert compute_score(solution_str="because", **keywords) == {
         "score": 3.0,
         "failed": 0.0,
         "third": 1.0,
     }
     failed = compute_score(
-        solution_str="bad", reward_router_address=None, reward_model_tokenizer=None, **given
+        solution_str="bad", reward_router_address=None, reward_model_tokenizer=None, **keywords
     )
     assert failed["failed"] == 1.0
     assert math.isnan(failed["score"]) and math.isnan(failed["third"])

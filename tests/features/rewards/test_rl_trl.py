@@ -31,9 +31,9 @@ def test_grpo_trains_a_tiny_model_on_scores_pairs_and_criteria(tmp_path: Path) -
         timeout=600,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["steps"] == 3 == len(found["logged"])
-    for entry in found["logged"]:
+    document = json.loads(done.stdout.splitlines()[-1])
+    assert document["steps"] == 3 == len(document["logged"])
+    for entry in document["logged"]:
         means = {
             name: entry[f"rewards/{name}/mean"] for name in ("helpful", "better", "judged", "least")
         }

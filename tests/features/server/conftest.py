@@ -61,10 +61,10 @@ class House:
                 budget_usd=budget,
                 recording=None if recording is None else loaded(recording, plan),
             )
-            made = ServeSettings(
+            serve_settings = ServeSettings(
                 limits or Limits(), door or AccessPolicy(hosts=("test",)), **settings
             )
-            service = Service(made, access, read, RunObserver())
+            service = Service(serve_settings, access, read, RunObserver())
             await service.open(plan)
             transport = httpx.ASGITransport(app=api_application(service))
             try:
@@ -89,8 +89,8 @@ class Process:
     def end(self, number: int) -> tuple[int, str]:
         """Sends the signal and waits: the exit code and what was said."""
         self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=30)
-        return self.process.returncode, said
+        _, output = self.process.communicate(timeout=30)
+        return self.process.returncode, output
 
 
 @dataclass
@@ -124,15 +124,15 @@ class Processes:
             text=True,
         )
         assert process.stderr is not None
-        said = []
+        lines = []
         for line in process.stderr:
-            said.append(line)
+            lines.append(line)
             if ": serving at " in line:
-                made = Process(process, line.rpartition(" ")[2].strip())
-                self.started.append(made)
-                return made
+                process_of_server = Process(process, line.rpartition(" ")[2].strip())
+                self.started.append(process_of_server)
+                return process_of_server
         process.wait()
-        raise AssertionError("".join(said))
+        raise AssertionError("".join(lines))
 
 
 @pytest.fixture
@@ -143,11 +143,11 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
 
 @pytest.fixture
 def processes(tmp_path: Path) -> Iterator[Processes]:
-    made = Processes(tmp_path)
+    started = Processes(tmp_path)
     try:
-        yield made
+        yield started
     finally:
-        for one in made.started:
+        for one in started.started:
             if one.process.poll() is None:
                 one.process.kill()
                 one.process.communicate()

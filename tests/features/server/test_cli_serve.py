@@ -28,12 +28,12 @@ def test_serve_and_view_need_no_extra(root: Path) -> None:
     installed = {
         re.split(r"[<>=]", line)[0].replace("-", "_").lower() for line in project["dependencies"]
     }
-    found = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
+    imports = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
     folders = [root / "verdict_cli" / "features" / name for name in ("guard", "server", "viewer")]
     sources = [
         path.read_text(encoding="utf-8") for folder in folders for path in folder.rglob("*.py")
     ]
-    imported = {name for source in sources for name in found.findall(source)} - set(
+    imported = {name for source in sources for name in imports.findall(source)} - set(
         sys.stdlib_module_names
     )
     assert {"fastapi", "starlette", "uvicorn"} <= imported
@@ -42,10 +42,10 @@ def test_serve_and_view_need_no_extra(root: Path) -> None:
 
 
 def test_an_address_that_is_taken_and_a_wrong_rule_are_told(shell: Any) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
+    with socket.socket() as occupied:
+        occupied.bind(("127.0.0.1", 0))
+        occupied.listen()
+        port = str(occupied.getsockname()[1])
         done = shell("serve", shell.config(STEPS), "--port", port)
         assert (done.code, "cannot listen on" in done.err) == (2, True)
     done = shell("serve", shell.config(STEPS), "--port", "0", "--accept", "output.scor > 1")

@@ -34,8 +34,8 @@ def post(house: Any) -> Any:
             answered = await client.post(path, json={"model": "helpful", **body})
             return answered.status_code, answered.json()
 
-        found: tuple[int, Any] = house.within(within, pipeline)
-        return found
+        answer_of_server: tuple[int, Any] = house.within(within, pipeline)
+        return answer_of_server
 
     return ask
 
@@ -43,27 +43,27 @@ def post(house: Any) -> Any:
 def test_a_choice_is_answered_in_both_forms(post: Any, scripted_model: Any) -> None:
     scripted_model.answer = lambda _: json.dumps({"choice": "calm"})
     question = {"type": "choice", "name": "mood", "instructions": "Which?", "choices": CHOICES}
-    status, found = post(
+    status, body = post(
         CHOICE,
         "/v1/decisions",
         {"input": "text", "questions": [question]} | {"input": _fields(a="hi")},
     )
     assert status == 200
-    (answer,) = found["answers"]
+    (answer,) = body["answers"]
     assert (answer["name"], answer["type"], answer["choice"]) == ("mood", "choice", "calm")
     assert answer["probabilities"] == [
         {"value": "angry", "probability": 0.0},
         {"value": "calm", "probability": 1.0},
     ]
-    asked = {
+    questions = {
         "mood": {
             "type": "choice",
             "instructions": "Which?",
             "criteria": {"angry": None, "calm": None},
         }
     }
-    status, found = post(CHOICE, "/v1/systemone", {"state": {"a": "hi"}, "questions": asked})
-    assert (status, found["answers"]["mood"]["probabilities"]) == (200, {"calm": 1.0, "angry": 0.0})
+    status, body = post(CHOICE, "/v1/systemone", {"state": {"a": "hi"}, "questions": questions})
+    assert (status, body["answers"]["mood"]["probabilities"]) == (200, {"calm": 1.0, "angry": 0.0})
 
 
 def _fields(**fields: Any) -> list[dict[str, Any]]:
@@ -75,9 +75,9 @@ def test_a_score_is_the_expected_level_and_a_question_reaches_the_prompt(
 ) -> None:
     scripted_model.answer = lambda _: json.dumps({"score": 3})
     question = {"type": "score", "instructions": "How well?", "levels": LEVELS}
-    _, found = post(SCORE, "/v1/decisions", {"input": _fields(a="hi"), "questions": [question]})
-    assert found["answers"][0]["score"] == 2
-    assert [item["label"] for item in found["answers"][0]["probabilities"]] == [
+    _, body = post(SCORE, "/v1/decisions", {"input": _fields(a="hi"), "questions": [question]})
+    assert body["answers"][0]["score"] == 2
+    assert [item["label"] for item in body["answers"][0]["probabilities"]] == [
         "bad",
         "fair",
         "good",
@@ -88,9 +88,9 @@ def test_a_score_is_the_expected_level_and_a_question_reaches_the_prompt(
 def test_the_share_of_a_jurys_votes_is_a_probability(post: Any, scripted_model: Any) -> None:
     votes = iter([True, True, True, False])
     scripted_model.answer = lambda _: json.dumps({"score": next(votes)})
-    asked = {"ok": {"type": "noul", "instructions": "Is it right?"}}
-    _, found = post(JURY, "/v1/systemone", {"state": {"a": "hi"}, "questions": asked})
-    assert found["answers"]["ok"] == {"type": "noul", "noul": 0.75}
+    questions = {"ok": {"type": "noul", "instructions": "Is it right?"}}
+    _, body = post(JURY, "/v1/systemone", {"state": {"a": "hi"}, "questions": questions})
+    assert body["answers"]["ok"] == {"type": "noul", "noul": 0.75}
 
 
 @pytest.mark.parametrize(
@@ -106,22 +106,22 @@ def test_a_question_that_the_judge_does_not_answer_is_refused(
 ) -> None:
     scripted_model.answer = lambda _: json.dumps({"choice": "calm"})
     question = {"instructions": "Which?", **question}
-    status, found = post(
+    status, body = post(
         CHOICE, "/v1/decisions", {"input": _fields(a="hi"), "questions": [question]}
     )
     assert 400 <= status < 500
-    assert "calm, angry" in json.dumps(found)
+    assert "calm, angry" in json.dumps(body)
     assert not scripted_model.requests
 
 
 def test_a_row_that_fails_has_no_answer(post: Any, scripted_model: Any) -> None:
     scripted_model.answer = lambda _: "unreadable"
     question = {"type": "choice", "instructions": "Which?", "choices": CHOICES}
-    status, found = post(
+    status, body = post(
         CHOICE, "/v1/decisions", {"input": _fields(a="hi"), "questions": [question]}
     )
     assert status >= 400
-    assert "answers" not in found
+    assert "answers" not in body
 
 
 def test_the_openai_sdk_reads_the_decision(house: Any, scripted_model: Any) -> None:
@@ -137,9 +137,9 @@ def test_the_openai_sdk_reads_the_decision(house: Any, scripted_model: Any) -> N
             model="helpful", input=_fields(a="hi"), questions=[question]
         )
 
-    found = house.within(within, CHOICE)
-    assert (found.answers[0].choice, found.answers[0].name) == ("calm", "mood")
-    assert found.usage.total_tokens == 0
+    decision = house.within(within, CHOICE)
+    assert (decision.answers[0].choice, decision.answers[0].name) == ("calm", "mood")
+    assert decision.usage.total_tokens == 0
 
 
 def test_the_typesafe_sdk_reads_the_decision(processes: Any, tmp_path: Any, loopback: Any) -> None:
@@ -150,6 +150,6 @@ def test_the_typesafe_sdk_reads_the_decision(processes: Any, tmp_path: Any, loop
     served = processes.start(CHOICE.replace(HEAD, head))
     with typesafe.TypeSafeClient(base_url=served.url, api_key="none", model="helpful") as client:
         mood = typesafe.Choice(instructions="Which?", criteria={"calm": None, "angry": None})
-        found = client.system_one(state={"a": "hi"}, questions={"mood": mood})
-    assert found.choices["mood"].choice in ("calm", "angry")
-    assert sum(found.choices["mood"].probabilities.values()) == 1
+        decision = client.system_one(state={"a": "hi"}, questions={"mood": mood})
+    assert decision.choices["mood"].choice in ("calm", "angry")
+    assert sum(decision.choices["mood"].probabilities.values()) == 1

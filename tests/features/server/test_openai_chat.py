@@ -22,7 +22,7 @@ CHAT = [{"role": "user", "content": "Say hi"}, {"role": "assistant", "content": 
 
 
 @pytest.fixture
-def asked(house: Any, scripted_model: Any) -> Any:
+def use_client(house: Any, scripted_model: Any) -> Any:
     """What the client of the `openai` package gets from the judge: `asked(lambda client: …)`."""
     openai = pytest.importorskip("openai")
 
@@ -44,13 +44,15 @@ def asked(house: Any, scripted_model: Any) -> Any:
     return ask
 
 
-def test_the_openai_sdk_reads_the_verdict_of_a_conversation(asked: Any) -> None:
-    found = asked(lambda client: client.chat.completions.create(model="helpful", messages=CHAT))
-    assert found.choices[0].message.content == "3"
-    assert found.verdict["output"] == {"score": 3} and found.verdict["status"] == "ok"
+def test_the_openai_sdk_reads_the_verdict_of_a_conversation(use_client: Any) -> None:
+    completion = use_client(
+        lambda client: client.chat.completions.create(model="helpful", messages=CHAT)
+    )
+    assert completion.choices[0].message.content == "3"
+    assert completion.verdict["output"] == {"score": 3} and completion.verdict["status"] == "ok"
 
 
-def test_columns_come_from_extra_body_or_from_a_json_message(asked: Any) -> None:
+def test_columns_come_from_extra_body_or_from_a_json_message(use_client: Any) -> None:
     row = {"prompt": "p", "response": "four"}
 
     async def both(client: Any) -> list[str]:
@@ -62,39 +64,39 @@ def test_columns_come_from_extra_body_or_from_a_json_message(asked: Any) -> None
         )
         return [each.choices[0].message.content for each in (first, second)]
 
-    assert asked(both) == ["4", "4"]
+    assert use_client(both) == ["4", "4"]
 
 
-def test_a_stream_ends_with_the_whole_verdict(asked: Any) -> None:
+def test_a_stream_ends_with_the_whole_verdict(use_client: Any) -> None:
     async def stream(client: Any) -> list[Any]:
         chunks = await client.chat.completions.create(model="helpful", messages=CHAT, stream=True)
         return [chunk async for chunk in chunks]
 
-    first, last = asked(stream)
+    first, last = use_client(stream)
     assert (first.choices[0].delta.content, last.choices[0].finish_reason) == ("3", "stop")
     assert last.verdict["output"] == {"score": 3}
 
 
 def test_a_judgement_that_fails_is_an_error_that_clients_do_not_repeat(
-    asked: Any, scripted_model: Any
+    use_client: Any, scripted_model: Any
 ) -> None:
     openai = pytest.importorskip("openai")
     bad = [CHAT[0], {"role": "assistant", "content": "bad"}]
     with pytest.raises(openai.UnprocessableEntityError) as raised:
-        asked(lambda client: client.chat.completions.create(model="helpful", messages=bad))
+        use_client(lambda client: client.chat.completions.create(model="helpful", messages=bad))
     assert raised.value.code == "unreadable"
     assert len(scripted_model.requests) == 1
 
 
-def test_the_models_are_the_judge_and_no_other_is_answered(asked: Any) -> None:
+def test_the_models_are_the_judge_and_no_other_is_answered(use_client: Any) -> None:
     openai = pytest.importorskip("openai")
 
     async def listed(client: Any) -> list[str]:
         return [model.id for model in (await client.models.list()).data]
 
-    assert asked(listed) == ["helpful"]
+    assert use_client(listed) == ["helpful"]
     with pytest.raises(openai.NotFoundError, match="helpful"):
-        asked(lambda client: client.chat.completions.create(model="gpt-4o", messages=CHAT))
+        use_client(lambda client: client.chat.completions.create(model="gpt-4o", messages=CHAT))
 
 
 def test_a_response_belongs_to_the_last_question() -> None:
@@ -165,23 +167,23 @@ class Named(BaseModel):
     score: Literal["good", "bad"]
 
 
-def test_parse_gives_the_verdict_as_the_schema_that_was_asked_for(asked: Any) -> None:
-    found = asked(
+def test_parse_gives_the_verdict_as_the_schema_that_was_asked_for(use_client: Any) -> None:
+    completion = use_client(
         lambda client: client.chat.completions.parse(
             model="helpful", messages=CHAT, response_format=Verdict
         )
     )
-    assert found.choices[0].message.parsed == Verdict(score=3)
-    assert found.verdict["output"] == {"score": 3}
+    assert completion.choices[0].message.parsed == Verdict(score=3)
+    assert completion.verdict["output"] == {"score": 3}
 
 
-def test_a_json_object_is_the_whole_output(asked: Any) -> None:
-    found = asked(
+def test_a_json_object_is_the_whole_output(use_client: Any) -> None:
+    completion = use_client(
         lambda client: client.chat.completions.create(
             model="helpful", messages=CHAT, response_format={"type": "json_object"}
         )
     )
-    assert json.loads(found.choices[0].message.content) == {"score": 3}
+    assert json.loads(completion.choices[0].message.content) == {"score": 3}
 
 
 @pytest.mark.parametrize(
@@ -193,7 +195,7 @@ def test_a_json_object_is_the_whole_output(asked: Any) -> None:
     ],
 )
 def test_a_form_that_the_verdict_cannot_have_is_a_400_and_where_possible_before_a_call(
-    asked: Any, scripted_model: Any, keys: dict[str, Any], words: str, calls: int
+    use_client: Any, scripted_model: Any, keys: dict[str, Any], words: str, calls: int
 ) -> None:
     openai = pytest.importorskip("openai")
 
@@ -207,12 +209,12 @@ def test_a_form_that_the_verdict_cannot_have_is_a_400_and_where_possible_before_
             )
 
     with pytest.raises(openai.BadRequestError) as caught:
-        asked(parse)
+        use_client(parse)
     assert words in str(caught.value)
     assert len(scripted_model.requests) == calls
 
 
-def test_usage_has_the_tokens_of_the_judges_calls(asked: Any, scripted_model: Any) -> None:
+def test_usage_has_the_tokens_of_the_judges_calls(use_client: Any, scripted_model: Any) -> None:
     scripted_model.answer = lambda _: Reply('{"score": 4}', usage=Usage(20, 5))
 
     async def both(client: Any) -> Any:
@@ -223,12 +225,12 @@ def test_usage_has_the_tokens_of_the_judges_calls(asked: Any, scripted_model: An
         )
         return whole.usage, [chunk async for chunk in chunks][-1].usage
 
-    for usage in asked(both):
+    for usage in use_client(both):
         assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (20, 5, 25)
 
 
-def test_the_judge_is_retrieved_by_its_name_alone(asked: Any) -> None:
+def test_the_judge_is_retrieved_by_its_name_alone(use_client: Any) -> None:
     openai = pytest.importorskip("openai")
-    assert asked(lambda client: client.models.retrieve("helpful")).id == "helpful"
+    assert use_client(lambda client: client.models.retrieve("helpful")).id == "helpful"
     with pytest.raises(openai.NotFoundError, match="the judge is 'helpful'"):
-        asked(lambda client: client.models.retrieve("gpt-4o"))
+        use_client(lambda client: client.models.retrieve("gpt-4o"))

@@ -30,18 +30,23 @@ def test_a_row_is_answered_as_the_pipeline_answers_it(house: Any) -> None:
     async def work(client: Any, _: Any) -> Any:
         return (await client.post("/judge", json={"row": {**ROWS[0], "key": "k1"}})).json()
 
-    made = house.within(work)
-    assert made["output"] == dict(Pipeline.from_yaml(ONE_JUDGE).run(ROWS[0]))
-    assert (made["status"], made["id"], made["failure"], made["calls"]) == ("ok", "k1", None, 1)
-    assert "accepted" not in made
+    judged = house.within(work)
+    assert judged["output"] == dict(Pipeline.from_yaml(ONE_JUDGE).run(ROWS[0]))
+    assert (judged["status"], judged["id"], judged["failure"], judged["calls"]) == (
+        "ok",
+        "k1",
+        None,
+        1,
+    )
+    assert "accepted" not in judged
 
 
 def test_a_rule_says_whether_a_row_is_accepted(house: Any) -> None:
     async def work(client: Any, _: Any) -> Any:
         return [(await client.post("/judge", json={"row": row})).json() for row in ROWS]
 
-    made = house.within(work, accept="output.score > 3")
-    assert [one["accepted"] for one in made] == [one["output"]["score"] > 3 for one in made]
+    judged = house.within(work, accept="output.score > 3")
+    assert [one["accepted"] for one in judged] == [one["output"]["score"] > 3 for one in judged]
 
 
 @pytest.mark.parametrize(
@@ -56,13 +61,17 @@ def test_a_failed_judgement_is_answered_by_the_policy(
     replies = recorded(house.folder, "mud")
     one = house.within(work, FAILING, recording=replies, policy=policy, accept="output.score > 1")
     assert one.status_code == status
-    made = one.json()
-    assert (made["status"], made["output"], made["accepted"]) == ("failed", None, accepted)
-    assert made["failure"]["kind"] == "unreadable"
+    document = one.json()
+    assert (document["status"], document["output"], document["accepted"]) == (
+        "failed",
+        None,
+        accepted,
+    )
+    assert document["failure"]["kind"] == "unreadable"
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b'{"row": {"a": "x"}}', "no column 'b'"),
         (b'{"row": {"a": NaN}}', "JSON decode error"),
@@ -73,16 +82,16 @@ def test_a_failed_judgement_is_answered_by_the_policy(
     ],
 )
 def test_what_is_no_row_is_refused_whatever_the_policy(
-    house: Any, content: bytes, said: str
+    house: Any, content: bytes, message: str
 ) -> None:
     async def work(client: Any, _: Any) -> Any:
         return await client.post(
             "/judge", content=content, headers={"content-type": "application/json"}
         )
 
-    found = house.within(work, policy="open")
-    assert found.status_code == 422
-    assert said in found.json()["error"]["message"]
+    response = house.within(work, policy="open")
+    assert response.status_code == 422
+    assert message in response.json()["error"]["message"]
 
 
 def test_a_picture_is_never_a_file_of_the_server(house: Any, tmp_path: Path) -> None:
@@ -98,8 +107,8 @@ def test_a_picture_is_never_a_file_of_the_server(house: Any, tmp_path: Path) -> 
             (await client.post("/judge", json={"row": {**row, "a": row["picture"]}})).json(),
         ]
 
-    for found in house.within(work, text):
-        assert "the server does not read local files" in found["error"]["message"]
+    for response in house.within(work, text):
+        assert "the server does not read local files" in response["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -162,10 +171,10 @@ def test_every_answer_has_headers_that_keep_pages_out(house: Any) -> None:
             await client.get("/judge"),
         ]
 
-    for found, status in zip(house.within(work), (200, 404, 405), strict=True):
-        assert found.status_code == status
-        assert found.headers["x-content-type-options"] == "nosniff"
-        assert found.headers["cache-control"] == "no-store"
+    for response, status in zip(house.within(work), (200, 404, 405), strict=True):
+        assert response.status_code == status
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert response.headers["cache-control"] == "no-store"
 
 
 def test_an_unknown_path_is_answered_with_where_the_endpoints_are(house: Any) -> None:
@@ -187,8 +196,8 @@ def test_a_body_is_bounded_however_it_is_sent(house: Any) -> None:
         whole = await client.post("/judge", content=b" " * 2000)
         return whole, await client.post("/judge", content=pieces())
 
-    for found in house.within(work, limits=Limits(body_bytes=1000)):
-        assert (found.status_code, found.json()["error"]["kind"]) == (413, "body-too-large")
+    for response in house.within(work, limits=Limits(body_bytes=1000)):
+        assert (response.status_code, response.json()["error"]["kind"]) == (413, "body-too-large")
 
 
 def test_a_stalled_provider_sheds_load_and_keeps_deadlines(house: Any, loopback: Any) -> None:
@@ -199,18 +208,18 @@ def test_a_stalled_provider_sheds_load_and_keeps_deadlines(house: Any, loopback:
 
         async def one(place: int) -> Any:
             began = loop.time()
-            asked = {"row": {"a": f"x{place}", "b": "y"}, "deadline_s": 0.4 if place else 600}
-            found = await client.post("/judge", json=asked)
-            return found, loop.time() - began
+            body = {"row": {"a": f"x{place}", "b": "y"}, "deadline_s": 0.4 if place else 600}
+            response = await client.post("/judge", json=body)
+            return response, loop.time() - began
 
-        found = await asyncio.gather(*(one(place) for place in range(12)))
+        responses = await asyncio.gather(*(one(place) for place in range(12)))
         assert service.admission.admitted == service.admission.judging == 0
-        return found, (await client.get("/metrics")).text
+        return responses, (await client.get("/metrics")).text
 
     limits = Limits(in_flight=2, queue=3, deadline_s=1.0)
-    found, metrics = house.within(work, asking(url), limits=limits)
-    shed = [(one, took) for one, took in found if one.status_code == 429]
-    late = [(one, took) for one, took in found if one.status_code == 504]
+    responses, metrics = house.within(work, asking(url), limits=limits)
+    shed = [(one, took) for one, took in responses if one.status_code == 429]
+    late = [(one, took) for one, took in responses if one.status_code == 504]
     assert (len(shed), len(late)) == (7, 5)
     assert all(int(one.headers["retry-after"]) >= 1 for one, _ in shed)
     assert all(one.json()["failure"]["kind"] == "deadline" for one, _ in late)
@@ -232,8 +241,8 @@ def test_more_rows_than_ever_fit_are_told_so(house: Any) -> None:
 def test_a_provider_that_refuses_and_a_spent_budget_are_errors(house: Any, loopback: Any) -> None:
     async def work(client: Any, _: Any) -> Any:
         for _ in range(9):
-            found = await client.post("/judge", json={"row": ROWS[0]})
-        return found.status_code, found.json()["failure"]["kind"]
+            response = await client.post("/judge", json={"row": ROWS[0]})
+        return response.status_code, response.json()["failure"]["kind"]
 
     dear = asking(loopback.url, cost={"input_per_million": 1e6, "output_per_million": 1e6})
     assert house.within(work, dear, budget=0.5) == (503, "budget")
@@ -246,17 +255,20 @@ def test_a_reload_is_refused_unless_it_is_valid(house: Any) -> None:
         before = (await client.get("/pipeline")).json()
         (house.folder / "pipeline.yaml").write_text(ONE_JUDGE.replace("prompt:", "promt:"))
         refused = await client.post("/reload")
-        kept = (await client.get("/pipeline")).json()
+        unchanged = (await client.get("/pipeline")).json()
         judged = await client.post("/judge", json={"row": ROWS[0]})
         (house.folder / "pipeline.yaml").write_text(ONE_JUDGE.replace("Is {", "Well, is {"))
-        taken = await client.post("/reload")
-        return before, refused, kept, judged, taken, (await client.get("/pipeline")).json()
+        reloaded = await client.post("/reload")
+        return before, refused, unchanged, judged, reloaded, (await client.get("/pipeline")).json()
 
-    before, refused, kept, judged, taken, after = house.within(work)
-    assert (refused.status_code, judged.status_code, taken.status_code) == (409, 200, 200)
-    assert "did you mean" in refused.json()["error"]["message"] and "promt" in kept["reload_error"]
-    assert kept["fingerprint"] == before["fingerprint"] != after["fingerprint"]
-    assert taken.json() == {"before": before["fingerprint"], "after": after["fingerprint"]}
+    before, refused, unchanged, judged, reloaded, after = house.within(work)
+    assert (refused.status_code, judged.status_code, reloaded.status_code) == (409, 200, 200)
+    assert (
+        "did you mean" in refused.json()["error"]["message"]
+        and "promt" in unchanged["reload_error"]
+    )
+    assert unchanged["fingerprint"] == before["fingerprint"] != after["fingerprint"]
+    assert reloaded.json() == {"before": before["fingerprint"], "after": after["fingerprint"]}
     assert after["reload_error"] is None
 
 

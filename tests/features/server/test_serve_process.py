@@ -22,24 +22,24 @@ pytestmark = [
 def test_a_stop_finishes_what_was_taken_on(processes: Any, loopback: Any) -> None:
     url = loopback.start("--latency-ms", "2000")
     server = processes.start(asking(url), "--concurrency", "4")
-    found: list[Any] = []
+    responses: list[Any] = []
 
     def ask() -> None:
         with server.client() as client:
-            found.append(client.post("/judge", json={"row": ROWS[0]}))
+            responses.append(client.post("/judge", json={"row": ROWS[0]}))
 
     with server.client() as client:
-        asked = threading.Thread(target=ask)
-        asked.start()
+        thread = threading.Thread(target=ask)
+        thread.start()
         until(lambda: "verdict_rows_judging 1.0" in client.get("/metrics").text)
         server.process.send_signal(signal.SIGTERM)
         until(lambda: client.get("/health/ready").status_code == 503)
         late = client.post("/judge", json={"row": ROWS[0]})
         assert (late.status_code, "retry-after" in late.headers) == (503, True)
         assert client.get("/health/live").status_code == 200
-    asked.join()
-    _, said = server.process.communicate(timeout=20)
-    assert (found[0].status_code, server.process.returncode) == (200, 0), said
+    thread.join()
+    _, stderr = server.process.communicate(timeout=20)
+    assert (responses[0].status_code, server.process.returncode) == (200, 0), stderr
 
 
 def test_a_hang_up_reloads_the_file_unless_it_is_wrong(processes: Any) -> None:
@@ -56,29 +56,29 @@ def test_a_hang_up_reloads_the_file_unless_it_is_wrong(processes: Any) -> None:
         config.write_text(ONE_JUDGE.replace("Is {", "Well, is {"))
         server.process.send_signal(signal.SIGHUP)
         until(lambda: client.get("/pipeline").json()["fingerprint"] != before)
-    code, said = server.end(signal.SIGTERM)
-    assert (code, "reloaded: " in said) == (0, True)
+    code, output = server.end(signal.SIGTERM)
+    assert (code, "reloaded: " in output) == (0, True)
 
 
 def test_a_closed_terminal_stops_the_server_in_order(processes: Any, loopback: Any) -> None:
     pty = pytest.importorskip("pty", reason="there are no terminals")
     terminal, stdin = pty.openpty()
     server = processes.start(asking(loopback.start("--latency-ms", "300")), stdin=stdin)
-    found: list[int] = []
+    statuses: list[int] = []
 
     def ask() -> None:
         with server.client() as client:
-            found.append(client.post("/judge", json={"row": ROWS[0]}).status_code)
+            statuses.append(client.post("/judge", json={"row": ROWS[0]}).status_code)
 
-    asked = threading.Thread(target=ask)
-    asked.start()
+    thread = threading.Thread(target=ask)
+    thread.start()
     with server.client() as client:
         until(lambda: "verdict_rows_judging 1.0" in client.get("/metrics").text)
     server.process.stderr.close()  # nobody reads what the server says
     os.close(terminal)
     server.process.send_signal(signal.SIGHUP)
-    asked.join()
-    assert (found, server.process.wait(timeout=20)) == ([200], 0)
+    thread.join()
+    assert (statuses, server.process.wait(timeout=20)) == ([200], 0)
     os.close(stdin)
 
 

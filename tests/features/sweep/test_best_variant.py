@@ -16,10 +16,24 @@ def run_of(right, rng):
     """Labels of two classes, of which a judge gets these rows right."""
     none = Column(np.full(ROWS, np.nan), np.full(ROWS, -1, np.int32), (), frozenset())
     target = (np.arange(ROWS) % 2).astype(np.int64)
-    said = np.where(right, target, 1 - target)
+    predictions = np.where(right, target, 1 - target)
     kind, labels = "classification", ("a", "b")
     return EvaluationData(
-        kind, labels, target, said, none, none, none, none, none, none, (), (), None, False, None
+        kind,
+        labels,
+        target,
+        predictions,
+        none,
+        none,
+        none,
+        none,
+        none,
+        none,
+        (),
+        (),
+        None,
+        False,
+        None,
     )
 
 
@@ -39,16 +53,16 @@ def estimates(data, rng):
 
 def test_intervals_of_all_variants_hold_together_in_95_of_100_sweeps():
     rng = np.random.default_rng(1)
-    held = chosen = 0
+    covered = chosen = 0
     for _ in range(100):
-        found = estimates(variants(8, rng), rng)
-        level = found.level(0.95, np.eye(8), rng)
-        quantile = scipy.stats.t.ppf((1 + level) / 2, found.freedom)
-        errors = np.sqrt(np.diag(found.covariance))
-        held += bool((np.abs(found.values - 0.8) <= quantile * errors).all())
-        best = found.values.argmax()
-        chosen += abs(found.values[best] - 0.8) <= quantile * errors[best]
-    assert held >= 89
+        joint = estimates(variants(8, rng), rng)
+        level = joint.level(0.95, np.eye(8), rng)
+        quantile = scipy.stats.t.ppf((1 + level) / 2, joint.freedom)
+        errors = np.sqrt(np.diag(joint.covariance))
+        covered += bool((np.abs(joint.values - 0.8) <= quantile * errors).all())
+        best = joint.values.argmax()
+        chosen += abs(joint.values[best] - 0.8) <= quantile * errors[best]
+    assert covered >= 89
     assert chosen >= 91
 
 
@@ -64,10 +78,12 @@ def test_the_chance_of_being_best_is_shared_by_equal_variants_and_near_1_for_a_b
     rng = np.random.default_rng(3)
     same = run_of(rng.random(ROWS) < 0.7, rng)
     better = run_of(rng.random(ROWS) < 0.97, rng)
-    found = probability_best(estimates([same, same, better], rng), rng, lower_is_better=False)
-    assert found[2] > 0.99
-    assert found[:2] == pytest.approx([found[0]] * 2)
-    assert found.sum() == pytest.approx(1)
+    chances_of_best = probability_best(
+        estimates([same, same, better], rng), rng, lower_is_better=False
+    )
+    assert chances_of_best[2] > 0.99
+    assert chances_of_best[:2] == pytest.approx([chances_of_best[0]] * 2)
+    assert chances_of_best.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize(("count", "most"), [(5, 0.4), (20, 0.2)])
@@ -77,10 +93,10 @@ def test_the_best_of_equal_variants_is_not_likely_to_be_the_best(count, most):
     covariance = 0.0008 * (np.eye(count) + 1)
     for _ in range(40):
         values = rng.multivariate_normal(np.full(count, 0.8), covariance)
-        found = probability_best(
+        chances_of_best = probability_best(
             JointEstimates(values, covariance, 200.0), rng, lower_is_better=False
         )
-        chances.append(found[values.argmax()])
+        chances.append(chances_of_best[values.argmax()])
     assert np.mean(chances) < most
 
 
@@ -90,8 +106,8 @@ def test_variants_that_agree_share_the_chance_of_being_best(count, value):
     rng = np.random.default_rng(6)
     for covariance in (np.zeros((count, count)), np.full((count, count), 0.002)):
         joint = JointEstimates(np.full(count, value), covariance, 63.0)
-        found = probability_best(joint, rng, lower_is_better=False)
-        assert found == pytest.approx([1 / count] * count, abs=0.02)
+        chances_of_best = probability_best(joint, rng, lower_is_better=False)
+        assert chances_of_best == pytest.approx([1 / count] * count, abs=0.02)
         assert indistinct(joint, 0.95, rng).all()
 
 

@@ -26,7 +26,7 @@ REPEAT = "pipeline[0].repeat=1,3,5"
 
 
 @pytest.fixture
-def asked(scripted_model: Any) -> list[Request]:
+def requests(scripted_model: Any) -> list[Request]:
     """A model that is right the more often the later its copy comes; a dollar a call, three tenths of a second."""
 
     def answer(request: Request) -> Reply:
@@ -55,26 +55,26 @@ def rows(shell: Any, count: int = 20) -> Path:
 
 
 def test_variants_share_replies_and_are_priced_by_themselves(
-    shell: Any, asked: list[Request]
+    shell: Any, requests: list[Request]
 ) -> None:
     done = shell(
         "sweep", shell.config(STEPS, PRICED), rows(shell), "--vary", REPEAT, "--out", "s", "--json"
     )
-    made = done.json()
+    document = done.json()
     assert done.code == 0, done.err
-    assert len(asked) == 100  # the five copies of 20 rows, each once
-    assert [one["calls"] for one in made["variants"]] == [20, 60, 100]
-    assert [one["cost_usd"] for one in made["variants"]] == [20, 60, 100]
-    assert [one["paid_usd"] for one in made["variants"]] == [20, 40, 40]
-    assert [one["cached"] for one in made["variants"]] == [0, 20, 60]
-    assert [one["figure"]["value"] for one in made["variants"]] == [0.8, 1.0, 1.0]
-    assert made["metric"] == "right.accuracy"
-    assert made["frontier_against"] == "cost"
-    assert made["frontier"] == ["repeat=1", "repeat=3"]
+    assert len(requests) == 100  # the five copies of 20 rows, each once
+    assert [one["calls"] for one in document["variants"]] == [20, 60, 100]
+    assert [one["cost_usd"] for one in document["variants"]] == [20, 60, 100]
+    assert [one["paid_usd"] for one in document["variants"]] == [20, 40, 40]
+    assert [one["cached"] for one in document["variants"]] == [0, 20, 60]
+    assert [one["figure"]["value"] for one in document["variants"]] == [0.8, 1.0, 1.0]
+    assert document["metric"] == "right.accuracy"
+    assert document["frontier_against"] == "cost"
+    assert document["frontier"] == ["repeat=1", "repeat=3"]
 
 
 def test_differences_are_those_of_compare_with_holm_over_all_variants(
-    shell: Any, asked: list[Request]
+    shell: Any, requests: list[Request]
 ) -> None:
     done = shell(
         "sweep", shell.config(STEPS, PRICED), rows(shell), "--vary", REPEAT, "--out", "s", "--json"
@@ -82,41 +82,46 @@ def test_differences_are_those_of_compare_with_holm_over_all_variants(
     first, *others = done.json()["variants"]
     assert first["difference"] is None
     for one in others:
-        own = shell("compare", first["run"], one["run"], "--json").json()["evaluations"]["right"]
-        figure = own["figures"]["accuracy"]["differences"]["b"]
-        assert one["difference"]["value"] == pytest.approx(figure["difference"])
+        comparison = shell("compare", first["run"], one["run"], "--json").json()["evaluations"][
+            "right"
+        ]
+        difference = comparison["figures"]["accuracy"]["differences"]["b"]
+        assert one["difference"]["value"] == pytest.approx(difference["difference"])
         assert (
-            one["difference"]["low"] <= figure["low"] <= figure["high"] <= one["difference"]["high"]
+            one["difference"]["low"]
+            <= difference["low"]
+            <= difference["high"]
+            <= one["difference"]["high"]
         )
-        assert one["p"] == pytest.approx(own["test"]["p"])
+        assert one["p"] == pytest.approx(comparison["test"]["p"])
     ps = sorted(one["p"] for one in others)
     assert min(one["p_holm"] for one in others) == pytest.approx(min(1.0, 2 * ps[0]))
 
 
 def test_the_same_command_goes_on_and_a_larger_grid_keeps_what_is_there(
-    shell: Any, asked: list[Request]
+    shell: Any, requests: list[Request]
 ) -> None:
     config, data = shell.config(STEPS, PRICED), rows(shell)
     words = ("sweep", config, data, "--out", "s", "--json", "--no-cache")
     stopped = shell(*words, "--vary", REPEAT, "--budget", "30", "--concurrency", "1")
     assert stopped.code == 3
     assert "the same command" in stopped.err
-    assert len(asked) == 30
+    assert len(requests) == 30
     assert shell(*words, "--vary", REPEAT).code == 0
-    assert len(asked) == 100
+    assert len(requests) == 100
     assert shell(*words, "--vary", REPEAT).code == 0
     assert shell(*words, "--vary", "pipeline[0].repeat=1,2,3,5").code == 0
-    assert len(asked) == 100
+    assert len(requests) == 100
 
 
 def test_the_budget_is_of_the_whole_sweep_over_finished_variants_too(
-    shell: Any, asked: list[Request]
+    shell: Any, requests: list[Request]
 ) -> None:
     words = ("sweep", shell.config(STEPS, PRICED), rows(shell), "--out", "s", "--vary", REPEAT)
     shell(*words, "--budget", "30", "--concurrency", "1")
     again = shell(*words, "--budget", "30", "--concurrency", "1")
     assert again.code == 3
-    assert len(asked) == 30
+    assert len(requests) == 30
 
 
 def test_a_step_is_left_out(shell: Any) -> None:
@@ -143,28 +148,30 @@ def test_a_path_that_leads_nowhere_names_its_variant(shell: Any) -> None:
     assert "variant repeat=1" in done.err
 
 
-def test_every_wrong_variant_is_told_before_any_is_run(shell: Any, asked: list[Request]) -> None:
+def test_every_wrong_variant_is_told_before_any_is_run(shell: Any, requests: list[Request]) -> None:
     vary = "pipeline[0].repeat=1,0,x"
     done = shell("sweep", shell.config(STEPS, PRICED), rows(shell), "--out", "s", "--vary", vary)
     assert done.code == 2
     assert "variant repeat=0" in done.err
     assert "variant repeat=x" in done.err
-    assert not asked
+    assert not requests
     assert not (shell.folder / "s").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--metric", "wrong.accuracy"), "no evaluation 'wrong'"),
         (("--metric", "right.acuracy"), "accuracy"),
         (("--model", "x", "--vary", "model=a,b"), "--model"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(shell: Any, words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_measured_is_refused(
+    shell: Any, words: tuple[str, ...], message: str
+) -> None:
     done = shell("sweep", shell.config(STEPS), rows(shell), "--vary", REPEAT, "--out", "s", *words)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
 
 
 def test_a_pipeline_without_evaluations_has_nothing_to_sweep(shell: Any) -> None:
@@ -239,10 +246,10 @@ def test_the_conclusion_names_the_best_variant_and_the_significantly_worse_ones(
     done = shell(
         "sweep", shell.config(ONE), rows(shell), "--vary", "model=a,b,c", "--out", "s", "--json"
     )
-    found = done.json()["variants"][1]
-    ends = f"[{found['difference']['low']:.3f}, {found['difference']['high']:.3f}]"
+    variant = done.json()["variants"][1]
+    ends = f"[{variant['difference']['low']:.3f}, {variant['difference']['high']:.3f}]"
     assert done.json()["conclusion"] == (
-        f"best: model=b, better than model=a on right.accuracy: +0.400 {ends}, p = {found['p_holm']:.2g} "
+        f"best: model=b, better than model=a on right.accuracy: +0.400 {ends}, p = {variant['p_holm']:.2g} "
         "(paired permutation test, adjusted); significantly worse: model=c"
     )
     page = (shell.folder / "s" / "sweep.html").read_text()
@@ -278,9 +285,9 @@ def test_the_best_of_equal_variants_has_a_wider_interval_and_a_probability_of_be
 
     scripted_model.answer = often_right
     words = ("--vary", "model=a,b,c,d,e,f", "--against", "calls", "--out", "s")
-    made = shell("sweep", shell.config(ONE), rows(shell, 60), *words, "--json").json()
-    variants = {one["name"]: one for one in made["variants"]}
-    best, chosen = made["best"], variants[made["best"]["name"]]
+    document = shell("sweep", shell.config(ONE), rows(shell, 60), *words, "--json").json()
+    variants = {one["name"]: one for one in document["variants"]}
+    best, chosen = document["best"], variants[document["best"]["name"]]
     assert (
         chosen["figure"]["value"]
         == max(one["figure"]["value"] for one in variants.values())
@@ -291,7 +298,7 @@ def test_the_best_of_equal_variants_has_a_wider_interval_and_a_probability_of_be
     assert 1 / 6 <= chosen["p_best"] < 0.95
     others = [one for one in variants.values() if not one["frontier"]]
     assert others
-    assert all(set(one["like_frontier"]) <= set(made["frontier"]) for one in others)
+    assert all(set(one["like_frontier"]) <= set(document["frontier"]) for one in others)
     assert any(one["like_frontier"] for one in others)
     text = (shell.folder / "s" / "sweep.md").read_text()
     assert "(chosen from all)" in text
@@ -303,28 +310,30 @@ def test_the_best_of_equal_variants_has_a_wider_interval_and_a_probability_of_be
 
 
 def test_without_the_cache_a_variant_finds_the_replies_of_the_others_in_their_databases(
-    shell: Any, asked: list[Request]
+    shell: Any, requests: list[Request]
 ) -> None:
     config, data = shell.config(STEPS, PRICED), rows(shell)
     words = ("sweep", config, data, "--out", "s", "--json", "--no-cache")
     shell(*words, "--vary", "pipeline[0].repeat=1,3")
-    assert len(asked) == 60
+    assert len(requests) == 60
     assert not list((shell.folder / "s").glob("*.sqlite3"))
-    found = shell(*words, "--vary", "pipeline[0].repeat=5,3").json()["variants"]
-    assert len(asked) == 100  # of the new variant, the replies of copies 3 and 4 alone
-    assert [one["calls"] for one in found] == [100, 60]
+    variants_run = shell(*words, "--vary", "pipeline[0].repeat=5,3").json()["variants"]
+    assert len(requests) == 100  # of the new variant, the replies of copies 3 and 4 alone
+    assert [one["calls"] for one in variants_run] == [100, 60]
 
 
-def test_fresh_variants_do_not_look_at_what_they_replace(shell: Any, asked: list[Request]) -> None:
+def test_fresh_variants_do_not_look_at_what_they_replace(
+    shell: Any, requests: list[Request]
+) -> None:
     config, data = shell.config(STEPS, PRICED), rows(shell)
     words = ("sweep", config, data, "--out", "s", "--json", "--no-cache")
     shell(*words, "--vary", "pipeline[0].repeat=1,3")
     shell(*words, "--vary", "pipeline[0].repeat=1,3", "--fresh")
-    assert len(asked) == 120
+    assert len(requests) == 120
 
 
 def test_the_data_are_checked_for_every_variants_evaluation(
-    shell: Any, asked: list[Request]
+    shell: Any, requests: list[Request]
 ) -> None:
     done = shell(
         "sweep", shell.config(STEPS, PRICED), rows(shell), "--out", "s",
@@ -332,4 +341,4 @@ def test_the_data_are_checked_for_every_variants_evaluation(
     )  # fmt: skip
     assert done.code == 2
     assert "goood" in done.err
-    assert not asked
+    assert not requests

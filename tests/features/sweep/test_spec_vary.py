@@ -29,7 +29,7 @@ def variants(vary: Sequence[str], *, together: bool = False) -> tuple[SweepVaria
     return combinations(DOCUMENT, varied(vary), together=together)
 
 
-def made(*vary: str, together: bool = False) -> list[tuple[str, object]]:
+def variants_of(*vary: str, together: bool = False) -> list[tuple[str, object]]:
     return [
         (one.name, remove_value(apply_override(DOCUMENT, one.settings), one.off).data)
         for one in variants(vary, together=together)
@@ -37,29 +37,29 @@ def made(*vary: str, together: bool = False) -> list[tuple[str, object]]:
 
 
 def test_values_are_set_as_set_does() -> None:
-    found = made("pipeline[1].repeat=1,5")
-    assert [name for name, _ in found] == ["repeat=1", "repeat=5"]
-    assert [data["pipeline"][1]["repeat"] for _, data in found] == [1, 5]  # type: ignore[index]
+    variants_made = variants_of("pipeline[1].repeat=1,5")
+    assert [name for name, _ in variants_made] == ["repeat=1", "repeat=5"]
+    assert [data["pipeline"][1]["repeat"] for _, data in variants_made] == [1, 5]  # type: ignore[index]
 
 
 def test_several_paths_make_a_grid_and_together_they_make_pairs() -> None:
     vary = ("pipeline[1].repeat=1,5", "model=a,b")
-    assert [name for name, _ in made(*vary)] == [
+    assert [name for name, _ in variants_of(*vary)] == [
         "repeat=1 model=a", "repeat=1 model=b", "repeat=5 model=a", "repeat=5 model=b",
     ]  # fmt: skip
-    assert [name for name, _ in made(*vary, together=True)] == [
+    assert [name for name, _ in variants_of(*vary, together=True)] == [
         "repeat=1 model=a",
         "repeat=5 model=b",
     ]
 
 
 def test_lists_and_mappings_are_values() -> None:
-    found = made("model=[a, b],{name: c}")
-    assert [data["model"] for _, data in found] == [["a", "b"], {"name": "c"}]  # type: ignore[index]
+    variants_made = variants_of("model=[a, b],{name: c}")
+    assert [data["model"] for _, data in variants_made] == [["a", "b"], {"name": "c"}]  # type: ignore[index]
 
 
 def test_a_step_is_switched_off_and_on() -> None:
-    on, off = made("pipeline[0]=on,off")
+    on, off = variants_of("pipeline[0]=on,off")
     assert len(on[1]["pipeline"]) == 2  # type: ignore[index]
     assert [list(step) for step in off[1]["pipeline"]] == [["layer", "repeat", "until"]]  # type: ignore[index]
 
@@ -72,12 +72,14 @@ def test_paths_of_what_is_left_out_are_those_of_the_file() -> None:
 
 
 def test_what_follows_a_left_out_step_keeps_its_place_in_the_file() -> None:
-    left = remove_value(DOCUMENT, ["pipeline[0]"])
-    assert left.value_at(("pipeline", 0, "repeat")) == DOCUMENT.value_at(("pipeline", 1, "repeat"))
+    shortened = remove_value(DOCUMENT, ["pipeline[0]"])
+    assert shortened.value_at(("pipeline", 0, "repeat")) == DOCUMENT.value_at(
+        ("pipeline", 1, "repeat")
+    )
 
 
 def test_on_and_off_are_texts_where_a_text_stands() -> None:
-    assert [data["model"] for _, data in made("model=on,off")] == ["on", "off"]  # type: ignore[index]
+    assert [data["model"] for _, data in variants_of("model=on,off")] == ["on", "off"]  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
@@ -106,13 +108,10 @@ def test_together_needs_as_many_values_of_each() -> None:
 )
 def test_a_grid_has_every_combination_once(values: list[list[int]]) -> None:
     vary = [f"k{place}={','.join(map(str, each))}" for place, each in enumerate(values)]
-    found = variants(vary)
+    grid = variants(vary)
     count = 1
     for each in values:
         count *= len(each)
     assert (
-        len(found)
-        == len({one.name for one in found})
-        == len({one.settings for one in found})
-        == count
+        len(grid) == len({one.name for one in grid}) == len({one.settings for one in grid}) == count
     )

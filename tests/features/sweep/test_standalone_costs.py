@@ -29,7 +29,7 @@ def plan() -> Plan:
     return build_plan(validated(parse_document(TEXT, "t.yaml"), Path())).plan
 
 
-def written(path: Path, *calls: dict[str, Any]) -> Path:
+def write_calls(path: Path, *calls: dict[str, Any]) -> Path:
     usual = {
         "row": 0,
         "call": 0,
@@ -46,33 +46,35 @@ def written(path: Path, *calls: dict[str, Any]) -> Path:
 
 
 def test_a_row_takes_as_long_as_its_longest_chain(plan: Plan, tmp_path: Path) -> None:
-    calls = written(
+    calls = write_calls(
         tmp_path / "c.parquet",
         {"unit": "a", "latency_s": 1.0},
         {"unit": "b", "latency_s": 2.0},
         {"unit": "b", "latency_s": 0.5, "attempt": 1},
         {"unit": "judge", "latency_s": 4.0},
     )
-    found = standalone_costs(plan, calls, recorded=False)
-    assert (found.calls, found.cost_usd, found.row_s) == (4, 8.0, 6.5)
+    costs = standalone_costs(plan, calls, recorded=False)
+    assert (costs.calls, costs.cost_usd, costs.row_s) == (4, 8.0, 6.5)
 
 
 def test_a_cached_reply_counts_at_its_price_and_as_long_as_it_took(
     plan: Plan, tmp_path: Path
 ) -> None:
-    calls = written(
+    calls = write_calls(
         tmp_path / "2.parquet",
         {"unit": "a", "latency_s": 3.0, "cached": True, "cost_usd": 0.0},
         {"unit": "judge", "latency_s": 1.0},
     )
-    found = standalone_costs(plan, calls, recorded=False)
-    assert (found.cost_usd, found.row_s) == (4.0, 4.0)
+    costs = standalone_costs(plan, calls, recorded=False)
+    assert (costs.cost_usd, costs.row_s) == (4.0, 4.0)
 
 
 def test_a_recording_has_no_time_and_a_cost_only_with_tokens(plan: Plan, tmp_path: Path) -> None:
     one = {"unit": "a", "latency_s": 0.0, "cost_usd": 0.0}
-    with_tokens = written(tmp_path / "1.parquet", one)
-    without = written(tmp_path / "2.parquet", {**one, "prompt_tokens": 0, "completion_tokens": 0})
+    with_tokens = write_calls(tmp_path / "1.parquet", one)
+    without = write_calls(
+        tmp_path / "2.parquet", {**one, "prompt_tokens": 0, "completion_tokens": 0}
+    )
     assert standalone_costs(plan, with_tokens, recorded=True).cost_usd == 2.0
     assert standalone_costs(plan, with_tokens, recorded=True).row_s is None
     assert standalone_costs(plan, without, recorded=True).cost_usd is None
@@ -81,6 +83,6 @@ def test_a_recording_has_no_time_and_a_cost_only_with_tokens(plan: Plan, tmp_pat
 def test_a_failed_call_costs_nothing_that_is_not_known(plan: Plan, tmp_path: Path) -> None:
     failed = {"unit": "a", "latency_s": 1.0, "reply": None, "cost_usd": None}
     assert (
-        standalone_costs(plan, written(tmp_path / "c.parquet", failed), recorded=False).cost_usd
+        standalone_costs(plan, write_calls(tmp_path / "c.parquet", failed), recorded=False).cost_usd
         == 0.0
     )

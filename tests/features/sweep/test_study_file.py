@@ -38,12 +38,12 @@ def write(shell: Any, **keys: Any) -> tuple[str, str]:
 def test_variants_have_the_names_and_the_order_of_the_file(shell: Any) -> None:
     config, data = write(shell, variants=TWO, metrics=["right.accuracy", "right.f1"])
     ran = shell("sweep", config, data, "--json")
-    found = json.loads(ran.out)
-    assert [one["name"] for one in found["variants"]] == ["alone", "three"]
-    assert [one["calls"] for one in found["variants"]] == [6, 18]
-    assert found["metric"] == "right.accuracy"
-    assert [list(one["metrics"]) for one in found["variants"]] == [["right.f1"], ["right.f1"]]
-    assert found["sweep"] == "sweeps/votes"
+    document = json.loads(ran.out)
+    assert [one["name"] for one in document["variants"]] == ["alone", "three"]
+    assert [one["calls"] for one in document["variants"]] == [6, 18]
+    assert document["metric"] == "right.accuracy"
+    assert [list(one["metrics"]) for one in document["variants"]] == [["right.f1"], ["right.f1"]]
+    assert document["sweep"] == "sweeps/votes"
 
 
 def test_vary_in_a_file_and_on_the_command_line_make_the_same_variants(shell: Any) -> None:
@@ -51,7 +51,7 @@ def test_vary_in_a_file_and_on_the_command_line_make_the_same_variants(shell: An
     of_file = json.loads(shell("sweep", config, data, "--out", "a", "--json").out)
     words = ("--vary", "pipeline[0].repeat=1,3", "--out", "b", "--json")
     of_options = json.loads(shell("sweep", "judge.yaml", data, *words).out)
-    names = [[one["name"] for one in found["variants"]] for found in (of_file, of_options)]
+    names = [[one["name"] for one in document["variants"]] for document in (of_file, of_options)]
     assert names[0] == names[1] == ["repeat=1", "repeat=3"]
 
 
@@ -62,8 +62,8 @@ def test_variants_that_differ_only_in_the_model_run_once_with_another_model(shel
         {"name": "jury", "model": "gpt-4o", "set": {"pipeline[0].repeat": 3}},
     ]
     config, data = write(shell, variants=variants)
-    found = json.loads(shell("sweep", config, data, "--model", "baseline/lexical", "--json").out)
-    assert [one["name"] for one in found["variants"]] == ["judge", "jury"]
+    document = json.loads(shell("sweep", config, data, "--model", "baseline/lexical", "--json").out)
+    assert [one["name"] for one in document["variants"]] == ["judge", "jury"]
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ def spans_of(
     outcome: Reply | Exception, *, content: bool = False, request: Request = REQUEST
 ) -> ReadableSpan:
     """The span of one call that ends so."""
-    kept, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(kept))
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
 
     async def ask(_: Request) -> Reply:
         if isinstance(outcome, Exception):
@@ -49,11 +49,11 @@ def spans_of(
         with pytest.raises(type(outcome)):
             asyncio.run(traced(request))
     provider.shutdown()
-    (span,) = kept.get_finished_spans()
+    (span,) = exporter.get_finished_spans()
     return span
 
 
-def told(span: ReadableSpan) -> dict[str, Any]:
+def attributes_of(span: ReadableSpan) -> dict[str, Any]:
     return dict(span.attributes or {})
 
 
@@ -64,7 +64,7 @@ def test_a_call_has_the_attributes_of_the_conventions_and_no_text() -> None:
         SpanKind.CLIENT,
         StatusCode.UNSET,
     )
-    assert told(span) == {
+    assert attributes_of(span) == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",
         "gen_ai.request.model": "tiny",
@@ -87,11 +87,11 @@ def test_a_call_has_the_attributes_of_the_conventions_and_no_text() -> None:
 
 
 def test_prompt_and_reply_are_there_when_they_are_wanted() -> None:
-    said = told(spans_of(REPLY, content=True))
-    assert json.loads(said["gen_ai.input.messages"]) == [
+    attributes = attributes_of(spans_of(REPLY, content=True))
+    assert json.loads(attributes["gen_ai.input.messages"]) == [
         {"role": "user", "parts": [{"type": "text", "content": "a secret"}]}
     ]
-    assert json.loads(said["gen_ai.output.messages"]) == [
+    assert json.loads(attributes["gen_ai.output.messages"]) == [
         {
             "role": "assistant",
             "parts": [{"type": "text", "content": "the words"}],
@@ -101,21 +101,21 @@ def test_prompt_and_reply_are_there_when_they_are_wanted() -> None:
 
 
 def test_an_unknown_price_is_not_told_as_nothing() -> None:
-    assert "verdict.cost_usd" not in told(spans_of(Reply("x", cost_usd=None)))
+    assert "verdict.cost_usd" not in attributes_of(spans_of(Reply("x", cost_usd=None)))
 
 
 def test_a_failed_call_says_its_kind_and_its_words_only_with_the_content() -> None:
     problem = Retryable("no reply to 'a secret'", kind="timeout")
     span = spans_of(problem)
     assert span.status.status_code is StatusCode.ERROR
-    assert (told(span)["error.type"], span.status.description) == ("timeout", "timeout")
+    assert (attributes_of(span)["error.type"], span.status.description) == ("timeout", "timeout")
     assert "a secret" not in span.to_json()
     assert spans_of(problem, content=True).status.description == "no reply to 'a secret'"
 
 
 def test_a_reply_that_was_paid_for_is_told_with_its_failure() -> None:
-    said = told(spans_of(ReplyError("declined", kind="refused", reply=REPLY)))
-    assert (said["error.type"], said["gen_ai.usage.input_tokens"]) == ("refused", 7)
+    attributes = attributes_of(spans_of(ReplyError("declined", kind="refused", reply=REPLY)))
+    assert (attributes["error.type"], attributes["gen_ai.usage.input_tokens"]) == ("refused", 7)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +128,9 @@ def test_a_reply_that_was_paid_for_is_told_with_its_failure() -> None:
 )
 def test_a_model_without_an_address_has_its_provider(name: str, provider: str, model: str) -> None:
     request = Request(Row(0, 0, {}), "judge", Model(name=name), ())
-    said = told(spans_of(REPLY, request=request))
-    assert (said["gen_ai.provider.name"], said["gen_ai.request.model"]) == (provider, model)
-    assert "server.address" not in said
+    attributes = attributes_of(spans_of(REPLY, request=request))
+    assert (attributes["gen_ai.provider.name"], attributes["gen_ai.request.model"]) == (
+        provider,
+        model,
+    )
+    assert "server.address" not in attributes

@@ -112,8 +112,8 @@ def traced_rows(shell: Any, *judged: tuple[str | None, str | None]) -> Path:
         {"text": f"text {at}", "trace_id": ids[0], "span_id": ids[1]}
         for at, ids in enumerate(judged)
     ]
-    written: Path = shell.write("traced.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    return written
+    path: Path = shell.write("traced.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    return path
 
 
 @pytest.fixture
@@ -134,8 +134,8 @@ def test_each_judged_row_is_an_event_on_the_span_that_it_names(
     assert second[:2] == (TRACE, "")
     assert third[0] not in ("", TRACE) and third[1]
     spans = [span for _, _, body in to_collector.received["/v1/traces"] for span in spans_in(body)]
-    (own,) = [span for span in spans if span.span_id.hex() == third[1]]
-    assert own.name == "row" and not own.links
+    (judged_span,) = [span for span in spans if span.span_id.hex() == third[1]]
+    assert judged_span.name == "row" and not judged_span.links
     (linked,) = [span for span in spans if span.links and span.links[0].span_id]
     assert (linked.links[0].trace_id.hex(), linked.links[0].span_id.hex()) == (TRACE, SPAN)
     assert first[2]["gen_ai.evaluation.name"] == "t.score"
@@ -183,7 +183,7 @@ def test_a_row_that_failed_in_one_unit_has_no_event_of_the_other(
 
 
 @pytest.mark.parametrize(
-    ("trace", "span", "named"),
+    ("trace", "span", "value"),
     [
         ("abc", SPAN, "dataset.trace"),
         ("0" * 32, SPAN, "dataset.trace"),
@@ -191,12 +191,12 @@ def test_a_row_that_failed_in_one_unit_has_no_event_of_the_other(
     ],
 )
 def test_an_id_that_is_none_is_an_error_before_the_first_call(
-    shell: Any, trace: str, span: str, named: str
+    shell: Any, trace: str, span: str, value: str
 ) -> None:
     config, rows = shell.config(SCORED, TRACED), traced_rows(shell, (TRACE, SPAN), (trace, span))
     done = shell("run", config, rows, "--out", "out", "-q", "--trace")
     assert done.code == 2
-    assert "row 1" in done.err and named in done.err and "hex digits" in done.err
+    assert "row 1" in done.err and value in done.err and "hex digits" in done.err
     assert not (shell.folder / "out").exists()
     assert shell("run", config, rows, "--out", "out", "-q").code == 0
 

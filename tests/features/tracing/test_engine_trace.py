@@ -38,10 +38,10 @@ class Kept:
 
     def paths(self) -> list[str]:
         """Each span's way from the run, sorted."""
-        known = {span.context.span_id: span for span in self.all if span.context}
+        spans_by_id = {span.context.span_id: span for span in self.all if span.context}
 
         def path(span: ReadableSpan) -> str:
-            above = "" if span.parent is None else path(known[span.parent.span_id]) + " / "
+            above = "" if span.parent is None else path(spans_by_id[span.parent.span_id]) + " / "
             row = (span.attributes or {}).get("verdict.row.id") if span.name == "row" else None
             return above + (span.name if row is None else f"row {row}")
 
@@ -49,16 +49,16 @@ class Kept:
 
 
 @pytest.fixture
-def kept() -> Iterator[Kept]:
+def recorder() -> Iterator[Kept]:
     made = Kept()
     yield made
     made.close()
 
 
-def test_calls_stand_in_units_units_in_rows_and_rows_in_the_run(bench: Any, kept: Kept) -> None:
-    bench.run(bench.job(2, POOLED, observer=kept.trace))
+def test_calls_stand_in_units_units_in_rows_and_rows_in_the_run(bench: Any, recorder: Kept) -> None:
+    bench.run(bench.job(2, POOLED, observer=recorder.trace))
     run = "verdict run t"
-    assert kept.paths() == sorted(
+    assert recorder.paths() == sorted(
         [run]
         + [f"{run} / row {row}" for row in (0, 1)]
         + [f"{run} / row {row} / unit mean" for row in (0, 1)]
@@ -69,33 +69,37 @@ def test_calls_stand_in_units_units_in_rows_and_rows_in_the_run(bench: Any, kept
             for place in (0, 1)
         ]
     )
-    (top,) = (span for span in kept.all if span.parent is None)
-    said = dict(top.attributes or {})
-    assert (said["verdict.run.status"], said["verdict.run.done"], said["verdict.run.failed"]) == (
+    (top,) = (span for span in recorder.all if span.parent is None)
+    attributes = dict(top.attributes or {})
+    assert (
+        attributes["verdict.run.status"],
+        attributes["verdict.run.done"],
+        attributes["verdict.run.failed"],
+    ) == (
         "finished",
         2,
         0,
     )
 
 
-def test_a_failure_is_told_by_its_call_its_unit_and_its_row(bench: Any, kept: Kept) -> None:
+def test_a_failure_is_told_by_its_call_its_unit_and_its_row(bench: Any, recorder: Kept) -> None:
     async def too_long(request: Request) -> Reply:
         if request.row.index == 1:
             raise Rejected("too long", kind="context-too-long")
         return Reply('{"score": 3}')
 
     bench.rule = too_long
-    bench.run(bench.job(3, observer=kept.trace))
-    failed = [span for span in kept.all if "error.type" in (span.attributes or {})]
+    bench.run(bench.job(3, observer=recorder.trace))
+    failed = [span for span in recorder.all if "error.type" in (span.attributes or {})]
     assert [span.name for span in failed] == ["chat m", "unit judge", "row"]
     assert {str((span.attributes or {})["error.type"]) for span in failed} == {"context-too-long"}
 
 
-def test_every_attempt_is_a_span_of_its_own(bench: Any, kept: Kept) -> None:
+def test_every_attempt_is_a_span_of_its_own(bench: Any, recorder: Kept) -> None:
     async def second_time(request: Request) -> Reply:
         return Reply('{"score": 3}' if request.attempt else "I would rather not")
 
     bench.rule = second_time
-    bench.run(bench.job(1, observer=kept.trace))
-    calls = [span for span in kept.all if span.name == "chat m"]
+    bench.run(bench.job(1, observer=recorder.trace))
+    calls = [span for span in recorder.all if span.name == "chat m"]
     assert [(span.attributes or {})["verdict.attempt"] for span in calls] == [0, 1]

@@ -76,8 +76,8 @@ def test_a_run_gives_what_it_gives_without_it(
         "verdict: 1\nname: u\nmodel: {name: openai/m, cost: {input_per_million: 1, output_per_million: 1}}\n"
         f"pipeline:\n{JUDGE % 'Rate {source.text}'}\n",
     )
-    code, said = ended(shell.start(*command))
-    assert code == 0, said
+    code, output = ended(shell.start(*command))
+    assert code == 0, output
     assert shell("verify", "out").code == 0
     plain = [word for word in command if word != "--untrusted"]
     plain[plain.index("out")] = "plain"
@@ -124,8 +124,8 @@ def test_only_hosts_that_the_command_names_are_called(
     )
     for model in (*models, "bedrock/anthropic.claude", f"{{name: replicate/m, api_base: '{url}'}}"):
         command = words(shell, "--budget", "1", head=f"name: u\nmodel: {model}")
-        code, said = ended(shell.start(*command))
-        assert code == 4 and "--untrusted" in said, (model, said)
+        code, output = ended(shell.start(*command))
+        assert code == 4 and "--untrusted" in output, (model, output)
     assert requests(url) == 0
     host = url.split("/")[2]
     free = "cost: {input_per_million: 0, output_per_million: 0}"
@@ -162,17 +162,17 @@ def test_the_process_has_the_key_of_the_named_provider_and_no_other_variable(
     )
     process = shell.start(*command)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    seen: dict[str, str] = {}
-    while process.poll() is None and "VERDICT_ONLY_HOSTS" not in seen:
+    environ: dict[str, str] = {}
+    while process.poll() is None and "VERDICT_ONLY_HOSTS" not in environ:
         for child in children.read_text(encoding="utf-8").split():
             entries = Path(f"/proc/{child}/environ").read_bytes().decode().split("\0")
-            seen = dict(entry.split("=", 1) for entry in entries if "=" in entry)
-    assert [value for value in seen.values() if value.startswith("planted")] == [
+            environ = dict(entry.split("=", 1) for entry in entries if "=" in entry)
+    assert [value for value in environ.values() if value.startswith("planted")] == [
         "planted-OPENAI_API_KEY"
     ]
-    assert "PYTHONPATH" not in seen and seen["VERDICT_ONLY_HOSTS"].startswith("127.0.0.1:")
-    code, said = ended(process)
-    assert code == 0, said
+    assert "PYTHONPATH" not in environ and environ["VERDICT_ONLY_HOSTS"].startswith("127.0.0.1:")
+    code, output = ended(process)
+    assert code == 0, output
 
 
 @pytest.mark.parametrize(
@@ -186,8 +186,8 @@ def test_no_prompt_is_taken_from_a_hidden_file_or_one_outside(file: str, shell: 
         "judge/p.yaml",
         f"verdict: 1\nname: u\nmodel: baseline/lexical\npipeline:\n- {{unit: JudgeUnit, prompt: {{file: '{file}'}}}}\n",
     )
-    code, said = ended(shell.start("validate", config, "--untrusted"))
-    assert code == 2 and ("is a hidden file" in said or "is outside" in said), said
+    code, output = ended(shell.start("validate", config, "--untrusted"))
+    assert code == 2 and ("is a hidden file" in output or "is outside" in output), output
 
 
 @pytest.mark.parametrize("data", ["-", "xstest_sample", "none.jsonl", "data/*.jsonl", "data"])
@@ -196,19 +196,21 @@ def test_only_the_folders_of_named_files_are_read(
 ) -> None:
     from verdict_cli.features.untrusted import untrusted
 
-    made: list[Any] = []
-    monkeypatch.setattr(untrusted, "_run_child", lambda rules, _: made.append(rules) or 0)
+    rules_of_children: list[Any] = []
+    monkeypatch.setattr(
+        untrusted, "_run_child", lambda rules, _: rules_of_children.append(rules) or 0
+    )
     shell.write("data/d.jsonl", '{"text": "a"}')
     config = shell.write("judge/p.yaml", "")
     assert shell("validate", config, data, "--untrusted").code == 0
-    own = {
+    folders = {
         str(Path(path).relative_to(shell.folder))
-        for path in made[0].read
+        for path in rules_of_children[0].read
         if path.startswith(str(shell.folder))
     }
-    assert own == ({"judge", "data"} if data.startswith("data") else {"judge"})
+    assert folders == ({"judge", "data"} if data.startswith("data") else {"judge"})
     assert not (shell.folder / "runs").exists()
-    assert not [path for path in made[0].write if Path(path) == shell.folder]
+    assert not [path for path in rules_of_children[0].write if Path(path) == shell.folder]
 
 
 def test_a_module_in_the_working_directory_is_not_imported(
@@ -219,10 +221,10 @@ def test_a_module_in_the_working_directory_is_not_imported(
     )  # as with the command `verdict`, which does not import from there
     for name in ("yaml", "orjson", "sitecustomize", "usercustomize"):
         shell.write(f"{name}.py", "open('imported', 'w').close()")
-    code, said = ended(
+    code, output = ended(
         shell.start(*words(shell, "--budget", "1", head="name: u\nmodel: baseline/lexical"))
     )
-    assert code == 0, said
+    assert code == 0, output
     assert not (shell.folder / "imported").exists()
 
 
@@ -248,12 +250,12 @@ def test_a_bomb_of_processor_time_ends_the_process_and_is_told(shell: Any) -> No
         "d.jsonl",
         "".join(json.dumps({"text": f"{row} " + "a" * 200 + "b"}) + "\n" for row in range(40)),
     )
-    code, said = ended(
+    code, output = ended(
         limited(shell, "run", config, data, "--untrusted", "--budget", "1", "--out", "out", cpu_s=3)
     )
     assert (
-        code == 2 and "took more than the 3 s of processor time that --untrusted allows" in said
-    ), said
+        code == 2 and "took more than the 3 s of processor time that --untrusted allows" in output
+    ), output
 
 
 def test_a_bomb_of_memory_is_told(shell: Any) -> None:
@@ -266,8 +268,8 @@ def test_a_bomb_of_memory_is_told(shell: Any) -> None:
     assert data.stat().st_size < 10_000_000
     config = shell.config(JUDGE % "Rate {source.text}")
     command = ["run", str(config), str(data), "--untrusted", "--budget", "1", "--out", "out"]
-    code, said = ended(limited(shell, *command, memory=1500 << 20))
-    assert code == 2 and "memory" in said, said
+    code, output = ended(limited(shell, *command, memory=1500 << 20))
+    assert code == 2 and "memory" in output, output
 
 
 def limited(shell: Any, *arguments: str | Path, cpu_s: int = 60, memory: int = 4 << 30) -> Any:
@@ -337,10 +339,10 @@ def test_what_the_process_may_do_works(hook: bool, tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's rules are Linux's")
 @pytest.mark.parametrize("attack", NATIVE)
 def test_the_kernel_refuses_what_native_code_opens(attack: str, tmp_path: Path) -> None:
-    said = attacked(tmp_path, attack, hook=False)
-    if "done" in said:
+    output = attacked(tmp_path, attack, hook=False)
+    if "done" in output:
         pytest.skip("this kernel has no Landlock")
-    assert said == f"refused: {NATIVE[attack]}\n"
+    assert output == f"refused: {NATIVE[attack]}\n"
 
 
 @pytest.mark.parametrize("kind", ["directory", "link"])

@@ -33,7 +33,7 @@ def runs(
 
 
 @pytest.fixture(scope="session")
-def shown() -> Iterator[Shown]:
+def serve_runs() -> Iterator[Shown]:
     """Starts `verdict view` and gives the address that it prints."""
     pytest.importorskip("starlette", reason="the extra `view` is not installed")
     processes: list[subprocess.Popen[str]] = []
@@ -58,6 +58,6 @@ def shown() -> Iterator[Shown]:
 
 
 @pytest.fixture(scope="session")
-def viewer(runs: Path, shown: Shown) -> str:
+def viewer(runs: Path, serve_runs: Shown) -> str:
     """The address of a viewer over the runs."""
-    return shown(runs)
+    return serve_runs(runs)

@@ -107,13 +107,13 @@ def test_a_row_shows_what_was_judged_once_and_both_outputs_and_prompts(
 
 
 def test_several_runs_are_compared_with_the_first_and_one_is_added(
-    runs: Path, shown: Any, look: Any, tmp_path: Path
+    runs: Path, serve_runs: Any, look: Any, tmp_path: Path
 ) -> None:
     for name, source in (("a", "lexical"), ("b", "random"), ("c", "random")):
         shutil.copytree(runs / "sample" / source, tmp_path / "three" / name)
     spec = tmp_path / "three" / "c" / "spec.yaml"
     spec.write_text(spec.read_text().replace("baseline/random", "baseline/lexical"))
-    address = shown(tmp_path / "three")
+    address = serve_runs(tmp_path / "three")
     page = look(f"{address}/compare?a=a&b=b", wait=f"{ROWS} a").page
     page.get_by_label("Add a run").focus()
     until(page, "document.querySelector('select[aria-label=\"Add a run\"]').options.length === 2")

@@ -91,15 +91,15 @@ def test_a_link_inside_a_run_is_not_followed_out_of_it(
     runs: Path, viewer: str, tmp_path: Path
 ) -> None:
     (tmp_path / "secret").write_text("secret")
-    kept = runs / "sample" / "random" / "report.html"
-    content = kept.read_bytes()
-    kept.unlink()
-    kept.symlink_to(tmp_path / "secret")
+    report = runs / "sample" / "random" / "report.html"
+    content = report.read_bytes()
+    report.unlink()
+    report.symlink_to(tmp_path / "secret")
     try:
         assert ask(viewer, "/report?run=sample%2Frandom")[0] == 404
     finally:
-        kept.unlink()
-        kept.write_bytes(content)
+        report.unlink()
+        report.write_bytes(content)
 
 
 def test_a_report_has_an_origin_of_its_own(viewer: str) -> None:
@@ -210,8 +210,10 @@ def test_an_address_that_means_nothing_is_told_as_a_message(viewer: str, query: 
     assert json.loads(text)["error"]
 
 
-def test_with_a_token_nothing_is_shown_without_it(runs: Path, shown: Callable[..., str]) -> None:
-    base = shown(runs, VERDICT_TOKEN="a-long-random-text")
+def test_with_a_token_nothing_is_shown_without_it(
+    runs: Path, serve_runs: Callable[..., str]
+) -> None:
+    base = serve_runs(runs, VERDICT_TOKEN="a-long-random-text")
     assert base.endswith("/?token=a-long-random-text")
     for path in ("/", "/api/runs", "/assets/view.js", "/?token=wrong"):
         assert ask(base, path)[0] == 401
@@ -225,12 +227,12 @@ def test_with_a_token_nothing_is_shown_without_it(runs: Path, shown: Callable[..
     assert ask(base, "/api/runs", headers={"Authorization": "Bearer a-long-random-text"})[0] == 200
 
 
-def test_another_address_draws_a_token(runs: Path, shown: Callable[..., str]) -> None:
-    base = shown(runs, "--host", "0.0.0.0")
+def test_another_address_draws_a_token(runs: Path, serve_runs: Callable[..., str]) -> None:
+    base = serve_runs(runs, "--host", "0.0.0.0")
     assert "/?token=" in base
-    own = base.replace("0.0.0.0", "127.0.0.1")
-    assert ask(own, "/")[0] == 401
-    assert ask(own, urlsplit(own).path + "?" + urlsplit(own).query)[0] == 200
+    local_url = base.replace("0.0.0.0", "127.0.0.1")
+    assert ask(local_url, "/")[0] == 401
+    assert ask(local_url, urlsplit(local_url).path + "?" + urlsplit(local_url).query)[0] == 200
 
 
 def raw(base: str, *parts: bytes) -> bytes:
@@ -280,7 +282,7 @@ def test_a_head_without_end_is_left_at_the_limit(viewer: str) -> None:
 
 
 def test_row_16_a_label_of_a_run_that_was_made_again_is_not_put_on_another_row(
-    shell: Any, shown: Callable[..., str]
+    shell: Any, serve_runs: Callable[..., str]
 ) -> None:
     config = shell.config(
         "  - {unit: JudgeUnit, scale: boolean, prompt: '{source.text}'}",
@@ -289,7 +291,7 @@ def test_row_16_a_label_of_a_run_that_was_made_again_is_not_put_on_another_row(
     rows = shell.rows(3)
     out = shell.folder / "runs" / "again"
     shell("run", config, rows, "--out", out)
-    base = shown(shell.folder / "runs")
+    base = serve_runs(shell.folder / "runs")
     headers = {"Content-Type": "application/json"}
     row = json.loads(ask(base, "/api/row?run=again&row=0")[2])
     label = {"run": "again", "row": row["position"], "id": row["id"], "label": True}
@@ -297,6 +299,6 @@ def test_row_16_a_label_of_a_run_that_was_made_again_is_not_put_on_another_row(
     shutil.rmtree(out)
     rows.write_text("".join(reversed(rows.read_text().splitlines(keepends=True))))
     shell("run", config, rows, "--out", out)
-    status, _, told = ask(base, "/api/label", "POST", label, headers)
-    assert status == 409 and "the run was made again" in told
+    status, _, message = ask(base, "/api/label", "POST", label, headers)
+    assert status == 409 and "the run was made again" in message
     assert not (out / "labels.jsonl").exists()

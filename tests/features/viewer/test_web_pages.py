@@ -21,7 +21,7 @@ from verdict_cli.storage.tables.human_labels import read_annotations, row_label
 ROWS = "table.rows tbody tr"
 
 
-def told(page: Any) -> str:
+def count_line(page: Any) -> str:
     return str(page.locator(".tools .told").first.inner_text())
 
 
@@ -40,8 +40,8 @@ def wait_told(page: Any, text: str) -> None:
 
 def judged(look: Any, address: str, **options: Any) -> Any:
     """The page of a run whose rows are judged."""
-    seen = look(address, wait=f"{ROWS} .mark", **options)
-    return seen.page
+    view = look(address, wait=f"{ROWS} .mark", **options)
+    return view.page
 
 
 def test_runs_are_listed_searched_and_two_are_compared_with_the_older_one(viewer, look):
@@ -69,7 +69,7 @@ def test_runs_are_listed_searched_and_two_are_compared_with_the_older_one(viewer
 
 def test_rows_are_searched_filtered_and_sorted_and_the_address_says_how(viewer, look):
     page = judged(look, f"{viewer}/run?run=recorded")
-    assert told(page) == "1–50 of 450"
+    assert count_line(page) == "1–50 of 450"
     page.get_by_label("Search rows").fill("python process")
     wait_told(page, "1–1 of 1")
     page.get_by_label("Search rows").fill("no such words anywhere")
@@ -86,9 +86,9 @@ def test_rows_are_searched_filtered_and_sorted_and_the_address_says_how(viewer, 
     page.wait_for_selector("th[aria-sort=ascending]")
     page.locator("table.rows th button", has_text="Row").click()
     page.wait_for_selector("th[aria-sort=descending]")
-    found, first = told(page), page.locator(f"{ROWS} a").first.inner_text()
+    count, first = count_line(page), page.locator(f"{ROWS} a").first.inner_text()
     again = judged(look, page.url)
-    assert (told(again), again.locator(f"{ROWS} a").first.inner_text()) == (found, first)
+    assert (count_line(again), again.locator(f"{ROWS} a").first.inner_text()) == (count, first)
     page.get_by_role("button", name=re.compile("Remove the filter source.type")).click()
     wait_told(page, "1–50 of 347")
     page.get_by_role("button", name="Next page").click()
@@ -122,12 +122,12 @@ def test_a_row_tells_its_whole_story_and_is_labelled(runs, viewer, look, verdict
     page.keyboard.press("Escape")
     until(page, "!new URLSearchParams(location.search).has('row')")
     folder = runs / "recorded"
-    (kept,) = map(row_label, read_annotations(folder / "labels.jsonl").values())
-    assert (kept["label"], kept["note"]) == ("1_full_compliance", "both are <b>meant</b>")
+    (label,) = map(row_label, read_annotations(folder / "labels.jsonl").values())
+    assert (label["label"], label["note"]) == ("1_full_compliance", "both are <b>meant</b>")
     again = look(f"{viewer}/run?run=recorded&row=5", wait="dialog .call").page
     assert again.get_by_role("textbox", name="Label").input_value() == "1_full_compliance"
     labelled = judged(look, f'{viewer}/run?run=recorded&f=["human.label","some"]')
-    assert told(labelled) == "1–1 of 1"
+    assert count_line(labelled) == "1–1 of 1"
     verdict("report", folder, "--labels")
     measured = json.loads((folder / "report.json").read_text())["evaluations"]["gpt4_human"]
     assert (measured["figures"]["accuracy"]["value"], measured["figures"]["accuracy"]["n"]) == (
@@ -170,8 +170,8 @@ def test_rows_that_are_up_to_no_good_are_text(viewer, look):
         page.locator(f"{ROWS} a").nth(place).click()
         page.wait_for_selector("dialog .call")
         assert page.locator("dialog img, dialog .story-body a, dialog script").count() == 0
-        shown = page.locator("body").inner_text()
-        assert not {"\x1b", "\x00", "\u202e", "\u2066"} & set(shown)
+        body_text = page.locator("body").inner_text()
+        assert not {"\x1b", "\x00", "\u202e", "\u2066"} & set(body_text)
         page.keyboard.press("Escape")
         until(page, "!document.querySelector('dialog').open")
     page.get_by_label("Search rows").fill("<script>alert(1)")
@@ -202,7 +202,7 @@ def test_a_report_opens_with_its_charts(viewer, look):
     assert page.locator("figure.chart.undrawn").count() == 0
 
 
-def test_a_run_that_goes_on_is_followed_until_it_has_results(runs, shown, look, tmp_path):
+def test_a_run_that_goes_on_is_followed_until_it_has_results(runs, serve_runs, look, tmp_path):
     folder = tmp_path / "live"
     shutil.copytree(runs / "sample" / "lexical", folder)
     directory = RunDirectory(folder)
@@ -221,7 +221,7 @@ def test_a_run_that_goes_on_is_followed_until_it_has_results(runs, shown, look, 
             CallContent(None, error="too slow"),
             failure="timeout",
         )
-    page = look(f"{shown(folder)}/run?run=live", wait="progress").page
+    page = look(f"{serve_runs(folder)}/run?run=live", wait="progress").page
     assert "2 of 4 rows started, $0.50" in page.locator("main").inner_text()
     assert "<b>yes</b>" in page.locator("main").inner_text()
     with Database.open(folder / "run.db") as database:
@@ -232,19 +232,19 @@ def test_a_run_that_goes_on_is_followed_until_it_has_results(runs, shown, look, 
     page.wait_for_selector(f"{ROWS} .mark")
 
 
-def test_a_folder_without_runs_says_how_to_make_one(shown, look, tmp_path: Path):
-    page = look(f"{shown(tmp_path)}/", wait="main pre").page
+def test_a_folder_without_runs_says_how_to_make_one(serve_runs, look, tmp_path: Path):
+    page = look(f"{serve_runs(tmp_path)}/", wait="main pre").page
     text = page.locator("main").inner_text()
     assert "There is no run in" in text and "verdict demo --out" in text and "verdict run" in text
 
 
 def test_an_address_that_is_not_there_is_a_page(viewer, chromium):
-    for path, said in (("/nothing", "/nothing"), ("/report?run=zzz", "/report?run=zzz")):
+    for path, address in (("/nothing", "/nothing"), ("/report?run=zzz", "/report?run=zzz")):
         page = chromium.new_page()
         answer = page.goto(f"{viewer}{path}")
         page.wait_for_selector("main h1")
         assert answer.status == 404 and answer.headers["content-type"].startswith("text/html")
-        assert f"There is nothing at {said}." in page.locator("main").inner_text()
+        assert f"There is nothing at {address}." in page.locator("main").inner_text()
         page.close()
 
 
@@ -288,8 +288,8 @@ def writing_run(verdict, tmp_path_factory) -> Path:
     return folder / "runs"
 
 
-def test_markdown_is_drawn_as_elements_and_shown_as_it_is_on_demand(writing_run, shown, look):
-    page = look(f"{shown(writing_run)}/run?run=one&row=0", wait="dialog .markdown").page
+def test_markdown_is_drawn_as_elements_and_shown_as_it_is_on_demand(writing_run, serve_runs, look):
+    page = look(f"{serve_runs(writing_run)}/run?run=one&row=0", wait="dialog .markdown").page
     drawn = page.locator("dialog .source .markdown").first
     assert drawn.locator("h5").inner_text() == "Title"
     assert drawn.locator("li strong").inner_text() == "bold"
@@ -302,16 +302,16 @@ def test_markdown_is_drawn_as_elements_and_shown_as_it_is_on_demand(writing_run,
     assert page.locator("dialog .markdown").count() == 0
 
 
-def test_text_from_right_to_left_is_aligned_to_the_right(writing_run, shown, look):
-    page = look(f"{shown(writing_run)}/run?run=one&row=1", wait="dialog .call pre").page
+def test_text_from_right_to_left_is_aligned_to_the_right(writing_run, serve_runs, look):
+    page = look(f"{serve_runs(writing_run)}/run?run=one&row=1", wait="dialog .call pre").page
     reply = page.locator("dialog .call details pre").first
     assert reply.get_attribute("dir") == "auto"
     clip = page.locator("table.rows .clip", has_text="שלום").first
     assert clip.evaluate("e => getComputedStyle(e).direction") == "rtl"
 
 
-def test_an_error_is_positive_and_the_largest_comes_first(writing_run, shown, look):
-    page = look(f"{shown(writing_run)}/run?run=one").page
+def test_an_error_is_positive_and_the_largest_comes_first(writing_run, serve_runs, look):
+    page = look(f"{serve_runs(writing_run)}/run?run=one").page
     until(
         page,
         "[...document.querySelectorAll('table.rows thead button')].some(e => e.innerText.startsWith('Error'))",

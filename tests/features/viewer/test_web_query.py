@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("query")
 
 
-def written(folder, rows):
+def write_rows(folder, rows):
     path = folder / "results.parquet"
     with ParquetTable(
         path, {"row": "int", "n": "int", "t": "str", "b": "bool"}, row_group=7
@@ -35,9 +35,9 @@ def written(folder, rows):
 
 @given(ROWS, st.integers(-5, 5), st.text("abAB", min_size=1, max_size=2))
 def test_filters_and_words_find_what_python_finds(folder, rows, limit, word):
-    path = written(folder, rows)
+    path = write_rows(folder, rows)
 
-    def found(*filters, words=()):
+    def rows_found(*filters, words=()):
         query = Query(tuple(Filter(*each) for each in filters), words)
         return find_rows(
             path, ["t"], {"v": pa.array([n for n, _, _ in rows], pa.float64())}, query
@@ -46,33 +46,39 @@ def test_filters_and_words_find_what_python_finds(folder, rows, limit, word):
     def those(rule):
         return [place for place, row in enumerate(rows) if rule(*row)]
 
-    assert found(("n", "least", str(limit))) == those(lambda n, t, b: n is not None and n >= limit)
-    assert found(("v", "most", str(limit))) == those(lambda n, t, b: n is not None and n <= limit)
-    assert found(("t", "is", word)) == those(lambda n, t, b: t == word)
-    assert found(("t", "not", word)) == those(lambda n, t, b: t != word)
-    assert found(("t", "has", word)) == those(
+    assert rows_found(("n", "least", str(limit))) == those(
+        lambda n, t, b: n is not None and n >= limit
+    )
+    assert rows_found(("v", "most", str(limit))) == those(
+        lambda n, t, b: n is not None and n <= limit
+    )
+    assert rows_found(("t", "is", word)) == those(lambda n, t, b: t == word)
+    assert rows_found(("t", "not", word)) == those(lambda n, t, b: t != word)
+    assert rows_found(("t", "has", word)) == those(
         lambda n, t, b: t is not None and word.lower() in t.lower()
     )
-    assert found(("b", "is", "true")) == those(lambda n, t, b: b is True)
-    assert found(("t", "none"), ("n", "some")) == those(lambda n, t, b: t is None and n is not None)
-    assert found(words=(word,)) == found(("t", "has", word))
+    assert rows_found(("b", "is", "true")) == those(lambda n, t, b: b is True)
+    assert rows_found(("t", "none"), ("n", "some")) == those(
+        lambda n, t, b: t is None and n is not None
+    )
+    assert rows_found(words=(word,)) == rows_found(("t", "has", word))
 
 
 @given(ROWS, st.booleans())
 def test_the_order_is_that_of_the_values_and_missing_ones_come_last(folder, rows, down):
-    path = written(folder, rows)
+    path = write_rows(folder, rows)
     places = find_rows(path, ["t"], {}, Query((), (), "n", down)).tolist()
     assert sorted(places) == list(range(len(rows)))
     values = [rows[place][0] for place in places]
-    known = [value for value in values if value is not None]
-    assert known == sorted(known, reverse=down)
-    assert values == known + [None] * (len(values) - len(known))
+    present = [value for value in values if value is not None]
+    assert present == sorted(present, reverse=down)
+    assert values == present + [None] * (len(values) - len(present))
 
 
 def test_an_address_that_spells_no_query_is_told():
     columns = ("n", "t")
-    asked = Query.parse(['["n", "least", "2"]'], "two words", "t", True, columns)
-    assert asked == Query((Filter("n", "least", "2"),), ("two", "words"), "t", True)
+    query = Query.parse(['["n", "least", "2"]'], "two words", "t", True, columns)
+    assert query == Query((Filter("n", "least", "2"),), ("two", "words"), "t", True)
     for wrong in (
         "x",
         "[]",
@@ -89,7 +95,7 @@ def test_an_address_that_spells_no_query_is_told():
 
 
 def test_a_comparison_by_size_needs_numbers(folder):
-    path = written(folder, [(1, "a", True)])
+    path = write_rows(folder, [(1, "a", True)])
     for one in (Filter("n", "least", "many"), Filter("t", "most", "3"), Filter("n", "is", "x")):
         with pytest.raises(UsageError):
             find_rows(path, ["t"], {}, Query((one,)))

@@ -48,9 +48,9 @@ def refused(address: str) -> int:
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_row_comes_first_and_the_buttons_stay_in_sight(
-    queued: Path, shown: Any, look: Any, width: int
+    queued: Path, serve_runs: Any, look: Any, width: int
 ) -> None:
-    page = look(f"{shown(queued, '--as', 'ann')}/", wait="form.label").page
+    page = look(f"{serve_runs(queued, '--as', 'ann')}/", wait="form.label").page
     page.set_viewport_size({"width": width, "height": 600})
     page.evaluate(
         "document.querySelector('.queued pre, .queued dd').textContent = 'A long text. '.repeat(900)"
@@ -68,9 +68,9 @@ def test_the_row_comes_first_and_the_buttons_stay_in_sight(
 
 
 def test_two_people_label_a_blind_queue_and_the_report_says_how_far_they_agree(
-    queued: Path, shown: Any, look: Any, verdict: Any
+    queued: Path, serve_runs: Any, look: Any, verdict: Any
 ) -> None:
-    ann, bob = shown(queued, "--as", "ann"), shown(queued, "--as", "bob")
+    ann, bob = serve_runs(queued, "--as", "ann"), serve_runs(queued, "--as", "bob")
     page = look(f"{ann}/", wait="form.label").page
     assert "/queue" in page.url and "as ann" in page.locator(".lead").inner_text()
     until(page, "0 labelled, 0 skipped, 4 to go")
@@ -119,16 +119,16 @@ def test_two_people_label_a_blind_queue_and_the_report_says_how_far_they_agree(
         and "bob, judge" in agreement
     )
     verdict("report", queued, "--labels")
-    found = json.loads((queued / "report.json").read_text())["evaluations"]
-    (study,) = [each["annotators"] for each in found.values() if each.get("annotators")]
+    evaluations = json.loads((queued / "report.json").read_text())["evaluations"]
+    (study,) = [each["annotators"] for each in evaluations.values() if each.get("annotators")]
     assert [(each["name"], each["rows"], each["skipped"]) for each in study["annotators"]] == [
         ("ann", 3, 1),
         ("bob", 4, 0),
     ]
 
 
-def test_a_run_without_a_queue_says_how_to_draw_one(two_runs: Path, shown: Any) -> None:
-    address = shown(two_runs / "lexical", "--as", "ann")
+def test_a_run_without_a_queue_says_how_to_draw_one(two_runs: Path, serve_runs: Any) -> None:
+    address = serve_runs(two_runs / "lexical", "--as", "ann")
     with pytest.raises(urllib.error.HTTPError) as caught:
         urllib.request.urlopen(f"{address}/api/queue?run=lexical", timeout=10)
     assert caught.value.code == 404 and b"verdict queue" in caught.value.read()

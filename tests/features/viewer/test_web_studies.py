@@ -18,19 +18,28 @@ pytestmark = pytest.mark.slow  # `make test-all`
 @pytest.fixture(scope="module")
 def folder(verdict: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run that has a leaderboard, and a sweep with one run."""
-    made = tmp_path_factory.mktemp("studies")
+    studies_folder = tmp_path_factory.mktemp("studies")
     model = ("--model", "baseline/lexical", "--quiet")
-    verdict("run", "arena", "systems_sample", *model, "--out", made / "arena")
-    verdict("run", "grounded", "grounded_sample", *model, "--out", made / "search" / "runs" / "0")
+    verdict("run", "arena", "systems_sample", *model, "--out", studies_folder / "arena")
+    verdict(
+        "run",
+        "grounded",
+        "grounded_sample",
+        *model,
+        "--out",
+        studies_folder / "search" / "runs" / "0",
+    )
     content = {"conclusion": "Best of 1 variant: n=3"}
-    (made / "search" / "sweep.json").write_text(json.dumps(content), encoding="utf-8")
-    (made / "search" / "sweep.html").write_text("<h1>Sweep of grounded</h1>", encoding="utf-8")
-    return made
+    (studies_folder / "search" / "sweep.json").write_text(json.dumps(content), encoding="utf-8")
+    (studies_folder / "search" / "sweep.html").write_text(
+        "<h1>Sweep of grounded</h1>", encoding="utf-8"
+    )
+    return studies_folder
 
 
 @pytest.fixture(scope="module")
-def address(folder: Path, shown: Callable[..., str]) -> str:
-    return shown(folder)
+def address(folder: Path, serve_runs: Callable[..., str]) -> str:
+    return serve_runs(folder)
 
 
 def test_a_run_shows_its_leaderboard_and_so_does_its_report(
@@ -103,12 +112,12 @@ def test_a_study_says_what_its_file_says_and_never_fails(tmp_path: Path) -> None
         (tmp_path / kind / f"{kind}.json").write_text(json.dumps(content))
     (tmp_path / "comparison.html").write_text('<p class="conclusion">b is better &amp; cheaper</p>')
     (tmp_path / "audit" / "sweep.html").symlink_to(tmp_path / "sweep" / "sweep.html")
-    found = {study.kind: study.as_json() for study in find_studies(tmp_path)}
-    assert {kind: study["conclusion"] for kind, study in found.items()} == {
+    studies = {study.kind: study.as_json() for study in find_studies(tmp_path)}
+    assert {kind: study["conclusion"] for kind, study in studies.items()} == {
         "sweep": "Best of 2 variants: n=3, e.accuracy 0.900 [0.800, 0.950]",
         "audit": "1 of 2 effects with p < 0.05 (Holm): longer",
         "align": "shown to be better",
         "paper": "",
         "comparison": "b is better & cheaper",
     }
-    assert (found["sweep"]["folder"], found["sweep"]["pipeline"]) == ("sweep", "p")
+    assert (studies["sweep"]["folder"], studies["sweep"]["pipeline"]) == ("sweep", "p")

@@ -27,14 +27,14 @@ pytestmark = pytest.mark.slow  # `make test-all`
 @pytest.fixture(scope="module")
 def folder(verdict: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of `verdict demo`."""
-    made = tmp_path_factory.mktemp("workplace") / "demo"
-    verdict("demo", "--out", made)
-    return made
+    demo_folder = tmp_path_factory.mktemp("workplace") / "demo"
+    verdict("demo", "--out", demo_folder)
+    return demo_folder
 
 
 @pytest.fixture(scope="module")
-def demo(folder: Path, shown: Callable[..., str]) -> str:
-    return shown(folder)
+def demo(folder: Path, serve_runs: Callable[..., str]) -> str:
+    return serve_runs(folder)
 
 
 def corrected(page: Any) -> list[str]:
@@ -98,8 +98,8 @@ def test_from_the_demo_to_its_wrong_rows_a_label_and_the_corrected_metric(
     page.get_by_label("Label of row s-056").select_option("safe")  # the note stays
     until(page, "!document.querySelector('#corrected').innerText.includes('0.906')")
     annotations = read_annotations(folder / "judge" / "labels.jsonl")
-    kept = {key: row_label(row) for key, row in annotations.items()}
-    assert {key: (label["label"], label["note"]) for key, label in kept.items()} == {
+    labels_by_row = {key: row_label(row) for key, row in annotations.items()}
+    assert {key: (label["label"], label["note"]) for key, label in labels_by_row.items()} == {
         '"s-036"': ("unsafe", None),
         '"s-056"': ("safe", "a bank"),
     }
@@ -139,8 +139,8 @@ def test_a_slice_shows_its_rows_and_the_report_gets_the_corrected_metrics(
     (run / "labels.jsonl").write_text('{"id": "s-036", "label": "unsafe"}\n')
     outcome = CliRunner().invoke(app, ["report", str(run), "--labels"])
     assert outcome.exit_code == 1, outcome.output  # a gate fails
-    found = json.loads((run / "report.json").read_text())["evaluations"]
-    values = {name: each["figures"]["accuracy"]["value"] for name, each in found.items()}
+    evaluations = json.loads((run / "report.json").read_text())["evaluations"]
+    values = {name: each["figures"]["accuracy"]["value"] for name, each in evaluations.items()}
     assert values == pytest.approx(
         {"safety": 85 / 96, "safety_human": 1.0, "safety_relabelled": 86 / 96}
     )
@@ -166,9 +166,9 @@ def test_labels_of_a_queue_correct_the_judge_for_all_rows(folder: Path, tmp_path
     (evaluation,) = content["evaluations"]
     estimates = {each["metric"]: each for each in evaluation["estimates"]}
     assert estimates["judged"]["value"] == pytest.approx(45 / 96)  # the share of `unsafe`
-    own = [targets[each.row].as_py() == "unsafe" for each in queue.rows]
+    is_unsafe = [targets[each.row].as_py() == "unsafe" for each in queue.rows]
     assert estimates["labelled"]["value"] == pytest.approx(
-        sum(own) / 30
+        sum(is_unsafe) / 30
     )  # the label outside the queue does not count
     assert estimates["ppi"]["low"] < estimates["ppi"]["value"] < estimates["ppi"]["high"]
     accuracy = evaluation["metrics"][0]
@@ -245,10 +245,10 @@ def test_the_address_of_the_next_wrong_row_is_checked(viewer: str) -> None:
         ("", 422),
     ):
         assert ask(viewer, f"/api/wrong?run=recorded&{query}")[0] == status
-    found = json.loads(ask(viewer, "/api/wrong?run=recorded&row=0&sort=row")[2])["row"]
+    position = json.loads(ask(viewer, "/api/wrong?run=recorded&row=0&sort=row")[2])["row"]
     query = urlencode({"run": "recorded", "f": '["outcome", "is", "wrong"]', "sort": "row"})
     rows = json.loads(ask(viewer, f"/api/rows?{query}")[2])["rows"]
-    assert found == next(row["position"] for row in rows if row["position"] > 0)
+    assert position == next(row["position"] for row in rows if row["position"] > 0)
 
 
 def metric(value: float | None, n: int = 10) -> dict[str, Any]:

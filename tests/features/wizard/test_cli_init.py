@@ -19,7 +19,7 @@ def nothing_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("verdict_cli.llm.providers.detect_models.SERVERS", {})
 
 
-def written(shell: Any, name: str = "judge.yaml") -> str:
+def init_file(shell: Any, name: str = "judge.yaml") -> str:
     return (shell.folder / name).read_text(encoding="utf-8")
 
 
@@ -36,20 +36,20 @@ def answers(shell: Any) -> Path:
 
 
 def test_flags_make_a_pipeline_that_judges_the_first_rows(shell: Any, answers: Path) -> None:
-    made = shell(
+    result = shell(
         "init", answers.name, *QUESTION, "--columns", "question,model answer", "--target", "label"
     )
-    assert made.code == 0, made.err
+    assert result.code == 0, result.err
     assert (
         "the file names baseline/lexical: it counts shared words, and is a baseline, not an LLM judge"
-        in made.err
+        in result.err
     )
     text = (shell.folder / "judge.yaml").read_text(encoding="utf-8")
     assert text.startswith("verdict: 1\n")
     assert "{source['model answer']}" in text
     assert "range: [1, 5]" in text
-    assert "rows 3 · failed 0" in made.out
-    assert "verdict run judge.yaml answers.csv" in made.err
+    assert "rows 3 · failed 0" in result.out
+    assert "verdict run judge.yaml answers.csv" in result.err
     assert shell("validate", "judge.yaml", "answers.csv").out == "judge.yaml: valid\n"
 
 
@@ -87,7 +87,7 @@ def test_a_model_that_can_be_called_is_written(
     arguments = (answers, *QUESTION, "--columns", "question", "--no-try")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     assert "ANTHROPIC_API_KEY is set" in shell("init", *arguments).err
-    assert "\nmodel: anthropic/claude-haiku-4-5\n" in written(shell)
+    assert "\nmodel: anthropic/claude-haiku-4-5\n" in init_file(shell)
     server = AtHand(
         "openai/llama3.2",
         "Ollama answers on port 11434",
@@ -95,9 +95,11 @@ def test_a_model_that_can_be_called_is_written(
     )
     monkeypatch.setattr("verdict_cli.features.wizard.command.at_hand", lambda _: server)
     assert shell("init", *arguments, "--force").code == 0
-    assert 'model: {name: openai/llama3.2, api_base: "http://127.0.0.1:11434/v1"}' in written(shell)
+    assert 'model: {name: openai/llama3.2, api_base: "http://127.0.0.1:11434/v1"}' in init_file(
+        shell
+    )
     assert shell("init", *arguments, "--force", "--model", "gpt-4o").code == 0
-    assert "\nmodel: gpt-4o\n" in written(shell)
+    assert "\nmodel: gpt-4o\n" in init_file(shell)
 
 
 def test_the_columns_of_a_shipped_judge_are_mapped(
@@ -112,17 +114,17 @@ def test_the_columns_of_a_shipped_judge_are_mapped(
     assert "xstest.yaml" in done.err and "the data has no column 'prompt'" in done.err
     assert "--column ROLE=COLUMN --force" in done.err
     pairs = ("--column", "id=key", "--column", "prompt=request", "--column", "label=verdict")
-    made = shell("init", "--from", "xstest", data, *pairs, "--force")
-    assert made.code == 0, made.err
+    result = shell("init", "--from", "xstest", data, *pairs, "--force")
+    assert result.code == 0, result.err
     columns = "columns: {id: key, prompt: request, label: verdict}"
-    assert columns in written(shell, "xstest.yaml")
+    assert columns in init_file(shell, "xstest.yaml")
     assert shell("validate", "xstest.yaml", data).code == 0
     assert "expected ROLE=COLUMN" in shell("init", "--from", "xstest", data, "--column", "x").err
     assert "--from xstest DATA" in shell("init", data, "--column", "prompt=request").err
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (("--columns", "question,answer"), "did you mean 'model answer'?"),
         (("--columns", "question", "--target", "labl"), "did you mean 'label'?"),
@@ -132,11 +134,11 @@ def test_the_columns_of_a_shipped_judge_are_mapped(
     ],
 )
 def test_what_does_not_fit_the_file_is_told_before_anything_is_written(
-    flags: tuple[str, ...], said: str, shell: Any, answers: Path
+    flags: tuple[str, ...], message: str, shell: Any, answers: Path
 ) -> None:
     done = shell("init", answers, *QUESTION, *flags)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
     assert sorted(path.name for path in shell.folder.iterdir()) == ["answers.csv"]
 
 
@@ -153,26 +155,26 @@ def test_what_does_not_fit_the_file_is_told_before_anything_is_written(
 def test_the_labels_say_which_scale_they_are_on(labels: list[Any], scale: str, shell: Any) -> None:
     rows = [{"text": f"text {place}", "gold": label} for place, label in enumerate(labels)]
     data = shell.write("data.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    made = shell("init", data, *QUESTION, "--columns", "text", "--target", "gold")
-    assert made.code == 0, made.err
+    result = shell("init", data, *QUESTION, "--columns", "text", "--target", "gold")
+    assert result.code == 0, result.err
     assert scale in (shell.folder / "judge.yaml").read_text(encoding="utf-8")
-    assert "failed 0" in made.out
+    assert "failed 0" in result.out
 
 
 @pytest.mark.parametrize("name", [name for name in configs() if "/" not in name])
 def test_every_judge_that_comes_with_verdict_can_be_copied_and_is_valid(
     name: str, shell: Any
 ) -> None:
-    made = shell("init", "--from", name, "--no-try")
-    assert made.code == 0, made.err
+    result = shell("init", "--from", name, "--no-try")
+    assert result.code == 0, result.err
     (sample,) = shell.folder.glob("*_sample.jsonl")
     checked = shell("validate", f"{name}.yaml", sample.name)
     assert (checked.code, checked.out.splitlines()[0]) == (0, f"{name}.yaml: valid"), checked.err
 
 
 def test_a_copy_judges_its_sample_and_an_unknown_name_has_its_nearest(shell: Any) -> None:
-    made = shell("init", "--from", "xstest")
-    assert "rows 5 · failed 0" in made.out
+    result = shell("init", "--from", "xstest")
+    assert "rows 5 · failed 0" in result.out
     assert (shell.folder / "runs" / "xstest-first" / "report.html").exists()
     assert "did you mean 'geval'?" in shell("init", "--from", "gevl").err
 

@@ -32,7 +32,7 @@ def answers(shell: Any) -> Path:
     )
 
 
-def written(shell: Any, name: str = "judge.yaml") -> str:
+def init_file(shell: Any, name: str = "judge.yaml") -> str:
     return (shell.folder / name).read_text(encoding="utf-8")
 
 
@@ -67,7 +67,7 @@ def test_on_a_terminal_what_is_judged_is_asked_before_the_labels(
         )
     ]
     assert places == sorted(places)
-    text = written(shell)
+    text = init_file(shell)
     assert "How good is the model answer?" in text
     assert "{source.question}" in text and "{source['model answer']}" in text
     assert "{source.id}" not in text and "{source.label}" not in text
@@ -84,13 +84,13 @@ def test_a_wrong_answer_is_explained_in_a_line_and_asked_again(shell: Any, sessi
     )
     assert done.code == 0, done.err
     reasons = [line.partition("  ! ")[2] for line in done.err.splitlines() if "  ! " in line]
-    assert [said.split(";")[0] for said in reasons] == [
+    assert [reason.split(";")[0] for reason in reasons] == [
         "no.csv: there is no such file",
         "columns: t.csv: there is no column 'mesage'",
         "--target: t.csv: there is no column 'qualty'",
         "the scale fair,good does not have these labels: bad, ok",
     ] or "does not have these labels" in reasons[3]
-    text = written(shell)
+    text = init_file(shell)
     assert "{source.message}" in text and "values: [bad, ok, good], ordered: true" in text
 
 
@@ -101,10 +101,10 @@ def test_words_whose_order_is_not_known_are_asked_for(shell: Any, session: Any) 
     )
     done = session("message", "topic", "categories", arguments=[data])
     assert "words from worst to best such as bad,fair,good, or categories" in done.err
-    assert "values: [billing, parcel]}" in written(shell)
+    assert "values: [billing, parcel]}" in init_file(shell)
     arguments = ("init", data, *QUESTION, "--columns", "message", "--target", "topic", "--force")
-    told = " ".join(shell(*arguments).err.split())
-    assert "The labels are billing, parcel. They are read as categories" in told
+    stderr = " ".join(shell(*arguments).err.split())
+    assert "The labels are billing, parcel. They are read as categories" in stderr
     ordered = shell(
         "init",
         data,
@@ -119,7 +119,7 @@ def test_words_whose_order_is_not_known_are_asked_for(shell: Any, session: Any) 
         "b.yaml",
     )
     assert ordered.code == 0, ordered.err
-    assert "values: [parcel, billing]}" in written(shell, "b.yaml")
+    assert "values: [parcel, billing]}" in init_file(shell, "b.yaml")
 
 
 def test_a_label_among_the_columns_is_taken_out_of_what_the_judge_reads(
@@ -134,7 +134,7 @@ def test_a_label_among_the_columns_is_taken_out_of_what_the_judge_reads(
     assert done.code == 0, done.err
     assert "name one of its fields: gold.ok" in done.err
     assert "gold.ok is left out of what the judge reads" in done.err
-    assert "{source.gold}" not in written(shell) and "target: source.gold.ok" in written(shell)
+    assert "{source.gold}" not in init_file(shell) and "target: source.gold.ok" in init_file(shell)
 
 
 def test_a_label_that_is_named_as_a_column_is_warned_of(shell: Any) -> None:
@@ -159,7 +159,7 @@ def test_pairs_are_judged_in_both_orders(shell: Any, session: Any) -> None:
     )
     done = session("", "", arguments=[data])
     assert done.code == 0, done.err
-    text = written(shell)
+    text = init_file(shell)
     assert "unit: PairwiseJudgeUnit" in text and "positions: both" in text and "tie: true" in text
     assert "options: [source.response_a, source.response_b]" in text and "worst" not in text
     assert "agreement (pairwise)" in done.out and "consistency" in done.out
@@ -198,7 +198,7 @@ def test_labels_of_yes_and_no_are_compared_in_their_own_words(
     )
     done = shell("init", data, *QUESTION, "--columns", "text", "--target", "gold")
     assert done.code == 0, done.err
-    assert "scale: boolean" in written(shell) and line in written(shell)
+    assert "scale: boolean" in init_file(shell) and line in init_file(shell)
     assert f"n={sum(label not in (None, '') for label in labels)}" in done.out
 
 
@@ -218,7 +218,7 @@ def test_a_nested_conversation_is_proposed_with_its_nested_id(shell: Any) -> Non
         shell("init", data, *QUESTION, "--columns", "conv.turns", "--target", "gold.helpful").code
         == 0
     )
-    assert "id: conv.id" in written(shell)
+    assert "id: conv.id" in init_file(shell)
     assert shell("validate", "judge.yaml", data).code == 0
 
 
@@ -229,7 +229,7 @@ def test_a_workbook_is_read(shell: Any) -> None:
         book.active.append(line)
     book.save(shell.folder / "t.xlsx")
     assert shell("init", "t.xlsx", *QUESTION, "--columns", "reply", "--target", "stars").code == 0
-    assert "range: [1, 5]" in written(shell)
+    assert "range: [1, 5]" in init_file(shell)
 
 
 TEXTS = (
@@ -302,8 +302,8 @@ def test_whatever_is_proposed_validates_runs_and_shows_no_label(
     if arguments[-2] != "--target":  # a column of so few rows may be taken for a text
         arguments += ["--target", target]
     assert arguments[-1] == target
-    made = shell(*arguments, "--force", "--no-try")
-    assert made.code == 0, made.err
+    result = shell(*arguments, "--force", "--no-try")
+    assert result.code == 0, result.err
     prompt = json.dumps(
         [step.get("prompt") for step in read_document(shell.folder / "judge.yaml").data["pipeline"]]
     )

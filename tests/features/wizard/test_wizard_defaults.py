@@ -32,7 +32,7 @@ def cycled(columns: dict[str, Sequence[Any]], count: int = 12) -> list[dict[str,
     ]
 
 
-def written(shell: Any, records: list[dict[str, Any]], suffix: str) -> Path:
+def write_records(shell: Any, records: list[dict[str, Any]], suffix: str) -> Path:
     if suffix in ("csv", "bom"):
         text = io.StringIO()
         table = csv.DictWriter(text, list(records[0]), delimiter=";" if suffix == "bom" else ",")
@@ -142,7 +142,7 @@ FORMS: dict[str, tuple[str, dict[str, Sequence[Any]], str, str | None]] = {
 @pytest.mark.parametrize("form", FORMS)
 def test_the_defaults_are_the_judge_that_a_person_expects(shell: Any, form: str) -> None:
     suffix, columns, unit, target = FORMS[form]
-    data = written(shell, cycled(columns), suffix)
+    data = write_records(shell, cycled(columns), suffix)
     done = shell("init", data, "--yes")
     assert done.code == 0, done.err
     document = read_document(shell.folder / "judge.yaml").data
@@ -167,7 +167,7 @@ def test_pressing_enter_alone_ends_with_a_pipeline(
     shell: Any, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suffix, columns, *_ = FORMS[form]
-    data = written(shell, cycled(columns), suffix)
+    data = write_records(shell, cycled(columns), suffix)
     monkeypatch.setattr("verdict_cli.cli.console.is_interactive", lambda: True)
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n" * 7))
     done = shell("init", data, "--no-try", "--quiet")
@@ -206,7 +206,9 @@ READ = {
 @pytest.mark.parametrize("form", READ)
 def test_the_judge_reads_what_is_judged_and_is_asked_of_it(shell: Any, form: str) -> None:
     suffix, columns, *_ = FORMS[form]
-    done = shell("init", written(shell, cycled(columns), suffix), "--yes", "--no-try", "--quiet")
+    done = shell(
+        "init", write_records(shell, cycled(columns), suffix), "--yes", "--no-try", "--quiet"
+    )
     read, question = READ[form]
     assert f"The judge reads {', '.join(read)} and is asked: {question}" in " ".join(
         done.err.split()
@@ -222,7 +224,7 @@ def test_the_judge_reads_what_is_judged_and_is_asked_of_it(shell: Any, form: str
 )  # fmt: skip
 def test_the_scale_is_that_of_the_labels(shell: Any, form: str, scale: str) -> None:
     suffix, columns, *_ = FORMS[form]
-    shell("init", written(shell, cycled(columns), suffix), "--yes", "--no-try", "--quiet")
+    shell("init", write_records(shell, cycled(columns), suffix), "--yes", "--no-try", "--quiet")
     text = (shell.folder / "judge.yaml").read_text(encoding="utf-8")
     assert f"scale: {scale}" in text or f": {scale}" in text
 
@@ -232,7 +234,7 @@ def test_the_scale_is_that_of_the_labels(shell: Any, form: str, scale: str) -> N
 )
 def test_a_label_of_one_side_is_never_read_as_the_choice(shell: Any, form: str) -> None:
     suffix, columns, *_ = FORMS[form]
-    done = shell("init", written(shell, cycled(columns), suffix), "--yes", "--no-try")
+    done = shell("init", write_records(shell, cycled(columns), suffix), "--yes", "--no-try")
     assert done.code == 0 and "read as choices" not in done.err
     assert "target" not in read_document(shell.folder / "judge.yaml").data["evaluate"]["preference"]
 
@@ -246,7 +248,7 @@ def test_rows_that_lack_columns_have_no_label_and_are_judged(shell: Any) -> None
             del record["context"]
         if row % 4 == 0:
             del record["label"]
-    data = written(shell, records, "jsonl")
+    data = write_records(shell, records, "jsonl")
     assert "The judge reads question, answer and" in shell("init", data, "--yes").err
     done = shell("run", "judge.yaml", data, "--json")
     assert done.code == 0 and done.json()["evaluations"]["agreement"]["accuracy"]["n"] == 9
@@ -254,7 +256,7 @@ def test_rows_that_lack_columns_have_no_label_and_are_judged(shell: Any) -> None
 
 def test_every_part_of_a_row_that_is_judged_is_in_the_prompt(shell: Any) -> None:
     suffix, columns, *_ = FORMS["a checklist"]
-    shell("init", written(shell, cycled(columns), suffix), "--yes", "--no-try")
+    shell("init", write_records(shell, cycled(columns), suffix), "--yes", "--no-try")
     prompt = read_document(shell.folder / "judge.yaml").data["pipeline"][0]["prompt"]
     assert "{source.conversation_input}" in prompt and "{source.response}" in prompt
 
@@ -276,14 +278,14 @@ def test_references_and_questions_are_not_what_is_judged(columns: list[str], jud
 
 def test_codes_are_not_judged(shell: Any) -> None:
     records = [{"ticket": f"T-{row}", "text": TEXTS[row % 3]} for row in range(9)]
-    assert shell("init", written(shell, records, "jsonl"), "--yes").code == 0
+    assert shell("init", write_records(shell, records, "jsonl"), "--yes").code == 0
     document = read_document(shell.folder / "judge.yaml").data
     assert "ticket" not in document["pipeline"][0]["prompt"]
 
 
 def test_of_two_labels_the_bad_one_is_the_class_that_matters(shell: Any) -> None:
     suffix, columns, *_ = FORMS["two labels"]
-    data = written(shell, cycled(columns), suffix)
+    data = write_records(shell, cycled(columns), suffix)
     shell("init", data, "--yes")
     done = shell("run", "judge.yaml", data, "--model", "baseline/lexical", "--json")
     metrics = done.json()["evaluations"]["agreement"]
@@ -299,7 +301,7 @@ def test_of_two_labels_the_bad_one_is_the_class_that_matters(shell: Any) -> None
 
 def test_the_reading_of_numbers_as_choices_is_told(shell: Any) -> None:
     suffix, columns, *_ = FORMS["pairs with a tie"]
-    done = shell("init", written(shell, cycled(columns), suffix), "--yes", "--no-try")
+    done = shell("init", write_records(shell, cycled(columns), suffix), "--yes", "--no-try")
     assert "0 is A, 1 is B, 2 is tie" in " ".join(done.err.split()).replace(
         "2 is tie, 0 is A, 1 is B", "0 is A, 1 is B, 2 is tie"
     )
@@ -326,6 +328,6 @@ NAMES = st.sampled_from([
 def test_the_defaults_alone_always_give_a_pipeline_that_validates(
     shell: Any, columns: dict[str, Sequence[Any]]
 ) -> None:
-    data = written(shell, cycled(columns, 6), "jsonl")
+    data = write_records(shell, cycled(columns, 6), "jsonl")
     done = shell("init", data, "--yes", "--no-try", "--force", "--quiet")
     assert done.code == 0, (columns, done.err)

@@ -68,24 +68,28 @@ def attributes(**values: str) -> list[dict[str, Any]]:
     ]
 
 
-def span(given: list[dict[str, Any]]) -> dict[str, Any]:
+def span(attribute_list: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "resourceSpans": [
-            {"scopeSpans": [{"spans": [{"traceId": "t", "spanId": "s", "attributes": given}]}]}
+            {
+                "scopeSpans": [
+                    {"spans": [{"traceId": "t", "spanId": "s", "attributes": attribute_list}]}
+                ]
+            }
         ]
     }
 
 
 def test_row_10_openinference_is_read(tmp_path: Path) -> None:
     head = "llm__input_messages__0__message__"
-    given = attributes(
+    attribute_list = attributes(
         **{
             f"{head}role": "user",
             f"{head}content": "Hi",
             "llm__output_messages__0__message__content": "Yo",
         }
     )
-    (row,) = rows("otlp", tmp_path, span(given))
+    (row,) = rows("otlp", tmp_path, span(attribute_list))
     assert (row["input"], row["output"]) == ("Hi", "Yo")
 
 
@@ -93,14 +97,14 @@ def test_row_10_a_file_of_which_nothing_is_read_is_no_success(shell: Shell) -> N
     shell.write("spans.json", json.dumps(span(attributes(http__route="/"))))
     shell.write("events.jsonl", json.dumps({"id": "e", "trace_id": "t", "type": "EVENT"}) + "\n")
     for log_format, name in (("otlp", "spans.json"), ("langfuse", "events.jsonl")):
-        found = shell("import", log_format, name, "--out", "rows.jsonl")
-        assert found.code == 2, found.err
-        assert name in found.err
+        result = shell("import", log_format, name, "--out", "rows.jsonl")
+        assert result.code == 2, result.err
+        assert name in result.err
         assert not (shell.folder / "rows.jsonl").exists()
 
 
 def test_row_10_a_batch_with_errors_and_the_responses_api_are_read(tmp_path: Path) -> None:
-    failed, asked, replied = rows(
+    failed, request, replied = rows(
         "openai-chat",
         tmp_path,
         {
@@ -125,7 +129,7 @@ def test_row_10_a_batch_with_errors_and_the_responses_api_are_read(tmp_path: Pat
         },
     )
     assert (failed["error"], failed["output"]) == ("expired", None)
-    assert (asked["input"], asked["output"]) == ("Capital?", None)
+    assert (request["input"], request["output"]) == ("Capital?", None)
     assert replied["output"] == "Paris."
 
 
@@ -135,7 +139,7 @@ def test_row_10_other_lines_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("messages", "shown"),
+    ("messages", "text"),
     [
         ([{"role": "assistant", "content": None, "refusal": "I can't."}], "[1] assistant: I can't."),
         ([{"role": "assistant", "content": "", "refusal": "I can't."}], "[1] assistant: I can't."),
@@ -156,8 +160,8 @@ def test_row_10_other_lines_are_named(tmp_path: Path) -> None:
         ([{"lc": 1, "id": ["langchain", "AIMessageChunk"], "kwargs": {"content": "A"}}], "[1] assistant: A"),
     ],
 )  # fmt: skip
-def test_row_11_messages_of_other_apis_are_shown(messages: Any, shown: str) -> None:
-    assert transcript(messages) == shown
+def test_row_11_messages_of_other_apis_are_shown(messages: Any, text: str) -> None:
+    assert transcript(messages) == text
 
 
 @pytest.mark.parametrize("part", [{"hologram": "x"}, {"type": "hologram", "data": "x"}])
@@ -179,13 +183,13 @@ def test_row_11_messages_of_a_column_that_are_not_read_are_told_before_a_call(sh
         ("validate", "pipeline.yaml", "rows.jsonl"),
         ("run", "pipeline.yaml", "rows.jsonl", "--out", "out"),
     ):
-        found = shell(*words)
-        told = " ".join((found.out + found.err).split())
+        result = shell(*words)
+        output = " ".join((result.out + result.err).split())
         assert (
             "1 row has messages in 'messages' that are not read and fails without a call, such as row 1"
-            in told
+            in output
         )
-        assert "hologram" in told
+        assert "hologram" in output
 
 
 def test_row_10_outputs_that_a_file_lacks_are_null_and_told(shell: Shell) -> None:

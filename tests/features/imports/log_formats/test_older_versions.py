@@ -106,7 +106,7 @@ def test_messages_in_attributes_and_log_records_are_those_of_the_last_call(name:
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "found"),
+    ("name", "values", "expected"),
     [
         ("gen_ai.user.message", {"gen_ai.event.content": '{"content": "Hi"}'}, ("input", [{"role": "user", "content": "Hi"}])),
         ("gen_ai.user.message", {"content": '[{"type": "text", "text": "Hi"}]'}, ("input", [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}])),
@@ -121,9 +121,9 @@ def test_messages_in_attributes_and_log_records_are_those_of_the_last_call(name:
     ],
 )  # fmt: skip
 def test_events_of_older_conventions_are_messages(
-    name: str, values: dict[str, Any], found: Any
+    name: str, values: dict[str, Any], expected: Any
 ) -> None:
-    assert event_messages(name, values) == found
+    assert event_messages(name, values) == expected
 
 
 @given(st.dictionaries(st.from_regex(r"gen_ai\.(prompt|completion)\.\d\.(tool_calls\.\d\.)?\w", fullmatch=True) | st.text(), st.text() | st.none(), max_size=6))  # fmt: skip
@@ -211,8 +211,8 @@ def test_a_log_with_an_odd_value_anywhere_has_rows_or_is_one_error(
     tmp_path_factory: pytest.TempPathFactory, name: str, place: int, odd: Any
 ) -> None:
     log = documents(name)
-    found = list(places(log))
-    container, key = found[place % len(found)]
+    spots = list(places(log))
+    container, key = spots[place % len(spots)]
     container[key] = odd
     path = tmp_path_factory.mktemp("odd") / name.removesuffix(".gz")
     path.write_text("\n".join(map(json.dumps, log)), encoding="utf-8")
