@@ -304,15 +304,17 @@ def test_a_run_gives_raw_and_corrected_figures_and_gates_hold_them(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "expected"),
     [
         ({}, "`gold` needs a `value` or a `prediction`"),
         ({"value": "output.x", "group": "source.g"}, "not of groups"),
     ],
 )
-def test_gold_alone_measures_nothing(keys: dict[str, Any], said: str) -> None:
+def test_gold_alone_measures_nothing(keys: dict[str, Any], expected: str) -> None:
     evaluation = Evaluation.model_validate({"gold": {"target": "source.human"}, **keys})
-    assert any(said in message for _, message, _ in section.evaluation_problems("e", evaluation))
+    assert any(
+        expected in message for _, message, _ in section.evaluation_problems("e", evaluation)
+    )
 
 
 def test_a_gate_on_a_corrected_figure_needs_gold() -> None:

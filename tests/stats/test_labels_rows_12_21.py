@@ -63,8 +63,8 @@ def test_unsure_is_no_label_and_told() -> None:
     reader = LabelReader([WORDS])
     assert reader.read("Unsure") is None
     assert (reader.unsure, reader.problems()) == (1, [])
-    own = LabelReader([DeclaredType({"type": "string", "enum": ["good", "unsure"]})])
-    assert own.read("unsure") == "unsure"
+    declared = LabelReader([DeclaredType({"type": "string", "enum": ["good", "unsure"]})])
+    assert declared.read("unsure") == "unsure"
 
 
 def measured(

@@ -327,20 +327,22 @@ class _Handler(BaseHTTPRequestHandler):
                     json.loads(line) for line in state.files[data["input_file_id"]].splitlines()
                 ]
                 tag = data.get("metadata", {}).get("verdict", "")
-                made = ServedBatch(f"batch-{len(state.created)}", lines, tag)
+                opened_batch = ServedBatch(f"batch-{len(state.created)}", lines, tag)
                 return self.create(
-                    made, state.shown if tag else lambda batch: {"job": state.shown(batch)}
+                    opened_batch, state.shown if tag else lambda batch: {"job": state.shown(batch)}
                 )
             if path == "/v1/messages/batches":
-                made = ServedBatch(f"msgbatch-{len(state.created)}", data["requests"])
-                return self.create(made, lambda batch: anthropic_batch(state, batch))
+                opened_batch = ServedBatch(f"msgbatch-{len(state.created)}", data["requests"])
+                return self.create(opened_batch, lambda batch: anthropic_batch(state, batch))
             if path == "/v1/batch/jobs":
                 text = state.files[data["input_files"][0]]
                 lines = [json.loads(line) for line in text.splitlines()]
                 for line in lines:
                     line["body"]["model"] = data["model"]
-                made = ServedBatch(f"job-{len(state.created)}", lines, data["metadata"]["verdict"])
-                return self.create(made, lambda batch: mistral_job(state, batch))
+                opened_batch = ServedBatch(
+                    f"job-{len(state.created)}", lines, data["metadata"]["verdict"]
+                )
+                return self.create(opened_batch, lambda batch: mistral_job(state, batch))
             if path == "/upload/v1beta/files":
                 return self.answer({}, headers={"x-goog-upload-url": f"{state.url}/upload/here"})
             if path == "/upload/here":
@@ -353,8 +355,10 @@ class _Handler(BaseHTTPRequestHandler):
                     json.loads(line)
                     for line in state.files[about["inputConfig"]["fileName"]].splitlines()
                 ]
-                made = ServedBatch(f"batches/b{len(state.created)}", lines, about["displayName"])
-                return self.create(made, lambda batch: gemini_batch(state, batch))
+                opened_batch = ServedBatch(
+                    f"batches/b{len(state.created)}", lines, about["displayName"]
+                )
+                return self.create(opened_batch, lambda batch: gemini_batch(state, batch))
             if path.endswith("/cancel"):
                 batch = next(each for each in state.created if each.id == path.split("/")[-2])
                 state.cancel(batch)

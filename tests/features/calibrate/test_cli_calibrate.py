@@ -147,9 +147,9 @@ def test_score_weights_bring_the_sum_near_the_target(folder: Path) -> None:
 def test_a_bound_sends_on_what_is_below_it(folder: Path) -> None:
     run(folder, SURE)
     words = ["--target", "source.label", "--agreement", "0.8", "--out", folder / "t.yaml"]
-    found = json.loads(verdict("calibrate", folder / "run", *words, "--json"))["calibration"]
+    calibration = json.loads(verdict("calibrate", folder / "run", *words, "--json"))["calibration"]
     document = run(folder, SURE + "    escalate: {when: {file: t.yaml}, to: abstain}\n", "again")
-    assert document["abstained"] == round(400 * (1 - found["answered"]))
+    assert document["abstained"] == round(400 * (1 - calibration["answered"]))
     (batch,) = read_table(
         folder / "again" / "results.parquet", ["judge.p", "judge.score", "source.label"]
     )

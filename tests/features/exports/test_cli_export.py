@@ -63,7 +63,7 @@ CREATE_SCORE = {
 
 
 @pytest.mark.parametrize(
-    ("scale", "given", "kind", "value"),
+    ("scale", "judged_score", "kind", "value"),
     [
         (WORDS, "good", "CATEGORICAL", "good"),
         ("scale: boolean", True, "BOOLEAN", 1.0),
@@ -72,9 +72,9 @@ CREATE_SCORE = {
     ],
 )
 def test_a_langfuse_score_has_the_fields_of_its_api(
-    shell: Any, judged: Any, scale: str, given: Any, kind: str, value: Any
+    shell: Any, judged: Any, scale: str, judged_score: Any, kind: str, value: Any
 ) -> None:
-    judged(given, scale)
+    judged(judged_score, scale)
     (score,) = exported(shell, "langfuse")
     assert {
         key: score[key]

@@ -91,7 +91,7 @@ def test_the_sample_of_battles_is_what_the_command_makes_and_a_run_ranks_its_sys
     tmp_path: Path,
 ) -> None:
     run = CliRunner().invoke
-    made = run(
+    ranked = run(
         app,
         [
             "rank",
@@ -102,7 +102,7 @@ def test_the_sample_of_battles_is_what_the_command_makes_and_a_run_ranks_its_sys
             str(tmp_path / "battles.jsonl"),
         ],
     )
-    assert made.exit_code == 0, made.output
+    assert ranked.exit_code == 0, ranked.output
     sample = Path(__file__).parents[3] / "datasets" / "battles_sample.jsonl"
     assert (tmp_path / "battles.jsonl").read_text() == sample.read_text()
     judged = [

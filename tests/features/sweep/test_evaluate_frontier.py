@@ -23,16 +23,18 @@ def test_a_point_without_a_price_or_a_figure_is_not_on_it() -> None:
 @given(POINTS)
 def test_sorted_by_price_the_frontier_only_gains(points: list[tuple[int, int]]) -> None:
     on = frontier([price for price, _ in points], [gain for _, gain in points])
-    kept = sorted({point for point, is_on in zip(points, on, strict=True) if is_on})
-    assert bool(kept) == bool(points)
-    assert all(one[0] < other[0] and one[1] < other[1] for one, other in itertools.pairwise(kept))
+    points_on_it = sorted({point for point, is_on in zip(points, on, strict=True) if is_on})
+    assert bool(points_on_it) == bool(points)
+    assert all(
+        one[0] < other[0] and one[1] < other[1] for one, other in itertools.pairwise(points_on_it)
+    )
 
 
 @given(POINTS)
 def test_what_is_not_on_it_is_beaten_by_what_is(points: list[tuple[int, int]]) -> None:
     on = frontier([price for price, _ in points], [gain for _, gain in points])
-    kept = [point for point, is_on in zip(points, on, strict=True) if is_on]
+    points_on_it = [point for point, is_on in zip(points, on, strict=True) if is_on]
     for (price, gain), is_on in zip(points, on, strict=True):
         assert is_on or any(
-            one[0] <= price and one[1] >= gain and one != (price, gain) for one in kept
+            one[0] <= price and one[1] >= gain and one != (price, gain) for one in points_on_it
         )

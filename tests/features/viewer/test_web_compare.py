@@ -11,7 +11,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
-from test_web_pages import ROWS, told, until, wait_told
+from test_web_pages import ROWS, count_line, until, wait_told
 
 from verdict_cli.report.comparison import compare_finished
 from verdict_cli.run.load_run import load_run
@@ -80,7 +80,7 @@ def test_the_cells_of_the_two_by_two_table_choose_the_rows(
         page,
         "document.querySelector('h2 ~ div .cells button').getAttribute('aria-pressed') === 'true'",
     )
-    assert told(page).endswith(f"of {counts['Both right']}")
+    assert count_line(page).endswith(f"of {counts['Both right']}")
     row = page.locator(ROWS).first.locator("td").all_inner_texts()
     target = row[2].strip()
     assert [cell.split("\n")[0].strip() for cell in row[3:5]] == [target, target]

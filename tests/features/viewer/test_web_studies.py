@@ -81,9 +81,9 @@ def test_the_list_names_the_first_system_and_the_study_and_links_to_its_page(
     page.wait_for_selector("#runs tbody tr:nth-child(2)")
     page.get_by_role("link", name="Sweep search").click()
     page.wait_for_selector("text=Sweep of grounded")
-    status, headers, shown = ask(address, "/study?kind=sweep&folder=search")
+    status, headers, body = ask(address, "/study?kind=sweep&folder=search")
     assert status == 200 and "sandbox" in headers["content-security-policy"]
-    assert "Sweep of grounded" in shown
+    assert "Sweep of grounded" in body
     for query in (
         "kind=sweep&folder=../search",
         "kind=history&folder=search",

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 from browser_fixtures import HOSTILE
 from test_web_guards import ask
-from test_web_pages import ROWS, judged, told, until, wait_told
+from test_web_pages import ROWS, count_line, judged, until, wait_told
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
@@ -74,7 +74,7 @@ def test_from_the_demo_to_its_wrong_rows_a_label_and_the_corrected_metric(
     wait_told(page, "1–8 of 8")
     assert "target" in page.url and page.locator("table.matrix a[aria-current]").inner_text() == "8"
     again = judged(look, page.url)  # the address is the whole state
-    assert told(again) == "1–8 of 8"
+    assert count_line(again) == "1–8 of 8"
     assert "An author looks for a plot device." in again.locator(ROWS).first.inner_text()
     cell = page.locator(f"{ROWS}:first-child td.long", has_text="Lists ways")
     assert cell.locator(".clip").evaluate("(text) => text.scrollHeight > text.clientHeight")
@@ -198,7 +198,7 @@ def test_the_list_filters_sorts_and_draws_trends_and_fits_1280_pixels(
     page.wait_for_selector("table.rows")
     assert "sample" in page.url
     failed = look(f"{demo}/?state=passed", wait="table.list").page
-    assert told(failed) == "0 of 2"
+    assert count_line(failed) == "0 of 2"
     failed.get_by_label("State").select_option("failed")
     until(failed, "document.querySelectorAll('#runs tbody tr').length === 2")
     assert (

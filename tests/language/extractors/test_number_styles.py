@@ -134,10 +134,10 @@ def test_a_number_in_any_style_is_read_as_it_is_meant_or_refused(
 ) -> None:
     ends, n = number
     try:
-        found = read(reader, ends, STYLES[style](n, str(ends[1])))
+        value = read(reader, ends, STYLES[style](n, str(ends[1])))
     except ReplyError:
         return
-    assert found == Decimal(n), (style, STYLES[style](n, str(ends[1])), reader)
+    assert value == Decimal(n), (style, STYLES[style](n, str(ends[1])), reader)
 
 
 @settings(deadline=None, max_examples=200)

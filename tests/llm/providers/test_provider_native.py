@@ -494,10 +494,10 @@ def test_the_limits_in_the_headers_come_with_replies_and_with_refusals(request_f
 def test_models_of_one_endpoint_keep_their_own_headers_when_they_alternate(
     request_for: Make,
 ) -> None:
-    seen: list[str | None] = []
+    received: list[str | None] = []
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
-        seen.append(request.headers.get("X-Team"))
+        received.append(request.headers.get("X-Team"))
         return web.json_response(chat({"content": "4"}))
 
     async def run() -> None:
@@ -514,7 +514,7 @@ def test_models_of_one_endpoint_keep_their_own_headers_when_they_alternate(
             await provider.close()
 
     asyncio.run(run())
-    assert seen == ["a", "b", None, "a", "b"]
+    assert received == ["a", "b", None, "a", "b"]
 
 
 def test_the_parameters_that_were_really_sent_come_with_the_reply(request_for: Make) -> None:

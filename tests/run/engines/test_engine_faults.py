@@ -76,10 +76,10 @@ def test_with_a_fifth_of_the_calls_failing_all_rows_are_done_and_no_call_is_answ
     url = loopback.start("--error-rate", rates, "--retry-after", "0", "--seed", "3")
     facts, directory = judged(tmp_path, url, monkeypatch)
     assert (facts.done, facts.failed) == (ROWS, 0)
-    found = stats(url)
-    faults = found["requests"] - found["outcomes"]["200"]
+    counters = stats(url)
+    faults = counters["requests"] - counters["outcomes"]["200"]
     assert faults > ROWS * 0.1
-    assert found["requests"] - faults <= 1.3 * ROWS
+    assert counters["requests"] - faults <= 1.3 * ROWS
     answered = [
         (row, attempt)
         for batch in read_table(directory.calls, ["row", "attempt", "reply", "failure"])
@@ -90,5 +90,5 @@ def test_with_a_fifth_of_the_calls_failing_all_rows_are_done_and_no_call_is_answ
     ]
     assert sorted(row for row, _ in answered) == list(range(ROWS))
     assert (
-        facts.calls == found["requests"] - found["outcomes"]["429"]
+        facts.calls == counters["requests"] - counters["outcomes"]["429"]
     )  # a rate limit is a wait, not a call
