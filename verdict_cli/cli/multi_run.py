@@ -76,11 +76,8 @@ def tell_cost(sessions: Sequence[Session], *, yes: bool, quiet: bool) -> bool:
     what = f"{len(runs)} runs of {rows:,} rows" if len(runs) > 1 else f"{rows:,} rows"
     what += f", estimated from {SAMPLE} of them" if rows > SAMPLE else ""
     options, _, lines = runs[0]
-    phrases = (
-        [hooks.cost_phrase(options.plan, lines) for hooks in options.hooks.values()]
-        if len(runs) == 1
-        else []
-    )
+    others = [hooks.estimate(options.plan, lines) for hooks in options.hooks.values()]
+    phrases = [other.phrase for other in others if other is not None and len(runs) == 1]
     ask_to_spend(
         what,
         [lines for _, _, lines in runs],

@@ -48,6 +48,8 @@ class OtherEstimate(Struct, frozen=True):
     """The estimate for `--json`."""
     sentence: str
     """The estimate as a line of `verdict estimate`."""
+    phrase: str
+    """What the run costs, in words, where its options choose that way; else ""."""
 
 
 class RunHooks:
@@ -80,10 +82,6 @@ class RunHooks:
 
     def estimate(self, plan: Plan, lines: Sequence[Line]) -> OtherEstimate | None:
         """What a run of these calls costs with the feature; None where it cannot be used."""
-        return None
-
-    def cost_phrase(self, plan: Plan, lines: Sequence[Line]) -> str | None:
-        """What the run costs, in words; None where the feature does not change it."""
         return None
 
 

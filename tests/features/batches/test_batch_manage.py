@@ -36,6 +36,19 @@ def test_status_shows_what_the_provider_says(bench: BatchBench) -> None:
     ]
 
 
+def test_run_json_lists_the_batches(bench: BatchBench) -> None:
+    facts = bench.run(4)
+    document = json.loads((bench.folder / "out" / "run.json").read_text())
+    assert [set(batch) for batch in document["batches"]] == 2 * [
+        {
+            *("id", "provider", "model", "requests", "status"),
+            *("submitted", "ended", "wave", "answered", "cost_usd"),
+        }
+    ]
+    assert [batch["answered"] for batch in document["batches"]] == [12, 12]
+    assert sum(batch["cost_usd"] for batch in document["batches"]) == pytest.approx(facts.cost_usd)
+
+
 def test_cancelled_requests_are_sent_again_by_the_same_run(bench: BatchBench) -> None:
     bench.server.hangs = True
     bench.run(4, batches=DETACHED)

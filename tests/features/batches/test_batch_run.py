@@ -160,9 +160,9 @@ def test_files_keep_the_limits_of_the_model(bench: BatchBench) -> None:
 
 def test_a_form_of_json_that_is_rejected_gives_way_to_the_next_one(bench: BatchBench) -> None:
     bench.server.rejects_schema = True
-    facts = bench.run(4)
-    assert (facts.done, facts.failed) == (4, 0)
-    assert bench.server.sizes == [12, 12, 12]
+    facts = bench.run(8)
+    assert (facts.done, facts.failed) == (8, 0)
+    assert bench.server.sizes == [24, 24, 24]  # more rejections than stop a run for another reason
     assert '"tools"' in bench.server.prompts[-1]
 
 

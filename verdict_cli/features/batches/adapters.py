@@ -28,8 +28,6 @@ ADAPTERS = {
     "mistral": "MistralBatches",
 }
 """The adapter of each provider that has a batch interface. It is imported when a batch is sent."""
-BATCHES = "batch-*"
-"""The names of batches in the database."""
 TIER = "batch"
 """The service tier by which replies of batches are priced."""
 BATCH_PRICE = 0.5

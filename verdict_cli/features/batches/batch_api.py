@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
@@ -20,7 +20,6 @@ from pyreqwest.request import RequestBuilder
 from pyreqwest.response import Response
 
 from verdict_cli.errors import Rejected, Retryable
-from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.language.model_address import parse_address
 from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
 from verdict_cli.llm.model_families import family, provider_of
@@ -104,12 +103,14 @@ class BatchApi:
     """Whether the provider keeps the metadata of a batch, by which it is found again."""
     opening, separator, closing = b"", b"\n", b"\n"
     """What stands around the requests of a file, and between them."""
-    call_path = re.compile(r"(/deployments/.*)?/(chat/completions|responses)$")
+    call_path = re.compile(r"(/deployments/.*)?(/chat/completions|/responses)$")
     """The end of the path of ordinary calls, in whose place that of batches stands."""
-    path = "/batches"
-    page_size = "limit"
-    cursor = "after"
-    """The key of the query by which a page begins behind a batch."""
+    path, cancel_path, upload_path = "/batches", "/cancel", "/files"
+    upload_fields: ClassVar[Mapping[str, str]] = {"purpose": "batch"}
+    page_size, cursor = "limit", "after"
+    """The keys of a list's query: how long a page is, and where it begins."""
+    listed = "data"
+    """The key of the batches in a page."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -136,14 +137,8 @@ class BatchApi:
     def target(self) -> str:
         """The path of ordinary calls in a request. Azure's dated API names it without its version."""
         match = self.call_path.search(urlsplit(self.endpoint.url).path)
-        is_of_deployment = match is not None and match[1]
-        tail = "/chat/completions" if self.protocol is None else "/responses"
-        return tail if is_of_deployment else f"/v1{tail}"
-
-    @classmethod
-    def most_requests(cls, model: Model) -> int:
-        """How many requests one batch of the model may have."""
-        return min(cls.max_requests, batch_settings(model).max_requests or cls.max_requests)
+        assert match is not None  # OpenAI's addresses end with one of the paths
+        return match[2] if match[1] else f"/v1{match[2]}"
 
     def body(self, request: Request, mode: JsonMode) -> tuple[bytes, str]:
         """The body that an ordinary call sends, and its parameters as JSON."""
@@ -161,7 +156,12 @@ class BatchApi:
 
     async def upload(self, file: Path) -> str:
         """The id of the uploaded request file; "" where the batch takes its content."""
-        return await self.post_form(self.url("/files"), file, {"purpose": "batch"})
+        form = FormBuilder()
+        for name, value in self.upload_fields.items():
+            form = form.text(name, value)
+        part = (await PartBuilder.from_file(file)).file_name(file.name).mime("application/jsonl")
+        request = self.request("POST", self.url(self.upload_path), TRANSFER_S)
+        return created_id(await self.json(request.multipart(form.part("file", part))))
 
     async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
         """The batch of a request file, whose id is that of `upload`."""
@@ -181,40 +181,46 @@ class BatchApi:
     async def recent(self, since: float) -> list[BatchState]:
         """The batches that were created since a time, in seconds since the epoch, and those whose time is not stated."""
         found: list[BatchState] = []
-        query: Mapping[str, Any] = {self.page_size: BATCHES_A_PAGE}
-        while query:
+        query: dict[str, Any] = {self.page_size: BATCHES_A_PAGE}
+        while True:
             page = await self.json(self.request("GET", self.url(self.path)).query(query))
-            if isinstance(page, list):
-                page = {"data": page}
-            states = [self.state(entry) for entry in objects(self.entries(page))]
+            listed = page if isinstance(page, list) else page.get(self.listed)
+            states = [self.state(entry) for entry in objects(listed)]
             later = [
                 each for each in states if not each.created or each.created >= since - CLOCKS_S
             ]
             found += later
-            query = self.next_page(page, states, query) if later else {}
-        return found
+            place = self.next_place(page, states, query.get(self.cursor)) if later else None
+            if place is None:
+                return found
+            query[self.cursor] = place
 
-    def entries(self, page: Any) -> Any:
-        """The batches in a page of the list."""
-        return page.get("data")
-
-    def next_page(
-        self, page: Any, states: Sequence[BatchState], query: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        """The query of the page behind this one, empty for the last."""
-        return {**query, self.cursor: states[-1].id} if page.get("has_more") else {}
+    def next_place(self, page: Any, states: Sequence[BatchState], place: Any) -> Any:
+        """Where the page behind this one begins, whose place is given; None for the last."""
+        has_more = isinstance(page, Mapping) and page.get("has_more")
+        return states[-1].id if has_more else None
 
     async def cancel(self, batch_id: str) -> None:
         """Cancel the batch."""
-        await self.post(self.url_of(f"{batch_id}/cancel"), {})
+        await self.post(self.url_of(f"{batch_id}{self.cancel_path}"), {})
 
     async def results(self, state: BatchState, to: Path) -> None:
         """Append the result lines of an ended batch to a file."""
         for file in state.files:
-            await self.download(self.url(f"/files/{file}/content"), to)
+            request = self.request("GET", self.file_url(state.id, file), TRANSFER_S)
+            async with self.response(request) as response:
+                with to.open("ab") as opened:
+                    while (part := await response.body_reader.read_chunk()) is not None:
+                        with output_errors(to):
+                            opened.write(part)
+
+    def file_url(self, batch_id: str, file: str) -> str:
+        """The URL of a file with results."""
+        return self.url(f"/files/{file}/content")
 
     def state(self, value: Any) -> BatchState:
         """A batch in the provider's words."""
+        value = object_at(value, "job") or value  # Together's
         counts = object_at(value, "request_counts")
         status = str(value.get("status") or "").lower()
         files = (value.get("output_file_id"), value.get("error_file_id"))
@@ -296,23 +302,6 @@ class BatchApi:
         request = self.request("POST", url, TRANSFER_S).headers(headers)
         size = str(file.stat().st_size)  # noqa: ASYNC240
         return await self.json(request.header("Content-Length", size).body_stream(_chunks(file)))
-
-    async def post_form(self, url: str, file: Path, fields: Mapping[str, str]) -> str:
-        """The id that a POST of a multipart form gives, whose part ``file`` is the file."""
-        form = FormBuilder()
-        for name, value in fields.items():
-            form = form.text(name, value)
-        part = (await PartBuilder.from_file(file)).file_name(file.name).mime("application/jsonl")
-        request = self.request("POST", url, TRANSFER_S).multipart(form.part("file", part))
-        return created_id(await self.json(request))
-
-    async def download(self, url: str, to: Path) -> None:
-        """Append what is at a URL to a file."""
-        async with self.response(self.request("GET", url, TRANSFER_S)) as response:
-            with to.open("ab") as file:
-                while (part := await response.body_reader.read_chunk()) is not None:
-                    with output_errors(to):
-                        file.write(part)
 
     async def aclose(self) -> None:
         """Close connections."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -18,15 +17,11 @@ from verdict_cli.cli.options import AsJson, Config, Data, Yes, flatten_options
 from verdict_cli.errors import ProviderError, UsageError
 from verdict_cli.features.batches.adapters import open_batch_api
 from verdict_cli.features.batches.batch_api import BatchApi
-from verdict_cli.features.batches.batch_facts import TO_FILE, with_batches
+from verdict_cli.features.batches.batch_facts import TO_FILE, SentBatch, read_batches, with_batches
 from verdict_cli.features.batches.providers import FileBatches
 from verdict_cli.features.batches.run_hooks import BatchOptions
 from verdict_cli.features.batches.sent import (
-    CollectedBatch,
     RunBatches,
-    SentBatch,
-    batch_facts,
-    read_batches,
     scratch,
 )
 from verdict_cli.llm.middleware.replies import OwnCalls
@@ -69,39 +64,28 @@ async def _batches_of(
             await database.writer.flush()
             facts = directory.facts()
             assert facts is not None
-            directory.write_facts(with_batches(facts, batch_facts(database)))
+            directory.write_facts(with_batches(facts, database))
 
 
-async def _look(batches: Iterable[SentBatch]) -> None:
-    """Note what providers say of their batches now."""
-    for batch in batches:
-        async with aclosing(open_batch_api(batch.sent_to)) as api:
-            try:
-                state = await api.get(batch.id)
-            except ProviderError as error:
-                print_error(f"warning: {error.message}")
-                continue
-            batch.status, batch.answered = state.status, state.answered
-
-
-async def _cancel(run: str) -> tuple[int, list[str]]:
-    """Cancel every batch in flight: how many, and the messages of those that could not be.
+async def _cancel(run: str) -> tuple[int, bool]:
+    """Cancel every batch in flight: how many were, and whether all could be.
 
     What a provider had answered before is collected by the next run. A batch that was never acknowledged is looked for first.
     """
-    count, errors = 0, []
+    count, is_done = 0, True
     async with _batches_of(run) as batches:
         for batch in batches.in_flight:
             try:
                 count += await batches.cancel(batch)
             except ProviderError as error:
-                errors.append(f"{batch.id or batch.provider}: {error.message}")
-    return count, errors
+                print_error(f"{batch.id or batch.provider}: {error.message}")
+                is_done = False
+    return count, is_done
 
 
-async def _fetch(run: str, results: Path | None = None) -> tuple[list[CollectedBatch], int]:
-    """Collect the batches that have ended, or whose results are in a file; and how many are in flight then."""
-    collected = []
+async def _fetch(run: str, results: Path | None = None) -> None:
+    """Collect the batches that have ended, or whose results are in a file."""
+    collected, refusal = [], None
     open_api = open_batch_api if results is None else lambda model: FileBatches(model, results)
     async with _batches_of(run, open_api) as batches:
         for batch in batches.in_flight:
@@ -109,8 +93,22 @@ async def _fetch(run: str, results: Path | None = None) -> tuple[list[CollectedB
                 continue
             state = await batches.api(batch.sent_to).get(batch.id)
             if state.ended and (results is None or batches.matches(batch, results)):
-                collected.append(await batches.collect(batch, state))
-        return collected, len(batches.in_flight)
+                refusal = await batches.collect(batch, state) or refusal
+                collected.append(batch)
+        in_flight = len(batches.in_flight)
+    if results is not None and not collected:
+        raise UsageError(
+            f"{results} has no result of the requests that {run} exported",
+            hint="it takes one JSON object a line, with the `custom_id` of a request and its `response`",
+        )
+    answered = sum(batch.answered for batch in collected)
+    missing = sum(batch.requests for batch in collected) - answered
+    print_report(
+        f"{plural(len(collected), 'batch|batches')} collected: {answered:,} requests answered, "
+        f"{missing:,} not; {in_flight} in flight\n"
+    )
+    if refusal is not None:
+        raise refusal
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
@@ -128,6 +126,18 @@ RunFolder = Annotated[
 ]
 
 
+async def _look(batches: Iterable[SentBatch]) -> None:
+    """Note what providers say of their batches now."""
+    for batch in batches:
+        async with aclosing(open_batch_api(batch.sent_to)) as api:
+            try:
+                state = await api.get(batch.id)
+            except ProviderError as error:
+                print_error(f"warning: {error.message}")
+            else:
+                batch.status, batch.answered = state.status, state.answered
+
+
 @app.command("status", cls=HelpCommand)
 def batch_status(run: RunFolder, as_json: AsJson = False) -> None:
     """Show a run's batches, those in flight as their provider describes them now.
@@ -138,7 +148,7 @@ def batch_status(run: RunFolder, as_json: AsJson = False) -> None:
         batches = read_batches(database)
     _run(_look(batch for batch in batches if batch.is_at_provider))
     if as_json:
-        print_json({"batches": [asdict(batch.facts) for batch in batches]})
+        print_json({"batches": [batch.facts for batch in batches]})
         return
     flying = sum(not batch.ended for batch in batches)
     print_report(f"{run}: {plural(len(batches), 'batch|batches')}, {flying} in flight\n")
@@ -155,11 +165,9 @@ def batch_cancel(run: RunFolder) -> None:
 
     Example: verdict batch cancel runs/nightly
     """
-    count, errors = _run(_cancel(run))
-    for error in errors:
-        print_error(error)
+    count, is_done = _run(_cancel(run))
     print_report(f"{plural(count, 'batch|batches')} cancelled\n")
-    if errors:
+    if not is_done:
         raise typer.Exit(4)
 
 
@@ -169,7 +177,7 @@ def batch_fetch(run: RunFolder) -> None:
 
     Example: verdict batch fetch runs/nightly
     """
-    _tell(*_run(_fetch(run)))
+    _run(_fetch(run))
 
 
 @app.command("export", cls=HelpCommand)
@@ -223,23 +231,4 @@ def batch_import(
         raise UsageError(
             f"{results} is not a file", hint="name the results of the exported requests"
         )
-    collected, in_flight = _run(_fetch(run, results))
-    if not collected:
-        raise UsageError(
-            f"{results} has no result of the requests that {run} exported",
-            hint="it takes one JSON object a line, with the `custom_id` of a request and its `response`",
-        )
-    _tell(collected, in_flight)
-
-
-def _tell(collected: list[CollectedBatch], in_flight: int) -> None:
-    """Say what was collected, and what is missing."""
-    requests = sum(each.batch.requests for each in collected)
-    answered = sum(each.batch.answered for each in collected)
-    print_report(
-        f"{plural(len(collected), 'batch|batches')} collected: {answered:,} requests answered, "
-        f"{requests - answered:,} not; {in_flight} in flight\n"
-    )
-    for each in collected:
-        if each.refusal is not None:
-            raise each.refusal
+    _run(_fetch(run, results))

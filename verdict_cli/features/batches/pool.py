@@ -20,11 +20,11 @@ from msgspec.structs import replace
 from verdict_cli.errors import Pending, ProviderError, Refused, Rejected, Retryable, UsageError
 from verdict_cli.features.batches.adapters import BATCH_PRICE
 from verdict_cli.features.batches.batch_api import BatchApi, BatchState
+from verdict_cli.features.batches.batch_facts import SentBatch
 from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.sent import (
     PooledRequest,
     RunBatches,
-    SentBatch,
     custom_id,
     scratch,
 )
@@ -48,7 +48,6 @@ MOST_FAILED_BATCHES = 5
 """Batches of at least `min` requests that may end without a reply, one after another, before the run stops."""
 FIRST_POLL_S = 1.0
 MOST_POLL_S = 60.0
-MOST_QUEUE_WAIT_S = 600.0
 QUEUE_LIMIT = regex(
     r"token_limit_exceeded|enqueued token limit|queued? token|quota.{0,40}batch|batch.{0,40}(queue|enqueued).{0,40}limit",
     re.I,
@@ -88,18 +87,16 @@ class BatchPool:
     ) -> None:
         self.waiting = False
         self._options, self._job, self._own, self._halt = options, job, own, halt
-        self._client = client
+        self._spending = client.spending
         self._stack = ExitStack()
         folder = self._stack.enter_context(scratch(job.directory.path))
         self._sent = RunBatches(own, folder, client.store, options.open_api)
         self._number = max(self._sent.batches, default=0)
         self._wave = self._next_wave()
         self._unsent: dict[EndpointKey, _Unsent] = {}
-        self._reserved_usd = 0.0
         self._most: dict[EndpointKey, int] = {}
         """The most requests of a batch, where the account's queue has refused a larger one."""
         self._queue_full = False
-        self._queue_delay_s = FIRST_POLL_S
         self._failed_in_a_row = 0
         self._too_late: set[int] = set()
 
@@ -109,17 +106,13 @@ class BatchPool:
             if not batch.id:
                 await self._sent.settle(batch)
         for batch in self._sent.in_flight:
-            self._check_provider(batch)
-            self._reserve(batch.reserved_usd)
+            if batch.provider != self._sent.api(batch.sent_to).provider:
+                raise UsageError(
+                    f"the results of {batch.requests:,} requests are missing, which are at {batch.provider} ({batch.id})",
+                    hint="collect them by the command that sent them, or give them up: verdict batch cancel RUN",
+                )
+            self._spending.spend(batch.reserved_usd)
         await self._poll()
-
-    def _check_provider(self, batch: SentBatch) -> None:
-        """UsageError where this command cannot collect a batch."""
-        if batch.provider != self._sent.api(batch.sent_to).provider:
-            raise UsageError(
-                f"the results of {batch.requests:,} requests are missing, which are at {batch.provider} ({batch.id})",
-                hint="collect them by the command that sent them, or give them up: verdict batch cancel RUN",
-            )
 
     async def defer(self, request: Request, digest: bytes) -> None:
         """Pool a call that a batch answers, and raise Pending. Retryable where too many batches have not answered it."""
@@ -171,8 +164,8 @@ class BatchPool:
         is_written = any(name in unsent.requests for unsent in self._unsent.values())
         if self._queue_full or is_written or self._sent.has(name):
             return
-        worst_usd = self._worst_usd(request)
-        if not self._has_room(worst_usd):
+        worst_usd = self._room_for(request)
+        if worst_usd is None:
             return
         model, key = request.model, request.model.endpoint_key
         api = self._sent.api(model)
@@ -197,33 +190,23 @@ class BatchPool:
         )
         unsent.add(line, name, pooled)
         unsent.reserved_usd += worst_usd
-        self._reserve(worst_usd)
-        most = min(MOST_POOLED, api.most_requests(model), self._most.get(key, MOST_POOLED))
-        if len(unsent.requests) >= most:
+        self._spending.spend(worst_usd)
+        most = batch_settings(model).max_requests or api.max_requests
+        if len(unsent.requests) >= min(most, api.max_requests, self._most.get(key, MOST_POOLED)):
             await self._send(key)
 
-    def _worst_usd(self, request: Request) -> float:
-        budget = self._client.spending.budget_usd
-        if budget is None:
+    def _room_for(self, request: Request) -> float | None:
+        """The dollars to reserve for a request, which count as spent until it is known what was; None where the budget has no
+        room. One that does not fit even alone is sent alone. Raises BudgetError."""
+        budget_usd = self._spending.budget_usd
+        if budget_usd is None:
             return 0.0
         worst = worst_case_usd(request)
-        return budget if worst is None else BATCH_PRICE * worst
-
-    def _has_room(self, worst_usd: float) -> bool:
-        """Whether the budget has room for a request. One that does not fit even alone is sent alone. Raises BudgetError."""
-        spending = self._client.spending
-        if spending.budget_usd is None:
-            return True
-        if not self._reserved_usd:
-            spending.check()
-            return True
-        room = spending.budget_usd * (1 + 1e-9) - spending.spent_usd - spending.reserved_usd
-        return worst_usd <= room
-
-    def _reserve(self, usd: float) -> None:
-        """Count what may be spent as spent; a negative amount once it is known what was."""
-        self._reserved_usd = max(0.0, self._reserved_usd + usd)
-        self._client.spending.spend(usd)
+        worst_usd = budget_usd if worst is None else BATCH_PRICE * worst
+        if not (self._unsent or self._sent.in_flight):
+            self._spending.check()
+            return worst_usd
+        return worst_usd if worst_usd <= self._spending.room_usd else None
 
     # sending
 
@@ -262,7 +245,7 @@ class BatchPool:
     async def _refused_by_queue(self, batch: SentBatch, why: str) -> None:
         """Pool the requests of a batch again, in smaller ones where no other is in flight, once the queue may have room."""
         await self._sent.drop(batch)
-        self._reserve(-batch.reserved_usd)
+        self._spending.spend(-batch.reserved_usd)
         self._queue_full = True
         if not self._sent.in_flight:
             self._most[batch.sent_to.endpoint_key] = max(1, batch.requests // 2)
@@ -279,9 +262,8 @@ class BatchPool:
         account's queue is full, requests are sent again after a while.
         """
         if not self._sent.in_flight:
-            delay_s, self._queue_full = self._queue_delay_s, False
-            self._queue_delay_s = min(MOST_QUEUE_WAIT_S, 2 * delay_s)
-            return await self._sleep(delay_s)
+            self._queue_full = False
+            return await self._sleep(MOST_POLL_S)
         delay_s, began, until = 0.0, monotonic(), math.inf
         while await self._sleep(delay_s):
             if await self._poll():
@@ -290,7 +272,7 @@ class BatchPool:
             else:
                 delay_s = min(MOST_POLL_S, max(FIRST_POLL_S, 2 * delay_s))
             if not self._sent.in_flight or monotonic() >= until:
-                self._queue_full, self._queue_delay_s = False, FIRST_POLL_S
+                self._queue_full = False
                 return True
         return False
 
@@ -312,38 +294,33 @@ class BatchPool:
                 if state.ended:
                     await self._collect(batch, state)
                     ended = True
-                elif self._is_too_late(batch):
+                elif batch.is_too_late and batch.number not in self._too_late:
                     self._too_late.add(batch.number)
                     await api.cancel(batch.id)
             except Retryable:
                 continue  # the next poll looks again
         return ended
 
-    def _is_too_late(self, batch: SentBatch) -> bool:
-        is_late = time() - batch.intended >= batch_settings(batch.sent_to).wait_s
-        return is_late and batch.number not in self._too_late
-
     async def _collect(self, batch: SentBatch, state: BatchState) -> None:
-        has_failed = bool(state.problem) and not state.files
-        if has_failed and QUEUE_LIMIT.search(state.problem):
-            await self._refused_by_queue(batch, state.problem)
-            return
-        if has_failed:
+        if state.problem and not state.files:
+            if QUEUE_LIMIT.search(state.problem):
+                await self._refused_by_queue(batch, state.problem)
+                return
             await self._sent.end(batch, state.status)
-            self._reserve(-batch.reserved_usd)
+            self._spending.spend(-batch.reserved_usd)
             raise Refused(
                 f"model {batch.model}: a batch of {batch.requests:,} requests failed: {state.problem:.500}",
                 hint="fix the cause; the same command sends these requests again",
             )
-        collected = await self._sent.collect(batch, state)
-        self._reserve(-batch.reserved_usd)
-        self._client.spending.add_earlier(collected.charged_usd, batch.model)
-        if collected.refusal is not None:
-            raise collected.refusal
+        refusal = await self._sent.collect(batch, state)
+        self._spending.spend(-batch.reserved_usd)
+        self._spending.add_earlier(batch.charged_usd, batch.model)
+        if refusal is not None:
+            raise refusal
         # Neither a late batch, which was cancelled, nor a few requests that always expire.
         is_normal = batch.number not in self._too_late
         is_normal = is_normal and batch.requests >= batch_settings(batch.sent_to).min
-        is_empty = not (batch.answered or collected.rejections)
+        is_empty = not (batch.answered or batch.rejected)
         self._failed_in_a_row = self._failed_in_a_row + 1 if is_empty and is_normal else 0
         if self._failed_in_a_row >= MOST_FAILED_BATCHES:
             raise Refused(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 import orjson
@@ -34,13 +34,12 @@ class TogetherBatches(BatchApi):
     """Together's: its own upload path, and no metadata."""
 
     has_tags = False
-
-    async def upload(self, file: Path) -> str:
-        fields = {"purpose": "batch-api", "file_name": file.name, "file_type": "jsonl"}
-        return await self.post_form(self.url("/files/upload"), file, fields)
-
-    def state(self, value: Any) -> BatchState:
-        return super().state(object_at(value, "job") or value)
+    upload_path = "/files/upload"
+    upload_fields: ClassVar = {
+        "purpose": "batch-api",
+        "file_name": "requests.jsonl",
+        "file_type": "jsonl",
+    }
 
 
 class AnthropicBatches(BatchApi):
@@ -64,8 +63,8 @@ class AnthropicBatches(BatchApi):
         kind = {"Content-Type": "application/json"}
         return self.state(await self.post_file(self.url(self.path), file, kind))
 
-    async def results(self, state: BatchState, to: Path) -> None:
-        await self.download(self.url_of(f"{state.id}/results"), to)
+    def file_url(self, batch_id: str, file: str) -> str:
+        return self.url_of(f"{batch_id}/{file}")
 
     def read(self, line: Any) -> ResultLine:
         custom_id, result = line["custom_id"], line["result"]
@@ -103,7 +102,9 @@ class GeminiBatches(BatchApi):
     max_requests = 10**9
     max_bytes = 2_000_000_000
     call_path = re.compile(r"/models/.*$")
-    page_size = "pageSize"
+    cancel_path = ":cancel"
+    page_size, cursor = "pageSize", "pageToken"
+    listed = "operations"
 
     def line(self, custom_id: str, body: bytes) -> bytes:
         return b'{"key":"%b","request":%b}' % (custom_id.encode(), body)
@@ -135,26 +136,14 @@ class GeminiBatches(BatchApi):
         url = self.url(f"/models/{quote(self.name, safe='')}:batchGenerateContent")
         return self.state(await self.post(url, body))
 
-    async def cancel(self, batch_id: str) -> None:
-        await self.post(self.url_of(f"{batch_id}:cancel"), {})
-
-    def entries(self, page: Any) -> Any:
-        return page.get("operations") or page.get("batches")
-
-    def next_page(
-        self, page: Any, states: Sequence[BatchState], query: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        token = page.get("nextPageToken")
-        return {**query, "pageToken": token} if token else {}
+    def next_place(self, page: Any, states: Sequence[BatchState], place: Any) -> Any:
+        return page.get("nextPageToken") or None
 
     def url_of(self, batch_id: str) -> str:
         return self.url(f"/{batch_id}")
 
-    async def results(self, state: BatchState, to: Path) -> None:
-        for file in state.files:
-            await self.download(
-                self.url(f"/{file}:download", before="/download") + "?alt=media", to
-            )
+    def file_url(self, batch_id: str, file: str) -> str:
+        return self.url(f"/{file}:download", before="/download") + "?alt=media"
 
     def read(self, line: Any) -> ResultLine:
         custom_id = line.get("key") or object_at(line, "metadata")["key"]
@@ -197,7 +186,7 @@ class MistralBatches(BatchApi):
     max_requests = 1_000_000
     max_bytes = 500_000_000
     path = "/batch/jobs"
-    page_size = "page_size"
+    page_size, cursor = "page_size", "page"
 
     def line(self, custom_id: str, body: bytes) -> bytes:
         settings = orjson.loads(body)
@@ -215,11 +204,9 @@ class MistralBatches(BatchApi):
         }
         return self.state(await self.post(self.url(self.path), body))
 
-    def next_page(
-        self, page: Any, states: Sequence[BatchState], query: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
+    def next_place(self, page: Any, states: Sequence[BatchState], place: Any) -> Any:
         is_last = len(states) < BATCHES_A_PAGE
-        return {} if is_last else {**query, "page": query.get("page", 0) + 1}
+        return None if is_last else (place or 0) + 1
 
     def state(self, value: Any) -> BatchState:
         problems = value.get("errors") if value.get("status") == "FAILED" else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.features.batches.adapters import (
     BATCH_PRICE,
-    BATCHES,
     batch_problem,
     export_problem,
     open_batch_api,
 )
-from verdict_cli.features.batches.batch_facts import batches_of, with_batches
+from verdict_cli.features.batches.batch_facts import batches_of, read_batches, with_batches
 from verdict_cli.features.batches.batch_keys import batch_key, batch_settings
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.messages import sum_usd
@@ -76,21 +75,15 @@ class BatchOptions(RunHooks):
                 hint = "give one of them"
                 raise UsageError("--batch sends calls, and --replay makes none", hint=hint)
             return
-        find_problem = batch_problem if self.export is None else export_problem
-        for node, model, _ in models_in_use(options.plan):
-            problem = find_problem(model) if self._chooses(model) else None
-            if problem is not None:
-                raise UsageError(
-                    f"{node.id}: calls of model {model.name} cannot be sent as batches: {problem}",
-                    hint="set `batch: true` on models that have them only, and leave --batch out",
-                )
+        for node, message in self._problems(options.plan):
+            hint = "set `batch: true` on models that have them only, and leave --batch out"
+            raise UsageError(f"{node.id}: {message}", hint=hint)
 
     def check_resumed(self, options: RunOptions, directory: RunDirectory, start: RunFacts) -> None:
         """UsageError where batches of the run are in flight: their requests would be sent a second time."""
         path = directory.database
         if options.fresh or self.sends(options.plan) or not path.exists():
             return
-        from verdict_cli.features.batches.sent import read_batches
         from verdict_cli.storage.database.database import Database
         from verdict_cli.storage.database.schema import DamagedError
 
@@ -118,21 +111,21 @@ class BatchOptions(RunHooks):
         from verdict_cli.storage.database.schema import DamagedError
 
         with suppress(DamagedError):
-            if database.names_of("batches", BATCHES):
-                from verdict_cli.features.batches.sent import batch_facts
-
-                return with_batches(facts, batch_facts(database))
+            return with_batches(facts, database)
         return facts
 
     def model_problems(self, plan: Plan) -> Iterable[Problem]:
-        for _, model, _ in models_in_use(plan):
-            if batch_key(model) is not False and (why := batch_problem(model)) is not None:
-                message = f"calls of model {model.name} cannot be sent as batches: {why}"
-                yield Problem(
-                    "model-cannot-answer",
-                    message,
-                    "remove `batch` from it; a run is refused until then",
-                )
+        for _, message in self._problems(plan):
+            hint = "remove `batch` from it; a run is refused until then"
+            yield Problem("model-cannot-answer", message, hint)
+
+    def _problems(self, plan: Plan) -> Iterator[tuple[Node, str]]:
+        """The nodes whose calls cannot be sent as batches although they should be, with the reason."""
+        find_problem = batch_problem if self.export is None else export_problem
+        for node, model, _ in models_in_use(plan):
+            why = find_problem(model) if self._chooses(model) else None
+            if why is not None:
+                yield node, f"calls of model {model.name} cannot be sent as batches: {why}"
 
     def notices(self, facts: RunFacts, name: str, resume: str) -> Iterable[str]:
         """Say that batches continue at their provider without this process."""
@@ -146,24 +139,17 @@ class BatchOptions(RunHooks):
             yield f"waiting for batches: {resume}"
 
     def estimate(self, plan: Plan, lines: Sequence[Line]) -> OtherEstimate | None:
-        from verdict_cli.report.formatting import money
-
         estimate = estimate_waves(plan, lines)
         if estimate is None:
             return None
-        return OtherEstimate(
-            asdict(estimate),
-            f"as batches (--batch): {money(estimate.cost_usd)}, {plural(estimate.waves, 'wave')} or more, "
-            f"{estimate.worst_h:g} hours at worst",
-        )
-
-    def cost_phrase(self, plan: Plan, lines: Sequence[Line]) -> str | None:
-        estimate = estimate_waves(plan, lines) if self.sends(plan) else None
-        if estimate is None:
-            return None
         from verdict_cli.report.formatting import money
 
-        return f"some {money(estimate.cost_usd)} as batches in {plural(estimate.waves, 'wave')} or more"
+        cost, waves = money(estimate.cost_usd), plural(estimate.waves, "wave")
+        return OtherEstimate(
+            asdict(estimate),
+            f"as batches (--batch): {cost}, {waves} or more, {estimate.worst_h:g} hours at worst",
+            f"some {cost} as batches in {waves} or more" if self.sends(plan) else "",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,20 +11,20 @@ import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time
-from typing import Any, TypeVar
+from typing import TypeGuard, TypeVar
 
 import msgspec
 import orjson
 from msgspec import Struct
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
-from verdict_cli.features.batches.adapters import BATCHES, TIER, open_batch_api
+from verdict_cli.features.batches.adapters import TIER, open_batch_api
 from verdict_cli.features.batches.batch_api import BatchApi, BatchState, ResultLine
-from verdict_cli.features.batches.batch_facts import TO_FILE, BatchFacts
+from verdict_cli.features.batches.batch_facts import TABLE, TO_FILE, SentBatch, read_batches
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.middleware.circuit_breaker import MAX_REJECTIONS
 from verdict_cli.llm.middleware.replies import (
@@ -36,7 +36,7 @@ from verdict_cli.llm.middleware.replies import (
 )
 from verdict_cli.llm.middleware.require_logprobs import missing_logprobs
 from verdict_cli.llm.providers.chat_completions import read_envelope
-from verdict_cli.llm.providers.http_errors import Source, response_error, stated_error
+from verdict_cli.llm.providers.http_errors import Source, response_error
 from verdict_cli.llm.providers.json_mode import JsonMode, lesser_mode
 from verdict_cli.llm.providers.price_book import charged_usd
 from verdict_cli.llm.providers.secrets import may_contain, model_secrets, redact
@@ -46,8 +46,8 @@ from verdict_cli.model import EndpointKey, Model
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.database.records import CallContent, Images, StoredCall
 
-TABLE = "batches"
 _MODES = "modes"
+Failed = ProviderError | ReplyError
 _AT_ONCE = 500
 """Results that are read before the event loop gets a turn."""
 
@@ -72,74 +72,6 @@ class PooledRequest(Struct, frozen=True, array_like=True):
         entry = Entry(item, {}, 0, "") if item else None
         of_row = Row(row, self.row_id, {}, entry=entry)
         return Request(of_row, unit, model, (), call, attempt, top_logprobs=self.top_logprobs)
-
-
-@dataclass(kw_only=True)
-class SentBatch(BatchFacts):
-    """One batch, from the intent to send it to its end; ``settings`` are those of its model."""
-
-    number: int
-    tag: str
-    settings: dict[str, Any]
-    intended: float
-    reserved_usd: float = 0.0
-
-    @property
-    def sent_to(self) -> Model:
-        """Its model."""
-        return Model.model_validate(self.settings)
-
-    @property
-    def facts(self) -> BatchFacts:
-        """What `run.json` says of it."""
-        return BatchFacts(*[getattr(self, fact.name) for fact in fields(BatchFacts)])
-
-    @property
-    def is_at_provider(self) -> bool:
-        """Whether the provider has it, and it has not ended."""
-        return bool(self.id) and not self.ended and self.provider != TO_FILE
-
-
-class Outcome(Struct, frozen=True):
-    """One request's reply or error, and the form of JSON requests to use from now on (None: as before)."""
-
-    reply: Reply | None = None
-    error: ProviderError | ReplyError | None = None
-    mode: JsonMode | None = None
-
-
-@dataclass
-class CollectedBatch:
-    """An ended batch, what the budget is charged for it (None: unknown), and the error that stops the run, if any."""
-
-    batch: SentBatch
-    charged_usd: float | None = 0.0
-    refusal: Refused | None = None
-    rejections: list[str] = field(default_factory=list)
-    """The messages of rejected requests."""
-
-    def count(self, outcome: Outcome, model: Model) -> None:
-        """Count a request."""
-        batch, error, reply = self.batch, outcome.error, outcome.reply
-        if isinstance(error, Refused):
-            self.refusal = error
-        elif isinstance(error, Rejected) and error.failure == "rejected":
-            self.rejections.append(error.message)
-        if reply is not None:
-            batch.answered += 1
-            batch.cost_usd = sum_usd(batch.cost_usd, reply.cost_usd)
-            charged = charged_usd(model, reply.cost_usd, reply.usage, tier=TIER)
-            self.charged_usd = sum_usd(self.charged_usd, charged)
-
-    def check_rejections(self) -> None:
-        """Stop the run where many requests were rejected and none was answered."""
-        count = len(self.rejections)
-        if self.refusal is None and not self.batch.answered and count >= MAX_REJECTIONS:
-            self.refusal = Refused(
-                f"model {self.batch.model} rejected {count:,} requests of a batch and answered none, the first with: {self.rejections[0]}",
-                hint="fix the cause; the same command sends these requests again",
-                kind="rejected",
-            )
 
 
 class RunBatches:
@@ -217,13 +149,10 @@ class RunBatches:
     async def create(self, batch: SentBatch, file: Path) -> BatchState:
         """The batch of a request file. It is looked for before it is created a second time, so that none is paid for twice."""
         api = self.api(batch.sent_to)
-        file_id = await patiently(lambda: api.upload(file))
-        is_first = True
+        file_id = await patiently(lambda _: api.upload(file))
 
-        async def create() -> BatchState:
-            nonlocal is_first
-            state = None if is_first else await self._look_for(batch)
-            is_first = False
+        async def create(attempt: int) -> BatchState:
+            state = await self._look_for(batch) if attempt else None
             return state or await api.create(file_id, file, batch.tag)
 
         return await patiently(create)
@@ -231,7 +160,7 @@ class RunBatches:
     async def settle(self, batch: SentBatch) -> None:
         """Find the batch of an intent without an id; forget it where the provider has none."""
         await asyncio.sleep(min(ARRIVAL_S, batch.intended + ARRIVAL_S - time()))
-        state = await patiently(lambda: self._look_for(batch))
+        state = await patiently(lambda _: self._look_for(batch))
         if state is None:
             await self.drop(batch)
         else:
@@ -277,48 +206,63 @@ class RunBatches:
             await self.api(batch.sent_to).cancel(batch.id)
         return bool(batch.id)
 
-    async def collect(self, batch: SentBatch, state: BatchState) -> CollectedBatch:
-        """Take the results of an ended batch into the run's calls. Requests without one were not answered."""
-        model, collected = batch.sent_to, CollectedBatch(batch)
-        api = self.api(model)
-        rejected: list[tuple[str, PooledRequest, Outcome]] = []
-        names: set[str] = set()
-        batch.answered, batch.cost_usd = 0, 0.0
-        for number, line in enumerate(result_lines(await self._results(api, state), api), 1):
-            name = name_of(line.custom_id)
-            request = self._request(name)
-            if request is None or request.batch != batch.number or name in names:
-                continue  # a repeated line, or another file's
-            names.add(name)
-            outcome = read_result(line, request, model, api)
-            collected.count(outcome, model)
-            if outcome.mode is not None:
-                self._choose_mode(model.name, outcome.mode)
-            if isinstance(outcome.error, Rejected):
-                rejected.append((name, request, outcome))
-            elif not isinstance(outcome.error, Refused):
-                self._add(name, request, outcome, model)
+    async def collect(self, batch: SentBatch, state: BatchState) -> Refused | None:
+        """Take the results of an ended batch into the run's calls; requests without one were not answered. The error that stops
+        the run, if any."""
+        model, api = batch.sent_to, self.api(batch.sent_to)
+        batch.answered, batch.cost_usd, batch.charged_usd = 0, 0.0, 0.0
+        refusal: Refused | None = None
+        errors: dict[str, Failed | None] = {}
+        lines = self._lines_of(batch, await self._results(api, state))
+        for number, (name, request, line) in enumerate(lines, 1):
+            reply, error = read_result(line, request, model, api)
+            if reply is not None:
+                batch.answered += 1
+                batch.cost_usd = sum_usd(batch.cost_usd, reply.cost_usd)
+                charged = charged_usd(model, reply.cost_usd, reply.usage, tier=TIER)
+                batch.charged_usd = sum_usd(batch.charged_usd, charged)
+            error = errors[name] = self._with_lesser_mode(request, error, model)
+            if isinstance(error, Refused):
+                refusal = error
+            elif not isinstance(error, Rejected):
+                self._add(name, request, reply, error, model)
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
-        collected.check_rejections()
-        if collected.refusal is None:  # else they are sent again once its cause is fixed
-            missing = Outcome(error=unanswered(model, state.problem or state.status))
-            rejected += [(*item, missing) for item in self._requests(batch) if item[0] not in names]
-            for name, request, outcome in rejected:
-                self._add(name, request, outcome, model)
+        rejections = [error.message for error in errors.values() if _is_rejection(error)]
+        batch.rejected = len(rejections)
+        if not batch.answered and batch.rejected >= MAX_REJECTIONS:
+            refusal = refusal or Refused(
+                f"model {batch.model} rejected {batch.rejected:,} requests of a batch and answered none, the first with: {rejections[0]}",
+                hint="fix the cause; the same command sends these requests again",
+                kind="rejected",
+            )
+        if refusal is None:  # else they are sent again once its cause is fixed
+            missing = unanswered(model, state.problem or state.status)
+            for name, request in self._requests(batch):
+                error = errors.get(name, missing)
+                if name not in errors or isinstance(error, Rejected):
+                    self._add(name, request, None if error is None else error.reply, error, model)
         await self.end(batch, state.status)
-        return collected
+        return refusal
 
     def matches(self, batch: SentBatch, results: Path) -> bool:
         """Whether any line of a file is a result of the batch."""
+        return any(
+            line.custom_id == custom_id(name, request.place[-1])
+            for name, request, line in self._lines_of(batch, results)
+        )
+
+    def _lines_of(
+        self, batch: SentBatch, results: Path
+    ) -> Iterator[tuple[str, PooledRequest, ResultLine]]:
+        """The lines of a file that are results of the batch, with their requests; one that is repeated counts once."""
+        names = set()
         for line in result_lines(results, self.api(batch.sent_to)):
-            name = name_of(line.custom_id)
-            request = self._request(name)
-            if request is None or request.batch != batch.number:
-                continue
-            if line.custom_id == custom_id(name, request.place[-1]):
-                return True
-        return False
+            name = line.custom_id.partition("-")[0]
+            request = None if name in names else self._request(name)
+            if request is not None and request.batch == batch.number:
+                names.add(name)
+                yield name, request, line
 
     def calls(self, digest: bytes, place: Place) -> list[StoredCall]:
         """What is stored of a call."""
@@ -328,10 +272,17 @@ class RunBatches:
             if (call.row, call.unit, call.item, call.call, call.attempt) == place
         ]
 
-    def _add(self, name: str, pooled: PooledRequest, outcome: Outcome, model: Model) -> None:
+    def _add(
+        self,
+        name: str,
+        pooled: PooledRequest,
+        reply: Reply | None,
+        error: Failed | None,
+        model: Model,
+    ) -> None:
         """Store the call of a request, unless a process that was killed has done so."""
-        request, digest, error = pooled.request(model), bytes.fromhex(name), outcome.error
-        reply = outcome.reply and with_savings(request, outcome.reply)
+        request, digest = pooled.request(model), bytes.fromhex(name)
+        reply = reply and with_savings(request, reply)
         if not any(call.content.reply for call in self.calls(digest, pooled.place)):
             content = CallContent(
                 reply,
@@ -348,9 +299,18 @@ class RunBatches:
         if is_storable(reply, pooled.top_logprobs):
             self._store.put(self._digests.with_address(digest, model), model.name, reply)
 
-    def _choose_mode(self, model: str, mode: JsonMode) -> None:
-        self.modes[model] = mode
+    def _with_lesser_mode(
+        self, request: PooledRequest, error: Failed | None, model: Model
+    ) -> Failed | None:
+        """The error; one that is passing where the form of JSON was rejected, of which a lesser one is used from now on."""
+        if not (isinstance(error, Rejected) and request.mode and model.structured == "auto"):
+            return error
+        mode = lesser_mode(request.mode, error)
+        if mode is None:
+            return error
+        self.modes[model.name] = mode
         self.database.put(_MODES, self.modes, TABLE)
+        return Retryable(error.message)
 
     def _request(self, name: str) -> PooledRequest | None:
         value = self.database.get(name, TABLE)
@@ -371,19 +331,6 @@ class RunBatches:
         await self.database.writer.flush()
 
 
-def read_batches(database: Database) -> list[SentBatch]:
-    """The batches in a run's database."""
-    return [
-        msgspec.convert(database.get(name, TABLE), SentBatch)
-        for name in database.names_of(TABLE, BATCHES)
-    ]
-
-
-def batch_facts(database: Database) -> list[BatchFacts]:
-    """What `run.json` says of the batches in a run's database."""
-    return [batch.facts for batch in read_batches(database)]
-
-
 def _name(number: int) -> str:
     return f"batch-{number:06}"
 
@@ -393,17 +340,19 @@ def custom_id(name: str, attempt: int) -> str:
     return f"{name}-{attempt}"
 
 
-def name_of(custom: str) -> str:
-    """The digest in a custom id."""
-    return custom.partition("-")[0]
-
-
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def read_result(line: ResultLine, pooled: PooledRequest, model: Model, api: BatchApi) -> Outcome:
-    """The outcome of a request, read by what reads ordinary replies and errors."""
+def _is_rejection(error: Failed | None) -> TypeGuard[Rejected]:
+    """Whether the request was rejected for another reason than its row's content."""
+    return isinstance(error, Rejected) and error.failure == "rejected"
+
+
+def read_result(
+    line: ResultLine, pooled: PooledRequest, model: Model, api: BatchApi
+) -> tuple[Reply | None, Failed | None]:
+    """The reply or the error of a request, read by what reads ordinary ones."""
     request, source = pooled.request(model), Source(f"{api.provider}'s batch")
     body = line.body
     try:
@@ -412,9 +361,6 @@ def read_result(line: ResultLine, pooled: PooledRequest, model: Model, api: Batc
         if not 200 <= line.status < 300:
             content = orjson.dumps(body, default=str)
             raise response_error(line.status, content, model.name, source)
-        error = stated_error(body, model.name, source)
-        if error is not None:
-            raise error
         if api.protocol is not None and isinstance(body, dict):
             body = api.protocol.to_chat(body)
         if isinstance(body, dict):
@@ -423,13 +369,8 @@ def read_result(line: ResultLine, pooled: PooledRequest, model: Model, api: Batc
         if pooled.top_logprobs and not reply.logprobs:
             raise missing_logprobs(request, reply)
     except (ProviderError, ReplyError) as fault:
-        mode = None
-        if isinstance(fault, Rejected) and pooled.mode and model.structured == "auto":
-            mode = lesser_mode(pooled.mode, fault)
-        if mode is None:
-            return Outcome(fault.reply, fault)
-        return Outcome(None, Retryable(fault.message), mode)
-    return Outcome(reply)
+        return fault.reply, fault
+    return reply, None
 
 
 def unanswered(model: Model, why: str) -> Retryable:
@@ -459,11 +400,11 @@ DELAY_S = 0.5
 """The wait after the first failure; it doubles."""
 
 
-async def patiently(call: Callable[[], Awaitable[T]]) -> T:
-    """What a harmless call gives, which is repeated after temporary failures."""
+async def patiently(call: Callable[[int], Awaitable[T]]) -> T:
+    """What a harmless call gives, which is repeated after temporary failures. It gets the number of the attempt."""
     for attempt in range(TRIES):
         try:
-            return await call()
+            return await call(attempt)
         except Retryable as error:
             last = error
             await asyncio.sleep(min(30.0, error.retry_after_s or DELAY_S * 2**attempt))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from math import inf
 
 from msgspec import Struct, field
 
@@ -58,6 +59,13 @@ class Spending(Struct):
         """Count dollars, and learn what others have spent where the budget is shared."""
         self.spent_usd += usd
 
+    @property
+    def room_usd(self) -> float:
+        """What is neither spent nor reserved. The sums are rounded."""
+        if self.budget_usd is None:
+            return inf
+        return self.budget_usd * (1 + 1e-9) - self.spent_usd - self.reserved_usd
+
     async def reserve(
         self, worst_usd: float | None, halted: Callable[[], bool] = lambda: False
     ) -> float:
@@ -73,8 +81,7 @@ class Spending(Struct):
             if halted():
                 raise HaltedError("the run is stopping")
             self.check()
-            room = self.budget_usd * (1 + 1e-9) - self.spent_usd - self.reserved_usd
-            if not self.in_flight or worst <= room:
+            if not self.in_flight or worst <= self.room_usd:
                 break
             self._settled.clear()
             await self._settled.wait()
