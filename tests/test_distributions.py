@@ -13,7 +13,6 @@ from verdict_cli.distributions import (
     beta_quantile,
     binomial_cdf,
     normal_cdf,
-    shapiro_wilk,
     student_cdf,
     student_quantile,
 )
@@ -62,24 +61,3 @@ def test_the_binomial_distribution_is_the_sum_of_its_probabilities() -> None:
         for successes in {0, trials // 3, trials // 2, trials - 1, trials}:
             expected = stats.binom.pmf(np.arange(successes + 1), trials, 0.5).sum()
             assert near(binomial_cdf(successes, trials, 0.5), expected)
-
-
-@pytest.mark.parametrize("n", [3, 4, 5, 6, 11, 12, 30, 80, 1000])
-@pytest.mark.parametrize("kind", ["normal", "exponential", "uniform", "scale"])
-def test_the_test_of_shapiro_and_wilk_is_scipys_to_the_digits_of_its_normal_quantiles(
-    n: int, kind: str
-) -> None:
-    """scipy's normal quantiles have seven digits here."""
-    rng = np.random.default_rng(n)
-    draws = {
-        "normal": rng.normal(size=n),
-        "exponential": rng.exponential(size=n),
-        "uniform": rng.uniform(size=n),
-        "scale": np.append(rng.integers(1, 6, size=n - 1), 6).astype(float),
-    }
-    expected = float(stats.shapiro(draws[kind]).pvalue)
-    assert shapiro_wilk(draws[kind]) == pytest.approx(expected, abs=1e-6)
-
-
-def test_values_that_are_all_alike_are_not_rejected() -> None:
-    assert shapiro_wilk(np.full(10, 3.0)) == 1.0

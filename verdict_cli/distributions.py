@@ -1,22 +1,16 @@
-"""Distributions of one number: the normal, Student's, the beta and the binomial, and the test of Shapiro and Wilk.
+"""Distributions of one number: the normal, Student's, the beta and the binomial.
 
 scipy has them, too, but takes longer to import than a small report takes. Oracle: scipy.
 
 - The incomplete beta function is its continued fraction (Lentz) times a density. The density of large parameters is Loader's
   (2000), which loses no digits to differences of log-gamma functions.
 - A quantile is found by Newton's method.
-- The test of Shapiro and Wilk is that of Royston (1995, AS R94).
 """
 
 from __future__ import annotations
 
 import math
 from statistics import NormalDist
-
-import numpy as np
-from numpy.typing import NDArray
-
-Floats = NDArray[np.float64]
 
 NORMAL = NormalDist()
 _NEARLY_NORMAL = 2000.0
@@ -163,68 +157,3 @@ def _deviance(count: float, mean: float) -> float:
         if following == total:
             return total
         total = following
-
-
-_Coefficients = tuple[float, ...]
-_LAST: _Coefficients = (0.0, 0.221157, -0.147981, -2.07119, 4.434685, -2.706056)
-_LAST_BUT_ONE: _Coefficients = (0.0, 0.042981, -0.293762, -1.752461, 5.682633, -3.582633)
-_GAMMA: _Coefficients = (-2.273, 0.459)
-_MEAN_OF_FEW: _Coefficients = (0.544, -0.39978, 0.025054, -0.0006714)
-_SPREAD_OF_FEW: _Coefficients = (1.3822, -0.77857, 0.062767, -0.0020322)
-_MEAN: _Coefficients = (-1.5861, -0.31082, -0.083751, 0.0038915)
-_SPREAD: _Coefficients = (-0.4803, -0.082676, 0.0030302)
-"""Royston's polynomials: of the two outermost weights, and of the mean and spread of the normal variable that W becomes."""
-_FEW = 11
-
-
-def shapiro_wilk(values: Floats) -> float:
-    """The p-value of the test that at least three values come from a normal distribution; 1 where they are all alike."""
-    n = len(values)
-    ordered = np.sort(values) - np.median(values)
-    spread = float(ordered[-1] - ordered[0])
-    if spread <= 0:
-        return 1.0
-    ordered = ordered / spread
-    ordered -= ordered.mean()
-    weights = _shapiro_weights(n)
-    explained = float(weights @ ordered)
-    total = math.sqrt(float(weights @ weights) * float(ordered @ ordered))
-    # 1 - W, without loss of digits where W is nearly 1
-    rest = (total - explained) * (total + explained) / total**2
-    if n == 3:
-        return max(0.0, 1 - 6 / math.pi * math.acos(math.sqrt(max(0.75, 1 - rest))))
-    y = math.log(rest)
-    if n <= _FEW:
-        gamma = _polynomial(_GAMMA, n)
-        if y >= gamma:
-            return 0.0
-        y = -math.log(gamma - y)
-        mean, deviation = _polynomial(_MEAN_OF_FEW, n), math.exp(_polynomial(_SPREAD_OF_FEW, n))
-    else:
-        log = math.log(n)
-        mean, deviation = _polynomial(_MEAN, log), math.exp(_polynomial(_SPREAD, log))
-    return normal_cdf((mean - y) / deviation)
-
-
-def _shapiro_weights(n: int) -> Floats:
-    """The weights of so many ordered values."""
-    if n == 3:
-        return np.array([-1.0, 0.0, 1.0]) * math.sqrt(0.5)
-    scores = np.array([NORMAL.inv_cdf((rank - 0.375) / (n + 0.25)) for rank in range(1, n + 1)])
-    squares = float(scores @ scores)
-    outer = [_polynomial(_LAST, n**-0.5) + float(scores[-1]) / math.sqrt(squares)]
-    if n > 5:
-        next_outer = float(scores[-2]) / math.sqrt(squares)
-        outer.append(_polynomial(_LAST_BUT_ONE, n**-0.5) + next_outer)
-    count = len(outer)
-    inner = 2 * float(scores[:count] @ scores[:count])
-    scale = (squares - inner) / (1 - 2 * sum(weight**2 for weight in outer))
-    weights = scores / math.sqrt(scale)
-    weights[-count:] = outer[::-1]
-    weights[:count] = [-weight for weight in outer]
-    return weights
-
-
-def _polynomial(coefficients: _Coefficients, value: float) -> float:
-    """A polynomial, the constant first."""
-    return sum(each * value**power for power, each in enumerate(coefficients))

@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.intervals.interval_methods import clopper_pearson, score
+from verdict_cli.stats.intervals.interval_methods import clopper_pearson, near_normal, score
 from verdict_cli.stats.intervals.intervals import (
     FEW_RESAMPLES,
     MOST_RESAMPLED_UNITS,
@@ -366,3 +366,17 @@ def test_metrics_of_numbers_do_not_depend_on_the_unit_even_if_it_is_tiny():
             assert getattr(tiny[name], end) == pytest.approx(
                 getattr(usual[name], end) * unit, rel=1e-6
             ), (name, end)
+
+
+@pytest.mark.parametrize("n", [30, 80, 1000])
+def test_normal_values_seldom_look_heavy_tailed_and_those_of_student_mostly_do(n):
+    rng = np.random.default_rng(n)
+    normal = [near_normal(rng.normal(50, 3, n), 0.05) for _ in range(400)]
+    heavy = [near_normal(rng.standard_t(3, n), 0.4) for _ in range(400)]
+    assert 0.9 < np.mean(normal) < 0.985
+    assert np.mean(heavy) < {30: 0.3, 80: 0.1, 1000: 0.01}[n]
+
+
+def test_equal_values_have_no_heavy_tails_and_those_beyond_floats_have():
+    assert near_normal(np.full(10, 3.0))
+    assert not near_normal(np.array([1e200, 0.0, 1.0]))

@@ -251,7 +251,15 @@ def test_rankings_are_compared_item_by_item(target, prediction):
 
 
 def test_rankings_of_different_items_say_so():
-    assert "same items" in ranks.rankings([["a", "b"]], [["a", "c"]])
+    found = ranks.rankings([["a", "b"]], [["a", "c"]])
+    assert "same items" in found["accuracy"].undefined
+    assert np.isnan(found["accuracy"].at(np.ones((1, 1)))).all()
+
+
+def test_a_missing_ranking_is_wrong_and_has_no_order():
+    found = ranks.rankings([["a", "b"], ["a", "b"]], [["a", "b"], None])
+    assert found["accuracy"].at(np.ones((1, 2))) == 0.5
+    assert "without a prediction" in found["kendall"].undefined
 
 
 def test_kendall_of_many_distinct_rows_equals_scipys():

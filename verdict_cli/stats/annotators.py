@@ -189,10 +189,8 @@ def _alpha(data: EvaluationData, draw: Draw, *, nominal: bool) -> MetricValue:
     kept = np.flatnonzero(judged_rows(people))
     if not len(kept):
         return MetricValue(None, None, None, 0, "no row has labels of two annotators")
-    cluster = None if data.cluster is None else data.cluster[kept]
-    sample, given = sampled_statistics("panel", (), people, kept, cluster)
-    assert not isinstance(given, str)
-    return metrics_with_intervals({"alpha": given["krippendorff_alpha"]}, sample, draw)["alpha"]
+    sample, statistics = sampled_statistics("panel", ("krippendorff_alpha",), people, kept)
+    return metrics_with_intervals(statistics, sample, draw)["krippendorff_alpha"]
 
 
 def _pairs(

@@ -368,13 +368,11 @@ def _anytime_value(
 ) -> MetricValue:
     """The metric with the interval that holds at every look; none where it is not the mean of independent rows."""
     family = metric_input(metric, data)
-    sample, given = sampled_statistics(
-        family, (metric,), data, np.flatnonzero(usable(family, data))
-    )
-    statistic = None if isinstance(given, str) else given.get(metric)
+    kept = np.flatnonzero(usable(family, data))
+    sample, statistics = sampled_statistics(family, (metric,), data, kept)
     ends = None
-    if statistic is not None and data.cluster is None:
-        ends = anytime_ends(statistic, sample, level)
+    if data.cluster is None:
+        ends = anytime_ends(statistics[metric], sample, level)
     if ends is None:
         return replace(measured, low=None, high=None, reason=NO_ANYTIME, warnings=())
     return replace(

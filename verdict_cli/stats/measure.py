@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.language.evaluations import Evaluation
@@ -33,7 +33,6 @@ from verdict_cli.stats.metrics.confusion import MOST_DISTINCT_LABELS
 from verdict_cli.stats.metrics.metric_families import (
     BY_CLUSTER,
     by_input,
-    counts_wrong_rows,
     judged_rows,
     mean_of_clusters,
     no_value,
@@ -43,6 +42,7 @@ from verdict_cli.stats.metrics.metric_families import (
     values_by_cluster,
     wrong_types,
 )
+from verdict_cli.stats.metrics.statistic import undefined_statistic
 from verdict_cli.stats.prediction_powered import GoldFacts, corrected
 from verdict_cli.stats.worst_case import extremes
 
@@ -97,31 +97,25 @@ def _values_of_input(
     family: MetricInput, metrics: list[str], data: EvaluationData, rows: Ints, draw: Draw
 ) -> dict[str, MetricValue]:
     kept = rows[usable(family, data)[rows]]
-    no_meaning = undefined_for_wrong_rows(family, data, rows)
     reason = wrong_types(family, data) if len(kept) else "no rows"
-    reason = reason or ("" if counts_wrong_rows(family) else no_meaning)
+    reason = reason or undefined_for_wrong_rows(family, data, rows)
     if reason:
         return {metric: MetricValue(None, None, None, len(kept), reason) for metric in metrics}
     if family in BY_CLUSTER:
         return {metric: _mean_within_clusters(metric, data, kept, draw) for metric in metrics}
-    cluster = None if data.cluster is None else data.cluster[kept]
-    sample, given = sampled_statistics(family, metrics, data, kept, cluster)
-    if isinstance(given, str):
-        return {metric: MetricValue(None, None, None, sample.n, given) for metric in metrics}
-    used = len(np.union1d(data.target[kept], data.prediction[kept])) if family == "labels" else 1
-    unfit = no_meaning or f"it does not fit {data.kind} data"
-    is_shown = "confusion" in metrics
-    if used > MOST_DISTINCT_LABELS:
-        unfit, is_shown = f"there are {used} distinct labels, too many for classes", False
-        given, used = {name: value for name, value in given.items() if name == "accuracy"}, 1
-    statistics = {metric: given[metric] for metric in metrics if metric in given}
-    values = metrics_with_intervals(statistics, sample, structs.replace(draw, width=used * used))
-    if is_shown:
+    sample, statistics = sampled_statistics(family, metrics, data, kept)
+    used = len(np.union1d(data.target[kept], data.prediction[kept]))
+    are_classes = family != "labels" or used <= MOST_DISTINCT_LABELS
+    if not are_classes:
+        none = undefined_statistic(f"there are {used} distinct labels, too many for classes")
+        statistics = {
+            name: statistic if name == "accuracy" else none
+            for name, statistic in statistics.items()
+        }
+    values = metrics_with_intervals(statistics, sample, draw)
+    if are_classes and "confusion" in metrics:
         values["confusion"] = MetricValue(confusion_counts(data, kept), None, None, sample.n)
-    return {
-        metric: values.get(metric) or MetricValue(None, None, None, sample.n, unfit)
-        for metric in metrics
-    }
+    return values
 
 
 def _mean_within_clusters(metric: str, data: EvaluationData, rows: Ints, draw: Draw) -> MetricValue:

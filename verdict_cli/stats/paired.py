@@ -20,7 +20,6 @@ from verdict_cli.language.metric_registry import MetricInput
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, RowMask
 from verdict_cli.stats.columns.row_data import EvaluationData, GoldPairs, prepared
-from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import (
     Draw,
@@ -31,17 +30,15 @@ from verdict_cli.stats.intervals.intervals import (
 )
 from verdict_cli.stats.metrics.metric_families import (
     BY_CLUSTER,
-    input_statistics,
-    key_columns,
     mean_of_clusters,
     metric_input,
     no_value,
     scored_by_all,
+    statistics_of_runs,
     values_by_cluster,
     wrong_types,
 )
-from verdict_cli.stats.metrics.statistic import Statistic
-from verdict_cli.stats.permutation import holm_adjusted, regrouping_test, sign_flip_test, swap_tests
+from verdict_cli.stats.permutation import holm_adjusted, sign_flip_test, swap_tests
 from verdict_cli.stats.prediction_powered import CORRECTED, corrected_difference, widest_difference
 from verdict_cli.stats.simultaneous import (
     NO_STANDARD_ERROR,
@@ -220,7 +217,7 @@ def paired_differences(
     ]
     tests = (
         swap_tests(swapped, pairs.data, pairs.rows, draw.rng, swaps, pairs.scored)
-        if swaps and swapped
+        if swaps and swapped and len(pairs.data) == 2
         else {}
     )
     # The metrics with a test of their own are adjusted with the others as one more.
@@ -259,32 +256,13 @@ def _difference(
     rows = [at[kept] for at in pairs.rows]
     if family in BY_CLUSTER:
         return _within_clusters(metric, data, rows, draw, swaps)
-    columns = [
-        column[at]
-        for side, at in zip(data, rows, strict=True)
-        for column in key_columns(family, side)
-    ]
-    cluster = data[-1].cluster
-    sample = Sample.of(tuple(columns), None if cluster is None else cluster[rows[-1]])
-    every: list[Statistic] = []
-    for side, at in zip(data, rows, strict=True):
-        given = input_statistics(family, (metric,), side, at[sample.first])
-        if isinstance(given, str) or metric not in given:
-            return undefined_difference(
-                given if isinstance(given, str) else f"it does not fit {side.kind} data"
-            )
-        every.append(given[metric])
+    sample, every = statistics_of_runs(metric, family, data, rows)
     old, new = mean_statistic(every[:first]), mean_statistic(every[first:])
-    width = max(len(side.labels) + 1 for side in data) ** 2 if family == "labels" else 1
-    change = paired_metric_value(old, new, sample, structs.replace(draw, width=width))
+    change = paired_metric_value(old, new, sample, draw)
     p: float | None = None
     if spread is not None:
         times, reach = 1 / first + 1 / (len(data) - first), new.bounds[1] - old.bounds[0]
         change, p = spread.widened(change, times, reach)
-        exchanged = (
-            regrouping_test(metric, family, data, rows, first, draw.rng, swaps) if swaps else None
-        )
-        p = exchanged if p is None or exchanged is None else max(p, exchanged)
     doubt = one_way_doubt(old, new, sample, draw.level) if swaps else ""
     return Difference(
         value_of(old, sample), value_of(new, sample), change.warned(doubt), p, doubt=doubt

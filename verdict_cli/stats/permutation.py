@@ -30,7 +30,6 @@ from verdict_cli.stats.metrics.metric_families import (
     metric_input,
     sampled_statistics,
     scored_by_all,
-    wrong_types,
 )
 from verdict_cli.stats.metrics.statistic import Statistic
 
@@ -205,78 +204,20 @@ def _swappable(
     """The metric over the pairs that count; None where there is none."""
     family = metric_input(metric, data[1])
     kept = np.flatnonzero(scored(family))
-    if not len(kept) or any(wrong_types(family, run) for run in data):
+    if not len(kept):
         return None
     at = (rows[0][kept], rows[1][kept])
     stacked = stack_runs(
         tuple(_scaled(metric, run, side) for run, side in zip(data, at, strict=True)), at
     )
-    sample, given = sampled_statistics(family, (metric,), stacked, np.arange(len(stacked.target)))
-    if isinstance(given, str) or metric not in given:
-        return None
+    every = np.arange(len(stacked.target))
+    sample, statistics = sampled_statistics(family, (metric,), stacked, every)
     sides = []
     for atoms in (sample.atom[: len(kept)], sample.atom[len(kept) :]):
         side = np.full(len(rows[0]), MISSING, dtype=np.int64)
         side[kept] = atoms
         sides.append((side, np.bincount(atoms, minlength=len(sample.counts)).astype(np.float64)))
-    return _Swappable(given[metric], sides[0][0], sides[1][0], (sides[0][1], sides[1][1]))
-
-
-def regrouping_test(
-    metric: str,
-    family: MetricInput,
-    data: Sequence[EvaluationData],
-    rows: Sequence[Ints],
-    first: int,
-    rng: np.random.Generator,
-    most: int = SWAPS,
-) -> float | None:
-    """The two-sided p-value of the mean metric of all later runs minus that of the `first` runs, by exchanging the runs'
-    outcomes within rows or clusters; None where it is undefined."""
-    runs, pairs = len(data), len(rows[0])
-    stacked, at = _scaled(metric, data[0], rows[0]), rows[0]
-    for later, more in zip(data[1:], rows[1:], strict=True):
-        stacked = stack_runs((stacked, _scaled(metric, later, more)), (at, more))
-        at = np.arange(len(stacked.target))
-    sample, given = sampled_statistics(family, (metric,), stacked, at)
-    if isinstance(given, str) or metric not in given:
-        return None
-    statistic, atoms, outcomes = given[metric], len(sample.counts), sample.atom.reshape(runs, pairs)
-    differs = np.flatnonzero((outcomes != outcomes[0]).any(axis=0))
-    same = np.bincount(np.delete(outcomes[0], differs), minlength=atoms)
-    if not len(differs):
-        return 1.0
-    clusters = data[-1].cluster
-    unit = np.arange(len(differs)) if clusters is None else clusters[rows[-1]][differs]
-    unit = np.unique(unit, return_inverse=True)[1]
-    moving = outcomes[:, differs]
-
-    def difference(order: Ints) -> Floats:
-        """`order` (exchanges, units, runs): which run's outcome each run gets."""
-        means = []
-        for part in (range(first), range(first, runs)):
-            values = []
-            for run in part:
-                chosen = moving[order[:, unit, run], np.arange(len(unit))]
-                counts = chosen + atoms * np.arange(len(order))[:, None]
-                counts_by_order = np.bincount(counts.ravel(), minlength=atoms * len(order)).reshape(
-                    len(order), atoms
-                )
-                values.append(statistic.at((same + counts_by_order).astype(np.float64)))
-            means.append(np.mean(values, axis=0))
-        result: Floats = means[1] - means[0]
-        return result
-
-    units = int(unit.max()) + 1
-    seen = abs(float(difference(np.broadcast_to(np.arange(runs), (1, units, runs)))[0]))
-    if not np.isfinite(seen):
-        return None
-    count = min(_count(statistic, atoms, most), FEWER_SWAPS)
-    step, extreme = max(1, CELLS // max(atoms, len(unit) * runs)), 0
-    for start in range(0, count, step):
-        order = rng.random((min(step, count - start), units, runs)).argsort(axis=2)
-        extreme += int((~(np.abs(difference(order)) < seen - _TOLERANCE * max(1.0, seen))).sum())
-    return (extreme + 1) / (count + 1)
+    return _Swappable(statistics[metric], sides[0][0], sides[1][0], (sides[0][1], sides[1][1]))
 
 
 def _scaled(metric: str, data: EvaluationData, rows: Ints) -> EvaluationData:

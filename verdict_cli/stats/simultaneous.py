@@ -26,13 +26,12 @@ from msgspec.structs import replace
 from verdict_cli.distributions import student_cdf
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
-from verdict_cli.stats.columns.sample import MOST_DELETIONS
 from verdict_cli.stats.intervals.interval_methods import MetricValue, student
 from verdict_cli.stats.metrics.metric_families import (
     BY_CLUSTER,
     metric_input,
-    sampled_statistics,
     scored_by_all,
+    statistics_of_runs,
 )
 from verdict_cli.stats.metrics.statistic import Proportion, Statistic
 from verdict_cli.stats.prediction_powered import (
@@ -88,36 +87,23 @@ def joint_estimates(
         return _joint_corrected(data, rows)
     family = metric_input(metric, data[0])
     kept = scored_by_all(family, data, rows)
-    rows, cluster = [at[kept] for at in rows], data[0].cluster
-    units = (
-        np.arange(len(rows[0]))
-        if cluster is None
-        else np.unique(cluster[rows[0]], return_inverse=True)[1]
-    )
-    count = int(units.max(initial=-1)) + 1
-    groups = min(count, MOST_DELETIONS)
-    if groups < 3 or family in BY_CLUSTER:
+    if family in BY_CLUSTER or not kept.any():
         return None
-    group = (rng.permutation(count) % groups)[units]
-    values, changes = [], []
-    for run, at in zip(data, rows, strict=True):
-        sample, given = sampled_statistics(family, (metric,), run, at)
-        if isinstance(given, str) or metric not in given:
-            return None
-        atoms = len(sample.counts)
-        left_out = np.stack(
-            [np.bincount(sample.atom[group == index], minlength=atoms) for index in range(groups)]
-        )
-        values_without = given[metric].at(sample.counts - left_out)
-        value = float(given[metric].at(sample.counts[None, :])[0])
-        if not np.isfinite(values_without).all() or not np.isfinite(value):
-            return None
-        values.append(value)
-        changes.append(values_without - values_without.mean())
-    matrix = np.stack(changes)
-    return JointEstimates(
-        np.array(values), (groups - 1) / groups * matrix @ matrix.T, float(groups - 1)
-    )
+    sample, statistics = statistics_of_runs(metric, family, data, [at[kept] for at in rows])
+    if sample.units < 3:
+        return None
+    values = np.array([statistic.at(sample.counts[None, :])[0] for statistic in statistics])
+    deletions = [
+        (np.stack([statistic.at(weights) for statistic in statistics]), units)
+        for weights, units in sample.deletions(rng, statistics[0].width)
+    ]
+    without = np.concatenate([values_without for values_without, _ in deletions], axis=1)
+    if not np.isfinite(without).all() or not np.isfinite(values).all():
+        return None
+    times = np.concatenate([units for _, units in deletions])
+    n = float(times.sum())
+    changes = without - (without @ times / n)[:, None]
+    return JointEstimates(values, (n - 1) / n * (changes * times) @ changes.T, n - 1)
 
 
 def _joint_corrected(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> JointEstimates | None:
@@ -246,4 +232,5 @@ def mean_statistic(statistics: Sequence[Statistic]) -> Statistic:
         classes=tuple(classes for run in statistics for classes in run.classes),
         varies=tuple(values for run in statistics for values in run.varies),
         tails=tuple(values for run in statistics for values in run.tails),
+        width=first.width,
     )

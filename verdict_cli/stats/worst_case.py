@@ -26,7 +26,6 @@ from verdict_cli.stats.metrics.metric_families import (
     needs_target,
     sampled_statistics,
     usable,
-    wrong_types,
 )
 from verdict_cli.stats.paired import OpenRows, PairedRows, RunRows, pair
 from verdict_cli.stats.permutation import stack_runs
@@ -77,12 +76,10 @@ def extremes(metrics: Sequence[str], data: EvaluationData) -> dict[str, tuple[fl
 def _value(metric: str, data: EvaluationData) -> float | None:
     family = metric_input(metric, data)
     kept = np.flatnonzero(usable(family, data))
-    if not len(kept) or wrong_types(family, data):
+    if not len(kept):
         return None
-    sample, given = sampled_statistics(family, (metric,), data, kept)
-    return (
-        value_of(given[metric], sample) if not isinstance(given, str) and metric in given else None
-    )
+    sample, statistics = sampled_statistics(family, (metric,), data, kept)
+    return value_of(statistics[metric], sample)
 
 
 def _has_exact_extremes(metric: str, data: EvaluationData) -> bool:

@@ -44,15 +44,10 @@ class Sample(Struct, frozen=True):
         """The number of clusters, or of rows where there are none: what is resampled."""
         return self.n if self.cluster is None else int(self.cluster.max(initial=-1)) + 1
 
-    def resamples(self, rng: np.random.Generator, times: int, width: int = 1) -> Iterator[Floats]:
-        """Weights (some, atoms) of `times` resamples in all: units drawn with replacement, as many as there are.
-
-        `width` is the most numbers that a statistic computes for one resample: it bounds the memory.
-        """
+    def resamples(self, rng: np.random.Generator, times: int) -> Iterator[Floats]:
+        """Weights (some, atoms) of `times` resamples in all: units drawn with replacement, as many as there are."""
         atoms = len(self.counts)
-        step = max(
-            1, min(times, CELLS // max(atoms, width, 1 if self.cluster is None else self.units))
-        )
+        step = max(1, min(times, CELLS // max(atoms, self.units)))
         for start in range(0, times, step):
             size = min(step, times - start)
             if self.cluster is not None:
@@ -81,7 +76,8 @@ class Sample(Struct, frozen=True):
         """Weights (some, atoms) of the samples without one unit (or a group), and how many units each stands for.
 
         Without clusters and with few atoms, leaving out any row of an atom is the same. Beyond that number, units
-        are left out in `most` random groups, whose third moments have the same expectation.
+        are left out in `most` random groups, whose third moments have the same expectation. `width` is the most numbers that a
+        statistic computes for one deletion: it bounds the memory.
         """
         atoms = len(self.counts)
         step = max(1, CELLS // max(atoms, width, 1))

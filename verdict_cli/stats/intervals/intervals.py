@@ -80,12 +80,11 @@ TOO_OFTEN_UNDEFINED = "the metric is undefined in most resamples, so there is no
 
 
 class Draw(Struct, frozen=True):
-    """How intervals are computed: the generator, the confidence level, the most numbers computed for one resample, and
-    whether the difference of two shares is at least as wide as exact shares make it, as gates need."""
+    """How intervals are computed: the generator, the confidence level, and whether the difference of two shares is at least as
+    wide as exact shares make it, as gates need."""
 
     rng: np.random.Generator
     level: float = CONFIDENCE_LEVEL
-    width: int = 1
     exact: bool = False
 
 
@@ -189,16 +188,14 @@ def _errors(
         else:
             smooth[name] = statistic
     for name, error in (
-        jackknife_errors(grouped, sample, draw.rng, draw.width, FEW_DELETIONS).items()
-        if grouped
-        else ()
+        jackknife_errors(grouped, sample, draw.rng, FEW_DELETIONS).items() if grouped else ()
     ):
         plain = error and structs.replace(
             error, skewness=0.0, freedom=min(error.freedom, FEW_DELETIONS - 1)
         )
         errors_of[name] = values[name] or 0.0, plain
     if smooth:
-        errors = jackknife_errors(smooth, sample, draw.rng, draw.width)
+        errors = jackknife_errors(smooth, sample, draw.rng)
         errors_of |= {name: (values[name] or 0.0, error) for name, error in errors.items()}
     for name, drawn in _resample(
         resampled, sample, draw, FEW_RESAMPLES if many else RESAMPLES
@@ -215,6 +212,7 @@ def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Dr
         new.undefined,
         interval=method,
         share=new.share,
+        width=max(old.width, new.width),
         classes=(*old.classes, *new.classes),
         varies=_differences(old, new),
     )
@@ -385,7 +383,7 @@ def _resample(
     if not statistics:
         return {}
     drawn: dict[str, list[Floats]] = {name: [] for name in statistics}
-    for weights in sample.resamples(draw.rng, times, draw.width):
+    for weights in sample.resamples(draw.rng, times):
         for name, statistic in statistics.items():
             drawn[name].append(statistic.at(weights))
     return {name: np.concatenate(values) for name, values in drawn.items()}

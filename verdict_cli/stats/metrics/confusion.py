@@ -251,6 +251,7 @@ def label_statistics(
             with_disagreement=disagreeing,
             classes=(label, sides[1]) if name == "precision" else (label,) if is_mean else sides,
             labels_count_alike=is_mean and average != "weighted",
+            width=len(used) ** 2,
         )
 
     given = {

@@ -38,6 +38,7 @@ from verdict_cli.stats.metrics.statistic import (
     mean_of_values,
     proportion,
     statistic_of,
+    undefined_statistic,
 )
 
 NOMINAL = ("classification", "pairwise")
@@ -129,11 +130,6 @@ def judged_rows(data: EvaluationData) -> RowMask:
     return np.greater(votes, 1)
 
 
-def key_columns(family: MetricInput, data: EvaluationData) -> tuple[npt.NDArray[np.generic], ...]:
-    """The columns whose distinct rows are the atoms of metrics of this input."""
-    return FAMILIES[family].keys(data)
-
-
 def wrong_types(family: MetricInput, data: EvaluationData) -> str:
     """Why metrics of this input do not exist for these rows' types, "" if they do."""
     return FAMILIES[family].type_error(data)
@@ -141,40 +137,57 @@ def wrong_types(family: MetricInput, data: EvaluationData) -> str:
 
 def undefined_for_wrong_rows(family: MetricInput, data: EvaluationData, rows: Ints) -> str:
     """Why metrics for which no row is wrong do not exist under `missing: wrong`, "" if they do."""
+    if not data.wrong or counts_wrong_rows(family):
+        return ""
     counted = has_target(data)[rows] if needs_target(family) else np.ones(len(rows), bool)
     missing = np.count_nonzero(counted & ~has_prediction(family, data)[rows])
-    if not data.wrong or not missing:
+    if not missing:
         return ""
     return f"{plural(int(missing), 'row has|rows have')} no prediction, and `missing: wrong` has no meaning for this metric"
 
 
 def input_statistics(
-    family: MetricInput, metrics: Iterable[str], data: EvaluationData, at: Ints
-) -> dict[str, Statistic] | str:
-    """The statistics of this input with these rows as atoms, or why there are none.
-
-    Of the built-in metrics all are given, of those with a formula of arrays the ones in `metrics`.
-    """
-    statistics = FAMILIES[family].statistics(data, at)
-    if isinstance(statistics, str):
-        return statistics
+    family: MetricInput, metrics: Sequence[str], data: EvaluationData, at: Ints
+) -> dict[str, Statistic]:
+    """The statistics of these metrics with these rows as atoms; one that does not exist says why it is undefined."""
+    unfit = wrong_types(family, data)
+    built_in = {} if unfit else FAMILIES[family].statistics(data, at)
+    none = undefined_statistic(unfit or f"it does not fit {data.kind} data")
+    statistics = {}
     for name in metrics:
         metric = find_metric(name)
-        if metric is not None and metric.formula is not None:
+        if metric is not None and metric.formula is not None and not unfit:
             statistics[name] = array_statistic(metric, *_arrays(family, data, at))
+        else:
+            statistics[name] = built_in.get(name, none)
     return statistics
 
 
 def sampled_statistics(
-    family: MetricInput,
-    metrics: Iterable[str],
-    data: EvaluationData,
-    rows: Ints,
-    cluster: Ints | None = None,
-) -> tuple[Sample, dict[str, Statistic] | str]:
-    """These rows as a sample, and the statistics of this input at its atoms, or why there are none."""
-    sample = Sample.of(tuple(column[rows] for column in key_columns(family, data)), cluster)
+    family: MetricInput, metrics: Sequence[str], data: EvaluationData, rows: Ints
+) -> tuple[Sample, dict[str, Statistic]]:
+    """These rows as a sample with the evaluation's clusters, and the statistics at its atoms."""
+    cluster = None if data.cluster is None else data.cluster[rows]
+    sample = Sample.of(tuple(column[rows] for column in FAMILIES[family].keys(data)), cluster)
     return sample, input_statistics(family, metrics, data, rows[sample.first])
+
+
+def statistics_of_runs(
+    metric: str, family: MetricInput, runs: Sequence[EvaluationData], rows: Sequence[Ints]
+) -> tuple[Sample, list[Statistic]]:
+    """The same rows of several runs as one sample with the last run's clusters, and each run's statistic at its atoms."""
+    columns = [
+        column[at]
+        for run, at in zip(runs, rows, strict=True)
+        for column in FAMILIES[family].keys(run)
+    ]
+    cluster = runs[-1].cluster
+    sample = Sample.of(tuple(columns), None if cluster is None else cluster[rows[-1]])
+    statistics = [
+        input_statistics(family, (metric,), run, at[sample.first])[metric]
+        for run, at in zip(runs, rows, strict=True)
+    ]
+    return sample, statistics
 
 
 Keys = tuple[npt.NDArray[np.generic], ...]
@@ -182,10 +195,11 @@ Statistics = dict[str, Statistic]
 
 
 class Family(Struct, frozen=True):
-    """What metrics of one input have in common: see `key_columns`, `wrong_types` and `input_statistics`."""
+    """What metrics of one input have in common: the columns whose distinct rows are the atoms, the statistics at these
+    rows, and why the types of these rows do not fit, "" where they do."""
 
     keys: Callable[[EvaluationData], Keys]
-    statistics: Callable[[EvaluationData, Ints], Statistics | str]
+    statistics: Callable[[EvaluationData, Ints], Statistics]
     type_error: Callable[[EvaluationData], str] = lambda _: ""
 
 
@@ -268,18 +282,13 @@ def _number_pairs(data: EvaluationData, at: Ints) -> Statistics:
     return pairs | ranks.rank_pairs(x, y) | numbers.ordinal_pairs(x, y)
 
 
-def _rankings(data: EvaluationData, at: Ints) -> Statistics | str:
+def _rankings(data: EvaluationData, at: Ints) -> Statistics:
     texts = (*data.labels, None)
-    statistics = ranks.rankings(
-        [texts[code] for code in data.target[at]], [texts[code] for code in data.prediction[at]]
-    )
-    if isinstance(statistics, str):
-        return statistics
-    is_missing = data.wrong and (data.prediction[at] == MISSING).any()
-    return {"accuracy": statistics["accuracy"]} if is_missing else statistics
+    sides = (data.target[at], data.prediction[at])
+    return ranks.rankings(*([texts[code] for code in side] for side in sides))
 
 
-def _labels(data: EvaluationData, at: Ints) -> Statistics | str:
+def _labels(data: EvaluationData, at: Ints) -> Statistics:
     prediction = np.where(data.prediction[at] == MISSING, len(data.labels), data.prediction[at])
     missing = bool((prediction == len(data.labels)).any())
     labels = len(data.labels) + missing

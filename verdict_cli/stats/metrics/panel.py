@@ -31,6 +31,7 @@ from verdict_cli.stats.metrics.statistic import (
     proportion,
     ratio,
     statistic_of,
+    undefined_statistic,
 )
 
 PanelMask = npt.NDArray[np.bool_]
@@ -163,8 +164,9 @@ def _errors_together(
 ) -> dict[str, Statistic]:
     """The mean correlation of two judges' errors, and how many independent judges the panel is worth by it."""
     if errors is None:
-        none = Statistic(lambda weights: np.full(len(weights), np.nan), NO_ORDER)
-        return {"error_correlation": none, "effective_judges": none}
+        return dict.fromkeys(
+            ("error_correlation", "effective_judges"), undefined_statistic(NO_ORDER)
+        )
     correlations = [_correlation(errors[first], errors[second]) for first, second in _pairs(judges)]
     together = statistic_of(
         "error_correlation",
@@ -219,8 +221,8 @@ def rater_statistics(
         return (
             statistics | intraclass_correlations(numbers) | {"ordinal_alpha": ordinal_alpha(values)}
         )
-    none = Statistic(lambda weights: np.full(len(weights), np.nan), NO_NUMBERS)
-    return statistics | dict.fromkeys(("icc", "icc_k", "ordinal_alpha"), none)
+    of_numbers = ("icc", "icc_k", "ordinal_alpha")
+    return statistics | dict.fromkeys(of_numbers, undefined_statistic(NO_NUMBERS))
 
 
 def fleiss_kappa(codes: Ints) -> Statistic:

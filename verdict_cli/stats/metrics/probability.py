@@ -25,6 +25,7 @@ from verdict_cli.stats.metrics.statistic import (
     mean_of_values,
     ratio,
     statistic_of,
+    undefined_statistic,
 )
 
 CALIBRATION_BINS = 10
@@ -80,8 +81,8 @@ def probability_statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
         ),
     }
     if len(p) and (p.min() < 0 or p.max() > 1):
-        undefined = Statistic(lambda weights: np.full(len(weights), np.nan), OUTSIDE)
-        return statistics | dict.fromkeys(("brier", "log_loss", "ece"), undefined)
+        outside = undefined_statistic(OUTSIDE)
+        return statistics | dict.fromkeys(("brier", "log_loss", "ece"), outside)
 
     tiny = np.finfo(np.float64).eps
     clipped = np.clip(

@@ -16,6 +16,7 @@ from verdict_cli.stats.metrics.statistic import (
     proportion,
     ratio,
     statistic_of,
+    undefined_statistic,
 )
 
 MOST_ATOMS = 5000
@@ -92,26 +93,31 @@ def _kendall_of_rows(x: Floats, y: Floats, weights: Floats) -> float:
     return float(kendalltau(a, b).statistic)
 
 
-def rankings(targets: Sequence[Any], predictions: Sequence[Any]) -> dict[str, Statistic] | str:
+OF_ORDER = ("spearman", "kendall", "top1", "kendall_distance", "ndcg")
+NO_RANKING = "a row without a prediction has no order, so `missing: wrong` has no meaning here"
+
+
+def rankings(targets: Sequence[Any], predictions: Sequence[Any]) -> dict[str, Statistic]:
     """The mean coefficients of each row's two rankings at each atom, how often they and their first items are the same.
 
-    A ranking lists items from first to last. Returns the reason where two rankings are not of the same items.
+    A ranking lists items from first to last. All are undefined where two rankings are not of the same items;
+    where one is missing, all but the accuracy, in which it is wrong.
     """
     rho, tau, gain = np.empty(len(targets)), np.empty(len(targets)), np.empty(len(targets))
     first = np.empty(len(targets))
+    pairs = zip(targets, predictions, strict=True)
+    same = np.array([target == prediction for target, prediction in pairs], float)
+    accuracy = {"accuracy": proportion("accuracy", same, np.ones(len(same)))}
     for index, (target, prediction) in enumerate(zip(targets, predictions, strict=True)):
         coefficients = _coefficients(target, prediction)
+        if coefficients is None and prediction is None:
+            return accuracy | dict.fromkeys(OF_ORDER, undefined_statistic(NO_RANKING))
         if coefficients is None:
-            return f"{prediction} and {target} are not two rankings of the same items"
+            why = f"{prediction} and {target} are not two rankings of the same items"
+            return dict.fromkeys(("accuracy", *OF_ORDER), undefined_statistic(why))
         rho[index], tau[index], gain[index] = coefficients
         first[index] = float(repr(target[0]) == repr(prediction[0]))
-    same = np.array(
-        [target == prediction for target, prediction in zip(targets, predictions, strict=True)],
-        float,
-    )
-
-    return {
-        "accuracy": proportion("accuracy", same, np.ones(len(same))),
+    return accuracy | {
         "spearman": statistic_of("spearman", mean_of_values(rho), scale=IDENTITY),
         "kendall": statistic_of("kendall", mean_of_values(tau), scale=IDENTITY),
         "top1": proportion("top1", first, np.ones(len(first))),

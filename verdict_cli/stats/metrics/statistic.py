@@ -132,6 +132,7 @@ class Statistic(Struct, frozen=True):
         mean_of: Of a mean of one value for each row, all within `bounds`: the values at the atoms.
         scale_ends: Of a mean of values: the ends of their scale, if it has any.
         certain: 1 at the atoms whose loss, if they are wrong, is so large that a sample without one does not show it.
+        width: The most numbers that it computes for one resample.
     """
 
     at: WeightedValues
@@ -156,11 +157,17 @@ class Statistic(Struct, frozen=True):
     mean_of: Floats | None = None
     scale_ends: tuple[float, float] | None = None
     certain: Floats | None = None
+    width: int = 1
 
     @property
     def smooth(self) -> bool:
         """Whether leaving out a row tells the standard error: not of a median or a sum of absolute values."""
         return self.interval not in ("order_statistics", "inverted_test")
+
+
+def undefined_statistic(reason: str) -> Statistic:
+    """A metric that is undefined for this reason."""
+    return Statistic(lambda weights: np.full(len(weights), np.nan), reason)
 
 
 def statistic_of(
