@@ -253,7 +253,7 @@ def _accuracy(target: Ints, said: Ints, cluster: Ints | None, rng: np.random.Gen
     sample = Sample.of((target, said), cluster)
     at = sample.first
     given = confusion.label_statistics(target[at], said[at], 2, None, False)
-    return metrics_with_intervals({"accuracy": given["accuracy"]}, sample, Draw(rng, exact=True))[
+    return metrics_with_intervals({"accuracy": given["accuracy"]}, sample, Draw(rng, continuity=True))[
         "accuracy"
     ]
 
@@ -269,7 +269,7 @@ def _drop(seed: int, rows: int, differ: float) -> bool:
     sample = Sample.of(columns)
     at = [column[sample.first] for column in columns]
     both = [confusion.label_statistics(at[0], said, 2, None, False)["accuracy"] for said in at[1:]]
-    change = paired_metric_value(both[0], both[1], sample, Draw(rng, exact=True))
+    change = paired_metric_value(both[0], both[1], sample, Draw(rng, continuity=True))
     return not change.warnings and change.low is not None and change.low >= -0.02
 
 
@@ -378,7 +378,7 @@ def _holds(
     assert not isinstance(pairs, str)
 
     def change_of(pairs: PairedRows) -> MetricValue:
-        return paired_difference(metric, pairs, Draw(rng, exact=True)).change
+        return paired_difference(metric, pairs, Draw(rng, continuity=True)).change
 
     change, left_out = change_of(pairs), open_pairs(metric, pairs, change_of, alone=False)
     ends = [change, *([] if left_out is None or left_out.worst is None else [left_out.worst])]

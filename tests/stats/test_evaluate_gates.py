@@ -549,7 +549,7 @@ def test_a_run_exactly_max_drop_worse_passes_in_at_most_2_and_a_half_percent():
                 for prediction in at[1:]
             )
             change = paired_metric_value(
-                old, new, sample, Draw(np.random.default_rng(0), exact=True)
+                old, new, sample, Draw(np.random.default_rng(0), continuity=True)
             )
             passes += chance * (change.low >= -drop)
     assert 0.01 < passes <= 0.025

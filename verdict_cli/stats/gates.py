@@ -8,12 +8,12 @@ and Nowacki, 2011) does the same with the interval of the paired difference and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from filecmp import cmp
-from functools import cached_property
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import orjson
@@ -34,7 +34,7 @@ from verdict_cli.stats.baseline_file import (
 )
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.row_identities import row_identities
-from verdict_cli.stats.intervals.interval_methods import MetricValue, normal
+from verdict_cli.stats.intervals.interval_methods import MetricValue, normal, undefined_value
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, anytime_ends
 from verdict_cli.stats.measure import Measures, gold_estimates, measure, metric_values
 from verdict_cli.stats.metrics.metric_families import metric_input, sampled_statistics, usable
@@ -44,7 +44,6 @@ from verdict_cli.stats.paired import (
     pair,
     paired_difference,
     run_rows,
-    undefined_difference,
 )
 from verdict_cli.stats.worst_case import filled, open_pairs, open_rows
 
@@ -110,23 +109,14 @@ def decide_gates(
     that cannot be read fails its gate, and so does an internal error; the other gates are decided all the same.
     """
     check_baselines(gates, results, root)
-    every = [*gates]
-    if every and all(gate.metric != IMPLIED.metric for gate in every):
-        every.append(IMPLIED)
     of_rows = [gate for gate in gates if gate.parts[0] != "run"]
     rows = GateRows(of_rows, evaluations, results, root, facts.seed, sequential)
-    outcomes = []
-    implied = _implied_of_rows(gates, evaluations)
-    for gate in [*every, *implied]:
-        try:
-            outcome = _with_labels(_outcome(gate, measures, facts, rows), gate, measures)
-        except VerdictError:
-            raise
-        except Exception as error:
-            outcome = _failed_by(gate, error)
-        if gate not in implied or outcome.verdict != "passed":
-            outcomes.append(outcome)
     named = {gate.metric for gate in gates}
+    of_run = [IMPLIED] if gates and IMPLIED.metric not in named else []
+    implied = [gate for gate in _implied_of_rows(gates, evaluations) if gate.metric not in named]
+    outcomes = [_outcome(gate, measures, facts, rows) for gate in (*gates, *of_run)]
+    unmet = [_outcome(gate, measures, facts, rows) for gate in implied]
+    outcomes += [outcome for outcome in unmet if outcome.verdict != "passed"]
     return tuple(
         replace(outcome, tolerated=inconclusive == "pass", implied=outcome.metric not in named)
         for outcome in outcomes
@@ -138,16 +128,6 @@ def undecided_gates(gates: Sequence[Gate], reason: str) -> tuple[GateOutcome, ..
     return tuple(
         GateOutcome(gate.metric, "failed", None, None, None, None, None, reason, "")
         for gate in gates
-    )
-
-
-def _with_labels(outcome: GateOutcome, gate: Gate, measures: Mapping[str, Measures]) -> GateOutcome:
-    """The outcome; a gate on labels of people of which some cannot be used does not pass."""
-    measured = measures.get(gate.parts[0])
-    if outcome.verdict != "passed" or measured is None or not measured.label_problems:
-        return outcome
-    return replace(
-        outcome, verdict="inconclusive", reason="; ".join(measured.label_problems), held=""
     )
 
 
@@ -191,7 +171,7 @@ def _scope(name: str, where: Mapping[str, Any] | None = None) -> str:
     return f"{name}\0{where or {}!r}"
 
 
-class GateRows(Struct, dict=True):
+class GateRows(Struct):
     """The rows that gates are decided on. A run, and a baseline with the run, are read once for any number of gates."""
 
     gates: Sequence[Gate]
@@ -200,65 +180,54 @@ class GateRows(Struct, dict=True):
     root: Path
     seed: int
     sequential: bool
-    _sides: dict[str, tuple[dict[str, RunRows], dict[str, RunRows]] | str] = field(
-        default_factory=dict
-    )
+    _runs: dict[str | None, tuple[dict[str, RunRows], ...] | str] = field(default_factory=dict)
 
-    @cached_property
-    def _own(self) -> dict[str, RunRows]:
-        gates = [
-            gate
-            for gate in self.gates
-            if gate.baseline is None and gate.parts[1] not in ROW_METRICS
-        ]
-        return self._read(gates, self.results, None)
+    def runs(self, baseline: str | None, scope: str) -> tuple[RunRows, ...] | str:
+        """The rows of the baseline, if there is one, and of the run; or why they cannot be compared."""
+        if baseline not in self._runs:
+            self._runs[baseline] = self._read(baseline)
+        runs = self._runs[baseline]
+        return runs if isinstance(runs, str) else tuple(run[scope] for run in runs)
 
     def data(self, gate: Gate) -> EvaluationData:
-        return self._own[_scope(gate.parts[0], gate.where)][0]
+        """The rows of a gate without a baseline."""
+        ((data, _, _),) = self.runs(None, _scope(gate.parts[0], gate.where))
+        return data
 
     def draw(self, gate: Gate, level: float) -> Draw:
-        """How the gate's interval is computed: the difference of two shares from their exact ones."""
-        return Draw(
-            np.random.default_rng([abs(self.seed), *gate.metric.encode()]), level, exact=True
-        )
-
-    def sides(self, baseline: str, key: str) -> tuple[RunRows, RunRows] | str:
-        """The rows of a baseline and of the run; or why they cannot be compared."""
-        if baseline not in self._sides:
-            self._sides[baseline] = self._read_baseline(baseline)
-        runs = self._sides[baseline]
-        return runs if isinstance(runs, str) else (runs[0][key], runs[1][key])
+        """How the gate's interval is computed."""
+        seeds = [abs(self.seed), *gate.metric.encode()]
+        return Draw(np.random.default_rng(seeds), level, continuity=True)
 
     def pairs(self, gate: Gate) -> PairedRows | str:
         """The rows that the baseline and the run share; or why there are none."""
-        sides = self.sides(gate.baseline or "", _scope(gate.parts[0], gate.where))
-        return sides if isinstance(sides, str) else pair(*sides)
+        runs = self.runs(gate.baseline, _scope(gate.parts[0], gate.where))
+        return runs if isinstance(runs, str) else pair(*runs)
 
-    def _read_baseline(self, baseline: str) -> tuple[dict[str, RunRows], dict[str, RunRows]] | str:
+    def _read(self, baseline: str | None) -> tuple[dict[str, RunRows], ...] | str:
         gates = [gate for gate in self.gates if gate.baseline == baseline]
-        whole = [gate.model_copy(update={"where": None}) for gate in gates]
+        if baseline is None:
+            gates = [gate for gate in gates if gate.parts[1] not in ROW_METRICS]
+            return (self._rows(gates, self.results, None),)
+        gates += [gate.model_copy(update={"where": None}) for gate in gates]
         try:
             with baseline_results(self.root / baseline) as earlier:
-                keys = row_identities((earlier, self.results)).keys
-                first, second = (
-                    self._read([*gates, *whole], run, ids)
-                    for run, ids in zip((earlier, self.results), keys, strict=True)
-                )
+                runs = (earlier, self.results)
+                keys = row_identities(runs).keys
+                return tuple(map(partial(self._rows, gates), runs, keys))
         except DataError as error:
             return error.problem.message
-        return first, second
 
-    def _read(
-        self, gates: Iterable[Gate], results: Path, ids: Sequence[str] | None
+    def _rows(
+        self, gates: Sequence[Gate], results: Path, ids: Sequence[str] | None
     ) -> dict[str, RunRows]:
         scopes = {_scope(gate.parts[0], gate.where): gate for gate in gates}
         evaluations = {
             key: self.evaluations[gate.parts[0]].model_copy(update={"by": ()})
             for key, gate in scopes.items()
         }
-        return run_rows(
-            evaluations, results, ids, {key: gate.where or {} for key, gate in scopes.items()}
-        )
+        only = {key: gate.where or {} for key, gate in scopes.items()}
+        return run_rows(evaluations, results, ids, only)
 
 
 def _implied_of_rows(gates: Sequence[Gate], evaluations: Mapping[str, Evaluation]) -> list[Gate]:
@@ -274,60 +243,68 @@ def _implied_of_rows(gates: Sequence[Gate], evaluations: Mapping[str, Evaluation
             implied.setdefault(f"{name}.coverage", Gate(metric=f"{name}.coverage", min=least))
         if gate.baseline is not None:
             implied.setdefault(f"{name}.shared", Gate(metric=f"{name}.shared", min=1.0))
-    named = {gate.metric for gate in gates}
-    return [gate for metric, gate in implied.items() if metric not in named]
-
-
-def _of_rows(gate: Gate, measures: Mapping[str, Measures], rows: GateRows) -> GateOutcome:
-    """A gate on the share of an evaluation's rows with a prediction, or of its baselines' rows that are here."""
-    name, metric = gate.parts
-    measured = measures[name]
-    if metric == "coverage":
-        counted = measured.rows - measured.unlabelled
-        value = MetricValue(measured.coverage, None, None, counted, "" if counted else "no rows")
-        return _within_limits(gate, value)
-    baselines = dict.fromkeys(
-        own.baseline for own in rows.gates if own.baseline is not None and own.parts[0] == name
-    )
-    if not baselines:
-        return _within_limits(
-            gate, MetricValue(None, None, None, 0, f"no gate on `{name}` has a `baseline`")
-        )
-    shares = [_shared(rows.sides(baseline, _scope(name))) for baseline in baselines]
-    return _within_limits(
-        gate, min(shares, key=lambda share: -1.0 if share.value is None else float(share.value))
-    )
-
-
-def _shared(sides: tuple[RunRows, RunRows] | str) -> MetricValue:
-    if isinstance(sides, str):
-        return MetricValue(None, None, None, 0, sides)
-    earlier, run = (set(keys) for _, _, keys in sides)
-    if not earlier:
-        return MetricValue(None, None, None, 0, "the baseline has no rows")
-    return MetricValue(len(earlier & run) / len(earlier), None, None, len(earlier))
+    return [*implied.values()]
 
 
 def _outcome(
     gate: Gate, measures: Mapping[str, Measures], facts: RunFacts, rows: GateRows
 ) -> GateOutcome:
-    name, metric = gate.parts
-    if name == "run":
-        return _within_limits(gate, _run_value(metric, facts))
-    if metric in ROW_METRICS:
-        return _of_rows(gate, measures, rows)
+    """The outcome of one gate. One that an internal error prevents fails; one on labels of people of which some cannot be
+    used does not pass."""
+    name = gate.parts[0]
+    try:
+        if name == "run":
+            return _decided(gate, _run_value(gate.parts[1], facts))
+        outcome = _outcome_of_rows(gate, measures[name], rows)
+    except VerdictError:
+        raise
+    except Exception as error:
+        return undecided_gates([gate], internal_fault(error))[0]
+    problems = measures[name].label_problems
+    if outcome.verdict != "passed" or not problems:
+        return outcome
+    return replace(outcome, verdict="inconclusive", reason="; ".join(problems), held="")
+
+
+def _outcome_of_rows(gate: Gate, measured: Measures, rows: GateRows) -> GateOutcome:
+    metric = gate.parts[1]
+    if metric == "coverage":
+        counted = measured.rows - measured.unlabelled
+        value = MetricValue(measured.coverage, None, None, counted, "" if counted else "no rows")
+        return _decided(gate, value)
+    if metric == "shared":
+        return _decided(gate, _shared_rows(gate, rows))
     if gate.baseline is not None:
         return _against_baseline(gate, rows)
-    if gate.confidence is None:
-        known = measures[name].values.get(metric)
-        if known is None or gate.where:
-            known = _value(gate, rows.data(gate), rows, CONFIDENCE_LEVEL)
-        return _within_limits(gate, known)
-    return _with_confidence(gate, gate.confidence, measures, rows)
+    if gate.confidence is not None:
+        return _with_confidence(gate, gate.confidence, measured, rows)
+    known = measured.values.get(metric)
+    if known is None or gate.where:
+        known = _value(gate, rows.data(gate), rows, CONFIDENCE_LEVEL)
+    return _decided(gate, known)
+
+
+def _shared_rows(gate: Gate, rows: GateRows) -> MetricValue:
+    """The share of the rows of the evaluation's baselines that are here; of several baselines the least."""
+    name = gate.parts[0]
+    baselines = {own.baseline for own in rows.gates if own.parts[0] == name} - {None}
+    if not baselines:
+        return undefined_value(f"no gate on `{name}` has a `baseline`")
+    shares = [_shared(rows.runs(baseline, _scope(name))) for baseline in sorted(baselines, key=str)]
+    return min(shares, key=lambda share: -1.0 if share.value is None else share.value)
+
+
+def _shared(runs: tuple[RunRows, ...] | str) -> MetricValue:
+    if isinstance(runs, str):
+        return undefined_value(runs)
+    earlier, run = (set(keys) for _, _, keys in runs)
+    if not earlier:
+        return undefined_value("the baseline has no rows")
+    return MetricValue(len(earlier & run) / len(earlier), None, None, len(earlier))
 
 
 def _with_confidence(
-    gate: Gate, confidence: float, measures: Mapping[str, Measures], rows: GateRows
+    gate: Gate, confidence: float, measures: Measures, rows: GateRows
 ) -> GateOutcome:
     """A gate on the end of an interval."""
     name, metric = gate.parts
@@ -335,20 +312,18 @@ def _with_confidence(
     if metric not in GOLD_ESTIMATES and find_metric(metric) is None:
         # `human_alpha` is of another table.
         evaluation = {name: rows.evaluations[name].model_copy(update={"by": ()})}
-        measured = measure(evaluation, rows.results, level=level)[name].values[metric]
-        return _within_limits(gate, measured)
+        return _decided(gate, measure(evaluation, rows.results, level=level)[name].values[metric])
     data = rows.data(gate)
     measured = _value(gate, data, rows, level)
     if measured.value is None or metric in GOLD_ESTIMATES:
-        return _within_limits(gate, measured)
+        return _decided(gate, measured)
     missing = open_rows(metric, data) & (not data.wrong)
     ends = []
     for best in (False, True) if missing.any() else ():
         fill = filled(metric, data, missing, best=best)
         value = None if fill is None else _value(gate, fill, rows, level)
         ends.append(None if value is None or value.warnings else value)
-    count = int(missing.sum()) + measures[name].unreached
-    return _within_limits(gate, measured, ends, count)
+    return _decided(gate, measured, ends, int(missing.sum()) + measures.unreached)
 
 
 def _value(gate: Gate, data: EvaluationData, rows: GateRows, level: float) -> MetricValue:
@@ -414,32 +389,27 @@ def _run_value(metric: str, facts: RunFacts) -> MetricValue:
     return MetricValue(value, None, None, facts.rows, reason)
 
 
-def _within_limits(
-    gate: Gate, given: MetricValue, fills: Sequence[MetricValue | None] = (), missing: int = 0
-) -> GateOutcome:
-    """Compare a value with `min` and `max`; the first that it misses is the outcome's limit. `fills` are the values with the
-    `missing` rows at their worst and their best."""
+def _limits(gate: Gate) -> list[_Limit]:
+    """What the gate's value is compared with. With a baseline the value is the difference, and a rise of errors a drop."""
+    if gate.baseline is not None:
+        drop = gate.max_drop or 0.0
+        is_rise = counts_errors(gate.parts[1])
+        return [_Limit(gate, "max", drop) if is_rise else _Limit(gate, "min", -drop)]
     limits = []
     if gate.min is not None:
         limits.append(_Limit(gate, "min", gate.min))
     if gate.max is not None:
         limits.append(_Limit(gate, "max", gate.max))
-    outcomes = [_decided(limit, given, fills, missing) for limit in limits]
+    return limits
+
+
+def _decided(
+    gate: Gate, measured: MetricValue, fills: Sequence[MetricValue | None] = (), missing: int = 0
+) -> GateOutcome:
+    """Compare a value with the gate's limits; the first that it misses is the outcome's. `fills` are the values with the
+    `missing` rows at their worst and their best."""
+    outcomes = [_compared(limit, measured, fills, missing) for limit in _limits(gate)]
     return next((outcome for outcome in outcomes if outcome.verdict != "passed"), outcomes[0])
-
-
-def _between(change: MetricValue, text: Callable[[float], str]) -> str:
-    """What else the difference may be."""
-    if change.low is None or change.high is None:
-        return ""
-    low, high = sorted((text(change.low), text(change.high)), key=float)
-    return f", and may be from {low} to {high} worse, at {100 * change.level:g}% confidence"
-
-
-def _beside(value: float, limit: float) -> str:
-    """The value to four digits; to six where four would read as the limit that it misses."""
-    text = f"{value:.4g}"
-    return f"{value:.6g}" if float(text) == float(f"{limit:.4g}") else text
 
 
 class _Limit(Struct, frozen=True):
@@ -459,6 +429,10 @@ class _Limit(Struct, frozen=True):
         return -1 if self.is_relative and self.side == "min" else 1
 
     @property
+    def mark(self) -> str:
+        return "≥" if self.side == "min" else "≤"
+
+    @property
     def end_name(self) -> str:
         return "lower" if self.side == "min" else "upper"
 
@@ -474,83 +448,81 @@ class _Limit(Struct, frozen=True):
         """The end of the interval that is nearer to the limit."""
         return metric.low if self.side == "min" else metric.high
 
-    def worst(self, ends: Iterable[float]) -> float:
-        return min(ends) if self.side == "min" else max(ends)
+    def worst_end(self, values: Iterable[MetricValue | None]) -> float:
+        """The end that is the farthest on the limit's side."""
+        every = [self.end(value) for value in values if value is not None]
+        known = [end for end in every if end is not None]
+        return min(known) if self.side == "min" else max(known)
 
     def text(self, value: float) -> str:
-        return _beside(self.sign * value, self.sign * self.value)
+        """The value to four digits; to six where four would read as the limit that it misses."""
+        shown, limit = self.sign * value, self.sign * self.value
+        text = f"{shown:.4g}"
+        return f"{shown:.6g}" if float(text) == float(f"{limit:.4g}") else text
 
 
-class _Miss(NamedTuple):
-    """Why a gate does not pass."""
-
-    verdict: GateVerdict
-    reason: str
+_Miss = tuple[GateVerdict, str]
+"""Why a gate does not pass."""
 
 
-def _decided(
-    limit: _Limit,
-    measured: MetricValue,
-    fills: Sequence[MetricValue | None] = (),
-    missing: int = 0,
+def _compared(
+    limit: _Limit, measured: MetricValue, fills: Sequence[MetricValue | None], missing: int
 ) -> GateOutcome:
     """Compare with one limit the value; with `confidence` or a `baseline` the end of its interval too, and the ends with the
-    missing rows at their worst and best (`fills`). With a baseline, the value is the difference."""
-    gate, shown = limit.gate, limit.sign * limit.value
-    mark = "≥" if limit.side == "min" else "≤"
-    rule = _rule(gate, mark, shown)
-    passed = GateOutcome(
-        gate.metric,
-        "passed",
-        measured.value,
-        shown,
-        measured.low,
-        measured.high,
-        measured.n,
-        "",
-        rule,
-    )
-    has_interval = gate.confidence is not None or limit.is_relative
-    miss = _value_miss(limit, measured)
+    missing rows at their worst and best."""
+    has_interval = limit.gate.confidence is not None or limit.is_relative
+    miss, held = _value_miss(limit, measured), ""
     if miss is None and has_interval:
-        miss = _interval_miss(limit, measured) or _missing_rows_miss(
-            limit, measured, fills, missing
-        )
-    if miss is not None:
-        return replace(passed, verdict=miss.verdict, reason=miss.reason)
-    if not has_interval:
-        return passed
-    end = _worst_end(limit, measured, fills)
-    at_worst = " with the rows without a prediction at their worst"
-    is_worse = end != limit.end(measured)
-    held = f"{limit.end_name} end {end:.4g} {mark} {limit.value:g}{at_worst if is_worse else ''}"
-    return replace(passed, held=held)
+        miss = _interval_miss(limit, measured)
+        miss = miss or _missing_rows_miss(limit, measured, fills, missing)
+    if miss is None and has_interval:
+        end = limit.worst_end((measured, *fills))
+        at_worst = " with the rows without a prediction at their worst"
+        held = f"{limit.end_name} end {end:.4g} {limit.mark} {limit.value:g}"
+        held += at_worst if end != limit.end(measured) else ""
+    verdict, reason = miss or ("passed", "")
+    return GateOutcome(
+        metric=limit.gate.metric,
+        verdict=verdict,
+        value=measured.value,
+        limit=limit.sign * limit.value,
+        low=measured.low,
+        high=measured.high,
+        n=measured.n,
+        reason=reason,
+        rule=_rule(limit),
+        held=held,
+    )
 
 
 def _value_miss(limit: _Limit, measured: MetricValue) -> _Miss | None:
     """Why the value alone does not pass."""
     if measured.value is None and limit.is_relative:
-        return _Miss("failed", f"there is no paired difference: {measured.reason}")
+        return ("failed", f"there is no paired difference: {measured.reason}")
     if measured.value is None:
         reason = measured.reason.removeprefix("undefined: ")
-        return _Miss("inconclusive", f"there is no value: {reason}")
+        return ("inconclusive", f"there is no value: {reason}")
     if limit.meets(measured.value):
         return None
     value = limit.text(measured.value)
-    if limit.is_relative:
-        between = _between(measured, limit.text)
-        return _Miss("failed", f"the metric is {value} worse than the baseline's{between}")
-    return _Miss("failed", f"{value} is {limit.relation} {limit.value:g}")
+    if not limit.is_relative:
+        return "failed", f"{value} is {limit.relation} {limit.value:g}"
+    reason = f"the metric is {value} worse than the baseline's"
+    if measured.low is not None and measured.high is not None:
+        low, high = sorted((limit.text(measured.low), limit.text(measured.high)), key=float)
+        level = f"{100 * measured.level:g}% confidence"
+        reason += f", and may be from {low} to {high} worse, at {level}"
+    return "failed", reason
 
 
 def _interval_miss(limit: _Limit, measured: MetricValue) -> _Miss | None:
     """Why the interval of a value that passes does not."""
     end = limit.end(measured)
     if end is None:
-        return _Miss("inconclusive", f"there is no interval: {measured.reason}")
+        return ("inconclusive", f"there is no interval: {measured.reason}")
     if measured.warnings:
         reason = "; ".join(measured.warnings) if limit.is_relative else measured.reason
-        return _Miss("inconclusive", f"the interval cannot be relied on: {reason}")
+        return ("inconclusive", f"the interval cannot be relied on: {reason}")
     if limit.meets(end):
         return None
     reason = (
@@ -560,7 +532,7 @@ def _interval_miss(limit: _Limit, measured: MetricValue) -> _Miss | None:
         drop = limit.sign * float(measured.value or 0.0)
         needed = _rows_needed(measured, drop, limit.sign * limit.value)
         reason = f"the metric may be up to {limit.text(end)} worse than the baseline's{needed}"
-    return _Miss("inconclusive", reason)
+    return ("inconclusive", reason)
 
 
 def _missing_rows_miss(
@@ -571,34 +543,29 @@ def _missing_rows_miss(
     if len(bounded) < len(fills) or (missing and not fills):
         rows = "rows" if limit.is_relative else plural(missing, "row")
         reason = f"nothing bounds what the {rows} without a prediction would change"
-        return _Miss("inconclusive", reason)
-    end = _worst_end(limit, measured, fills)
+        return ("inconclusive", reason)
+    end = limit.worst_end((measured, *fills))
     if limit.meets(end):
         return None
     if not limit.is_relative:
         reason = f"with the rows without a prediction the interval may end at {limit.text(end)}"
-        return _Miss("inconclusive", reason)
+        return ("inconclusive", reason)
     drop = limit.text(float(bounded[0].value or 0.0))
     reason = (
         f"the rows without a prediction could make the metric {drop} worse than the baseline's, "
         f"up to {limit.text(end)} with the sampling error"
     )
-    return _Miss("inconclusive", reason)
+    return ("inconclusive", reason)
 
 
-def _worst_end(limit: _Limit, measured: MetricValue, fills: Sequence[MetricValue | None]) -> float:
-    """The end of the interval with the missing rows at their worst."""
-    ends = [limit.end(value) for value in (measured, *fills) if value is not None]
-    return limit.worst([end for end in ends if end is not None])
-
-
-def _rule(gate: Gate, sign: str, limit: float) -> str:
+def _rule(limit: _Limit) -> str:
+    gate, shown = limit.gate, limit.sign * limit.value
     where = "".join(f", {path} = {value!r}" for path, value in (gate.where or {}).items())
     if gate.baseline is not None:
-        return f"against {gate.baseline}, at most {limit:g} worse{where}"
+        return f"against {gate.baseline}, at most {shown:g} worse{where}"
     sided = "one-sided " if gate.sided == "one" else ""
     confidence = "" if gate.confidence is None else f" at {gate.confidence:g} {sided}confidence"
-    return f"{sign} {limit:g}{confidence}{where}"
+    return f"{limit.mark} {shown:g}{confidence}{where}"
 
 
 def with_gate_intervals(
@@ -635,11 +602,11 @@ def _against_baseline(gate: Gate, rows: GateRows) -> GateOutcome:
     """Non-inferiority: the interval of the paired difference, with rows without a prediction at their worst, must not exceed
     `max_drop`."""
     metric = gate.parts[1]
-    pairs = (
-        rows.pairs(gate) if not rows.sequential else "--sequential has no bound against a baseline"
-    )
+    if rows.sequential:
+        return _decided(gate, undefined_value("--sequential has no bound against a baseline"))
+    pairs = rows.pairs(gate)
     if isinstance(pairs, str):
-        return _within_drop(gate, undefined_difference(pairs).change)
+        return _decided(gate, undefined_value(pairs))
 
     def change_of(pairs: PairedRows) -> MetricValue:
         return paired_difference(metric, pairs, rows.draw(gate, CONFIDENCE_LEVEL)).change
@@ -648,18 +615,7 @@ def _against_baseline(gate: Gate, rows: GateRows) -> GateOutcome:
     if change.value is not None and metric not in GOLD_ESTIMATES:
         # The rows that only one of the runs has are left to the gate on `shared`.
         open_case = open_pairs(metric, pairs, change_of, alone=False)
-    return _within_drop(gate, change, () if open_case is None else (open_case.worst,))
-
-
-def _within_drop(
-    gate: Gate, change: MetricValue, fills: Sequence[MetricValue | None] = ()
-) -> GateOutcome:
-    drop = gate.max_drop or 0.0
-    if counts_errors(gate.parts[1]):
-        limit = _Limit(gate, "max", drop)
-    else:
-        limit = _Limit(gate, "min", -drop)
-    return _decided(limit, change, fills)
+    return _decided(gate, change, () if open_case is None else (open_case.worst,))
 
 
 def counts_errors(metric: str) -> bool:
@@ -678,12 +634,3 @@ def _rows_needed(change: MetricValue, drop: float, limit: float) -> str:
     rows = max(change.n * (detectable / room) ** 2, change.n)
     step = 10 ** max(0, len(str(int(rows))) - 2)  # two digits, rounded up
     return f"; about {plural(math.ceil(rows / step) * step, 'row')} would decide"
-
-
-def _failed_by(gate: Gate, error: Exception) -> GateOutcome:
-    """The failed outcome of a gate that could not be decided."""
-    reason = internal_fault(error)
-    undefined = MetricValue(None, None, None, 0, reason)
-    if gate.baseline is None:
-        return _within_limits(gate, undefined)
-    return replace(_within_drop(gate, undefined), reason=reason)

@@ -301,6 +301,11 @@ class MetricValue(Struct, frozen=True):
         return replace(self, reason=reason, warnings=(*self.warnings, *new)) if new else self
 
 
+def undefined_value(reason: str, n: int = 0) -> MetricValue:
+    """A metric that has no value, for this reason."""
+    return MetricValue(None, None, None, n, reason)
+
+
 def normal(level: float) -> float:
     """The normal quantile of a two-sided interval: its half-width in standard errors."""
     return NORMAL.inv_cdf((1 + level) / 2)

@@ -39,7 +39,6 @@ from verdict_cli.stats.intervals.interval_methods import (
     MetricValue,
     StandardError,
     agreement_interval,
-    clopper_pearson,
     cluster_freedom,
     effective_clusters,
     finite_or_none,
@@ -60,7 +59,6 @@ from verdict_cli.stats.metrics.numbers import number_values
 from verdict_cli.stats.metrics.probability import inverted_test_interval
 from verdict_cli.stats.metrics.statistic import (
     TOO_LARGE,
-    Proportion,
     Statistic,
     TransformedStatistic,
 )
@@ -80,12 +78,12 @@ TOO_OFTEN_UNDEFINED = "the metric is undefined in most resamples, so there is no
 
 
 class Draw(Struct, frozen=True):
-    """How intervals are computed: the generator, the confidence level, and whether the difference of two shares is at least as
-    wide as exact shares make it, as gates need."""
+    """How intervals are computed: the generator, the confidence level, and whether the difference of two shares is corrected
+    for continuity, as gates need."""
 
     rng: np.random.Generator
     level: float = CONFIDENCE_LEVEL
-    exact: bool = False
+    continuity: bool = False
 
 
 def metrics_with_intervals(
@@ -227,14 +225,11 @@ def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Dr
             value, value - reach, value + reach, sample.n, SAME, method="rule of three"
         )
     change = change or _metric_value(value, middle, error, both, sample, draw.level)
-    if draw.exact and old.share is not None and new.share is not None:
-        exact = exact_paired_ends(old.share, new.share, sample, draw.level)
-        if exact is not None and change.low is not None and change.high is not None:
-            # For continuity: without it, gates at their limit pass in up to 3%. Where no row differs, the rule of three is exact.
-            half = 0.5 / sample.n if error else 0.0
-            change = replace(
-                change, low=min(change.low - half, exact[0]), high=max(change.high + half, exact[1])
-            )
+    of_shares = old.share is not None and new.share is not None and sample.cluster is None
+    if draw.continuity and of_shares and error and change.low is not None:
+        # One row to either side: without it, gates at their limit pass in up to 4%.
+        row = 1 / sample.n
+        change = replace(change, low=change.low - row, high=change.high + row)
     # The adjusted Wald interval allows for few differing rows, and needs no warning of them.
     adjusted = change.method == "adjusted Wald"
     return _described(
@@ -488,24 +483,3 @@ def _row_counts(statistic: Statistic, sample: Sample) -> float | None:
         else math.nan
     )
     return 1 - value if math.isfinite(value) else 0.0
-
-
-def exact_paired_ends(
-    old: Proportion, new: Proportion, sample: Sample, level: float
-) -> IntervalEnds | None:
-    """The ends for gates: MOVER (Donner and Zou, 2002) of the exact intervals of the shares of rows that only one run
-    gets right. None in clusters, and where not every row counts."""
-    if (
-        sample.cluster is not None
-        or old.transform
-        or new.transform
-        or min(old.trials.min(), new.trials.min()) < 1
-    ):
-        return None
-    gain = new.hits - old.hits
-    better, worse = (float(sample.counts @ (gain == sign)) for sign in (1, -1))
-    up, down = (clopper_pearson(count, sample.n, level) for count in (better, worse))
-    change = (better - worse) / sample.n
-    below = math.hypot(better / sample.n - up[0], down[1] - worse / sample.n)
-    above = math.hypot(up[1] - better / sample.n, worse / sample.n - down[0])
-    return change - below, change + above
