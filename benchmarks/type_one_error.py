@@ -253,9 +253,9 @@ def _accuracy(target: Ints, said: Ints, cluster: Ints | None, rng: np.random.Gen
     sample = Sample.of((target, said), cluster)
     at = sample.first
     given = confusion.label_statistics(target[at], said[at], 2, None, False)
-    return metrics_with_intervals({"accuracy": given["accuracy"]}, sample, Draw(rng, continuity=True))[
-        "accuracy"
-    ]
+    return metrics_with_intervals(
+        {"accuracy": given["accuracy"]}, sample, Draw(rng, continuity=True)
+    )["accuracy"]
 
 
 def _drop(seed: int, rows: int, differ: float) -> bool:

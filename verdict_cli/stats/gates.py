@@ -191,8 +191,9 @@ class GateRows(Struct):
 
     def data(self, gate: Gate) -> EvaluationData:
         """The rows of a gate without a baseline."""
-        ((data, _, _),) = self.runs(None, _scope(gate.parts[0], gate.where))
-        return data
+        runs = self.runs(None, _scope(gate.parts[0], gate.where))
+        assert not isinstance(runs, str)
+        return runs[0][0]
 
     def draw(self, gate: Gate, level: float) -> Draw:
         """How the gate's interval is computed."""

@@ -48,6 +48,7 @@ from verdict_cli.stats.intervals.interval_methods import (
     raised_design_effect,
     score,
     student,
+    undefined_value,
 )
 from verdict_cli.stats.intervals.intervals import Draw, mean_with_interval
 
@@ -75,7 +76,7 @@ def corrected(
         estimates["judged"] = _narrowed(estimates["judged"], 0.0)
     if count < 2:
         needs = "a label" if pairs.inclusion is None else "a label and its weight"
-        none = MetricValue(None, None, None, count, f"fewer than two rows have {needs}")
+        none = undefined_value(f"fewer than two rows have {needs}", count)
         empty = dict.fromkeys(("labelled", "ppi", "rogan_gladen"), none)
         return estimates | empty, GoldFacts(count, rows, half_width=half_width)
     if pairs.inclusion is not None:
@@ -152,62 +153,76 @@ def _of_all_rows(pairs: GoldPairs, weight: float) -> float:
     return weight * len(pairs.judge) / others if others else 0.0
 
 
+class _Rate(Struct, frozen=True):
+    """How often the judge is right where the label is this one, of how many equally drawn `labels` this is worth, and what
+    each row adds to it."""
+
+    share: float
+    labels: float
+    influence: Floats
+
+    @staticmethod
+    def of(pairs: GoldPairs, label: float) -> _Rate | None:
+        """None where no row has the label."""
+        weights = np.zeros(len(pairs.judge))
+        weights[pairs.labelled] = pairs.weights
+        weights *= pairs.truth == label
+        total = float(weights.sum())
+        if not total:
+            return None
+        right = (pairs.judge == label).astype(np.float64)
+        share = float(weights @ right) / total
+        influence = weights * (right - share) / total
+        variance = float(influence @ influence)
+        labels = kish(weights)
+        if variance > 0:
+            labels = min(float((weights > 0).sum()), share * (1 - share) / variance)
+        return _Rate(share, labels, influence)
+
+    @property
+    def shrunk(self) -> float:
+        """The rate with one more right and one more wrong label."""
+        return (self.labels * self.share + 1) / (self.labels + 2)
+
+    @property
+    def variance(self) -> float:
+        """That of the shrunk rate."""
+        return self.shrunk * (1 - self.shrunk) / (self.labels + 2)
+
+
 def rogan_gladen(pairs: GoldPairs, level: float) -> MetricValue:
     """The judge's share, corrected by its sensitivity and specificity."""
     rows = len(pairs.judge)
     if not pairs.binary:
-        return MetricValue(
-            None, None, None, rows, "it is for shares: true or false, or a `positive` label"
-        )
-    judge, truth, labelled = pairs.judge, pairs.truth, pairs.labelled
-    positive, negative = labelled & (truth == 1), labelled & (truth == 0)
-    if not positive.any() or not negative.any():
-        return MetricValue(None, None, None, rows, "the labels are all the same")
-    weights = np.zeros(rows)
-    weights[labelled] = pairs.weights
-    up, down = float(weights[positive].sum()), float(weights[negative].sum())
-    sensitivity = float(weights[positive] @ judge[positive]) / up
-    specificity = 1 - float(weights[negative] @ judge[negative]) / down
-    if sensitivity + specificity <= 1:
-        return MetricValue(
-            None, None, None, rows, "on the labelled rows the judge is no better than chance"
-        )
-    share = float(judge.mean())
-    value = (share + specificity - 1) / (sensitivity + specificity - 1)
+        return undefined_value("it is for shares: true or false, or a `positive` label", rows)
+    sensitivity, specificity = _Rate.of(pairs, 1.0), _Rate.of(pairs, 0.0)
+    if sensitivity is None or specificity is None:
+        return undefined_value("the labels are all the same", rows)
+    slope = sensitivity.share + specificity.share - 1
+    if slope <= 0:
+        return undefined_value("on the labelled rows the judge is no better than chance", rows)
+    share = float(pairs.judge.mean())
+    value = (share + specificity.share - 1) / slope
+    influence = (pairs.judge - share) / rows - value * sensitivity.influence
+    influence = (influence + (1 - value) * specificity.influence) / slope
+
     z = normal(level)
-    ups, downs = effective_labels(pairs, positive), effective_labels(pairs, negative)
-    right, true = (ups * sensitivity + 1) / (ups + 2), (downs * specificity + 1) / (downs + 2)
-    gain = right + true - 1
     p = share if pairs.of == "rows" else (rows * share + z * z / 2) / (rows + z * z)
-    middle = (p + true - 1) / gain
-    estimation = (
-        middle * right * (1 - right) / (ups + 2),
-        (1 - middle) * true * (1 - true) / (downs + 2),
-    )
-    shift = 2 * z * z * (estimation[0] - estimation[1])
-    unlabelled = 1 - (ups + downs) / rows
-    variance = unlabelled * (middle * estimation[0] + (1 - middle) * estimation[1])
+    gain = sensitivity.shrunk + specificity.shrunk - 1
+    middle = (p + specificity.shrunk - 1) / gain
+    of_misses, of_alarms = middle * sensitivity.variance, (1 - middle) * specificity.variance
+    unlabelled = 1 - (sensitivity.labels + specificity.labels) / rows
+    variance = unlabelled * (middle * of_misses + (1 - middle) * of_alarms)
     if pairs.of == "population":
         inside = min(max(middle, 0.0), 1.0)
         variance += inside * (1 - inside) / rows * gain**2
-    slope = sensitivity + specificity - 1
-    influence = (judge - share) / rows / slope
-    influence = influence - np.where(
-        positive, value * weights * (judge - sensitivity) / up / slope, 0.0
-    )
-    influence = influence - np.where(
-        negative, (1 - value) * weights * (judge - 1 + specificity) / down / slope, 0.0
-    )
-    effect = design_effect(pairs, influence)
-    reach = (
-        (z if pairs.cluster is None else student(level, labelled_freedom(pairs)))
-        * math.sqrt(variance * effect)
-        / gain
-    )
+    error = math.sqrt(variance * design_effect(pairs, influence)) / gain
+    quantile = z if pairs.cluster is None else student(level, labelled_freedom(pairs))
     # Rates that leave no share from 0 to 1 say that it is next to an end, not that it is known.
-    centre = min(max(middle + shift, 0.0), 1.0)
-    value, low, high = (min(max(end, 0.0), 1.0) for end in (value, centre - reach, centre + reach))
-    low, high, error = min(low, value), max(high, value), math.sqrt(variance * effect) / gain
+    centre = pairs.clip(middle + 2 * z * z * (of_misses - of_alarms))
+    value = pairs.clip(value)
+    low = min(pairs.clip(centre - quantile * error), value)
+    high = max(pairs.clip(centre + quantile * error), value)
     return MetricValue(value, low, high, rows, se=error, method="Lang and Reiczigel", level=level)
 
 
@@ -362,19 +377,6 @@ def label_warnings(pairs: GoldPairs) -> list[str]:
     return warnings
 
 
-def effective_labels(pairs: GoldPairs, kept: Floats) -> float:
-    """How many equally drawn labels the labelled rows in `kept` are worth for the share of the judge's answers there."""
-    weights = np.zeros(len(pairs.judge))
-    weights[pairs.labelled] = pairs.weights
-    weights *= kept
-    worth, total = kish(weights), float(weights.sum())
-    share = float(weights @ pairs.judge) / total
-    variance = float((weights**2) @ (pairs.judge - share) ** 2) / total**2
-    return (
-        min(float((weights > 0).sum()), share * (1 - share) / variance) if variance > 0 else worth
-    )
-
-
 CORRECTED = "ppi"
 """The corrected estimate that has a difference between runs."""
 NO_GOLD = "the {side} run's evaluation has no `gold`"
@@ -395,15 +397,14 @@ def corrected_difference(
     that of these. Clusters are the last run's."""
     if not all(isinstance(pairs, GoldPairs) for pairs in golds):
         side = SIDES[all(isinstance(pairs, GoldPairs) for pairs in golds[:first])]
-        return _undefined_pair(
-            next((why for why in golds if isinstance(why, str)), NO_GOLD.format(side=side)), 0
-        )
+        reasons = (why for why in golds if isinstance(why, str))
+        why = next(reasons, NO_GOLD.format(side=side))
+        return None, None, undefined_value(why), None
     shared = shared_pairs(golds, rows)
     for index, pairs in enumerate(shared):
         if int(pairs.labelled.sum()) < 2:
-            return _undefined_pair(
-                FEW_LABELS_OF_RUN.format(side=SIDES[index >= first]), len(pairs.judge)
-            )
+            few = FEW_LABELS_OF_RUN.format(side=SIDES[index >= first])
+            return None, None, undefined_value(few, len(pairs.judge)), None
     runs, last = (shared[:first], shared[first:]), shared[-1]
     sides = [[corrected_influence(pairs) for pairs in side] for side in runs]
     old, new = (float(np.mean([value for value, _ in side])) for side in sides)
@@ -450,10 +451,6 @@ def corrected_influence(pairs: GoldPairs) -> tuple[float, Floats]:
     """A run's estimate, and what each row adds to it."""
     value, influence = weighted_influence(pairs, _slope(pairs))
     return pairs.clip(value), influence
-
-
-def _undefined_pair(reason: str, n: int) -> CorrectedPair:
-    return None, None, MetricValue(None, None, None, n, reason), None
 
 
 def widest_difference(old: GoldPairs, new: GoldPairs) -> float:

@@ -226,10 +226,11 @@ def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Dr
         )
     change = change or _metric_value(value, middle, error, both, sample, draw.level)
     of_shares = old.share is not None and new.share is not None and sample.cluster is None
-    if draw.continuity and of_shares and error and change.low is not None:
+    low, high = change.low, change.high
+    if draw.continuity and of_shares and error and low is not None and high is not None:
         # One row to either side: without it, gates at their limit pass in up to 4%.
         row = 1 / sample.n
-        change = replace(change, low=change.low - row, high=change.high + row)
+        change = replace(change, low=low - row, high=high + row)
     # The adjusted Wald interval allows for few differing rows, and needs no warning of them.
     adjusted = change.method == "adjusted Wald"
     return _described(

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from msgspec.structs import replace
 
 from verdict_cli.language.metric_registry import POSITIVE
 from verdict_cli.stats.columns.column import Floats
@@ -35,8 +34,6 @@ HIDDEN_VARIANCE, HIDDEN_SQUARE, HIDDEN_RESIDUAL, HIDDEN_POWER = 14.0, 8.0, 16.0,
 """The variance, the mean square and the mean squared residual of log-normal values are less than so many times those of
 ten rows in 95 of 100 samples, of n rows by (10 / n) to the power: the heaviest tails that intervals allow for, measured
 by benchmarks/interval_coverage.py."""
-TINY = 1e-70
-"""The fourth powers of smaller values are not floating-point numbers."""
 FLOAT_ROUNDING = 1e-12
 """A variance below this share of the second moment is rounding: the values are constant."""
 
@@ -126,12 +123,6 @@ def _hidden_square(values: Floats) -> Callable[[float, Floats], float]:
     return most
 
 
-def _unit_of_tiny(x: Floats, y: Floats) -> float:
-    """A power of two near the largest of values so small that their squares would be 0; else 1."""
-    largest = float(np.abs(np.concatenate([x, y])).max(initial=0.0))
-    return 2.0 ** math.frexp(largest)[1] if 0 < largest < TINY else 1.0
-
-
 def _centred(values: Floats) -> Floats:
     if len(values) and values.min() == values.max():
         return np.zeros(len(values))
@@ -140,69 +131,57 @@ def _centred(values: Floats) -> Floats:
 
 def number_pairs(x: Floats, y: Floats, span: float = math.inf) -> dict[str, Statistic]:
     """The metrics of predictions `x` against targets `y` at each atom, which are at most the `span` of their scale apart."""
-    unit = _unit_of_tiny(x, y)
-    x, y = x / unit, y / unit
     moments = Moments(x, y)
+    errors, same = x - y, "predictions and targets are all the same value"
 
-    def of(name: str, formula: Callable[[Means], Floats], undefined: str = "no rows") -> Statistic:
+    def of(
+        name: str, formula: Callable[[Means], Floats], undefined: str = "no rows", **keys: Any
+    ) -> Statistic:
+        reason = undefined if moments.finite else TOO_LARGE
         return statistic_of(
-            name,
-            lambda weights: formula(moments(weights)),
-            undefined if moments.finite else TOO_LARGE,
-            varies=(x, y),
-            tails={"rmse": (x - y,), "pearson": (_residuals(x, y),)}.get(name, ()),
+            name, lambda weights: formula(moments(weights)), reason, varies=(x, y), **keys
         )
 
     def pearson(m: Means) -> Floats:
-        return np.clip(
-            ratio(m.uv - m.u * m.v, np.sqrt(_spread(m.uu, m.u) * _spread(m.vv, m.v))), -1, 1
-        )
+        spread = np.sqrt(_spread(m.uu, m.u)) * np.sqrt(_spread(m.vv, m.v))
+        return np.clip(ratio(m.uv - m.u * m.v, spread), -1, 1)
+
+    def apart(m: Means) -> Floats:
+        """The squared distance of the two sides' means."""
+        distance: Floats = (m.u - m.v + moments.gap) ** 2
+        return distance
 
     def kappa(m: Means) -> Floats:
-        return 1 - ratio(
-            m.square, _spread(m.uu, m.u) + _spread(m.vv, m.v) + (m.u - m.v + moments.gap) ** 2
-        )
+        return 1 - ratio(m.square, _spread(m.uu, m.u) + _spread(m.vv, m.v) + apart(m))
 
     def alpha(m: Means) -> Floats:
-        pooled = (_spread(m.uu, m.u) + _spread(m.vv, m.v)) / 2 + (m.u - m.v + moments.gap) ** 2 / 4
+        pooled = (_spread(m.uu, m.u) + _spread(m.vv, m.v)) / 2 + apart(m) / 4
         return 1 - ratio(m.square, 2 * pooled * ratio(2 * m.n, 2 * m.n - 1))
 
-    same = "predictions and targets are all the same value"
-    root = of("rmse", lambda m: unit * np.sqrt(m.square))
-    square = replace(
-        root,
-        at=lambda weights: moments(weights).square,
-        bounds=(0.0, (span / unit) ** 2),
+    square = of(
+        "rmse",
+        lambda m: m.square,
+        bounds=(0.0, span * span),
         interval="skewness",
-        hidden=_hidden_square(x - y),
+        tails=(errors,),
+        hidden=_hidden_square(errors),
     )
-    distance = replace(
-        of("mae", lambda m: m.distance), bounds=(0.0, span / unit), mean_of=np.abs(x - y)
-    )
-    if unit < 1:
-        inner = replace(distance, interval="skewness")
-        at, back = (lambda weights: unit * inner.at(weights)), (lambda mean: float(mean * unit))
-        distance = replace(
-            distance, at=at, interval="transformed", transformed=TransformedStatistic(inner, back)
-        )
+    root = TransformedStatistic(square, lambda mean: float(max(mean, 0.0) ** 0.5))
     return {
-        "pearson": replace(
-            of("pearson", pearson, "the predictions or the targets are all the same value"),
-            unexplained=tuple(
-                _mean_square(_residuals(*sides), sides[0]) for sides in ((x, y), (y, x))
+        "pearson": of(
+            "pearson",
+            pearson,
+            "the predictions or the targets are all the same value",
+            tails=(_residuals(x, y),),
+            unexplained=(
+                _mean_square(_residuals(x, y), x),
+                _mean_square(_residuals(y, x), y),
             ),
         ),
         "weighted_kappa": of("weighted_kappa", kappa, same),
         "krippendorff_alpha": of("krippendorff_alpha", alpha, same),
-        "mae": replace(distance, bounds=(0.0, span)),
-        "rmse": replace(
-            root,
-            bounds=(0.0, span),
-            tails=(),
-            transformed=TransformedStatistic(
-                square, lambda mean: unit * float(max(mean, 0.0) ** 0.5)
-            ),
-        ),
+        "mae": of("mae", lambda m: m.distance, bounds=(0.0, span), mean_of=np.abs(errors)),
+        "rmse": of("rmse", lambda m: np.sqrt(m.square), bounds=(0.0, span), transformed=root),
     }
 
 
