@@ -157,12 +157,13 @@ class UnknownNameError(ValueError):
 
 @dataclass
 class Namespace:
-    """The names of one file; `tell` receives their problems. `files` are those that `use` has loaded, None for one that
+    """The names of one file; `tell` receives their problems, `warn` what their author is warned of. `files` are those that `use` has loaded, None for one that
     cannot be used; `prompts` has the texts of prompt files, `calibrations` the content of calibration files,
     `examples` the `rows` of files of examples and what is `kept` of them."""
 
     spec: Spec
     tell: Callable[[Problem], None]
+    warn: Callable[[Problem], None]
     files: dict[Path, Namespace | None] = field(default_factory=dict)
     prompts: dict[str, str] = field(default_factory=dict)
     calibrations: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -472,7 +473,7 @@ class Namespace:
                 self.bad_file(file, error, path)
                 self.files[target] = None
             else:
-                Namespace(spec, self.tell, self.files).check()
+                Namespace(spec, self.tell, self.warn, self.files).check()
         return self.files[target]
 
     def bad_file(self, file: str, error: SpecError, path: Path_) -> None:

@@ -26,17 +26,17 @@ from verdict_cli.language.expressions.paths import (
     ExpressionPath,
     format_expression_path,
 )
-from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType
+from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType, all_values, number_bounds
 from verdict_cli.language.gate_rules import Ends, gate_problems
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.choice import NO_PREFERENCE
 from verdict_cli.plan.node import LLMNode, Node
+from verdict_cli.plan.place import Place, UseColumn
 from verdict_cli.plan.scope import (
     EVALUATION_ROOTS,
     ResultScope,
-    compile_expression_at,
     panel_expressions,
 )
 
@@ -74,173 +74,153 @@ def check_evaluations(
     names: Namespace,
     nodes: tuple[Node, ...],
     outputs: tuple[int, ...],
-    use_column: Callable[[str, Namespace, tuple[str | int, ...]], None],
+    use_column: UseColumn,
     entries: Callable[[Sequence[int]], Mapping[str, FieldType]],
 ) -> set[int]:
     """The indices of the units that evaluations name; reports expressions that cannot be resolved.
 
     ``entries`` gives the types of the names that units inside `each` steps see.
     """
+    file = names.spec.file
     rows = ResultScope(nodes, outputs)
     scopes: dict[str, ResultScope] = {}
-    for name, evaluation in names.spec.file.evaluate.items():
-        base = ("evaluate", name)
+    for name, evaluation in file.evaluate.items():
+        place = Place(names, ("evaluate", name))
         try:
             scope = rows if evaluation.items is None else rows.of_items(evaluation.items, entries)
         except ExpressionError as error:
-            names.problem("bad-evaluation", error.message, error.hint, (*base, "items"))
+            place.problem("bad-evaluation", error.message, error.hint, "items")
             continue
         scopes[name] = scope
         for where, message, hint in evaluation_problems(name, evaluation):
-            names.problem("bad-evaluation", message, hint, _below(base, where))
-        _check_nominal(names, evaluation, base, scope)
-        texts = _texts(evaluation) + _panel(names, evaluation, nodes, (*base, "panel"))
-        for key, text in texts:
-            _check(names, text, (*base, *key), scope, use_column)
+            place.problem("bad-evaluation", message, hint, *_keys(where, name))
+        _check_nominal(evaluation, place, scope)
+        for keys, text in [*_texts(evaluation), *_panel(evaluation, nodes, place)]:
+            _check(text, place.below(*keys), scope, scope.roots, use_column)
         labels = ("source", "human", *scope.entries)
-        for key, text in _gold_texts(evaluation):
-            _check(names, text, (*base, *key), scope, use_column, labels)
-    scales = scale_ends(nodes, outputs, names.spec.file.evaluate)
-    for index, gate in enumerate(names.spec.file.gates):
-        for where, message, hint in gate_problems(index, gate, names.spec.file.evaluate, scales):
-            names.problem("bad-gate", message, hint, _below(("gates", index), where))
+        for key in ("target", "where", "weight") if evaluation.gold else ():
+            text = getattr(evaluation.gold, key)
+            _check(text, place.below("gold", key), scope, labels, use_column)
+    scales = scale_ends(nodes, outputs, file.evaluate)
+    for index, gate in enumerate(file.gates):
+        place = Place(names, ("gates", index))
+        for where, message, hint in gate_problems(index, gate, file.evaluate, scales):
+            place.problem("bad-gate", message, hint, *_keys(where, f"[{index}]"))
         scope = scopes.get(gate.metric.rpartition(".")[0], rows)
         for text in gate.where or {}:
-            _check(names, text, ("gates", index, "where", text), scope, use_column)
+            _check(text, place.below("where", text), scope, scope.roots, use_column)
     return rows.used
 
 
-def _texts(evaluation: Evaluation) -> list[tuple[ExpressionPath, str]]:
+def _texts(evaluation: Evaluation) -> Iterator[tuple[ExpressionPath, str | None]]:
     """The expressions over a row, with the keys that hold them."""
-    texts: list[tuple[ExpressionPath, str | None]] = [
-        ((key,), getattr(evaluation, key)) for key in _EXPRESSIONS
-    ]
-    texts += [(("by", index), text) for index, text in enumerate(evaluation.by)]
-    texts += [(("options", index), text) for index, text in enumerate(evaluation.options or ())]
+    for key in _EXPRESSIONS:
+        yield (key,), getattr(evaluation, key)
+    for key in ("by", "options"):
+        for index, text in enumerate(getattr(evaluation, key) or ()):
+            yield (key, index), text
     own = evaluator_of(evaluation)
     if own is not None:
-        texts += own[1].expressions(evaluation)
-    return [(key, text) for key, text in texts if text is not None]
-
-
-def _gold_texts(evaluation: Evaluation) -> list[tuple[ExpressionPath, str]]:
-    """The expressions over people's labels."""
-    if evaluation.gold is None:
-        return []
-    texts = [(key, getattr(evaluation.gold, key)) for key in ("target", "where", "weight")]
-    return [(("gold", key), text) for key, text in texts if text is not None]
-
-
-def scale_ends(
-    nodes: Sequence[Node], outputs: Sequence[int], evaluations: Mapping[str, Evaluation]
-) -> dict[str, Ends]:
-    """The ends of the scale that each evaluation's value, or its prediction, is on; truths are from 0 to 1."""
-    every = {name: _ends(nodes, outputs, evaluation) for name, evaluation in evaluations.items()}
-    return {name: ends for name, ends in every.items() if ends is not None}
-
-
-def _ends(nodes: Sequence[Node], outputs: Sequence[int], evaluation: Evaluation) -> Ends | None:
-    text = evaluation.value or evaluation.prediction
-    if text is None:
-        return None
-    if evaluation.value is None and evaluation.positive is not None:
-        return 0.0, 1.0  # the share of the positive label
-    try:
-        scope = ResultScope(tuple(nodes), tuple(outputs))
-        if evaluation.items is not None:
-            scope = scope.of_items(evaluation.items, lambda _: {})
-        kind = compile_expression(text, scope.roots, scope.resolve).type
-    except ExpressionError:
-        return None  # reported where the expression is checked
-    if kind == TRUTH:
-        return 0.0, 1.0
-    return kind.scale.bounds() if isinstance(kind, ScaleType) else None
-
-
-_NEEDS_ORDER = ("weighted_kappa", "spearman", "kendall")
-
-
-def _check_nominal(
-    names: Namespace, evaluation: Evaluation, base: ExpressionPath, scope: ResultScope
-) -> None:
-    """Report statistics of ranks or distances over values of a nominal scale, which have neither, and metrics of the choice
-    between A and B where the options have other names."""
-    if evaluation.prediction is None:
-        return
-    try:
-        path = compile_expression(evaluation.prediction, scope.roots).path
-        kind = None if path is None else scope.resolve(path).type
-    except ExpressionError:
-        return  # reported where the expression is checked
-    if not isinstance(kind, ScaleType) or kind.scale.ordered:
-        return
-    why = f"`{evaluation.prediction}` is on a nominal scale ({kind.scale.display()}): no value is above another"
-    hint = "use accuracy, cohen_kappa or f1, or give the scale `scores:` or `ordered: true`, worst first"
-    labels = [value for value in kind.scale.values() if value not in ("A", "B", *NO_PREFERENCE)]
-    measured = [find_metric(name) for name in evaluation.metrics or ()]
-    prefers = any(
-        metric is not None and metric.inputs[0] in ("choice", "choice_length")
-        for metric in measured
-    )
-    if labels and (prefers or evaluation.options is not None):
-        message = f"preferences are between A and B, and `{evaluation.prediction}` is {kind.scale.display()}"
-        fix = f"write `prediction: \"'A' if {evaluation.prediction} == {labels[0]!r} else 'B'\"`, or leave the unit's `labels` out"
-        names.problem("bad-evaluation", message, fix, (*base, "prediction"))
-    for index, metric in enumerate(evaluation.metrics or ()):
-        if metric.removesuffix("_within") in _NEEDS_ORDER:
-            names.problem(
-                "bad-evaluation",
-                f"`{metric}` needs an order; {why}",
-                hint,
-                (*base, "metrics", index),
-            )
-    if evaluation.kind in ("ordinal", "numeric"):
-        names.problem(
-            "bad-evaluation",
-            f"`kind: {evaluation.kind}` needs an order; {why}",
-            hint,
-            (*base, "kind"),
-        )
+        yield from own[1].expressions(evaluation)
 
 
 def _panel(
-    names: Namespace, evaluation: Evaluation, nodes: tuple[Node, ...], path: ExpressionPath
+    evaluation: Evaluation, nodes: tuple[Node, ...], place: Place
 ) -> list[tuple[ExpressionPath, str]]:
-    """What each judge of a panel says, with its place."""
+    """What each judge of a panel says, with its keys."""
     if not isinstance(evaluation.panel, str):
         return [(("panel", index), text) for index, text in enumerate(evaluation.panel or ())]
     expressions = panel_expressions(evaluation.panel, [node.id for node in nodes])
     if not expressions:
         message = f"`{evaluation.panel}` is no field of two or more units of one name"
         hint = "write `judge.score` for units called `judge`, or list an expression for each judge"
-        names.problem("bad-evaluation", message, hint, path)
+        place.problem("bad-evaluation", message, hint, "panel")
     return [(("panel",), text) for text in expressions]
 
 
 def _check(
-    names: Namespace,
-    text: str,
-    path: tuple[str | int, ...],
+    text: str | None,
+    place: Place,
     scope: ResultScope,
-    use_column: Callable[[str, Namespace, tuple[str | int, ...]], None],
-    roots: tuple[str, ...] = (),
+    roots: tuple[str, ...],
+    use_column: UseColumn,
 ) -> None:
-    expression = compile_expression_at(
-        text,
-        roots or scope.roots,
-        scope.resolve,
-        lambda message, hint: names.problem("bad-expression", message, hint, path),
-    )
-    for path_found in expression.paths if expression is not None else ():
-        if path_found[0] == "source" and len(path_found) > 1 and isinstance(path_found[1], str):
-            use_column(path_found[1], names, path)
+    if text is None:
+        return
+    expression = place.expression(text, roots, scope.resolve)
+    for path in expression.paths if expression is not None else ():
+        if path[0] == "source" and len(path) > 1 and isinstance(path[1], str):
+            use_column(path[1], place)
 
 
-def _below(base: tuple[str | int, ...], where: str) -> tuple[str | int, ...]:
-    """The path of a key that a check writes relative to its section: `safety.metrics[0]`, `[2].max`."""
-    own = f"[{base[-1]}]" if isinstance(base[-1], int) else str(base[-1])
-    parts = re.findall(r"[^.\[\]]+", where.removeprefix(own))
-    return (*base, *(int(part) if part.isdigit() else part for part in parts))
+def _keys(where: str, section: str) -> list[str | int]:
+    """The keys within a section of what a check names with it: `safety.metrics[0]`, `[2].max`."""
+    parts = re.findall(r"[^.\[\]]+", where.removeprefix(section))
+    return [int(part) if part.isdigit() else part for part in parts]
+
+
+def scale_ends(
+    nodes: Sequence[Node], outputs: Sequence[int], evaluations: Mapping[str, Evaluation]
+) -> dict[str, Ends]:
+    """The ends of the scale that each evaluation's value, or its prediction, is on; truths are from 0 to 1."""
+    scope = ResultScope(tuple(nodes), tuple(outputs))
+    every = {name: _ends(evaluation, scope) for name, evaluation in evaluations.items()}
+    return {name: ends for name, ends in every.items() if ends is not None}
+
+
+def _ends(evaluation: Evaluation, rows: ResultScope) -> Ends | None:
+    text = evaluation.value or evaluation.prediction
+    if text is None:
+        return None
+    if evaluation.value is None and evaluation.positive is not None:
+        return 0.0, 1.0  # the share of the positive label
+    try:
+        scope = rows
+        if evaluation.items is not None:
+            scope = rows.of_items(evaluation.items, lambda _: {})
+    except ExpressionError:
+        return None  # reported where the evaluation is checked
+    kind = _kind(text, scope)
+    return None if kind is None else number_bounds(kind)
+
+
+def _kind(text: str, scope: ResultScope) -> FieldType | None:
+    """The type of an expression; None where it cannot be resolved, which is reported where it is checked."""
+    try:
+        return compile_expression(text, scope.roots, scope.resolve).type
+    except ExpressionError:
+        return None
+
+
+_NEEDS_ORDER = ("weighted_kappa", "spearman", "kendall")
+
+
+def _check_nominal(evaluation: Evaluation, place: Place, scope: ResultScope) -> None:
+    """Report statistics of ranks or distances over values of a nominal scale, which have neither, and metrics of the choice
+    between A and B where the options have other names."""
+    prediction = evaluation.prediction
+    kind = None if prediction is None else _kind(prediction, scope)
+    if not isinstance(kind, ScaleType) or kind.scale.ordered:
+        return
+    values = kind.scale.display()
+    names = evaluation.metrics or ()
+    labels = [value for value in kind.scale.values() if value not in ("A", "B", *NO_PREFERENCE)]
+    metrics = [metric for metric in map(find_metric, names) if metric is not None]
+    is_choice = any(metric.inputs[0] in ("choice", "choice_length") for metric in metrics)
+    if labels and (is_choice or evaluation.options is not None):
+        message = f"preferences are between A and B, and `{prediction}` is {values}"
+        choice = f"`prediction: \"'A' if {prediction} == {labels[0]!r} else 'B'\"`"
+        hint = f"write {choice}, or leave the unit's `labels` out"
+        place.problem("bad-evaluation", message, hint, "prediction")
+    why = f"`{prediction}` is on a nominal scale ({values}): no value is above another"
+    hint = "use accuracy, cohen_kappa or f1, or give the scale `scores:` or `ordered: true`, worst first"
+    for index, name in enumerate(names):
+        if name.removesuffix("_within") in _NEEDS_ORDER:
+            message = f"`{name}` needs an order; {why}"
+            place.problem("bad-evaluation", message, hint, "metrics", index)
+    if evaluation.kind in ("ordinal", "numeric"):
+        message = f"`kind: {evaluation.kind}` needs an order; {why}"
+        place.problem("bad-evaluation", message, hint, "kind")
 
 
 _MOST_COMBINATIONS = 1_000
@@ -265,7 +245,7 @@ def possible_values(nodes: Sequence[Node], outputs: Sequence[int], text: str) ->
         kinds = {path: scope.resolve(path).type for path in plain.paths}
     except ExpressionError:
         return PossibleValues(None, None)
-    domains = {path: _values(kind) for path, kind in kinds.items()}
+    domains = {path: all_values(kind) for path, kind in kinds.items()}
     scale = _boolean(kinds.get(plain.path)) if plain.path is not None else None
     if any(
         path[0] not in ("output", "nodes") or domain is None for path, domain in domains.items()
@@ -289,12 +269,6 @@ def _boolean(kind: FieldType | None) -> Scale | None:
     if not isinstance(kind, ScaleType) or kind.json_schema() != TRUTH.json_schema():
         return None
     return kind.scale
-
-
-def _values(kind: FieldType) -> tuple[Any, ...] | None:
-    if isinstance(kind, ScaleType):
-        return kind.scale.values() or None
-    return (False, True) if kind == TRUTH else None
 
 
 def _row_with(values: dict[ExpressionPath, Any]) -> dict[str, Any]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from msgspec import structs
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from verdict_cli.config_model import Issue
 from verdict_cli.errors import DataError, ReplyError, RowError, SpecError, UsageError
 from verdict_cli.language.calibrations import FITTED, CalibrationFile, Fitted, Threshold
 from verdict_cli.language.expressions.expression import Expression, compile_expression
-from verdict_cli.language.expressions.paths import (
-    ExpressionError,
-)
+from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor, Extractor
 from verdict_cli.language.fields.field_keys import InputDefault, fits, is_path_key, plain_type
@@ -53,7 +51,7 @@ from verdict_cli.plan.compile_decisions import (
     warn_of_alias,
 )
 from verdict_cli.plan.compile_pool import compile_map, compile_pool
-from verdict_cli.plan.expand import InstancePath, UnitInstance
+from verdict_cli.plan.expand import UnitInstance
 from verdict_cli.plan.node import (
     CITATIONS,
     Cast,
@@ -62,10 +60,10 @@ from verdict_cli.plan.node import (
     Escalation,
     LLMNode,
     Node,
-    OutputFields,
     OutputFunction,
 )
 from verdict_cli.plan.scope import NodeScope, Upstream
+from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError
 
 _ROOTS = (*PROMPT_ROOTS, "response", "output")
 
@@ -78,23 +76,10 @@ def compile_escalation(context: CompileContext, scope: NodeScope) -> Escalation 
     unit = context.instance.unit
     if unit.escalate is None:
         return None
-    asks = isinstance(unit, LLMUnit)
-    issue = unit.escalate.validation_error()
-    chain = [target for target in unit.escalate.chain() if target != ABSTAIN]
-    if not issue and chain and not asks:
-        message = f"a {unit.type_name} calls no model that another could replace"
-        issue = Issue("to", message, "only `to: abstain` is possible here")
-    if not issue and context.instance.pinned:
-        issue = Issue(
-            "", "a pinned unit is asked once for all rows", "leave `pin` or `escalate` out"
-        )
-    if not issue and chain and ANSWERED_BY in scope.fixed["output"].fields:
-        issue = Issue(
-            "", f"the output has a field {ANSWERED_BY!r} of its own", "give it another name"
-        )
-    if issue:
-        key, message, hint = issue
-        context.problem("bad-escalate", message, hint, "escalate", *([key] if key else []))
+    place = context.place.below("escalate")
+    issue = _escalation_issue(context, scope)
+    if issue is not None:
+        place.issue("bad-escalate", issue)
         return None
     text = unit.escalate.when
     if not isinstance(text, str):
@@ -102,70 +87,76 @@ def compile_escalation(context: CompileContext, scope: NodeScope) -> Escalation 
         if fitted is None:
             return None
         text = fitted.when()
-    when = context.expression(
-        text, _ROOTS if asks else (*_ROOTS, "outputs"), scope, "escalate", "when"
-    )
-    stages: list[tuple[Model, ...] | None] = [
-        context.instance.names.policy(target, (*context.instance.path, "escalate", "to"))
-        for target in chain
-    ]
-    model_stages = tuple(models for models in stages if models)
-    if when is None or len(model_stages) < len(chain):
+    roots = _ROOTS if isinstance(unit, LLMUnit) else (*_ROOTS, "outputs")
+    when = scope.expression(text, roots, place, "when")
+    chain = unit.escalate.chain()
+    stages = [place.policy(target, "to") for target in chain if target != ABSTAIN]
+    if when is None or not all(stages):
         return None
     return Escalation(
-        when, model_stages, unit.escalate.chain()[-1] == ABSTAIN, unit.escalate.audit_share or 0.0
+        when,
+        tuple(models for models in stages if models),
+        chain[-1] == ABSTAIN,
+        unit.escalate.audit_share or 0.0,
     )
+
+
+def _escalation_issue(context: CompileContext, scope: NodeScope) -> Issue | None:
+    unit = context.instance.unit
+    assert unit.escalate is not None
+    has_models = any(target != ABSTAIN for target in unit.escalate.chain())
+    issue = unit.escalate.validation_error()
+    if issue:
+        return issue
+    if has_models and not isinstance(unit, LLMUnit):
+        message = f"a {unit.type_name} calls no model that another could replace"
+        return Issue("to", message, "only `to: abstain` is possible here")
+    if context.instance.pinned:
+        message = "a pinned unit is asked once for all rows"
+        return Issue("", message, "leave `pin` or `escalate` out")
+    if has_models and ANSWERED_BY in scope.fixed["output"].fields:
+        message = f"the output has a field {ANSWERED_BY!r} of its own"
+        return Issue("", message, "give it another name")
+    return None
 
 
 _CODE_KEYS = ("class", "map", "validate", "process", "propagate")
 
 
 def compile_node(
-    instance: UnitInstance,
-    position: Upstream,
-    children: tuple[int, ...],
-    scope: NodeScope,
-    warn: Callable[[str, str, InstancePath], None],
+    instance: UnitInstance, position: Upstream, children: tuple[int, ...], scope: NodeScope
 ) -> tuple[Node | None, RecordType | None]:
     """The node of a unit and its output's fields.
 
     The node is None, with its errors reported, when it cannot be compiled. The output is None only when it is unknown
     too, so that later units are checked as far as possible.
     """
-    context = CompileContext(instance, scope, warn)
+    context = CompileContext(instance, instance.place, scope)
     unit = instance.unit
     issue = unit.validation_error()
     if issue:
-        key, message, hint = issue
-        context.problem("bad-unit", message, hint, *([key] if key else []))
+        context.place.issue("bad-unit", issue)
         return None, None
     # Input fields first: the prompt, the options and the rules resolve `input` by them.
     casts = compile_input(context)
     settings = unit.settings() | {"name": instance.name}
+    scale = None
     if isinstance(unit, LLMUnit):
         scale = context.scale(unit)
         if scale is None and unit.scale is not None:
             return None, None
         settings |= {} if scale is None else {"scale": scale.display()}
-        scope.fixed = {"unit": _known(settings)}
-        compiled = compile_llm_unit(context, unit, scale)
-    else:
-        scope.fixed = {"unit": _known(settings)}
-        assert isinstance(unit, MapUnit | Pool)
-        compiled = (
-            compile_map(context, unit) if isinstance(unit, MapUnit) else compile_pool(context, unit)
-        )
+    scope.fixed = {"unit": RecordType(dict.fromkeys(settings, UnknownType()))}
+    compiled = _compile_work(context, scale)
     if compiled is None:
         return None, None
-    compiled = _processed(context, compiled)
     output = _declared_output(context, compiled.output)
     inside = scope.with_fields(response=compiled.response, output=output)
     # Rules see what the reply gave, before `propagate` replaces it; `escalate.when` sees what is passed on.
     rules = _rules(context, inside)
     propagate, output = _propagated(context, inside, output)
-    escalation = compile_escalation(
-        context, scope.with_fields(response=compiled.response, output=output)
-    )
+    passed_on = scope.with_fields(response=compiled.response, output=output)
+    escalation = compile_escalation(context, passed_on)
     if escalation is not None and escalation.stages:
         output = RecordType({**output.fields, ANSWERED_BY: TEXT}, output.unknown)
     # Only now is known whether a prompt or an expression shows the options, and so whether they must come from somewhere.
@@ -176,6 +167,7 @@ def compile_node(
         _check_pinned(context)
     if compiled.work is None:
         return None, output
+    codes = [code_at(context, key) for key in _CODE_KEYS]
     node = Node(
         id=position.id,
         name=instance.name,
@@ -192,27 +184,30 @@ def compile_node(
         pinned=instance.pinned,
         groups=instance.flow.groups,
         checked=instance.flow.checked,
-        needs=frozenset(scope.uses.needs - scope.uses.tested),
+        needs=scope.uses.needed,
         escalation=escalation,
         calibrations=tuple(context.calibrations),
-        code=tuple(code for key in _CODE_KEYS if (code := code_at(context, key)) is not None),
+        code=tuple(code for code in codes if code is not None),
     )
     return node, output
 
 
-def _known(settings: dict[str, Any]) -> RecordType:
-    return RecordType(dict.fromkeys(settings, UnknownType()))
-
-
-def _processed(context: CompileContext, compiled: CompiledUnit) -> CompiledUnit:
-    """What a unit defined in Python makes of its response; where it declares no output, the response's fields."""
+def _compile_work(context: CompileContext, scale: Scale | None) -> CompiledUnit | None:
+    """What the unit does; None, and reported, when its output cannot be known."""
+    unit = context.instance.unit
+    if isinstance(unit, MapUnit):
+        return compile_map(context, unit)
+    if isinstance(unit, Pool):
+        return compile_pool(context, unit)
+    assert isinstance(unit, LLMUnit)
+    compiled = compile_llm_unit(context, unit, scale)
     code = code_at(context, "process")
-    if code is None or not isinstance(compiled.work, LLMNode):
+    if code is None or compiled is None or not isinstance(compiled.work, LLMNode):
         return compiled
+    # What a unit defined in Python makes of its response; where it declares no output, the response's fields.
     process = compile_output_function(context, code, context.scope, "process", compiled.output)
-    return CompiledUnit(
-        replace(compiled.work, process=process), compiled.response, process.output_fields
-    )
+    work = replace(compiled.work, process=process)
+    return CompiledUnit(work, compiled.response, process.output_fields)
 
 
 def _rules(context: CompileContext, scope: NodeScope) -> tuple[CompiledRule, ...]:
@@ -233,23 +228,10 @@ def _propagated(
     if code is not None:
         function = compile_output_function(context, code, scope, "propagate")
         return function, function.output_fields
-    if context.instance.unit.propagation is None:
+    propagation = context.instance.unit.propagation
+    if propagation is None:
         return None, output
-    expressions = {
-        name: context.expression(text, _ROOTS, scope, "propagate", name)
-        for name, text in context.instance.unit.propagation.items()
-    }
-    passed = OutputFields(
-        tuple(
-            (name, expression) for name, expression in expressions.items() if expression is not None
-        )
-    )
-    return passed, RecordType(
-        {
-            name: expression.type if expression else UnknownType()
-            for name, expression in expressions.items()
-        }
-    )
+    return context.expressions(propagation, _ROOTS, scope, "propagate")
 
 
 def _declared_output(context: CompileContext, output: RecordType) -> RecordType:
@@ -259,7 +241,7 @@ def _declared_output(context: CompileContext, output: RecordType) -> RecordType:
     kept: dict[str, FieldType] = {}
     for name, kind in context.fields(unit.output, "output").items():
         given = output.kind_of(name)
-        if given is None and unit.propagation is not None and name in unit.propagation:
+        if given is None and name in (unit.propagation or {}):
             continue
         if given is None:
             hint = f"it gives {', '.join(output.fields)}; `propagate` makes new fields"
@@ -287,45 +269,30 @@ def _check_pinned(context: CompileContext) -> None:
         )
 
 
-_REQUIRED: Any = object()
-"""In place of a default: the field has none."""
-
-
 def compile_input(context: CompileContext) -> tuple[Cast, ...]:
     """Where each input field comes from; the scope then knows all of them, filled or not."""
     unit = context.instance.unit
-    keys = dict(unit.input or {})
-    paths: dict[str, str] = {
-        name: key for name, key in keys.items() if isinstance(key, str) and is_path_key(key)
-    }
-    defaults = {name: key.default for name, key in keys.items() if isinstance(key, InputDefault)}
-    typed = {
-        name: key.type if isinstance(key, InputDefault) else key
-        for name, key in keys.items()
-        if name not in paths
-    }
+    keys = unit.input or {}
     required = unit.required_inputs() if isinstance(unit, LLMUnit) else {}
     if isinstance(unit, ChoiceUnit):
         required = {name: kind for name, kind in required.items() if name in keys}
+    typed = {
+        name: key.type if isinstance(key, InputDefault) else key
+        for name, key in keys.items()
+        if not is_path_key(key)
+    }
     types: dict[str, FieldType] = {**required, **context.fields(typed, "input")}
     casts = []
     for name in dict.fromkeys([*required, *keys]):
         try:
-            if name in paths:
-                cast = _path_cast(name, types.get(name), paths[name], context.scope)
-                types[name] = cast.type
-            else:
-                default = defaults.get(name, _REQUIRED)
-                if isinstance(types[name], TranscriptType) and default is _REQUIRED:
-                    default = []  # a conversation that nobody started
-                cast = _cast(
-                    name, types[name], context.scope, default, pinned=context.instance.pinned
-                )
-            casts.append(cast)
+            cast = _input_cast(context, name, keys.get(name), types.get(name))
         except ExpressionError as error:
             types.setdefault(name, UnknownType())
             path = ("input", name) if name in keys else ()
             context.problem("bad-input", error.message, error.hint, *path)
+        else:
+            types[name] = cast.type
+            casts.append(cast)
     context.scope.input = types or None
     return tuple(casts)
 
@@ -336,26 +303,37 @@ def compile_option_inputs(context: CompileContext) -> tuple[Cast, ...]:
     unit, uses = context.instance.unit, context.scope.uses
     if not isinstance(unit, ChoiceUnit):
         return ()
-    wanted = {
-        name: kind
-        for name, kind in unit.required_inputs().items()
-        if name not in (unit.input or {})
-    }
+    wanted = unit.required_inputs().keys() - (unit.input or {}).keys()
     if not (unit.needs_letter() or uses.whole_input or not uses.inputs.isdisjoint(wanted)):
         return ()
-    casts = []
-    for name, kind in wanted.items():
+    try:
+        return tuple(
+            _cast(context, name, kind, UNSET)
+            for name, kind in unit.required_inputs().items()
+            if name in wanted
+        )
+    except ExpressionError as error:
+        context.problem("bad-input", error.message, OPTIONS_HINT)
+        return ()
+
+
+def _input_cast(context: CompileContext, name: str, key: Any, kind: FieldType | None) -> Cast:
+    """Where an input field comes from by its key. ExpressionError where that is not known."""
+    if kind is None or is_path_key(key):
+        return _path_cast(context.scope, name, key, kind)
+    default: Any = UNSET
+    if isinstance(kind, TranscriptType):
+        default = []  # a conversation that nobody started
+    if isinstance(key, InputDefault):
         try:
-            casts.append(
-                _cast(name, kind, context.scope, _REQUIRED, pinned=context.instance.pinned)
-            )
-        except ExpressionError as error:
-            context.problem("bad-input", error.message, OPTIONS_HINT)
-            break
-    return tuple(casts)
+            default = kind.read(key.default)
+        except ReplyError as error:
+            message = f"the default of the input field {name!r}: {error.message}"
+            raise ExpressionError(message) from None
+    return _cast(context, name, kind, default)
 
 
-def _path_cast(name: str, kind: FieldType | None, text: str, scope: NodeScope) -> Cast:
+def _path_cast(scope: NodeScope, name: str, text: str, kind: FieldType | None) -> Cast:
     """The field from the path that `input` gives. ExpressionError where it is no path, or its value does not fit."""
     expression = compile_expression(text, ("source", "previous", *scope.entries), scope.resolve)
     if expression.path is None:
@@ -363,31 +341,27 @@ def _path_cast(name: str, kind: FieldType | None, text: str, scope: NodeScope) -
             f"the input field {name!r}: {text!r} is not the path of one value",
             "a path is written `source.COLUMN` or `previous.UNIT.FIELD`, of several units `previous.UNIT[0].FIELD`",
         )
-    if kind is not None and not fits(expression.type, kind):
-        raise ExpressionError(
-            f"the input field {name!r} is to be {kind.type_name()}, but {text} is {expression.type.type_name()}",
-            "name a value of that type",
-        )
+    if kind is not None:
+        _check_fit(name, kind, expression.type, f"{text} is", "name a value of that type")
     return Cast(name, kind or expression.type, expression.path)
 
 
-def _cast(name: str, kind: FieldType, scope: NodeScope, default: Any, *, pinned: bool) -> Cast:
+def _check_fit(name: str, kind: FieldType, given: FieldType, source: str, hint: str) -> None:
+    """ExpressionError where what is given is of another type than the field."""
+    if not fits(given, kind):
+        message = f"the input field {name!r} is to be {kind.type_name()}, but {source} {given.type_name()}"
+        raise ExpressionError(message, hint)
+
+
+def _cast(context: CompileContext, name: str, kind: FieldType, default: Any) -> Cast:
     """The source of one input field. ExpressionError when none or several could fill it.
 
     A field of the same name and a fitting type comes first, then the only field of the same type, then the only one on
     a scale whose values have that type. Without a unit before it that gives the field, it is the row's column of that
     name, then the default.
     """
-    if default is not _REQUIRED:
-        try:
-            default = kind.read(default)
-        except ReplyError as error:
-            raise ExpressionError(
-                f"the default of the input field {name!r}: {error.message}", ""
-            ) from None
+    scope = context.scope
     upstream = scope.parent_units()
-    if not upstream:
-        return _column(name, kind, scope, default, pinned=pinned)
     named = [unit for unit in upstream if unit.output.kind_of(name) is not None]
     if len(named) > 1:
         raise ExpressionError(
@@ -395,63 +369,51 @@ def _cast(name: str, kind: FieldType, scope: NodeScope, default: Any, *, pinned:
             f"say which: `input: {{{name}: 'previous.NAME[0].{name}'}}`, or pool them first",
         )
     if named:
-        given_type = scope.seen(named[0]).kind_of(name)
-        assert given_type is not None
-        if not fits(given_type, kind):
-            raise ExpressionError(
-                f"the input field {name!r} is to be {kind.type_name()}, but {named[0].id} gives {given_type.type_name()}",
-                "declare the type that is given, or convert it with `propagate`",
-            )
-        path = scope.at(named[0], (name,)).paths[0]
-        if named[0].output.unknown and default is not _REQUIRED:
+        unit = named[0]
+        given = scope.seen(unit).kind_of(name) or UnknownType()
+        hint = "declare the type that is given, or convert it with `propagate`"
+        _check_fit(name, kind, given, f"{unit.id} gives", hint)
+        path = scope.at(unit, (name,)).paths[0]
+        if unit.output.unknown and default is not UNSET:
             return Cast(name, kind, path, optional=True, default=default)
         return Cast(name, kind, path)
-    given = [
-        (unit, field, given_type)
+    fields = [
+        (unit, field, given)
         for unit in upstream
-        for field, given_type in scope.seen(unit).fields.items()
+        for field, given in scope.seen(unit).fields.items()
     ]
-    same = [(unit, field) for unit, field, given_type in given if given_type == kind]
-    same = same or [
-        (unit, field) for unit, field, given_type in given if plain_type(given_type) == kind
-    ]
-    if not same and default is not _REQUIRED:
-        return _column(name, kind, scope, default, pinned=pinned)
-    return _only(name, kind, same, scope)
-
-
-def _only(name: str, kind: FieldType, same: list[tuple[Upstream, str]], scope: NodeScope) -> Cast:
-    """The only field of the same type."""
+    same = [(unit, field) for unit, field, given in fields if given == kind]
+    same = same or [(unit, field) for unit, field, given in fields if plain_type(given) == kind]
+    if not upstream or (not same and default is not UNSET):
+        return _column(context, name, kind, default)
     if len(same) != 1:
-        candidates = ", ".join(f"{unit.id}.{field}" for unit, field in same)
-        raise ExpressionError(
-            f"nothing fills the input field {name!r} of type {kind.type_name()}"
-            if not same
-            else f"several fields could fill the input field {name!r}: {candidates}",
+        message = f"nothing fills the input field {name!r} of type {kind.type_name()}"
+        if same:
+            candidates = ", ".join(f"{unit.id}.{field}" for unit, field in same)
+            message = f"several fields could fill the input field {name!r}: {candidates}"
+        hint = (
             f"name a path: `input: {{{name}: previous.UNIT.FIELD}}`, rename an upstream field with `propagate`, or leave "
-            "`input` out",
+            "`input` out"
         )
+        raise ExpressionError(message, hint)
     unit, field = same[0]
-    return Cast(name, kind, scope.at(unit, (field,)).paths[0], from_field=f"{unit.id}.{field}")
+    path = scope.at(unit, (field,)).paths[0]
+    return Cast(name, kind, path, from_field=f"{unit.id}.{field}")
 
 
-def _column(name: str, kind: FieldType, scope: NodeScope, default: Any, *, pinned: bool) -> Cast:
+def _column(context: CompileContext, name: str, kind: FieldType, default: Any) -> Cast:
     """The row's column of that name. With a default the row need not have it, and a pinned unit, which runs without a
     row, takes the default."""
-    if default is not _REQUIRED and pinned:
+    scope = context.scope
+    hint = "declare the type that `dataset.schema` gives"
+    if default is UNSET:
+        given = scope.resolve(("source", name)).type
+        _check_fit(name, kind, given, "the column is", hint)
+        return Cast(name, kind, ("source", name))
+    if context.instance.pinned:
         return Cast(name, kind, None, default=default)
-    optional = default is not _REQUIRED
-    column = (
-        scope.columns.get(name, UnknownType()) if optional else scope.resolve(("source", name)).type
-    )
-    if not fits(column, kind):
-        raise ExpressionError(
-            f"the input field {name!r} is to be {kind.type_name()}, but the column is {column.type_name()}",
-            "declare the type that `dataset.schema` gives",
-        )
-    return Cast(
-        name, kind, ("source", name), optional=optional, default=default if optional else None
-    )
+    _check_fit(name, kind, scope.columns.get(name, UnknownType()), "the column is", hint)
+    return Cast(name, kind, ("source", name), optional=True, default=default)
 
 
 def compile_llm_unit(
@@ -476,7 +438,7 @@ def compile_llm_unit(
         return None
     if prompt is None or not models:
         return CompiledUnit(None, reading.output, unit.output_fields(reading.output))
-    reading = structs.replace(reading, kept_tags=reading.kept_tags | prompt.tags)
+    reading = replace(reading, kept_tags=reading.kept_tags | prompt.tags)
     work = LLMNode(
         unit=unit,
         prompt=prompt,
@@ -574,29 +536,12 @@ def _follow_up(
         return ()
     if reading.then.model is None:
         return models
-    return (
-        context.instance.names.policy(
-            reading.then.model, (*context.instance.path, "extract", "model")
-        )
-        or ()
-    )
+    return context.place.policy(reading.then.model, "extract", "model") or ()
 
 
 def _reading(context: CompileContext, unit: LLMUnit, response: RecordType) -> BoundExtractor | None:
-    key: Any = unit.extract_key
-    if "extract_key" not in unit.model_fields_set and any(
-        map(is_decision_model, (context.instance.models or ())[:1])
-    ):
-        key = "decision"
-    if key is None:
-        key = "structured" if set(response.fields) == {"criteria"} else "verdict"
-    if (
-        key == "raw"
-        and list(response.fields.values()) != [TEXT]
-        and "extract_key" not in unit.model_fields_set
-    ):
-        key = "structured"
-    chosen = _fitted(context, resolve_extractor(key))
+    models = context.instance.models or ()
+    chosen = _fitted(context, resolve_extractor(_extractor_key(unit, response, models)))
     if chosen is None or not response.fields:
         return None
     if only_decides(context, unit):
@@ -605,20 +550,31 @@ def _reading(context: CompileContext, unit: LLMUnit, response: RecordType) -> Bo
 
         decided = DecidedValueExtractor() if chosen.type == "structured" else chosen.for_decisions()
         if decided is None:
-            name = ", ".join(model.name for model in context.instance.models or ())
-            message = f"`{chosen.type}` reads a written reply, and model {name} writes no text"
+            names = ", ".join(model.name for model in models)
+            message = f"`{chosen.type}` reads a written reply, and model {names} writes no text"
             context.problem("bad-extractor", message, "leave `extract` out", "extract")
             return None
         chosen = decided
     issue = chosen.validation_error(response)
     if issue:
-        where, message, hint = issue
-        context.problem(
-            "bad-extractor", message, hint, "extract", *(part for part in where.split(".") if part)
-        )
+        context.place.issue("bad-extractor", issue, "extract")
         return None
     bound = chosen.bind(response)
-    return structs.replace(bound, thoughts=unit.raw_thoughts) if chosen.type == "raw" else bound
+    return replace(bound, thoughts=unit.raw_thoughts) if chosen.type == "raw" else bound
+
+
+def _extractor_key(unit: LLMUnit, response: RecordType, models: tuple[Model, ...]) -> Any:
+    """The extractor that the unit names, or that suits its response and its first model."""
+    if "extract_key" in unit.model_fields_set and unit.extract_key is not None:
+        return unit.extract_key
+    is_default = "extract_key" not in unit.model_fields_set
+    if is_default and any(map(is_decision_model, models[:1])):
+        return "decision"
+    key = unit.extract_key
+    if key is None:
+        return "structured" if set(response.fields) == {"criteria"} else "verdict"
+    is_text = list(response.fields.values()) == [TEXT]
+    return "structured" if key == "raw" and not is_text else key
 
 
 def _fitted(context: CompileContext, chosen: Extractor) -> Extractor | None:
@@ -657,7 +613,7 @@ def _prompt(context: CompileContext, unit: LLMUnit) -> CompiledPrompt | None:
         context.problem("bad-placeholder", message, hint, "prompt")
 
     def warn(message: str, hint: str) -> None:
-        context.warn(message, hint, (*context.instance.path, "prompt"))
+        context.place.warn(message, hint, "prompt")
 
     resolve, delimit = context.scope.resolve, context.instance.delimited
     if jinja:
@@ -678,7 +634,7 @@ def _prompt(context: CompileContext, unit: LLMUnit) -> CompiledPrompt | None:
 
 def _text(context: CompileContext, unit: LLMUnit) -> tuple[str, bool] | None:
     """(text, whether it is Jinja2) of the prompt before the type adds to it."""
-    names, path = context.instance.names, context.instance.path
+    names, path = context.place.names, context.place.path
     if unit.prompt_key is not None:
         return names.prompt_text(unit.prompt_key, (*path, "prompt"))
     if missing := missing_prompt(names.spec, unit, path):
@@ -687,46 +643,55 @@ def _text(context: CompileContext, unit: LLMUnit) -> tuple[str, bool] | None:
     return unit.default_prompt() or "", False
 
 
+class _ExamplesError(ValueError):
+    """Examples that cannot be shown: a code, a message, a hint, and the keys below the unit that are wrong."""
+
+    def __init__(self, code: str, message: str, hint: str, *keys: str) -> None:
+        super().__init__(message)
+        self.problem = (code, message, hint, "examples", *keys)
+
+
 def compile_examples(
     context: CompileContext, unit: LLMUnit, prompt: CompiledPrompt, response: RecordType
 ) -> ExamplePool | None:
     """The pool of examples; None where the unit has none, or, reported, where it cannot be made."""
-    key = unit.examples
-    if key is None:
+    if unit.examples is None:
         return None
+    try:
+        return _example_pool(context, unit.examples, unit, prompt, response)
+    except _ExamplesError as error:
+        context.problem(*error.problem, key=error.problem[0] == "no-scaled-field")
+        return None
+
+
+def _example_pool(
+    context: CompileContext,
+    key: Examples,
+    unit: LLMUnit,
+    prompt: CompiledPrompt,
+    response: RecordType,
+) -> ExamplePool:
     field = unit.scaled_field()
     if field is None or field not in response.fields:
-        context.problem(
-            "no-scaled-field",
-            f"a {unit.type_name} has no answer that examples could show",
-            "leave `examples` out",
-            "examples",
-            key=True,
-        )
-        return None
+        message = f"a {unit.type_name} has no answer that examples could show"
+        raise _ExamplesError("no-scaled-field", message, "leave `examples` out")
     columns = key.columns or named_columns(prompt)
     if not columns:
         message = "the prompt names no column whose examples could be shown"
-        context.problem(
-            "no-columns", message, "list them: `columns: [question, answer]`", "examples"
-        )
+        raise _ExamplesError("no-columns", message, "list them: `columns: [question, answer]`")
     rows = _rows(context, key)
     expressions = _expressions(context, key)
-    if not columns or rows is None or expressions is None:
-        return None
-    _keep_used(context, key, rows, columns, expressions)
-    labelled = []
-    for number, row in enumerate(rows[:MOST_EXAMPLES]):
-        example = _example(context, number, row, columns, expressions, response, field)
-        if example is None:
-            return None
-        labelled += example
-    if not labelled:
+    _note_used(context, key, rows, columns, expressions)
+    labelled = [
+        _example(number, row, columns, expressions, response.fields[field])
+        for number, row in enumerate(rows[:MOST_EXAMPLES])
+    ]
+    examples = tuple(example for example in labelled if example is not None)
+    if not examples:
         hint = "`target` is null everywhere: check the column"
-        context.problem("no-examples", "no row of the examples has a label", hint, "examples")
-        return None
+        raise _ExamplesError("no-examples", "no row of the examples has a label", hint)
     return ExamplePool(
-        tuple(labelled),
+        examples,
         columns,
         field,
         key.k,
@@ -739,86 +704,64 @@ def compile_examples(
 
 def named_columns(prompt: CompiledPrompt) -> tuple[str, ...]:
     """The columns of the row that a prompt names."""
-    return tuple(
-        dict.fromkeys(
-            str(path[1]) for path in prompt.paths if path[0] == "source" and len(path) > 1
-        )
-    )
+    paths = [path for path in prompt.paths if path[0] == "source" and len(path) > 1]
+    return tuple(dict.fromkeys(str(path[1]) for path in paths))
 
 
-def _rows(context: CompileContext, key: Examples) -> list[Mapping[str, Any]] | None:
-    """The labelled rows; None, and reported, where they cannot be read."""
+def _rows(context: CompileContext, key: Examples) -> list[Mapping[str, Any]]:
+    """The labelled rows. _ExamplesError where they cannot be read."""
     if (key.file is None) == (key.rows is None):
-        context.problem(
-            "bad-examples",
-            "`examples` needs either `file` or `rows`",
-            "name the labelled rows",
-            "examples",
-        )
-        return None
-    if key.rows is not None:
-        return list(key.rows)
-    assert key.file is not None
-    names = context.instance.names
+        message = "`examples` needs either `file` or `rows`"
+        raise _ExamplesError("bad-examples", message, "name the labelled rows")
+    if key.file is None:
+        return list(key.rows or ())
+    names = context.place.names
     if (key.file, "rows") in names.examples:
         return names.examples[key.file, "rows"]
-    file = names.inside(key.file, (*context.instance.path, "examples", "file"))
-    if file is None:
-        return None
-    from verdict_cli.storage.datasets.dataset import (
-        Dataset,  # here, because few pipelines have examples
-    )
+    # Here, because few pipelines have examples.
+    from verdict_cli.storage.datasets.dataset import Dataset
     from verdict_cli.storage.datasets.files import find_files
     from verdict_cli.storage.datasets.read import stream_rows
 
     try:
+        file = names.spec.fence.path(names.spec.folder, key.file)
         rows = [row.source for row in stream_rows(Dataset(find_files(str(file))))]
+    except OutsideError as error:
+        message = f"the file {error}"
+        raise _ExamplesError("outside", message, ALLOW_OUTSIDE, "file") from None
     except (DataError, UsageError, SpecError) as error:
         message = f"the examples cannot be read: {error}".splitlines()[0]
-        context.problem(
-            "bad-examples", message, "give a dataset of labelled rows", "examples", "file"
-        )
-        return None
+        hint = "give a dataset of labelled rows"
+        raise _ExamplesError("bad-examples", message, hint, "file") from None
     names.examples[key.file, "rows"] = rows
     return rows
 
 
-def _expressions(context: CompileContext, key: Examples) -> dict[str, Expression] | None:
-    texts = {
-        name: getattr(key, name) for name in ("target", "prediction", "explanation", "cluster")
-    }
+def _expressions(context: CompileContext, key: Examples) -> dict[str, Expression]:
+    """The expressions over an example, by key. _ExamplesError where one is missing or can never be evaluated."""
+    names = ("target", "prediction", "explanation", "cluster")
+    texts = {name: getattr(key, name) for name in names}
     if texts["target"] is None:
-        targets = {
-            evaluation.target
-            for evaluation in context.instance.names.spec.file.evaluate.values()
-            if evaluation.target is not None
-        }
+        evaluations = context.place.names.spec.file.evaluate.values()
+        targets = {evaluation.target for evaluation in evaluations} - {None}
         texts["target"] = targets.pop() if len(targets) == 1 else None
     if texts["target"] is None:
-        hint = "such as `target: source.label`"
-        context.problem(
-            "no-target", "nothing says which answer of an example is right", hint, "examples"
-        )
-        return None
+        message = "nothing says which answer of an example is right"
+        raise _ExamplesError("no-target", message, "such as `target: source.label`")
     if key.choose == "errors" and texts["prediction"] is None:
-        hint = "such as `prediction: source.judged`"
-        context.problem(
-            "no-prediction", "`choose: errors` needs the answers of a judge", hint, "examples"
-        )
-        return None
-    compiled: dict[str, Expression] = {}
+        message = "`choose: errors` needs the answers of a judge"
+        raise _ExamplesError("no-prediction", message, "such as `prediction: source.judged`")
+    compiled = {}
     for name, text in texts.items():
-        if text is None:
-            continue
         try:
-            compiled[name] = compile_expression(text, ("source",))
+            if text is not None:
+                compiled[name] = compile_expression(text, ("source",))
         except ExpressionError as error:
-            context.problem("bad-expression", error.message, error.hint, "examples", name)
-            return None
+            raise _ExamplesError("bad-expression", error.message, error.hint, name) from None
     return compiled
 
 
-def _keep_used(
+def _note_used(
     context: CompileContext,
     key: Examples,
     rows: list[Mapping[str, Any]],
@@ -831,50 +774,40 @@ def _keep_used(
     paths = [path for expression in expressions.values() for path in expression.paths]
     used = {*columns, *(str(path[1]) for path in paths if len(path) > 1)}
     kept = [{name: row[name] for name in row if name in used} for row in rows[:MOST_EXAMPLES]]
-    context.instance.names.examples[key.file, "kept"] = kept
+    context.place.names.examples[key.file, "kept"] = kept
 
 
 def _example(
-    context: CompileContext,
     number: int,
     row: Mapping[str, Any],
     columns: tuple[str, ...],
     expressions: Mapping[str, Expression],
-    response: RecordType,
-    field: str,
-) -> list[LabelledExample] | None:
-    """The example of a row, none without a label; None, and reported, for a row that cannot be one."""
+    kind: FieldType,
+) -> LabelledExample | None:
+    """The example of a row; None for a row without a label. _ExamplesError for a row that cannot be one."""
     lacks = next((name for name in columns if name not in row), None)
     if lacks is not None:
-        known = ", ".join(row)
         message = f"example {number} has no column {lacks!r}"
-        context.problem(
-            "no-column", message, f"it has {known}; name others with `columns`", "examples"
-        )
-        return None
+        hint = f"it has {', '.join(row)}; name others with `columns`"
+        raise _ExamplesError("no-column", message, hint)
     try:
         values = {name: expression({"source": row}) for name, expression in expressions.items()}
     except RowError as error:
-        context.problem(
-            "bad-examples", f"example {number}: {error.message}", error.hint, "examples"
-        )
-        return None
+        message = f"example {number}: {error.message}"
+        raise _ExamplesError("bad-examples", message, error.hint) from None
     if values["target"] is None:
-        return []
-    try:
-        answer = response.fields[field].read(values["target"])
-    except ReplyError as error:
-        hint = "a label must be a value of the unit's scale; convert it in `target`"
-        context.problem(
-            "bad-examples", f"example {number}: the label {error.message}", hint, "examples"
-        )
         return None
+    try:
+        answer = kind.read(values["target"])
+    except ReplyError as error:
+        message = f"example {number}: the label {error.message}"
+        hint = "a label must be a value of the unit's scale; convert it in `target`"
+        raise _ExamplesError("bad-examples", message, hint) from None
     reasons = values.get("explanation")
-    example = LabelledExample(
+    return LabelledExample(
         tuple(shown_value(row.get(name)) for name in columns),
         shown_value(answer),
         "" if reasons is None else str(reasons),
         values.get("cluster"),
         "prediction" in values and values["prediction"] != values["target"],
     )
-    return [example]

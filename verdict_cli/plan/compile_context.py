@@ -3,7 +3,7 @@ sample values before anything runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from msgspec import Struct
@@ -31,8 +31,9 @@ from verdict_cli.language.fields.types import (
 from verdict_cli.language.namespace import UnknownNameError
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit
-from verdict_cli.plan.expand import InstancePath, UnitInstance
-from verdict_cli.plan.node import LLMNode, MapNode, PoolNode
+from verdict_cli.plan.expand import UnitInstance
+from verdict_cli.plan.node import LLMNode, MapNode, OutputFields, PoolNode
+from verdict_cli.plan.place import InstancePath, Place
 from verdict_cli.plan.scope import SAY_FIELDS, NodeScope, Upstream
 
 if TYPE_CHECKING:
@@ -54,104 +55,109 @@ class CompiledUnit(Struct, frozen=True):
 
 
 class CompileContext(Struct):
-    """One unit being compiled: the scope in which its paths are resolved, the warnings, and the calibrations that it uses,
-    each with its key."""
+    """One unit being compiled: its place, the scope in which its paths are resolved, and the calibrations that it uses, each
+    with its key."""
 
     instance: UnitInstance
+    place: Place
     scope: NodeScope
-    warn: Callable[[str, str, InstancePath], None]
     calibrations: list[tuple[InstancePath, Fitted]] = []
 
     def problem(
-        self, code: str, message: str, hint: str, *path: str | int, key: bool = False
+        self, code: str, message: str, hint: str, *keys: str | int, key: bool = False
     ) -> None:
         """Reports a problem at a key of the unit."""
-        self.instance.names.problem(code, message, hint, (*self.instance.path, *path), key=key)
+        self.place.problem(code, message, hint, *keys, key=key)
 
     def expression(
-        self, text: str, roots: Sequence[str], scope: NodeScope, *path: str | int
+        self, text: str, roots: Sequence[str], scope: NodeScope, *keys: str | int
     ) -> Expression | None:
         """The compiled expression; None, and reported, when it can never be evaluated."""
-        return scope.expression(
-            text, roots, lambda message, hint: self.problem("bad-expression", message, hint, *path)
-        )
+        return scope.expression(text, roots, self.place, *keys)
 
-    def fitted(self, key: Any, kind: type[Compiled], *path: str | int) -> Compiled | None:
+    def expressions(
+        self, texts: Mapping[str, str], roots: Sequence[str], scope: NodeScope, key: str
+    ) -> tuple[OutputFields, RecordType]:
+        """The expressions of an output and its fields; a field whose expression is reported has an unknown type."""
+        compiled = {
+            name: self.expression(text, roots, scope, key, name) for name, text in texts.items()
+        }
+        valid = tuple((name, each) for name, each in compiled.items() if each is not None)
+        kinds: dict[str, FieldType] = dict.fromkeys(texts, UnknownType())
+        kinds |= {name: each.type for name, each in valid}
+        return OutputFields(valid), RecordType(kinds)
+
+    def fitted(self, key: Any, kind: type[Compiled], *keys: str | int) -> Compiled | None:
         """The calibration at a key of the unit; None, and reported, where none can be used."""
         if isinstance(key, kind):
             calibration: Compiled | None = key
         else:
             assert isinstance(key, CalibrationFile)
-            calibration = self._read_calibration(key, kind, (*self.instance.path, *path))
+            calibration = _read_calibration(key, kind, self.place.below(*keys, "file"))
         if calibration is not None:
-            self.calibrations.append((path, calibration))
-        return calibration
-
-    def _read_calibration(
-        self, key: CalibrationFile, kind: type[Compiled], path: InstancePath
-    ) -> Compiled | None:
-        names = self.instance.names
-        document = names.used_document(key.file, (*path, "file"))
-        if document is None:
-            return None
-        try:
-            calibration = kind.model_validate(document.data)
-        except ValidationError as error:
-            wanted, named_kind = kind.model_fields["kind"].annotation, document.data.get("kind")
-            if isinstance(named_kind, str) and named_kind not in get_args(wanted):
-                message = f"{key.file!r} is a calibration of the kind {named_kind!r}, here it must be {get_args(wanted)[0]!r}"
-                names.problem(
-                    "wrong-calibration",
-                    message,
-                    "`verdict calibrate --fit` says which kind",
-                    (*path, "file"),
-                )
-                return None
-            for problem in explain_error(error, kind, document).values():
-                names.tell(problem)
-            return None
-        names.calibrations[key.file] = document.data
+            self.calibrations.append((keys, calibration))
         return calibration
 
     def scale(self, unit: LLMUnit) -> Scale | None:
         """The scale that the unit's values are on; None where it has none, or, reported, where it cannot be known."""
-        names, path = self.instance.names, (*self.instance.path, "scale")
         if unit.scale is None or unit.scale_names_options:
             return unit.default_scale()
+        names, place = self.place.names, self.place.below("scale")
         try:
             scale = names.scale_named(unit.scale) if isinstance(unit.scale, str) else unit.scale
         except UnknownNameError as error:
-            self.problem("unknown-scale", error.message, error.hint, "scale")
+            place.problem("unknown-scale", error.message, error.hint)
             return None
-        if not names.check_scale(scale, path):
+        if not names.check_scale(scale, place.path):
             return None
         told = unit.scale_instructions and unit.scaled_field() is not None
         for warning in (scale.warning(), scale.label_warning() if told else None):
             if warning is not None:
                 key, message, hint = warning
-                self.warn(message, hint, path if isinstance(unit.scale, str) else (*path, key))
+                place.warn(message, hint, *([] if isinstance(unit.scale, str) else [key]))
         return scale
 
     def fields(self, declared: dict[str, Any] | None, key: str) -> dict[str, FieldType]:
         """The types of a declared schema; one that cannot be known is reported and `Unknown`."""
-        types: dict[str, FieldType] = {}
-        names, path = self.instance.names, (*self.instance.path, key)
-        for name, spelled in (declared or {}).items():
-            try:
-                types[name] = _from_unit(
-                    names.sound(field_type(spelled, names.scale_named), (*path, name))
-                )
-            except (UnknownNameError, TypeTextError) as error:
-                types[name] = UnknownType()
-                hint = error.hint or TYPES_HINT
-                self.problem(
-                    "unknown-type",
-                    error.message.replace("scale", "type or scale", 1),
-                    hint,
-                    key,
-                    name,
-                )
-        return types
+        types = declared_types(declared or {}, self.place.below(key))
+        return {name: _from_unit(kind) for name, kind in types.items()}
+
+
+def _read_calibration(key: CalibrationFile, kind: type[Compiled], place: Place) -> Compiled | None:
+    names = place.names
+    document = names.used_document(key.file, place.path)
+    if document is None:
+        return None
+    try:
+        calibration = kind.model_validate(document.data)
+    except ValidationError as error:
+        expected, own_kind = (
+            get_args(kind.model_fields["kind"].annotation),
+            document.data.get("kind"),
+        )
+        if isinstance(own_kind, str) and own_kind not in expected:
+            message = f"{key.file!r} is a calibration of the kind {own_kind!r}, here it must be {expected[0]!r}"
+            place.problem("wrong-calibration", message, "`verdict calibrate --fit` says which kind")
+            return None
+        for problem in explain_error(error, kind, document).values():
+            names.tell(problem)
+        return None
+    names.calibrations[key.file] = document.data
+    return calibration
+
+
+def declared_types(declared: Mapping[str, Any], place: Place) -> dict[str, FieldType]:
+    """The types of declared fields; one that cannot be known is reported and `Unknown`."""
+    types: dict[str, FieldType] = {}
+    for name, key in declared.items():
+        try:
+            kind = field_type(key, place.names.scale_named)
+            types[name] = place.names.sound(kind, (*place.path, name))
+        except (UnknownNameError, TypeTextError) as error:
+            types[name] = UnknownType()
+            message = error.message.replace("scale", "type or scale", 1)
+            place.problem("unknown-type", message, error.hint or TYPES_HINT, name)
+    return types
 
 
 def fields_are_known(context: CompileContext, parents: Sequence[Upstream]) -> bool:
@@ -291,17 +297,16 @@ class _ResolvedRoot(Mapping[str, Any]):
 
 def code_at(context: CompileContext, key: str) -> Function | None:
     """The function at a key of the unit."""
-    return context.instance.names.code.get((*context.instance.path, key))
+    return context.place.names.code.get((*context.place.path, key))
 
 
 def compile_python_unit(code: Function, scope: NodeScope) -> PythonCall:
     """The function in its scope, which remembers what the function may use."""
-    inputs, needs = set(scope.uses.inputs), set(scope.uses.needs)
+    uses = scope.uses
+    inputs, needs = set(uses.inputs), set(uses.needs)
     words = {root: _words(root, scope) for root in RESOLVED_ROOTS if root in code.parameters}
-    scope.uses.inputs, scope.uses.needs = (
-        inputs,
-        needs,
-    )  # that a function could read a field is no reason to need it
+    # That a function could read a field is no reason to need it.
+    uses.inputs, uses.needs = inputs, needs
     for root in ("source", "outputs"):
         if root in code.parameters:
             scope.resolve((root,))
@@ -347,9 +352,7 @@ def _fields_of_trial(
         if _asks_for_no_field(error.__cause__):
             context.problem("unknown-field", error.message, "name a field that is given", key)
             return RecordType({}, reason)
-        context.warn(
-            f"its fields are not known: {reason}", SAY_FIELDS, (*context.instance.path, key)
-        )
+        context.place.warn(f"its fields are not known: {reason}", SAY_FIELDS, key)
         return RecordType({}, reason)
 
 

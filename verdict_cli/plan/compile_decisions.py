@@ -25,10 +25,7 @@ def all_models(context: CompileContext, unit: LLMUnit) -> list[Model]:
     targets = unit.escalate.chain() if unit.escalate is not None else ()
     for target in targets:
         if target != ABSTAIN:
-            models += (
-                context.instance.names.policy(target, (*context.instance.path, "escalate", "to"))
-                or ()
-            )
+            models += context.place.policy(target, "escalate", "to") or ()
     return models
 
 
@@ -83,10 +80,10 @@ def compile_state_prompt(
     elif (
         split.names is None and not is_jinja and entries and _is_only_in_state(prompt, entries[-1])
     ):
-        context.warn(
+        context.place.warn(
             f"{{{entries[-1]}}} is in the state, so that every entry needs a request of its own",
             "name it in the `@system` part",
-            (*context.instance.path, "prompt"),
+            "prompt",
         )
     return split
 
@@ -136,7 +133,7 @@ def check_decisions(
     values = () if scale is None or not scale.ordered or scale.descriptions else scale.values()
     if values and all(map(_is_number, values)):
         message = f"model {models[0].name} reads the levels' texts, and these are bare numbers"
-        context.warn(message, "add `descriptions` to the scale", (*context.instance.path, "scale"))
+        context.place.warn(message, "add `descriptions` to the scale", "scale")
     return fits
 
 
@@ -145,11 +142,8 @@ def warn_of_alias(context: CompileContext, models: Sequence[Model]) -> None:
     alias = next((model.name for model in models if model.name.endswith("-latest")), None)
     if context.calibrations and alias is not None:
         message = f"the calibration holds for the version that answered, and {alias} moves"
-        context.warn(
-            message,
-            "name the version that was calibrated, such as typesafe/jev-1.13.0",
-            context.instance.path,
-        )
+        hint = "name the version that was calibrated, such as typesafe/jev-1.13.0"
+        context.place.warn(message, hint)
 
 
 def check_images(context: CompileContext, prompt: CompiledPrompt, models: Sequence[Model]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import product
 from typing import Any
 
 from msgspec import Struct
@@ -16,13 +18,13 @@ from verdict_cli.language.fields.types import (
     INTEGER,
     NUMBER,
     TEXT,
-    TRUTH,
     FieldType,
     MassType,
     PlainType,
     RecordType,
     ScaleType,
     UnknownType,
+    number_bounds,
     without_null,
 )
 from verdict_cli.language.scales import Scale
@@ -35,7 +37,7 @@ from verdict_cli.plan.compile_context import (
     compile_output_function,
     fields_are_known,
 )
-from verdict_cli.plan.node import MapNode, OutputFields, PoolNode, pooled_field
+from verdict_cli.plan.node import MapNode, PoolNode, pooled_field
 from verdict_cli.plan.scope import Upstream
 from verdict_cli.plural import plural
 
@@ -48,100 +50,69 @@ def compile_map(context: CompileContext, unit: MapUnit) -> CompiledUnit:
     if code is not None:
         function = compile_output_function(context, code, context.scope, "map")
         return CompiledUnit(MapNode(unit, function), function.output_fields, function.output_fields)
-    expressions = {
-        name: context.expression(text, _MAP_ROOTS, context.scope, "map", name)
-        for name, text in unit.expressions.items()
-    }
-    compiled = tuple(
-        (name, expression) for name, expression in expressions.items() if expression is not None
-    )
-    output = RecordType(
-        {
-            name: expression.type if expression is not None else UnknownType()
-            for name, expression in expressions.items()
-        }
-    )
-    return CompiledUnit(
-        MapNode(unit, OutputFields(compiled)) if len(compiled) == len(expressions) else None,
-        output,
-        output,
-    )
+    fields, output = context.expressions(unit.expressions, _MAP_ROOTS, context.scope, "map")
+    return CompiledUnit(MapNode(unit, fields), output, output)
 
 
 def compile_pool(context: CompileContext, unit: Pool) -> CompiledUnit | None:
     """The pooled fields, each with the function that turns a parent's value into a number."""
-    parents = [context.scope.upstream[index] for index in context.scope.parents]
+    parents = context.scope.parent_units()
     context.scope.uses.units.update(context.scope.parents)
     if not parents:
         hint = "put it behind a layer of judges"
         context.problem("nothing-to-pool", f"a {unit.type_name} needs units before it", hint)
         return None
     if isinstance(unit, RubricPoolUnit):
-        return compile_rubric_pool(context, unit, parents, lambda kind: _number(unit, kind))
-    if not any(context.scope.depth(parent) for parent in parents):
-        _warn_of_quorum(context, unit.quorum, len(parents))
-    try:
-        weights = _weights(context, unit, parents)
-    except _UnusableWeights:
-        return None
+        return _compile_rubric_pool(context, unit, parents)
+    is_behind_each = any(context.scope.depth(parent) for parent in parents)
+    if not is_behind_each and unit.quorum > len(parents):
+        counted = plural(len(parents), "unit is|units are")
+        message = f"`quorum: {unit.quorum}` can never be met: {counted} pooled, so every row fails"
+        context.place.warn(message, f"`quorum: {len(parents)}` needs all of them", "quorum")
+    weights = None
+    if unit.pool_weights() is not None:
+        weights = _weights(context, unit, len(parents), is_behind_each=is_behind_each)
+        if weights is None:
+            return None
     names = _fields(context, unit, parents)
     if names is None:
         return None
     for extra_field in set(unit.extra_field_names()) & set(names):
         message = f"the units before it give a field {extra_field!r}, which it gives itself"
-        context.problem(
-            "field-used-twice", message, "name the field to pool: `field:`", extra_field
-        )
+        hint = "name the field to pool: `field:`"
+        context.problem("field-used-twice", message, hint, extra_field)
         return None
-    types_by_field = {
-        name: [parent.output.kind_of(name) or UnknownType() for parent in parents] for name in names
-    }
-    for name, kinds in types_by_field.items() if unit.numbers else ():
-        _warn_of_mixed_scales(context, name, parents, kinds)
-    pooled = RecordType({name: _type(unit, types) for name, types in types_by_field.items()})
-    fields = tuple(
-        (name, tuple(_number(unit, kind) for kind in types))
-        for name, types in types_by_field.items()
-    )
+    kinds = {name: _kinds(name, parents) for name in names}
+    if unit.numbers:
+        for name in names:
+            _warn_of_mixed_scales(context, name, parents, kinds[name])
+    pooled = RecordType({name: _type(unit, kinds[name]) for name in names})
+    fields = tuple((name, tuple(_number(unit, kind) for kind in kinds[name])) for name in names)
     return CompiledUnit(PoolNode(unit, fields, weights), pooled, unit.output_fields(pooled))
 
 
-def _warn_of_quorum(context: CompileContext, quorum: int, units: int) -> None:
-    """Warn where fewer units are pooled than must remain."""
-    if quorum > units:
-        context.warn(
-            f"`quorum: {quorum}` can never be met: {plural(units, 'unit is|units are')} pooled, so every row fails",
-            f"`quorum: {units}` needs all of them",
-            (*context.instance.path, "quorum"),
-        )
-
-
-class _UnusableWeights(Exception):
-    """The weights do not fit, which has been reported."""
+def _kinds(name: str, parents: Sequence[Upstream]) -> list[FieldType]:
+    """The field's type in each of the outputs."""
+    return [parent.output.kind_of(name) or UnknownType() for parent in parents]
 
 
 def _weights(
-    context: CompileContext, unit: Pool, parents: Sequence[Upstream]
+    context: CompileContext, unit: Pool, count: int, *, is_behind_each: bool
 ) -> tuple[float, ...] | None:
-    """A weight for each parent; None where the pool has none."""
+    """A weight for each of so many units; None, and reported, where the pool's weights do not fit."""
     weights = unit.pool_weights()
-    if weights is None:
-        return None
     if isinstance(weights, CalibrationFile | Fitted):
         fitted = context.fitted(weights, PoolWeights, "weights")
-        if fitted is None:
-            raise _UnusableWeights
-        weights = fitted.weights
-    if any(context.scope.depth(parent) for parent in parents):
+        weights = None if fitted is None else fitted.weights
+    if weights is None or (len(weights) == count and not is_behind_each):
+        return weights
+    message = f"{len(weights)} weights for {count} units"
+    hint = "give one weight for each unit that is pooled, in order of definition"
+    if is_behind_each:
         message = "how many units a pool behind `each` gets depends on the row, and it has a fixed number of weights"
         hint = "leave `weights` out, or multiply in a MapUnit"
-    elif len(weights) != len(parents):
-        message = f"{len(weights)} weights for {len(parents)} units"
-        hint = "give one weight for each unit that is pooled, in order of definition"
-    else:
-        return weights
     context.problem("bad-weights", message, hint, "weights")
-    raise _UnusableWeights
+    return None
 
 
 def _warn_of_mixed_scales(
@@ -156,9 +127,7 @@ def _warn_of_mixed_scales(
             scales.setdefault((bounds, reverse), text)
     if len(scales) > 1:
         hint = "`propagate: {score: (output.score - 1) / 4}` on a unit brings its grades to 0 to 1"
-        context.warn(
-            f"the pool mixes scales: {', '.join(scales.values())}", hint, context.instance.path
-        )
+        context.place.warn(f"the pool mixes scales: {', '.join(scales.values())}", hint)
 
 
 def _fields(
@@ -166,40 +135,18 @@ def _fields(
 ) -> tuple[str, ...] | None:
     """The names of the pooled fields; None, and reported, when a parent lacks one."""
     named = unit.field_names()
-    if named is None:
-        return _all_poolable(context, unit, parents)
-    at = ("field",) if unit.field is not None else ("fields",)
-    for name in named:
-        for parent in parents:
-            kind = parent.output.kind_of(name)
-            if kind is None:
-                hint = f"it gives {', '.join(parent.output.fields)}"
-                context.problem("unknown-field", f"{parent.id} gives no {name!r}", hint, *at)
-                return None
-            if unit.numbers and kind.numeric() is False:
-                message = f"{parent.id}.{name} is of type {kind.type_name()} and has no number"
-                context.problem("no-number", message, _WAYS_OUT, *at)
-                return None
-    return named
-
-
-def _all_poolable(
-    context: CompileContext, unit: Pool, parents: Sequence[Upstream]
-) -> tuple[str, ...] | None:
-    if not fields_are_known(context, parents):
+    if named is not None:
+        key = "field" if unit.field is not None else "fields"
+        fits = partial(_may_be_pooled, unit)
+        found = _find_fields(context, named, parents, fits, " and has no number", _WAYS_OUT, key)
+        return named if found else None
+    common = _common_fields(context, parents)
+    if common is None:
         return None
-    common = [
-        name
-        for name in parents[0].output.fields
-        if all(name in parent.output.fields for parent in parents)
-    ]
     names = tuple(
         name
         for name in common
         if all(_poolable(unit, parent.output.fields[name]) for parent in parents)
-    )
-    names = tuple(
-        name for name in names if not isinstance(parents[0].output.fields[name], MassType)
     )
     if not names:
         message = f"no field of {', '.join(parent.id for parent in parents[:4])} can be pooled"
@@ -208,29 +155,61 @@ def _all_poolable(
     return names or None
 
 
+def _common_fields(context: CompileContext, parents: Sequence[Upstream]) -> list[str] | None:
+    """The fields that every parent gives; None, and reported, where those of one are not known."""
+    if not fields_are_known(context, parents):
+        return None
+    first, *others = [parent.output.fields for parent in parents]
+    return [name for name in first if all(name in fields for fields in others)]
+
+
+def _find_fields(
+    context: CompileContext,
+    names: Sequence[str],
+    parents: Sequence[Upstream],
+    fits: Callable[[FieldType], bool],
+    lack: str,
+    hint: str,
+    key: str,
+) -> bool:
+    """Whether each parent gives these fields with types that fit; reports the first that does not."""
+    for name, parent in product(names, parents):
+        kind = parent.output.kind_of(name)
+        if kind is None:
+            given = f"it gives {', '.join(parent.output.fields)}"
+            context.problem("unknown-field", f"{parent.id} gives no {name!r}", given, key)
+            return False
+        if not fits(kind):
+            message = f"{parent.id}.{name} is of type {kind.type_name()}{lack}"
+            context.problem("no-number", message, hint, key)
+            return False
+    return True
+
+
 _WAYS_OUT = "give the scale `scores:`, or use a ModePoolUnit"
 
 
+def _may_be_pooled(unit: Pool, kind: FieldType) -> bool:
+    return not unit.numbers or kind.numeric() is not False
+
+
 def _poolable(unit: Pool, kind: FieldType) -> bool:
+    """Whether a field is pooled that is not named."""
+    if isinstance(kind, MassType):
+        return False
     if unit.numbers:
         return kind.numeric() is not False
     kind = without_null(kind)
-    return isinstance(kind, ScaleType | UnknownType) or (
-        isinstance(kind, PlainType) and kind != TEXT
-    )
+    is_word = isinstance(kind, PlainType) and kind != TEXT
+    return is_word or isinstance(kind, ScaleType | UnknownType)
 
 
 def _type(unit: Pool, kinds: Sequence[FieldType]) -> FieldType:
     """The type of the values that are pooled: numbers where scores stand for a scale's words."""
-    if any(_scored(unit, kind) for kind in kinds):
-        return NUMBER
-    return (
-        kinds[0]
-        if all(kind == kinds[0] for kind in kinds)
-        else NUMBER
-        if unit.numbers
-        else UnknownType()
-    )
+    is_one = all(kind == kinds[0] for kind in kinds)
+    if is_one and not _scored(unit, kinds[0]):
+        return kinds[0]
+    return NUMBER if unit.numbers else UnknownType()
 
 
 def _number(unit: Pool, kind: FieldType) -> Callable[[Any], Any]:
@@ -318,13 +297,10 @@ class RubricPooling(Struct, frozen=True):
         return float(share)
 
 
-def compile_rubric_pool(
-    context: CompileContext,
-    unit: RubricPoolUnit,
-    parents: Sequence[Upstream],
-    number: Callable[[FieldType], Any],
+def _compile_rubric_pool(
+    context: CompileContext, unit: RubricPoolUnit, parents: Sequence[Upstream]
 ) -> CompiledUnit | None:
-    """The pool with its field and its points. `number` gives the function from a type's value to its number."""
+    """The pool with its field and its points."""
     name = _met_field(context, unit, parents)
     scope = context.scope.behind()
     scope = replace(scope, entries={**context.scope.entries, **scope.entries, "index": INTEGER})
@@ -333,12 +309,12 @@ def compile_rubric_pool(
         return None
     if points.type.numeric() is False:
         message = f"`{unit.points}` is of type {points.type.type_name()}"
-        context.problem(
-            "no-number", message, "points are numbers, such as `criterion.points`", "points"
-        )
+        hint = "points are numbers, such as `criterion.points`"
+        context.problem("no-number", message, hint, "points")
         return None
-    kinds = [parent.output.kind_of(name) or UnknownType() for parent in parents]
-    other = next((kind for kind in kinds if number(kind) != number(kinds[0])), None)
+    kinds = _kinds(name, parents)
+    number = _number(unit, kinds[0])
+    other = next((kind for kind in kinds if _number(unit, kind) != number), None)
     if other is not None:
         message = (
             f"{name!r} is of type {kinds[0].type_name()} here and of type {other.type_name()} there"
@@ -346,7 +322,7 @@ def compile_rubric_pool(
         context.problem("bad-field", message, "give all criteria one scale", "field")
         return None
     pooled = RecordType({name: kinds[0]})
-    rubric = RubricPooling(unit, points, name, number(kinds[0]))
+    rubric = RubricPooling(unit, points, name, number)
     return CompiledUnit(PoolNode(unit, (), None, rubric), pooled, unit.output_fields(pooled))
 
 
@@ -355,14 +331,14 @@ def _met_field(
 ) -> str | None:
     """The field that says whether a criterion is met; None, and reported, where none or several could."""
     if unit.field is not None:
-        return _checked_field(context, unit.field, parents)
-    if not fields_are_known(context, parents):
+        lack = ", not a boolean or from 0 to 1"
+        found = _find_fields(
+            context, [unit.field], parents, _may_be_share, lack, _SHARE_HINT, "field"
+        )
+        return unit.field if found else None
+    common = _common_fields(context, parents)
+    if common is None:
         return None
-    common = [
-        name
-        for name in parents[0].output.fields
-        if all(name in parent.output.fields for parent in parents)
-    ]
     for fits in (_is_share, _may_be_share):
         names = [
             name for name in common if all(fits(parent.output.fields[name]) for parent in parents)
@@ -378,33 +354,14 @@ def _met_field(
     return None
 
 
-def _checked_field(context: CompileContext, field: str, parents: Sequence[Upstream]) -> str | None:
-    """The field, where each parent gives it as a boolean or a share; None, and reported, otherwise."""
-    for parent in parents:
-        kind = parent.output.kind_of(field)
-        if kind is None:
-            hint = f"it gives {', '.join(parent.output.fields)}"
-            context.problem("unknown-field", f"{parent.id} gives no {field!r}", hint, "field")
-            return None
-        if not (_is_share(kind) or _may_be_share(kind)):
-            message = (
-                f"{parent.id}.{field} is of type {kind.type_name()}, not a boolean or from 0 to 1"
-            )
-            context.problem("no-number", message, _SHARE_HINT, "field")
-            return None
-    return field
-
-
 def _is_share(kind: FieldType) -> bool:
     """Whether every value is a boolean or a number from 0 to 1."""
     kind = without_null(kind)
-    if not isinstance(kind, ScaleType):
-        return kind == TRUTH
-    bounds = kind.scale.bounds() if kind.numeric() else None
+    bounds = number_bounds(kind) if kind.numeric() is not False else None
     return bounds is not None and bounds[0] >= 0 and bounds[1] <= 1
 
 
 def _may_be_share(kind: FieldType) -> bool:
     """Whether a value may be one, which is checked for each."""
-    kind = without_null(kind)
-    return kind == NUMBER or isinstance(kind, UnknownType)
+    plain = without_null(kind)
+    return _is_share(kind) or plain == NUMBER or isinstance(plain, UnknownType)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from verdict_cli.errors import Problem
-from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType
+from verdict_cli.config_model import Issue
+from verdict_cli.language.fields.types import FieldType, all_values, number_bounds
+from verdict_cli.language.pipeline_file import Until
 from verdict_cli.language.units.pools import MeanPoolUnit, ModePoolUnit
 from verdict_cli.plan.expand import Stopping
 from verdict_cli.plan.link import outputs
@@ -63,17 +64,15 @@ _POOLS = "put a ModePoolUnit (a vote) or a MeanPoolUnit behind the layer"
 class _CannotStopError(ValueError):
     """What keeps a layer from stopping early: a message, a hint, and the key below `until` that is wrong."""
 
-    def __init__(self, message: str, hint: str, *key: str) -> None:
+    def __init__(self, message: str, hint: str, key: str = "") -> None:
         super().__init__(message)
-        self.problem = ("bad-until", message, hint)
-        self.key = key
+        self.issue = Issue(key, message, hint)
 
 
 def compile_early_stopping(
     layer: Stopping,
     nodes: Sequence[Node | None],
     uses: Sequence[frozenset[int]],
-    warn: Callable[[Problem], None],
 ) -> EarlyStop | None:
     """How a layer stops early; None, and reported, where it cannot, or where one of its units is invalid.
 
@@ -86,10 +85,10 @@ def compile_early_stopping(
             return early
         message = "the units of this layer differ, so `until` makes no promise of the full verdict"
         hint = "copies of one unit on one model keep the promise, and so does `confidence: 1`"
-        warn(layer.names.spec.problem("suspicious", message, hint, (*layer.path, "confidence")))
+        layer.place.warn(message, hint, "confidence")
         return _in_turns(early, nodes)
     except _CannotStopError as error:
-        layer.names.problem(*error.problem, (*layer.path, *error.key))
+        layer.place.issue("bad-until", error.issue)
         return None
 
 
@@ -169,14 +168,9 @@ def _stops(
 def _kind(item: Sequence[int], nodes: Sequence[Node | None]) -> tuple[object, ...]:
     """What an item asks of which models: the same for exchangeable items."""
     asked: list[object] = []
-    for index in item:
-        node = _node(nodes, index)
-        models = (
-            tuple(model.name for model in node.work.models)
-            if isinstance(node.work, LLMNode)
-            else ()
-        )
-        asked.append((node.name, models))
+    for node in (_node(nodes, index) for index in item):
+        models = node.work.models if isinstance(node.work, LLMNode) else ()
+        asked.append((node.name, tuple(model.name for model in models)))
     return tuple(asked)
 
 
@@ -197,23 +191,13 @@ def _rule(layer: Stopping, pool: Node, leaves: Sequence[Node]) -> Vote | Mean:
     assert isinstance(pool.work, PoolNode)
     unit, until = pool.work.unit, layer.until
     if pool.work.weights is not None:
-        raise _CannotStopError(
-            f"{pool.id} weighs its units, `until` counts them alike", "leave `weights` out"
-        )
-    if isinstance(unit, ModePoolUnit) and unit.ties not in (None, "first"):
-        raise _CannotStopError(
-            f"{pool.id} has `ties: {unit.ties}`, and a layer that stops early does not count all votes",
-            "remove `ties`, or `until`",
-        )
+        message = f"{pool.id} weighs its units, `until` counts them alike"
+        raise _CannotStopError(message, "leave `weights` out")
     types_by_field = {
         name: [leaf.output.fields[name] for leaf in leaves] for name, _ in pool.work.fields
     }
     if isinstance(unit, ModePoolUnit):
-        for key in ("threshold", "within"):
-            if getattr(until, key) is not None:
-                raise _CannotStopError(
-                    f"`{key}` is for a mean, {pool.id} takes a vote", f"leave `{key}` out", key
-                )
+        _refuse_keys_of_means(until, pool, unit)
         return Vote(tuple((name, _count(types)) for name, types in types_by_field.items()))
     if not isinstance(unit, MeanPoolUnit):
         raise _CannotStopError(f"no rule says when a {unit.type_name} is decided", _POOLS)
@@ -221,41 +205,36 @@ def _rule(layer: Stopping, pool: Node, leaves: Sequence[Node]) -> Vote | Mean:
         hint = "such as `threshold: 0.5` (which side the mean is on), or `within: 0.25` (how near it is)"
         raise _CannotStopError("a mean needs either `threshold` or `within`", hint)
     if len(types_by_field) != 1:
-        raise _CannotStopError(
-            f"{pool.id} pools {', '.join(types_by_field)}, `until` needs one field",
-            "name it: `field:`",
-        )
+        message = f"{pool.id} pools {', '.join(types_by_field)}, `until` needs one field"
+        raise _CannotStopError(message, "name it: `field:`")
     ((name, types),) = types_by_field.items()
-    ends = [_ends(kind) for kind in types]
-    if None in ends:
+    ends = [bounds for bounds in map(number_bounds, types) if bounds is not None]
+    if len(ends) < len(types):
         message = (
             f"{name!r} has no ends, so nothing says how far a unit not asked could move the mean"
         )
-        raise _CannotStopError(
-            message, "give the judge a scale with ends, such as `{min: 0, max: 1}`"
-        )
-    known = [end for end in ends if end is not None]
-    low, high = min(low for low, _ in known), max(high for _, high in known)
+        hint = "give the judge a scale with ends, such as `{min: 0, max: 1}`"
+        raise _CannotStopError(message, hint)
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
     return Mean(name, low, high, until.threshold, until.within)
+
+
+def _refuse_keys_of_means(until: Until, pool: Node, unit: ModePoolUnit) -> None:
+    """_CannotStopError for ties that need all votes, and for keys that a vote does not have."""
+    if unit.ties not in (None, "first"):
+        message = f"{pool.id} has `ties: {unit.ties}`, and a layer that stops early does not count all votes"
+        raise _CannotStopError(message, "remove `ties`, or `until`")
+    for key in ("threshold", "within"):
+        if getattr(until, key) is not None:
+            message = f"`{key}` is for a mean, {pool.id} takes a vote"
+            raise _CannotStopError(message, f"leave `{key}` out", key)
 
 
 def _count(kinds: Sequence[FieldType]) -> int | None:
     """How many values the field can have, None where that is not known or the units differ."""
-    counts = {_values(kind) for kind in kinds}
-    return counts.pop() if len(counts) == 1 else None
-
-
-def _values(kind: FieldType) -> int | None:
-    if kind == TRUTH:
-        return 2
-    return len(kind.scale.values()) or None if isinstance(kind, ScaleType) else None
-
-
-def _ends(kind: FieldType) -> tuple[float, float] | None:
-    """The smallest and the largest number that a value can have."""
-    if kind == TRUTH:
-        return 0.0, 1.0
-    return kind.scale.bounds() if isinstance(kind, ScaleType) else None
+    counts = {len(all_values(kind) or ()) for kind in kinds}
+    count = counts.pop()
+    return None if counts else count or None
 
 
 def _node(nodes: Sequence[Node | None], index: int) -> Node:

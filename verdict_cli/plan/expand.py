@@ -27,8 +27,7 @@ from verdict_cli.language.pipeline_file import (
 from verdict_cli.language.units.base import ENTRY, LLMUnit, RowKeys, UnitBase, snake
 from verdict_cli.model import Model
 from verdict_cli.plan.link import LinkedBlock, LinkedItem, LinkedLayer, Single
-
-InstancePath = tuple[str | int, ...]
+from verdict_cli.plan.place import Place
 
 
 class StepFlow(Struct, frozen=True):
@@ -52,14 +51,14 @@ EVERY_ROW = StepFlow()
 
 
 class RowStep(Struct):
-    """The `each` of a step, or its `when`: the step's keys and path, the `each` and conditions around it, and the places of
-    the instances inside."""
+    """The `each` of a step, or its `when`: the step's keys and place, the `each` and conditions around it, its number among
+    the steps of its kind, and the instances inside."""
 
     is_each: bool
     keys: RowKeys
-    names: Namespace
-    path: InstancePath
+    place: Place
     around: StepFlow
+    number: int
     first: int
     end: int = 0
 
@@ -88,47 +87,33 @@ def _names_entry(unit: RowKeys) -> bool:
     return any(path[0] in (unit.entry_name or ENTRY, "index") for path in paths)
 
 
-def begin_row_steps(
-    unit: RowKeys, names: Namespace, path: InstancePath, around: StepFlow, first: int
-) -> list[RowStep]:
-    """The step's `each` and its `when`, the outer one first: a `when` that names the entry is checked for each one."""
-    each_step = [RowStep(True, unit, names, path, around, first)] if unit.each is not None else []
-    when = [RowStep(False, unit, names, path, around, first)] if unit.condition is not None else []
-    return [*each_step, *when] if each_step and when and _names_entry(unit) else [*when, *each_step]
+def _kinds_of_row_step(unit: RowKeys) -> tuple[bool, ...]:
+    """Whether each of the step's `each` and `when` is the `each`, the outer one first: a `when` that names the entry is
+    checked for each one."""
+    if unit.condition is None:
+        return (True,)
+    if unit.each is None:
+        return (False,)
+    return (True, False) if _names_entry(unit) else (False, True)
 
 
-def check_keys_of_each(unit: RowKeys, names: Namespace, path: InstancePath) -> None:
+def _check_keys_of_each(unit: RowKeys, place: Place) -> None:
     """Report keys that only a step with `each` has."""
     for key, value in (("as", unit.entry_name), ("max", unit.most), ("per_call", unit.per_call)):
         if value is not None:
             message = f"`{key}` is a key of `each`, which this step does not have"
-            names.problem(
-                "no-each", message, "such as `each: source.claims`", (*path, key), key=True
-            )
+            place.problem("no-each", message, "such as `each: source.claims`", key, key=True)
 
 
-def check_row_steps(
-    unit: RowKeys, names: Namespace, path: InstancePath, *, pinned: bool, groups: Sequence[RowStep]
-) -> None:
-    """Report a step that cannot follow the row, and a name that its entries cannot have; ``groups`` are the `each` steps
-    around it."""
-    if pinned or getattr(unit, "pinned", False):
-        key = "when" if unit.each is None else "each"
-        message = f"a pinned unit runs once for all rows, and `{key}` depends on the row"
-        names.problem("pinned-uses-row", message, f"leave `{key}` or `pin` out", (*path, key))
-    if unit.each is None:
-        check_keys_of_each(unit, names, path)
-        return
-    outer = [group.keys.entry_name or ENTRY for group in groups]
+def _check_entry_name(unit: RowKeys, place: Place, outer: Sequence[RowStep]) -> None:
+    """Report a name that the entries cannot have; ``outer`` are the `each` steps around it."""
     name = unit.entry_name or ENTRY
-    if name in ENTRY_RESERVED or name in outer:
-        taken = (
-            "is the name of an entry around this one"
-            if name in outer
-            else "has a meaning of its own"
-        )
-        at = (*path, "as" if unit.entry_name is not None else "each")
-        names.problem("bad-each", f"`{name}` {taken}", "choose another name: `as: claim`", at)
+    is_outer = name in [step.keys.entry_name or ENTRY for step in outer]
+    if name not in ENTRY_RESERVED and not is_outer:
+        return
+    taken = "is the name of an entry around this one" if is_outer else "has a meaning of its own"
+    key = "each" if unit.entry_name is None else "as"
+    place.problem("bad-each", f"`{name}` {taken}", "choose another name: `as: claim`", key)
 
 
 MOST_UNITS_IN_PLAN = 10_000
@@ -136,12 +121,11 @@ MOST_UNITS_IN_PLAN = 10_000
 
 
 class UnitInstance(Struct, frozen=True):
-    """One unit of the graph: its keys, the file and path where it is defined, its models (None: invalid, reported), whether
-    it is pinned, and whether the texts in its prompt are delimited."""
+    """One unit of the graph: its keys, the place where it is defined, its models (None: invalid, reported), whether it is
+    pinned, and whether the texts in its prompt are delimited."""
 
     unit: UnitBase
-    names: Namespace
-    path: InstancePath
+    place: Place
     models: tuple[Model, ...] | None
     pinned: bool
     delimited: bool = False
@@ -157,17 +141,15 @@ class InvalidUnit(Struct, frozen=True):
     """A step that cannot be read, already reported. Units that do not depend on it are still checked."""
 
     name: str
-    names: Namespace
-    path: InstancePath
+    place: Place
     flow: StepFlow = EVERY_ROW
 
 
 class Stopping(Struct, frozen=True):
-    """A layer that stops early: its key, its position in the file, its items, and how many are called first."""
+    """A layer that stops early: its key with its place, its items, and how many are called first."""
 
     until: Until
-    names: Namespace
-    path: InstancePath
+    place: Place
     items: tuple[tuple[int, ...], ...]
     linked_items: tuple[LinkedItem, ...]
     first: int
@@ -177,7 +159,6 @@ class _InheritedSettings(Struct, frozen=True):
     """Settings that the units inside inherit: models, pinning, the blocks being expanded (to find cycles), whether an outer
     layer stops early, and whether texts are delimited."""
 
-    names: Namespace
     models: tuple[Model, ...] | None
     pinned: bool = False
     using: tuple[tuple[int, str], ...] = ()
@@ -194,197 +175,167 @@ class Expander:
         self.stopping: list[Stopping] = []
         self.groups: list[RowStep] = []
         self.conditions: list[RowStep] = []
+        self.row_steps: list[RowStep] = []
 
     def steps(
-        self, steps: tuple[Any, ...], around: _InheritedSettings, path: InstancePath
+        self, steps: tuple[Any, ...], around: _InheritedSettings, place: Place
     ) -> LinkedBlock:
         """The steps of a pipeline or block, one after another."""
         return LinkedBlock(
-            tuple(self._step(step, around, (*path, index)) for index, step in enumerate(steps))
+            tuple(self._step(step, around, place.below(index)) for index, step in enumerate(steps))
         )
 
-    def _step(self, step: Any, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
+    def _step(self, step: Any, around: _InheritedSettings, place: Place) -> LinkedItem:
         """The step, within its conditions and its `each`."""
-        names = around.names
-        unit = names.unit(step, path) if isinstance(step, CustomStep | UnitBase) else step
+        unit = step
+        if isinstance(step, CustomStep | UnitBase):
+            unit = place.names.unit(step, place.path)
         if unit is None:
-            return self._add(InvalidUnit(snake(step.unit), names, path, around.flow))
+            return self._add(InvalidUnit(snake(step.unit), place, around.flow))
+        if unit.each is None:
+            _check_keys_of_each(unit, place)
         if unit.each is None and unit.condition is None:
-            check_keys_of_each(unit, names, path)
-            return self._plain_step(unit, around, path)
-        begun = begin_row_steps(unit, names, path, around.flow, len(self.instances))
-        check_row_steps(
-            unit,
-            names,
-            path,
-            pinned=around.pinned,
-            groups=[self.groups[at] for at in around.flow.groups],
-        )
+            return self._plain_step(unit, around, place)
+        return self._row_step(unit, around, place)
+
+    def _row_step(self, unit: Any, around: _InheritedSettings, place: Place) -> LinkedItem:
+        """A step with `each` or `when`."""
+        if around.pinned or getattr(unit, "pinned", False):
+            key = "when" if unit.each is None else "each"
+            message = f"a pinned unit runs once for all rows, and `{key}` depends on the row"
+            place.problem("pinned-uses-row", message, f"leave `{key}` or `pin` out", key)
+        if unit.each is not None:
+            _check_entry_name(unit, place, [self.groups[number] for number in around.flow.groups])
         flow = around.flow
-        for row_step in begun:
-            row_step.around = flow
-            known = self.groups if row_step.is_each else self.conditions
-            known.append(row_step)
-            flow = flow.inside(len(known) - 1, is_each=row_step.is_each)
-        inside = replace(around, flow=flow)
-        item = self._plain_step(unit, inside, path)
+        begun = []
+        for is_each in _kinds_of_row_step(unit):
+            alike = self.groups if is_each else self.conditions
+            row_step = RowStep(is_each, unit, place, flow, len(alike), len(self.instances))
+            flow = flow.inside(len(alike), is_each=is_each)
+            alike.append(row_step)
+            begun.append(row_step)
+        self.row_steps += begun
+        item = self._plain_step(unit, replace(around, flow=flow), place)
         for row_step in begun:
             row_step.end = len(self.instances)
         if unit.each is None:
             return item
-        return LinkedLayer((item,), (item,), (item,), "dense", False, (names, path))
+        return LinkedLayer((item,), (item,), (item,), "dense", False, place)
 
-    def _plain_step(self, step: Any, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
+    def _plain_step(self, step: Any, around: _InheritedSettings, place: Place) -> LinkedItem:
         if isinstance(step, Layer):
-            return self._layer(step, around, path)
+            return self._layer(step, around, place)
         if isinstance(step, Block):
-            inside = replace(
-                self._cascade(step.model, around, path), pinned=around.pinned or step.pinned
-            )
-            return self.steps(step.block, inside, (*path, "block"))
+            inside = replace(_cascade(step, around, place), pinned=around.pinned or step.pinned)
+            return self.steps(step.block, inside, place.below("block"))
         if isinstance(step, UseStep):
-            return self._use(step, around, path)
-        return self._unit(step, around, path)
+            return self._use(step, around, place)
+        return self._unit(step, around, place)
 
-    def _unit(self, unit: UnitBase, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
-        names = around.names
-        own, delimit = (unit.model, unit.delimit) if isinstance(unit, LLMUnit) else (None, False)
-        models = around.models if own is None else names.policy(own, (*path, "model"))
-        delimited = around.delimited if delimit is None else delimit
+    def _unit(self, unit: UnitBase, around: _InheritedSettings, place: Place) -> LinkedItem:
+        models, delimited = around.models, around.delimited
+        if isinstance(unit, LLMUnit):
+            models = _cascade(unit, around, place).models
+            delimited = around.delimited if unit.delimit is None else unit.delimit
+        else:
+            delimited = False
         pinned = around.pinned or unit.pinned
         if unit.pinned and around.flow != EVERY_ROW:
             message = "a pinned unit runs once for all rows, and cannot be inside `each` or `when`"
-            names.problem("pinned-uses-row", message, "leave `pin` out", (*path, "pin"))
-        return self._add(UnitInstance(unit, names, path, models, pinned, delimited, around.flow))
+            place.problem("pinned-uses-row", message, "leave `pin` out", "pin")
+        return self._add(UnitInstance(unit, place, models, pinned, delimited, around.flow))
 
     def _add(self, instance: UnitInstance | InvalidUnit) -> Single:
         if len(self.instances) >= MOST_UNITS_IN_PLAN:
             message = f"the pipeline has more than {MOST_UNITS_IN_PLAN:,} units"
-            raise SpecError(
-                [
-                    instance.names.spec.problem(
-                        "too-many-units", message, "lower `repeat`", instance.path
-                    )
-                ]
-            )
+            problem = instance.place.located("too-many-units", message, "lower `repeat`")
+            raise SpecError([problem])
         self.instances.append(instance)
         return Single(len(self.instances) - 1)
 
-    def _layer(self, step: Layer, around: _InheritedSettings, path: InstancePath) -> LinkedLayer:
-        names = around.names
-        inside = self._cascade(step.model, around, path)
+    def _layer(self, step: Layer, around: _InheritedSettings, place: Place) -> LinkedLayer:
+        inside = _cascade(step, around, place)
         if step.repeat is not None and step.models is not None:
-            names.problem(
-                "two-repeats",
-                "a layer has both `repeat` and `models`",
-                "keep one of the two",
-                (*path, "models"),
-                key=True,
-            )
-        until = None if step.until is None else self._stops(step, around, path)
+            message = "a layer has both `repeat` and `models`"
+            place.problem("two-repeats", message, "keep one of the two", "models", key=True)
+        until = step.until
+        issue = None if until is None else _until_issue(step, until, around)
+        if issue is not None:
+            place.issue("bad-until", issue, "until")
+            until = None
         if until is not None:
             inside = replace(inside, early=True)
         copies = [inside] * min(_copies(step), MOST_UNITS_IN_PLAN + 1)
         if step.models is not None:
             copies = [
-                replace(inside, models=names.policy(model, (*path, "models", index)))
+                replace(inside, models=place.policy(model, "models", index))
                 for index, model in enumerate(step.models)
             ]
         starts = [len(self.instances)]
         linked_items = []
         for copy in copies:
             for index, item in enumerate(step.layer):
-                linked_items.append(self._step(item, copy, (*path, "layer", index)))
+                linked_items.append(self._step(item, copy, place.below("layer", index)))
                 starts.append(len(self.instances))
         items = tuple(linked_items)
         if until is not None:
             ranges = tuple(tuple(range(*ends)) for ends in itertools.pairwise(starts))
             first = (step.repeat or 1) * len(step.layer)
             first = first if first < len(items) and step.models is None else 1
-            self.stopping.append(Stopping(until, names, (*path, "until"), ranges, items, first))
+            self.stopping.append(Stopping(until, place.below("until"), ranges, items, first))
         chained = step.inner == "chain"
-        roots = self._chosen_items(step.roots, items, names, (*path, "roots")) or (
-            items[:1] if chained else items
-        )
-        leaves = self._chosen_items(step.leaves, items, names, (*path, "leaves")) or items
+        roots = _chosen_items(step.roots, items, place.below("roots"))
+        if not roots:
+            roots = items[:1] if chained else items
+        leaves = _chosen_items(step.leaves, items, place.below("leaves")) or items
         if step.outer == "last":
             leaves = leaves[-1:]
-        return LinkedLayer(items, roots, leaves, step.outer, chained, (names, (*path, "outer")))
+        return LinkedLayer(items, roots, leaves, step.outer, chained, place.below("outer"))
 
-    def _stops(self, step: Layer, around: _InheritedSettings, path: InstancePath) -> Until | None:
-        """The layer's `until`; None, and reported, where the layer as it is written cannot stop early."""
-        assert step.until is not None
-        issue = until_issue(step, step.until)
-        if not issue and around.early:
-            issue = Issue(
-                "",
-                "the layer is inside another one that stops early",
-                "leave one `until` out",
-            )
-        if not issue and around.pinned:
-            issue = Issue("", "a pinned layer runs once for all rows", "leave `until` or `pin` out")
-        if not issue:
-            return step.until
-        key, message, hint = issue
-        around.names.problem("bad-until", message, hint, (*path, "until", *([key] if key else [])))
-        return None
-
-    def _chosen_items(
-        self,
-        indices: tuple[int, ...] | None,
-        items: tuple[LinkedItem, ...],
-        names: Namespace,
-        path: InstancePath,
-    ) -> tuple[LinkedItem, ...]:
-        chosen: list[int] = []
-        for position, index in enumerate(indices or ()):
-            if not -len(items) <= index < len(items):
-                names.problem(
-                    "no-such-item",
-                    f"there is no item {index}: the layer has {len(items)}, numbered from 0",
-                    f"use 0 to {len(items) - 1}, or -1 for the last",
-                    (*path, position),
-                )
-            elif index % len(items) in chosen:
-                names.problem(
-                    "no-such-item",
-                    f"the item {index} is named twice",
-                    "name each item once",
-                    (*path, position),
-                )
-            else:
-                chosen.append(index % len(items))
-        return tuple(items[index] for index in sorted(chosen))
-
-    def _use(self, step: UseStep, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
-        block = around.names.block(step.use, (*path, "use"))
+    def _use(self, step: UseStep, around: _InheritedSettings, place: Place) -> LinkedItem:
+        block = place.names.block(step.use, (*place.path, "use"))
         if block is None:
-            return self._add(InvalidUnit("", around.names, path, around.flow))
-        names, steps, where = block
-        mark = (id(names), str(where[-1]))
+            return self._add(InvalidUnit("", place, around.flow))
+        names, steps, path = block
+        mark = (id(names), str(path[-1]))
         if mark in around.using:
-            around.names.problem(
-                "block-cycle",
-                f"the block {step.use!r} uses itself",
-                "a block may use only other blocks",
-                (*path, "use"),
-            )
-            return self._add(InvalidUnit("", around.names, path, around.flow))
-        delimited = around.delimited or names.spec.file.delimit
-        return self.steps(
-            steps,
-            replace(around, names=names, using=(*around.using, mark), delimited=delimited),
-            where,
+            message = f"the block {step.use!r} uses itself"
+            place.problem("block-cycle", message, "a block may use only other blocks", "use")
+            return self._add(InvalidUnit("", place, around.flow))
+        inside = replace(
+            around,
+            using=(*around.using, mark),
+            delimited=around.delimited or names.spec.file.delimit,
         )
+        return self.steps(steps, inside, Place(names, path))
 
-    def _cascade(
-        self, model: Any, around: _InheritedSettings, path: InstancePath
-    ) -> _InheritedSettings:
-        return (
-            around
-            if model is None
-            else replace(around, models=around.names.policy(model, (*path, "model")))
-        )
+
+def _cascade(
+    step: Layer | Block | LLMUnit, around: _InheritedSettings, place: Place
+) -> _InheritedSettings:
+    """The settings with the models that the step names."""
+    if step.model is None:
+        return around
+    return replace(around, models=place.policy(step.model, "model"))
+
+
+def _chosen_items(
+    indices: tuple[int, ...] | None, items: tuple[LinkedItem, ...], place: Place
+) -> tuple[LinkedItem, ...]:
+    """The items that `roots` or `leaves` names; reports one that is not there, or named twice."""
+    count = len(items)
+    chosen: list[int] = []
+    for position, index in enumerate(indices or ()):
+        if not -count <= index < count:
+            message = f"there is no item {index}: the layer has {count}, numbered from 0"
+            hint = f"use 0 to {count - 1}, or -1 for the last"
+            place.problem("no-such-item", message, hint, position)
+        elif index % count in chosen:
+            message = f"the item {index} is named twice"
+            place.problem("no-such-item", message, "name each item once", position)
+        else:
+            chosen.append(index % count)
+    return tuple(items[index] for index in sorted(chosen))
 
 
 def _copies(step: Layer) -> int:
@@ -395,33 +346,59 @@ def _copies(step: Layer) -> int:
     return max(repeat, step.until.max // len(step.layer))
 
 
-def until_issue(step: Layer, until: Until) -> Issue | None:
-    """(key, what is wrong, hint) of a layer that cannot stop early as it is written, else None."""
-    if step.repeat is None and step.models is None:
-        return Issue("", "`until` needs a layer with `repeat` or `models`", "such as `repeat: 9`")
-    if step.inner != "none" or step.outer or step.roots or step.leaves:
-        return Issue(
-            "",
-            "`until` needs items that are independent of each other and all feed the next step",
-            "leave `inner`, `outer`, `roots` and `leaves` out",
-        )
+def _until_issue(step: Layer, until: Until, around: _InheritedSettings) -> Issue | None:
+    """What keeps a layer as it is written from stopping early."""
     copies = len(step.models) if step.models is not None else _copies(step)
     items = copies * len(step.layer)
-    if items < 2:
-        return Issue("", "`until` needs at least two units to choose from", "such as `repeat: 9`")
-    if items > MOST_UNTIL_UNITS:
-        return Issue(
-            "",
-            f"the layer has {items} units, `until` takes at most {MOST_UNTIL_UNITS}",
-            "lower `repeat`",
-        )
-    if until.max is not None and until.max != items:
-        return Issue(
-            "max",
-            f"`max` is {until.max}, but the layer has {items} units",
-            f"write `max: {items}`, leave it out, or change `{'repeat' if step.models is None else 'models'}`",
-        )
-    return None
+    linked = step.inner != "none" or step.outer or step.roots or step.leaves
+    counted = "repeat" if step.models is None else "models"
+    issues = (
+        (
+            step.repeat is None and step.models is None,
+            Issue("", "`until` needs a layer with `repeat` or `models`", "such as `repeat: 9`"),
+        ),
+        (
+            linked,
+            Issue(
+                "",
+                "`until` needs items that are independent of each other and all feed the next step",
+                "leave `inner`, `outer`, `roots` and `leaves` out",
+            ),
+        ),
+        (
+            items < 2,
+            Issue("", "`until` needs at least two units to choose from", "such as `repeat: 9`"),
+        ),
+        (
+            items > MOST_UNTIL_UNITS,
+            Issue(
+                "",
+                f"the layer has {items} units, `until` takes at most {MOST_UNTIL_UNITS}",
+                "lower `repeat`",
+            ),
+        ),
+        (
+            until.max is not None and until.max != items,
+            Issue(
+                "max",
+                f"`max` is {until.max}, but the layer has {items} units",
+                f"write `max: {items}`, leave it out, or change `{counted}`",
+            ),
+        ),
+        (
+            around.early,
+            Issue(
+                "",
+                "the layer is inside another one that stops early",
+                "leave one `until` out",
+            ),
+        ),
+        (
+            around.pinned,
+            Issue("", "a pinned layer runs once for all rows", "leave `until` or `pin` out"),
+        ),
+    )
+    return next((issue for applies, issue in issues if applies), None)
 
 
 def expand_steps(names: Namespace) -> tuple[Expander, LinkedBlock]:
@@ -430,15 +407,14 @@ def expand_steps(names: Namespace) -> tuple[Expander, LinkedBlock]:
     Raises SpecError for a pipeline that is too large; other errors are reported.
     """
     file = names.spec.file
-    models = () if file.model is None else names.policy(file.model, ("model",))
+    place = Place(names)
+    models = () if file.model is None else place.policy(file.model, "model")
+    settings = _InheritedSettings(models, delimited=file.delimit)
     expander = Expander()
     try:
-        block = expander.steps(
-            file.pipeline, _InheritedSettings(names, models, delimited=file.delimit), ("pipeline",)
-        )
+        block = expander.steps(file.pipeline, settings, place.below("pipeline"))
     except RecursionError:
-        problem = names.spec.problem(
-            "too-deep", "the steps are nested too deeply", "flatten them", ("pipeline",)
-        )
+        message = "the steps are nested too deeply"
+        problem = place.located("too-deep", message, "flatten them", "pipeline")
         raise SpecError([problem]) from None
     return expander, block

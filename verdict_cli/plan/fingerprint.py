@@ -20,8 +20,11 @@ from verdict_cli.plan.early_stopping import EarlyStop
 from verdict_cli.plan.expand import UnitInstance
 from verdict_cli.plan.levels import Condition, EachGroup
 from verdict_cli.plan.node import Escalation, LLMNode, Node
+from verdict_cli.plan.place import Place
 
 _Mode = Literal["json", "python"]
+DESCRIPTIONS = {"before": "what precedes it", "output": "what it passes on"}
+"""How messages name digests that are not of a key."""
 
 
 def counted_fields(
@@ -39,65 +42,39 @@ def counted_fields(
     return value.model_dump(mode=mode, by_alias=True, exclude_none=True, exclude=left_out)
 
 
-def fingerprints(
+def with_fingerprints(
     names: Namespace,
     instances: Sequence[UnitInstance],
     nodes: Sequence[Node],
     outputs: Sequence[int],
-    early: Sequence[EarlyStop] = (),
-    groups: Sequence[EachGroup] = (),
-    conditions: Sequence[Condition] = (),
-) -> tuple[str, tuple[str, ...]]:
-    """32 hex digits over the pipeline's name, its dataset's keys, every unit as it is run, and the links; and for each
-    node 16 over what decides what is asked there: the unit, how columns are read, and its parents' fingerprints.
+    early: Sequence[EarlyStop],
+    groups: Sequence[EachGroup],
+    conditions: Sequence[Condition],
+) -> tuple[str, tuple[Node, ...]]:
+    """32 hex digits over the pipeline's name, its dataset's keys, every unit as it is run, and the links; and the nodes, each
+    with 16 over what decides what is asked there: the unit, how columns are read, and its parents' fingerprints.
 
     Names of scales, models, blocks and custom types, the layout of prompts, and how models are reached do not
     count. A Python function counts by its source.
     """
-    keys_by_unit: dict[tuple[int, int], Any] = {}
-    unit_digests: dict[tuple[int, int], str] = {}
-    units: list[Any] = []
-    node_digests: list[str] = []
     file = names.spec.file
     row_digest = digest_json(counted_fields(file.dataset, "calls"), 16)
+    keys_by_unit: dict[tuple[int, int], tuple[dict[str, Any], str]] = {}
+    units: list[Any] = []
+    finished: list[Node] = []
     for instance, node in zip(instances, nodes, strict=True):
-        key = (id(instance.unit), id(instance.names))
+        key = (id(instance.unit), id(instance.place.names))
         if key not in keys_by_unit:
-            keys_by_unit[key] = unit_keys(instance)
-            unit_digests[key] = digest_json(keys_by_unit[key], 16)
-        code = [item.text for item in node.code]
-        models = _models(node)
-        units.append([node.id, node.parents, node.pinned, models, keys_by_unit[key], code])
-        extra: list[Any] = []
-        if node.calibrations:
-            extra.append(
-                [[at, counted_fields(calibration)] for at, calibration in node.calibrations]
-            )
-        if isinstance(node.work, LLMNode) and node.work.examples is not None:
-            extra.append(["examples", node.work.examples.content()])
-        if node.escalation is not None:
-            extra.append(_escalation(instance, node.escalation))
-        if node.groups:
-            extra.append(
-                [
-                    "each",
-                    [[groups[index].text, groups[index].name] for index in node.groups],
-                ]
-            )
-        units[-1] += extra
-        parent_digests = [node_digests[parent] for parent in node.parents]
-        node_parts = [
-            node.id,
-            parent_digests,
-            node.pinned,
-            models,
-            unit_digests[key],
-            code,
-            row_digest,
-            *extra,
-        ]
-        node_parts += [repr(item) for item in early if item.pool == node.index]
-        node_digests.append(digest_json(node_parts, 8))
+            keys = unit_keys(instance)
+            keys_by_unit[key] = keys, digest_json(keys, 16)
+        keys, digest = keys_by_unit[key]
+        code, models = [item.text for item in node.code], _models(node)
+        more = _rarer_parts(instance, node, groups)
+        units.append([node.id, node.parents, node.pinned, models, keys, code, *more])
+        before = [finished[parent].fingerprint for parent in node.parents]
+        parts = [node.id, before, node.pinned, models, digest, code, row_digest, *more]
+        parts += [repr(item) for item in early if item.pool == node.index]
+        finished.append(replace(node, fingerprint=digest_json(parts, 8)))
     whole = {
         **counted_fields(file),
         "dataset": counted_fields(file.dataset),
@@ -109,11 +86,24 @@ def fingerprints(
     if groups:
         whole["each"] = [[group.text, group.most, group.nodes, group.checked] for group in groups]
     if conditions:
-        whole["when"] = [
-            [condition.holds.text for condition in conditions],
-            [node.checked for node in nodes],
-        ]
-    return digest_json(whole, 16), tuple(node_digests)
+        texts = [condition.holds.text for condition in conditions]
+        whole["when"] = [texts, [node.checked for node in nodes]]
+    return digest_json(whole, 16), tuple(finished)
+
+
+def _rarer_parts(instance: UnitInstance, node: Node, groups: Sequence[EachGroup]) -> list[Any]:
+    """What counts of a node that few units have."""
+    parts: list[Any] = []
+    if node.calibrations:
+        parts.append([[at, counted_fields(fitted)] for at, fitted in node.calibrations])
+    if isinstance(node.work, LLMNode) and node.work.examples is not None:
+        parts.append(["examples", node.work.examples.content()])
+    if node.escalation is not None:
+        parts.append(_escalation(instance, node.escalation))
+    if node.groups:
+        around = [groups[number] for number in node.groups]
+        parts.append(["each", [[group.text, group.name] for group in around]])
+    return parts
 
 
 def digest_json(value: Any, size: int) -> str:
@@ -125,17 +115,17 @@ def digest_json(value: Any, size: int) -> str:
 
 def unit_keys(instance: UnitInstance, digest: Digest = "run") -> dict[str, Any]:
     """The unit's keys, those that names or the layout of a prompt could spell otherwise by what they mean."""
-    unit, names = instance.unit, instance.names
+    unit, place = instance.unit, instance.place
     known = counted_fields(unit, digest) | {"unit": unit.type_name}
     for key in ("response", "output"):
         declared = getattr(unit, key, None)
         if declared:
-            known[key] = repr(record(declared, names.scale_named))
+            known[key] = repr(record(declared, place.names.scale_named))
     if unit.input:
-        known["input"] = _input_keys(unit.input, names)
+        known["input"] = _input_keys(unit.input, place.names)
     if instance.delimited:
         known["delimit"] = True
-    return known | (_llm_keys(unit, names, instance.path) if isinstance(unit, LLMUnit) else {})
+    return known | (_llm_keys(unit, place) if isinstance(unit, LLMUnit) else {})
 
 
 def _input_keys(declared: Mapping[str, Any], names: Namespace) -> Any:
@@ -153,24 +143,21 @@ def _input_keys(declared: Mapping[str, Any], names: Namespace) -> Any:
     return [known, paths, defaults] if paths or defaults else known
 
 
-def _llm_keys(unit: LLMUnit, names: Namespace, path: tuple[str | int, ...]) -> dict[str, Any]:
-    scale = (
-        names.scale_named(unit.scale)
-        if isinstance(unit.scale, str)
-        else unit.scale or unit.default_scale()
-    )
-    text, jinja = (
-        (unit.default_prompt(), False)
-        if unit.prompt_key is None
-        else names.prompt_text(unit.prompt_key, path) or ("", False)
-    )
+def _llm_keys(unit: LLMUnit, place: Place) -> dict[str, Any]:
+    scale: Any = unit.scale or unit.default_scale()
+    if isinstance(unit.scale, str):
+        scale = place.names.scale_named(unit.scale)
+    text, is_jinja = unit.default_prompt(), False
+    if unit.prompt_key is not None:
+        text, is_jinja = place.names.prompt_text(unit.prompt_key, place.path) or ("", False)
+    extract = None
+    if unit.extract_key is not None:
+        extract = counted_fields(resolve_extractor(unit.extract_key), mode="python")
     return {
         "scale": repr(scale),
         "prompt": dedented(text or ""),
-        "jinja": jinja,
-        "extract": None
-        if unit.extract_key is None
-        else counted_fields(resolve_extractor(unit.extract_key), mode="python"),
+        "jinja": is_jinja,
+        "extract": extract,
     }
 
 
@@ -196,20 +183,18 @@ def canonical(value: Any) -> Any:
     return [canonical(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-DESCRIPTIONS = {"before": "what precedes it", "output": "what it passes on"}
-"""How messages name digests that are not of a key."""
-
-
 def judge_digest(instances: Sequence[UnitInstance], nodes: Sequence[Node]) -> tuple[Node, ...]:
     """The nodes with digests of their model, prompt, scale, extractor, upstream units and output."""
-    with_marks: list[Node] = []
+    finished: list[Node] = []
     for instance, node in zip(instances, nodes, strict=True):
-        upstream = [sorted(with_marks[parent].marks.items()) for parent in node.parents]
-        with_marks.append(replace(node, marks=_digests(instance, node, upstream)))
-    return tuple(with_marks)
+        upstream = [sorted(finished[parent].marks.items()) for parent in node.parents]
+        parts = _judge_parts(instance, node, upstream)
+        digests = {name: digest_json(part, 8) for name, part in parts.items()}
+        finished.append(replace(node, marks=digests))
+    return tuple(finished)
 
 
-def _digests(instance: UnitInstance, node: Node, upstream: Sequence[Any]) -> dict[str, str]:
+def _judge_parts(instance: UnitInstance, node: Node, upstream: Sequence[Any]) -> dict[str, Any]:
     keys = unit_keys(instance, "judge")
     passed_on = counted_fields(instance.unit)
     fitted = [
@@ -217,47 +202,34 @@ def _digests(instance: UnitInstance, node: Node, upstream: Sequence[Any]) -> dic
         for key, calibration in node.calibrations
         if key[0] != "escalate"
     ]
-    output = [
-        [passed_on.get("propagate"), passed_on.get("validate")],
-        fitted,
-        [code.text for code in node.code],
-    ]
+    rules = [passed_on.get("propagate"), passed_on.get("validate")]
+    output = [rules, fitted, [code.text for code in node.code]]
     if not isinstance(node.work, LLMNode):
-        return {"unit": _digest(keys), "before": _digest(upstream), "output": _digest(output)}
+        return {"unit": keys, "before": upstream, "output": output}
     scale, extract = keys.pop("scale", None), keys.pop("extract", None)
     return {
-        "model": _digest(_models(node)),
-        "prompt": _digest(keys),
-        "scale": _digest(scale),
-        "extractor": _digest(extract),
-        "before": _digest(upstream),
-        "output": _digest(output),
+        "model": _models(node),
+        "prompt": keys,
+        "scale": scale,
+        "extractor": extract,
+        "before": upstream,
+        "output": output,
     }
-
-
-def _digest(value: Any) -> str:
-    return digest_json(value, 8)
 
 
 def check_calibrations(instances: Sequence[UnitInstance], nodes: Sequence[Node]) -> None:
     """Reports every calibration that was fitted to another judge."""
     for instance, node in zip(instances, nodes, strict=True):
         for key, fitted in node.calibrations:
-            changed = changed_parts(fitted.fingerprint, node.marks)
+            changed = [
+                DESCRIPTIONS.get(name, f"its {name}")
+                for name, digest in fitted.fingerprint.items()
+                if node.marks.get(name) != digest
+            ]
             if changed:
-                instance.names.problem(
-                    "stale-calibration",
+                message = (
                     f"the calibration was fitted to another judge ({fitted.unit!r}, {fitted.made[:10]}): "
-                    f"{' and '.join(changed)} changed since",
-                    "run `verdict calibrate` on a run of this judge, or restore what changed",
-                    (*instance.path, *key),
+                    f"{' and '.join(changed)} changed since"
                 )
-
-
-def changed_parts(fingerprint: Mapping[str, str], marks: Mapping[str, str]) -> list[str]:
-    """Descriptions of the judge's parts that changed since the calibration was fitted."""
-    return [
-        DESCRIPTIONS.get(name, f"its {name}")
-        for name, digest in fingerprint.items()
-        if marks.get(name) != digest
-    ]
+                hint = "run `verdict calibrate` on a run of this judge, or restore what changed"
+                instance.place.problem("stale-calibration", message, hint, *key)

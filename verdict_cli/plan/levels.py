@@ -240,18 +240,16 @@ def field_lists(outputs: Any, name: str, depth: int) -> Any:
     """One field of the outputs of a unit inside so many `each` steps, in lists as long as theirs."""
     if outputs is None:
         return None
-    return (
-        [field_lists(output, name, depth - 1) for output in outputs] if depth else outputs.get(name)
-    )
+    if not depth:
+        return outputs.get(name)
+    return [field_lists(output, name, depth - 1) for output in outputs]
 
 
 def present(outputs: Any, depth: int) -> Any:
     """The lists without the entries that have no output."""
-    return (
-        [present(output, depth - 1) for output in outputs if output is not None]
-        if depth
-        else outputs
-    )
+    if not depth:
+        return outputs
+    return [present(output, depth - 1) for output in outputs if output is not None]
 
 
 def in_lists(node: Node, outputs: Any) -> dict[str, Any] | None:
@@ -261,22 +259,6 @@ def in_lists(node: Node, outputs: Any) -> dict[str, Any] | None:
     return {name: field_lists(outputs, name, len(node.groups)) for name in node.output.fields}
 
 
-def from_lists(columns: Mapping[str, Any], depth: int) -> Any:
-    """The reverse of `in_lists`: the output, or the outputs in lists, from the columns of a table."""
-    if all(value is None for value in columns.values()):
-        return None
-    if not depth:
-        return columns
-    count = max(len(values) for values in columns.values() if values is not None)
-    return [
-        from_lists(
-            {name: None if values is None else values[number] for name, values in columns.items()},
-            depth - 1,
-        )
-        for number in range(count)
-    ]
-
-
 def when_text(plan: Plan, node: Node) -> str | None:
     """The conditions under which a unit runs, joined; None where it always does."""
     numbers = [
@@ -284,10 +266,6 @@ def when_text(plan: Plan, node: Node) -> str | None:
         *(number for group in node.groups for number in plan.groups[group].checked),
     ]
     texts = [plan.conditions[number].holds.text for number in sorted(set(numbers))]
-    return (
-        " and ".join(f"({text})" for text in texts)
-        if len(texts) > 1
-        else texts[0]
-        if texts
-        else None
-    )
+    if len(texts) < 2:
+        return texts[0] if texts else None
+    return " and ".join(f"({text})" for text in texts)

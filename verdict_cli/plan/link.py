@@ -6,21 +6,22 @@ A placed step is a unit (one node), a block (steps in turn) or a layer (items in
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec import Struct
+
+from verdict_cli.plan.place import Place
 
 Edge = tuple[int, int]
 
 
 class WiringError(ValueError):
-    """Two steps that cannot be linked. `at` is the layer's path in its file."""
+    """Two steps that cannot be linked; ``place`` is that of the layer's key."""
 
-    def __init__(self, message: str, hint: str, at: Any) -> None:
+    def __init__(self, message: str, hint: str, place: Place) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
-        self.at = at
+        self.place = place
 
 
 class Single(Struct, frozen=True):
@@ -36,14 +37,14 @@ class LinkedBlock(Struct, frozen=True):
 
 
 class LinkedLayer(Struct, frozen=True):
-    """Items in parallel. `roots` take the input, `leaves` give the output; `at` says where it is written."""
+    """Items in parallel. `roots` take the input, `leaves` give the output; `place` is that of `outer`."""
 
     items: tuple[LinkedItem, ...]
     roots: tuple[LinkedItem, ...]
     leaves: tuple[LinkedItem, ...]
     outer: str | None
     chained: bool
-    at: Any
+    place: Place
 
 
 LinkedItem = Single | LinkedBlock | LinkedLayer
@@ -95,7 +96,7 @@ def _paired(before: LinkedLayer, after: LinkedLayer) -> Iterator[Edge]:
         raise WiringError(
             f"`outer: {outer}` pairs {leaf_count} leaves with the next step's {root_count} roots",
             "make the two counts equal (`repeat`, `leaves`, `roots`), or use `outer: dense`",
-            before.at,
+            before.place,
         )
     for index, root in enumerate(after.roots):
         for leaf in (

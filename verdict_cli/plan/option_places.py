@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from verdict_cli.language.expressions.paths import ExpressionPath, format_expression_path
 from verdict_cli.language.prompts.prompt import JinjaPrompt
 from verdict_cli.language.units.choice import ChoiceUnit
-from verdict_cli.plan.expand import UnitInstance
 from verdict_cli.plan.node import LLMNode, MapNode, Node, OutputFields
+from verdict_cli.plan.place import Place
 
 
-def check_option_places(node: Node, instance: UnitInstance, nodes: Sequence[Node | None]) -> None:
+def check_option_places(node: Node, place: Place, nodes: Sequence[Node | None]) -> None:
     """Report a prompt that shows an option by its own path, or by an earlier unit's copy of it, while its place changes: the text
     would keep its place, and the reply would be read as if it had moved. Report an option that the prompt does not show."""
     unit, work = node.unit, node.work
@@ -27,7 +27,7 @@ def check_option_places(node: Node, instance: UnitInstance, nodes: Sequence[Node
         shown = [f"{{{placeholder}}}" for placeholder in shown]
     *others, last = (f"`{placeholder}`" for placeholder in shown)
     hint = f"write {', '.join(others)} and {last} where the options are shown"
-    instance.names.problem("option-keeps-place", message, hint, (*instance.path, "prompt"))
+    place.problem("option-keeps-place", message, hint, "prompt")
 
 
 def _kept_place(node: Node, work: LLMNode, nodes: Sequence[Node | None]) -> str | None:

@@ -10,7 +10,6 @@ import orjson
 
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.expressions.expression import Expression
-from verdict_cli.language.fields.field_keys import TypeTextError, field_type
 from verdict_cli.language.fields.types import (
     INTEGER,
     NUMBER,
@@ -26,9 +25,10 @@ from verdict_cli.language.fields.types import (
     is_image_url,
     without_null,
 )
-from verdict_cli.language.namespace import Namespace, UnknownNameError
+from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.scales import named_scales
-from verdict_cli.plan.expand import InstancePath
+from verdict_cli.plan.compile_context import declared_types
+from verdict_cli.plan.place import Place, UseColumn
 from verdict_cli.plan.scope import NodeScope
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError, PathPolicy
 
@@ -127,42 +127,26 @@ def row_types(names: Namespace) -> RecordType | None:
     declared = names.spec.file.dataset.types
     if declared is None:
         return None
-    types: dict[str, FieldType] = {}
-    for name, key in declared.items():
-        path = ("dataset", "schema", name)
-        try:
-            types[name] = names.sound(field_type(key, names.scale_named), path)
-        except (UnknownNameError, TypeTextError) as error:
-            message = error.message.replace("scale", "type or scale", 1)
-            names.problem("unknown-type", message, error.hint, path)
-    return RecordType(types)
+    return RecordType(declared_types(declared, Place(names, ("dataset", "schema"))))
 
 
 def row_expression(
-    names: Namespace,
+    dataset: Place,
     key: str,
-    types: RecordType | None,
-    use_column: Callable[[str, Namespace, InstancePath], None],
+    columns: Mapping[str, FieldType],
+    use_column: UseColumn,
 ) -> Expression | None:
     """The expression over rows that a key of `dataset` is (`where`, `trace`, `span`), None where it is not given; reports
     when it can never be evaluated."""
-    text = getattr(names.spec.file.dataset, key)
-    path = ("dataset", key)
-    if key == "span" and text is not None and names.spec.file.dataset.trace is None:
-        names.problem(
-            "bad-expression",
-            "`span` needs `trace`: a span's id is known in its trace alone",
-            "set both",
-            path,
-        )
+    keys = dataset.names.spec.file.dataset
+    text = getattr(keys, key)
     if text is None:
         return None
-    scope = NodeScope((), (), types.fields if types else {})
-    expression = scope.expression(
-        text,
-        ("source",),
-        lambda message, hint: names.problem("bad-expression", message, hint, path),
-    )
+    if key == "span" and keys.trace is None:
+        message = "`span` needs `trace`: a span's id is known in its trace alone"
+        dataset.problem("bad-expression", message, "set both", key)
+    scope = NodeScope((), (), columns)
+    expression = scope.expression(text, ("source",), dataset, key)
     for column in sorted(scope.uses.columns):
-        use_column(column, names, path)
+        use_column(column, dataset.below(key))
     return expression

@@ -6,17 +6,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.language.expressions.expression import Expression, compile_expression
+from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.expressions.paths import (
     ExpressionError,
     ExpressionPath,
-    Resolve,
     Resolved,
     format_expression_path,
 )
@@ -36,6 +34,7 @@ from verdict_cli.language.fields.types import (
 )
 from verdict_cli.plan.levels import below, listed
 from verdict_cli.plan.node import Node
+from verdict_cli.plan.place import Place
 from verdict_cli.regex import regex
 
 
@@ -73,19 +72,21 @@ def type_at_path(
     return rest, UnknownType()
 
 
+def resolved_below(
+    base: ExpressionPath,
+    kind: FieldType,
+    rest: ExpressionPath,
+    where: str,
+    *,
+    trusted: bool = False,
+) -> Resolved:
+    """What a path below a value of this type means. ExpressionError where there is nothing."""
+    followed, type_found = type_at_path(kind, rest, where)
+    return Resolved(((*base, *followed),), type_found, trusted=trusted)
+
+
 SAY_FIELDS = "say which fields it gives: `fields=['score']`"
 """What to do about a Python function that raises on made-up values."""
-
-
-def compile_expression_at(
-    text: str, roots: Sequence[str], resolve: Resolve, tell: Callable[[str, str], None]
-) -> Expression | None:
-    """The expression; None, and `tell(message, hint)` called, when it can never be evaluated."""
-    try:
-        return compile_expression(text, roots, resolve)
-    except ExpressionError as error:
-        tell(error.message, error.hint)
-        return None
 
 
 class Upstream(Struct, frozen=True):
@@ -96,14 +97,14 @@ class Upstream(Struct, frozen=True):
     id: str
     name: str
     parents: tuple[int, ...]
-    output: RecordType = msgspec.field(default_factory=lambda: RecordType({}))
+    output: RecordType = field(default_factory=lambda: RecordType({}))
     groups: tuple[int, ...] = ()
     pinned: bool = False
 
 
 class Uses(Struct):
     """What the paths of one node name: columns of the row, the whole row, input fields, the whole input, indices of
-    units; the units whose output it needs, those of which it tests whether they have one, and paths into entries."""
+    units; the units whose output it reads, and those of which it tests whether they have one."""
 
     columns: set[str] = set()
     whole_row: bool = False
@@ -112,7 +113,11 @@ class Uses(Struct):
     units: set[int] = set()
     needs: set[int] = set()
     tested: set[int] = set()
-    entries: set[ExpressionPath] = set()
+
+    @property
+    def needed(self) -> frozenset[int]:
+        """The units without whose output the node is skipped."""
+        return frozenset(self.needs - self.tested)
 
 
 class NodeScope(Struct):
@@ -144,13 +149,10 @@ class NodeScope(Struct):
         }
         if root in own:
             return own[root](path)
-        if root in self.entries:
-            self.uses.entries.add(path)
         known = self.entries.get(root) or self.fixed.get(root)
         if known is None:
             return Resolved((path,))
-        rest, kind = type_at_path(known, path[1:], root)
-        return Resolved(((root, *rest),), kind)
+        return resolved_below((root,), known, path[1:], root)
 
     def seen(self, unit: Upstream) -> RecordType:
         """The unit's output as this node sees it: lists, where the unit is inside an `each` and the node is not."""
@@ -164,14 +166,11 @@ class NodeScope(Struct):
         """The same scope with the fields that only a row shows, from the outputs of the row."""
         if not any(unit.output.unknown for unit in self.parent_units()):
             return self
-        upstream = [
-            structs.replace(
-                unit, output=RecordType(dict.fromkeys(previous.get(unit.id) or (), UnknownType()))
-            )
-            if unit.output.unknown and not self.depth(unit)
-            else unit
-            for unit in self.upstream
-        ]
+        upstream = list(self.upstream)
+        for unit in self.upstream:
+            if unit.output.unknown and not self.depth(unit):
+                fields = dict.fromkeys(previous.get(unit.id) or (), UnknownType())
+                upstream[unit.index] = replace(unit, output=RecordType(fields))
         return replace(self, upstream=upstream)
 
     def depth(self, unit: Upstream) -> int:
@@ -194,10 +193,10 @@ class NodeScope(Struct):
                 self.uses.tested.update(unit.index for unit in self.upstream if unit.id in ids)
 
     def expression(
-        self, text: str, roots: Sequence[str], tell: Callable[[str, str], None]
+        self, text: str, roots: Sequence[str], place: Place, *keys: str | int
     ) -> Expression | None:
-        """The compiled expression; None, and `tell(message, hint)` called, when it can never be evaluated."""
-        compiled = compile_expression_at(text, (*roots, *self.entries), self.resolve, tell)
+        """The compiled expression at a key; None, and reported, when it can never be evaluated."""
+        compiled = place.expression(text, (*roots, *self.entries), self.resolve, *keys)
         if compiled is not None:
             self.note_tested(compiled.tested)
         return compiled
@@ -216,8 +215,8 @@ class NodeScope(Struct):
         self.uses.columns.add(column)
         if column not in self.columns:
             return Resolved((path,))
-        rest, kind = type_at_path(self.columns[column], path[2:], f"source.{column}")
-        return Resolved((("source", column, *rest),), kind)
+        where = f"source.{column}"
+        return resolved_below(path[:2], self.columns[column], path[2:], where)
 
     def _previous(self, path: ExpressionPath) -> Resolved:
         direct = self.parent_units()
@@ -269,23 +268,14 @@ class NodeScope(Struct):
             )
 
     def _field(self, units: list[Upstream], rest: ExpressionPath) -> Resolved:
-        if len(units) > 1:
-            ids = (
-                " and ".join(unit.id for unit in units[:2])
-                if len(units) == 2
-                else ", ".join(unit.id for unit in units)
-            )
-            first = units[0]
-            example = (
-                f"previous.{first.name}[0].{rest[0]}"
-                if first.id.endswith("]")
-                else f"previous.{first.name}.{rest[0]}"
-            )
-            raise ExpressionError(
-                f"{len(units)} units give {rest[0]!r}: {ids}",
-                f"say which: `{example}`, or pool them first",
-            )
-        return self.at(units[0], rest)
+        if len(units) == 1:
+            return self.at(units[0], rest)
+        first, separator = units[0], " and " if len(units) == 2 else ", "
+        place = "[0]" if first.id.endswith("]") else ""
+        raise ExpressionError(
+            f"{len(units)} units give {rest[0]!r}: {separator.join(unit.id for unit in units)}",
+            f"say which: `previous.{first.name}{place}.{rest[0]}`, or pool them first",
+        )
 
     def _named(self, units: list[Upstream], rest: ExpressionPath, path: ExpressionPath) -> Resolved:
         if rest and isinstance(rest[0], int):
@@ -326,24 +316,23 @@ class NodeScope(Struct):
         """What a path below a unit's output means."""
         self.uses.units.add(unit.index)
         self.uses.needs.add(unit.index)
-        depth = self.depth(unit)
-        if not depth:
-            rest, kind = type_at_path(unit.output, rest, unit.id)
-            return Resolved((("previous", unit.id, *rest),), kind, trusted=unit.pinned)
-        if unit.output.unknown and rest and not isinstance(rest[0], int):
+        base = ("previous", unit.id)
+        if not self.depth(unit):
+            return resolved_below(base, unit.output, rest, unit.id, trusted=unit.pinned)
+        is_field = bool(rest) and not isinstance(rest[0], int)
+        if unit.output.unknown and is_field:
             message = (
                 f"{unit.id} is inside `each`, and its fields are not known: {unit.output.unknown}"
             )
             raise ExpressionError(message, SAY_FIELDS)
-        if not rest or rest[0] not in unit.output.fields:
-            whole = unit.output if rest and not isinstance(rest[0], int) else self._whole(unit)
-            rest, kind = type_at_path(whole, rest, unit.id)
-            return Resolved((("previous", unit.id, *rest),), kind)
-        field_name = str(rest[0])
-        rest, kind = type_at_path(
-            self.seen(unit).fields[field_name], rest[1:], f"{unit.id}.{field_name}"
-        )
-        return Resolved((("previous", f"{unit.id}.{field_name}", *rest),), kind)
+        if not is_field:
+            return resolved_below(base, self._whole(unit), rest, unit.id)
+        name = str(rest[0])
+        if name not in unit.output.fields:
+            return resolved_below(base, unit.output, rest, unit.id)
+        lists = self.seen(unit).fields[name]
+        where = f"{unit.id}.{name}"
+        return resolved_below(("previous", where), lists, rest[1:], where)
 
     def _whole(self, unit: Upstream) -> FieldType:
         """The type of a unit's whole output; of a unit inside an `each`, of the list of its outputs."""
@@ -356,8 +345,8 @@ class NodeScope(Struct):
         declared = self.input or {}
         if len(path) > 1 and path[1] in declared:
             self.uses.inputs.add(str(path[1]))
-            rest, kind = type_at_path(declared[str(path[1])], path[2:], f"input.{path[1]}")
-            return Resolved((("input", path[1], *rest),), kind)
+            kind = declared[str(path[1])]
+            return resolved_below(path[:2], kind, path[2:], f"input.{path[1]}")
         if self.input is not None and len(path) == 1:
             self.uses.whole_input = True
             return Resolved((path,))
@@ -389,8 +378,8 @@ class NodeScope(Struct):
                 "they are numbered from 0",
             )
         unit = self.upstream[self.parents[index]]
-        rest, kind = type_at_path(unit.output, path[2:], f"outputs[{index}] ({unit.id})")
-        return Resolved((("outputs", index, *rest),), kind)
+        where = f"outputs[{index}] ({unit.id})"
+        return resolved_below(path[:2], unit.output, path[2:], where)
 
     def _known(self, direct: list[Upstream]) -> str:
         if not direct:
@@ -443,40 +432,36 @@ class ResultScope(Struct):
 
     def resolve(self, path: ExpressionPath) -> Resolved:
         """What the path means. ExpressionError when it cannot be resolved."""
-        root, rest = path[0], path[1:]
+        root, rest = str(path[0]), path[1:]
         if root in self.entries:
-            followed, kind = type_at_path(self.entries[str(root)], rest, str(root))
-            return Resolved(((root, *followed),), kind)
-        if root == "output" and self.item is not None:
-            followed, kind = type_at_path(self.item.output, rest, "output")
-            return Resolved(((root, *followed),), kind)
+            return resolved_below((root,), self.entries[root], rest, root)
         if root == "output":
-            if len(self.outputs) != 1:
-                ids = ", ".join(self.nodes[index].id for index in self.outputs)
-                raise ExpressionError(
-                    f"the pipeline gives on {len(self.outputs)} units: {ids}",
-                    f"write `nodes['{self.nodes[self.outputs[0]].id}']`, or pool them",
-                )
-            followed, kind = type_at_path(self.nodes[self.outputs[0]].result, rest, "output")
-            return Resolved(((root, *followed),), kind)
+            return resolved_below((root,), self._output(), rest, root)
         if root == "nodes" and rest:
             node = next((node for node in self.nodes if node.id == rest[0]), None)
             if node is None:
-                raise ExpressionError(
-                    f"there is no unit {rest[0]!r}",
-                    nearest_spelling(str(rest[0]), [node.id for node in self.nodes]),
-                )
+                hint = nearest_spelling(str(rest[0]), [node.id for node in self.nodes])
+                raise ExpressionError(f"there is no unit {rest[0]!r}", hint)
             self.used.add(node.index)
-            followed, kind = type_at_path(node.result, rest[1:], node.id)
-            return Resolved(((root, node.id, *followed),), kind)
-        if root == "human" and not (
-            rest[:1] == ("labels",)
-            if len(rest) == 2
-            else len(rest) == 1 and rest[0] in HUMAN_FIELDS
-        ):
+            return resolved_below((root, node.id), node.result, rest[1:], node.id)
+        is_person = len(rest) == 2 and rest[0] == "labels"
+        is_human_field = len(rest) == 1 and rest[0] in HUMAN_FIELDS
+        if root == "human" and not is_person and not is_human_field:
             fields = "`human.label`, `human.note`, `human.inclusion`, or one person's label: `human.labels['NAME']`"
             raise ExpressionError("`human` has no such field", f"write {fields}")
         return Resolved((path,))
+
+    def _output(self) -> RecordType:
+        """The fields of an entry's output, or of the row's. ExpressionError where the pipeline gives several."""
+        if self.item is not None:
+            return self.item.output
+        if len(self.outputs) != 1:
+            ids = [self.nodes[index].id for index in self.outputs]
+            raise ExpressionError(
+                f"the pipeline gives on {len(ids)} units: {', '.join(ids)}",
+                f"write `nodes['{ids[0]}']`, or pool them",
+            )
+        return self.nodes[self.outputs[0]].result
 
 
 _NAMED = regex(r"([A-Za-z_][\w-]*)\.([A-Za-z_]\w*)")

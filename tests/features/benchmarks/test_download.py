@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from loopback_site import Site, cut_off, refused, unsaid, whole
-from pyreqwest.http import Url
 
 from verdict_cli.errors import FetchError
 from verdict_cli.features.benchmarks.download import ATTEMPTS, DownloadTarget, _redirected, download
@@ -23,7 +22,7 @@ class Clock:
     def __init__(self) -> None:
         self.waits: list[float] = []
 
-    async def __call__(self, seconds: float) -> None:
+    def __call__(self, seconds: float) -> None:
         self.waits.append(seconds)
 
 
@@ -139,7 +138,7 @@ def test_a_redirect_to_what_is_not_http_is_refused(
 def test_a_redirect_from_https_to_http_is_refused(tmp_path: Path, location: str) -> None:
     target = DownloadTarget("https://host.test/x", tmp_path / "x")
     with pytest.raises(FetchError, match="not encrypted"):
-        _redirected(target, Url(target.url), location)
+        _redirected(target, target.url, location)
 
 
 @pytest.mark.parametrize("address", ["ftp://127.0.0.1/x", "no address", "http://["])

@@ -30,7 +30,7 @@ def parquet(*values: int) -> bytes:
 SHARDS = {"default/test/0000.parquet": parquet(1, 2), "default/test/0001.parquet": parquet(3)}
 
 
-async def no_pause(_: float) -> None:
+def no_pause(_: float) -> None:
     """Waits that take no time."""
 
 

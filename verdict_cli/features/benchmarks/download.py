@@ -6,45 +6,45 @@ fetched once as the Parquet files that the hub generates, then read from disk.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal
+from time import sleep
+from typing import Any, Literal
+from urllib.error import HTTPError
+from urllib.parse import urljoin, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.response import addinfourl
 
 import orjson
 from msgspec import Struct, field
-from msgspec.structs import replace
-from pyreqwest.exceptions import PyreqwestError
-from pyreqwest.http import Url
 
 from verdict_cli.cli.progress import show_steps
 from verdict_cli.errors import DataError, FetchError, OutputError, UsageError
 from verdict_cli.features.benchmarks.card import UNKNOWN, Card, CardFile, data_directory, local_path
 from verdict_cli.llm.backoff import delay_s
-from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
 from verdict_cli.plural import plural
 from verdict_cli.regex import regex
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import stream_rows
 
-if TYPE_CHECKING:
-    from pyreqwest.response import Response
-
-
-Pause = Callable[[float], Awaitable[None]]
+Pause = Callable[[float], None]
+Show = Callable[[int, int | None], None]
+"""Called with the bytes that were received, and those of the whole file where that is known."""
 
 ATTEMPTS = 6
 """How many requests may fail before a download is given up."""
 SILENCE_S = 60.0
 """How long a server may send nothing."""
 MOST_REDIRECTS = 10
+_CHUNK = 1 << 20
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _RETRYABLE = frozenset({408, 425, 429, 500, 502, 503, 504})
 _STATUS_TEXTS = {
@@ -67,8 +67,6 @@ class DownloadTarget(Struct, frozen=True):
     size: int | None = None
     limit: int = 1 << 30
     headers: Mapping[str, str] = field(default_factory=dict)
-    on_progress: Callable[[int, int | None], None] = lambda _received, _total: None
-    """Called with the bytes that were received, and those of the whole file where that is known."""
 
     @property
     def part(self) -> Path:
@@ -86,10 +84,7 @@ class _InterruptedError(Exception):
 
 
 def download(
-    target: DownloadTarget,
-    check: Callable[[Path], None] | None = None,
-    *,
-    pause: Pause = asyncio.sleep,
+    target: DownloadTarget, check: Callable[[Path], None] | None = None, *, pause: Pause = sleep
 ) -> str:
     """Download the file and return the SHA-256 of its bytes. ``check`` may refuse it before it is moved into place.
 
@@ -99,145 +94,137 @@ def download(
     try:
         target.path.parent.mkdir(parents=True, exist_ok=True)
         with show_steps(f"fetching {target.path.name}", "bytes") as show:
-            return asyncio.run(_download(replace(target, on_progress=show), check, pause))
+            _receive(target, show, pause)
+        with target.part.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        _verify(target, digest)
+        if check is not None:
+            check(target.part)
+        target.part.replace(target.path)
     except OSError as error:
         raise OutputError(
             f"{target.path} cannot be written: {error.strerror or error}",
             hint="free space, or choose a writable --out",
         ) from None
-
-
-async def _download(
-    target: DownloadTarget, check: Callable[[Path], None] | None, pause: Pause
-) -> str:
-    clients = HttpClients()
-    try:
-        await _receive(clients, target, pause)
-        digest = _digest(target.part)
-        _verify(target, digest)
-        if check is not None:
-            check(target.part)
-        target.part.replace(target.path)
     finally:
         target.part.unlink(missing_ok=True)
-        await clients.close()
     return digest
 
 
-async def _receive(clients: HttpClients, target: DownloadTarget, pause: Pause) -> None:
+def _receive(target: DownloadTarget, show: Show, pause: Pause) -> None:
     """Write the file's bytes to the part, with retries."""
     random = Random(0)
     for attempt in range(1, ATTEMPTS + 1):
-        retry_after_s = None
         try:
-            await _attempt(clients, target)
+            _attempt(target, show)
             return
         except _InterruptedError as error:
             reason, retry_after_s = str(error), error.retry_after_s
-        except TimeoutError:
-            reason = f"the server sent nothing for {SILENCE_S:g} s"
-        except PyreqwestError as error:
-            reason = root_cause(error)
         if attempt < ATTEMPTS:
-            await pause(delay_s(attempt, retry_after_s, random))
+            pause(delay_s(attempt, retry_after_s, random))
     raise FetchError(
         f"{target.url} could not be fetched in {ATTEMPTS} attempts: {reason}",
         hint="try again later",
     )
 
 
-async def _attempt(clients: HttpClients, target: DownloadTarget) -> None:
-    async with open_response(clients, target) as (url, response):
-        headers = ResponseHeaders(response)
-        _check_response(target, url, response.status, headers)
-        length = headers.get("Content-Length") or ""
+def _attempt(target: DownloadTarget, show: Show) -> None:
+    with _open(target) as response:
+        _check_response(target, response)
+        length = response.headers.get("Content-Length") or ""
         total = int(length) if length.isdigit() else None
         _check_size(target, total)
         received = 0
         with target.part.open("wb") as file:
-            try:
-                while chunk := await _next_chunk(response):
-                    received += len(chunk)
-                    _check_size(target, received)
-                    file.write(chunk)
-                    target.on_progress(received, total)
-            except PyreqwestError:
-                of_total = f" of {total:,}" if total else ""
-                raise _InterruptedError(f"{received:,}{of_total} bytes received") from None
+            while chunk := _next_chunk(response):
+                received += len(chunk)
+                _check_size(target, received)
+                file.write(chunk)
+                show(received, total)
+    if total is not None and received < total:
+        raise _InterruptedError(f"{received:,} of {total:,} bytes received")
 
 
-async def _next_chunk(response: Response) -> Any:
-    async with asyncio.timeout(SILENCE_S):
-        return await response.body_reader.read_chunk()
-
-
-@asynccontextmanager
-async def open_response(
-    clients: HttpClients, target: DownloadTarget
-) -> AsyncIterator[tuple[Url, Response]]:
-    """The response to the request, after redirects, with the address that it came from."""
+def _next_chunk(response: addinfourl) -> bytes:
+    """The next bytes; none where the server ends the response, or breaks it off."""
     try:
-        url = first = Url(target.url)
-    except ValueError as error:
-        raise FetchError(
-            f"{target.url} is not a valid address: {error}", hint="give an http address"
-        ) from None
-    if url.scheme not in ("http", "https"):
-        raise FetchError(f"{target.url} is not an http address", hint="give an http address")
+        return response.read(_CHUNK)
+    except (OSError, HTTPException):
+        return b""
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """None: a redirect is a response like others."""
+
+
+_OPENER = build_opener(_NoRedirects)
+
+
+def _open(target: DownloadTarget) -> addinfourl:
+    """The response to the request, after redirects."""
+    url = _http_address(target.url, target.url)
     for _ in range(MOST_REDIRECTS + 1):
-        own = target.headers if url.origin_ascii == first.origin_ascii else {}
-        request = clients.get(url).get(url).headers({"Accept-Encoding": "identity", **own})
-        async with AsyncExitStack() as stack:
-            async with asyncio.timeout(SILENCE_S):
-                response = await stack.enter_async_context(
-                    request.streamed_read_buffer_limit(0).build_streamed()
-                )
-            location = ResponseHeaders(response).get("Location")
-            if response.status not in _REDIRECTS or location is None:
-                yield url, response
-                return
+        own = target.headers if urlsplit(url)[:2] == urlsplit(target.url)[:2] else {}
+        headers = {"User-Agent": "verdict", "Accept-Encoding": "identity", **own}
+        try:
+            response: addinfourl = _OPENER.open(Request(url, headers=headers), timeout=SILENCE_S)
+        except HTTPError as error:
+            response = error
+        except TimeoutError:
+            raise _InterruptedError(f"the server sent nothing for {SILENCE_S:g} s") from None
+        except (OSError, HTTPException) as error:
+            raise _InterruptedError(str(getattr(error, "reason", error))) from None
+        location = response.headers.get("Location")
+        if response.status not in _REDIRECTS or location is None:
+            return response
+        response.close()
         url = _redirected(target, url, location)
     hint = "check whether the file's page still has this address"
     raise FetchError(f"{target.url} is redirected in a circle", hint=hint)
 
 
-def _redirected(target: DownloadTarget, url: Url, location: str) -> Url:
-    """The address that a redirect leads to. Raises FetchError for one that may not be followed."""
+def _http_address(url: str, shown: str, base: str = "") -> str:
+    """The address. Raises FetchError for one that is not valid, or not of HTTP."""
     try:
-        following = url.join(location)
+        address = urljoin(base, url)
+        is_http = urlsplit(address).scheme in ("http", "https")
     except ValueError as error:
-        message = f"{target.url} is redirected to an address that is not valid: {error}"
-        raise FetchError(message, hint="it was not fetched") from None
-    if following.scheme != "https" and (following.scheme != "http" or url.scheme == "https"):
-        reason = "not encrypted" if following.scheme == "http" else "not an http address"
-        raise FetchError(
-            f"{target.url} is redirected to {following}, which is {reason}",
-            hint="it was not fetched",
-        )
+        message = f"{shown} is not a valid address: {error}"
+        raise FetchError(message, hint="give an http address") from None
+    if not is_http:
+        raise FetchError(f"{shown} is not an http address", hint="give an http address")
+    return address
+
+
+def _redirected(target: DownloadTarget, url: str, location: str) -> str:
+    """The address that a redirect leads to. Raises FetchError for one that may not be followed."""
+    shown = f"{target.url} is redirected to {location}, which"
+    following = _http_address(location, shown, base=url)
+    if following.startswith("http:") and url.startswith("https:"):
+        raise FetchError(f"{shown} is not encrypted", hint="it was not fetched")
     return following
 
 
-def _check_response(
-    target: DownloadTarget, url: Url, status: int, headers: ResponseHeaders
-) -> None:
+def _check_response(target: DownloadTarget, response: addinfourl) -> None:
     """Raises for a response that is not the file."""
+    status, headers = response.status, response.headers
     if status in _RETRYABLE:
         delay = headers.get("Retry-After") or ""
         raise _InterruptedError(f"status {status}", float(delay) if delay.isdigit() else None)
     if status != 200:
-        status_text = _STATUS_TEXTS.get(status, f"responds with status {status}")
+        status_text = _STATUS_TEXTS.get(status or 0, f"responds with status {status}")
         hint = "check whether the file's page still has this address"
         if status in (401, 403):
             hint = "a gated dataset needs HF_TOKEN, and its terms accepted on its page"
         raise FetchError(
-            f"{url}: the server {status_text} (status {status})",
+            f"{response.url}: the server {status_text} (status {status})",
             hint=f"{hint}; a local copy is read by `verdict datasets import NAME PATH`",
         )
-    media_type = (headers.get("Content-Type") or "").partition(";")[0].strip().lower()
-    if media_type == "text/html" and not target.path.name.endswith((".html", ".htm")):
-        raise FetchError(
-            f"{url} returns a web page, not the file", hint="does the address require a login?"
-        )
+    is_page = headers.get_content_type() == "text/html"
+    if is_page and target.path.suffix not in (".html", ".htm"):
+        message = f"{response.url} returns a web page, not the file"
+        raise FetchError(message, hint="does the address require a login?")
 
 
 def _check_size(target: DownloadTarget, size: int | None) -> None:
@@ -262,11 +249,6 @@ def _verify(target: DownloadTarget, digest: str) -> None:
         )
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 REVISION = "refs/convert/parquet"
 _NAME = regex(r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)(?::(?P<split>[\w./-]+))?")
 
@@ -281,11 +263,10 @@ class Shard(Struct, frozen=True):
 
 
 class HubSplit(Struct, frozen=True):
-    """A split of a dataset: `folder` is a name for its files on disk; `headers` carry the token, if there is one."""
+    """A split of a dataset: `folder` is a name for its files on disk."""
 
     folder: str
     shards: tuple[Shard, ...]
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def split_of(reference: str) -> HubSplit:
@@ -302,19 +283,16 @@ def split_of(reference: str) -> HubSplit:
         )
     repository = f"{match['owner']}/{match['name']}"
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
-    splits: dict[str, list[Any]] = {}
-    for entry in _listed(repository, endpoint):
-        path = str(entry.path)
-        if path.endswith(".parquet") and path.count("/") == 2:
-            splits.setdefault(path.rpartition("/")[0], []).append(entry)
+    files = f"{endpoint}/datasets/{repository}/resolve/{REVISION.replace('/', '%2F')}"
+    splits: dict[str, list[Shard]] = {}
+    for entry in sorted(_listed(repository, endpoint), key=lambda entry: str(entry.path)):
+        split, _, name = str(entry.path).rpartition("/")
+        if name.endswith(".parquet") and split.count("/") == 1:
+            sha256 = entry.lfs.sha256 if entry.lfs is not None else ""
+            shard = Shard(name, f"{files}/{entry.path}", sha256, entry.size)
+            splits.setdefault(split, []).append(shard)
     chosen = _chosen(repository, match["split"], splits)
-    shards = []
-    for entry in sorted(splits[chosen], key=lambda name: str(name.path)):
-        revision = REVISION.replace("/", "%2F")
-        url = f"{endpoint}/datasets/{repository}/resolve/{revision}/{entry.path}"
-        sha256 = entry.lfs.sha256 if entry.lfs is not None else ""
-        shards.append(Shard(str(entry.path).rpartition("/")[2], url, sha256, entry.size))
-    return HubSplit(f"{repository}/{chosen}".replace("/", "--"), tuple(shards), _headers())
+    return HubSplit(f"{repository}/{chosen}".replace("/", "--"), tuple(splits[chosen]))
 
 
 def _listed(repository: str, endpoint: str) -> list[Any]:
@@ -414,44 +392,36 @@ def card_file_of(card: Card, path: Path) -> CardFile:
 
 def findings(file: CardFile, path: Path) -> list[Finding]:
     """The properties of the file, compared with the card. Raises DataError for a file that cannot be read."""
-    checked = [_checksum(file, path)]
+    try:
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}"
+        raise UsageError(message, hint="give the benchmark's own file") from None
+    checksum = _finding("SHA-256", None if file.sha256 == UNKNOWN else file.sha256, digest)
     if file.holds == "results":
-        return checked
-    columns, count = set(_first(path)), 0
+        return [checksum]
+    count = 0
     counted: dict[str, Counter[str]] = {column: Counter() for column in file.labels}
     for row in stream_rows(Dataset((path,))):
         count += 1
         for column, counter in counted.items():
             counter[str(row.source.get(column))] += 1
-    checked.append(_columns(file, columns))
-    checked.append(_number("rows", file.rows, count))
-    for column, labels in file.labels.items():
-        same = counted[column] == Counter(labels)
-        checked.append(
-            Finding(
-                f"labels of {column}",
-                "same" if same else "differs",
-                _counts(labels)
-                if same
-                else f"{_counts(counted[column])}; the card says {_counts(labels)}",
-            )
-        )
-    return checked
+    rows = _finding("rows", None if file.rows is None else f"{file.rows:,}", f"{count:,}")
+    labels = [
+        _finding(f"labels of {column}", _counts(stated), _counts(counted[column]))
+        for column, stated in file.labels.items()
+    ]
+    return [checksum, _columns(file, set(_first(path))), rows, *labels]
 
 
-def _checksum(file: CardFile, path: Path) -> Finding:
-    try:
-        with path.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be read: {error.strerror}", hint="give the benchmark's own file"
-        ) from None
-    if file.sha256 == UNKNOWN:
-        return Finding("SHA-256", "unknown", f"{digest}; the card does not state it")
-    if digest == file.sha256:
-        return Finding("SHA-256", "same", digest)
-    return Finding("SHA-256", "differs", f"{digest}; the card says {file.sha256}")
+def _finding(what: str, stated: str | None, found: str) -> Finding:
+    """What the card states of a property, and what the file has."""
+    if stated is None:
+        return Finding(what, "unknown", f"{found}; the card does not state it")
+    if stated == found:
+        return Finding(what, "same", found)
+    return Finding(what, "differs", f"{found}; the card says {stated}")
 
 
 def _first(path: Path) -> Mapping[str, Any]:
@@ -466,14 +436,6 @@ def _columns(file: CardFile, columns: set[str]) -> Finding:
     if lacking:
         return Finding("columns", "differs", f"{', '.join(lacking)} missing")
     return Finding("columns", "same", ", ".join(file.columns))
-
-
-def _number(what: str, stated: int | None, count: int) -> Finding:
-    if stated is None:
-        return Finding(what, "unknown", f"{count:,}; the card does not state it")
-    if stated == count:
-        return Finding(what, "same", f"{count:,}")
-    return Finding(what, "differs", f"{count:,}; the card says {stated:,}")
 
 
 def _counts(labels: Mapping[str, int]) -> str:
@@ -494,108 +456,85 @@ class Fetched(Struct, frozen=True):
 
 def fetchable(card: Card, name: str | None) -> CardFile:
     """The file of that name, else the first that has an address. Raises UsageError if it has none."""
-    target = card.file(name) if name is not None else None
-    if target is not None and target.derived is None:
-        return target
-    if target is None:
-        first = next((file for file in card.files if file.derived is None), None)
-        if first is not None:
-            return first
+    candidates = card.files if name is None else [card.file(name)]
+    for file in candidates:
+        if file.derived is None:
+            return file
+    message = f"{card.name} has no address to fetch it from"
+    if name is not None:
+        message = f"{name} has no address to fetch it from: it is {candidates[0].derived}"
     raise UsageError(
-        f"{target.name if target else card.name} has no address to fetch it from"
-        + (f": it is {target.derived}" if target else ""),
+        message,
         hint=f"its authors' page is {card.source}; a copy of yours is read by `verdict datasets import {card.name} PATH`",
     )
 
 
 def fetch_file(
-    card: Card,
-    file: CardFile,
-    out: Path | None,
-    sha256: str,
-    limit: int,
-    *,
-    pause: Pause = asyncio.sleep,
+    card: Card, file: CardFile, out: Path | None, sha256: str, limit: int, *, pause: Pause = sleep
 ) -> Fetched:
     """Download a file of a card to `out`, by default to where `verdict bench` finds it. Raises as `download` does."""
     if sha256 and not re.fullmatch(r"[0-9a-f]{64}", sha256):
-        raise UsageError(
-            f"--sha256 {sha256!r} is not a SHA-256", hint="it has 64 hexadecimal digits"
-        )
+        message = f"--sha256 {sha256!r} is not a SHA-256"
+        raise UsageError(message, hint="it has 64 hexadecimal digits")
     if file.hub is not None:
         if sha256:
-            raise UsageError(
-                "a dataset of the hub takes no --sha256", hint="the hub states its checksums"
-            )
+            message = "a dataset of the hub takes no --sha256"
+            raise UsageError(message, hint="the hub states its checksums")
         return fetch_split(file.hub, out or local_path(card, file), limit, pause=pause)
-    known_sha256 = "" if file.sha256 == UNKNOWN else file.sha256
-    if known_sha256 and sha256 not in ("", known_sha256):
-        raise UsageError(
-            f"the card gives {file.name} another SHA-256: {known_sha256}", hint="leave --sha256 out"
-        )
+    stated = "" if file.sha256 == UNKNOWN else file.sha256
+    if stated and sha256 not in ("", stated):
+        message = f"the card gives {file.name} another SHA-256: {stated}"
+        raise UsageError(message, hint="leave --sha256 out")
     target = (out / file.name) if out else local_path(card, file)
-    assert file.url is not None
-    download_target = DownloadTarget(file.url, target, known_sha256 or sha256, file.bytes, limit)
-    digest = download(
-        download_target,
-        None if known_sha256 else lambda path: _check_against_card(file, path),
-        pause=pause,
-    )
-    if download_target.sha256:
-        return Fetched(target, (f"SHA-256 as expected: {digest}",))
-    return Fetched(
-        target,
-        (f"the checksum is not known, so nothing proves that this is the file; SHA-256 {digest}",),
-    )
+    expected = stated or sha256
+    check = None if stated else partial(_check_against_card, file)
+    wanted = DownloadTarget(file.url or "", target, expected, file.bytes, limit)
+    digest = download(wanted, check, pause=pause)
+    note = f"SHA-256 as expected: {digest}"
+    if not expected:
+        note = (
+            f"the checksum is not known, so nothing proves that this is the file; SHA-256 {digest}"
+        )
+    return Fetched(target, (note,))
 
 
-def fetch_split(
-    reference: str, out: Path | None, limit: int, *, pause: Pause = asyncio.sleep
-) -> Fetched:
+def fetch_split(reference: str, out: Path | None, limit: int, *, pause: Pause = sleep) -> Fetched:
     """Download a split to a folder of its own, each file checked by the checksum that the hub states."""
     split = split_of(reference)
-    if sum(shard.size for shard in split.shards) > limit:
+    size = sum(shard.size for shard in split.shards)
+    if size > limit:
         raise FetchError(
-            f"hf:{reference} has {sum(shard.size for shard in split.shards):,} bytes, more than {limit:,}",
+            f"hf:{reference} has {size:,} bytes, more than {limit:,}",
             hint=f"verdict datasets fetch hf:{reference} --max-size MIB, with a larger size in MiB",
         )
     folder = out or data_directory() / split.folder
+    headers = _headers()
     for shard in split.shards:
-        target = DownloadTarget(
-            shard.url, folder / shard.name, shard.sha256, shard.size, limit, split.headers
+        path = folder / shard.name
+        download(
+            DownloadTarget(shard.url, path, shard.sha256, shard.size, limit, headers), pause=pause
         )
-        download(target, pause=pause)
     if out is None:
         _keep_split(reference, folder, {shard.name: shard.size for shard in split.shards})
     unproven = sum(not shard.sha256 for shard in split.shards)
-    proof = (
-        "SHA-256 as the hub states"
-        if not unproven
-        else f"the hub states no checksum of {unproven} of them"
-    )
-    return Fetched(folder, (f"{_count(split)}: {proof}",))
-
-
-def _count(split: HubSplit) -> str:
-    count = len(split.shards)
-    return f"{plural(count, 'Parquet file')}"
+    proof = "SHA-256 as the hub states"
+    if unproven:
+        proof = f"the hub states no checksum of {unproven} of them"
+    return Fetched(folder, (f"{plural(len(split.shards), 'Parquet file')}: {proof}",))
 
 
 def _check_against_card(file: CardFile, path: Path) -> None:
     """Refuse a file without a known checksum that cannot be read, or does not have the card's columns, rows or labels."""
+    hint = "it was changed at its source or on its way, and was deleted"
     try:
         wrong = [finding for finding in findings(file, path) if finding.verdict == "differs"]
     except DataError as error:
-        raise FetchError(
-            f"{file.url} is not a readable {file.name}: {error.problem.message}",
-            hint="it was changed at its source or on its way, and was deleted",
-        ) from None
+        message = f"{file.url} is not a readable {file.name}: {error.problem.message}"
+        raise FetchError(message, hint=hint) from None
     if wrong:
-        raise FetchError(
-            f"{file.url} is not the file that the card describes: "
-            + "; ".join(f"{finding.what}: {finding.detail}" for finding in wrong),
-            hint="it was changed at its source or on its way, and was deleted",
-        )
+        details = "; ".join(f"{finding.what}: {finding.detail}" for finding in wrong)
+        message = f"{file.url} is not the file that the card describes: {details}"
+        raise FetchError(message, hint=hint)
 
 
 def hub_dataset(data: str, tell: Callable[[str], None]) -> Path:

@@ -308,6 +308,20 @@ def without_null(kind: FieldType) -> FieldType:
     return kind.item if isinstance(kind, OptionalType) else kind
 
 
+def number_bounds(kind: FieldType) -> tuple[float, float] | None:
+    """The smallest and the largest number that a value can have: 0 and 1 for truths; None where a scale has no ends."""
+    if kind == TRUTH:
+        return 0.0, 1.0
+    return kind.scale.bounds() if isinstance(kind, ScaleType) else None
+
+
+def all_values(kind: FieldType) -> tuple[Any, ...] | None:
+    """Every value of the type; None where they are not known, or too many."""
+    if kind == TRUTH:
+        return False, True
+    return (kind.scale.values() or None) if isinstance(kind, ScaleType) else None
+
+
 class MassType(PlainType, frozen=True):
     """How well a value is known, such as how much probability the tokens of its scale had; it is not pooled with values."""
 
