@@ -50,7 +50,7 @@ def failed(*words: str | Path) -> str:
 def mine(site: Site, monkeypatch: pytest.MonkeyPatch) -> Card:
     """A card whose file this machine publishes, with a checksum, and one without."""
 
-    async def no_pause(_: float) -> None:
+    def no_pause(_: float) -> None:
         """Waits that take no time."""
 
     monkeypatch.setitem(download.fetch_file.__kwdefaults__, "pause", no_pause)
@@ -269,7 +269,7 @@ def test_the_real_prompts_of_xstest_are_fetched_although_the_line_breaks_and_the
     if not real.exists():
         pytest.skip("the real files are not there: set VERDICT_SHARED to the folder that has data/")
 
-    async def no_pause(_: float) -> None:
+    def no_pause(_: float) -> None:
         """Waits that take no time."""
 
     card = cards()["xstest"]

@@ -13,15 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from random import Random
 from time import sleep
 from typing import Any, Literal
-from urllib.error import HTTPError
 from urllib.parse import urljoin, urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
-from urllib.response import addinfourl
+from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
 
 import orjson
 from msgspec import Struct, field
@@ -145,7 +143,7 @@ def _attempt(target: DownloadTarget, show: Show) -> None:
         raise _InterruptedError(f"{received:,} of {total:,} bytes received")
 
 
-def _next_chunk(response: addinfourl) -> bytes:
+def _next_chunk(response: HTTPResponse) -> bytes:
     """The next bytes; none where the server ends the response, or breaks it off."""
     try:
         return response.read(_CHUNK)
@@ -153,24 +151,22 @@ def _next_chunk(response: addinfourl) -> bytes:
         return b""
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        """None: a redirect is a response like others."""
+def _plain_opener() -> OpenerDirector:
+    """Opens addresses as they are: a redirect or an error is a response like others."""
+    opener = OpenerDirector()
+    for handler in (ProxyHandler(), HTTPHandler(), HTTPSHandler()):
+        opener.add_handler(handler)
+    return opener
 
 
-_OPENER = build_opener(_NoRedirects)
-
-
-def _open(target: DownloadTarget) -> addinfourl:
+def _open(target: DownloadTarget) -> HTTPResponse:
     """The response to the request, after redirects."""
-    url = _http_address(target.url, target.url)
+    opener, url = _plain_opener(), _http_address(target.url, target.url)
     for _ in range(MOST_REDIRECTS + 1):
         own = target.headers if urlsplit(url)[:2] == urlsplit(target.url)[:2] else {}
         headers = {"User-Agent": "verdict", "Accept-Encoding": "identity", **own}
         try:
-            response: addinfourl = _OPENER.open(Request(url, headers=headers), timeout=SILENCE_S)
-        except HTTPError as error:
-            response = error
+            response: HTTPResponse = opener.open(Request(url, headers=headers), timeout=SILENCE_S)
         except TimeoutError:
             raise _InterruptedError(f"the server sent nothing for {SILENCE_S:g} s") from None
         except (OSError, HTTPException) as error:
@@ -206,14 +202,14 @@ def _redirected(target: DownloadTarget, url: str, location: str) -> str:
     return following
 
 
-def _check_response(target: DownloadTarget, response: addinfourl) -> None:
+def _check_response(target: DownloadTarget, response: HTTPResponse) -> None:
     """Raises for a response that is not the file."""
     status, headers = response.status, response.headers
     if status in _RETRYABLE:
         delay = headers.get("Retry-After") or ""
         raise _InterruptedError(f"status {status}", float(delay) if delay.isdigit() else None)
     if status != 200:
-        status_text = _STATUS_TEXTS.get(status or 0, f"responds with status {status}")
+        status_text = _STATUS_TEXTS.get(status, f"responds with status {status}")
         hint = "check whether the file's page still has this address"
         if status in (401, 403):
             hint = "a gated dataset needs HF_TOKEN, and its terms accepted on its page"
