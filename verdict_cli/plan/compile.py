@@ -565,16 +565,14 @@ def _reading(context: CompileContext, unit: LLMUnit, response: RecordType) -> Bo
 
 def _extractor_key(unit: LLMUnit, response: RecordType, models: tuple[Model, ...]) -> Any:
     """The extractor that the unit names, or that suits its response and its first model."""
-    if "extract_key" in unit.model_fields_set and unit.extract_key is not None:
-        return unit.extract_key
+    key: Any = unit.extract_key
     is_default = "extract_key" not in unit.model_fields_set
     if is_default and any(map(is_decision_model, models[:1])):
         return "decision"
-    key = unit.extract_key
     if key is None:
         return "structured" if set(response.fields) == {"criteria"} else "verdict"
     is_text = list(response.fields.values()) == [TEXT]
-    return "structured" if key == "raw" and not is_text else key
+    return "structured" if key == "raw" and is_default and not is_text else key
 
 
 def _fitted(context: CompileContext, chosen: Extractor) -> Extractor | None:
