@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from verdict_cli.features.audit.effects import Effect, attack_p, probe_p, with_family
+from verdict_cli.features.audit.effects import Control, Effect, attack_success, probe_p, with_family
 from verdict_cli.features.power.sample_size import (
     TESTS_OF_MORE_LABELS,
     TESTS_OF_TWO_LABELS,
@@ -453,14 +453,14 @@ def audit(simulations: int) -> Lines:
             def ask(rng: np.random.Generator = rng, rows: int = rows) -> list[int]:
                 return rng.integers(1, 6, rows).tolist()
 
-            before, repeats = ask(), [ask(), ask()]
+            control = Control(ask(), [ask(), ask()], seed=seed)
             longer = [min(5.0, score + liked) for score in ask()]
             probes = [longer, ask(), ask()]
-            ps = [probe_p(before, after, repeats, 5, None, seed) for after in probes]
+            ps = [probe_p(control, after, 5) for after in probes]
             if liked:
                 significant += (ps[0] or 1.0) * 6 <= 0.05
                 continue
-            ps += [attack_p(before, ask(), repeats, 5, None, seed)[1] for _ in range(3)]
+            ps += [attack_success(control, ask(), 5).p for _ in range(3)]
             family = with_family([Effect("probe", "length", rows, p=p) for p in ps])
             significant += min(effect.p_holm or 1.0 for effect in family) <= 0.05
         judge = "adds 1 to every longer text" if liked else "answers by chance"

@@ -19,14 +19,14 @@ from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.metric_registry import METRICS, find_metric
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.resolve import as_yaml
-from verdict_cli.run_facts import RunFacts
 
 if TYPE_CHECKING:
     from verdict_cli.cli.model_options import RowOptions
     from verdict_cli.llm.providers.recording import Recording
     from verdict_cli.run.job import RunOptions
+    from verdict_cli.run.load_run import RunResult
     from verdict_cli.run.session import Session
-    from verdict_cli.stats.paired import AgainstReference, RunRows
+    from verdict_cli.stats.paired import AgainstReference, PairedRows
     from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 
 
@@ -114,15 +114,6 @@ def _recordings(arms: Sequence[Arm], how: RowOptions) -> dict[int, Recording | N
     return recordings
 
 
-class ArmRun(Struct, frozen=True):
-    """A finished arm: its name, plan, directory and facts."""
-
-    name: str
-    plan: Plan
-    folder: Path
-    facts: RunFacts
-
-
 def requests_arm(
     folder: Path,
     pipeline: Mapping[str, Any],
@@ -141,33 +132,36 @@ def requests_arm(
 
 
 def compare_arms(
-    runs: Sequence[ArmRun],
+    runs: Sequence[RunResult],
     evaluation: str,
     metric: str,
     *,
     seed: int,
     level: float,
 ) -> AgainstReference | str:
-    """The metric of each arm against the first one's, paired by the rows' index, since all read the same dataset; or why
-    they cannot be paired. Intervals hold for all arms together."""
-    from verdict_cli.stats.paired import compare_with_reference, pair
+    """The metric of each arm against the first one's; or why they cannot be paired. Intervals hold for all arms together."""
+    from verdict_cli.stats.paired import compare_with_reference
     from verdict_cli.stats.permutation import SWAPS
 
-    pairs = pair(*(_rows(run, evaluation, metric) for run in runs))
+    pairs = paired_arms(runs, evaluation, metric)
     if isinstance(pairs, str):
         return pairs
     sizes = [1] * len(runs)
     return compare_with_reference((metric,), pairs, sizes, level, [abs(seed)], SWAPS)[metric]
 
 
-def _rows(run: ArmRun, evaluation: str, metric: str) -> RunRows:
-    from verdict_cli.stats.paired import run_rows
+def paired_arms(runs: Sequence[RunResult], evaluation: str, metric: str) -> PairedRows | str:
+    """What a metric needs of the arms' rows, paired by their index, since all read the same dataset; or why they cannot be."""
+    from verdict_cli.stats.paired import pair, run_rows
     from verdict_cli.storage.tables.reader import read_table
 
-    results = run.folder / "results.parquet"
-    ids = [str(row) for batch in read_table(results, ["row"]) for row in batch["row"]]
-    only = {evaluation: run.plan.evaluations[evaluation].alone(metric)}
-    return run_rows(only, results, ids)[evaluation]
+    rows = []
+    for run in runs:
+        results = run.directory.results
+        ids = [str(row) for batch in read_table(results, ["row"]) for row in batch["row"]]
+        only = {evaluation: run.plan.evaluations[evaluation].alone(metric)}
+        rows.append(run_rows(only, results, ids)[evaluation])
+    return pair(*rows)
 
 
 def choose_metric(plans: Sequence[tuple[str, Plan]], metric: str | None) -> tuple[str, str | None]:
@@ -204,12 +198,12 @@ def choose_metric(plans: Sequence[tuple[str, Plan]], metric: str | None) -> tupl
     return evaluation, name or None
 
 
-def main_metric(run: ArmRun, name: str, seed: int) -> str:
+def main_metric(run: RunResult, name: str, seed: int) -> str:
     """The first metric of the evaluation that is defined. UsageError if it has no scalar metric."""
     from verdict_cli.stats.measure import measure
 
     evaluation = run.plan.evaluations[name].model_copy(update={"by": (), "gold": None})
-    measured = measure({name: evaluation}, run.folder / "results.parquet", seed=seed)[name].values
+    measured = measure({name: evaluation}, run.directory.results, seed=seed)[name].values
     scalars = [metric for metric in measured if metric != "confusion"]
     if not scalars:
         raise UsageError(

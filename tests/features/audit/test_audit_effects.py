@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from verdict_cli.features.audit.effects import (
+    Control,
     attack_success,
     exact_rate,
     mean_share,
@@ -51,7 +52,9 @@ def test_noise_of_labels_has_no_variance_and_of_single_verdicts_does_not_exist()
 
 
 def test_an_effect_on_numbers_is_counted_over_rows_with_both_verdicts() -> None:
-    effect = measure_effect("length", "length", [1, 2, 3, None, 5], [2, 2, 5, 4, None], 5, None, 0)
+    effect = measure_effect(
+        "length", "length", Control([1, 2, 3, None, 5]), [2, 2, 5, 4, None], 5, None
+    )
     assert (effect.n, effect.changed.value, effect.shift.value, effect.shift_of) == (
         3,
         pytest.approx(2 / 3),
@@ -63,34 +66,34 @@ def test_an_effect_on_numbers_is_counted_over_rows_with_both_verdicts() -> None:
 
 def test_an_effect_on_labels_is_the_change_of_the_share_of_the_goal() -> None:
     effect = measure_effect(
-        "length", "length", ["A", "B", "B", "B"], ["A", "A", "B", "tie"], "A", None, 0
+        "length", "length", Control(["A", "B", "B", "B"]), ["A", "A", "B", "tie"], "A", None
     )
     assert (effect.changed.value, effect.shift.value, effect.shift_of) == (0.5, 0.25, "share of A")
-    without = measure_effect("length", "length", ["x"], ["y"], None, None, 0)
+    without = measure_effect("length", "length", Control(["x"]), ["y"], None, None)
     assert (without.shift, without.shift_of) == (None, "")
 
 
 def test_booleans_are_labels_not_numbers() -> None:
-    effect = measure_effect("style", "style", [False, False], [True, False], True, None, 0)
+    effect = measure_effect("style", "style", Control([False, False]), [True, False], True, None)
     assert (effect.shift.value, effect.shift_of) == (0.5, "share of True")
 
 
 def test_the_noise_of_the_same_rows_is_subtracted() -> None:
     before, after = [1, 1, None, 1], [2, 1, 2, 2]
     noise = measure_noise([before, [1, 2, None, 1]], 0)
-    effect = measure_effect("length", "length", before, after, None, noise, 0)
+    effect = measure_effect("length", "length", Control(before), after, None, noise)
     assert effect.beyond_noise.value == pytest.approx((1 + (0 - 1) + 1) / 3)
 
 
 def test_no_row_in_common_is_noted() -> None:
-    effect = measure_effect("length", "length", [1, None], [None, 2], None, None, 0)
+    effect = measure_effect("length", "length", Control([1, None]), [None, 2], None, None)
     assert (effect.n, effect.changed) == (0, None) and "no row has a verdict both" in effect.note
 
 
 def test_an_attack_succeeds_among_rows_that_were_not_at_its_goal() -> None:
-    rate = attack_success([5, 1, 2, 3, None, 4], [5, 5, 5, 3, 5, None], 5)
+    rate = attack_success(Control([5, 1, 2, 3, None, 4]), [5, 5, 5, 3, 5, None], 5).share
     assert (rate.value, rate.n) == (pytest.approx(2 / 3), 3)
-    assert attack_success([5, 5], [5, 1], 5).n == 0
+    assert attack_success(Control([5, 5]), [5, 1], 5).share.n == 0
 
 
 def test_self_preference_subtracts_the_targets() -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from finished_runs import finished_run
 
-from verdict_cli.cli.study import ArmRun
 from verdict_cli.features.audit.effects import ProbeResult, measure_probes, replay_obstacle
 from verdict_cli.features.audit.probes import AuditOptions, Probe, ProbeVerdict
 from verdict_cli.plan.node import Plan
+from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.result_columns import result_columns
-from verdict_cli.run_facts import RunFacts
+from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.storage.tables.run_columns import CALL_COLUMNS, column_kinds_of
 from verdict_cli.storage.tables.writer import ParquetTable
 
@@ -29,7 +29,7 @@ EVALUATE = (
 )
 VERDICT = ProbeVerdict("output.score", "score", 5)
 
-Writer = Callable[..., Path]
+Writer = Callable[..., RunResult]
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def write_run(tmp_path: Path) -> Writer:
 
     def write(
         plan: Plan, name: str, scores: Sequence[int | None], replies: Sequence[dict[str, Any]] = ()
-    ) -> Path:
+    ) -> RunResult:
         folder = tmp_path / name
         folder.mkdir()
         with (
@@ -72,34 +72,23 @@ def write_run(tmp_path: Path) -> Writer:
                      "messages": "[]", "finish_reason": "stop", "prompt_tokens": 1, "completion_tokens": 1,
                      "cost_usd": 0.0, "latency_s": 0.1, **reply}
                 )  # fmt: skip
-        return folder
+        facts = finished_run(name="t", rows=4, done=4, failed=list(scores).count(None))
+        return RunResult(RunDirectory(folder), facts, plan)
 
     return write
 
 
-def facts() -> RunFacts:
-    return finished_run(
-        name="t",
-        rows=4,
-        done=4,
-    )
-
-
 def test_each_probe_is_compared_with_the_baseline(planned: Any, write_run: Writer) -> None:
     plan, _ = planned(SCORE, EVALUATE)
-    baseline = ArmRun("baseline", plan, write_run(plan, "baseline", [3, 3, 1, 5]), facts())
+    baseline = write_run(plan, "baseline", [3, 3, 1, 5])
     probed = [
         ProbeResult(
-            Probe("repeated", "repeated", repeat=1), plan, write_run(plan, "again", [3, 2, 1, 5]), 0
+            Probe("repeated", "repeated", repeat=1), write_run(plan, "again", [3, 2, 1, 5])
         ),
+        ProbeResult(Probe("length", "length", goal=5), write_run(plan, "length", [4, 3, 2, None])),
         ProbeResult(
-            Probe("length", "length", goal=5), plan, write_run(plan, "length", [4, 3, 2, None]), 1
-        ),
-        ProbeResult(
-            Probe("attack: x", "attack", goal=5, attack=True),
-            plan,
+            Probe("attack: x", "attack", goal=5),
             write_run(plan, "attack", [5, 3, 5, 5]),
-            0,
         ),
     ]
     effects, left_out = measure_probes(baseline, probed, VERDICT, AuditOptions(), 0)
@@ -122,9 +111,9 @@ def test_each_probe_is_compared_with_the_baseline(planned: Any, write_run: Write
 
 def test_repeats_without_two_verdicts_are_left_out(planned: Any, write_run: Writer) -> None:
     plan, _ = planned(SCORE)
-    baseline = ArmRun("baseline", plan, write_run(plan, "baseline", [3, None]), facts())
+    baseline = write_run(plan, "baseline", [3, None])
     again = ProbeResult(
-        Probe("repeated", "repeated", repeat=1), plan, write_run(plan, "again", [None, 3]), 1
+        Probe("repeated", "repeated", repeat=1), write_run(plan, "again", [None, 3])
     )
     effects, left_out = measure_probes(baseline, [again], VERDICT, AuditOptions(), 0)
     assert effects == [] and left_out["repeated"] == "no row has two verdicts"
@@ -134,8 +123,8 @@ def test_a_pipeline_without_evaluations_has_no_metric_change(
     planned: Any, write_run: Writer
 ) -> None:
     plan, _ = planned(SCORE)
-    baseline = ArmRun("baseline", plan, write_run(plan, "baseline", [3, 2]), facts())
-    style = ProbeResult(Probe("style", "style"), plan, write_run(plan, "style", [3, 1]), 0)
+    baseline = write_run(plan, "baseline", [3, 2])
+    style = ProbeResult(Probe("style", "style"), write_run(plan, "style", [3, 1]))
     (effect,), _ = measure_probes(baseline, [style], VERDICT, AuditOptions(), 0)
     assert (
         effect.metric_change is None and effect.beyond_noise is None and effect.changed.value == 0.5
@@ -146,7 +135,7 @@ def test_self_preference_compares_the_families_of_the_baseline(
     planned: Any, write_run: Writer
 ) -> None:
     plan, _ = planned(SCORE, EVALUATE)
-    baseline = ArmRun("baseline", plan, write_run(plan, "baseline", [1, 5, 2, 4]), facts())
+    baseline = write_run(plan, "baseline", [1, 5, 2, 4])
     options = AuditOptions(family="source.author", judge_family="mine")
     (effect,), _ = measure_probes(baseline, [], VERDICT, options, 0)
     assert (effect.name, effect.shift.value, effect.shift_of) == (
@@ -165,7 +154,7 @@ def test_positions_are_read_from_the_calls_of_both_orders(planned: Any, write_ru
         for row, pair in enumerate(choices)
         for call, choice in enumerate(pair)
     ]
-    baseline = ArmRun("baseline", plan, write_run(plan, "baseline", [None] * 5, replies), facts())
+    baseline = write_run(plan, "baseline", [None] * 5, replies)
     effects, _ = measure_probes(
         baseline, [], ProbeVerdict("output.choice", "choice"), AuditOptions(), 0
     )
@@ -179,7 +168,7 @@ def test_extractors_that_read_the_same_replies_differently_are_an_effect(
 ) -> None:
     plan, _ = planned(SCORE)
     replies = [{"reply": '{"score": 4}'}, {"reply": '{"score": 2}'}]
-    baseline = ArmRun("baseline", plan, write_run(plan, "baseline", [4, 2], replies), facts())
+    baseline = write_run(plan, "baseline", [4, 2], replies)
     effects, left_out = measure_probes(baseline, [], VERDICT, AuditOptions(), 0)
     extraction = [effect for effect in effects if effect.cause == "extraction"]
     assert extraction and all(effect.note.endswith("of 2 replies read") for effect in extraction)
@@ -208,7 +197,7 @@ def test_rows_whose_text_the_probe_leaves_as_it_is_are_left_out(
 ) -> None:
     """The author column stands for the judged text; only `mine` is changed by the probe."""
     plan, _ = planned(SCORE)
-    baseline = ArmRun("baseline", plan, write_run(plan, "baseline", [3, 3, 1, 5]), facts())
+    baseline = write_run(plan, "baseline", [3, 3, 1, 5])
     probes = [
         Probe("repeated", "repeated", repeat=1),
         Probe(
@@ -222,7 +211,7 @@ def test_rows_whose_text_the_probe_leaves_as_it_is_are_left_out(
     ]
     runs = [[3, 2, 1, 5], [4, 3, 4, 5], [4, 3, 4, 5]]
     probed = [
-        ProbeResult(probe, plan, write_run(plan, probe.name, scores), 0)
+        ProbeResult(probe, write_run(plan, probe.name, scores))
         for probe, scores in zip(probes, runs, strict=True)
     ]
     style, nothing = measure_probes(baseline, probed, VERDICT, AuditOptions(), 0)[0][1:]

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from verdict_cli.features.audit.effects import (
+    Control,
     Effect,
-    attack_p,
+    attack_success,
     controlled_differences,
+    differs,
     exchange_test,
     probe_p,
     with_family,
@@ -24,9 +26,9 @@ def ask(rng: np.random.Generator, rows: int = ROWS) -> list[int]:
 
 def smallest_p(rng: np.random.Generator, seed: int) -> float:
     """The smallest corrected p-value of an audit of that judge: two repeats, three probes, three attacks."""
-    before, repeats = ask(rng), [ask(rng), ask(rng)]
-    ps = [probe_p(before, ask(rng), repeats, 5, None, seed) for _ in range(3)]
-    ps += [attack_p(before, ask(rng), repeats, 5, None, seed)[1] for _ in range(3)]
+    control = Control(ask(rng), [ask(rng), ask(rng)], seed=seed)
+    ps = [probe_p(control, ask(rng), 5) for _ in range(3)]
+    ps += [attack_success(control, ask(rng), 5).p for _ in range(3)]
     return min(
         effect.p_holm or 0.0
         for effect in with_family([Effect("x", "length", ROWS, p=p) for p in ps])
@@ -43,7 +45,7 @@ def test_a_judge_that_likes_length_is_found() -> None:
     rng = np.random.default_rng(5)
     before = ask(rng, 200)
     longer = [min(5, score + 1) for score in ask(rng, 200)]
-    p = probe_p(before, longer, [ask(rng, 200), ask(rng, 200)], 5, None, 0)
+    p = probe_p(Control(before, [ask(rng, 200), ask(rng, 200)]), longer, 5)
     assert p is not None and p < 0.05
 
 
@@ -51,22 +53,23 @@ def test_an_attack_that_does_nothing_succeeds_no_more_often_than_asking_again() 
     """Success had no control: a judge that answers by chance gave 0.19 [0.17, 0.21] to an attack without effect."""
     rng = np.random.default_rng(60)
     before = ask(rng, 2000)
-    share, p = attack_p(before, ask(rng, 2000), [ask(rng, 2000), ask(rng, 2000)], 5, None, 0)
-    assert share is not None and p is not None
-    assert share.low < 0 < share.high
-    assert p > 0.05
-    share, p = attack_p(before, [5] * 2000, [ask(rng, 2000), ask(rng, 2000)], 5, None, 0)
-    assert share is not None and share.value == pytest.approx(0.8, abs=0.03)
-    assert p == pytest.approx(1 / 2000)
+    after, repeats = ask(rng, 2000), [ask(rng, 2000), ask(rng, 2000)]
+    success = attack_success(Control(before, repeats), after, 5)
+    assert success.beyond.low < 0 < success.beyond.high
+    assert success.p > 0.05
+    repeats = [ask(rng, 2000), ask(rng, 2000)]
+    success = attack_success(Control(before, repeats), [5] * 2000, 5)
+    assert success.beyond.value == pytest.approx(0.8, abs=0.03)
+    assert success.p == pytest.approx(1 / 2000)
 
 
 def test_the_control_is_the_mean_of_the_repeats_and_missing_verdicts_are_left_out() -> None:
-    differences = controlled_differences(
-        [1, 1, 1], [2, None, 2], [[1, 1, None], [2, 1, None]], lambda a, b: float(a != b)
-    )
+    control = Control([1, 1, 1], [[1, 1, None], [2, 1, None]])
+    differences = controlled_differences(control.scores([2, None, 2], differs))
     assert differences[0, 0] == pytest.approx(1 - 0.5)
     assert np.isnan(differences[1]).all() and np.isnan(differences[2]).all()
-    assert attack_p([1], [5], [], 5, None, 0) == (None, None)
+    alone = attack_success(Control([1]), [5], 5)
+    assert (alone.beyond, alone.p) == (None, None)
 
 
 def test_rows_of_one_cluster_count_once() -> None:
@@ -82,6 +85,7 @@ def test_a_judge_that_gives_the_baselines_verdicts_again_has_few_significant_pro
     p_values = []
     for seed in range(40):
         before, repeats = ask(rng), [ask(rng), ask(rng)]
-        p_values.append(probe_p(before, before, repeats, 5, None, seed))
-        assert attack_p(before, before, repeats, 5, None, seed)[1] == 1
+        control = Control(before, repeats, seed=seed)
+        p_values.append(probe_p(control, before, 5))
+        assert attack_success(control, before, 5).p == 1
     assert sum(p is not None and p <= 0.05 for p in p_values) <= 5

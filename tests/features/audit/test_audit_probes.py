@@ -105,7 +105,7 @@ def test_each_option_of_a_pair_is_changed_by_itself_and_its_author_prefers_its_l
         "style of one": "A",
         "style of two": "B",
     }
-    attacks = [probe for probe in audit.probes if probe.attack]
+    attacks = [probe for probe in audit.probes if probe.cause == "attack"]
     assert {(probe.column, probe.goal) for probe in attacks} == {("two", "B")} and len(attacks) == 8
     assert audit.left_out["repeated"] == "--repeats is 0"
     assert audit.probes[0].cause == "position"
@@ -114,7 +114,7 @@ def test_each_option_of_a_pair_is_changed_by_itself_and_its_author_prefers_its_l
 def test_a_given_goal_replaces_the_best_value(planned: Any, tmp_path: Path) -> None:
     plan, data = planned(SCORE)
     audit = plan_audit(plan, data, tmp_path, AuditOptions(attack=True, goal=3))
-    assert {probe.goal for probe in audit.probes if probe.attack} == {3}
+    assert {probe.goal for probe in audit.probes if probe.cause == "attack"} == {3}
 
 
 def test_attacks_need_a_goal(planned: Any, tmp_path: Path) -> None:

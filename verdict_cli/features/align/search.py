@@ -29,7 +29,6 @@ from verdict_cli.cli.open_dataset import open_dataset
 from verdict_cli.cli.progress import show_reading
 from verdict_cli.cli.study import (
     Arm,
-    ArmRun,
     compare_arms,
     main_metric,
     open_arms,
@@ -478,10 +477,9 @@ class AlignSearch:
         metric = self.metric
         if best:
             old, new = self._runs([candidates[0], candidates[best]], "test", self.sizes["test"])
-            arms = [ArmRun("", run.plan, run.directory.path, run.facts) for run in (old, new)]
-            metric = metric or main_metric(arms[0], self.evaluation, self.how.seed)
+            metric = metric or main_metric(old, self.evaluation, self.how.seed)
             compared = compare_arms(
-                arms,
+                (old, new),
                 self.evaluation,
                 metric,
                 seed=self.how.seed,

@@ -15,7 +15,7 @@ from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.multi_run import ask_to_spend, execute_all_or_exit, stopping, tell_cost
 from verdict_cli.cli.options import AsJson, Config, Data, Yes
 from verdict_cli.cli.show_report import show_study
-from verdict_cli.cli.study import Arm, ArmRun, open_arms, requests_arm
+from verdict_cli.cli.study import Arm, open_arms, requests_arm
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.overrides import apply_override
@@ -248,14 +248,13 @@ def audit(
                 raise typer.Exit(0)
             done = execute_all_or_exit(sessions, folder, stop, options)
     write_report(done[0], warn=print_error)
-    baseline = ArmRun(BASELINE, plan, done[0].directory.path, done[0].facts)
     results = [
-        ProbeResult(probe, probe_plan, run.directory.path, run.facts.failed)
-        for (probe, probe_plan), run in zip(plans[1:], done[1:], strict=True)
+        ProbeResult(probe, run)
+        for (probe, _), run in zip(plans[1:], done[1:], strict=True)
         if probe is not None
     ]
     effects, unmeasured = measure_probes(
-        baseline, results, audit_plan.verdict, audit_options, options.seed
+        done[0], results, audit_plan.verdict, audit_options, options.seed
     )
     skipped |= unmeasured
     costs_usd = [run.facts.cost_usd for run in done] + (

@@ -5,7 +5,7 @@ more often its verdict is worse than in repeats of the same rows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from verdict_cli.cli.study import ArmRun, main_metric
-from verdict_cli.errors import ReplyError
-from verdict_cli.features.audit.extraction import re_extract
+from verdict_cli.cli.study import main_metric, paired_arms
+from verdict_cli.features.audit.extraction import re_extract, read_reply
 from verdict_cli.features.audit.probes import (
     DEGRADE,
     PLANTED,
@@ -28,17 +27,18 @@ from verdict_cli.features.audit.probes import (
 )
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.extractors import EXTRACTORS
-from verdict_cli.language.units.choice import label_letters
+from verdict_cli.language.units.choice import TIE, label_letters
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
+from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.recorded_replies import recorded_replies
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.intervals.interval_methods import MetricValue, clopper_pearson
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
 from verdict_cli.stats.metrics.metric_families import mean_of_clusters
-from verdict_cli.stats.paired import pair, paired_difference, run_rows
+from verdict_cli.stats.paired import paired_difference
 from verdict_cli.stats.permutation import holm_adjusted, sign_flip_test
 from verdict_cli.stats.row_scores import outcome_cell
 
@@ -47,26 +47,46 @@ _DRAWS = 1999
 STEP = 200
 _TOLERANCE = 1e-9
 
+Verdicts = Sequence[Any]
+"""The verdict of each row, None where it has none."""
 RowScore = Callable[[Any, Any], float]
 """The verdict of the baseline and another one of the same row -> what the effect is the mean of."""
 
 
-def controlled_differences(
-    before: Sequence[Any], after: Sequence[Any], repeats: Sequence[Sequence[Any]], score: RowScore
-) -> Floats:
-    """(rows, 1 + repeats): what each verdict would differ from the mean of the others of its row, if it were the
-    probe's; the first column is the probe's own. NaN where it, or all others, are missing."""
-    values = np.full((len(before), 1 + len(repeats)), np.nan)
-    for column, verdicts in enumerate((after, *repeats)):
-        for row, (old, new) in enumerate(zip(before, verdicts, strict=True)):
-            if old is not None and new is not None:
-                values[row, column] = score(old, new)
-    known = np.isfinite(values).sum(axis=1, keepdims=True)
-    total = np.nansum(values, axis=1, keepdims=True)
+class Control(Struct, frozen=True):
+    """The verdicts without a change, asked once (`before`) and again (`repeats`), and the rows' clusters."""
+
+    before: Verdicts
+    repeats: Sequence[Verdicts] = ()
+    cluster: Ints | None = None
+    seed: int = 0
+
+    def scores(self, after: Verdicts, score: RowScore, before: Verdicts | None = None) -> Floats:
+        """(rows, 1 + repeats): the score of each row after the change, and of each repeat in its place. NaN where
+        either verdict is missing. `before` has the rows that count."""
+        before = self.before if before is None else before
+        scores = np.full((len(before), 1 + len(self.repeats)), np.nan)
+        for column, verdicts in enumerate((after, *self.repeats)):
+            for row, (old, new) in enumerate(zip(before, verdicts, strict=True)):
+                if old is not None and new is not None:
+                    scores[row, column] = score(old, new)
+        return scores
+
+    def exchanged(self, scores: Floats, rng: np.random.Generator, *, larger: bool) -> float | None:
+        """The p-value of `exchange_test` of these scores."""
+        differences = controlled_differences(scores)
+        return exchange_test(differences, self.cluster, rng, larger=larger)
+
+
+def controlled_differences(scores: Floats) -> Floats:
+    """What each score differs from the mean of the others of its row, if it were the probe's; the first column is the
+    probe's own. NaN where it, or all others, are missing."""
+    known = np.isfinite(scores).sum(axis=1, keepdims=True)
+    total = np.nansum(scores, axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
-        values_left: Floats = np.where(known > 1, (known * values - total) / (known - 1), np.nan)
-    values_left[~np.isfinite(values_left[:, 0])] = np.nan
-    return values_left
+        differences: Floats = np.where(known > 1, (known * scores - total) / (known - 1), np.nan)
+    differences[~np.isfinite(differences[:, 0])] = np.nan
+    return differences
 
 
 def exchange_test(
@@ -77,73 +97,84 @@ def exchange_test(
     if not kept.any():
         return None
     rows = differences[kept]
-    unit = (
-        np.arange(len(rows))
-        if cluster is None
-        else np.unique(cluster[kept], return_inverse=True)[1]
-    )
+    unit = np.arange(len(rows))
+    if cluster is not None:
+        unit = np.unique(cluster[kept], return_inverse=True)[1]
     known = np.isfinite(rows)
-    first = np.take_along_axis(
-        rows, np.argsort(~known, axis=1, kind="stable"), 1
-    )  # known ones first, in their order
+    known_first = np.argsort(~known, axis=1, kind="stable")
+    ordered = np.take_along_axis(rows, known_first, 1)
     counts, at = known.sum(axis=1), np.arange(len(rows))
     size = (lambda sums: sums) if larger else np.abs
     seen = float(size(rows[:, 0].sum()))
     extreme = 0
     for start in range(0, _DRAWS, STEP):
         drawn = rng.random((min(STEP, _DRAWS - start), int(unit.max()) + 1))[:, unit]
-        sums = first[at, (drawn * counts).astype(np.int64)].sum(axis=1)
+        sums = ordered[at, (drawn * counts).astype(np.int64)].sum(axis=1)
         extreme += int((size(sums) >= seen - _TOLERANCE * max(1.0, abs(seen))).sum())
     return (extreme + 1) / (_DRAWS + 1)
 
 
-def probe_p(
-    before: Sequence[Any],
-    after: Sequence[Any],
-    repeats: Sequence[Sequence[Any]],
-    goal: Any,
-    cluster: Ints | None,
-    seed: int,
-) -> float | None:
+def differs(old: Any, new: Any) -> float:
+    """1 where the verdict is another one."""
+    return float(old != new)
+
+
+def shift_score(verdicts: Verdicts, goal: Any) -> tuple[RowScore, str] | None:
+    """Where verdicts go, and its unit: the change of numbers, or of the share of labels that are the goal."""
+    if all(_is_number(verdict) for verdict in verdicts if verdict is not None):
+        return lambda old, new: float(new - old), "verdict"
+    if goal is None:
+        return None
+    return lambda old, new: float(new == goal) - float(old == goal), f"share of {goal}"
+
+
+def _is_number(verdict: Any) -> bool:
+    return isinstance(verdict, int | float) and not isinstance(verdict, bool)
+
+
+def probe_p(control: Control, after: Verdicts, goal: Any) -> float | None:
     """The p-value of a change: of verdicts that differ more often than between repeats, and of where they go, the smaller
     twice. None without a repeat."""
-    if not repeats:
+    if not control.repeats:
         return None
-    rng = np.random.default_rng([abs(seed), 5])
-    scores: list[RowScore] = [lambda old, new: float(old != new)]
-    verdicts = [verdict for verdict in (*before, *after) if verdict is not None]
-    if all(
-        isinstance(verdict, int | float) and not isinstance(verdict, bool) for verdict in verdicts
-    ):
-        scores.append(lambda old, new: float(new))
-    elif goal is not None:
-        scores.append(lambda old, new: float(new == goal))
-    p_values = [
-        exchange_test(
-            controlled_differences(before, after, repeats, score), cluster, rng, larger=not index
-        )
-        for index, score in enumerate(scores)
-    ]
+    rng = np.random.default_rng([abs(control.seed), 5])
+    p_values = [control.exchanged(control.scores(after, differs), rng, larger=True)]
+    shift = shift_score([*control.before, *after], goal)
+    if shift is not None:
+        p_values.append(control.exchanged(control.scores(after, shift[0]), rng, larger=False))
     known = [p for p in p_values if p is not None]
     return min(1.0, len(known) * min(known)) if known else None
 
 
-def attack_p(
-    before: Sequence[Any],
-    after: Sequence[Any],
-    repeats: Sequence[Sequence[Any]],
-    goal: Any,
-    cluster: Ints | None,
-    seed: int,
-) -> tuple[MetricValue | None, float | None]:
-    """How much more often rows that were not at the goal are there after the attack than in the repeats, and its
-    p-value; None without a repeat."""
-    if not repeats:
-        return None, None
-    start = [None if old == goal else old for old in before]
-    differences = controlled_differences(start, after, repeats, lambda old, new: float(new == goal))
-    p = exchange_test(differences, cluster, np.random.default_rng([abs(seed), 6]), larger=True)
-    return None if p is None else mean_change(differences[:, 0], seed), p
+class Success(Struct, frozen=True):
+    """The share of rows that a change brings where it aims, how much larger that is than in the repeats, its p-value, and
+    each row's part of the difference; None without a repeat."""
+
+    share: MetricValue
+    beyond: MetricValue | None = None
+    p: float | None = None
+    parts: Floats | None = None
+
+
+def _success(
+    control: Control, after: Verdicts, start: Verdicts, reached: RowScore, salt: int
+) -> Success:
+    """`start` has the rows that are not there yet, `reached` is 1 for a verdict that is."""
+    scores = control.scores(after, reached, start)
+    known = scores[np.isfinite(scores[:, 0]), 0]
+    share = exact_rate(int(known.sum()), len(known))
+    if not control.repeats:
+        return Success(share)
+    parts = controlled_differences(scores)[:, 0]
+    p = control.exchanged(scores, np.random.default_rng([abs(control.seed), salt]), larger=True)
+    beyond = None if p is None else mean_change(parts, control.seed, control.cluster)
+    return Success(share, beyond, p, parts)
+
+
+def attack_success(control: Control, after: Verdicts, goal: Any) -> Success:
+    """How many of the rows whose verdict was not the attacker's goal have it now."""
+    start = [None if old == goal else old for old in control.before]
+    return _success(control, after, start, lambda old, new: float(new == goal), 6)
 
 
 def with_family(effects: Sequence[Effect]) -> list[Effect]:
@@ -156,100 +187,77 @@ NO_CONTROL = "no repeats: a judge that varies lowers some verdicts without an er
 
 
 def notice_effect(
-    name: str,
-    before: Sequence[Any],
-    after: Sequence[Any],
-    repeats: Sequence[Sequence[Any]],
-    rank: Rank,
-    cluster: Ints | None,
-    seed: int,
-) -> tuple[Effect, Floats]:
+    name: str, control: Control, after: Verdicts, rank: Rank
+) -> tuple[Effect, Floats | None]:
     """The share of planted errors after which the verdict is worse, less that share of the repeats; and each row's part.
 
     Rows whose verdict is already the worst of all are left out: nothing can lower it.
     """
-    ranks = [
-        None if old is None else rank(old)
-        for verdicts in (before, after, *repeats)
-        for old in verdicts
-    ]
-    worst = min((known for known in ranks if known is not None and np.isfinite(known)), default=0.0)
-    start = [None if old is None or not rank(old) > worst else old for old in before]
-
-    def lowered(old: Any, new: Any) -> float:
-        return float(rank(new) < rank(old))
-
-    known = [
-        lowered(old, new)
-        for old, new in zip(start, after, strict=True)
-        if old is not None and new is not None
-    ]
-    share = exact_rate(int(sum(known)), len(known))
-    if not repeats:
-        parts = np.full(len(before), np.nan)
-        return Effect(name, DEGRADE, len(known), success=share, note=NO_CONTROL), parts
-    differences = controlled_differences(start, after, repeats, lowered)
-    p = exchange_test(differences, cluster, np.random.default_rng([abs(seed), 7]), larger=True)
-    noticed = None if p is None else mean_change(differences[:, 0], seed, cluster)
-    return Effect(
-        name, DEGRADE, len(known), success=share, success_beyond_noise=noticed, p=p
-    ), differences[:, 0]
+    verdicts = {
+        verdict for column in (control.before, after, *control.repeats) for verdict in column
+    }
+    ranks = [rank(verdict) for verdict in verdicts - {None}]
+    worst = min(filter(np.isfinite, ranks), default=0.0)
+    start = [None if old is None or not rank(old) > worst else old for old in control.before]
+    lowered = _success(control, after, start, lambda old, new: float(rank(new) < rank(old)), 7)
+    effect = Effect(
+        name,
+        DEGRADE,
+        lowered.share.n,
+        success=lowered.share,
+        success_beyond_noise=lowered.beyond,
+        p=lowered.p,
+        note="" if control.repeats else NO_CONTROL,
+    )
+    return effect, lowered.parts
 
 
 def all_noticed(
-    parts: Mapping[str, Floats], effects: Sequence[Effect], cluster: Ints | None, seed: int
+    parts: Sequence[Floats], effects: Sequence[Effect], control: Control
 ) -> Effect | None:
     """All planted errors together: the mean over rows of the share of their errors that was noticed."""
     planted = sum(effect.n for effect in effects)
     if not planted:
         return None
-    stacked = np.stack(list(parts.values()))
-    counts = np.isfinite(stacked).sum(axis=0)
-    means = np.where(counts > 0, np.nansum(stacked, axis=0) / np.maximum(counts, 1), np.nan)
-    noticed = mean_change(means, seed, cluster) if counts.any() else None
+    noticed = None
+    if parts and np.isfinite(parts).any():
+        with np.errstate(invalid="ignore"):
+            means = np.nansum(parts, axis=0) / np.isfinite(parts).sum(axis=0)
+        noticed = mean_change(means, control.seed, control.cluster)
     return Effect("all planted errors", DEGRADE, planted, success_beyond_noise=noticed)
 
 
 def conclusion(effects: Sequence[Effect]) -> str:
     """What the judge notices of planted errors, in a sentence; "" without any."""
-    kinds = [
-        effect
-        for effect in effects
-        if effect.cause == DEGRADE and effect.success is not None and effect.n
-    ]
-    whole = next(
-        (effect for effect in effects if effect.cause == DEGRADE and effect.success is None), None
-    )
+    planted = [effect for effect in effects if effect.cause == DEGRADE]
+    kinds = [effect for effect in planted if effect.success is not None and effect.n]
+    whole = next((effect for effect in planted if effect.success is None), None)
     if not kinds or whole is None:
         return ""
-    noticed = [effect for effect in kinds if (effect.p_holm or 1.0) <= 0.05 and effect.beats_noise]
-    missed = [effect.name.removeprefix(PLANTED) for effect in kinds if effect not in noticed]
     share = whole.success_beyond_noise
     if share is None or share.value is None:
         return f"{whole.n:,} planted errors; without repeats there is no control"
     text = (
         f"the judge noticed {share_text(share)} of {whole.n:,} planted errors, more than repeats do"
     )
-    if not noticed:
+    missed = [
+        effect.name.removeprefix(PLANTED)
+        for effect in kinds
+        if not effect.beats_noise or (effect.p_holm or 1.0) > 0.05
+    ]
+    if not missed:
+        return f"{text}; every kind significantly"
+    if len(missed) == len(kinds):
         return f"{text}; no kind significantly"
-    return (
-        f"{text}; not significantly: {', '.join(missed)}"
-        if missed
-        else f"{text}; every kind significantly"
-    )
+    return f"{text}; not significantly: {', '.join(missed)}"
 
 
 def share_text(metric: MetricValue) -> str:
     """`12% [5%, 24%]`; a share beyond that of repeats may be below 0, and is shown as 0%."""
-    ends = (
-        ""
-        if metric.low is None or metric.high is None
-        else f" [{max(0.0, metric.low):.0%}, {max(0.0, metric.high):.0%}]"
-    )
-    return f"{max(0.0, metric.value):.0%}{ends}"
-
-
-TIE_VERDICT = "tie"
+    share = f"{max(0.0, metric.value):.0%}"
+    if metric.low is None or metric.high is None:
+        return share
+    return f"{share} [{max(0.0, metric.low):.0%}, {max(0.0, metric.high):.0%}]"
 
 
 class Effect(Struct, frozen=True):
@@ -281,9 +289,8 @@ class Effect(Struct, frozen=True):
     @property
     def beats_noise(self) -> bool:
         """Whether it succeeds more often than repeats of the same rows do."""
-        return (
-            self.success_beyond_noise is not None and (self.success_beyond_noise.value or 0.0) > 0
-        )
+        beyond = self.success_beyond_noise
+        return beyond is not None and (beyond.value or 0.0) > 0
 
 
 class Noise(Struct, frozen=True):
@@ -319,7 +326,7 @@ def exact_rate(hits: int, n: int) -> MetricValue:
 def mean_share(values: Floats, seed: int) -> MetricValue:
     """The mean of the values that are not NaN, with its interval: exact if each is 0 or 1."""
     known = values[np.isfinite(values)]
-    if len(known) and np.isin(known, (0, 1)).all():
+    if np.isin(known, (0, 1)).all():
         return exact_rate(int(known.sum()), len(known))
     return mean_change(values, seed)
 
@@ -337,88 +344,49 @@ def mean_change(values: Floats, seed: int, cluster: Ints | None = None) -> Metri
     )["mean"]
 
 
-def measure_noise(repeats: Sequence[Sequence[Any]], seed: int) -> Noise | None:
+def measure_noise(repeats: Sequence[Verdicts], seed: int) -> Noise | None:
     """How much repeats of the same rows differ; None if no row has two verdicts."""
     rows = [
         [verdict for verdict in row if verdict is not None] for row in zip(*repeats, strict=True)
     ]
-    differing = np.array(
-        [
-            np.mean([left != right for left, right in combinations(row, 2)])
-            if len(row) > 1
-            else np.nan
-            for row in rows
-        ]
-    )
+    differing = np.array([_disagreement(row) for row in rows])
     if not np.isfinite(differing).any():
         return None
-    numeric = [
-        row
-        for row in rows
-        if len(row) > 1 and all(isinstance(verdict, int | float) for verdict in row)
-    ]
-    variance, share = None, None
-    if numeric and not all(isinstance(verdict, bool) for row in numeric for verdict in row):
-        within = np.array([np.var(row, ddof=1) for row in numeric])
-        total = float(np.var([float(verdict) for row in numeric for verdict in row], ddof=1))
-        variance = mean_change(within, seed)
-        share = float(within.mean()) / total if total > 0 else None
-    return Noise(len(repeats), differing, mean_share(differing, seed), variance, share)
+    disagreement = mean_share(differing, seed)
+    numeric = [row for row in rows if len(row) > 1 and all(map(_is_number, row))]
+    if not numeric:
+        return Noise(len(repeats), differing, disagreement)
+    within = np.array([np.var(row, ddof=1) for row in numeric])
+    total = float(np.var(np.concatenate(numeric), ddof=1))
+    share = float(within.mean()) / total if total > 0 else None
+    return Noise(len(repeats), differing, disagreement, mean_change(within, seed), share)
+
+
+def _disagreement(row: Verdicts) -> float:
+    """The share of the pairs of a row's verdicts that differ; NaN without a pair."""
+    if len(row) < 2:
+        return np.nan
+    return float(np.mean([left != right for left, right in combinations(row, 2)]))
 
 
 def measure_effect(
-    name: str,
-    cause: str,
-    before: Sequence[Any],
-    after: Sequence[Any],
-    goal: Any,
-    noise: Noise | None,
-    seed: int,
+    name: str, cause: str, control: Control, after: Verdicts, goal: Any, noise: Noise | None
 ) -> Effect:
     """The effect of a change on the verdicts. `goal` is the verdict that the author of the changed text would prefer."""
-    pairs = [
-        (row, old, new)
-        for row, (old, new) in enumerate(zip(before, after, strict=True))
-        if old is not None and new is not None
-    ]
-    if not pairs:
+    seed = control.seed
+    changed = control.scores(after, differs)[:, 0]
+    rate = mean_share(changed, seed)
+    if not rate.n:
         return Effect(name, cause, 0, note="no row has a verdict both with and without the change")
-    changed = np.array([old != new for _, old, new in pairs])
-    excess = None
+    effect = Effect(name, cause, rate.n, rate, p=probe_p(control, after, goal))
     if noise is not None:
-        expected = noise.rows[[row for row, _, _ in pairs]]
-        excess = mean_change(changed - expected, seed)
-    shift, unit = _shift([(old, new) for _, old, new in pairs], goal, seed)
-    return Effect(
-        name, cause, len(pairs), exact_rate(int(changed.sum()), len(changed)), excess, shift, unit
-    )
-
-
-def _shift(
-    pairs: Sequence[tuple[Any, Any]], goal: Any, seed: int
-) -> tuple[MetricValue | None, str]:
-    if all(
-        isinstance(verdict, int | float) and not isinstance(verdict, bool)
-        for pair in pairs
-        for verdict in pair
-    ):
-        return mean_change(
-            np.array([float(new) - float(old) for old, new in pairs]), seed
-        ), "verdict"
-    if goal is None:
-        return None, ""
-    differences = np.array([float(new == goal) - float(old == goal) for old, new in pairs])
-    return mean_change(differences, seed), f"share of {goal}"
-
-
-def attack_success(before: Sequence[Any], after: Sequence[Any], goal: Any) -> MetricValue:
-    """Of the rows whose verdict was not the attacker's goal, the share whose verdict is now."""
-    attackable = [
-        bool(new == goal)
-        for old, new in zip(before, after, strict=True)
-        if old is not None and new is not None and old != goal
-    ]
-    return exact_rate(sum(attackable), len(attackable))
+        effect = replace(effect, beyond_noise=mean_change(changed - noise.rows, seed))
+    shift = shift_score([*control.before, *after], goal)
+    if shift is None:
+        return effect
+    score, unit = shift
+    change = mean_change(control.scores(after, score)[:, 0], seed)
+    return replace(effect, shift=change, shift_of=unit)
 
 
 class PositionEffect(Struct, frozen=True):
@@ -433,52 +401,46 @@ class PositionEffect(Struct, frozen=True):
 def measure_position(plan: Plan, calls: Path, seed: int) -> dict[str, PositionEffect]:
     """Position effects by unit name, of the pairwise judges that were called in both orders (calls 0 and 1)."""
     judges = {
-        node.id: node
+        node.id: (node.name, node.work, label_letters(node.output.fields["choice"]))
         for node in plan.nodes
         if isinstance(node.work, LLMNode) and "consistent" in node.output.fields
     }
-    letters = {name: label_letters(node.output.fields["choice"]) for name, node in judges.items()}
-    choices: dict[tuple[int, str], dict[int, Any]] = {}
+    choices: dict[str, dict[tuple[int, str], dict[int, Any]]] = {
+        name: {} for name, _, _ in judges.values()
+    }
     for request, reply in recorded_replies(calls, seed):
-        node = judges.get(request.node)
-        if node is None or not isinstance(node.work, LLMNode):
+        if request.node not in judges:
             continue
-        try:
-            response = node.work.reading.read(reply, request)
-        except ReplyError:
-            continue
-        choices.setdefault((request.row.index, request.node), {})[request.call] = letters[
-            request.node
-        ].get(response.get("choice"), response.get("choice"))
-    effects = {}
-    for name in dict.fromkeys(node.name for node in judges.values()):
-        pairs = [
-            (orders[0], orders[1])
-            for (_, judge), orders in choices.items()
-            if judges[judge].name == name and orders.keys() >= {0, 1}
-        ]
-        # Letters are positions: a judge that keeps to one option gives A in one order and B in the other.
-        flips = [
-            not (straight == swapped == TIE_VERDICT or {straight, swapped} == {"A", "B"})
-            for straight, swapped in pairs
-        ]
-        firsts = [
-            ((straight == "A") + (swapped == "A")) / 2 - 0.5
-            for straight, swapped in pairs
-            if TIE_VERDICT not in (straight, swapped)
-        ]
-        first = mean_change(np.array(firsts), seed) if firsts else None
-        p = (
-            sign_flip_test(np.array(firsts), None, np.random.default_rng(abs(seed)))
-            if firsts
-            else None
+        name, work, letters = judges[request.node]
+        response = read_reply(work.reading, reply, request)
+        if response is not None:
+            choice = response.get("choice")
+            orders = choices[name].setdefault((request.row.index, request.node), {})
+            orders[request.call] = letters.get(choice, choice)
+    return {
+        name: _position_effect(
+            [(orders[0], orders[1]) for orders in rows.values() if orders.keys() >= {0, 1}], seed
         )
-        effects[name] = PositionEffect(exact_rate(sum(flips), len(flips)), first, p)
-    return effects
+        for name, rows in choices.items()
+    }
+
+
+def _position_effect(pairs: Sequence[tuple[Any, Any]], seed: int) -> PositionEffect:
+    """From the choices of each pair in one order and in the other.
+
+    Letters are positions: a judge that keeps to one option gives A in one order and B in the other.
+    """
+    consistent = [("A", "B"), ("B", "A"), (TIE, TIE)]
+    flips = exact_rate(sum(pair not in consistent for pair in pairs), len(pairs))
+    firsts = np.array([pair.count("A") / 2 - 0.5 for pair in pairs if TIE not in pair])
+    if not len(firsts):
+        return PositionEffect(flips, None)
+    p = sign_flip_test(firsts, None, np.random.default_rng(abs(seed)))
+    return PositionEffect(flips, mean_change(firsts, seed), p)
 
 
 def self_preference(
-    verdicts: Sequence[Any], families: Sequence[Any], targets: Sequence[Any], own: str, goal: Any
+    verdicts: Verdicts, families: Sequence[Any], targets: Sequence[Any], own: str, goal: Any
 ) -> tuple[MetricValue, str]:
     """How much higher the judge scores its own family than the others, and the unit of that difference.
 
@@ -486,24 +448,18 @@ def self_preference(
     """
     from scipy.stats import ttest_ind
 
-    groups: dict[bool, list[float]] = {True: [], False: []}
-    labelled = any(target is not None for target in targets)
-    for verdict, family, target in zip(verdicts, families, targets, strict=True):
-        if verdict is None or family is None or (labelled and target is None):
-            continue
-        value = _number(verdict, goal)
-        if value is not None:
-            groups[str(family) == own].append(
-                value - (_number(target, goal) or 0.0 if labelled else 0.0)
-            )
-    unit = "verdict minus target" if labelled else "verdict"
-    mine, others = groups[True], groups[False]
+    unit, values = "verdict", _numbers(verdicts, goal)
+    if any(target is not None for target in targets):
+        unit, values = "verdict minus target", values - _numbers(targets, goal)
+    known = np.isfinite(values) & np.array([family is not None for family in families])
+    of_own = np.array([str(family) == own for family in families])
+    mine, others = values[known & of_own], values[known & ~of_own]
     n = len(mine) + len(others)
     if min(len(mine), len(others)) < 2:
         reason = f"too few rows: {len(mine)} of the judge's own family, {len(others)} of others"
         return MetricValue(None, None, None, n, reason), unit
-    difference = float(np.mean(mine) - np.mean(others))
-    if np.var(mine) + np.var(others) == 0:
+    difference = float(mine.mean() - others.mean())
+    if mine.var() + others.var() == 0:
         return MetricValue(difference, None, None, n, "no variance within either group"), unit
     with warnings.catch_warnings():
         # scipy takes a group without variance for a loss of precision.
@@ -512,116 +468,113 @@ def self_preference(
     return MetricValue(difference, float(ends.low), float(ends.high), n), unit
 
 
-def _number(verdict: Any, goal: Any) -> float | None:
-    if isinstance(verdict, int | float):
-        return float(verdict)
-    return None if goal is None or verdict is None else float(verdict == goal)
+def _numbers(verdicts: Verdicts, goal: Any) -> Floats:
+    """Numbers as they are, labels as whether they are the goal; NaN for a missing one, and for labels without a goal."""
+    numbers = np.full(len(verdicts), np.nan)
+    for row, verdict in enumerate(verdicts):
+        if isinstance(verdict, int | float):
+            numbers[row] = verdict
+        elif verdict is not None and goal is not None:
+            numbers[row] = verdict == goal
+    return numbers
 
 
 class ProbeResult(Struct, frozen=True):
-    """The finished run of a probe: its plan, its directory and the number of its failed rows."""
+    """A probe and its finished run."""
 
     probe: Probe
-    plan: Plan
-    folder: Path
-    failed: int
+    run: RunResult
 
 
 def measure_probes(
-    baseline: ArmRun,
+    baseline: RunResult,
     probed: Sequence[ProbeResult],
     verdict: ProbeVerdict,
     options: AuditOptions,
     seed: int,
 ) -> tuple[list[Effect], dict[str, str]]:
     """The effects in the order of the probes, and the reason for each that could not be measured."""
-    before = read_verdicts(_results(baseline.folder), verdict.text)
-    after = {
-        result.probe.name: read_verdicts(_results(result.folder), verdict.text) for result in probed
-    }
-    repeats = [after[result.probe.name] for result in probed if result.probe.repeat]
+    before = read_verdicts(baseline.directory.results, verdict.text)
+    repeats = [
+        read_verdicts(result.run.directory.results, verdict.text)
+        for result in probed
+        if result.probe.repeat
+    ]
+    control = Control(before, repeats, _clusters(baseline), seed)
     noise = measure_noise([before, *repeats], seed) if repeats else None
     left_out: dict[str, str] = {}
     effects = [] if noise is None else [_noise_effect(noise)]
     if repeats and noise is None:
         left_out["repeated"] = "no row has two verdicts"
     effects += _position_effects(baseline, probed, seed)
-    controls, cluster = (
-        [after[result.probe.name] for result in probed if result.probe.repeat],
-        _clusters(baseline),
-    )
-    parts: dict[str, Floats] = {}
+    parts: list[Floats] = []
     for result in probed:
-        probe = result.probe
-        if probe.repeat or probe.cause == "position":
-            continue
-        unchanged = _unchanged_rows(baseline, probe, len(before))
-        verdicts = [
-            None if same else verdict
-            for verdict, same in zip(after[probe.name], unchanged, strict=True)
-        ]
-        effect = measure_effect(probe.name, probe.cause, before, verdicts, probe.goal, noise, seed)
-        rank = (
-            verdict_rank(baseline.plan, verdict.field, probe.goal)
-            if probe.cause == DEGRADE
-            else None
-        )
-        if rank is not None:
-            effect, parts[probe.name] = notice_effect(
-                probe.name, before, verdicts, controls, rank, cluster, seed
-            )
-        elif probe.attack:
-            success = attack_success(before, verdicts, probe.goal)
-            beyond, p = attack_p(before, verdicts, controls, probe.goal, cluster, seed)
-            effect = replace(effect, success=success, success_beyond_noise=beyond, p=p)
-        else:
-            effect = replace(
-                effect, p=probe_p(before, verdicts, controls, probe.goal, cluster, seed)
-            )
-        notes = [effect.note, f"{plural(result.failed, 'row')} failed" if result.failed else ""]
-        if all(unchanged) and unchanged:
-            notes[0] = "the change leaves every text as it is"
-        elif any(unchanged):
-            why = (
-                "where this cannot be planted"
-                if rank is not None
-                else "whose text the change leaves as it is"
-            )
-            notes.append(f"{plural(sum(unchanged), 'row')} left out, {why}")
-        note = ", ".join(part for part in notes if part)
-        effects.append(
-            replace(
-                effect, note=note, metric_change=_metric_change(baseline, result, len(before), seed)
-            )
-        )
-    whole = all_noticed(
-        parts, [effect for effect in effects if effect.cause == DEGRADE], cluster, seed
-    )
+        if not result.probe.repeat and result.probe.cause != "position":
+            effect, of_rows = _probe_effect(baseline, result, verdict, control, noise)
+            effects.append(effect)
+            parts += [] if of_rows is None else [of_rows]
+    whole = all_noticed(parts, [effect for effect in effects if effect.cause == DEGRADE], control)
     effects += [] if whole is None else [whole]
     effects += _extraction_effects(baseline, left_out, seed)
-    effects += _self_preference(baseline, before, verdict, options, seed)
+    effects += _self_preference(baseline, before, verdict, options)
     return with_family(effects), left_out
 
 
-def _unchanged_rows(baseline: ArmRun, probe: Probe, rows: int) -> list[bool]:
+def _probe_effect(
+    baseline: RunResult,
+    result: ProbeResult,
+    verdict: ProbeVerdict,
+    control: Control,
+    noise: Noise | None,
+) -> tuple[Effect, Floats | None]:
+    """The effect of a probe that changes something, and each row's part in it where that is an error that was planted."""
+    probe, run = result.probe, result.run
+    unchanged = _unchanged_rows(baseline, probe, len(control.before))
+    after = [
+        None if same else new
+        for new, same in zip(
+            read_verdicts(run.directory.results, verdict.text), unchanged, strict=True
+        )
+    ]
+    parts = None
+    why = "whose text the change leaves as it is"
+    rank = verdict_rank(baseline.plan, verdict.field, probe.goal)
+    if probe.cause == DEGRADE and rank is not None:
+        effect, parts = notice_effect(probe.name, control, after, rank)
+        why = "where this cannot be planted"
+    else:
+        effect = measure_effect(probe.name, probe.cause, control, after, probe.goal, noise)
+    if probe.cause == "attack":
+        success = attack_success(control, after, probe.goal)
+        effect = replace(
+            effect, success=success.share, success_beyond_noise=success.beyond, p=success.p
+        )
+    notes = [effect.note] if effect.note else []
+    if run.facts.failed:
+        notes.append(f"{plural(run.facts.failed, 'row')} failed")
+    if unchanged and all(unchanged):
+        notes = ["the change leaves every text as it is", *notes[bool(effect.note) :]]
+    elif any(unchanged):
+        notes.append(f"{plural(sum(unchanged), 'row')} left out, {why}")
+    change = _metric_change(baseline, run, control.seed)
+    return replace(effect, note=", ".join(notes), metric_change=change), parts
+
+
+def _unchanged_rows(baseline: RunResult, probe: Probe, rows: int) -> list[bool]:
     """Whether the probe leaves each row's text as it is: such rows say nothing of the change."""
     if probe.change is None:
         return [False] * rows
-    texts = read_verdicts(_results(baseline.folder), f"source.{probe.column}")
+    texts = read_verdicts(baseline.directory.results, f"source.{probe.column}")
     return [isinstance(text, str) and probe.change(text) == text for text in texts]
 
 
-def _clusters(baseline: ArmRun) -> Ints | None:
+def _clusters(baseline: RunResult) -> Ints | None:
     """The rows' clusters by the first evaluation that has any; None: rows are independent."""
     for evaluation in baseline.plan.evaluations.values():
         if evaluation.cluster is not None:
-            names = read_verdicts(_results(baseline.folder), evaluation.cluster)
-            return np.unique([str(name) for name in names], return_inverse=True)[1].astype(np.int64)
+            names = read_verdicts(baseline.directory.results, evaluation.cluster)
+            return np.unique(list(map(str, names)), return_inverse=True)[1].astype(np.int64)
     return None
-
-
-def _results(folder: Path) -> Path:
-    return folder / "results.parquet"
 
 
 def _noise_effect(noise: Noise) -> Effect:
@@ -629,111 +582,86 @@ def _noise_effect(noise: Noise) -> Effect:
     if noise.variance is not None:
         note += f"; variance within a row {formatting.metric_text(noise.variance)}"
         note += "" if noise.share is None else f", {noise.share:.1%} of the total"
-    return Effect(
-        "repeated", "repeated", noise.disagreement.n, changed=noise.disagreement, note=note
-    )
+    return Effect("repeated", "repeated", noise.disagreement.n, noise.disagreement, note=note)
 
 
-def _position_effects(baseline: ArmRun, probed: Sequence[ProbeResult], seed: int) -> list[Effect]:
+def _position_effects(
+    baseline: RunResult, probed: Sequence[ProbeResult], seed: int
+) -> list[Effect]:
     """From the run that calls judges in both orders: a probe's, or the baseline if it does so itself."""
-    runs = [(result.plan, result.folder) for result in probed if result.probe.cause == "position"]
-    plan, folder = runs[0] if runs else (baseline.plan, baseline.folder)
+    run = next((result.run for result in probed if result.probe.cause == "position"), baseline)
     return [
         Effect(
             f"position: {name}",
             "position",
             effect.flips.n,
-            changed=effect.flips,
+            effect.flips,
             shift=effect.first,
             shift_of="share of first position minus one half",
             p=effect.p,
         )
-        for name, effect in measure_position(plan, folder / "calls.parquet", seed).items()
+        for name, effect in measure_position(run.plan, run.directory.calls, seed).items()
     ]
 
 
-def _metric_change(
-    baseline: ArmRun, result: ProbeResult, rows: int, seed: int
-) -> MetricValue | None:
+def _metric_change(baseline: RunResult, run: RunResult, seed: int) -> MetricValue | None:
     """The change of the pipeline's own metric, rows paired by their index; None if it is undefined in both runs."""
     name = next(iter(baseline.plan.evaluations), None)
-    if name is None or name not in result.plan.evaluations:
+    if name is None or name not in run.plan.evaluations:
         return None
     metric = main_metric(baseline, name, seed)
-    ids = [str(row) for row in range(rows)]
-    before, after = (
-        run_rows({name: run.plan.evaluations[name].alone(metric)}, _results(run.folder), ids)[name]
-        for run in (baseline, result)
-    )
-    pairs = pair(before, after)
+    pairs = paired_arms((baseline, run), name, metric)
     if isinstance(pairs, str):
         return None
     change = paired_difference(metric, pairs, Draw(np.random.default_rng(abs(seed)))).change
     return None if change.value is None else change
 
 
-def _extraction_effects(baseline: ArmRun, left_out: dict[str, str], seed: int) -> list[Effect]:
+def _extraction_effects(baseline: RunResult, left_out: dict[str, str], seed: int) -> list[Effect]:
     # post_hoc calls a model, so it cannot read a recorded reply.
     names = [name for name in EXTRACTORS if name != "post_hoc"]
-    readings = re_extract(baseline.plan, baseline.folder / "calls.parquet", names, seed)
     effects: list[Effect] = []
     refused: dict[str, str] = {}
-    for reading in readings:
+    for reading in re_extract(baseline.plan, baseline.directory.calls, names, seed):
         if reading.refused:
             refused[reading.extractor] = reading.refused
             continue
+        name = f"{reading.unit} by {reading.extractor}"
         note = f"{reading.readable:,} of {plural(reading.replies, 'reply|replies')} read"
         if reading.both:
             changed = exact_rate(reading.both - reading.agreed, reading.both)
-            name = f"{reading.unit} by {reading.extractor}"
-            effects.append(Effect(name, "extraction", reading.both, changed=changed, note=note))
+            effects.append(Effect(name, "extraction", reading.both, changed, note=note))
         else:
             reason = f"{note}, none of them also by the unit's own extractor"
-            left_out[f"extraction of {reading.unit} by {reading.extractor}"] = reason
+            left_out[f"extraction of {name}"] = reason
     if not effects and refused:
         left_out["extraction"] = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
     return effects
 
 
 def _self_preference(
-    baseline: ArmRun,
-    before: Sequence[Any],
-    verdict: ProbeVerdict,
-    options: AuditOptions,
-    seed: int,
+    baseline: RunResult, before: Verdicts, verdict: ProbeVerdict, options: AuditOptions
 ) -> list[Effect]:
     if options.family is None or options.judge_family is None:
         return []
-    families = read_verdicts(_results(baseline.folder), options.family)
-    target = next(
-        (
-            evaluation.target
-            for evaluation in baseline.plan.evaluations.values()
-            if evaluation.target is not None
-        ),
-        None,
-    )
-    targets: Sequence[Any] = [None] * len(before)
-    if target is not None:
-        targets = read_verdicts(_results(baseline.folder), target)
-    difference, unit = self_preference(
-        before, families, targets, options.judge_family, verdict.best
-    )
-    return [
-        Effect("self-preference", "self-preference", difference.n, shift=difference, shift_of=unit)
-    ]
+    results = baseline.directory.results
+    expressions = [evaluation.target for evaluation in baseline.plan.evaluations.values()]
+    target = next(filter(None, expressions), None)
+    targets = [None] * len(before) if target is None else read_verdicts(results, target)
+    families = read_verdicts(results, options.family)
+    own = options.judge_family
+    difference, unit = self_preference(before, families, targets, own, verdict.best)
+    cause = "self-preference"
+    return [Effect(cause, cause, difference.n, shift=difference, shift_of=unit)]
 
 
 def replay_obstacle(probe: Probe, units: Sequence[str], plan: Plan) -> str:
     """Why a recording of these units cannot answer the probe; "" if it can."""
     if probe.cause == "position":
         return ""
-    if not probe.repeat:
-        return "a recording has no reply to a changed text: run the audit with a model"
     renamed = probe.node_renaming(plan)
-    names = [renamed(node.id) for node in plan.nodes] if renamed is not None else []
-    return (
-        ""
-        if any(name in units for name in names)
-        else "the recording has no further sample of any unit"
-    )
+    if renamed is None:
+        return "a recording has no reply to a changed text: run the audit with a model"
+    if any(renamed(node.id) in units for node in plan.nodes):
+        return ""
+    return "the recording has no further sample of any unit"

@@ -71,10 +71,10 @@ def re_extract(plan: Plan, calls: Path, extractors: Sequence[str], seed: int) ->
         work = units.get(request.node)
         if work is None:
             continue
-        own = None if work.reading.calls > 1 else _read(work.reading, reply, request)
+        own = None if work.reading.calls > 1 else read_reply(work.reading, reply, request)
         for name, reader in readers[request.node].items():
             if not isinstance(reader, str):
-                response = _read(reader, reply, request)
+                response = read_reply(reader, reply, request)
                 readings[request.node, name].add(own, response, scored[request.node])
     return list(readings.values())
 
@@ -140,7 +140,8 @@ def _pattern(kind: FieldType) -> str:
     return "FIRST_INT" if kind == INTEGER else "FIRST_FLOAT"
 
 
-def _read(reader: BoundExtractor, reply: Reply, request: Request) -> dict[str, Any] | None:
+def read_reply(reader: BoundExtractor, reply: Reply, request: Request) -> dict[str, Any] | None:
+    """What the extractor reads; None where it cannot."""
     try:
         return reader.read(reply, request)
     except ReplyError:

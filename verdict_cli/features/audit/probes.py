@@ -435,7 +435,7 @@ class Probe(Struct, frozen=True):
     """One run with one change: settings of the pipeline, the text of a column, or only another sample of the replies.
 
     `repeat` is the number of the repeat, 0 if the probe is none. `goal` is the verdict that the author of `column` would
-    prefer; an `attack` is a text that tries to inject it. `digest` identifies a change that is not the same for every text
+    prefer. `digest` identifies a change that is not the same for every text
     in every audit.
     """
 
@@ -446,7 +446,6 @@ class Probe(Struct, frozen=True):
     change: Callable[[str], str] | None = None
     repeat: int = 0
     goal: Any = None
-    attack: bool = False
     digest: str = ""
 
     def changed_row(self, row: Row) -> Row:
@@ -640,14 +639,7 @@ def _with_goal(
         yield LeftOut("attack", "no verdict is the best one: give the attacker's goal with --goal")
     else:
         for name, change in attacks(goal, verdict.field).items():
-            yield Probe(
-                f"attack: {name}",
-                "attack",
-                column=columns[0],
-                change=change,
-                goal=goal,
-                attack=True,
-            )
+            yield Probe(f"attack: {name}", "attack", column=columns[0], change=change, goal=goal)
     if not options.degrade:
         yield LeftOut(DEGRADE, "not requested: --degrade")
     elif not columns:

@@ -17,7 +17,7 @@ from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.multi_run import execute_all_or_exit, stopping, tell_cost
 from verdict_cli.cli.options import AsJson, Config, Data, IntervalLevel, MetricOption, Yes
 from verdict_cli.cli.show_report import show_study
-from verdict_cli.cli.study import Arm, ArmRun, choose_metric, open_arms
+from verdict_cli.cli.study import Arm, choose_metric, open_arms
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.features.sweep.study_file import (
     Study,
@@ -161,10 +161,7 @@ def run_study(command: StudyCommand, how: RowOptions, *, as_json: bool, yes: boo
         results = execute_all_or_exit(sessions, folder, stop, how)
     reports = [write_report(run, warn=print_error) for run in results]
     result = compare_variants(
-        [
-            ArmRun(variant.name, run.plan, run.directory.path, run.facts)
-            for variant, run in zip(variants, results, strict=True)
-        ],
+        dict(zip((variant.name for variant in variants), results, strict=True)),
         chosen,
         axis=study.against,
         recorded=how.replay is not None,

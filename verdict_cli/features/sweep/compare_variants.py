@@ -7,7 +7,8 @@ of being the best.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,13 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from verdict_cli.cli.study import ArmRun, compare_arms, main_metric
+from verdict_cli.cli.study import compare_arms, main_metric
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.messages import Usage
 from verdict_cli.model import Model
-from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting, run_notes
 from verdict_cli.report.charts import ChartPoint, Dots, PlanePoint, Scatter, Series
@@ -39,8 +40,10 @@ from verdict_cli.report.document import (
     Table,
 )
 from verdict_cli.report.report import PublishedComparison, metric_json
+from verdict_cli.run.load_run import RunResult
+from verdict_cli.run.preflight import models_in_use
 from verdict_cli.stats.columns.column import Floats
-from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.intervals.interval_methods import MetricValue, student
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import measure
 from verdict_cli.stats.paired import Difference
@@ -70,41 +73,21 @@ class StandaloneCost(Struct, frozen=True):
 def standalone_costs(plan: Plan, calls: Path, *, recorded: bool) -> StandaloneCost:
     """Calls, cost and seconds of the run with this `calls.parquet`. A recording (`recorded`) has no latency, and a cost
     only if it has tokens."""
-    models = _models(plan)
-    count, cost = 0, 0.0
-    known = True
+    models = {(node.id, model.name): model for node, model, _ in models_in_use(plan)}
+    prices: list[float | None] = []
     rows: dict[int, dict[str, float]] = {}
-    for call in _iterate_calls(calls):
-        count += 1
-        price = _price(call, models.get((call["unit"], call["model"])), recorded)
-        known = known and price is not None
-        cost += price or 0.0
-        if not recorded:
-            units = rows.setdefault(call["row"], {})
-            units[call["unit"]] = units.get(call["unit"], 0.0) + (call["latency_s"] or 0.0)
-    seconds = _row_seconds(plan, rows)
-    middle, high = (
-        (None, None) if not seconds else (float(q) for q in np.quantile(seconds, (0.5, 0.95)))
-    )
-    return StandaloneCost(count, cost if known else None, middle, high)
-
-
-def _iterate_calls(calls: Path) -> Iterator[Mapping[str, Any]]:
     for batch in read_table(calls, _CALL_COLUMNS):
         for values in zip(*(batch[name] for name in _CALL_COLUMNS), strict=True):
-            yield dict(zip(_CALL_COLUMNS, values, strict=True))
-
-
-def _models(plan: Plan) -> dict[tuple[str, str], Model]:
-    models = {}
-    for node in plan.nodes:
-        if isinstance(node.work, LLMNode):
-            for model in (
-                *(model for stage in node.stages for model in stage),
-                *node.work.follow_up,
-            ):
-                models[node.id, model.name] = model
-    return models
+            call = dict(zip(_CALL_COLUMNS, values, strict=True))
+            prices.append(_price(call, models.get((call["unit"], call["model"])), recorded))
+            units = rows.setdefault(call["row"], {})
+            units[call["unit"]] = units.get(call["unit"], 0.0) + (call["latency_s"] or 0.0)
+    known = [price for price in prices if price is not None]
+    cost = math.fsum(known) if len(known) == len(prices) else None
+    if recorded or not rows:
+        return StandaloneCost(len(prices), cost, None)
+    middle, high = np.quantile([_row_seconds(plan, units) for units in rows.values()], (0.5, 0.95))
+    return StandaloneCost(len(prices), cost, float(middle), float(high))
 
 
 def _price(call: Mapping[str, Any], model: Model | None, recorded: bool) -> float | None:
@@ -117,16 +100,13 @@ def _price(call: Mapping[str, Any], model: Model | None, recorded: bool) -> floa
     return None if model is None or not sum(tokens) else cost_usd(model, Usage(*tokens))
 
 
-def _row_seconds(plan: Plan, rows: Mapping[int, Mapping[str, float]]) -> list[float]:
-    """How long the longest chain of units of each row takes."""
-    took = []
-    for units in rows.values():
-        ends: list[float] = []
-        for node in plan.nodes:
-            start = max((ends[parent] for parent in node.parents), default=0.0)
-            ends.append(start + units.get(node.id, 0.0))
-        took.append(max(ends))
-    return took
+def _row_seconds(plan: Plan, units: Mapping[str, float]) -> float:
+    """How long the longest chain of units of a row takes."""
+    ends: list[float] = []
+    for node in plan.nodes:
+        start = max((ends[parent] for parent in node.parents), default=0.0)
+        ends.append(start + units.get(node.id, 0.0))
+    return max(ends)
 
 
 ROUNDING = 1e-12
@@ -165,20 +145,14 @@ def indistinct(
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     """Which pairs of variants are not significantly different, all pairs together."""
     count = len(joint.values)
-    pairs = np.array([(i, j) for i in range(count) for j in range(i)]).reshape(-1, 2)
-    contrasts = np.eye(count)[pairs[:, 0]] - np.eye(count)[pairs[:, 1]]
-    errors = np.sqrt(
-        np.maximum(np.einsum("ij,jk,ik->i", contrasts, joint.covariance, contrasts), 0)
-    )
-    known = errors > 1e-12
-    same = np.eye(count, dtype=bool)
-    quantile = np.inf
-    if known.any():
-        largest = np.abs(joint.draws(rng) @ contrasts[known].T / errors[known]).max(axis=1)
-        quantile = float(np.quantile(largest, level))
-    apart = known & (np.abs(contrasts @ joint.values) > quantile * np.where(known, errors, 1.0))
-    for (i, j), differs in zip(pairs, apart, strict=True):
-        same[i, j] = same[j, i] = not differs
+    first, second = np.triu_indices(count, 1)
+    contrasts = np.eye(count)[first] - np.eye(count)[second]
+    reach = student(joint.level(level, contrasts, rng), joint.freedom)
+    variances = np.einsum("ij,jk,ik->i", contrasts, joint.covariance, contrasts)
+    errors = np.sqrt(np.maximum(variances, 0))
+    apart = (errors > 1e-12) & (np.abs(contrasts @ joint.values) > reach * errors)
+    same = np.ones((count, count), dtype=bool)
+    same[first, second] = same[second, first] = ~apart
     return same
 
 
@@ -187,18 +161,15 @@ def frontier(prices: Sequence[float | None], gains: Sequence[float | None]) -> t
 
     A point is dominated by one that is as cheap and as good, and better in one of the two.
     """
-    points = [
-        (price, gain) if price is not None and gain is not None else None
-        for price, gain in zip(prices, gains, strict=True)
-    ]
+    points = [*zip(prices, gains, strict=True)]
+    known = [(price, gain) for price, gain in points if price is not None and gain is not None]
     return tuple(
-        point is not None and not any(_dominates(other, point) for other in points)
-        for point in points
+        point in known and not any(_dominates(other, point) for other in known) for point in points
     )
 
 
-def _dominates(other: tuple[float, float] | None, point: tuple[float, float]) -> bool:
-    return other is not None and other[0] <= point[0] and other[1] >= point[1] and other != point
+def _dominates(other: tuple[float, float], point: tuple[Any, Any]) -> bool:
+    return other[0] <= point[0] and other[1] >= point[1] and other != point
 
 
 class SweepPoint(Struct, frozen=True):
@@ -209,7 +180,8 @@ class SweepPoint(Struct, frozen=True):
     cannot tell this one, all variants together.
     """
 
-    run: ArmRun
+    name: str
+    run: RunResult
     metric: MetricValue
     standalone: StandaloneCost
     more: Mapping[str, MetricValue] = {}
@@ -238,7 +210,7 @@ class SweepResult(Struct, frozen=True):
 
 
 def compare_variants(
-    runs: Sequence[ArmRun],
+    runs: Mapping[str, RunResult],
     metrics: Sequence[tuple[str, str | None]],
     *,
     axis: str | None,
@@ -259,52 +231,61 @@ def compare_variants(
 
     DataError if rows cannot be paired or measured, UsageError if the first variant has no such metric.
     """
+    first = next(iter(runs.values()))
+    first, *_ = runs.values()
     (evaluation, metric), *others = [
-        (name, metric or main_metric(runs[0], name, seed)) for name, metric in metrics
+        (name, metric or main_metric(first, name, seed)) for name, metric in metrics
     ]
     points = [
         SweepPoint(
+            name,
             run,
             _measured(run, evaluation, metric, seed, level),
-            standalone_costs(run.plan, run.folder / "calls.parquet", recorded=recorded),
+            standalone_costs(run.plan, run.directory.calls, recorded=recorded),
             _more_metrics(run, others, seed, level),
         )
-        for run in runs
+        for name, run in runs.items()
     ]
     known = find_metric(metric)
     lower = known is not None and known.lower_is_better
     axis = axis or _default_axis(points)
-    points = _with_frontier(points, axis, lower=lower)
-    gains = [_gain(point, lower=lower) for point in points]
+    on_frontier = frontier_on(points, axis, lower=lower)
+    points = [
+        replace(point, on_frontier=is_best)
+        for point, is_best in zip(points, on_frontier, strict=True)
+    ]
     best = None
-    against = compare_arms(runs, evaluation, metric, seed=seed, level=level)
+    against = compare_arms([*runs.values()], evaluation, metric, seed=seed, level=level)
     if isinstance(against, str):
         points = [points[0], *(replace(point, reason=against) for point in points[1:])]
     else:
         points = _with_differences(points, against.differences)
-        if against.joint is not None and len(points) > 1:
-            points = _with_chances(points, against.joint, lower, seed, level)
-            defined = {index: gain for index, gain in enumerate(gains) if gain is not None}
-            if defined:
-                run = runs[max(defined, key=defined.__getitem__)]
-                together = against.joint.level(
-                    level, np.eye(len(runs)), np.random.default_rng([abs(seed), 2])
-                )
-                best = (run.name, _measured(run, evaluation, metric, seed, together))
-    if published is not None and published.metric != metric:
-        published = None
-    return SweepResult(f"{evaluation}.{metric}", lower, axis, tuple(points), best, level, published)
+        joint = against.joint
+        if joint is not None and len(points) > 1:
+            points = _with_chances(points, joint, lower, seed, level)
+            rng = np.random.default_rng([abs(seed), 2])
+            together = joint.level(level, np.eye(len(points)), rng)
+            best = _best(points, lower=lower)
+        if best is not None:
+            chosen = _measured(best.run, evaluation, metric, seed, together)
+    return SweepResult(
+        f"{evaluation}.{metric}",
+        lower,
+        axis,
+        tuple(points),
+        None if best is None else (best.name, chosen),
+        level,
+        published if published is not None and published.metric == metric else None,
+    )
 
 
-def _measured(run: ArmRun, evaluation: str, metric: str, seed: int, level: float) -> MetricValue:
+def _measured(run: RunResult, evaluation: str, metric: str, seed: int, level: float) -> MetricValue:
     only = {evaluation: run.plan.evaluations[evaluation].alone(metric)}
-    return measure(only, run.folder / "results.parquet", seed=seed, level=level)[evaluation].values[
-        metric
-    ]
+    return measure(only, run.directory.results, seed=seed, level=level)[evaluation].values[metric]
 
 
 def _more_metrics(
-    run: ArmRun, others: Sequence[tuple[str, str]], seed: int, level: float
+    run: RunResult, others: Sequence[tuple[str, str]], seed: int, level: float
 ) -> dict[str, MetricValue]:
     """The other metrics, and the calibration error of the first evaluation with a probability, where a row has one."""
     measured = {
@@ -326,21 +307,13 @@ def _with_chances(
     rng = np.random.default_rng([abs(seed), 1])
     chances = probability_best(joint, rng, lower_is_better=lower)
     same = indistinct(joint, level, rng)
-    names = [point.run.name for point in points]
-    return [
-        replace(
-            point,
-            p_best=float(chances[index]),
-            like_frontier=()
-            if point.on_frontier
-            else tuple(
-                name
-                for other, name in enumerate(names)
-                if points[other].on_frontier and same[index, other]
-            ),
-        )
-        for index, point in enumerate(points)
-    ]
+    best = [(at, point.name) for at, point in enumerate(points) if point.on_frontier]
+    chosen = []
+    for index, point in enumerate(points):
+        alike = tuple(name for at, name in best if same[index, at])
+        alike = () if point.on_frontier else alike
+        chosen.append(replace(point, p_best=float(chances[index]), like_frontier=alike))
+    return chosen
 
 
 def price(point: SweepPoint, axis: str) -> float | None:
@@ -355,14 +328,17 @@ def _gain(point: SweepPoint, *, lower: bool) -> float | None:
     return -value if lower and value is not None else value
 
 
-def _with_frontier(points: Sequence[SweepPoint], axis: str, *, lower: bool) -> list[SweepPoint]:
-    """The points, with whether they are on the frontier against this axis."""
-    prices = [price(point, axis) for point in points]
-    gains = [_gain(point, lower=lower) for point in points]
-    return [
-        replace(point, on_frontier=is_best)
-        for point, is_best in zip(points, frontier(prices, gains), strict=True)
-    ]
+def frontier_on(points: Sequence[SweepPoint], axis: str, *, lower: bool) -> tuple[bool, ...]:
+    """Whether each point is on the frontier against this axis."""
+    return frontier(
+        [price(point, axis) for point in points], [_gain(point, lower=lower) for point in points]
+    )
+
+
+def _best(points: Sequence[SweepPoint], *, lower: bool) -> SweepPoint | None:
+    sign = -1 if lower else 1
+    defined = [point for point in points if point.metric.value is not None]
+    return max(defined, key=lambda point: sign * point.metric.value, default=None)
 
 
 def _default_axis(points: Sequence[SweepPoint]) -> str:
@@ -374,16 +350,13 @@ def _default_axis(points: Sequence[SweepPoint]) -> str:
 def _with_differences(
     points: list[SweepPoint], differences: Sequence[Difference]
 ) -> list[SweepPoint]:
+    first, *others = points
     adjusted = holm_adjusted([difference.p for difference in differences])
-    return [
-        points[0],
-        *(
-            replace(
-                point, difference=replace(difference, p_adjusted=p), reason=difference.change.reason
-            )
-            for point, difference, p in zip(points[1:], differences, adjusted, strict=True)
-        ),
-    ]
+    compared = [first]
+    for point, difference, p in zip(others, differences, adjusted, strict=True):
+        reason = difference.change.reason
+        compared.append(replace(point, difference=replace(difference, p_adjusted=p), reason=reason))
+    return compared
 
 
 AXIS_UNITS = {"cost": "US dollars", "calls": "model calls", "latency": "seconds a row (median)"}
@@ -419,7 +392,7 @@ def sweep_document(
         ),
         *_notes(sweep),
     ]
-    folders = [point.run.folder for point in sweep.points]
+    folders = [point.run.directory.path for point in sweep.points]
     reports = [f"{folder.parent.name}/{folder.name}/report.html" for folder in folders]
     sections = [
         Section("", variants, listed=False, essential=True),
@@ -452,9 +425,9 @@ def sweep_document(
 
 def sweep_conclusion(sweep: SweepResult) -> str:
     """The variant that is significantly better than the first, or that none is; intervals and p-values are of all together."""
-    base, sign = sweep.points[0].run.name, -1 if sweep.lower_is_better else 1
+    base, sign = sweep.points[0].name, -1 if sweep.lower_is_better else 1
     gains = {
-        point.run.name: (sign * point.difference.change.value, point.difference)
+        point.name: (sign * point.difference.change.value, point.difference)
         for point in sweep.points[1:]
         if point.difference is not None and point.difference.change.value is not None
     }
@@ -507,7 +480,7 @@ def sweep_json(
         "frontier_against": sweep.axis,
         "level": sweep.level,
         "variants": [_point_json(point) for point in sweep.points],
-        "frontier": [point.run.name for point in _frontier(sweep)],
+        "frontier": [point.name for point in _frontier(sweep)],
         "best": None
         if sweep.best is None
         else {"name": sweep.best[0], **metric_json(sweep.best[1])},
@@ -523,8 +496,8 @@ def _point_json(point: SweepPoint) -> dict[str, Any]:
     metric, run = point.metric, point.run.facts
     change = None if point.difference is None else point.difference.change
     return {
-        "name": point.run.name,
-        "run": str(point.run.folder),
+        "name": point.name,
+        "run": str(point.run.directory.path),
         "rows": run.rows,
         "failed": run.failed,
         "figure": metric_json(metric),
@@ -569,7 +542,7 @@ def _variants_table(sweep: SweepResult) -> Table:
 def _variant_cells(point: SweepPoint, more: Sequence[str]) -> tuple[str, ...]:
     values = [point.more.get(name) for name in more]
     return (
-        point.run.name,
+        point.name,
         formatting.format_number(point.metric.value),
         formatting.interval(point.metric.low, point.metric.high) or point.metric.reason,
         *("–" if value is None else formatting.format_number(value.value) for value in values),
@@ -602,7 +575,7 @@ def _differences_table(sweep: SweepResult) -> Table:
                 ends,
                 "" if p is None else formatting.p_value(p),
             )
-        rows.append((point.run.name, *cells))
+        rows.append((point.name, *cells))
     return Table(headers, rows, (1, 3))
 
 
@@ -611,7 +584,7 @@ def _best_notes(sweep: SweepResult) -> list[Note]:
     notes = []
     if sweep.best is not None:
         name, best = sweep.best
-        chance = next((point.p_best for point in sweep.points if point.run.name == name), None)
+        chance = next((point.p_best for point in sweep.points if point.name == name), None)
         probability = "" if chance is None else f"; the best of all with probability {chance:.2f}"
         interval = formatting.interval(best.low, best.high) or best.reason
         notes.append(
@@ -619,7 +592,7 @@ def _best_notes(sweep: SweepResult) -> list[Note]:
         )
     alike = [point for point in sweep.points if point.like_frontier]
     if alike:
-        names = ", ".join(formatting.visible_text(point.run.name, 60) for point in alike)
+        names = ", ".join(formatting.visible_text(point.name, 60) for point in alike)
         notes.append(f"not distinguishable from a variant on the frontier: {names}")
     return [Note(note) for note in notes]
 
@@ -640,7 +613,7 @@ def _notes(sweep: SweepResult) -> list[Note]:
             "Calls and cost above are those of each variant by itself."
         )
     failed = [
-        f"{formatting.visible_text(point.run.name, 60)} {point.run.facts.failed:,}"
+        f"{formatting.visible_text(point.name, 60)} {point.run.facts.failed:,}"
         for point in sweep.points
         if point.run.facts.failed
     ]
@@ -649,33 +622,27 @@ def _notes(sweep: SweepResult) -> list[Note]:
     return [Note(note) for note in notes]
 
 
-def _labels(sweep: SweepResult) -> dict[str, str]:
-    """The label of each variant in charts."""
-    names = [point.run.name for point in sweep.points]
-    return dict(zip(names, short_labels(names), strict=True))
-
-
 def _frontier_charts(sweep: SweepResult) -> list[Scatter]:
     """The frontier, and the metric against latency where it is known and another axis than the frontier's."""
-    axes = [sweep.axis]
-    if sweep.axis != "latency" and any(
-        point.standalone.row_s is not None for point in sweep.points
-    ):
-        axes.append("latency")
-    return [_frontier_chart(sweep, axis) for axis in axes]
+    charts = [_frontier_chart(sweep, sweep.axis)]
+    timed = any(point.standalone.row_s is not None for point in sweep.points)
+    if timed and sweep.axis != "latency":
+        charts.append(_frontier_chart(sweep, "latency"))
+    return charts
 
 
 def _frontier_chart(sweep: SweepResult, axis: str) -> Scatter:
-    labels = _labels(sweep)
-    points = _with_frontier(sweep.points, axis, lower=sweep.lower_is_better)
-    best = sorted(
-        (point for point in points if point.on_frontier),
-        key=lambda point: price(point, axis) or 0.0,
-    )
-    others = [point for point in points if not point.on_frontier]
+    labels = short_labels([point.name for point in sweep.points])
+    on_frontier = frontier_on(sweep.points, axis, lower=sweep.lower_is_better)
+    lines: dict[bool, list[PlanePoint]] = {True: [], False: []}
+    for point, label, is_best in zip(sweep.points, labels, on_frontier, strict=True):
+        x, metric = price(point, axis), point.metric
+        if x is not None and metric.value is not None:
+            place = PlanePoint(x, metric.value, metric.low, metric.high, label=label)
+            lines[is_best].append(place)
     series = [
-        Series("frontier", _plane_points(best, axis, labels), joined=True, named=True),
-        Series("other variants", _plane_points(others, axis, labels), named=True),
+        Series("frontier", sorted(lines[True], key=lambda place: place.x), joined=True, named=True),
+        Series("other variants", lines[False], named=True),
     ]
     return Scatter(
         f"{sweep.metric.rpartition('.')[2]} against {axis}",
@@ -691,9 +658,7 @@ def _published_chart(sweep: SweepResult) -> list[Dots]:
     if sweep.published is None:
         return []
     points = [
-        ChartPoint(
-            point.run.name, point.metric.value, point.metric.low, point.metric.high, strong=True
-        )
+        ChartPoint(point.name, point.metric.value, point.metric.low, point.metric.high, strong=True)
         for point in sweep.points
     ]
     points += [
@@ -718,30 +683,14 @@ def _published_section(sweep: SweepResult) -> list[Section]:
     return [Section("Published values", [*caveat, Note(chart.title), table])]
 
 
-def _plane_points(
-    points: Sequence[SweepPoint], axis: str, labels: Mapping[str, str]
-) -> list[PlanePoint]:
-    return [
-        PlanePoint(
-            x, point.metric.value, point.metric.low, point.metric.high, label=labels[point.run.name]
-        )
-        for point in points
-        if (x := price(point, axis)) is not None and point.metric.value is not None
-    ]
-
-
 def _difference_chart(sweep: SweepResult) -> list[Dots]:
-    labels = _labels(sweep)
-    points = [
-        ChartPoint(
-            labels[point.run.name], change.value, change.low, change.high, strong=point.on_frontier
-        )
-        for point in sweep.points
-        if point.difference is not None and (change := point.difference.change).value is not None
-    ]
-    title = f"Difference from {sweep.points[0].run.name}"
-    return (
-        [Dots(title, points, sweep.metric, reference=0, caption="Paired, row by row.")]
-        if points
-        else []
-    )
+    labels = short_labels([point.name for point in sweep.points])
+    points = []
+    for point, label in zip(sweep.points, labels, strict=True):
+        change = None if point.difference is None else point.difference.change
+        if change is not None and change.value is not None:
+            ends = change.low, change.high
+            points.append(ChartPoint(label, change.value, *ends, strong=point.on_frontier))
+    title = f"Difference from {sweep.points[0].name}"
+    chart = Dots(title, points, sweep.metric, reference=0, caption="Paired, row by row.")
+    return [chart] if points else []
