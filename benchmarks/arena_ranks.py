@@ -72,7 +72,7 @@ def battles(
     )
     share = np.where(rng.random(n) < 0.2, 0.5, (rng.random(n) < expit(odds)).astype(float))
     names = tuple(f"s{index}" for index in range(systems))
-    drawn = Battles(pairs[:, 0], pairs[:, 1], share, item, np.empty((n, 0)), np.ones(n))
+    drawn = Battles(pairs[:, 0], pairs[:, 1], share, item, np.empty((n, 0)))
     return Contests(names, items, None, drawn, (), n, 0)
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from msgspec import Struct, field, structs, to_builtins
-from numpy.typing import NDArray
 
 from verdict_cli.plural import plural
 from verdict_cli.report.conclusions import listed_names
+from verdict_cli.stats.columns.column import RowMask
 
 
 class StandingValue(Struct, frozen=True):
@@ -117,9 +116,7 @@ class Leaderboard(Struct, frozen=True):
         return {"systems": self.standings_json(), **rest}
 
 
-def ranked(
-    standings: Sequence[Standing], metric: str, better: NDArray[np.bool_]
-) -> tuple[Standing, ...]:
+def ranked(standings: Sequence[Standing], metric: str, better: RowMask) -> tuple[Standing, ...]:
     """The standings, best first by the metric; `better` says which (row) is significantly better than which (column).
 
     The best rank is one below the number of those that are significantly better, the worst one above those that are

@@ -54,6 +54,7 @@ class Winners:
     )
 
     def __init__(self, expression: Expression) -> None:
+        self._expression = expression
         self._text = expression.text
         self._is_choice = (
             expression.path is not None
@@ -66,6 +67,15 @@ class Winners:
         self._differ: dict[tuple[int, int], str] = {}
         self._named_tie = ""
         self.total = 0
+
+    def read(
+        self, row: int, systems: Sequence[Any], values: Mapping[str, Any]
+    ) -> tuple[float, ...]:
+        """Count the winner of a row. Its share by each reading. RowError for a row without one."""
+        winner = self._expression(values)
+        if winner is None:
+            raise RowError(f"`{self._text}` is null")
+        return self.add(row, systems, winner)
 
     def add(self, row: int, systems: Sequence[Any], winner: Any) -> tuple[float, float, float]:
         """Count a winner. Its share by each reading, NaN where the reading does not read it."""
@@ -279,18 +289,21 @@ class ContestRows:
         except RowError as error:
             raise self._error(key, row, error.message, error.hint) from None
 
-    def winner_error(self, error: WinnerError) -> DataError:
-        """Winners that cannot be read, with the evaluation's place."""
-        path = f"evaluate.{self._name}.winner"
-        hint = error.hint.replace("SYSTEM_A", self.expressions["a"].text)
-        hint = hint.replace("SYSTEM_B", self.expressions["b"].text)
-        return DataError(Problem("evaluate", error.message, hint, file=self._file, path=path))
+    def reading(self, winners: Winners) -> int:
+        """The reading that holds for all winners. Raises DataError."""
+        try:
+            return winners.reading()
+        except WinnerError as error:
+            hint = error.hint.replace("SYSTEM_A", self.expressions["a"].text)
+            hint = hint.replace("SYSTEM_B", self.expressions["b"].text)
+            raise self._fault("winner", error.message, hint) from None
 
     def _error(self, key: str, row: int, message: str, hint: str) -> DataError:
+        return self._fault(key, f"row {row}: {message}", hint)
+
+    def _fault(self, key: str, message: str, hint: str) -> DataError:
         path = f"evaluate.{self._name}.{key}"
-        return DataError(
-            Problem("evaluate", f"row {row}: {message}", hint, file=self._file, path=path)
-        )
+        return DataError(Problem("evaluate", message, hint, file=self._file, path=path))
 
 
 def _size(expression: Expression, values: Mapping[str, Any]) -> float:
@@ -342,9 +355,9 @@ class ContestCheck:
         """The first thing that is wrong."""
         if self._problem is None and self._winners is not None and self._winners.total:
             try:
-                self._winners.reading()
-            except WinnerError as error:
-                return self._rows.winner_error(error).problem
+                self._rows.reading(self._winners)
+            except DataError as error:
+                return error.problem
         return self._problem
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
 from verdict_cli.features.rank.contest import StandingValue
 from verdict_cli.features.rank.strengths import Strengths, largest_errors
-from verdict_cli.stats.columns.column import Floats
+from verdict_cli.stats.columns.column import Floats, RowMask
 from verdict_cli.stats.intervals.interval_methods import NO_VARIATION
 
 LEVEL = 0.95
@@ -34,6 +33,7 @@ def standing_values(
     errors = np.sqrt(np.maximum(np.diag(covariance), 0))
     known = np.isfinite(errors) & (errors > _ZERO)
     single = _single_level(covariance, known)[0]
+    reach = _quantile(single, freedom) * errors
     values = []
     for system in range(count):
         value = float(strengths.values[system])
@@ -44,8 +44,8 @@ def standing_values(
             reason = single_item if freedom[system] < 1 else NO_VARIATION
             values.append(StandingValue(value, reason=strengths.unsure.get(system, reason)))
         else:
-            reach = _quantile(single, freedom[system]) * float(errors[system])
-            ends = max(value - reach, bounds[0]), min(value + reach, bounds[1])
+            away = float(reach[system])
+            ends = max(value - away, bounds[0]), min(value + away, bounds[1])
             values.append(StandingValue(value, *ends))
     return values
 
@@ -65,7 +65,7 @@ def _covariance(strengths: Strengths, count: int) -> tuple[Floats, Floats]:
     return covariance, freedom
 
 
-def _single_level(covariance: Floats, known: NDArray[np.bool_]) -> tuple[float, float]:
+def _single_level(covariance: Floats, known: RowMask) -> tuple[float, float]:
     """The levels of single intervals, of the systems and of all their differences, at which all hold together."""
     if not known.any():
         return LEVEL, LEVEL
@@ -73,34 +73,32 @@ def _single_level(covariance: Floats, known: NDArray[np.bool_]) -> tuple[float, 
     return max(LEVEL, 2 * float(ndtr(alone)) - 1), max(LEVEL, 2 * float(ndtr(pairs)) - 1)
 
 
-def _quantile(level: float, freedom: float) -> float:
-    return float(stdtrit(max(freedom, 1.0), (1 + level) / 2))
+def _quantile(level: float, freedom: Floats) -> Floats:
+    quantiles = stdtrit(np.maximum(freedom, 1.0), (1 + level) / 2)
+    return np.asarray(quantiles, dtype=np.float64)
 
 
-def significantly_better(strengths: Strengths, count: int) -> NDArray[np.bool_]:
+def significantly_better(strengths: Strengths, count: int) -> RowMask:
     """Which system (row) is better than which (column), wrong about any of equal systems in at most 5% of leaderboards."""
-    better = np.zeros((count, count), dtype=bool)
     if strengths.reason:
-        return better
+        return np.zeros((count, count), dtype=bool)
     values = strengths.values[:count]
     covariance, freedom = _covariance(strengths, count)
-    finite = np.isfinite(values) & np.isfinite(np.diag(covariance))
-    known = finite & (np.diag(covariance) > _ZERO**2)
-    pairs = _single_level(covariance, known)[1]
+    errors = np.diag(covariance)
+    finite = np.isfinite(values) & np.isfinite(errors)
+    pairs = _single_level(covariance, finite & (errors > _ZERO**2))[1]
+    number = math.comb(count, 2)
     if strengths.covariance is None and len(strengths.seen) < FEW_FOR_MAX_T and count > 1:
-        pairs = max(pairs, 1 - (1 - LEVEL) / math.comb(count, 2))
-    shared = strengths.seen.astype(np.int64).T @ strengths.seen
-    for one in range(count):
-        for other in range(count):
-            distance = values[one] - values[other]
-            if not (finite[one] and finite[other] and distance > 0):
-                continue
-            variance = covariance[one, one] + covariance[other, other] - 2 * covariance[one, other]
-            if variance > _ZERO**2:
-                least = min(freedom[one], freedom[other])
-                better[one, other] = distance > _quantile(pairs, least) * math.sqrt(variance)
-            else:  # the same difference at every item: a sign test, by Bonferroni over the pairs
-                better[one, other] = (
-                    2.0 ** (1 - shared[one, other]) * count * (count - 1) / 2 < 1 - LEVEL
-                )
+        pairs = max(pairs, 1 - (1 - LEVEL) / number)
+    distance = values[:, None] - values
+    variance = errors[:, None] + errors - 2 * covariance
+    reach = _quantile(pairs, np.minimum(freedom[:, None], freedom)) * np.sqrt(
+        np.maximum(variance, 0)
+    )
+    # The same difference at every item: a sign test, by Bonferroni over the pairs.
+    shared = strengths.seen.astype(np.float64).T @ strengths.seen
+    apart = np.where(
+        variance > _ZERO**2, distance > reach, 2.0 ** (1 - shared) * number < 1 - LEVEL
+    )
+    better: RowMask = apart & (distance > 0) & finite & finite[:, None]
     return better

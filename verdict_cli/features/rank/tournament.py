@@ -11,15 +11,16 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import combinations, permutations
+from itertools import combinations
+from statistics import fmean, variance
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct, structs
-from numpy.typing import NDArray
 
 from verdict_cli.errors import RowError, UsageError
 from verdict_cli.features.rank.candidates import (
@@ -44,6 +45,7 @@ from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.outcome import Reward, reward_of
 from verdict_cli.run.progress import Progress
 from verdict_cli.run_facts import Counts
+from verdict_cli.stats.columns.column import RowMask
 from verdict_cli.stats.intervals.interval_methods import student
 
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ def candidate_board(
     kind: str,
     metric: str,
     standings: Sequence[Standing],
-    better: NDArray[np.bool_],
+    better: RowMask,
     **counts: Any,
 ) -> Leaderboard:
     """The candidates, best first. ``better`` says which (row) is significantly better than which (column)."""
@@ -168,11 +170,9 @@ async def rank_by_score(
         rows += [row] * samples
     scores: list[list[float]] = [[] for _ in candidates]
     for index, result in enumerate(await judge.judge(rows)):
-        if result.failure is None:
-            try:
+        with suppress(RowError):
+            if result.failure is None:
                 scores[index // samples].append(reward(result))
-            except RowError:
-                continue
     pooled = _pooled(scores)
     standings = [
         Standing(
@@ -184,17 +184,9 @@ async def rank_by_score(
         )
         for index, (candidate, values) in enumerate(zip(candidates, scores, strict=True))
     ]
-    better = np.zeros((len(scores), len(scores)), dtype=bool)
-    for one, other in permutations(range(len(scores)), 2):
-        better[one, other] = _is_better(scores[one], scores[other], pooled)
-    return candidate_board(
-        "scores",
-        "score",
-        standings,
-        better,
-        rows=len(rows),
-        missing=sum(standing.failed for standing in standings),
-    )
+    better = np.array([[_is_better(one, other, pooled) for other in scores] for one in scores])
+    missing = sum(standing.failed for standing in standings)
+    return candidate_board("scores", "score", standings, better, rows=len(rows), missing=missing)
 
 
 class Pooled(Struct, frozen=True):
@@ -211,28 +203,23 @@ def _pooled(scores: Sequence[Sequence[float]]) -> Pooled | None:
     freedom = sum(len(values) - 1 for values in known)
     if not freedom:
         return None
-    return Pooled(
-        sum(_variance(values) * (len(values) - 1) for values in known) / freedom,
-        freedom,
-        len(known),
-    )
+    squares = sum(_variance(values) * (len(values) - 1) for values in known)
+    return Pooled(squares / freedom, freedom, len(known))
 
 
 def _variance(values: Sequence[float]) -> float:
-    mean = sum(values) / len(values)
-    return sum((value - mean) ** 2 for value in values) / max(len(values) - 1, 1)
+    return variance(values) if len(values) > 1 else 0.0
 
 
 def _mean_score(values: Sequence[float], pooled: Pooled | None, family: int) -> StandingValue:
     """The mean, and with several samples an interval that holds for all candidates together (Šidák, 1967)."""
     if not values:
         return StandingValue(None, reason="every judgement failed")
-    mean = sum(values) / len(values)
+    mean = fmean(values)
     if pooled is None:
         return StandingValue(mean)
-    reach = student(_LEVEL ** (1 / family), pooled.freedom) * math.sqrt(
-        pooled.variance / len(values)
-    )
+    quantile = student(_LEVEL ** (1 / family), pooled.freedom)
+    reach = quantile * math.sqrt(pooled.variance / len(values))
     return StandingValue(mean, mean - reach, mean + reach)
 
 
@@ -240,29 +227,22 @@ def _is_better(one: Sequence[float], other: Sequence[float], pooled: Pooled | No
     """Whether both tests find the first candidate better; the one of Games and Howell needs two samples of each."""
     if pooled is None or not one or not other:
         return False
-    away = sum(one) / len(one) - sum(other) / len(other) - _ROUNDING
-    if not _is_separated(
-        away, pooled.variance * (1 / len(one) + 1 / len(other)), pooled.candidates, pooled.freedom
-    ):
-        return False
-    if min(len(one), len(other)) < 2:
-        return True
-    # A few scores that happen to be equal do not show that a score never varies.
-    errors = [(_variance(values) or pooled.variance) / len(values) for values in (one, other)]
-    if not sum(errors):
-        return True
-    squares = sum(
-        error**2 / (len(values) - 1) for error, values in zip(errors, (one, other), strict=True)
-    )
-    return _is_separated(away, sum(errors), pooled.candidates, sum(errors) ** 2 / squares)
-
-
-def _is_separated(away: float, variance: float, candidates: int, freedom: float) -> bool:
-    """Whether Tukey's studentized range of this difference is beyond its 95% point."""
+    away = fmean(one) - fmean(other) - _ROUNDING
     if away <= 0:
         return False
-    point = _studentized_range_point(candidates, max(1, math.floor(freedom)))
-    return not variance or away / math.sqrt(variance / 2) > point
+    sizes = np.array([len(one), len(other)])
+    tests = [(pooled.variance * (1 / sizes).sum(), float(pooled.freedom))]
+    if min(sizes) > 1:
+        # A few scores that happen to be equal do not show that a score never varies.
+        errors = np.array([_variance(one), _variance(other)])
+        errors = np.where(errors > 0, errors, pooled.variance) / sizes
+        if errors.any():
+            tests.append((errors.sum(), errors.sum() ** 2 / (errors**2 / (sizes - 1)).sum()))
+    return all(
+        away
+        > _studentized_range_point(pooled.candidates, max(1, int(freedom))) * math.sqrt(error / 2)
+        for error, freedom in tests
+    )
 
 
 @cache
@@ -275,7 +255,7 @@ def _studentized_range_point(candidates: int, freedom: int) -> float:
 _LEVEL = 0.95
 
 
-def count_cycles(wins: NDArray[np.bool_]) -> tuple[int, int]:
+def count_cycles(wins: RowMask) -> tuple[int, int]:
     """The number of triples with three decided pairs, and of those that are cycles; ``wins[i, j]``: i beat j."""
     beat = wins.astype(np.int64)
     met = beat + beat.T
@@ -361,43 +341,27 @@ class Tournament:
     async def rank_pairs(self, rounds: int | None, seed: int) -> Leaderboard:
         """Rank by pairs: a round robin, or so many Swiss rounds."""
         shares: dict[Contest, float] = {}
+        choices: list[Choice] = []
         flips = complete = 0
         count = len(self.candidates)
         points = dict.fromkeys(range(count), 0.0)
-        orders_each = 2 if self.both else 1
-        for number in range(rounds or 1):
-            met = {frozenset(pair) for pair in shares}
-            pairs = (
-                round_robin(count, seed)
-                if rounds is None
-                else swiss_round(points, met, seed + number)
-            )
-            contests = both_orders(pairs) if self.both else pairs
-            outcomes = list(zip(contests, await self._judge(contests), strict=True))
-            for index, pair in enumerate(pairs):
-                of_pair = outcomes[index * orders_each : (index + 1) * orders_each]
-                values = [
-                    _first_wins(pair, contest, order)
-                    for contest, order in of_pair
-                    if order is not None
-                ]
-                if not values:
-                    continue
-                if len(values) == 2:
-                    complete += 1
-                    flips += values[0] != values[1]
-                share = sum(values) / len(values)
-                shares[pair] = share
-                points[pair[0]] += share
-                points[pair[1]] += 1 - share
-        choices = [
-            Choice(winner, pair, weight)
-            for pair, share in shares.items()
-            for winner, weight in ((pair[0], share), (pair[1], 1 - share))
-        ]
         wins = np.zeros((count, count), dtype=bool)
-        for (one, other), share in shares.items():
-            wins[one, other], wins[other, one] = share > 0.5, share < 0.5
+        for number in range(rounds or 1):
+            pairs = round_robin(count, seed)
+            if rounds is not None:
+                met = {frozenset(pair) for pair in shares}
+                pairs = swiss_round(points, met, seed + number)
+            for pair, outcomes in (await self._first_wins(pairs)).items():
+                if not outcomes:
+                    continue
+                complete += len(outcomes) == 2
+                flips += len(set(outcomes)) == 2
+                one, other = pair
+                share = shares[pair] = fmean(outcomes)
+                wins[one, other], wins[other, one] = share > 0.5, share < 0.5
+                for winner, won in ((one, share), (other, 1 - share)):
+                    points[winner] += won
+                    choices.append(Choice(winner, pair, won))
         triples, intransitive = count_cycles(wins)
         consistency = {
             "pairs": len(shares),
@@ -410,6 +374,17 @@ class Tournament:
             "decided": self.position_wins.total(),
         }
         return self._ranking("pairs", choices, points, consistency)
+
+    async def _first_wins(self, pairs: Sequence[Contest]) -> dict[Contest, list[float]]:
+        """The outcomes of each pair: 1 if its first candidate won, 0 if its second did, one half for a tie."""
+        contests = both_orders(pairs) if self.both else pairs
+        outcomes: dict[Contest, list[float]] = {pair: [] for pair in pairs}
+        for contest, order in zip(contests, await self._judge(contests), strict=True):
+            if order is None:
+                continue
+            pair = contest if contest in outcomes else contest[::-1]
+            outcomes[pair].append(float(contest[order[0]] == pair[0]) if order else 0.5)
+        return outcomes
 
     async def rank_groups(self, rounds: int, seed: int) -> Leaderboard:
         """Rank by groups as large as the judge takes, each candidate in so many of them."""
@@ -433,18 +408,14 @@ class Tournament:
     async def _judge(self, contests: Sequence[Contest]) -> list[Order | None]:
         """The order that each contest ends in; None if it failed."""
         texts = [[self.texts[candidate] for candidate in contest] for contest in contests]
-        results = await self.judge.judge(
-            [self.columns.row(self.shared, row_texts) for row_texts in texts]
-        )
+        results = await self.judge.judge([self.columns.row(self.shared, row) for row in texts])
         self.judgements += len(contests)
         orders: list[Order | None] = []
         for contest, its_texts, result in zip(contests, texts, results, strict=True):
             order: Order | None = None
-            if result.failure is None:
-                try:
+            with suppress(RowError):
+                if result.failure is None:
                     order = self.read(result, its_texts)
-                except RowError:
-                    order = None
             self.contests.update(contest)
             if order is None:
                 self.failures.update(contest)
@@ -487,13 +458,6 @@ class Tournament:
         )
 
 
-def _first_wins(pair: Contest, contest: Contest, order: Order) -> float:
-    """1 if the pair's first candidate won, 0 if its second did, one half for a tie."""
-    if not order:
-        return 0.5
-    return 1.0 if contest[order[0]] == pair[0] else 0.0
-
-
 SAMPLED_CANDIDATES = 20
 """Candidates from which the cost is estimated."""
 
@@ -518,22 +482,16 @@ class RankingTask(Struct, frozen=True):
 
     def plan_work(self) -> RankingWork:
         """Return the ranking to run. UsageError if the pipeline or an option does not fit."""
-        named = (
-            tuple(name.strip() for name in self.options.columns.split(","))
-            if self.options.columns
-            else ()
-        )
-        are_rows = (
-            not named
-            and self.options.field is None
-            and all(not isinstance(candidate.value, str) for candidate in self.candidates)
-        )
-        if are_rows and choosing_unit(self.plan) is None:
+        options = self.options
+        named = [name.strip() for name in options.columns.split(",")] if options.columns else []
+        are_rows = not any(isinstance(candidate.value, str) for candidate in self.candidates)
+        whole = are_rows and not named and options.field is None
+        if whole and choosing_unit(self.plan) is None:
             return self._score(None)
         where = find_candidate_columns(self.plan, self.shared, named)
         if where.count == 1:
             return self._score(where)
-        if self.options.samples > 1 or self.options.reward is not None:
+        if options.samples > 1 or options.reward is not None:
             raise UsageError(
                 "--samples and --reward need a judge that scores", hint="this one compares"
             )
@@ -556,29 +514,29 @@ class RankingTask(Struct, frozen=True):
         return [where.row(self.shared, texts[start : start + where.count]) for start in starts]
 
     def _score(self, where: CandidateColumns | None) -> RankingWork:
-        if (
-            self.options.rounds is not None
-            or self.options.choice is not None
-            or self.options.tournament != "auto"
-        ):
+        options = self.options
+        if (options.tournament, options.rounds, options.choice) != ("auto", None, None):
             raise UsageError(
                 "--tournament, --rounds and --choice need a judge that compares",
                 hint="this one scores",
             )
-        reward = reward_of(self.plan, self.options.reward)
-        count = len(self.candidates)
-        times = "" if self.options.samples == 1 else f", {self.options.samples} judgements each"
+        reward = reward_of(self.plan, options.reward)
+        count, samples = len(self.candidates), options.samples
+        times = "" if samples == 1 else f", {samples} judgements each"
         return RankingWork(
-            f"{plural(count, 'candidate')} scored{times}", count * self.options.samples, self._sample(where),
+            f"{plural(count, 'candidate')} scored{times}",
+            count * samples,
+            self._sample(where),
             lambda judging: rank_by_score(
-                judging, reward, where, self.shared, self.candidates, self.options.samples, self.options.field
+                judging, reward, where, self.shared, self.candidates, samples, options.field
             ),
-        )  # fmt: skip
+        )
 
     def _compare(self, where: CandidateColumns) -> RankingWork:
+        options = self.options
         count, size = len(self.candidates), where.count
-        read = order_reader(self.plan, self.options.choice, size)
-        texts = [candidate.text(self.options.field) for candidate in self.candidates]
+        read = order_reader(self.plan, options.choice, size)
+        texts = [candidate.text(options.field) for candidate in self.candidates]
         twice = size == 2 and not judges_both_orders(self.plan)
 
         def tournament(judging: CountingJudge) -> Tournament:
@@ -590,30 +548,31 @@ class RankingTask(Struct, frozen=True):
                     f"the judge chooses among {size}, but there are {plural(count, 'candidate')}",
                     hint=f"give at least {size}",
                 )
-            if self.options.tournament != "auto":
+            if options.tournament != "auto":
                 raise UsageError(
                     "--tournament needs a judge of pairs",
                     hint="--rounds sets how many rounds of groups are judged",
                 )
-            times = self.options.rounds or GROUP_ROUNDS
-            rows = times * -(-count // size)
+            times = options.rounds or GROUP_ROUNDS
             return RankingWork(
-                f"{plural(count, 'candidate')} in groups of {size}, {times} rounds", rows, self._sample(where),
+                f"{plural(count, 'candidate')} in groups of {size}, {times} rounds",
+                times * -(-count // size),
+                self._sample(where),
                 lambda judging: tournament(judging).rank_groups(times, self.seed),
-            )  # fmt: skip
-        swiss = self.options.tournament == "swiss" or (
-            self.options.tournament == "auto" and (self.options.rounds or count > ROUND_ROBIN)
-        )
-        if self.options.tournament == "round-robin" and self.options.rounds is not None:
+            )
+        if options.tournament == "round-robin" and options.rounds is not None:
             raise UsageError(
                 "--rounds needs a Swiss tournament", hint="remove --tournament or --rounds"
             )
-        number = (self.options.rounds or swiss_rounds(count)) if swiss else None
-        pairs = number * (count // 2) if number is not None else count * (count - 1) // 2
-        form = f"a Swiss tournament of {number} rounds" if number is not None else "all pairs"
+        rounds = options.rounds
+        if options.tournament == "swiss" or (options.tournament == "auto" and count > ROUND_ROBIN):
+            rounds = rounds or swiss_rounds(count)
+        pairs, form = math.comb(count, 2), "all pairs"
+        if rounds is not None:
+            pairs, form = rounds * (count // 2), f"a Swiss tournament of {rounds} rounds"
         return RankingWork(
             f"{plural(count, 'candidate')}, {form}, {plural(pairs, 'pair')} in both orders",
             pairs * (2 if twice else 1),
             self._sample(where),
-            lambda judging: tournament(judging).rank_pairs(number, self.seed),
+            lambda judging: tournament(judging).rank_pairs(rounds, self.seed),
         )
