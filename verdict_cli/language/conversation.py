@@ -47,29 +47,21 @@ def _looks_like_message(message: Mapping[str, Any]) -> bool:
 def _with_role(message: Mapping[str, Any]) -> Mapping[str, Any]:
     """The message with a role and content: from ShareGPT's `from` and `value`, from LangChain's `type`, and from the items
     of OpenAI's Responses API."""
-    if (
-        message.get("role") is None
-        and isinstance(message.get("kwargs"), Mapping)
-        and message.get("id")
-    ):
-        name = str(message["id"][-1]).partition("Message")[0].lower()
-        return {**message["kwargs"], "role": name}
+    if message.get("role") is not None:
+        return message
     kind = message.get("type")
-    if message.get("role") is None and isinstance(kind, str) and kind.endswith("_call_output"):
-        return {"role": "tool", "content": [message]}
-    if (
-        message.get("role") is None
-        and isinstance(kind, str)
-        and (kind.endswith("_call") or kind == "reasoning")
-    ):
-        return {"role": "assistant", "content": [message]}
-    if message.get("role") is None and kind in _LANGCHAIN:
-        return {
-            **(message["data"] if isinstance(message.get("data"), Mapping) else message),
-            "role": kind,
-        }
-    if message.get("role") is None and isinstance(message.get("from"), str) and "value" in message:
-        return {**message, "role": message["from"], "content": message["value"]}
+    if isinstance(message.get("kwargs"), Mapping) and message.get("id"):
+        name = str(message["id"][-1]).partition("Message")[0].lower()
+        message = {**message["kwargs"], "role": name}
+    elif str(kind).endswith("_call_output"):
+        message = {"role": "tool", "content": [message]}
+    elif str(kind).endswith("_call") or kind == "reasoning":
+        message = {"role": "assistant", "content": [message]}
+    elif kind in _LANGCHAIN:
+        data = message.get("data")
+        message = {**(data if isinstance(data, Mapping) else message), "role": kind}
+    elif isinstance(message.get("from"), str) and "value" in message:
+        message = {**message, "role": message["from"], "content": message["value"]}
     return message
 
 
@@ -113,34 +105,34 @@ def _read(message: Any) -> Iterator[MessageData]:
         message = _with_role(message)
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         raise ConversationError(f"{message!r:.200} is not a message with a `role` and a `content`")
-    role = role_name(message["role"])
-    head = {"role": role}
-    if isinstance(message.get("name"), str):
-        head["name"] = message["name"]
-    content = (
-        message["parts"]
-        if isinstance(message.get("parts"), list | tuple)
-        else message.get("content")
-    )
+    head = {"role": role_name(message["role"])}
+    head |= {
+        key: message[key] for key in ("name", "tool_call_id") if isinstance(message.get(key), str)
+    }
+    parts = message.get("parts")
+    content = parts if isinstance(parts, list | tuple) else message.get("content")
     more = message.get("additional_kwargs")  # LangChain's
     more = more if isinstance(more, Mapping) else {}
     calls = [
         read_tool_call(call) for call in message.get("tool_calls") or more.get("tool_calls") or ()
     ]
     if isinstance(message.get("function_call"), Mapping):  # OpenAI's form before tools
-        calls.append(read_tool_call({"function": message["function_call"]}))
-    if isinstance(message.get("tool_call_id"), str):
-        head["tool_call_id"] = message["tool_call_id"]
+        calls.append(read_tool_call(message["function_call"]))
     if not content:
         content = _words_beside(message, more) or content
+    if content is None and not calls:
+        raise ConversationError("its content is null, and it calls no tool")
     if content is None or isinstance(content, str):
-        if content is None and not calls:
-            raise ConversationError("its content is null, and it calls no tool")
-        yield {**head, "content": content, **({"tool_calls": calls} if calls else {})}
-        return
-    if not isinstance(content, list | tuple):
+        yield _message(head, content, calls)
+    elif isinstance(content, list | tuple):
+        yield from _parts(head, content, calls)
+    else:
         raise ConversationError(f"its content {content!r:.80} is neither text nor a list of parts")
-    yield from _parts(head, content, calls)
+
+
+def _message(head: MessageData, content: Any, calls: list[MessageData]) -> MessageData:
+    message = {**head, "content": content}
+    return {**message, "tool_calls": calls} if calls else message
 
 
 def _words_beside(message: Mapping[str, Any], more: Mapping[str, Any]) -> str:
@@ -163,45 +155,67 @@ def _parts(
     parts: list[MessageData] = []
     results: list[MessageData] = []
     for part in content:
-        if isinstance(part, str):
-            parts.append({"type": "text", "text": part})
-            continue
-        if not isinstance(part, Mapping):
-            raise ConversationError(f"the part {part!r:.80} of its content is not a mapping")
-        kind = next((kind for kind in _KINDS if kind(part)), None)
-        if kind is None and part.get("type") not in _NAMED_PARTS:
-            raise ConversationError(f"its content has a part that is not read, {dict(part)!r:.80}")
-        read = _KINDS[kind](part) if kind else dict(part)
+        read = _part(part)
         if "function" in read:
             calls.append(read)
         elif read.get("role") == "tool":
-            results.append(
-                {**({} if "name" in read or "name" not in head else {"name": head["name"]}), **read}
-            )
+            name = {"name": head["name"]} if "name" in head else {}
+            results.append({**name, **read})
         else:
             parts.append(read)
     if results and calls:  # of a tool that the provider ran: its call comes before its result
-        yield {**head, "content": None, "tool_calls": calls}
+        yield _message(head, None, calls)
         calls = []
     yield from results
+    if results and not parts and not calls:
+        return
     texts = [part["text"] for part in parts if part.get("type") == "text"]
     shown: Any = "\n".join(texts) if len(texts) == len(parts) else parts
-    if not parts and results and not calls:
-        return
-    if not parts and not calls:
-        shown = ""
-    yield {
-        **head,
-        "content": shown if parts or not calls else None,
-        **({"tool_calls": calls} if calls else {}),
-    }
+    if calls and not parts:
+        shown = None
+    yield _message(head, shown, calls)
 
 
-def _text(part: Mapping[str, Any]) -> MessageData:
-    return {
-        "type": "text",
-        "text": part["text"] if isinstance(part.get("text"), str) else part["content"],
-    }
+def _part(part: Any) -> MessageData:
+    """A part of a content in the one form; a call and a result of a tool are those of messages."""
+    if isinstance(part, str):
+        return _text(part)
+    if not isinstance(part, Mapping):
+        raise ConversationError(f"the part {part!r:.80} of its content is not a mapping")
+    if isinstance(part.get("transcript"), str):
+        return _text(part["transcript"])
+    kind = part.get("type")
+    if kind is None:
+        return _untyped(part)
+    ending = next((ending for ending in _ENDINGS if str(kind).endswith(ending)), "")
+    reader = _TYPED.get(str(kind)) or _ENDINGS.get(ending)
+    if reader is None:
+        raise _unread(part)
+    return reader(part)
+
+
+def _untyped(part: Mapping[str, Any]) -> MessageData:
+    if part.get("thought") is True:
+        return _thought(part.get("text", ""))
+    key = next((key for key in _UNTYPED if part.get(key) is not None), None)
+    if key is None:
+        raise _unread(part)
+    return _UNTYPED[key](part[key])
+
+
+def _unread(part: Any) -> ConversationError:
+    return ConversationError(f"its content has a part that is not read, {part!r:.80}")
+
+
+def _first(mapping: Mapping[str, Any], *keys: str) -> Any:
+    """The value of the first of the keys that has one."""
+    return next((mapping[key] for key in keys if mapping.get(key) is not None), None)
+
+
+def _text(text: Any) -> MessageData:
+    if not isinstance(text, str):
+        raise ConversationError(f"the text {text!r:.80} is not a text")
+    return {"type": "text", "text": text}
 
 
 def read_tool_call(call: Any) -> MessageData:
@@ -209,43 +223,28 @@ def read_tool_call(call: Any) -> MessageData:
     if not isinstance(call, Mapping):
         raise ConversationError(f"the tool call {call!r:.80} is not a mapping")
     function = call["function"] if isinstance(call.get("function"), Mapping) else call
-    name = (
-        function.get("name")
-        or function.get("toolName")
-        or (call["function"] if isinstance(call.get("function"), str) else None)
-    )
+    name = _first(function, "name", "toolName", "function")
     if not isinstance(name, str):
         raise ConversationError(f"the tool call {call!r:.80} has no name")
-    arguments: Any = next(
-        (
-            function[key]
-            for key in ("arguments", "args", "input", "input_parameters", "inputParameters")
-            if function.get(key) is not None
-        ),
-        {},
-    )
+    arguments = _first(function, *_ARGUMENTS)
     if not isinstance(arguments, str):
-        arguments = _json(arguments)
+        arguments = _json({} if arguments is None else arguments)
     normalized: MessageData = {
         "type": "function",
         "function": {"name": name, "arguments": arguments},
     }
-    identity = next(
-        (call[key] for key in ("call_id", "toolUseId", "toolCallId", "id") if call.get(key)), None
-    )
+    identity = _first(call, "call_id", "toolUseId", "toolCallId", "id")
     return {"id": identity, **normalized} if isinstance(identity, str) else normalized
+
+
+_ARGUMENTS = (
+    "arguments", "args", "input", "input_parameters", "inputParameters", "action", "queries", "code",
+)  # fmt: skip
 
 
 def _tool_result(part: Mapping[str, Any]) -> MessageData:
     """A tool's result as a message of its own."""
-    result = next(
-        (
-            part[key]
-            for key in ("content", "response", "result", "output")
-            if part.get(key) is not None
-        ),
-        "",
-    )
+    result = _first(part, "content", "response", "result", "output")
     if isinstance(result, list | tuple) and all(map(_is_part, result)):
         try:
             (message,) = _parts({"role": "tool"}, result, [])
@@ -253,11 +252,12 @@ def _tool_result(part: Mapping[str, Any]) -> MessageData:
         except ConversationError:  # a form of the tool's own
             result = _json(result)
     elif not isinstance(result, str):
-        result = _json(result)
+        result = "" if result is None else _json(result)
     normalized: MessageData = {"role": "tool", "content": result}
-    names = ("tool_use_id", "tool_call_id", "toolUseId", "toolCallId", "call_id", "id")
-    identity = next((part[name] for name in names if part.get(name)), None)
-    name = part.get("name") or part.get("toolName")
+    name = _first(part, "name", "toolName")
+    identity = _first(
+        part, "tool_use_id", "tool_call_id", "toolUseId", "toolCallId", "call_id", "id"
+    )
     if isinstance(name, str):
         normalized["name"] = name
     if isinstance(identity, str):
@@ -273,14 +273,8 @@ def _is_part(item: Any) -> bool:
 
 def _item_call(part: Mapping[str, Any]) -> MessageData:
     """A call among the items of the Responses API; one of a tool of the provider's has no name of its own."""
-    arguments: Any = next(
-        (part[key] for key in ("arguments", "input", "action", "queries", "code") if part.get(key)),
-        {},
-    )
     name = part.get("name") or str(part["type"]).removesuffix("_call")
-    return read_tool_call(
-        {"name": name, "arguments": arguments, "id": part.get("call_id") or part.get("id")}
-    )
+    return read_tool_call({**part, "name": name})
 
 
 def _thought(text: Any) -> MessageData:
@@ -298,100 +292,67 @@ def _data(kind: Any, data: Any) -> MessageData:
     return _image(f"data:{kind};base64,{data}")
 
 
-def _anthropic_image(part: Mapping[str, Any]) -> MessageData:
-    source = part["source"]
-    return (
-        _image(source["url"])
-        if "url" in source
-        else _data(source.get("media_type"), source.get("data"))
-    )
+def _typed_image(part: Mapping[str, Any]) -> MessageData:
+    """`source` of Anthropic, `image_url` of chat completions and of responses, `image` of a tool's log."""
+    source = _first(part, "source", "image_url", "image")
+    if not isinstance(source, Mapping):
+        return _image(source)
+    if "url" in source:
+        return _image(source["url"])
+    return _data(source.get("media_type"), source["data"])
 
 
-def _openai_image(part: Mapping[str, Any]) -> MessageData:
-    """`image_url` of chat completions and of responses, `image` of a tool's log."""
-    url = part.get("image_url", part.get("image"))
-    return _image(url["url"] if isinstance(url, Mapping) else url)
+def _is_image(part: Mapping[str, Any]) -> bool:
+    return part.get("modality") == "image"
 
 
-_KINDS: dict[Callable[[Mapping[str, Any]], Any], Callable[[Mapping[str, Any]], MessageData]] = {
-    # Gemini's and Bedrock's parts have no type.
-    lambda part: "type" not in part and part.get("thought") is True: lambda part: _thought(
-        part.get("text", "")
-    ),
-    lambda part: "type" not in part and "reasoningContent" in part: lambda part: _thought(
-        part["reasoningContent"].get("reasoningText", {}).get("text", "")
-    ),
-    lambda part: "type" not in part and "toolUse" in part: lambda part: read_tool_call(
-        part["toolUse"]
-    ),
-    lambda part: "type" not in part and "toolResult" in part: lambda part: _tool_result(
-        part["toolResult"]
-    ),
-    lambda part: "type" not in part and "json" in part: lambda part: {
-        "type": "text",
-        "text": _json(part["json"]),
-    },
-    lambda part: "type" not in part and isinstance(part.get("text"), str): _text,
-    lambda part: "type" not in part and "functionCall" in part: lambda part: read_tool_call(
-        part["functionCall"]
-    ),
-    lambda part: "type" not in part and "functionResponse" in part: lambda part: _tool_result(
-        part["functionResponse"]
-    ),
-    lambda part: "type" not in part and "inlineData" in part: lambda part: _data(
-        part["inlineData"].get("mimeType"), part["inlineData"].get("data")
-    ),
-    lambda part: "type" not in part and "fileData" in part: lambda part: _image(
-        part["fileData"].get("fileUri")
-    ),
-    lambda part: "type" not in part and "executableCode" in part: lambda part: read_tool_call(
-        {"name": "code_execution", "arguments": part["executableCode"]}
-    ),
-    lambda part: "type" not in part and "codeExecutionResult" in part: lambda part: _tool_result(
-        {"name": "code_execution", "content": part["codeExecutionResult"].get("output", "")}
-    ),
-    lambda part: "type" not in part and isinstance(part.get("image"), Mapping): lambda part: _data(
-        f"image/{part['image'].get('format')}", part["image"]["source"].get("bytes")
-    ),
-    # OpenAI, Anthropic, OpenTelemetry.
-    lambda part: (
-        part.get("type") in ("text", "input_text", "output_text")
-        and (isinstance(part.get("text"), str) or isinstance(part.get("content"), str))
-    ): _text,
-    lambda part: (
-        part.get("type") == "refusal" and isinstance(part.get("refusal"), str)
-    ): lambda part: {
-        "type": "text",
-        "text": part["refusal"],
-    },
-    lambda part: isinstance(part.get("transcript"), str): lambda part: {
-        "type": "text",
-        "text": part["transcript"],
-    },
-    lambda part: (
-        part.get("type") in ("tool_call", "tool-call") or str(part.get("type")).endswith("tool_use")
-    ): (read_tool_call),
-    lambda part: part.get("type") in ("tool_call_response", "tool-result"): _tool_result,
-    lambda part: str(part.get("type")).endswith(("tool_result", "_call_output")): _tool_result,
-    lambda part: str(part.get("type")).endswith("_call"): _item_call,
-    lambda part: (
-        part.get("type") == "image" and isinstance(part.get("source"), Mapping)
-    ): _anthropic_image,
-    lambda part: part.get("type") in ("image_url", "input_image", "image"): _openai_image,
-    lambda part: part.get("type") == "blob" and part.get("modality") == "image": lambda part: _data(
-        part.get("mime_type"), part.get("content", part.get("data"))
-    ),
-    lambda part: part.get("type") == "uri" and part.get("modality") == "image": lambda part: _image(
-        part.get("uri")
-    ),
+_Reader = Callable[[Any], MessageData]
+
+_UNTYPED: dict[str, _Reader] = {
+    "reasoningContent": lambda content: _thought(content.get("reasoningText", {}).get("text", "")),
+    "toolUse": read_tool_call,
+    "toolResult": _tool_result,
+    "json": lambda value: _text(_json(value)),
+    "text": _text,
+    "functionCall": read_tool_call,
+    "functionResponse": _tool_result,
+    "inlineData": lambda data: _data(data.get("mimeType"), data.get("data")),
+    "fileData": lambda data: _image(data.get("fileUri")),
+    "executableCode": lambda code: read_tool_call({"name": "code_execution", "arguments": code}),
+    "codeExecutionResult": lambda result: _tool_result({**result, "name": "code_execution"}),
+    "image": lambda image: _data(f"image/{image.get('format')}", image["source"].get("bytes")),
 }
-"""What a part is, by a test of it, and how it is read. The first test that holds decides."""
-_NAMED_PARTS = frozenset((
+"""Gemini's and Bedrock's parts, which have no type, by the key that each has alone. The first one decides."""
+_NAMED_PARTS = (
     "thinking", "redacted_thinking", "reasoning", "audio", "input_audio", "output_audio", "file", "input_file", "document",
-    "video", "video_url", "blob", "uri", "image", "search_result",
-))  # fmt: skip
+    "video", "video_url", "search_result",
+)  # fmt: skip
 """Parts that stay as they are, and that a transcript names without their content. Others are refused: what is not understood is not
 left out of what a judge reads."""
+_TYPED: dict[str, _Reader] = {
+    **dict.fromkeys(
+        ("text", "input_text", "output_text"), lambda part: _text(_first(part, "text", "content"))
+    ),
+    "refusal": lambda part: _text(part["refusal"]),
+    **dict.fromkeys(("tool_call", "tool-call"), read_tool_call),
+    **dict.fromkeys(("tool_call_response", "tool-result"), _tool_result),
+    **dict.fromkeys(("image", "image_url", "input_image"), _typed_image),
+    "blob": lambda part: (
+        _data(part.get("mime_type"), _first(part, "content", "data"))
+        if _is_image(part)
+        else dict(part)
+    ),
+    "uri": lambda part: _image(part.get("uri")) if _is_image(part) else dict(part),
+    **dict.fromkeys(_NAMED_PARTS, dict),
+}
+"""Parts of OpenAI, Anthropic and OpenTelemetry by their type."""
+_ENDINGS: dict[str, _Reader] = {
+    "tool_use": read_tool_call,
+    "tool_result": _tool_result,
+    "_call_output": _tool_result,
+    "_call": _item_call,
+}
+"""Parts of OpenAI and Anthropic whose type begins with the name of a tool."""
 
 
 def _json(value: Any) -> str:
