@@ -7,10 +7,11 @@ import codecs
 import json
 import pathlib
 import re
+from collections.abc import Mapping
 from difflib import get_close_matches
+from itertools import takewhile
 from typing import Any, NoReturn
 
-from msgspec import Struct
 from yaml import events
 from yaml.error import MarkedYAMLError
 from yaml.parser import Parser
@@ -57,56 +58,37 @@ MAX_ALIASED = 10_000
 
 _CYCLE = "A value cannot contain itself."
 _START = "A pipeline file begins with `verdict: 1`, `name:` and `pipeline:`."
-_NO_KEY: Any = object()
-_DROPPED: Any = object()
-
-
-class _Open(Struct):
-    """A collection that is not closed yet; ``key`` is the one whose value comes next (_DROPPED: it was wrong)."""
-
-    node: ValueNode
-    anchor: str | None
-    key: Any = _NO_KEY
-    key_at: Position | None = None
 
 
 class Composer:
-    """Builds the nodes from events, one at a time, and collects problems."""
+    """Builds the nodes from events, and collects problems."""
 
-    def __init__(self, file: str, back: dict[int, str]) -> None:
+    def __init__(self, source: Events, file: str, back: dict[int, str]) -> None:
+        self.source = source
         self.file = file
         self.back = back
         self.problems: list[Problem] = []
-        self.stack: list[_Open] = []
+        self.path: list[Any] = []
+        """Where the next value stands: indices and keys; None for a key itself, and for one that is wrong."""
         self.anchors: dict[str, ValueNode | None] = {}
         self.aliased = 0
-        self.documents = 0
-        self.root: ValueNode | None = None
 
-    def take(self, event: Any) -> None:
-        """Add one event to the tree."""
-        if isinstance(event, events.ScalarEvent):
-            self._scalar(event)
-        elif isinstance(event, events.AliasEvent):
-            self._alias(event)
-        elif isinstance(event, events.CollectionStartEvent):
-            self._open(event)
-        elif isinstance(event, events.CollectionEndEvent):
-            closed = self.stack.pop()
-            if closed.anchor is not None:
-                self.anchors[closed.anchor] = closed.node
-            self._put(closed.node, closed.node.at)
-        elif isinstance(event, events.DocumentStartEvent):
-            self.documents += 1
-            if self.documents > 1:
-                hint = "Keep one pipeline a file; remove the line `---`."
-                self.stop(
-                    "several-documents", "a second document begins here", hint, event.start_mark
-                )
+    def compose(self) -> ValueNode | None:
+        """The node of the only document; None for an empty file."""
+        root = None
+        self._next()
+        if not self.source.check_event(events.StreamEndEvent):
+            self._next()
+            root = self._value()
+            self._next()
+        if not self.source.check_event(events.StreamEndEvent):
+            hint = "Keep one pipeline a file; remove the line `---`."
+            mark = self._next().start_mark
+            self.stop("several-documents", "a second document begins here", hint, mark)
+        return root
 
-    def finish(self, list_key: str = "") -> Document:
+    def finish(self, root: ValueNode | None, list_key: str = "") -> Document:
         """The document, or SpecError with every problem. With ``list_key`` a file that is a list is the value of that key."""
-        root = self.root
         if list_key and root is not None and isinstance(root.value, list):
             root = ValueNode({list_key: root.value}, root.at, {list_key: root}, {list_key: root.at})
         if root is None or (root.value is None and not self.problems):
@@ -126,124 +108,116 @@ class Composer:
         raise SpecError(self.problems)
 
     def _problem(self, code: str, message: str, hint: str, at: Position) -> None:
-        path: list[Any] = []
-        for opened in self.stack:
-            key = len(opened.node.value) if isinstance(opened.node.value, list) else opened.key
-            if key is _NO_KEY or key is _DROPPED:
-                break
-            path.append(key)
+        path = tuple(takewhile(lambda part: part is not None, self.path))
+        shown = format_path(path) if len(path) <= 20 else ""  # longer than anybody would read
         message = message.translate(self.back)
-        shown = (
-            format_path(tuple(path)) if len(path) <= 20 else ""
-        )  # longer than anybody would read
         self.problems.append(Problem(code, message, hint, self.file, at.line, at.column, shown))
 
-    def _open(self, event: events.CollectionStartEvent) -> None:
-        if len(self.stack) >= MAX_DEPTH:
-            hint = "Name inner parts under `blocks:` and refer to them with `use:`."
-            self.stop(
-                "too-deep",
-                f"lists and mappings are nested more than {MAX_DEPTH} deep",
-                hint,
-                event.start_mark,
-            )
-        empty: Any = [] if isinstance(event, events.SequenceStartEvent) else {}
-        at = _position(event.start_mark)
-        expected = "!!seq" if empty == [] else "!!map"
-        tag = format_tag(event.tag)
-        if tag not in (None, "!", expected):
-            self._problem("tag", *wrong_tag(tag, "a list" if empty == [] else "a mapping"), at)
-        self.stack.append(_Open(ValueNode(empty, at), event.anchor))
+    def _next(self) -> Any:
+        return self.source.get_event()  # type: ignore[no-untyped-call]
+
+    def _value(self) -> ValueNode:
+        event = self._next()
+        if isinstance(event, events.AliasEvent):
+            return self._alias(event)
         if event.anchor is not None:
             self.anchors[event.anchor] = None
-
-    def _scalar(self, event: events.ScalarEvent) -> None:
-        at = _position(event.start_mark)
-        tag = format_tag(event.tag)
-        value: Any = None
-        fits = True
-        try:
-            value = resolve(
-                event.value.translate(self.back), tag, plain=event.implicit[0] and tag is None
-            )
-        except UnfitError as unfit:
-            fits = False
-            self._problem(unfit.code, unfit.message, unfit.hint, at)
-        node = ValueNode(value, at)
+        is_scalar = isinstance(event, events.ScalarEvent)
+        node = self._scalar(event) if is_scalar else self._collection(event)
         if event.anchor is not None:
             self.anchors[event.anchor] = node
-        is_key = (
-            bool(self.stack)
-            and isinstance(self.stack[-1].node.value, dict)
-            and self.stack[-1].key is _NO_KEY
-        )
-        if is_key and fits and value == "<<" and event.implicit[0]:
-            fits = False
+        return node
+
+    def _collection(self, event: events.CollectionStartEvent) -> ValueNode:
+        if len(self.path) >= MAX_DEPTH:
+            message = f"lists and mappings are nested more than {MAX_DEPTH} deep"
+            hint = "Name inner parts under `blocks:` and refer to them with `use:`."
+            self.stop("too-deep", message, hint, event.start_mark)
+        is_list = isinstance(event, events.SequenceStartEvent)
+        node = ValueNode([] if is_list else {}, _position(event.start_mark))
+        tag = format_tag(event.tag)
+        if tag not in (None, "!", "!!seq" if is_list else "!!map"):
+            self._problem("tag", *wrong_tag(tag, _kind(node.value)), node.at)
+        self.path.append(None)
+        if is_list:
+            self._fill_list(node)
+        else:
+            self._fill_mapping(node)
+        self.path.pop()
+        self._next()
+        return node
+
+    def _fill_list(self, node: ValueNode) -> None:
+        self.path[-1] = 0
+        while not self.source.check_event(events.SequenceEndEvent):
+            node.add(self.path[-1], self._value(), None)
+            self.path[-1] += 1
+
+    def _fill_mapping(self, node: ValueNode) -> None:
+        while not self.source.check_event(events.MappingEndEvent):
+            at = _position(self.source.peek_event().start_mark)  # type: ignore[no-untyped-call]
+            key = self.path[-1] = self._key(node.keys or {}, at)
+            child = self._value()
+            if key is not None:
+                node.add(key, child, at)
+            self.path[-1] = None
+
+    def _key(self, keys: Mapping[Any, Position], at: Position) -> Any:
+        """The next key of a mapping; None, and the problem with it, for one that is wrong."""
+        event = self.source.peek_event()  # type: ignore[no-untyped-call]
+        problems = len(self.problems)
+        key = self._value().value
+        if len(self.problems) > problems:
+            return None
+        if key is None or isinstance(key, dict | list):
+            hint = "Text that begins with `{` or `[` must be in quotes or in a block scalar: `prompt: |`."
+            self._problem("key", f"{_kind(key)} cannot be a key, expected a word", hint, at)
+        elif key == "<<" and isinstance(event, events.ScalarEvent) and event.implicit[0]:
             hint = "Merge keys are not part of YAML 1.2: write the keys out, or name a block under `blocks:`."
             self._problem(
                 "merge-key", "`<<` is a plain key in YAML 1.2 and merges nothing", hint, at
             )
-        if is_key and not fits:
-            self.stack[-1].key = _DROPPED
+        elif key in keys:
+            self.path[-1] = key
+            message = f"the key {json.dumps(key, ensure_ascii=False)} is a duplicate; the first one is on line {keys[key].line}"
+            self._problem("duplicate-key", message, "Keep one of the two.", at)
         else:
-            self._put(node, at)
+            return key
+        return None
 
-    def _alias(self, event: events.AliasEvent) -> None:
+    def _scalar(self, event: events.ScalarEvent) -> ValueNode:
+        at = _position(event.start_mark)
+        tag = format_tag(event.tag)
+        text = event.value.translate(self.back)
+        try:
+            return ValueNode(resolve(text, tag, plain=event.implicit[0] and tag is None), at)
+        except UnfitError as unfit:
+            self._problem(unfit.code, unfit.message, unfit.hint, at)
+            return ValueNode(None, at)
+
+    def _alias(self, event: events.AliasEvent) -> ValueNode:
         at = _position(event.start_mark)
         name = str(event.anchor)
         node = self.anchors.get(name)
-        if node is None:
+        if node is None and name in self.anchors:
+            self._problem("recursive-alias", f"`*{name}` is inside its own anchor", _CYCLE, at)
+        elif node is None:
             near = get_close_matches(name, self.anchors, n=1)
-            hint = (
-                f"Did you mean `*{near[0]}`?"
-                if near
-                else "Text that begins with `*` must be in quotes."
-            )
-            if name in self.anchors:
-                self._problem("recursive-alias", f"`*{name}` is inside its own anchor", _CYCLE, at)
-            else:
-                self._problem(
-                    "unknown-alias", f"there is no anchor `&{name}` above this alias", hint, at
-                )
-            node = ValueNode(None, at)
+            hint = "Text that begins with `*` must be in quotes."
+            if near:
+                hint = f"Did you mean `*{near[0]}`?"
+            message = f"there is no anchor `&{name}` above this alias"
+            self._problem("unknown-alias", message, hint, at)
+        node = node or ValueNode(None, at)
         # A few lines of aliases to aliases stand for billions of values ("billion laughs").
         self.aliased += node.size
         if self.aliased > MAX_ALIASED:
             message = f"aliases expand to more than {MAX_ALIASED:,} values"
             self.stop("alias-limit", message, "Use fewer aliases.", event.start_mark)
-        if len(self.stack) + node.height + isinstance(node.value, dict | list) > MAX_DEPTH:
+        if len(self.path) + node.height + isinstance(node.value, dict | list) > MAX_DEPTH:
             message = f"with this alias, lists and mappings are nested more than {MAX_DEPTH} deep"
             self.stop("too-deep", message, "Use fewer aliases.", event.start_mark)
-        self._put(node.copy(), at)
-
-    def _put(self, node: ValueNode, at: Position) -> None:
-        """Hand a finished value to the collection that contains it."""
-        if not self.stack:
-            self.root = node
-            return
-        parent = self.stack[-1]
-        if isinstance(parent.node.value, list):
-            parent.node.add(len(parent.node.value), node, None)
-        elif parent.key is _NO_KEY:
-            self._key(parent, node.value, at)
-        else:
-            if parent.key is not _DROPPED:
-                parent.node.add(parent.key, node, parent.key_at)
-            parent.key = _NO_KEY
-
-    def _key(self, parent: _Open, key: Any, at: Position) -> None:
-        """Record a key of a mapping, or the problem with it."""
-        if key is None or isinstance(key, dict | list):
-            hint = "Text that begins with `{` or `[` must be in quotes or in a block scalar: `prompt: |`."
-            self._problem("key", f"{_kind(key)} cannot be a key, expected a word", hint, at)
-            parent.key = _DROPPED
-            return
-        first = (parent.node.keys or {}).get(key)
-        parent.key, parent.key_at = key, at
-        if first is not None:
-            message = f"the key {json.dumps(key, ensure_ascii=False)} is a duplicate; the first one is on line {first.line}"
-            self._problem("duplicate-key", message, "Keep one of the two.", at)
-            parent.key = _DROPPED
+        return node.copy()
 
 
 def _position(mark: Any) -> Position:
@@ -251,7 +225,9 @@ def _position(mark: Any) -> Position:
 
 
 def _kind(value: Any) -> str:
-    return "nothing" if value is None else "a list" if isinstance(value, list) else "a mapping"
+    if value is None:
+        return "nothing"
+    return "a list" if isinstance(value, list) else "a mapping"
 
 
 class UnfitError(Exception):
@@ -349,26 +325,23 @@ def read_document(path: pathlib.Path, list_key: str = "") -> Document:
     try:
         with path.open("rb") as stream:
             text = stream.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise SpecError(
-            [Problem("not-found", "there is no such file", _nearest_file(path), file)]
-        ) from None
-    except IsADirectoryError:
-        hint = "Name a pipeline file in it."
-        raise SpecError(
-            [Problem("not-a-file", "this is a directory, not a file", hint, file)]
-        ) from None
-    except PermissionError:
-        hint = "Check who may read it: `ls -l`."
-        raise SpecError(
-            [Problem("not-readable", "no permission to read this file", hint, file)]
-        ) from None
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise SpecError(
-            [Problem("not-readable", f"the file cannot be read: {reason}", "", file)]
-        ) from None
+        raise SpecError([_unreadable(path, error)]) from None
     return parse_document(text, file, list_key)
+
+
+def _unreadable(path: pathlib.Path, error: Exception) -> Problem:
+    file = str(path)
+    if isinstance(error, FileNotFoundError):
+        return Problem("not-found", "there is no such file", _nearest_file(path), file)
+    if isinstance(error, IsADirectoryError):
+        message = "this is a directory, not a file"
+        return Problem("not-a-file", message, "Name a pipeline file in it.", file)
+    if isinstance(error, PermissionError):
+        hint = "Check who may read it: `ls -l`."
+        return Problem("not-readable", "no permission to read this file", hint, file)
+    reason = getattr(error, "strerror", None) or str(error)
+    return Problem("not-readable", f"the file cannot be read: {reason}", "", file)
 
 
 def _nearest_file(path: pathlib.Path) -> str:
@@ -409,17 +382,15 @@ def parse_document(text: bytes, file: str, list_key: str = "") -> Document:
     mark = next(free)
     back[mark] = "?"
     source = Events(_MARK_WITHIN.sub(chr(mark), decoded.translate(away)))
-    tree = Composer(file, back)
+    tree = Composer(source, file, back)
     try:
-        while source.check_event():
-            tree.take(source.get_event())  # type: ignore[no-untyped-call]
+        return tree.finish(tree.compose(), list_key)
     except MarkedYAMLError as error:
         tree.stop(*plain_words(error, source.buffer))
     except (ValueError, OverflowError):
         # chr() and int() refuse `"\UFFFFFFFF"` and an endless number after `%YAML`; PyYAML does not catch these errors.
         hint = "`\\U` goes up to `\\U0010FFFF`."
         tree.stop("yaml-syntax", "a number is out of range", hint, source.get_mark())
-    return tree.finish(list_key)
 
 
 def _decode(text: bytes, file: str) -> str:

@@ -9,10 +9,8 @@ import math
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
-from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from msgspec import Struct
 from pydantic import Field
 
 from verdict_cli.config_model import Issue, KeyRule, python_constructor
@@ -48,64 +46,57 @@ from verdict_cli.regex import regex
 _PIECE = regex(r"[^\W\d_]+|\d+|.", re.DOTALL)
 
 
-class Support(Struct, frozen=True, dict=True):
-    """The value of each token; `cased` where two values differ only in case."""
+class Support:
+    """The value of each token of a scale; `cased` where two values differ only in case."""
 
-    exact: Mapping[str, Any]
-    cased: bool
-
-    def values(self, token: str) -> tuple[Any, ...]:
-        """The values that a token can mean: one of its own, else all that it begins.
-
-        A single Latin letter does not begin a word: it is rarely a tokenizer's first piece, but often a stray alternative.
-        """
-        word = self.normal(token)
-        if word in self.exact:
-            return (self.exact[word],)
-        candidates = [
-            value
-            for known, value in self.exact.items()
-            if known.startswith(word) and may_begin(word, known)
-        ]
-        return tuple(dict.fromkeys(candidates))
-
-    def is_clear(self, value: Any, present: Set[Any]) -> bool:
-        """Whether the token of a value means it and does not begin a longer one: `1` may begin `10` where the tokenizer
-        writes digits one by one, which it does not where `10` is among the values that are ``present``."""
-        longer = self.longer.get(value)
-        return longer is None or not longer.isdisjoint(present)
-
-    @cached_property
-    def longer(self) -> dict[Any, frozenset[Any]]:
-        """The longer values that each value begins, where it begins some."""
-        begun: dict[Any, frozenset[Any]] = {}
-        for word, value in self.exact.items():
-            longer = {
-                other
-                for known, other in self.exact.items()
-                if known.startswith(word) and may_begin(word, known)
-            }
-            if longer - {value}:
-                begun[value] = begun.get(value, frozenset()) | (longer - {value})
-        return begun
+    def __init__(self, scale: Scale) -> None:
+        folded: dict[str, Any] = {}
+        self.cased = any(
+            folded.setdefault(token.strip().casefold(), value) != value
+            for token, value in scale.tokens()
+        )
+        self.exact = {self.normal(token): value for token, value in scale.tokens()}
 
     def normal(self, token: str) -> str:
         """The token without surrounding space, and without case where case does not matter."""
         word = token.strip().strip("▁Ġ")
         return word if self.cased else word.casefold()
 
+    def begun(self, word: str) -> tuple[Any, ...]:
+        """The values whose tokens a normal word begins.
 
-def may_begin(word: str, known: str) -> bool:
-    """Whether a token that a known one starts with may mean it: not a single Latin letter of a word."""
-    return bool(word) and not (len(word) == 1 and known[:2].isascii() and known[:2].isalpha())
+        A single Latin letter does not begin a word: it is rarely a tokenizer's first piece, but often a stray alternative.
+        """
+        is_letter = len(word) == 1
+        return tuple(
+            dict.fromkeys(
+                value
+                for token, value in self.exact.items()
+                if token.startswith(word)
+                and word
+                and not (is_letter and token[:2].isascii() and token[:2].isalpha())
+            )
+        )
 
+    def values(self, token: str) -> tuple[Any, ...]:
+        """The values that a token can mean: one of its own, else all that it begins."""
+        word = self.normal(token)
+        return (self.exact[word],) if word in self.exact else self.begun(word)
 
-def support_of(scale: Scale) -> Support:
-    cased = _cased(scale)
-    return Support(
-        {(token if cased else token.casefold()): value for token, value in _stripped_tokens(scale)},
-        cased,
-    )
+    def is_clear(self, value: Any, present: Set[Any]) -> bool:
+        """Whether the token of a value means it and does not begin a longer one: `1` may begin `10` where the tokenizer
+        writes digits one by one, which it does not where `10` is among the values that are ``present``."""
+        words = (word for word, meaning in self.exact.items() if meaning == value)
+        longer = {other for word in words for other in self.begun(word)} - {value}
+        return not longer or not longer.isdisjoint(present)
+
+    def continuations(self, text: str) -> tuple[Any, tuple[Any, ...]]:
+        """The value that a text is, quotes and emphasis around it aside (None: no value), and the others that it begins."""
+        word = self.normal(text)
+        if word not in self.exact:
+            word = self.normal(bare_token(word)) or word
+        value = self.exact.get(word)
+        return value, tuple(other for other in self.begun(word) if other != value)
 
 
 def ambiguity(scale: Scale) -> str | None:
@@ -114,28 +105,18 @@ def ambiguity(scale: Scale) -> str | None:
     Numbers and single words are assumed to start with a token of their own, a minus sign aside; a value of several
     words or pieces starts with its first piece, which must not start another value.
     """
-    seen: dict[str, Any] = {}
-    for token, value in _stripped_tokens(scale):
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        first = _PIECE.match(token)
-        piece = token if first is None or (number and first[0] != "-") else first[0]
-        key = piece if _cased(scale) else piece.casefold()
-        if key in seen and seen[key] != value:
-            return f"the values {seen[key]!r} and {value!r} begin with the same token {piece!r}"
-        seen[key] = value
+    support = Support(scale)
+    starts: dict[str, Any] = {}
+    for token, value in scale.tokens():
+        piece = token.strip()
+        first = _PIECE.match(piece)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if first is not None and (not is_number or first[0] == "-"):
+            piece = first[0]
+        other = starts.setdefault(support.normal(piece), value)
+        if other != value:
+            return f"the values {other!r} and {value!r} begin with the same token {piece!r}"
     return None
-
-
-def _stripped_tokens(scale: Scale) -> list[tuple[str, Any]]:
-    return [(token.strip(), value) for token, value in scale.tokens()]
-
-
-def _cased(scale: Scale) -> bool:
-    folded: dict[str, Any] = {}
-    return any(
-        folded.setdefault(token.casefold(), value) != value
-        for token, value in _stripped_tokens(scale)
-    )
 
 
 QUOTES = "\"'`“”‘’"
@@ -155,44 +136,37 @@ class FoundValue(NamedTuple):
 
 def find_value(text: str, support: Support, after: str | None) -> FoundValue:
     """The value that is the whole text, or all that follows the last ``after``. ReplyError for any other text."""
-    begin, end = 0, len(text)
+    start = 0
     if after is not None:
         last = text.rfind(after)
         if last < 0:
             raise ReplyError(
                 f"the reply does not contain {after!r}", hint="ask for it in the prompt"
             )
-        begin = last + len(after)
-    start, stop = _stripped(text, begin, end)
-    period = True
-    while start < stop:
-        word = support.normal(text[start:stop])
+        start = last + len(after)
+    answer = written = text[start:].strip()
+    start += len(text) - start - len(text[start:].lstrip())
+    has_period = False
+    while written:
+        word = support.normal(written)
         if word in support.exact:
             return FoundValue(support.exact[word], start)
-        if period and text[stop - 1] == ".":
-            period, stop = False, stop - 1
-        elif text[start] in _AROUND:
-            start += 1
-        elif text[stop - 1] in _AROUND:
-            stop -= 1
+        if written.endswith(".") and not has_period:
+            has_period, written = True, written[:-1].rstrip()
+        elif written[0] in _AROUND:
+            inner = written[1:].lstrip()
+            start += len(written) - len(inner)
+            written = inner
+        elif written[-1] in _AROUND:
+            written = written[:-1].rstrip()
         else:
             break
-        start, stop = _stripped(text, start, stop)
-    rest = text[begin:].strip()
-    shown = rest if len(rest) <= _SHOWN else rest[:_SHOWN] + "…"
+    shown = answer if len(answer) <= _SHOWN else answer[:_SHOWN] + "…"
     where = "the reply" if after is None else f"what follows {after!r}"
     raise ReplyError(
         f"{where} is not exactly one value of the scale: {shown!r}",
         hint="ask for the value alone, or use `after` where reasons come before it",
     )
-
-
-def _stripped(text: str, start: int, stop: int) -> tuple[int, int]:
-    while start < stop and text[start].isspace():
-        start += 1
-    while start < stop and text[stop - 1].isspace():
-        stop -= 1
-    return start, stop
 
 
 def position_at(positions: Sequence[TokenPosition], text: str, start: int) -> tuple[int, str, str]:
@@ -203,11 +177,8 @@ def position_at(positions: Sequence[TokenPosition], text: str, start: int) -> tu
     if len(positions) == 1 and any(
         spelled(alternative.token).strip() == text.strip() for alternative in positions[0]
     ):
-        return (
-            0,
-            text[:start],
-            text,
-        )  # recordings of one token often have its alternatives in another order
+        # Recordings of one token often have its alternatives in another order.
+        return 0, text[:start], text
     pieces = [visible(spelled(position[0].token)) if position else "" for position in positions]
     # Some servers leave out the white space at the ends of the text, write reasoning before it, or a special token after it.
     while pieces and is_special(pieces[-1]) and not text.rstrip().endswith(pieces[-1].strip()):
@@ -268,7 +239,7 @@ def distribution(
     """
     if not reply.logprobs:
         raise _no_logprobs()
-    support = support_of(scale)
+    support = Support(scale)
     if first_token:
         position, lead, around = reply.logprobs[0], "", False
     else:
@@ -284,8 +255,18 @@ def distribution(
         raise _several_tokens(reply.text.strip())
     if total == 0 or total < min_mass:
         raise _low_mass(total, min_mass)
-    values = dict.fromkeys(value for _, value in scale.tokens())
-    return {value: mass.get(value, 0.0) / total for value in values}, min(total, 1.0)
+    return _shares(mass, scale), min(total, 1.0)
+
+
+def _shares(products: Mapping[Any, float], scale: Scale) -> dict[Any, float]:
+    """The share of each value of a scale, in the order of its tokens."""
+    total = math.fsum(products.values())
+    return {value: products.get(value, 0.0) / total for value in _values_of(scale)}
+
+
+def _values_of(scale: Scale) -> list[Any]:
+    """The values of a scale in the order of its tokens."""
+    return list(dict.fromkeys(value for _, value in scale.tokens()))
 
 
 def decided_distribution(
@@ -387,7 +368,7 @@ def sequence_distribution(
     """
     if not reply.logprobs:
         raise _no_logprobs()
-    support = support_of(scale)
+    support = Support(scale)
     written = find_value(reply.text, support, after)
     index, lead, _ = position_at(reply.logprobs, reply.text, written.start)
     path = _Path(support, written.value)
@@ -404,12 +385,9 @@ def sequence_distribution(
             hint="use a scale whose values begin differently, such as letters",
             kind="no-logprobs",
         )
-    total = math.fsum(products.values())
-    if total == 0:
+    if not any(products.values()):
         raise ReplyError("no value of the scale has a probability", kind="low-mass")
-    values = dict.fromkeys(value for _, value in scale.tokens())
-    shares = {value: products.get(value, 0.0) / total for value in values}
-    return shares, min(path.mass, 1.0)
+    return _shares(products, scale), min(path.mass, 1.0)
 
 
 class _Path:
@@ -424,7 +402,7 @@ class _Path:
 
     def follow(self, position: TokenPosition, lead: str) -> bool:
         """Add one position's alternatives, of which the first was drawn. False where the value ends here."""
-        complete, _ = _continuations(self.support, self.text)
+        complete, _ = self.support.continuations(self.text)
         continues = False
         for rank, alternative in enumerate(position):
             word = without_lead(spelled(alternative.token), lead)
@@ -432,7 +410,7 @@ class _Path:
             if self.text and complete is not None and _is_end(word):
                 self._add(complete, p)
                 continue
-            value, longer = _continuations(self.support, self.text + word)
+            value, longer = self.support.continuations(self.text + word)
             if not self.text and (rank == 0 or value is not None or longer):
                 self.mass += p
             if rank == 0 and (longer or value is None):
@@ -454,36 +432,20 @@ class _Path:
 
     def finished(self) -> tuple[dict[Any, float], float]:
         """The products, and the probability of texts that may become a value without one."""
-        value, longer = _continuations(self.support, self.text)
+        value, longer = self.support.continuations(self.text)
         if self.value not in self.products and value == self.value:
-            self.open.append(
-                (value, longer, self.reached)
-            )  # the reply ends here, or its next token is not known
+            # The reply ends here, or its next token is not known.
+            self.open.append((value, longer, self.reached))
         unclear = 0.0
-        for value, longer, p in sorted(
-            self.open, key=lambda entry: (entry[0] is None, len(entry[1]))
-        ):
-            if not all(other in self.products for other in longer):
+        self.open.sort(key=lambda entry: (entry[0] is None, len(entry[1])))
+        for value, longer, p in self.open:
+            if self.products.keys() >= set(longer):
+                self._add(
+                    value, p
+                )  # the longer ones have tokens of their own: it is the whole value
+            else:
                 unclear += p
-            elif (
-                value is not None
-            ):  # the longer values have tokens of their own, so this is the whole value
-                self._add(value, p)
         return self.products, unclear
-
-
-def _continuations(support: Support, text: str) -> tuple[Any, tuple[Any, ...]]:
-    """The value that a text is, quotes and emphasis around it aside (None: no value), and the others that it begins."""
-    word = support.normal(text)
-    if word not in support.exact:
-        word = support.normal(bare_token(word)) or word
-    value = support.exact.get(word)
-    begun = (
-        other
-        for known, other in support.exact.items()
-        if known.startswith(word) and may_begin(word, known)
-    )
-    return value, tuple(dict.fromkeys(other for other in begun if other != value))
 
 
 def _is_end(word: str) -> bool:
@@ -508,13 +470,8 @@ BYTES_A_TOKEN = 3
 """A cautious estimate of how much of a value one token writes."""
 
 
-class TokenReading(NamedTuple):
-    """What an extractor makes of a distribution. ``kind`` gives the output's type from the response's, ``score(extractor,
-    scale)`` the function of the probabilities and the request; ``field`` names the output, None: as the response's field."""
-
-    kind: Callable[[FieldType], FieldType]
-    score: Callable[[Any, Scale], Callable[[dict[Any, float], Request], Any]]
-    field: str | None = None
+Score = Callable[[dict[Any, float], Request], Any]
+"""The value of a distribution."""
 
 
 def _draw(probabilities: dict[Any, float], request: Request) -> Any:
@@ -523,23 +480,7 @@ def _draw(probabilities: dict[Any, float], request: Request) -> Any:
     return random.Random(seed).choices(list(probabilities), weights=list(probabilities.values()))[0]
 
 
-def _log_of_best(_: Any, scale: Scale) -> Callable[[dict[Any, float], Request], float]:
-    best = scale.best()
-    return lambda probabilities, _: math.log(max(probabilities[best], LEAST_PROBABILITY))
-
-
-def _expectation(
-    extractor: WeightedSummedScoreExtractor, scale: Scale
-) -> Callable[[dict[Any, float], Request], float]:
-    number = scale.number if extractor.weights is None else extractor.numbers().__getitem__
-    return lambda probabilities, _: math.fsum(
-        p * (number(value) or 0.0) for value, p in probabilities.items()
-    )
-
-
 class _TokenExtractor(Extractor):
-    reading: ClassVar[TokenReading]
-    """What the extractor makes of the distribution."""
     key_rules: ClassVar[tuple[KeyRule, ...]] = (
         KeyRule("first_token", "after", (), "`first_token` and `after` exclude each other", "give one of them"),
         KeyRule("first_token", "sequence", (), "`first_token` and `sequence` exclude each other", "give one of them"),
@@ -588,7 +529,7 @@ class _TokenExtractor(Extractor):
             )
         fitted = self.calibration
         if isinstance(fitted, ProbabilityMap) and fitted.method != "temperature":
-            values = list(dict.fromkeys(value for _, value in scale.tokens()))
+            values = _values_of(scale)
             if len(values) != 2 or fitted.positive not in values:
                 return Issue(
                     "calibration",
@@ -597,9 +538,13 @@ class _TokenExtractor(Extractor):
                 )
         return None
 
-    def made_as(self) -> TokenReading:
-        """What the extractor makes of the distribution."""
-        return self.reading
+    def output_field(self, field: str, kind: ScaleType) -> tuple[str, FieldType]:
+        """The name and the type of the output, from those of the response's field."""
+        return field, kind
+
+    def score(self, scale: Scale) -> Score:
+        """The function that makes the output of a distribution."""
+        raise NotImplementedError
 
     def for_decisions(self) -> Extractor:
         """The extractor without what concerns only written tokens: a decision model's values are whole ones."""
@@ -607,50 +552,40 @@ class _TokenExtractor(Extractor):
 
     def bind(self, response: RecordType) -> BoundExtractor:
         """The extractor for a scale: what it makes of the distribution, beside the evidence for it."""
-        ((field, own),) = _judged(response).items()
+        (field,) = _judged(response)
         scale, after, explains = _scale(response), self.after, EXPLANATION in response.fields
         anchors = scale.anchors()
-        reading = self.made_as()
-        name, kind, score = reading.field or field, reading.kind(own), reading.score(self, scale)
+        name, kind = self.output_field(field, ScaleType(scale))
+        score = self.score(scale)
 
-        def output(
-            reply: Reply, request: Request, probabilities: dict[Any, float], mass: float
-        ) -> dict[str, Any]:
-            fitted = self.calibration
-            assert fitted is None or isinstance(fitted, ProbabilityMap)
-            explained = {EXPLANATION: _before(reply.text, after)} if explains else {}
-            value = score(
-                probabilities if fitted is None else apply_map(probabilities, fitted), request
-            )
-            return {**explained, name: value, MASS_FIELD: mass}
-
-        def read(reply: Reply, request: Request) -> dict[str, Any]:
+        def evidence(reply: Reply, request: Request) -> tuple[dict[Any, float], float]:
             least = self.min_mass
             if request.questions:
-                return output(reply, request, *decided_distribution(reply, anchors))
-            if not self.sequence:
-                evidence = distribution(
-                    reply, scale, after=after, min_mass=least, first_token=self.first_token
-                )
-                return output(reply, request, *evidence)
-            return output(
-                reply,
-                request,
-                *sequence_distribution(reply, scale, after=after, min_mass=least),
-            )
+                return decided_distribution(reply, anchors)
+            if self.sequence:
+                return sequence_distribution(reply, scale, after=after, min_mass=least)
+            first = self.first_token
+            return distribution(reply, scale, after=after, min_mass=least, first_token=first)
+
+        def read(reply: Reply, request: Request) -> dict[str, Any]:
+            probabilities, mass = evidence(reply, request)
+            if isinstance(self.calibration, ProbabilityMap):
+                probabilities = apply_map(probabilities, self.calibration)
+            explained = {EXPLANATION: _before(reply.text, after)} if explains else {}
+            return {**explained, name: score(probabilities, request), MASS_FIELD: mass}
 
         explained = {EXPLANATION: TEXT} if explains else {}
-        worst_first = sorted(scale.tokens(), key=lambda pair: scale.values().index(pair[1]))
+        order = scale.values()
+        worst_first = sorted(scale.tokens(), key=lambda pair: order.index(pair[1]))
         tokens = tuple(token for token, _ in worst_first)
         longest = max(-(-len(token.encode()) // BYTES_A_TOKEN) for token in tokens)
-        cap = longest + SPARE_TOKENS if after is None else 0
         return BoundExtractor(
             RecordType({**explained, name: kind, MASS_FIELD: MASS_TYPE}),
             read,
             top_logprobs=TOP_LOGPROBS,
             support=tokens,
             instruction=_instruction(after, explains=explains),
-            token_cap=cap,
+            token_cap=longest + SPARE_TOKENS if after is None else 0,
             sequence=self.sequence,
         )
 
@@ -687,11 +622,6 @@ class TokenProbabilityExtractor(_TokenExtractor):
 
     type: Literal["token_probability"] = "token_probability"
     """The type of extractor."""
-    reading: ClassVar[TokenReading] = TokenReading(
-        lambda kind: DistributionType(cast(ScaleType, kind).scale),
-        lambda _, __: lambda probabilities, _: probabilities,
-        DISTRIBUTION_FIELD,
-    )
     log: bool = False
     """Gives the response's own field instead of `distribution`: the natural logarithm of the probability of the scale's best value, such as that of `true`."""
 
@@ -707,9 +637,15 @@ class TokenProbabilityExtractor(_TokenExtractor):
             )
         return issue
 
-    def made_as(self) -> TokenReading:
+    def output_field(self, field: str, kind: ScaleType) -> tuple[str, FieldType]:
         """The distribution, or with `log` the logarithm."""
-        return TokenReading(lambda _: NUMBER, _log_of_best) if self.log else self.reading
+        return (field, NUMBER) if self.log else (DISTRIBUTION_FIELD, DistributionType(kind.scale))
+
+    def score(self, scale: Scale) -> Score:
+        if not self.log:
+            return lambda probabilities, _: probabilities
+        best = scale.best()
+        return lambda probabilities, _: math.log(max(probabilities[best], LEAST_PROBABILITY))
 
 
 class ArgmaxScoreExtractor(_TokenExtractor):
@@ -717,10 +653,9 @@ class ArgmaxScoreExtractor(_TokenExtractor):
 
     type: Literal["argmax_score"] = "argmax_score"
     """The type of extractor."""
-    reading: ClassVar[TokenReading] = TokenReading(
-        lambda kind: kind,
-        lambda _, __: lambda probabilities, _: max(probabilities, key=probabilities.__getitem__),
-    )
+
+    def score(self, scale: Scale) -> Score:
+        return lambda probabilities, _: max(probabilities, key=probabilities.__getitem__)
 
 
 class SampleScoreExtractor(_TokenExtractor):
@@ -728,7 +663,9 @@ class SampleScoreExtractor(_TokenExtractor):
 
     type: Literal["sample_score"] = "sample_score"
     """The type of extractor."""
-    reading: ClassVar[TokenReading] = TokenReading(lambda kind: kind, lambda _, __: _draw)
+
+    def score(self, scale: Scale) -> Score:
+        return _draw
 
 
 class WeightedSummedScoreExtractor(_TokenExtractor):
@@ -736,7 +673,6 @@ class WeightedSummedScoreExtractor(_TokenExtractor):
 
     type: Literal["weighted_summed_score"] = "weighted_summed_score"
     """The type of extractor."""
-    reading: ClassVar[TokenReading] = TokenReading(lambda _: NUMBER, _expectation)
     weights: ScoreWeightsKey | None = None
     """Numbers that replace the values' own: a mapping, or a file that `verdict calibrate` wrote."""
 
@@ -756,20 +692,24 @@ class WeightedSummedScoreExtractor(_TokenExtractor):
                 return None
             hint = "give the scale `scores:` or the extractor `weights:`"
             return Issue("", f"the values {scale.display()} have no number", hint)
-        values = list(dict.fromkeys(value for _, value in scale.tokens()))
-        weights = self.numbers()
+        values, weights = _values_of(scale), self.numbers()
         for value in weights:
             if value not in values:
-                return Issue(
-                    "weights",
-                    f"{value!r} is not a value of the scale",
-                    f"its values are {scale.display()}",
-                )
-        missing = [value for value in values if value not in weights]
-        return (
-            Issue("weights", f"the value {missing[0]!r} has no weight", "give every value a number")
-            if missing
-            else None
+                message = f"{value!r} is not a value of the scale"
+                return Issue("weights", message, f"its values are {scale.display()}")
+        for value in values:
+            if value not in weights:
+                message = f"the value {value!r} has no weight"
+                return Issue("weights", message, "give every value a number")
+        return None
+
+    def output_field(self, field: str, kind: ScaleType) -> tuple[str, FieldType]:
+        return field, NUMBER
+
+    def score(self, scale: Scale) -> Score:
+        number = scale.number if self.weights is None else self.numbers().__getitem__
+        return lambda probabilities, _: math.fsum(
+            p * (number(value) or 0.0) for value, p in probabilities.items()
         )
 
     def numbers(self) -> dict[Value, float]:
