@@ -56,8 +56,8 @@ from verdict_cli.language.prompts.prompt import compile_prompt
 from verdict_cli.language.scales.boolean import BooleanScale
 from verdict_cli.language.scales.continuous import ContinuousScale
 from verdict_cli.language.scales.discrete import LIKERT, DiscreteScale
-from verdict_cli.llm.providers.chat_completions import read_body
 from verdict_cli.llm.providers.http_errors import error_detail
+from verdict_cli.llm.providers.read_reply import read_body
 from verdict_cli.messages import Message, Reply, Request, Row
 from verdict_cli.model import Model
 from verdict_cli.plan.build import load_plan

@@ -17,10 +17,10 @@ from aiohttp.test_utils import RawTestServer
 
 from verdict_cli.errors import ProviderError, ReplyError, Retryable
 from verdict_cli.llm.providers import native
-from verdict_cli.llm.providers.chat_completions import read_body
 from verdict_cli.llm.providers.http_errors import error_detail
 from verdict_cli.llm.providers.litellm_errors import translate
 from verdict_cli.llm.providers.native import NativeProvider
+from verdict_cli.llm.providers.read_reply import read_body
 from verdict_cli.llm.providers.usage import read_usage
 from verdict_cli.messages import Message, Reply, Request, Row, Usage
 from verdict_cli.model import Model

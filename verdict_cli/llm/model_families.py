@@ -65,7 +65,7 @@ _OPENAI = Family(
 )
 _RESPONSES = replace(_OPENAI, protocol="responses")
 _ANTHROPIC = _provider("anthropic", "https://api.anthropic.com", "anthropic")
-AZURE = _provider("azure")
+AZURE = replace(_provider("azure"), key_header="api-key")
 OLLAMA = Family((), "OLLAMA_API_KEY")
 _FAMILIES = {
     "openai": _OPENAI,
@@ -256,7 +256,7 @@ def _decision_family(name: str, api_base: str | None) -> Family | None:
         return None
     if name.startswith("azure/"):
         return replace(
-            _DECISION_ROUTES[route], key_variable=AZURE.key_variable, key_header="api-key"
+            _DECISION_ROUTES[route], key_variable=AZURE.key_variable, key_header=AZURE.key_header
         )
     return _DECISION_ROUTES[route]
 

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from verdict_cli.errors import Retryable
-from verdict_cli.llm.providers.chat_completions import read_body
 from verdict_cli.llm.providers.litellm import LitellmProvider
 from verdict_cli.llm.providers.native import NativeProvider
-from verdict_cli.llm.providers.sse import TextStream, assemble
+from verdict_cli.llm.providers.read_reply import read_body
+from verdict_cli.llm.providers.sse import TextStream, assemble, text_of
+from verdict_cli.llm.providers.sse import events as read_events
 from verdict_cli.messages import Message, Reply, Request, Row
 from verdict_cli.model import Model
 
@@ -47,7 +48,7 @@ def request(url: str = "http://127.0.0.1/v1", **keys: Any) -> Request:
 @given(st.lists(st.text(), min_size=1, max_size=6))
 def test_the_parts_of_a_text_are_joined_in_order(parts: list[str]) -> None:
     body = events(*(delta(content=part) for part in parts), delta("stop"), "[DONE]")
-    assert assemble(body)["choices"][0]["message"]["content"] == "".join(parts)
+    assert assemble(read_events(body))["choices"][0]["message"]["content"] == "".join(parts)
 
 
 def test_a_tools_arguments_are_joined_and_usage_and_log_probabilities_kept() -> None:
@@ -70,11 +71,8 @@ def test_a_tools_arguments_are_joined_and_usage_and_log_probabilities_kept() -> 
             }
         ]
     }
-    whole = assemble(
-        events(
-            first, second, {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
-        )
-    )
+    usage = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
+    whole = assemble(read_events(events(first, second, usage)))
     assert whole["choices"][0]["message"]["tool_calls"][0]["function"] == {
         "name": "reply",
         "arguments": '{"score": 4}',
@@ -129,6 +127,6 @@ def test_pieces_are_told_however_the_bytes_are_cut(size: int) -> None:
         b'data: {"choices":[{"delta":{"content":"fine \xc3\xa9"}}]}\n\ndata: [DONE]\n'
         b'data: {"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"{}"}}]}}]}\n'
     )
-    pieces = TextStream()
+    pieces = TextStream(text_of)
     chunks = [pieces.feed(content[at : at + size]) for at in range(0, len(content), size)]
     assert "".join(chunks) == "A fine é{}"

@@ -14,8 +14,9 @@ from aiohttp.test_utils import RawTestServer
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
 from verdict_cli.llm.providers import native
-from verdict_cli.llm.providers.chat_completions import RequestBodies
+from verdict_cli.llm.providers.chat_completions import CHAT
 from verdict_cli.llm.providers.native import NativeProvider
+from verdict_cli.llm.providers.wire_protocol import RequestBodies
 from verdict_cli.messages import Allowance, Alternative, Message, Reply, Request, Usage
 from verdict_cli.model import Cost, Model
 
@@ -627,7 +628,8 @@ def test_the_newer_name_of_max_tokens_is_sent_behind_any_prefix(
     request_for: Make, settings: dict[str, Any], key: str
 ) -> None:
     model = Model(api_base="http://127.0.0.1:1/v1", max_tokens=5, **settings)
-    body, _ = RequestBodies().get(request_for(model), model.name.partition("/")[2])
+    name = model.name.partition("/")[2]
+    body, _ = RequestBodies().get(request_for(model), CHAT, name, "schema")
     assert json.loads(body)[key] == 5
     assert ("max_tokens" in json.loads(body)) is (key == "max_tokens")
 

@@ -11,8 +11,8 @@ from aiohttp.test_utils import RawTestServer
 
 from verdict_cli.errors import Rejected, ReplyError, Retryable
 from verdict_cli.llm.providers import Providers
-from verdict_cli.llm.providers.chat_completions import TOOL
 from verdict_cli.llm.providers.native import NativeProvider
+from verdict_cli.llm.providers.wire_protocol import TOOL
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
 

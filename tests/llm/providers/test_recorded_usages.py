@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from verdict_cli.llm.model_families import family
-from verdict_cli.llm.providers.chat_completions import read_body
 from verdict_cli.llm.providers.price_book import cost_usd, price_source
 from verdict_cli.llm.providers.protocols import protocol_of
+from verdict_cli.llm.providers.read_reply import read_body
 from verdict_cli.llm.providers.usage import read_usage
 from verdict_cli.messages import Request
 from verdict_cli.model import Model

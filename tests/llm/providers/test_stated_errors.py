@@ -9,9 +9,9 @@ import pytest
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable, VerdictError
 from verdict_cli.llm.model_families import family
-from verdict_cli.llm.providers.chat_completions import read_body
 from verdict_cli.llm.providers.http_errors import Source
 from verdict_cli.llm.providers.protocols import protocol_of
+from verdict_cli.llm.providers.read_reply import read_body
 from verdict_cli.messages import Message, Request, Row
 from verdict_cli.model import Model
 

@@ -23,14 +23,14 @@ from verdict_cli.errors import Rejected, Retryable
 from verdict_cli.language.model_address import parse_address
 from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
 from verdict_cli.llm.model_families import family, provider_of
-from verdict_cli.llm.providers.chat_completions import RequestBodies
+from verdict_cli.llm.providers.chat_completions import CHAT
 from verdict_cli.llm.providers.endpoint import Endpoint, endpoint
 from verdict_cli.llm.providers.http_errors import Source, response_error
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.native import own_headers
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.secrets import model_secrets
-from verdict_cli.llm.providers.wire_protocol import ProtocolBodies, object_at, objects
+from verdict_cli.llm.providers.wire_protocol import RequestBodies, object_at, objects
 from verdict_cli.llm.providers.wire_values import loads
 from verdict_cli.messages import Request
 from verdict_cli.model import Model
@@ -116,10 +116,9 @@ class BatchApi:
         self.model = model
         self.provider = provider_of(model.name)
         entry = family(model)
-        self.protocol = None if entry is None else protocol_of(entry)
+        self.protocol = CHAT if entry is None else protocol_of(entry)
         self._clients = HttpClients()
         self._bodies = RequestBodies()
-        self._protocol_bodies = ProtocolBodies()
 
     @cached_property
     def endpoint(self) -> Endpoint:
@@ -142,9 +141,7 @@ class BatchApi:
 
     def body(self, request: Request, mode: JsonMode) -> tuple[bytes, str]:
         """The body that an ordinary call sends, and its parameters as JSON."""
-        if self.protocol is None:
-            return self._bodies.get(request, self.name, mode)
-        return self._protocol_bodies.get(request, self.protocol, self.name, mode)
+        return self._bodies.get(request, self.protocol, self.name, mode)
 
     def line(self, custom_id: str, body: bytes) -> bytes:
         """A request in the request file."""

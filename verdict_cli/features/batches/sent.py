@@ -35,10 +35,10 @@ from verdict_cli.llm.middleware.replies import (
     with_savings,
 )
 from verdict_cli.llm.middleware.require_logprobs import missing_logprobs
-from verdict_cli.llm.providers.chat_completions import read_envelope
 from verdict_cli.llm.providers.http_errors import Source, response_error
 from verdict_cli.llm.providers.json_mode import JsonMode, lesser_mode
 from verdict_cli.llm.providers.price_book import charged_usd
+from verdict_cli.llm.providers.read_reply import read_envelope
 from verdict_cli.llm.providers.secrets import may_contain, model_secrets, redact
 from verdict_cli.llm.providers.wire_values import loads
 from verdict_cli.messages import Entry, Reply, Request, Row, sum_usd
@@ -361,10 +361,8 @@ def read_result(
         if not 200 <= line.status < 300:
             content = orjson.dumps(body, default=str)
             raise response_error(line.status, content, model.name, source)
-        if api.protocol is not None and isinstance(body, dict):
-            body = api.protocol.to_chat(body)
         if isinstance(body, dict):
-            body = {**body, "service_tier": TIER}
+            body = {**api.protocol.to_chat(body), "service_tier": TIER}
         reply = read_envelope(body, request, 0.0, pooled.sent, source)
         if pooled.top_logprobs and not reply.logprobs:
             raise missing_logprobs(request, reply)

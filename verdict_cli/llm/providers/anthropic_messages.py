@@ -11,9 +11,10 @@ import orjson
 from verdict_cli.errors import Refused
 from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.prompt_prefix import TOKEN_BYTES, cacheable_minimum
-from verdict_cli.llm.providers.chat_completions import INSTRUCTION, TOOL
+from verdict_cli.llm.providers.chat_completions import INSTRUCTION
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import (
+    TOOL,
     Envelope,
     WireProtocol,
     chat_completion,

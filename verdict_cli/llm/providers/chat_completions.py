@@ -10,30 +10,27 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from verdict_cli.errors import ProviderError, Rejected, ReplyError, Retryable
+from verdict_cli.errors import Rejected, ReplyError, Retryable
 from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.providers.http_errors import (
-    UNKNOWN_SOURCE,
+    OTHER_API,
     Source,
+    broken_reply,
     clean,
     first_words,
     stated_error,
 )
 from verdict_cli.llm.providers.json_mode import JsonMode
-from verdict_cli.llm.providers.secrets import redact, redact_text
-from verdict_cli.llm.providers.sse import assemble, has_events
-from verdict_cli.llm.providers.usage import charged_cost, paid_reply, read_usage, usage_in_text
-from verdict_cli.llm.providers.wire_protocol import WireProtocol, events
-from verdict_cli.llm.providers.wire_values import is_strict, loads, message_content, read_logprobs
-from verdict_cli.messages import Reply, Request, Usage
+from verdict_cli.llm.providers.sse import assemble, text_of
+from verdict_cli.llm.providers.wire_protocol import TOOL, WireProtocol, bearer
+from verdict_cli.llm.providers.wire_values import is_strict, message_content, read_logprobs
+from verdict_cli.messages import Alternative, Reply, Request
 from verdict_cli.regex import regex
 
 _TAKES_COMPLETION_TOKENS = regex(r"(?:^|[/.])(?:o\d(?![a-z0-9])|gpt-[5-9])")
 """OpenAI's models that take ``max_completion_tokens`` and reject ``max_tokens``, behind any provider's prefixes."""
 _MAX_NAME = 500
 _CALLS = frozenset({"tool_calls", "function_call"})
-TOOL = "reply"
-"""The tool whose arguments are the reply where JSON is requested by a tool call."""
 STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 """Requests the reply as events, with its usage."""
 INSTRUCTION = "\n\nReply with one JSON object, and nothing else, that satisfies this JSON Schema:\n"
@@ -83,36 +80,18 @@ def _messages(request: Request, mode: JsonMode) -> list[dict[str, Any]]:
     return messages
 
 
-class RequestBodies:
-    """Writes request bodies. What the requests of one unit have in common is serialized once."""
-
-    def __init__(self) -> None:
-        self._shared: IdentityCache[_SharedBody] = IdentityCache()
-
-    def get(self, request: Request, name: str, mode: JsonMode = "schema") -> tuple[bytes, str]:
-        """The request's body for a server that knows the model by this name, and its parameters as JSON.
-
-        Raises TypeError for a request that cannot be written as JSON.
-        """
-        rest = (request.top_logprobs, request.stream, mode, name)
-        shared = self._shared.get(
-            (request.model, request.json_schema), rest, _share, request, name, mode
-        )
-        if shared.has_messages:
-            return shared.body, shared.parameters
-        messages = orjson.dumps(_messages(request, mode))
-        return b'%b,"messages":%b}' % (shared.body[:-1], messages), shared.parameters
+def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
+    rest = (request.top_logprobs, request.stream, mode, name)
+    objects = (request.model, request.json_schema)
+    shared = _SHARED.get(objects, rest, _shared_body, request, name, mode)
+    return {"messages": _messages(request, mode), **shared}  # `extra_body` may have its own
 
 
-class _SharedBody(Struct, frozen=True):
-    """A body without its messages (``has_messages``: `extra_body` sets them), and its parameters as JSON."""
-
-    body: bytes
-    parameters: str
-    has_messages: bool
+_SHARED: IdentityCache[dict[str, Any]] = IdentityCache()
 
 
-def _share(request: Request, name: str, mode: JsonMode) -> _SharedBody:
+def _shared_body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
+    """The body without its messages, which all requests of a unit have in common."""
     settings = _settings(request, mode)
     settings["model"] = name
     settings.pop("extra_headers", None)
@@ -126,78 +105,22 @@ def _share(request: Request, name: str, mode: JsonMode) -> _SharedBody:
         settings["max_completion_tokens"] = settings.pop("max_tokens")
     if request.stream:
         settings |= STREAMED
-    return _SharedBody(orjson.dumps(settings), parameters(settings), "messages" in settings)
+    return settings
 
 
-_IN_OTHER_COLUMNS = frozenset({"messages", "model", "api_base", "api_key"})
+class ChatReply(Struct, frozen=True):
+    """What a chat completion says: its text, how it ended, and what the model declined or thought."""
+
+    text: str
+    finish_reason: str
+    logprobs: tuple[tuple[Alternative, ...], ...] | None
+    reasoning: str
+    refusal: Any
 
 
-def parameters(settings: Mapping[str, Any]) -> str:
-    """The parameters as JSON for `calls.parquet`: without what has its own column, and with the JSON mode for a schema."""
-    sent = {name: value for name, value in settings.items() if name not in _IN_OTHER_COLUMNS}
-    if "json_schema" in (form := sent.get("response_format") or {}):
-        sent["response_format"] = form["type"]
-    if sent.get("tool_choice") == {"type": "function", "function": {"name": TOOL}}:
-        sent |= {"tools": [TOOL], "tool_choice": TOOL}
-    return orjson.dumps(sent, default=str).decode()
-
-
-def read_body(
-    content: bytes,
-    request: Request,
-    latency_s: float,
-    sent: str = "",
-    hidden: tuple[str, ...] = (),
-    protocol: WireProtocol | None = None,
-    source: Source = UNKNOWN_SOURCE,
-) -> Reply:
-    """The reply in a body, without the ``hidden`` texts that the server may have repeated.
-
-    ``protocol`` is that of the server, None for chat completions.
-
-    Raises Retryable for a body that is not a chat completion (the message says why), ReplyError for a refusal or an empty
-    or cut-off reply, Rejected if the provider's filter withheld it, and what `stated_error` gives for an error in the body.
-    The errors carry the reply that was paid for, if the body states its usage.
-    """
-    name = request.model.name
-    streamed = has_events(content)  # some servers stream whatever is asked for, and some never do
-    try:
-        if protocol is None:
-            envelope = redact(assemble(content, hidden) if streamed else loads(content), hidden)
-        else:
-            whole = redact(
-                protocol.assemble(events(content)) if streamed else loads(content), hidden
-            )
-            envelope = protocol.to_chat(whole) if isinstance(whole, dict) else whole
-    except (ValueError, RecursionError) as fault:
-        error = broken_reply(name, *body_fault(content, streamed, fault, hidden, source), source)
-        error.reply = paid_reply(usage_in_text(content), request, latency_s, sent)
-        raise error from None
-    return read_envelope(envelope, request, latency_s, sent, source)
-
-
-def read_envelope(
-    envelope: Any,
-    request: Request,
-    latency_s: float,
-    sent: str = "",
-    source: Source = UNKNOWN_SOURCE,
-) -> Reply:
-    """The reply in a decoded body; raises as `read_body` does."""
-    error: ProviderError
-    try:
-        return _reply(envelope, request, latency_s, sent, source)
-    except RecursionError:
-        error = broken_reply(request.model.name, "it is nested too deeply", "", source)
-    except ProviderError as fault:
-        error = fault
-    if error.reply is None and isinstance(envelope, dict):
-        error.reply = paid_reply(envelope.get("usage"), request, latency_s, sent)
-    raise error from None
-
-
-def _reply(envelope: Any, request: Request, latency_s: float, sent: str, source: Source) -> Reply:
-    name = request.model.name
+def read_chat(envelope: Any, name: str, source: Source) -> ChatReply:
+    """What a decoded chat completion says. Raises Retryable for a body that is none, and what `stated_error` gives for an
+    error in it."""
     error = stated_error(envelope, name, source)
     if error is not None:
         raise error
@@ -207,25 +130,9 @@ def _reply(envelope: Any, request: Request, latency_s: float, sent: str, source:
         logprobs = read_logprobs(choice.get("logprobs"))
     except ValueError as fault:
         raise broken_reply(name, str(fault), "", source) from None
-    usage = read_usage(envelope.get("usage"))
-    finish_reason, tier, served, fingerprint = _names(
-        choice.get("finish_reason"), *map(envelope.get, _NAMES)
-    )
-    reply = Reply(
-        text,
-        finish_reason=finish_reason or "stop",
-        logprobs=logprobs,
-        usage=usage or Usage(),
-        cost_usd=charged_cost(request.model, envelope.get("usage"), usage, tier, served),
-        model=served or name,
-        latency_s=latency_s,
-        sent=sent,
-        system_fingerprint=fingerprint,
-        reasoning=_reasoning(envelope, message),
-        service_tier=tier,
-    )
-    _accept(reply, name, message.get("refusal"))
-    return reply
+    finish_reason = name_in(choice, "finish_reason") or "stop"
+    reasoning = _reasoning(envelope, message)
+    return ChatReply(text, finish_reason, logprobs, reasoning, message.get("refusal"))
 
 
 def _reasoning(envelope: Mapping[str, Any], message: Mapping[str, Any]) -> str:
@@ -234,25 +141,23 @@ def _reasoning(envelope: Mapping[str, Any], message: Mapping[str, Any]) -> str:
     return text if isinstance(text, str) else ""
 
 
-_NAMES = ("service_tier", "model", "system_fingerprint")
-
-
-def _names(*values: Any) -> list[str]:
-    """Names from the server; "" for what is not a text, or too long for a name."""
-    return [value if isinstance(value, str) and len(value) <= _MAX_NAME else "" for value in values]
+def name_in(values: Mapping[str, Any], key: str) -> str:
+    """A name from the server; "" for what is not a text, or too long for a name."""
+    value = values.get(key)
+    return value if isinstance(value, str) and len(value) <= _MAX_NAME else ""
 
 
 def _choice(
     envelope: Any, name: str, source: Source
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     if not isinstance(envelope, dict):
-        raise broken_reply(name, "the body is not a JSON object", _OTHER_API, source)
+        raise broken_reply(name, "the body is not a JSON object", OTHER_API, source)
     choices = envelope.get("choices")
     if not isinstance(choices, list) or not choices:
         raise broken_reply(
             name,
             f"no choices in {first_words(orjson.dumps(envelope, default=str))}",
-            _OTHER_API,
+            OTHER_API,
             source,
         )
     # Several replies of one request may come in any order: the first is that of index 0.
@@ -261,7 +166,7 @@ def _choice(
     )
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(message, dict):
-        raise broken_reply(name, "the choice has no message", _OTHER_API, source)
+        raise broken_reply(name, "the choice has no message", OTHER_API, source)
     return choice, message
 
 
@@ -303,7 +208,8 @@ def _arguments_text(function: Mapping[str, Any]) -> str:
     return arguments_text if isinstance(arguments_text, str) else ""
 
 
-def _accept(reply: Reply, name: str, refusal: Any) -> None:
+def check_reply(reply: Reply, name: str, refusal: Any) -> None:
+    """Raise what makes a reply unusable by its own account: a refusal, a filter, a cut before the first word."""
     if refusal:
         raise ReplyError(
             f"model {name} declined to answer: {clean(str(refusal))}", kind="refused", reply=reply
@@ -330,24 +236,13 @@ def _accept(reply: Reply, name: str, refusal: Any) -> None:
     raise ReplyError(f"model {name} replied with nothing", kind="empty", reply=reply)
 
 
-def broken_reply(name: str, what: str, hint: str, source: Source) -> Retryable:
-    message = f"model {name}: the reply of {source.address} cannot be used: {what}"
-    return Retryable(message, hint=hint, kind="unavailable", status=200)
-
-
-def body_fault(
-    content: bytes, streamed: bool, fault: Exception, hidden: tuple[str, ...], source: Source
-) -> tuple[str, str]:
-    """Why a body is not a reply, with its first words, and what to do."""
-    if not content.strip():
-        return "the body is empty", _OTHER_API
-    words = redact_text(first_words(content), hidden)
-    if streamed:
-        return f"the stream is not a reply: {fault}", ""
-    kind = (source.headers.get("content-type") or "").partition(";")[0].strip() or "text"
-    if content.lstrip()[:1] in (b"{", b"["):
-        return f"the body is not JSON: {fault}: {words}", ""
-    return f"it is {kind}, not JSON: {words}", _OTHER_API
-
-
-_OTHER_API = "check api_base: another page or API than chat completions answers there (theirs mostly ends in /v1)"
+CHAT = WireProtocol(
+    name="chat",
+    version="",
+    path=lambda _name, _stream: "/chat/completions",
+    headers=bearer,
+    body=_body,
+    to_chat=dict,
+    assemble=assemble,
+    text_of=text_of,
+)

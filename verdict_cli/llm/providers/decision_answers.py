@@ -11,15 +11,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from verdict_cli.errors import ProviderError, Rejected, ReplyError
-from verdict_cli.llm.providers.chat_completions import body_fault, broken_reply
+from verdict_cli.errors import Rejected, ReplyError
 from verdict_cli.llm.providers.decision_protocols import question_name
-from verdict_cli.llm.providers.http_errors import UNKNOWN_SOURCE, Source, stated_error
-from verdict_cli.llm.providers.secrets import redact
-from verdict_cli.llm.providers.usage import charged_cost, paid_reply, read_usage, usage_in_text
+from verdict_cli.llm.providers.http_errors import Source, broken_reply, stated_error
 from verdict_cli.llm.providers.wire_protocol import WireProtocol
-from verdict_cli.llm.providers.wire_values import loads
-from verdict_cli.messages import Alternative, Answer, Question, Reply, Request, Usage
+from verdict_cli.messages import Alternative, Answer, Question, Request
 from verdict_cli.regex import regex
 
 LEAST_LOGPROB = -700.0
@@ -29,77 +25,14 @@ _OUTSIDE = 0.01
 _SUM_ERROR, _SUM_ERROR_OF_OPTION = 0.02, 0.005
 """How far from 1 rounded probabilities may add up, in all and for each option: some servers round to two digits."""
 _CONTRADICTION = 0.01
-_MAX_NAME = 500
 
 
-def read_decisions(
-    content: bytes,
-    request: Request,
-    latency_s: float,
-    sent: str = "",
-    hidden: tuple[str, ...] = (),
-    protocol: WireProtocol | None = None,
-    source: Source = UNKNOWN_SOURCE,
-) -> Reply:
-    """The reply with an answer, or an error, for each of the request's questions.
+def read_answers(envelope: Any, request: Request, source: Source) -> tuple[Answer, ...]:
+    """An answer, or an error, for each of the request's questions.
 
     Raises Retryable for a body that is not one of the protocol, Rejected where the server cut the state, and what `stated_error`
-    gives for an error in the body. The errors carry the reply that was paid for, if the body states its usage.
+    gives for an error in the body.
     """
-    name = request.model.name
-    try:
-        envelope = _unwrapped(redact(loads(content), hidden))
-    except (ValueError, RecursionError) as fault:
-        error: ProviderError = broken_reply(
-            name, *body_fault(content, False, fault, hidden, source), source
-        )
-        error.reply = paid_reply(usage_in_text(content), request, latency_s, sent)
-        raise error from None
-    stated = envelope.get("usage") if isinstance(envelope, dict) else None
-    try:
-        answers = _answers(
-            envelope, request, source, is_list=protocol is None or protocol.name == "decisions"
-        )
-    except ProviderError as error:
-        error.reply = paid_reply(stated, request, latency_s, sent)
-        raise
-    usage = read_usage(stated)
-    served = envelope.get("model")
-    served = served if isinstance(served, str) and len(served) <= _MAX_NAME else ""
-    return Reply(
-        text="",
-        usage=usage or Usage(),
-        cost_usd=charged_cost(request.model, stated, usage, "", served),
-        model=served or name,
-        latency_s=latency_s,
-        sent=sent,
-        answers=answers,
-    )
-
-
-_WANTS_STATE = regex(rb'"body"\s*,\s*"state"|missing[^"]{0,40}\bstate\b', re.IGNORECASE)
-_WANTS_INPUT = regex(rb'"param"\s*:\s*"input"|missing[^"]{0,40}\binput\b', re.IGNORECASE)
-
-
-def other_form(content: bytes, protocol: WireProtocol | None) -> str:
-    """The prefix of the form that a server asks for in an error to the other one; "" where it asks for neither."""
-    is_list = protocol is None or protocol.name == "decisions"
-    wanted = _WANTS_STATE if is_list else _WANTS_INPUT
-    return ("systemone" if is_list else "decisions") if wanted.search(content) else ""
-
-
-def _unwrapped(value: Any) -> Any:
-    """The body without a gateway's envelope: Cloudflare's `result`, Databricks' `response`."""
-    for key in ("result", "response"):
-        inner = value.get(key) if isinstance(value, dict) and "answers" not in value else None
-        if isinstance(inner, dict) and "answers" in inner:
-            return {"usage": value.get("usage"), "model": value.get("model")} | inner
-    return value
-
-
-def _answers(
-    envelope: Any, request: Request, source: Source, *, is_list: bool
-) -> tuple[Answer, ...]:
     name = request.model.name
     answers = envelope.get("answers") if isinstance(envelope, dict) else None
     if not isinstance(answers, list | dict):
@@ -108,11 +41,23 @@ def _answers(
         )
     _check_whole_state(envelope, name)
     names = [question_name(number) for number in range(len(request.questions))]
+    is_list = isinstance(answers, list)
     named = answers if isinstance(answers, dict) else _by_name(answers, names, name, source)
     pairs = zip(names, request.questions, strict=True)
     return tuple(
         _answer(named, key, question, request, source, is_list=is_list) for key, question in pairs
     )
+
+
+_WANTS_STATE = regex(rb'"body"\s*,\s*"state"|missing[^"]{0,40}\bstate\b', re.IGNORECASE)
+_WANTS_INPUT = regex(rb'"param"\s*:\s*"input"|missing[^"]{0,40}\binput\b', re.IGNORECASE)
+
+
+def other_form(content: bytes, protocol: WireProtocol) -> str:
+    """The prefix of the form that a server asks for in an error to the other one; "" where it asks for neither."""
+    is_list = protocol.name == "decisions"
+    wanted = _WANTS_STATE if is_list else _WANTS_INPUT
+    return ("systemone" if is_list else "decisions") if wanted.search(content) else ""
 
 
 def _check_whole_state(envelope: Mapping[str, Any], name: str) -> None:

@@ -12,7 +12,14 @@ from verdict_cli.errors import Refused, Rejected
 from verdict_cli.language.fields.types import image_url
 from verdict_cli.llm.model_families import DecisionLimits, family
 from verdict_cli.llm.providers.json_mode import JsonMode
-from verdict_cli.llm.providers.wire_protocol import Envelope, WireProtocol, data_url, protocol_parts
+from verdict_cli.llm.providers.wire_protocol import (
+    Envelope,
+    WireProtocol,
+    bearer,
+    data_url,
+    object_at,
+    protocol_parts,
+)
 from verdict_cli.messages import Message, Option, Question, Request
 from verdict_cli.model import Model
 
@@ -215,8 +222,13 @@ def _images(urls: Sequence[str], model: Model) -> dict[str, Any]:
     return {"assets": assets}
 
 
-def _headers(key: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key}"} if key else {}
+def _unwrapped(value: Envelope) -> dict[str, Any]:
+    """The body without a gateway's envelope: Cloudflare's `result`, Databricks' `response`."""
+    for key in ("result", "response"):
+        inner = object_at(value, key)
+        if "answers" in inner and "answers" not in value:
+            return {"usage": value.get("usage"), "model": value.get("model"), **inner}
+    return dict(value)
 
 
 def _no_stream(_: Iterable[Envelope]) -> dict[str, Any]:
@@ -227,9 +239,9 @@ OPENAI_DECISIONS = WireProtocol(
     name="decisions",
     version="",
     path=lambda _name, _stream: "/decisions",
-    headers=_headers,
+    headers=bearer,
     body=_decisions_body,
-    to_chat=dict,
+    to_chat=_unwrapped,
     assemble=_no_stream,
     text_of=lambda _: "",
 )

@@ -133,10 +133,9 @@ def _urls(
         return (replace(base, path=_decision_path(path, entry.route, name, environ)).url,) * 2
     if entry is AZURE:
         return (_azure_url(model, base, path, name, environ),) * 2
+    if entry is OLLAMA and not path:
+        path = "/v1"
     protocol = protocol_of(entry)
-    if protocol is None:
-        path = "/v1" if entry is OLLAMA and not path else path
-        return (replace(base, path=path.removesuffix(_CHAT) + _CHAT).url,) * 2
     plain, streamed = protocol.path(name, False), protocol.path(name, True)
     if path.endswith(plain):
         path = path.removesuffix(plain)

@@ -9,9 +9,10 @@ from urllib.parse import quote
 import orjson
 
 from verdict_cli.errors import Refused
-from verdict_cli.llm.providers.chat_completions import INSTRUCTION, TOOL
+from verdict_cli.llm.providers.chat_completions import INSTRUCTION
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import (
+    TOOL,
     Envelope,
     WireProtocol,
     chat_completion,

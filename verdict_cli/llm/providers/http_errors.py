@@ -319,6 +319,30 @@ _PAGE = regex(r"\s*<(!doctype|html|head|body|\?xml)\b", re.IGNORECASE)
 _TAGS = regex(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.IGNORECASE | re.DOTALL)
 
 
+OTHER_API = "check api_base: another page or API than chat completions answers there (theirs mostly ends in /v1)"
+
+
+def broken_reply(name: str, what: str, hint: str, source: Source) -> Retryable:
+    """The error of a body with a status of success that is no reply."""
+    message = f"model {name}: the reply of {source.address} cannot be used: {what}"
+    return Retryable(message, hint=hint, kind="unavailable", status=200)
+
+
+def body_fault(
+    content: bytes, streamed: bool, fault: Exception, hidden: tuple[str, ...], source: Source
+) -> tuple[str, str]:
+    """Why a body is not a reply, with its first words, and what to do."""
+    if not content.strip():
+        return "the body is empty", OTHER_API
+    words = redact_text(first_words(content), hidden)
+    if streamed:
+        return f"the stream is not a reply: {fault}", ""
+    kind = (source.headers.get("content-type") or "").partition(";")[0].strip() or "text"
+    if content.lstrip()[:1] in (b"{", b"["):
+        return f"the body is not JSON: {fault}: {words}", ""
+    return f"it is {kind}, not JSON: {words}", OTHER_API
+
+
 def error_body(body: bytes) -> Any:
     """The JSON of an error's body, or its text."""
     try:
@@ -333,13 +357,13 @@ def clean(text: str) -> str:
     return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}…"
 
 
-def allowance_of(headers: HeaderLookup, *, is_chat: bool = False) -> Allowance | None:
+def allowance_of(headers: HeaderLookup) -> Allowance | None:
     """The ``x-ratelimit-…`` headers of OpenAI and of those who copied them, or Anthropic's; None if there are none that
-    can be read. ``is_chat``: a reply of chat completions, which has none of Anthropic's."""
+    can be read."""
     requests_left = headers.get("x-ratelimit-remaining-requests")
     tokens_left = headers.get("x-ratelimit-remaining-tokens")
     if requests_left is None and tokens_left is None:
-        return None if is_chat else _anthropic_allowance(headers)
+        return _anthropic_allowance(headers)
     return Allowance(
         requests=_count(headers.get("x-ratelimit-limit-requests")),
         requests_left=_count(requests_left),

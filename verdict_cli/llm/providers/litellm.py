@@ -17,18 +17,15 @@ from msgspec.structs import replace
 from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
 from verdict_cli.llm.model_families import provider_of
 from verdict_cli.llm.providers import TokenCallback
-from verdict_cli.llm.providers.chat_completions import (
-    STREAMED,
-    arguments,
-    parameters,
-    read_envelope,
-)
+from verdict_cli.llm.providers.chat_completions import STREAMED, arguments
 from verdict_cli.llm.providers.endpoint import check_litellm_host
 from verdict_cli.llm.providers.http_errors import Source, allowance_of, clean
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
 from verdict_cli.llm.providers.litellm_errors import nearest_model, translate, unknown_model
 from verdict_cli.llm.providers.price_book import entry_of, litellm_folder
+from verdict_cli.llm.providers.read_reply import read_envelope
 from verdict_cli.llm.providers.secrets import address_secrets, key_in, model_secrets, redact
+from verdict_cli.llm.providers.wire_protocol import parameters
 from verdict_cli.messages import Allowance, Reply, Request, Usage
 from verdict_cli.model import Model
 

@@ -156,12 +156,11 @@ def doubts(model: Model, top_logprobs: int) -> list[str]:
 def _protocol_refusal(model: Model, top_logprobs: int) -> str | None:
     """A setting that the API of the model's provider does not have; None if it can be sent."""
     entry = family(model)
-    protocol = None if entry is None else protocol_of(entry)
-    if protocol is None:
+    if entry is None:
         return None
     probe = Request(Row(0, 0, {}), "", model, (Message("user", ""),), top_logprobs=top_logprobs)
     try:
-        protocol.body(probe, model.name, "schema")
+        protocol_of(entry).body(probe, model.name, "schema")
     except Refused as error:
         return "; ".join(filter(None, (error.message, error.hint)))
     return None

@@ -22,14 +22,14 @@ from pyreqwest.response import Response
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
 from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
 from verdict_cli.llm.identity_cache import IdentityCache
-from verdict_cli.llm.model_families import AZURE, family
+from verdict_cli.llm.model_families import family
 from verdict_cli.llm.providers import TokenCallback
-from verdict_cli.llm.providers.chat_completions import RequestBodies, read_body
-from verdict_cli.llm.providers.decision_answers import other_form, read_decisions
+from verdict_cli.llm.providers.decision_answers import other_form
 from verdict_cli.llm.providers.endpoint import Endpoint, endpoint, endpoint_problem
 from verdict_cli.llm.providers.http_errors import Source, allowance_of, response_error
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
 from verdict_cli.llm.providers.protocols import protocol_of
+from verdict_cli.llm.providers.read_reply import read_body
 from verdict_cli.llm.providers.secrets import (
     address_secrets,
     may_contain,
@@ -38,7 +38,7 @@ from verdict_cli.llm.providers.secrets import (
 )
 from verdict_cli.llm.providers.sse import TextStream
 from verdict_cli.llm.providers.usage import header_cost
-from verdict_cli.llm.providers.wire_protocol import ProtocolBodies, WireProtocol
+from verdict_cli.llm.providers.wire_protocol import RequestBodies, WireProtocol
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
 
@@ -55,7 +55,7 @@ class _Route(Struct, frozen=True):
 
     endpoint: Endpoint
     address: str
-    protocol: WireProtocol | None
+    protocol: WireProtocol
     url: Url
     stream_url: Url
     headers: HeaderMap
@@ -75,7 +75,6 @@ class NativeProvider:
         self._routes: IdentityCache[_Route] = IdentityCache()
         self._json_modes = JsonModeFallback()
         self._bodies = RequestBodies()
-        self._protocol_bodies = ProtocolBodies()
 
     @staticmethod
     def serves(model: Model) -> bool:
@@ -98,12 +97,7 @@ class NativeProvider:
 
     def _send(self, request: Request, route: _Route, mode: JsonMode) -> Coroutine[Any, Any, Reply]:
         try:
-            if route.protocol is None:
-                body, parameters = self._bodies.get(request, route.endpoint.name, mode)
-            else:
-                body, parameters = self._protocol_bodies.get(
-                    request, route.protocol, route.endpoint.name, mode
-                )
+            body, parameters = self._bodies.get(request, route.protocol, route.endpoint.name, mode)
         except TypeError as error:
             raise Rejected(
                 f"model {request.model.name}: the request cannot be written as JSON: {error}"
@@ -139,7 +133,7 @@ class NativeProvider:
             lost.unreachable = isinstance(error, ConnectError | ConnectTimeoutError)
             raise lost from None
         headers = ResponseHeaders(response)
-        allowance = allowance_of(headers, is_chat=route.protocol is None)
+        allowance = allowance_of(headers)
         source = Source(route.address, headers, route.error_secrets)
         if not 200 <= response.status < 300:
             refusal = _refusal(response.status, content, request, route, source)
@@ -151,8 +145,9 @@ class NativeProvider:
         # A stream's header is sent before its cost is known.
         stated = None if request.stream or model.cost is not None else header_cost(headers)
         try:
-            read = read_decisions if request.questions else read_body
-            reply = read(content, request, latency_s, parameters, hidden, route.protocol, source)
+            reply = read_body(
+                content, request, latency_s, parameters, hidden, route.protocol, source
+            )
         except (ProviderError, ReplyError) as error:
             if isinstance(error, ProviderError):
                 error.allowance = allowance
@@ -174,7 +169,7 @@ class NativeProvider:
         on_token = self._on_token
         if on_token is None or not request.stream or status != 200:
             return None
-        stream = TextStream(None if route.protocol is None else route.protocol.text_of)
+        stream = TextStream(route.protocol.text_of)
         hidden = route.secrets
 
         def listen(part: bytes) -> None:
@@ -210,15 +205,10 @@ class NativeProvider:
 def own_headers(model: Model, address: Endpoint) -> dict[str, str]:
     """The headers with the model's key, and its `extra_headers`. Raises Refused where one cannot be sent."""
     entry = family(model)
-    protocol = None if entry is None else protocol_of(entry)
-    if protocol is not None:
-        own = protocol.headers(address.key or "")
-        if entry is not None and entry.key_header:
-            own = {entry.key_header: address.key} if address.key else {}
-    elif entry is AZURE:
-        own = {"api-key": address.key} if address.key else {}
-    else:
-        own = {"Authorization": f"Bearer {address.key}"} if address.key else {}
+    assert entry is not None  # it has an endpoint
+    own = protocol_of(entry).headers(address.key or "")
+    if entry.key_header:
+        own = {entry.key_header: address.key} if address.key else {}
     extra = _headers(model.params.get("extra_headers") or {}, "params.extra_headers")
     return _headers(own, address.key_variable) | extra
 

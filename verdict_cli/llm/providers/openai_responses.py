@@ -10,11 +10,13 @@ import orjson
 
 from verdict_cli.errors import Refused
 from verdict_cli.llm.identity_cache import IdentityCache
-from verdict_cli.llm.providers.chat_completions import INSTRUCTION, TOOL
+from verdict_cli.llm.providers.chat_completions import INSTRUCTION
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import (
+    TOOL,
     Envelope,
     WireProtocol,
+    bearer,
     chat_completion,
     count,
     joined,
@@ -172,7 +174,7 @@ OPENAI_RESPONSES = WireProtocol(
     name="responses",
     version="",
     path=lambda _name, _stream: "/responses",
-    headers=lambda key: {"Authorization": f"Bearer {key}"} if key else {},
+    headers=bearer,
     body=_body,
     to_chat=_to_chat,
     assemble=_assemble,

@@ -13,6 +13,7 @@ from verdict_cli.llm.model_families import Family
 from verdict_cli.llm.providers.wire_protocol import WireProtocol
 
 _PROTOCOLS = {
+    "chat": "verdict_cli.llm.providers.chat_completions:CHAT",
     "decisions": "verdict_cli.llm.providers.decision_protocols:OPENAI_DECISIONS",
     "systemone": "verdict_cli.llm.providers.decision_protocols:SYSTEM_ONE",
     "anthropic": "verdict_cli.llm.providers.anthropic_messages:ANTHROPIC_MESSAGES",
@@ -21,10 +22,8 @@ _PROTOCOLS = {
 }
 
 
-def protocol_of(family: Family) -> WireProtocol | None:
-    """The protocol of a family's server; None for chat completions, which need no translation."""
-    path = _PROTOCOLS.get(family.protocol)
-    if path is None:
-        return None
+def protocol_of(family: Family) -> WireProtocol:
+    """The protocol of a family's server."""
+    path = _PROTOCOLS[family.protocol]
     module, _, name = path.partition(":")
     return cast("WireProtocol", getattr(import_module(module), name))

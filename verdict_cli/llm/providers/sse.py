@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from verdict_cli.llm.providers.http_errors import error_in
-from verdict_cli.llm.providers.secrets import redact
 from verdict_cli.llm.providers.wire_values import loads
 from verdict_cli.regex import regex
 
 _MAX_TOOL_CALLS = 128
 """The most tool calls of one reply."""
-_DONE = regex(rb"^data:\s*\[DONE\]", re.MULTILINE)
+END: dict[str, Any] = {}
+"""The event that ends a stream of chat completions: `[DONE]`."""
 _MAX_LINE = 2**20
 """The longest part of a line that `TextStream` holds, in bytes."""
 
 
-def assemble(content: bytes, hidden: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The chat completion in a stream's events, without the ``hidden`` texts.
+def events(body: bytes) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a stream of server-sent events. ValueError for an event that is not an object."""
+    return (event for line in body.splitlines() if (event := read_event(line)) is not None)
+
+
+def assemble(stream: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The chat completion in a stream's events.
 
     Raises ValueError for broken events and for a stream that ends before its reply does.
     """
     envelope: dict[str, Any] = {}
     message = _Message()
     positions: list[Any] = []
-    finish = None
-    for line in content.splitlines():
-        parsed = read_event(line)
-        if parsed is None:
-            continue
-        event: dict[str, Any] = redact(parsed, hidden)
+    finish, has_ended = None, False
+    for event in stream:
+        has_ended |= event is END
         if error_in(event) is not None:
             return {**envelope, **event}
         envelope |= {
@@ -44,7 +45,7 @@ def assemble(content: bytes, hidden: tuple[str, ...] = ()) -> dict[str, Any]:
             positions += _listed(_mapping(choice.get("logprobs")).get("content"))
             finish = choice.get("finish_reason") or finish
     if finish is None:
-        if not message.texts or not _DONE.search(content):
+        if not (message.texts and has_ended):
             raise ValueError("the stream ended before the reply did")
         finish = "stop"  # some servers end a stream without saying why
     choice = {
@@ -115,11 +116,11 @@ def _listed(value: Any) -> list[Any]:
 class TextStream:
     """The text of a stream's events as their bytes arrive, for display. Broken events are left to `assemble`.
 
-    ``text_of`` is the text of one event; without it, that of a chat completion's.
+    ``text_of`` is the text of one event.
     """
 
-    def __init__(self, text_of: Callable[[Mapping[str, Any]], str] | None = None) -> None:
-        self._text_of = text_of or _chat_text
+    def __init__(self, text_of: Callable[[Mapping[str, Any]], str]) -> None:
+        self._text_of = text_of
         self._rest = b""
 
     def feed(self, content: bytes) -> str:
@@ -135,7 +136,8 @@ class TextStream:
         return "".join(texts)
 
 
-def _chat_text(event: Mapping[str, Any]) -> str:
+def text_of(event: Mapping[str, Any]) -> str:
+    """The text that an event of a chat completion adds."""
     return "".join(_delta_text(choice.get("delta") or {}) for choice in first_choices(event))
 
 
@@ -159,8 +161,10 @@ def has_events(content: bytes) -> bool:
 def read_event(line: bytes) -> dict[str, Any] | None:
     """The event in a line of the stream, None for a line without one. Raises ValueError for a broken one."""
     data = line.removeprefix(b"data:").strip()
-    if not line.startswith(b"data:") or not data or data == b"[DONE]":
+    if not line.startswith(b"data:") or not data:
         return None
+    if data == b"[DONE]":
+        return END
     event = loads(data)
     if not isinstance(event, dict):
         raise ValueError("an event is not a JSON object")

@@ -1,12 +1,12 @@
 """A wire protocol: how a request is written for a kind of server, and how its reply is turned into a chat completion.
 
 Every protocol is pure functions. The client, the retries and what makes a reply usable are the same for all of them
-(`native.py`, `chat_completions.read_envelope`).
+(`native.py`, `read_reply.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.providers.json_mode import JsonMode
-from verdict_cli.llm.providers.sse import read_event
 from verdict_cli.llm.providers.wire_values import message_content
 from verdict_cli.messages import Message, Request
 
@@ -42,7 +41,7 @@ class WireProtocol(Struct, frozen=True):
     text_of: Callable[[Envelope], str]
 
 
-class ProtocolBodies:
+class RequestBodies:
     """Writes request bodies. The parameters of the requests of one unit are written once."""
 
     def __init__(self) -> None:
@@ -57,15 +56,17 @@ class ProtocolBodies:
         """
         body = protocol.body(request, name, mode)
         rest = (request.top_logprobs, request.stream, mode, name)
-        parameters = self._parameters.get(
-            (request.model, request.json_schema), rest, _parameters, body
-        )
-        return orjson.dumps(body), parameters
+        sent = self._parameters.get((request.model, request.json_schema), rest, parameters, body)
+        return orjson.dumps(body), sent
 
 
+TOOL = "reply"
+"""The tool whose arguments are the reply where JSON is requested by a tool call."""
 _IN_OTHER_COLUMNS = frozenset(
     {
         "model",
+        "api_base",
+        "api_key",
         "messages",
         "system",
         "input",
@@ -82,12 +83,14 @@ _SCHEMA_KEYS = frozenset(
 )
 
 
-def _parameters(body: Mapping[str, Any]) -> str:
-    """The parameters as JSON for `calls.parquet`, without the texts and the JSON schemas."""
-    sent = {
-        key: _without_schemas(value) for key, value in body.items() if key not in _IN_OTHER_COLUMNS
-    }
-    return orjson.dumps(sent, default=str).decode()
+def parameters(body: Mapping[str, Any]) -> str:
+    """The parameters as JSON for `calls.parquet`, without what has its own column, and without the JSON schemas."""
+    sent = {key: value for key, value in body.items() if key not in _IN_OTHER_COLUMNS}
+    if "json_schema" in (form := sent.get("response_format") or {}):
+        sent["response_format"] = form["type"]
+    if sent.get("tool_choice") == {"type": "function", "function": {"name": TOOL}}:
+        sent |= {"tools": [TOOL], "tool_choice": TOOL}
+    return orjson.dumps(_without_schemas(sent), default=str).decode()
 
 
 def _without_schemas(value: Any) -> Any:
@@ -98,16 +101,16 @@ def _without_schemas(value: Any) -> Any:
     return [_without_schemas(part) for part in value] if isinstance(value, list) else value
 
 
+def bearer(key: str) -> dict[str, str]:
+    """The header of a key that most servers take."""
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
 def with_settings(body: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The body with the settings that it has under no other name. Headers are sent apart."""
     more = dict(settings)
     more.pop("extra_headers", None)
     return body | (more.pop("extra_body", None) or {}) | more
-
-
-def events(body: bytes) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a stream of server-sent events. ValueError for an event that is not an object."""
-    return (event for line in body.splitlines() if (event := read_event(line)) is not None)
 
 
 def split_system(messages: Sequence[Message]) -> tuple[str, list[Message]]:
@@ -176,7 +179,7 @@ def chat_completion(
     message: dict[str, Any] = {"content": text}
     if arguments is not None:
         message["tool_calls"] = [
-            {"type": "function", "function": {"name": "reply", "arguments": arguments}}
+            {"type": "function", "function": {"name": TOOL, "arguments": arguments}}
         ]
     if refusal:
         message["refusal"] = refusal
