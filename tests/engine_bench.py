@@ -97,7 +97,10 @@ class Bench:
 
     def calls(self) -> list[tuple[int, str, int, int]]:
         """(row, node, call, attempt) of what was asked, in order."""
-        return [(one.row.index, one.node, one.call, one.attempt) for one in self.asked]
+        return [
+            (request.row.index, request.node, request.call, request.attempt)
+            for request in self.asked
+        ]
 
 
 def column(path: Path, name: str) -> list[Any]:

@@ -146,7 +146,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, Outcome]:
 
 
 def counted(sent: Iterable[Sent], key: Callable[[Sent], Any]) -> Counter[str]:
-    return Counter(str(key(one)) for one in sent)
+    return Counter(str(key(call)) for call in sent)
 
 
 def model(sent: Sent) -> str:
@@ -175,8 +175,8 @@ def differences(case: str, theirs: Outcome, ours: Outcome) -> set[str]:
         return {"outcome"}
     sent, sent_here = theirs.sent.get(case, []), ours.sent.get(case, [])
     aspects: dict[str, Callable[[Sent], Any]] = {
-        "prompts": lambda one: (one.core, model(one)),
-        "roles": lambda one: one.roles,
+        "prompts": lambda call: (call.core, model(call)),
+        "roles": lambda call: call.roles,
         "parameters": parameters,
     }
     differing = {
@@ -214,17 +214,17 @@ def test_each_library_runs_the_same_cases(both: tuple[Outcome, Outcome]) -> None
 def test_no_request_has_the_random_letters_and_the_printed_lists_of_the_library(
     both: tuple[Outcome, Outcome],
 ) -> None:
-    theirs, ours = ([one for sent in outcome.sent.values() for one in sent] for outcome in both)
-    for one in theirs:
-        text = one.body["messages"][-1]["content"]
-        if one.form == "logprobs":
+    theirs, ours = ([call for sent in outcome.sent.values() for call in sent] for outcome in both)
+    for call in theirs:
+        text = call.body["messages"][-1]["content"]
+        if call.form == "logprobs":
             assert re.match(r"\s*\[\{'type': 'text'", text), "a list as Python prints it"
         else:
             assert isinstance(text, list) and NONCE.match(text[0]["text"]), "ten random letters"
-    assert {one.form for one in theirs} == {"tools", "logprobs", "text"}
-    assert {one.form for one in ours} == {"response_format", "logprobs", "text"}
-    for one in ours:
-        for message in one.body["messages"]:
+    assert {call.form for call in theirs} == {"tools", "logprobs", "text"}
+    assert {call.form for call in ours} == {"response_format", "logprobs", "text"}
+    for call in ours:
+        for message in call.body["messages"]:
             parts = message["content"]
             texts = [parts] if isinstance(parts, str) else [part.get("text", "") for part in parts]
             assert not any(NONCE.match(text) or "{'type'" in text for text in texts)

@@ -487,8 +487,8 @@ def no_format():
 
 def propagate_of_a_layer():
     judges = Layer([JudgeUnit().prompt(f"Rate {i}: {{source.text}}") for i in range(2)])
-    return Pipeline() >> judges.extract(StructuredOutputExtractor()) >> MapUnit(lambda each: Schema.of(
-        best=max(one.score for one in each), all=[one.score for one in each])), TEXT
+    return Pipeline() >> judges.extract(StructuredOutputExtractor()) >> MapUnit(lambda outputs: Schema.of(
+        best=max(output.score for output in outputs), all=[output.score for output in outputs])), TEXT
 
 
 def process_with_other_names():

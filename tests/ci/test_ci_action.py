@@ -51,7 +51,7 @@ else:
 def test_every_input_is_used_and_every_one_that_is_used_is_declared() -> None:
     text = (ROOT / "action.yml").read_text(encoding="utf-8")
     assert set(re.findall(r"\binputs\.([a-z-]+)", text)) == set(ACTION["inputs"])
-    assert all(one["description"] for one in ACTION["inputs"].values())
+    assert all(declared["description"] for declared in ACTION["inputs"].values())
 
 
 @pytest.mark.parametrize("name", SHELL)
@@ -257,7 +257,9 @@ def test_the_examples_name_what_is_there() -> None:
     assert re.fullmatch(r"OWNER/verdict-cli@v\d+\.\d+\.\d+", step["uses"])
     inputs: dict[str, Any] = step["with"]
     assert set(inputs) <= set(ACTION["inputs"])
-    assert {name for name, one in ACTION["inputs"].items() if one.get("required")} <= set(inputs)
+    assert {name for name, declared in ACTION["inputs"].items() if declared.get("required")} <= set(
+        inputs
+    )
     gitlab = yaml.safe_load((ROOT / "examples" / "gitlab-ci.yml").read_text(encoding="utf-8"))
     line = next(line for line in gitlab["judge"]["script"] if line.startswith("verdict run"))
     for path in (inputs["config"], inputs["data"], *shlex.split(line)[2:4]):

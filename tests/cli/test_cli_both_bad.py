@@ -45,7 +45,7 @@ def judged(shell: Any, scripted_model: Any) -> Any:
 
 def metrics(shell: Any) -> Any:
     report = json.loads((shell.folder / "out" / "report.json").read_text())
-    return {name: each["figures"] for name, each in report["evaluations"].items()}
+    return {name: evaluation["figures"] for name, evaluation in report["evaluations"].items()}
 
 
 def test_both_bad_is_a_choice_that_agreement_compares_and_preferences_leave_out(

@@ -62,7 +62,7 @@ def test_the_document_has_every_figure_test_and_flip(runs: Any) -> None:
     done = runs("compare", "a", "b", "--by", "source.type", "--json")
     assert done.code == 0
     document = done.json()
-    (first,), (second,) = (each["runs"] for each in document["pipelines"].values())
+    (first,), (second,) = (pipeline["runs"] for pipeline in document["pipelines"].values())
     assert (first["calls"], second["rows"], document["paired_by"]) == (40, 40, "id")
     safety = document["evaluations"]["safety"]
     accuracy = safety["figures"]["accuracy"]
@@ -133,7 +133,7 @@ def test_runs_over_other_data_are_no_repeated_runs(runs: Any) -> None:
         runs("run", config, f"{data}.jsonl", "--seed", out[1], "--out", out, "-q")
     assert "runs of one pipeline" not in runs("compare", "s1", "s3").out
     pipelines = runs("compare", "s1", "s2", "s3", "--json").json()["pipelines"]
-    assert [len(each["runs"]) for each in pipelines.values()] == [2, 1]
+    assert [len(pipeline["runs"]) for pipeline in pipelines.values()] == [2, 1]
 
 
 def test_a_comparison_that_cannot_be_made_is_an_error(runs: Any) -> None:
@@ -229,8 +229,8 @@ def test_several_runs_have_intervals_that_hold_together_and_one_family_of_p_valu
     document = done.json()
     assert (document["reference"], document["paired_by"]) == ("a", "id")
     assert {
-        letter: [run["run"] for run in each["runs"]]
-        for letter, each in document["pipelines"].items()
+        letter: [run["run"] for run in pipeline["runs"]]
+        for letter, pipeline in document["pipelines"].items()
     } == {
         "a": ["a"],
         "b": ["b"],
@@ -274,7 +274,7 @@ def test_runs_that_differ_in_the_seed_only_are_one_pipeline_with_a_noise_floor(r
             "-q",
         )
     document = runs("compare", "b", "s1", "s2", "s3", "--json").json()
-    assert [len(each["runs"]) for each in document["pipelines"].values()] == [1, 3]
+    assert [len(pipeline["runs"]) for pipeline in document["pipelines"].values()] == [1, 3]
     spread = document["evaluations"]["safety"]["figures"]["accuracy"]["between_runs"]
     assert spread["noise_floor"] > 0
     output = runs("compare", "s1", "s2", "s3").out

@@ -119,8 +119,11 @@ def run_of(shell: Any, name: str, rows: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize("with_ids", [False, True])
 def test_fc12_runs_over_different_data_share_no_row(with_ids: bool, shell: Any) -> None:
     for name in ("ab", "chat"):
-        ids = [{"id": f"{name}{at}"} if with_ids else {} for at in range(6)]
-        rows = [{**ids[at], "answer": f"{name} {at}", "label": at % 2 + 1} for at in range(6)]
+        ids = [{"id": f"{name}{index}"} if with_ids else {} for index in range(6)]
+        rows = [
+            {**ids[index], "answer": f"{name} {index}", "label": index % 2 + 1}
+            for index in range(6)
+        ]
         run_of(shell, name, rows)
     done = shell("compare", "ab", "chat")
     assert (done.code, "these runs share no row: " in done.err) == (2, True)
@@ -130,7 +133,8 @@ def test_fc12_runs_over_different_data_share_no_row(with_ids: bool, shell: Any) 
 def test_fc12_the_same_questions_with_other_answers_are_compared(shell: Any) -> None:
     for name in ("old", "new"):
         rows = [
-            {"question": f"q{at}", "answer": f"{name} {at}", "label": at % 2 + 1} for at in range(6)
+            {"question": f"q{index}", "answer": f"{name} {index}", "label": index % 2 + 1}
+            for index in range(6)
         ]
         run_of(shell, name, rows)
     done = shell("compare", "old", "new")

@@ -41,7 +41,7 @@ def test_a_copy_of_the_database_alone_gives_everything_back(run: Any) -> None:
     assert run("report", "copy").code == 0
     assert tables(run.folder / "copy") == tables(run.folder / "out")
     facts = [json.loads((run.folder / name / "run.json").read_text()) for name in ("out", "copy")]
-    assert [each["status"] for each in facts] == ["finished", "finished"]
+    assert [run_facts["status"] for run_facts in facts] == ["finished", "finished"]
     assert facts[0]["calls"] == facts[1]["calls"] == 6
 
 

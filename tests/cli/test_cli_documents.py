@@ -59,7 +59,7 @@ def test_validate_shows_every_host_that_a_run_calls(
     hosts = ["127.0.0.1:8000", "api.anthropic.com", "api.openai.com"]
     assert shell("validate", config, "--json").json()["hosts"] == hosts
     assert shell("validate", config).out == f"{config}: valid\n" + "".join(
-        f"calls {one}\n" for one in hosts
+        f"calls {host}\n" for host in hosts
     )
 
 

@@ -120,7 +120,7 @@ def test_a_single_row_without_a_verdict_says_so(done: dict[str, Any], tmp_path: 
     words = ["judge", str(tmp_path / "c.yaml"), "--replay", str(tmp_path / "r.jsonl"), "--quiet"]
     rows = "\n".join(json.dumps({"key": key}) for key in (0, 19))
     results = json.loads(CliRunner().invoke(app, [*words, "--json"], input=rows).stdout)
-    assert [one["status"] for one in results] == ["ok", "abstained"]
+    assert [result["status"] for result in results] == ["ok", "abstained"]
     assert (results[1]["output"], results[1]["failure"]) == (None, None)
     result = CliRunner().invoke(app, words, input=rows)
     assert result.exit_code == 0

@@ -185,8 +185,8 @@ def test_a_file_that_cannot_be_made_says_so_and_the_others_are_complete(
     assert f"{name} could not be created" in done.err
     after = files(run)
     assert f"{name} could not be created" in after[name]
-    assert {each: text for each, text in after.items() if each not in (name, "report.html")} == {
-        each: text for each, text in before.items() if each not in (name, "report.html")
+    assert {file: text for file, text in after.items() if file not in (name, "report.html")} == {
+        file: text for file, text in before.items() if file not in (name, "report.html")
     }
     if name == "junit.xml":
         assert ElementTree.fromstring(after[name]).get("errors") == "1"

@@ -45,7 +45,7 @@ class TestBraces:
     def test_every_such_brace_is_told_at_once(self, shell: Any) -> None:
         rows = data(shell, {"text": "a", "other": "b"})
         done = shell("validate", judge(shell, "Rate {text} and {{other}}"), rows, "--json")
-        assert [one["code"] for one in done.json()["errors"]] == ["literal-column"] * 2
+        assert [error["code"] for error in done.json()["errors"]] == ["literal-column"] * 2
 
     def test_one_row_is_checked_too(self, shell: Any) -> None:
         done = shell("judge", judge(shell, "Rate {text}"), "--row", '{"text": "a"}')
@@ -131,7 +131,8 @@ class TestLabels:
             assert "'Ok' (1); predictions are 'bad' or 'ok'" in done.err
             assert "`target: source.label | lower`" in done.err
         assert "label-off-scale" in [
-            one["code"] for one in shell("validate", config, rows, "--json").json()["warnings"]
+            warning["code"]
+            for warning in shell("validate", config, rows, "--json").json()["warnings"]
         ]
         assert "label" in shell("run", config, rows, "-q", "--out", "o").err
 
@@ -211,7 +212,10 @@ class TestIds:
     ) -> None:
         rows = data(
             shell,
-            *[{"key": key, "text": f"{at}"} for at, key in enumerate(["a", "b", "a", 1, "1", "b"])],
+            *[
+                {"key": key, "text": f"{index}"}
+                for index, key in enumerate(["a", "b", "a", 1, "1", "b"])
+            ],
         )
         config = shell.config(JUDGE, head="model: baseline/lexical\ndataset: {id: key}")
         done = shell(command, config, rows)
@@ -302,7 +306,7 @@ class TestTogether:
             "\nevaluate: {e: {value: output.score, by: source.kind}}",
         )
         done = shell("validate", config, shell.write("d.csv", "txt\na\n"), "--json")
-        assert [one["message"] for one in done.json()["errors"]] == [
+        assert [error["message"] for error in done.json()["errors"]] == [
             "the data has no column 'rule'", "the data has no column 'text'"
         ]  # fmt: skip
 

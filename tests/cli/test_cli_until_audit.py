@@ -41,7 +41,8 @@ def run(
     )
     config = shell.config(steps, HEAD)
     data = shell.write(
-        "d.jsonl", "".join(f'{{"text": "t{at}", "group": {at // 20}}}\n' for at in range(ROWS))
+        "d.jsonl",
+        "".join(f'{{"text": "t{index}", "group": {index // 20}}}\n' for index in range(ROWS)),
     )
     done = shell("run", config, data, "--out", out, "-q", "--no-cache")
     assert done.code == 0, done.err

@@ -105,9 +105,13 @@ def test_it_is_valid_and_warns_of_nothing(path: Path) -> None:
     document.pop("hosts")
     accepted = {"no-key"} | ({"retired-model"} if path.parent.name == "reproductions" else set())
     assert all(
-        " is not set" in one["message"] for one in document["warnings"] if one["code"] == "no-key"
+        " is not set" in warning["message"]
+        for warning in document["warnings"]
+        if warning["code"] == "no-key"
     )
-    document["warnings"] = [one for one in document["warnings"] if one["code"] not in accepted]
+    document["warnings"] = [
+        warning for warning in document["warnings"] if warning["code"] not in accepted
+    ]
     assert (result.exit_code, document) == (0, {"ok": True, "errors": [], "warnings": []})
 
 
@@ -181,8 +185,8 @@ def test_it_runs_on_its_sample(name: str, tmp_path: Path) -> None:
     ]
     figures += [
         system[next(key for key in system if key not in ("system", "n"))]
-        for each in boards
-        for system in each
+        for board in boards
+        for system in board
     ]
     assert figures and all(metric["value"] is not None for metric in figures)
 

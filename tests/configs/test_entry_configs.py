@@ -63,10 +63,10 @@ def test_a_weighted_rubric_earns_the_points_of_its_criteria(tmp_path: Path) -> N
     scores, measures = judged("rubric_weighted", rows, replies, tmp_path)
     expected = []
     for row in rows:
-        met = [each["met"] for each in row["rubrics"]]
+        met = [rubric["met"] for rubric in row["rubrics"]]
         if row["id"] == "r-01":
             met[3] = not met[3]
-        points = [each["points"] for each in row["rubrics"]]
+        points = [rubric["points"] for rubric in row["rubrics"]]
         share = sum(worth for worth, is_met in zip(points, met, strict=True) if is_met) / sum(
             worth for worth in points if worth > 0
         )

@@ -38,7 +38,7 @@ def test_there_is_no_file_of_a_pipeline_that_is_gone() -> None:
 def requests(path: Path) -> list[tuple[str, str]]:
     """(how the reply is read, the messages) of each request."""
     parts = re.split(r"^#{8} .*$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-    return [(one.split("\n")[2], one.split("\n", 3)[3]) for one in parts]
+    return [(part.split("\n")[2], part.split("\n", 3)[3]) for part in parts]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -71,6 +71,8 @@ def test_every_value_that_a_prompt_names_can_be_read(name: str) -> None:
         assert field is not None
         for value in work.scale.values():
             fields = dict.fromkeys(work.response.fields, "why") | {field: value}
-            (answer,) = [token for token, each in work.scale.tokens() if each == value][:1]
+            (answer,) = [
+                token for token, token_value in work.scale.tokens() if token_value == value
+            ][:1]
             reply = Reply(json.dumps(fields) if work.reading.json_schema is not None else answer)
             assert work.reading.read(reply, request)[field] == value, (node.id, value)

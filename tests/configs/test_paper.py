@@ -76,7 +76,9 @@ def test_every_pipeline_of_the_paper_has_a_sample() -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_it_runs_on_its_sample(name: str, tmp_path: Path) -> None:
-    overrides = {f"models.{each}": "baseline/lexical" for each in data(name).get("models", {})}
+    overrides = {
+        f"models.{model_name}": "baseline/lexical" for model_name in data(name).get("models", {})
+    }
     overrides |= (
         {"pipeline[0].models": json.dumps(["baseline/lexical"] * 5)}
         if name == "figure4_jury"
@@ -181,8 +183,8 @@ def test_one_yes_of_three_is_support_as_printed_and_none_as_run(tmp_path: Path) 
         path = tmp_path / f"{field}.jsonl"
         votes = [yes, no, no]
         records = [
-            {"id": each, "unit": f"{unit}[{place}]", "reply": json.dumps(why | {field: vote})}
-            for each in ids
+            {"id": row_id, "unit": f"{unit}[{place}]", "reply": json.dumps(why | {field: vote})}
+            for row_id in ids
             for unit, why in (("judge", {"explanation": "e"}), ("verifier", {}))
             for place, vote in enumerate(votes)
         ]

@@ -77,6 +77,4 @@ def test_no_row_is_a_real_xstest_prompt():
     for row in ROWS:
         assert " ".join(words(row["prompt"])) not in texts, row["id"]
         grams_of_row = four_grams(row["prompt"])
-        assert all(len(grams_of_row & other) <= 0.6 * len(grams_of_row) for other in grams), row[
-            "id"
-        ]
+        assert all(len(grams_of_row & gram) <= 0.6 * len(grams_of_row) for gram in grams), row["id"]

@@ -71,10 +71,10 @@ def test_images_are_sent_in_the_form_of_each_server(
             "run", shell.config(steps, head + schema), data, "--out", form, "--no-cache", "--yes"
         )
         assert done.code == 0, done.err
-    one, other = (sent["body"] for sent in decision_servers.get(url, "requests"))
-    assert one["images"] == [pixel]
-    assert one["questions"]["q1"]["instructions"] == "Does [image 1] show `a`?"
-    assert other["input"][0]["content"][1] == {"type": "input_image", "image_url": pixel}
+    first_body, second_body = (sent["body"] for sent in decision_servers.get(url, "requests"))
+    assert first_body["images"] == [pixel]
+    assert first_body["questions"]["q1"]["instructions"] == "Does [image 1] show `a`?"
+    assert second_body["input"][0]["content"][1] == {"type": "input_image", "image_url": pixel}
 
 
 def test_an_image_is_refused_where_the_servers_form_is_not_known(shell: Any) -> None:

@@ -147,7 +147,7 @@ def check_yaml(block: Block, folder: Path, where: str) -> None:
     )
     done = CliRunner().invoke(app, ["validate", str(path), "--json"])
     result = json.loads(done.stdout)
-    warnings = [each for each in result["warnings"] if "baseline/" not in str(each)]
+    warnings = [warning for warning in result["warnings"] if "baseline/" not in str(warning)]
     assert result["ok"] and not warnings, f"{where}: {result}"
 
 

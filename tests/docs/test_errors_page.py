@@ -38,7 +38,7 @@ def messages(page_tool: ModuleType) -> list[Any]:
 
 def test_every_message_has_a_fix(messages: list[Any]) -> None:
     assert len(messages) > 400
-    assert [one for one in messages if not re.search("[a-z]{2}", one.fix)] == []
+    assert [message for message in messages if not re.search("[a-z]{2}", message.fix)] == []
 
 
 def test_every_path_that_decides_about_a_message_exists(page_tool: ModuleType) -> None:
@@ -66,7 +66,7 @@ def test_every_path_that_decides_about_a_message_exists(page_tool: ModuleType) -
 def test_messages_of_checks_are_there_with_their_codes(
     messages: list[Any], code: str, text: str
 ) -> None:
-    assert any(text in one.text and one.code == code for one in messages)
+    assert any(text in message.text and message.code == code for message in messages)
 
 
 def test_every_class_of_error_has_its_section(page_tool: ModuleType) -> None:
@@ -96,7 +96,7 @@ def test_every_code_in_the_source_is_on_the_page(messages: list[Any]) -> None:
             )
         )
     assert len(codes) > 60
-    assert codes <= {one.code for one in messages}
+    assert codes <= {message.code for message in messages}
 
 
 @pytest.mark.parametrize(

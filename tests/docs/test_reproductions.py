@@ -54,7 +54,9 @@ def test_a_case_gives_the_values_of_the_data_file(case: str) -> None:
     results = reproductions.measured(case, SHARED / "data")
     assert results
     assert [
-        reproductions.line(one) for one in results if reproductions.line(one) not in recorded_lines
+        reproductions.line(result)
+        for result in results
+        if reproductions.line(result) not in recorded_lines
     ] == []
 
 

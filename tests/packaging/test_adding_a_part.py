@@ -340,15 +340,15 @@ def run_script(folder: Path, lines: list[str]) -> None:
 def insert(path: Path, after: str, line: str, *, inline: bool = False) -> None:
     """Insert the line below the first one that contains `after`, indented as that one, or `inline` within it."""
     lines = path.read_text(encoding="utf-8").split("\n")
-    at = next((number for number, each in enumerate(lines) if after in each), None)
-    assert at is not None, f"{path.name} has no line with {after!r}: change `after` in PARTS"
+    index = next((number for number, line in enumerate(lines) if after in line), None)
+    assert index is not None, f"{path.name} has no line with {after!r}: change `after` in PARTS"
     if inline:
-        lines[at] = lines[at].replace(after, f"{after} {line}", 1)
+        lines[index] = lines[index].replace(after, f"{after} {line}", 1)
         path.write_text("\n".join(lines), encoding="utf-8")
         return
-    indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+    indent = lines[index][: len(lines[index]) - len(lines[index].lstrip())]
     path.write_text(
-        "\n".join([*lines[: at + 1], indent + line, *lines[at + 1 :]]), encoding="utf-8"
+        "\n".join([*lines[: index + 1], indent + line, *lines[index + 1 :]]), encoding="utf-8"
     )
 
 

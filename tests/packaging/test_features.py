@@ -30,9 +30,9 @@ def needed() -> Mapping[str, frozenset[str]]:
     """The other features that a feature may import, from the contract of import-linter."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (contract,) = (
-        each
-        for each in project["tool"]["importlinter"]["contracts"]
-        if each["type"] == "independence"
+        contract
+        for contract in project["tool"]["importlinter"]["contracts"]
+        if contract["type"] == "independence"
     )
     pairs = [re.findall(r"features\.(\w+)", line) for line in contract["ignore_imports"]]
     return {

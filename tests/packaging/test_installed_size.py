@@ -66,7 +66,7 @@ def size(python: Path) -> tuple[float, int]:
         run(python, "-m", "pip", "--disable-pip-version-check", "list", "--format", "json")
     )
     return sum(path.stat().st_size for path in files) / 1e6, len(
-        {each["name"] for each in listed} - tools
+        {package["name"] for package in listed} - tools
     )
 
 

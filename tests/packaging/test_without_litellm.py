@@ -35,7 +35,9 @@ def _with_requirements(names: Iterable[str]) -> set[str]:
                 required = requires(name) or []
             except PackageNotFoundError:  # for another system or Python
                 continue
-            pending += [_name(each) for each in required if "extra ==" not in each]
+            pending += [
+                _name(requirement) for requirement in required if "extra ==" not in requirement
+            ]
     return names_seen
 
 

@@ -43,7 +43,7 @@ def plan_of(path: Path):
 def test_the_columns_and_the_target_come_from_the_prompt_and_the_evaluation(tmp_path):
     pool = plan_of(write(tmp_path)).nodes[0].work.examples
     assert (pool.columns, pool.field, pool.k, len(pool.examples)) == (("text",), "score", 4, 6)
-    assert {each.answer for each in pool.examples} == {"bad", "good"}
+    assert {example.answer for example in pool.examples} == {"bad", "good"}
 
 
 def test_the_resolved_file_holds_the_used_columns_and_gives_the_same_plan(tmp_path):

@@ -176,7 +176,8 @@ def test_what_is_around_a_unit_changes_the_fingerprint(field: str, tmp_path: Pat
         else _each(f"{key}: {EACH_KEYS[field]}, ")
     )
     first, second = (
-        build_plan(load(_file(tmp_path, each))).plan.fingerprint for each in (EACH, text)
+        build_plan(load(_file(tmp_path, text_of_file))).plan.fingerprint
+        for text_of_file in (EACH, text)
     )
     assert first != second
 
@@ -204,7 +205,9 @@ def _is_public(kind: type[Any]) -> bool:
 
 
 def _with(kind: Any, name: str, value: str) -> Any:
-    required = {other: "z" for other, field in kind.model_fields.items() if field.is_required()}
+    required = {
+        field_name: "z" for field_name, field in kind.model_fields.items() if field.is_required()
+    }
     return kind.model_construct(**{**required, name: value})
 
 

@@ -52,13 +52,15 @@ def test_a_bad_evaluation_or_gate_is_named_where_it_stands(
 ):
     problems = refused(PIPELINE % (evaluation, gate))
     fitting = [
-        each
-        for each in problems
-        if each.code == code and each.path.startswith(path) and words in each.message
+        problem
+        for problem in problems
+        if problem.code == code and problem.path.startswith(path) and words in problem.message
     ]
     assert fitting, problems
     line = 9 if path.startswith("evaluate") else 12
-    assert {each.line for each in fitting} == {line} and all(each.column > 5 for each in fitting)
+    assert {problem.line for problem in fitting} == {line} and all(
+        problem.column > 5 for problem in fitting
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,7 @@ def test_where_and_schema_of_the_dataset_are_checked(refused):
         pipeline: [{unit: CoTUnit, prompt: "{source.label.y} {source.free.z}"}]
         """
     )
-    assert [(each.code, each.path) for each in problems] == [
+    assert [(problem.code, problem.path) for problem in problems] == [
         ("bad-expression", "dataset.where"),
         ("unknown-type", "dataset.schema.n"),
         ("bad-placeholder", "pipeline[0].prompt"),
@@ -169,4 +171,6 @@ def test_a_panel_of_a_units_name_is_one_expression_for_each_of_its_nodes(plan):
 )
 def test_a_panel_that_nothing_fills_is_named_where_it_stands(refused, panel, path, words):
     problems = refused(PANEL % panel)
-    assert [each for each in problems if each.path == path and words in each.message], problems
+    assert [problem for problem in problems if problem.path == path and words in problem.message], (
+        problems
+    )

@@ -80,13 +80,13 @@ def test_the_second_call_of_post_hoc_has_its_own_model(plan):
 
 def test_a_preset_that_names_itself_is_refused(refused):
     problems = refused(f"models: {{a: b, b: [c, a]}}\npipeline: [{{{TEXT}, model: [plain, a]}}]")
-    assert "model-cycle" in {each.code for each in problems}
+    assert "model-cycle" in {problem.code for problem in problems}
 
 
 def test_presets_that_double_are_refused_at_once(refused):
     doubling = ", ".join(f"m{n}: [m{n + 1}, m{n + 1}]" for n in range(60))
     problems = refused(f"models: {{{doubling}}}\npipeline: [{{{TEXT}}}]")
-    assert {each.code for each in problems} == {"too-many-models"}
+    assert {problem.code for problem in problems} == {"too-many-models"}
 
 
 def test_a_unit_without_a_model_is_refused(refusal):

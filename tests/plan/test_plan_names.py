@@ -54,7 +54,8 @@ def test_a_declared_type_is_its_base_with_its_keys(plan):
 def test_a_bad_type_is_named_where_it_is_declared(refused, units, step, code, path, hint):
     problems = refused(f"units: {units}\npipeline: [{{unit: {step}, prompt: x}}]")
     assert any(
-        each.code == code and each.path.startswith(path) and hint in each.hint for each in problems
+        problem.code == code and problem.path.startswith(path) and hint in problem.hint
+        for problem in problems
     ), problems
 
 
@@ -125,7 +126,7 @@ def test_a_problem_of_another_file_stands_in_that_file(refused):
         "pipeline: [{use: 'o.yaml#b'}]",
         {"o.yaml": OTHER.replace("scale: grade, prompt: c", "scale: gade, prompt: c")},
     )
-    assert {(each.file[-6:], each.code) for each in problems} == {
+    assert {(problem.file[-6:], problem.code) for problem in problems} == {
         ("o.yaml", "file-not-found"),
         ("o.yaml", "unknown-scale"),
     }
@@ -138,7 +139,7 @@ def test_a_problem_of_another_file_stands_in_that_file(refused):
 def test_a_block_that_is_not_there_is_refused(refused, use, code):
     use = use if "#" not in use or use.startswith('"') else f'"{use}"'
     problems = refused(f"pipeline: [{{use: {use}}}]", {"o.yaml": OTHER, "own.md": "x"})
-    assert code in {each.code for each in problems}
+    assert code in {problem.code for problem in problems}
 
 
 def test_the_nearest_block_is_named(refusal):
@@ -174,7 +175,7 @@ def test_blocks_that_double_end_at_the_limit_of_units(refused):
     problems = refused(
         f"blocks: {{{doubling}, b40: [{{unit: CoTUnit, prompt: x}}]}}\npipeline: [{{use: b0}}]"
     )
-    assert [each.code for each in problems] == ["too-many-units"]
+    assert [problem.code for problem in problems] == ["too-many-units"]
 
 
 # Prompt files
@@ -227,7 +228,7 @@ def test_a_scale_cannot_take_a_built_in_name(refusal, name):
 )
 def test_a_scale_that_makes_no_sense_is_refused(refused, key, path):
     problems = refused(f"pipeline: [{{unit: JudgeUnit, prompt: x, {key}}}]")
-    assert ("bad-scale", path) in {(each.code, each.path) for each in problems}
+    assert ("bad-scale", path) in {(problem.code, problem.path) for problem in problems}
 
 
 def test_a_declared_scale_that_makes_no_sense_is_told_once(refusal):

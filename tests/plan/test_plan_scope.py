@@ -191,7 +191,7 @@ def test_units_behind_a_bad_one_are_checked_too(refused):
           - {unit: JudgeUnit, prompt: "{source.q}", scale: likret, name: w}
         """
     )
-    assert [(each.line, each.code) for each in problems] == [
+    assert [(problem.line, problem.code) for problem in problems] == [
         (5, "bad-placeholder"),
         (6, "bad-placeholder"),
         (7, "unknown-unit"),

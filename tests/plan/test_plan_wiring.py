@@ -251,7 +251,10 @@ def test_any_setting_gives_a_plan_or_a_clear_error(pipeline, step, key, value):
         assert "--set" in error.message
     except SpecError as error:
         assert error.problems
-        assert all(each.line >= 1 and each.column >= 1 and each.message for each in error.problems)
+        assert all(
+            problem.line >= 1 and problem.column >= 1 and problem.message
+            for problem in error.problems
+        )
     else:
         check_graph(plan)
 

@@ -126,7 +126,7 @@ def test_a_resolved_pipeline_is_the_same_pipeline(tmp_path: Path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("change", "same"),
+    ("change", "same_expected"),
     [
         (("description=words", "evaluate={a: {value: output.score}}"), True),
         (("gates=[{metric: run.calls, max: 9}]",), True),
@@ -135,7 +135,7 @@ def test_a_resolved_pipeline_is_the_same_pipeline(tmp_path: Path, monkeypatch):
         (("pipeline[0].scale.scores={1: 1, 2: 4}",), False),
     ],
 )
-def test_a_fingerprint_covers_what_is_asked_and_nothing_else(plan, change, same):
+def test_a_fingerprint_covers_what_is_asked_and_nothing_else(plan, change, same_expected):
     text = (
         "pipeline: [{unit: JudgeUnit, prompt: x, model: {name: m, seed: 9%s}, scale: {range: [1, 2]}}]"
         % ("9" * 30)
@@ -143,4 +143,4 @@ def test_a_fingerprint_covers_what_is_asked_and_nothing_else(plan, change, same)
     if "model" in change[0]:
         text = "pipeline: [{unit: JudgeUnit, prompt: x, scale: {range: [1, 2]}}]"
     is_same = plan(text, settings=change).plan.fingerprint == plan(text).plan.fingerprint
-    assert is_same == same
+    assert is_same == same_expected

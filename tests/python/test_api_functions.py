@@ -97,7 +97,7 @@ def test_a_function_that_names_a_field_which_no_value_has_is_refused() -> None:
     behind = (
         Pipeline("p")
         >> Layer(judge(), 2)
-        >> MapUnit(lambda outputs: {"top": max(one.choice for one in outputs)})
+        >> MapUnit(lambda outputs: {"top": max(output.choice for output in outputs)})
     )
     with pytest.raises(
         SpecError,
@@ -105,7 +105,9 @@ def test_a_function_that_names_a_field_which_no_value_has_is_refused() -> None:
     ):
         behind.validate()
     either = MapUnit(
-        lambda outputs: {"top": [getattr(one, "choice", None) or one.score for one in outputs]}
+        lambda outputs: {
+            "top": [getattr(output, "choice", None) or output.score for output in outputs]
+        }
     )
     assert (Pipeline("p") >> Layer(judge(), 2) >> either).validate() == ()
 
@@ -158,8 +160,8 @@ def test_a_map_is_given_the_outputs_in_order_of_definition(recorded: Any) -> Non
         >> layer
         >> MapUnit(
             lambda outputs, source, previous: Schema.of(
-                lowest=min(one.score for one in outputs),
-                texts=[one["explanation"] for one in outputs],
+                lowest=min(output.score for output in outputs),
+                texts=[output["explanation"] for output in outputs],
                 column=source.x,
                 second=previous.b.score,
             )
@@ -178,7 +180,7 @@ def test_a_map_over_skipped_units_is_given_none_in_their_place(recorded: Any) ->
     pipeline = (
         Pipeline("p")
         >> layer
-        >> MapUnit(lambda outputs: {"there": [one is not None for one in outputs]})
+        >> MapUnit(lambda outputs: {"there": [output is not None for output in outputs]})
     )
     judged = pipeline.run({"x": "q"}, replay=recorded(a="nonsense", b=reply(2)))
     assert judged.there == [False, True]
@@ -405,11 +407,11 @@ def test_a_lambda_behind_the_closing_line_of_a_prompt_counts_by_its_source() -> 
 
 def test_two_lambdas_on_one_line_are_two_functions() -> None:
     # fmt: off
-    one, two = (lambda output: {"s": output.score}), (lambda output: {"s": output.score * 2, "é": 1})
+    first, two = (lambda output: {"s": output.score}), (lambda output: {"s": output.score * 2, "é": 1})
     # fmt: on
     prints = [
-        (Pipeline("p", model="m") >> judge().propagate(each)).fingerprint
-        for each in (one, two, one)
+        (Pipeline("p", model="m") >> judge().propagate(function)).fingerprint
+        for function in (first, two, first)
     ]
     assert prints[0] == prints[2] != prints[1]
 
@@ -454,9 +456,11 @@ def test_a_map_names_its_argument_as_it_likes(recorded: Any) -> None:
     replay = recorded({"judge[0]": reply(4), "judge[1]": reply(2)})
     pipeline = Pipeline("p") >> Layer(judge(), repeat=2)
     for mean in (
-        lambda judges: {"mean": sum(each.score for each in judges) / 2},
-        lambda judges, source: {"mean": sum(each.score for each in judges) / 2 + 0 * len(source.x)},
-        lambda outputs: {"mean": sum(each.score for each in outputs) / 2},
+        lambda judges: {"mean": sum(judge.score for judge in judges) / 2},
+        lambda judges, source: {
+            "mean": sum(judge.score for judge in judges) / 2 + 0 * len(source.x)
+        },
+        lambda outputs: {"mean": sum(output.score for output in outputs) / 2},
     ):
         assert dict((pipeline >> MapUnit(mean)).run({"x": "a"}, replay=replay)) == {"mean": 3}
 
@@ -476,14 +480,14 @@ def test_other_arguments_of_a_map_have_their_names(function: Any, words: str) ->
 
 def test_a_lambda_may_begin_on_the_line_that_closes_a_prompt(recorded: Any) -> None:
     # fmt: off
-    one = judge().prompt("""
+    unit = judge().prompt("""
     Judge {source.x}
 """).propagate(lambda output: Schema.of(score=output.score / 4))
     layer = Layer(judge("other").prompt("""
     Judge {source.x}
 """), repeat=1) >> MapUnit(lambda judges: Schema.of(total=judges[0].score))
     # fmt: on
-    assert dict((Pipeline("p") >> one).run({"x": "a"}, replay=recorded(judge=reply(4)))) == {
+    assert dict((Pipeline("p") >> unit).run({"x": "a"}, replay=recorded(judge=reply(4)))) == {
         "score": 1
     }
     assert dict((Pipeline("p") >> layer).run({"x": "a"}, replay=recorded(other=reply(4)))) == {

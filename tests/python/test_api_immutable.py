@@ -51,13 +51,13 @@ def test_every_method_of_a_unit_gives_a_new_one(change: Any) -> None:
 
 def test_one_block_in_two_pipelines_changes_neither() -> None:
     block = CoTUnit().prompt("Think of {source.x}") >> unit()
-    one = Pipeline("p", model="m") >> block
-    before = one.fingerprint
+    pipeline = Pipeline("p", model="m") >> block
+    before = pipeline.fingerprint
     two = Pipeline("p", model="m") >> Layer(block, 3) >> MeanPoolUnit()
-    longer = one >> MaxPoolUnit()
-    assert one.fingerprint == before
+    longer = pipeline >> MaxPoolUnit()
+    assert pipeline.fingerprint == before
     assert len({before, two.fingerprint, longer.fingerprint}) == 3
-    assert one.graph("json")["outputs"] == ["judge"]
+    assert pipeline.graph("json")["outputs"] == ["judge"]
 
 
 def test_one_block_twice_in_a_pipeline_is_two_copies() -> None:

@@ -46,7 +46,7 @@ def jury() -> Pipeline:
 
 
 def alive() -> list[str]:
-    return [one.name for one in threading.enumerate() if one.name == "verdict-judge"]
+    return [thread.name for thread in threading.enumerate() if thread.name == "verdict-judge"]
 
 
 def test_a_judge_gives_what_the_pipeline_gives(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_rewards_come_in_the_order_of_the_rows() -> None:
     with Judge(jury(), concurrency=3) as judge:
         rewards = judge.reward(ROWS * 10)
         assert rewards == [judge(row).score for row in ROWS] * 10
-        assert all(type(one) is float for one in rewards)
+        assert all(type(reward) is float for reward in rewards)
         assert asyncio.run(judge.areward(ROWS)) == rewards[:2]
         assert judge.reward([]) == []
 

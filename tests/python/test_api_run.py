@@ -208,10 +208,10 @@ def test_a_kept_run_has_the_report_and_the_gates_of_verdict_run(tmp_path: Path) 
     CliRunner().invoke(
         app, ["run", str(config), str(tmp_path / "rows.jsonl"), "--out", str(tmp_path / "command")]
     )
-    names = [{path.name for path in (tmp_path / each).iterdir()} for each in ("python", "command")]
+    names = [{path.name for path in (tmp_path / name).iterdir()} for name in ("python", "command")]
     assert names[0] == names[1] >= {"report.html", "report.md", "report.json", "junit.xml"}
     from_python, from_command = (
-        json.loads((tmp_path / each / "report.json").read_text()) for each in ("python", "command")
+        json.loads((tmp_path / name / "report.json").read_text()) for name in ("python", "command")
     )
     assert from_python["gates"] == from_command["gates"] and len(from_python["gates"]) == 3
     assert from_python["evaluations"] == from_command["evaluations"]

@@ -18,8 +18,8 @@ def test_calls_are_summed_by_unit(tmp_path):
     with ParquetTable(
         tmp_path / "calls.parquet", column_kinds_of(CALL_COLUMNS), row_group=2
     ) as table:
-        for each in seconds:
-            table.write(call("judge", latency_s=each))
+        for latency in seconds:
+            table.write(call("judge", latency_s=latency))
         table.write(call("other", cost_usd=None))
         table.write({"row": 0, "unit": "judge", "failure": "timeout", "latency_s": None})
     stats_by_unit = by_unit(tmp_path / "calls.parquet")

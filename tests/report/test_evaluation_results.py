@@ -11,9 +11,9 @@ def test_shares_are_by_bins_closed_on_the_right_with_their_exact_interval():
     x = np.array([0.05, 0.1, 0.11, 0.95, 1.0, 0.0])
     hits = np.array([0.0, 1.0, 1.0, 1.0, 0.0, 0.0])
     bins = proportions_by_bin(x, hits, np.linspace(0, 1, 11))
-    assert [one.n for one in bins] == [3, 1, 2]
+    assert [bucket.n for bucket in bins] == [3, 1, 2]
     assert bins[0].x == pytest.approx((0.05 + 0.1 + 0.0) / 3)
-    assert [one.y for one in bins] == pytest.approx([1 / 3, 1, 0.5])
+    assert [bucket.y for bucket in bins] == pytest.approx([1 / 3, 1, 0.5])
     expected = stats.binomtest(1, 3).proportion_ci(0.95, "exact")
     assert (bins[0].low, bins[0].high) == pytest.approx((expected.low, expected.high))
 
@@ -31,9 +31,9 @@ def test_means_have_students_interval_for_each_value():
 def test_many_values_are_binned_without_losing_a_row():
     x = np.random.default_rng(0).random(1_000)
     bins = means_by_bin(x, x)
-    assert sum(one.n for one in bins) == 1_000
+    assert sum(bucket.n for bucket in bins) == 1_000
     assert len(bins) == 10
-    assert all(one.x == pytest.approx(one.y) for one in bins)
+    assert all(bucket.x == pytest.approx(bucket.y) for bucket in bins)
 
 
 def test_a_histogram_counts_every_row_once_and_whole_numbers_have_a_bar_each():

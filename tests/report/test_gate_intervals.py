@@ -34,7 +34,9 @@ def test_a_share_with_a_gate_has_the_gates_interval_and_the_rows_that_count(
     recall = report["evaluations"]["right"]["figures"]["recall"]
     assert recall["n"] == 4
     assert recall["low"] == pytest.approx(0.025 ** (1 / 4))
-    (gate,) = [each for each in report["gates"] if each["metric"] == "right.recall"]
+    (gate,) = [
+        decided_gate for decided_gate in report["gates"] if decided_gate["metric"] == "right.recall"
+    ]
     assert (gate["low"], gate["n"]) == (recall["low"], 4)
     accuracy = report["evaluations"]["right"]["figures"]["accuracy"]
     assert (accuracy["n"], accuracy["method"]) == (84, "Clopper-Pearson")

@@ -43,20 +43,20 @@ def write(folder: Path, rows: list[tuple[Any, Any]], docs: list[int] | None = No
     """A run of (target, prediction) rows."""
     folder.mkdir(exist_ok=True)
     with ParquetTable(folder / "results.parquet", {"row": "int", "status": "str"}) as table:
-        for at, (label, output) in enumerate(rows):
+        for index, (label, output) in enumerate(rows):
             row = {
-                "row": at,
-                "id": f"r{at}",
+                "row": index,
+                "id": f"r{index}",
                 "status": "ok",
                 "source.label": label,
                 "output.said": output,
             }
-            table.write(row | {"source.doc": docs[at] if docs else at})
+            table.write(row | {"source.doc": docs[index] if docs else index})
     return folder / "results.parquet"
 
 
 def labels(right: list[bool | None]) -> list[tuple[str, str | None]]:
-    sides = [("ab"[at % 2], "ba"[at % 2]) for at in range(len(right))]
+    sides = [("ab"[index % 2], "ba"[index % 2]) for index in range(len(right))]
     return [
         (label, None if hit is None else label if hit else other)
         for hit, (label, other) in zip(right, sides, strict=True)
@@ -76,7 +76,7 @@ def compared(
 
 
 def several(root: Path, *runs: list[Any], sizes: tuple[int, ...] = ()) -> str:
-    paths = [write(root / f"run{at}", rows) for at, rows in enumerate(runs)]
+    paths = [write(root / f"run{index}", rows) for index, rows in enumerate(runs)]
     comparison = compare_runs({"e": [LABELS] * len(runs)}, paths, sizes=sizes)
     return comparison_conclusion(
         comparison, ("before", "prompt-2", "prompt-3")[: len(comparison.sizes)]
@@ -110,10 +110,10 @@ def situations(root: Path) -> dict[str, str]:
     at_least = {"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}
     drop = {"metric": "e.accuracy", "baseline": "a", "max_drop": 0.02}
     same = labels(hit * 150 + miss * 50)
-    stars = [(int(each), int(each)) for each in rng.choice([4, 5], 100, p=[0.05, 0.95])]
+    stars = [(int(star), int(star)) for star in rng.choice([4, 5], 100, p=[0.05, 0.95])]
     lower = [(label, score - (at % 25 == 0)) for at, (label, score) in enumerate(stars)]
-    sure = [("a" if at % 2 else "b", 1.0 if at % 2 else 0.05) for at in range(60)]
-    docs = [at // 40 for at in range(240)]
+    sure = [("a" if index % 2 else "b", 1.0 if index % 2 else 0.05) for index in range(60)]
+    docs = [index // 40 for index in range(240)]
     return {
         "identical runs": compared(root, same, same),
         "5 of 200 rows better, none worse": compared(root, same, labels(hit * 155 + miss * 45)),
@@ -133,7 +133,7 @@ def situations(root: Path) -> dict[str, str]:
         "six clusters": compared(
             root,
             labels(hit * 240),
-            labels([at // 40 != 3 for at in range(240)]),
+            labels([index // 40 != 3 for index in range(240)]),
             LABELS.model_copy(update={"cluster": "source.doc"}),
             docs=docs,
         ),
@@ -166,7 +166,7 @@ def situations(root: Path) -> dict[str, str]:
         ),
         "gate: one stray label of 3,000": gated(
             root,
-            [("n/a", "a"), *labels([at % 10 > 0 for at in range(2999)])],
+            [("n/a", "a"), *labels([index % 10 > 0 for index in range(2999)])],
             {"metric": "e.cohen_kappa", "min": 0.7, "confidence": 0.95},
         ),
         "gate: probabilities of 0 and 1": gated(
@@ -202,15 +202,15 @@ def skewed_and_rare(root: Path) -> dict[str, str]:
     """Comparisons in which few rows decide, or a figure hides what happened."""
     hit, miss = [True], [False]
     level = [(None, 0.5)] * 40
-    scores = [(None, 0.4 + at / 40) for at in range(20)]
+    scores = [(None, 0.4 + index / 40) for index in range(20)]
     same = labels(hit * 150 + miss * 50)
     rng = np.random.default_rng(5)
-    near = [(int(each), int(each)) for each in rng.integers(1, 6, 120)]
-    off = [(label, min(score + (at % 3 == 0), 5)) for at, (label, score) in enumerate(near)]
+    near = [(int(star), int(star)) for star in rng.integers(1, 6, 120)]
+    off = [(label, min(score + (index % 3 == 0), 5)) for index, (label, score) in enumerate(near)]
     mixed = [("a", "a")] * 136 + [("a", "b")] * 4 + [("b", "b")] * 20 + [("b", "a")] * 40
     better = [("a", "a")] * 134 + [("a", "b")] * 6 + [("b", "b")] * 38 + [("b", "a")] * 22
-    docs = [at // 20 for at in range(240)]
-    sure = [("a" if at % 2 else "b", 0.9 if at % 2 else 0.2) for at in range(80)]
+    docs = [index // 20 for index in range(240)]
+    sure = [("a" if index % 2 else "b", 0.9 if index % 2 else 0.2) for index in range(80)]
     less = [(label, 0.6 if label == "a" else 0.4) for label, _ in sure]
     return {
         "39 of 40 values a little higher, one much lower": compared(
@@ -226,8 +226,8 @@ def skewed_and_rare(root: Path) -> dict[str, str]:
             root,
             scores,
             [
-                (None, conclusion + (0.02 if at else -0.38))
-                for at, (_, conclusion) in enumerate(scores)
+                (None, conclusion + (0.02 if index else -0.38))
+                for index, (_, conclusion) in enumerate(scores)
             ],
             VALUE,
         ),
@@ -243,8 +243,13 @@ def skewed_and_rare(root: Path) -> dict[str, str]:
         "ratings a point too high on every third row": compared(root, near, off, RATINGS),
         "twelve clusters, half of them a little better": compared(
             root,
-            labels([at % 5 > 0 for at in range(240)]),
-            labels([at % 5 > 0 or (at // 20 % 2 == 0 and at % 10 == 0) for at in range(240)]),
+            labels([index % 5 > 0 for index in range(240)]),
+            labels(
+                [
+                    index % 5 > 0 or (index // 20 % 2 == 0 and index % 10 == 0)
+                    for index in range(240)
+                ]
+            ),
             LABELS.model_copy(update={"cluster": "source.doc"}),
             docs=docs,
         ),
@@ -255,10 +260,10 @@ def skewed_and_rare(root: Path) -> dict[str, str]:
 def bounds_and_limits(root: Path) -> dict[str, str]:
     """Gates at perfect results, few counted rows, and next to their limits."""
     hit, miss = [True], [False]
-    problems = [at // 2 for at in range(800)]
+    problems = [index // 2 for index in range(800)]
     solved = {"metric": "e.pass_at_k", "min": 0.99, "confidence": 0.95}
     recall = {"metric": "e.recall", "min": 0.5, "confidence": 0.95}
-    levels = [("a" if at % 2 else "b", 0.95 if at % 2 else 0.05) for at in range(200)]
+    levels = [("a" if index % 2 else "b", 0.95 if index % 2 else 0.05) for index in range(200)]
     calibrated = PROBABILITY.model_copy(update={"metrics": ("ece",)})
     drop = {"metric": "e.accuracy", "baseline": "a", "max_drop": 0.01}
     mixed = [("a", "a")] * 274 + [("a", "b")] * 6 + [("b", "b")] * 40 + [("b", "a")] * 80
@@ -268,7 +273,7 @@ def bounds_and_limits(root: Path) -> dict[str, str]:
             root, [(None, True)] * 800, solved, SOLVED, docs=problems
         ),
         "gate: 396 of 400 problems solved": gated(
-            root, [(None, at >= 8) for at in range(800)], solved, SOLVED, docs=problems
+            root, [(None, index >= 8) for index in range(800)], solved, SOLVED, docs=problems
         ),
         "gate: recall of a label that 4 of 84 rows have": gated(
             root, [("a", "a")] * 4 + [("b", "b")] * 80, recall, RECALL

@@ -34,7 +34,7 @@ JSON = st.recursive(
 
 
 def test_models_prompts_scales_and_steps_are_listed_and_what_is_only_measured_is_not() -> None:
-    changes = {each.path: each.values for each in pipeline_changes([OLD, NEW])}
+    changes = {change.path: change.values for change in pipeline_changes([OLD, NEW])}
     assert changes == {
         "model.name": ("m", "m2"),
         "pipeline[0].scale": ("likert", None),
@@ -67,13 +67,15 @@ def test_a_pipeline_does_not_differ_from_itself_and_differences_are_the_same_bot
     first: dict, second: dict
 ) -> None:
     assert pipeline_changes([first, first]) == [] and not list(changes_section([], []))
-    there = {(each.path, repr(each.values)) for each in pipeline_changes([first, second])}
-    back = {(each.path, repr(each.values[::-1])) for each in pipeline_changes([second, first])}
+    there = {(change.path, repr(change.values)) for change in pipeline_changes([first, second])}
+    back = {
+        (change.path, repr(change.values[::-1])) for change in pipeline_changes([second, first])
+    }
     assert there == back
 
 
 def test_three_pipelines_are_listed_side_by_side() -> None:
-    changes = {each.path: each.values for each in pipeline_changes([OLD, NEW, OLD])}
+    changes = {change.path: change.values for change in pipeline_changes([OLD, NEW, OLD])}
     assert changes["model.name"] == ("m", "m2", "m")
     (section,) = changes_section(pipeline_changes([OLD, NEW, OLD]), ["x", "y", "z"])
     assert section.parts[0].headers == ("key", "x", "y", "z")

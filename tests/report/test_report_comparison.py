@@ -177,4 +177,4 @@ def test_the_tables_of_several_runs_have_their_names(runs, names):
     assert f"| metric | {names[0]} | {names[1]} | {names[2]} | pipeline | − {names[0]} |" in text
     assert "| <code>accuracy</code> | 0.500 | 0.750 | 0.700 |" in text
     pipelines_json = comparison_json(pipelines, comparison)["pipelines"]
-    assert [each["name"] for each in pipelines_json.values()] == names
+    assert [pipeline["name"] for pipeline in pipelines_json.values()] == names

@@ -32,8 +32,8 @@ def charts(tmp_path):
             choice, far = "B" if row % 4 == 0 else "A", row >= 40
             longer = choice if far else "AB"[choice == "A"]
             texts = [
-                "x" * (100 + (50 + row % 5 if far else 1 + row % 5) * (longer == one))
-                for one in "AB"
+                "x" * (100 + (50 + row % 5 if far else 1 + row % 5) * (longer == side))
+                for side in "AB"
             ]
             table.write(
                 {"row": row, "id": row, "status": "ok", "source.first": texts[0], "source.second": texts[1],
@@ -41,8 +41,8 @@ def charts(tmp_path):
             )  # fmt: skip
     results = tmp_path / "r.parquet"
     return {
-        one.title: one
-        for one in bias_effects(
+        effect.title: effect
+        for effect in bias_effects(
             ReportContext(plan, results, results, evaluate_run(plan.evaluations, results)), 40
         )
     }

@@ -466,7 +466,8 @@ def test_junit_counts_what_its_suites_hold():
         assert int(suite.get("skipped")) == len(suite.findall("testcase/skipped"))
         assert all(case.get("classname") and case.get("name") for case in suite)
         assert all(
-            {"message", "type"} <= set(one.keys()) for one in suite.findall("testcase/failure")
+            {"message", "type"} <= set(failure.keys())
+            for failure in suite.findall("testcase/failure")
         )
     for total in ("tests", "failures", "skipped", "errors"):
         assert int(root.get(total)) == sum(int(suite.get(total)) for suite in root)

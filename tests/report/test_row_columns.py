@@ -36,7 +36,7 @@ def test_a_column_without_a_value_is_not_shown(
     rows = [{"id": row, "answer": "a", "label": row == 0} for row in range(2)]
     recorded = [{"id": row, "unit": "judge", "reply": reply} for row, reply in enumerate(replies)]
     data = shell.write("d.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    recording = shell.write("r.jsonl", "".join(json.dumps(each) + "\n" for each in recorded))
+    recording = shell.write("r.jsonl", "".join(json.dumps(reply) + "\n" for reply in recorded))
     shell("run", shell.write("p.yaml", PIPELINE), data, "--replay", recording, "--out", "out")
     folder = shell.folder / "out"
     _, _, plan = load_run(folder)

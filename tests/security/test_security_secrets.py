@@ -30,9 +30,9 @@ GOOD = {
 def processes() -> set[bytes]:
     """The command line of every process of this machine."""
     command_lines = set()
-    for one in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            command_lines.add(one.read_bytes())
+            command_lines.add(path.read_bytes())
     return command_lines
 
 
@@ -144,21 +144,21 @@ def test_no_file_and_no_stream_holds_the_key(
         command, cwd=tmp_path, env=environ, capture_output=True, timeout=100, check=False
     )
     parts = [KEY[8:].encode()]
-    assert any(one.decode() in said for said in server.seen for one in parts), done.stderr
+    assert any(part.decode() in said for said in server.seen for part in parts), done.stderr
     assert bool(server.traces) is traced and not any(
-        one in sent for sent in server.traces for one in parts
+        part in sent for sent in server.traces for part in parts
     )
     if sys.platform == "linux":
         assert any(b"verdict_cli" in words for words in server.listed)
-        assert not any(one in words for words in server.listed for one in parts)
+        assert not any(part in words for words in server.listed for part in parts)
     holding = [
         str(path.relative_to(tmp_path))
         for path in tmp_path.rglob("*")
-        if path.is_file() and any(one in path.read_bytes() for one in parts)
+        if path.is_file() and any(part in path.read_bytes() for part in parts)
     ]
     assert holding == []
     for stream in (done.stdout, done.stderr):
-        assert not any(one in stream for one in parts), stream
+        assert not any(part in stream for part in parts), stream
     if os.name == "posix":
         assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700
         cached_files = [path for path in cache.rglob("*") if path.is_file()]

@@ -211,7 +211,7 @@ def test_two_processes_do_not_write_to_one_directory(
         subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, encoding="utf-8")
         for _ in "ab"
     ]
-    errors = [one.communicate(timeout=100)[1] for one in both]
-    codes = sorted(one.returncode for one in both)
+    errors = [process.communicate(timeout=100)[1] for process in both]
+    codes = sorted(process.returncode for process in both)
     assert codes[1] == 2 and codes[0] in (0, 1, 3), errors
-    assert sum("another run is writing to" in one for one in errors) == 1
+    assert sum("another run is writing to" in error for error in errors) == 1

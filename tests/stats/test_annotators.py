@@ -51,7 +51,7 @@ def test_human_alpha_is_krippendorffs_alpha_of_the_people(tmp_path, seed):
     verdicts, labels = drawn(seed)
     measured = run(tmp_path, verdicts, labels)
     data = [
-        [np.nan if one is None else float(one[1:]) for one in votes] for votes in labels.values()
+        [np.nan if vote is None else float(vote[1:]) for vote in votes] for votes in labels.values()
     ]
     expected = krippendorff.alpha(np.array(data), level_of_measurement="nominal")
     alpha = measured.values["human_alpha"]
@@ -79,8 +79,8 @@ def test_the_ceiling_and_the_judge_are_means_over_pairs_by_row(tmp_path, seed):
     for row, verdict in enumerate(verdicts):
         votes = [labels[name][row] for name in PEOPLE if labels[name][row] is not None]
         if len(votes) > 1:
-            mutual.append(np.mean([one == other for one, other in combinations(votes, 2)]))
-            judged.append(np.mean([verdict == one for one in votes]))
+            mutual.append(np.mean([first == second for first, second in combinations(votes, 2)]))
+            judged.append(np.mean([verdict == vote for vote in votes]))
     assert study.ceiling.value == pytest.approx(np.mean(mutual))
     assert study.judge.value == pytest.approx(np.mean(judged))
     assert study.difference.value == pytest.approx(np.mean(judged) - np.mean(mutual))
@@ -104,12 +104,12 @@ def test_the_alternative_annotator_test_is_that_of_the_paper(tmp_path, seed):
             ]
             if vote is None or not others:
                 continue
-            human = np.mean([vote == each for each in others])
-            judge = np.mean([verdict == each for each in others])
+            human = np.mean([vote == vote_of_other for vote_of_other in others])
+            judge = np.mean([verdict == vote_of_other for vote_of_other in others])
             differences.append(float(human >= judge) - float(judge >= human))
         p_values.append(stats.ttest_1samp(differences, 0.2, alternative="less").pvalue)
     adjusted = stats.false_discovery_control(p_values, method="by")
-    assert [each.p for each in study.annotators] == pytest.approx(adjusted)
+    assert [annotator.p for annotator in study.annotators] == pytest.approx(adjusted)
     assert study.winning_rate == np.mean(adjusted <= 0.05)
 
 

@@ -15,9 +15,9 @@ from verdict_cli.stats.columns.sample import Sample
 def columns(*given_values):
     places = {}
     growing = [ColumnBuilder(places) for _ in given_values]
-    for one, values in zip(growing, given_values, strict=True):
-        one.extend(values, np.arange(len(values)))
-    return [one.column() for one in growing]
+    for builder, values in zip(growing, given_values, strict=True):
+        builder.extend(values, np.arange(len(values)))
+    return [builder.column() for builder in growing]
 
 
 def test_labels_are_equal_as_values_are_and_keep_their_spelling():
@@ -47,13 +47,13 @@ def test_booleans_are_spelled_as_the_target_spells_them():
 def test_codes_are_equal_exactly_where_values_are(values):
     column = columns(values)[0]
     codes = LabelSet.of(column, column).codes(column)
-    for i, one in enumerate(values):
-        for j, other in enumerate(values):
+    for i, first in enumerate(values):
+        for j, second in enumerate(values):
             if codes[i] == MISSING or codes[j] == MISSING:
                 continue
-            big = any(isinstance(v, int) and abs(v) > 2**53 for v in (one, other))
+            big = any(isinstance(v, int) and abs(v) > 2**53 for v in (first, second))
             if not big:
-                assert (codes[i] == codes[j]) == (one == other)
+                assert (codes[i] == codes[j]) == (first == second)
 
 
 @settings(deadline=None)

@@ -170,7 +170,7 @@ def test_holm_steps_down_and_never_up():
     tests = [
         Significance("mcnemar", 9, 1, 1, p, p, "cohen_g", 0.0) for p in (0.01, 0.04, 0.03, 0.005)
     ]
-    assert [one.p_holm for one in holm([*tests, None])[:4]] == pytest.approx(
+    assert [test.p_holm for test in holm([*tests, None])[:4]] == pytest.approx(
         [0.03, 0.06, 0.06, 0.02]
     )
 
@@ -304,10 +304,10 @@ def test_differences_of_kappa_hold_the_truth_about_as_often_as_they_say():
             for noise in draw[:2]
         ]
         sample = Sample.of((target, *predictions))
-        at = [column[sample.first] for column in (target, *predictions)]
+        first_columns = [column[sample.first] for column in (target, *predictions)]
         kappas = [
-            confusion.label_statistics(at[0], each, 2, None, False)["cohen_kappa"]
-            for each in at[1:]
+            confusion.label_statistics(first_columns[0], predicted, 2, None, False)["cohen_kappa"]
+            for predicted in first_columns[1:]
         ]
         difference = paired_metric_value(*kappas, sample, Draw(rng))
         covered += difference.low is not None and difference.low <= 0 <= difference.high
@@ -344,7 +344,10 @@ def test_nearly_equal_metrics_are_adjusted_together_by_the_same_swaps(run):
     )
     assert set(compared.differences) == {"accuracy", "balanced_accuracy", "f1", "cohen_kappa"}
     assert compared.differences["accuracy"].p == pytest.approx(2 / 2**7)
-    assert all(each.p_adjusted == pytest.approx(2 / 2**7) for each in compared.differences.values())
+    assert all(
+        difference.p_adjusted == pytest.approx(2 / 2**7)
+        for difference in compared.differences.values()
+    )
 
 
 @pytest.mark.parametrize(("rows", "most"), [(30, 0.075), (40, 0.05), (60, 0.05)])
@@ -543,12 +546,12 @@ def test_one_differing_row_has_p_1_in_the_whole_and_in_a_slice(run):
         prediction="output.said", target="source.label", metrics=["mae", "spearman"]
     )
     rows = [
-        (f"q{at}", {"label": float(at), "type": "xy"[at % 2]}, at + (at % 3) / 4)
-        for at in range(20)
+        (f"q{index}", {"label": float(index), "type": "xy"[index % 2]}, index + (index % 3) / 4)
+        for index in range(20)
     ]
     other = [(key, source, output + 0.5 * (key == "q7")) for key, source, output in rows]
-    one = whole(run("a", rows), run("b", other), numbers, by=["source.type"]).evaluations["e"]
-    parts = [one.whole, *one.slices["source.type"].values()]
+    compared = whole(run("a", rows), run("b", other), numbers, by=["source.type"]).evaluations["e"]
+    parts = [compared.whole, *compared.slices["source.type"].values()]
     assert [part.differences["mae"].p for part in parts] == [1, 1, 1]
     assert {part.test.p for part in parts} == {1}
 
@@ -558,16 +561,16 @@ def changed_answers(rewritten, id_column=None, count=400):
     versions = []
     for version in (1, 2):
         rows = []
-        for at in range(count):
-            new = version == 2 and at < rewritten
+        for index in range(count):
+            new = version == 2 and index < rewritten
             source = {
-                "question": f"question {at}",
-                "answer": f"answer {at}{' new' * new}",
-                "label": "ab"[at % 2],
+                "question": f"question {index}",
+                "answer": f"answer {index}{' new' * new}",
+                "label": "ab"[index % 2],
             }
             if id_column:
-                source[id_column] = f"n{at}"
-            rows.append((None, source, "ba"[at % 2] if new else "ab"[at % 2]))
+                source[id_column] = f"n{index}"
+            rows.append((None, source, "ba"[index % 2] if new else "ab"[index % 2]))
         versions.append(rows)
     return versions
 
@@ -594,8 +597,8 @@ def test_a_counter_of_a_runs_rows_is_no_id(run):
             run(
                 name,
                 [
-                    (key, {"id": at, **source}, output)
-                    for at, (key, source, output) in enumerate(rows)
+                    (key, {"id": index, **source}, output)
+                    for index, (key, source, output) in enumerate(rows)
                 ],
             )
         )
@@ -609,8 +612,8 @@ def test_a_counter_of_a_runs_rows_is_no_id(run):
 def test_questions_that_repeat_are_paired_with_their_answers(run):
     first, second = changed_answers(0, count=40)
     for rows in (first, second):
-        for at, (_, source, _) in enumerate(rows):
-            source["question"] = f"question {at // 2}"
+        for index, (_, source, _) in enumerate(rows):
+            source["question"] = f"question {index // 2}"
     comparison = whole(run("a", first), run("b", second))
     assert (comparison.paired.by, comparison.evaluations["e"].whole.n) == ("content", 40)
 
@@ -637,8 +640,8 @@ def test_the_worst_case_of_rows_that_only_one_run_has_is_that_of_filling_them(ru
 def test_rows_without_a_prediction_can_turn_a_result(run):
     rows = questions([True] * 60 + [False] * 40)
     better = [
-        (key, source, None if at >= 98 else source["label"])
-        for at, (key, source, _) in enumerate(rows)
+        (key, source, None if index >= 98 else source["label"])
+        for index, (key, source, _) in enumerate(rows)
     ]
     difference = (
         whole(run("a", rows), run("b", better)).evaluations["e"].whole.differences["accuracy"]
@@ -646,7 +649,8 @@ def test_rows_without_a_prediction_can_turn_a_result(run):
     assert difference.open_rows.share == pytest.approx(0.02)
     assert not difference.open_rows.turns(difference.change.value)
     equal = [
-        (key, source, None if at < 9 else output) for at, (key, source, output) in enumerate(rows)
+        (key, source, None if index < 9 else output)
+        for index, (key, source, output) in enumerate(rows)
     ]
     nothing = whole(run("c", rows), run("d", equal)).evaluations["e"].whole.differences["accuracy"]
     assert nothing.change.value == 0 and nothing.open_rows.turns(None)

@@ -253,7 +253,7 @@ def test_full_coverage_is_implied_unless_a_gate_names_coverage(tmp_path):
         results_of_gates = decide_gates(
             [Gate(**gate) for gate in gates], EVALUATIONS, measures, facts, results
         )
-        return [(one.metric, one.passed) for one in results_of_gates]
+        return [(result.metric, result.passed) for result in results_of_gates]
 
     assert metrics() == []
     assert metrics({"metric": "run.calls", "max": 500}) == [
@@ -324,7 +324,7 @@ def test_the_number_of_baseline_gates_needs_no_correction(tmp_path):
     (alone, _) = decided([gate], results, tmp_path)
     both = decided([gate, gate | {"metric": "e.cohen_kappa"}], results, tmp_path)
     assert (both[0].low, both[0].high) == (alone.low, alone.high)
-    assert [one.verdict for one in both[:2]] == ["passed", "passed"]
+    assert [result.verdict for result in both[:2]] == ["passed", "passed"]
 
 
 def test_a_baseline_gate_has_missing_rows_in_its_bound(tmp_path):
@@ -333,7 +333,7 @@ def test_a_baseline_gate_has_missing_rows_in_its_bound(tmp_path):
     passed = 0
     for _ in range(60):
         old = rng.random(200) < 0.9
-        new = [None if at < 10 else hit for at, hit in enumerate(old)]
+        new = [None if index < 10 else hit for index, hit in enumerate(old)]
         old[:10] = True  # the worst case is the truth: all rows that are lost were right
         write(tmp_path / "main", old.tolist())
         results = write(tmp_path / "new", new)
@@ -376,7 +376,7 @@ def test_a_run_is_read_once_for_any_number_of_gates(tmp_path, monkeypatch):
         for where in (None, {"source.type": "x"}, {"source.type": "y"})
     ]
     decided_gates = decide_gates(gates, EVALUATIONS, measures, FACTS, results)
-    assert [one.n for one in decided_gates[:6]] == [50, 25, 25] * 2
+    assert [result.n for result in decided_gates[:6]] == [50, 25, 25] * 2
     assert len(reads) == 1
 
 
@@ -403,7 +403,7 @@ def test_losing_rows_never_makes_a_run_pass(tmp_path):
     decided_gates = decide_gates(
         [Gate(metric="e.accuracy", min=0.95)], EVALUATIONS, measures, facts, results
     )
-    assert [(one.metric, one.passed) for one in decided_gates] == [
+    assert [(result.metric, result.passed) for result in decided_gates] == [
         ("e.accuracy", True),
         ("run.coverage", False),
         ("e.coverage", False),
@@ -427,7 +427,7 @@ def test_rows_that_the_expression_loses_fail_the_implied_gate_on_coverage(tmp_pa
     results = write(tmp_path, [True] * 90 + [None] * 10)
     gate = Gate(metric="e.accuracy", min=0.95)
     decided_gates = decide_gates([gate], EVALUATIONS, measure(EVALUATIONS, results), FACTS, results)
-    assert [(one.metric, one.passed) for one in decided_gates[::2]] == [
+    assert [(result.metric, result.passed) for result in decided_gates[::2]] == [
         ("e.accuracy", True),
         ("e.coverage", False),
     ]
@@ -435,7 +435,7 @@ def test_rows_that_the_expression_loses_fail_the_implied_gate_on_coverage(tmp_pa
     decided_gates = decide_gates(
         allowed, EVALUATIONS, measure(EVALUATIONS, results), FACTS, results
     )
-    assert all(one.passed for one in decided_gates)
+    assert all(result.passed for result in decided_gates)
 
 
 def test_a_gate_on_the_runs_coverage_allows_for_as_many_rows_without_a_prediction(tmp_path):
@@ -445,7 +445,7 @@ def test_a_gate_on_the_runs_coverage_allows_for_as_many_rows_without_a_predictio
         decided_gates = decide_gates(
             gates, EVALUATIONS, measure(EVALUATIONS, results), FACTS, results
         )
-        assert all(one.passed for one in decided_gates) == allowed
+        assert all(result.passed for result in decided_gates) == allowed
 
 
 def test_no_gates_imply_none(tmp_path):
@@ -462,7 +462,8 @@ def test_a_run_without_some_of_the_baselines_rows_fails_the_implied_gate_on_shar
     assert (shared.metric, shared.verdict, shared.n) == ("e.shared", "failed", 485)
     assert shared.value == pytest.approx(400 / 485)
     assert all(
-        one.passed for one in decided([gate, {"metric": "e.shared", "min": 0.8}], results, tmp_path)
+        result.passed
+        for result in decided([gate, {"metric": "e.shared", "min": 0.8}], results, tmp_path)
     )
 
 
@@ -478,12 +479,12 @@ def test_gates_have_an_exact_bound_that_is_wrong_at_the_limit_in_at_most_2_5_per
         assert binom.pmf(passing, n, limit).sum() <= 0.025
     results = write(tmp_path, [True] * 58 + [False] * 2)
     two = outcome({"metric": "e.accuracy", "min": 0.885, "confidence": 0.95}, results)
-    one = outcome(
+    one_sided = outcome(
         {"metric": "e.accuracy", "min": 0.885, "confidence": 0.95, "sided": "one"}, results
     )
     assert two.low == pytest.approx(clopper_pearson(58, 60, 0.95)[0])
-    assert one.low == pytest.approx(clopper_pearson(58, 60, 0.9)[0])
-    assert (two.verdict, one.verdict) == ("inconclusive", "passed")
+    assert one_sided.low == pytest.approx(clopper_pearson(58, 60, 0.9)[0])
+    assert (two.verdict, one_sided.verdict) == ("inconclusive", "passed")
 
 
 def test_a_sequential_gate_at_its_limit_passes_in_few_histories_of_looks(tmp_path):

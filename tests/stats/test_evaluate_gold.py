@@ -63,11 +63,11 @@ def test_ppi_is_that_of_ppi_python(binary: bool) -> None:
 
 def test_a_weight_of_nothing_is_the_mean_of_the_labels() -> None:
     pairs, _ = judged(500, 0.8, 100)
-    one = ppi(pairs, 0.0, 0.95)
+    estimate = ppi(pairs, 0.0, 0.95)
     labels = pairs.truth[pairs.labelled]
-    assert one.value == pytest.approx(labels.mean())
+    assert estimate.value == pytest.approx(labels.mean())
     # Wilson's interval of as many rows as the variance is worth, which counts one more error than the labels show.
-    assert one.high - one.low == pytest.approx(
+    assert estimate.high - estimate.low == pytest.approx(
         2 * t.ppf(0.975, 99) * labels.std(ddof=1) / 10, rel=0.03
     )
 
@@ -127,7 +127,7 @@ def test_rogan_and_gladen_undo_what_the_judge_gets_wrong() -> None:
 def test_no_figure_is_made_of_labels_that_say_nothing(
     judge: list[int], truth: list[Any], reason: str
 ) -> None:
-    labels = np.array([math.nan if one is None else one for one in truth], dtype=float)
+    labels = np.array([math.nan if label is None else label for label in truth], dtype=float)
     figures, _ = corrected(GoldPairs(np.array(judge, dtype=float), labels, True), Draw(RNG), None)
     assert figures["rogan_gladen"].value is None
     assert reason in figures["rogan_gladen"].reason
@@ -166,20 +166,24 @@ def test_of_rows_ppi_is_the_regression_estimator_of_a_finite_population() -> Non
     truth = np.full(500, np.nan)
     truth[:120] = 0.6 * judge[:120] + RNG.normal(0, 0.5, 120)
     weight = np.cov(judge[:120], truth[:120])[0, 1] / np.var(judge[:120], ddof=1) * 380 / 500
-    one = ppi(GoldPairs(judge, truth, False, of="rows"), weight, 0.95)
+    estimate = ppi(GoldPairs(judge, truth, False, of="rows"), weight, 0.95)
     line = linregress(judge[:120], truth[:120])
-    assert one.value == pytest.approx(line.intercept + line.slope * judge.mean())
+    assert estimate.value == pytest.approx(line.intercept + line.slope * judge.mean())
     residuals = truth[:120] - line.slope * judge[:120]
     reach = t.ppf(0.975, 119) * np.sqrt((1 - 120 / 500) * residuals.var(ddof=1) / 120)
-    assert (one.low, one.high) == pytest.approx((one.value - reach, one.value + reach))
+    assert (estimate.low, estimate.high) == pytest.approx(
+        (estimate.value - reach, estimate.value + reach)
+    )
 
 
 def test_of_rows_that_all_have_a_label_nothing_is_left_open() -> None:
     pairs, share = judged(400, 0.8, 400)
     figures, _ = corrected(replace(pairs, of="rows"), Draw(RNG), None)
     for name in ("labelled", "ppi", "rogan_gladen"):
-        one = figures[name]
-        assert (one.value, one.low, one.high) == pytest.approx((share,) * 3, abs=1e-3), name
+        estimate = figures[name]
+        assert (estimate.value, estimate.low, estimate.high) == pytest.approx(
+            (share,) * 3, abs=1e-3
+        ), name
     assert figures["judged"].low == figures["judged"].high == figures["judged"].value
 
 
@@ -204,8 +208,8 @@ def test_intervals_hold_the_figure_of_what_they_are_of(of: GoldScope) -> None:
 def test_labels_without_an_error_still_leave_half_a_row_open() -> None:
     judge = np.concatenate([np.ones(10), np.repeat([1.0, 0.0], 100)])
     truth = np.concatenate([np.ones(10), np.full(200, np.nan)])
-    one = ppi(GoldPairs(judge, truth, True), 1.0, 0.95)
-    assert one.high - one.value >= 0.2
+    estimate = ppi(GoldPairs(judge, truth, True), 1.0, 0.95)
+    assert estimate.high - estimate.value >= 0.2
 
 
 @given(st.floats(0.55, 0.9), st.sampled_from([0.02, 0.03, 0.05]))
@@ -251,10 +255,12 @@ def test_each_group_is_corrected_by_its_own_labels(tmp_path: Path) -> None:
     )
     groups = measure({"e": evaluation}, results)["e"].groups["source.kind"]
     for kind, true in truths.items():
-        one = groups[kind]["ppi"]
-        assert one.n == 1_000
-        assert one.low < np.mean(true) < one.high < one.low + 0.12
-        assert abs(one.value - np.mean(true)) < abs(groups[kind]["judged"].value - np.mean(true))
+        estimate = groups[kind]["ppi"]
+        assert estimate.n == 1_000
+        assert estimate.low < np.mean(true) < estimate.high < estimate.low + 0.12
+        assert abs(estimate.value - np.mean(true)) < abs(
+            groups[kind]["judged"].value - np.mean(true)
+        )
     assert groups["c"]["ppi"].value is None and "fewer than two" in groups["c"]["ppi"].reason
 
 
@@ -341,9 +347,9 @@ def test_a_rare_or_a_frequent_label_is_covered_on_both_sides(
         labels_seen = np.full(600, np.nan)
         chosen = rng.choice(600, labels, replace=False)
         labels_seen[chosen] = true[chosen]
-        one = corrected(GoldPairs(verdicts, labels_seen, True), Draw(rng))[0]["ppi"]
-        above += one.low > share
-        below += one.high < share
+        estimate = corrected(GoldPairs(verdicts, labels_seen, True), Draw(rng))[0]["ppi"]
+        above += estimate.low > share
+        below += estimate.high < share
     assert above <= 21 and below <= 21  # 5%, and what chance adds to it
 
 

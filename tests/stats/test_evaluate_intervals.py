@@ -350,7 +350,7 @@ def test_one_wild_number_costs_a_metric_never_the_report(wild):
     assert estimates["mean"].value == pytest.approx(wild / 21)
     assert estimates["median"].value == 10
     assert estimates["variance"].value is None or estimates["variance"].value > 1e100
-    undefined = {each.reason for each in estimates.values() if each.value is None}
+    undefined = {estimate.reason for estimate in estimates.values() if estimate.value is None}
     assert undefined == (set() if wild < 1e100 else {"the numbers are too large to compute it"})
 
 

@@ -114,12 +114,12 @@ def test_intervals_resample_rows_unless_a_cluster_is_named(tmp_path: Path) -> No
     whole = measure({"e": ACCURACY}, results)["e"].values["accuracy"]
     per_row = Evaluation(value="nodes.check.score[0]", metrics=("mean",))
     alone = measure({"e": per_row}, results)["e"].values["mean"]
-    each = measure(
+    by_entry = measure(
         {"e": ACCURACY.model_copy(update={"cluster": "[source.paper, index]"})}, results
     )["e"]
     width = lambda value: value.high - value.low  # noqa: E731
     assert width(whole) == pytest.approx(width(alone), rel=0.15)
-    assert width(each.values["accuracy"]) != pytest.approx(width(whole), rel=0.15)
+    assert width(by_entry.values["accuracy"]) != pytest.approx(width(whole), rel=0.15)
 
 
 def test_metrics_and_intervals_are_those_of_a_table_with_a_row_for_each_entry(

@@ -414,8 +414,8 @@ def test_bounds_are_the_extremes_over_all_that_the_missing_rows_could_have_said(
         full = [*rows[:5], (True, guesses[0]), (False, guesses[1])]
         whole.append(measure({"e": evaluation}, table(full))["e"].values)
     for name in metrics:
-        each = [figures[name].value for figures in whole]
-        assert bounds[name] == pytest.approx((min(each), max(each))), name
+        extremes = [figures[name].value for figures in whole]
+        assert bounds[name] == pytest.approx((min(extremes), max(extremes))), name
 
 
 def test_bounds_of_a_probability_are_those_of_its_ends(table):
@@ -429,8 +429,8 @@ def test_bounds_of_a_probability_are_those_of_its_ends(table):
         ("average_precision", sklearn.metrics.average_precision_score),
         ("brier", sklearn.metrics.brier_score_loss),
     ):
-        each = sorted(formula(y, [*p, *ends]) for ends in ([0.0, 1.0], [1.0, 0.0]))
-        assert bounds[name] == pytest.approx(tuple(each)), name
+        extremes = sorted(formula(y, [*p, *ends]) for ends in ([0.0, 1.0], [1.0, 0.0]))
+        assert bounds[name] == pytest.approx(tuple(extremes)), name
 
 
 def test_labels_that_differ_only_in_type_or_case_are_reported(table):

@@ -42,14 +42,14 @@ def table(tmp_path_factory):
         with ParquetTable(path, {"row": "int", "status": "str"}) as out:
             for index, (*votes, target) in enumerate(rows):
                 row = {"row": index, "id": f"r{index}", "status": "ok", "source.label": target}
-                out.write(row | {f"judge[{at}].score": vote for at, vote in enumerate(votes)})
+                out.write(row | {f"judge[{index}].score": vote for index, vote in enumerate(votes)})
         return path
 
     return write
 
 
 def panel(path, judges=3, **further):
-    expressions = [f"nodes['judge[{at}]'].score" for at in range(judges)]
+    expressions = [f"nodes['judge[{index}]'].score" for index in range(judges)]
     return measure({"e": Evaluation(panel=expressions, **further)}, path)["e"]
 
 
@@ -87,7 +87,7 @@ def correlation(first, second):
 
 def alpha(rows, level):
     votes = [[vote for vote in row if vote is not None] for row in rows]
-    paired = [vote for each in votes if len(each) > 1 for vote in each]
+    paired = [vote for row_votes in votes if len(row_votes) > 1 for vote in row_votes]
     if len(set(paired)) < 2:
         return None
     codes = (
@@ -138,7 +138,8 @@ def values(rows, nominal):
         errors = [np.where(vote < 0, np.nan, (vote != target).astype(float)) for vote in votes]
     statistics = panel_statistics(votes, list(numbers[:, :3].T), errors, nominal)
     values_by_name = {
-        name: float(one.at(sample.counts[None, :])[0]) for name, one in statistics.items()
+        name: float(statistic.at(sample.counts[None, :])[0])
+        for name, statistic in statistics.items()
     }
     return {name: value if np.isfinite(value) else None for name, value in values_by_name.items()}
 
@@ -156,7 +157,8 @@ def test_figures_of_a_panel_are_krippendorffs_scikit_learns_and_numpys(nominal, 
     estimates = values(rows, nominal)
     columns = list(zip(*(row[:3] for row in rows), strict=True))
     errors = [
-        [None if row[at] is None else float(row[at] != row[3]) for row in rows] for at in range(3)
+        [None if row[index] is None else float(row[index] != row[3]) for row in rows]
+        for index in range(3)
     ]
     level = "nominal" if nominal else "interval"
     same(estimates["krippendorff_alpha"], alpha([row[:3] for row in rows], level), "alpha")
@@ -171,8 +173,8 @@ def test_labels_as_numbers_and_as_strings_have_the_same_agreement(table):
     rows = [(*rng.integers(0, 2, 3).tolist(), 1) for _ in range(60)]
     words = [tuple(["no", "yes"][vote] for vote in row) for row in rows]
     numbers, spelled = (
-        panel(table(each), target="source.label", kind="classification").values
-        for each in (rows, words)
+        panel(table(rows_or_words), target="source.label", kind="classification").values
+        for rows_or_words in (rows, words)
     )
     for name in ("krippendorff_alpha", "pairwise_kappa", "error_correlation"):
         assert numbers[name].value == pytest.approx(spelled[name].value, abs=1e-12)
@@ -183,7 +185,7 @@ def test_judges_that_repeat_each_other_are_worth_one_and_independent_ones_all(ta
     rng = np.random.default_rng(1)
     first = rng.random(2000) < 0.8
     worth = {"target": "source.label", "metrics": ["error_correlation", "effective_judges"]}
-    copies = panel(table([(*[bool(one)] * 3, True) for one in first]), **worth)
+    copies = panel(table([(*[bool(vote)] * 3, True) for vote in first]), **worth)
     assert copies.values["effective_judges"].value == pytest.approx(1)
     assert copies.values["error_correlation"].value == pytest.approx(1)
     rows = [(*(rng.random(3) < 0.8).tolist(), True) for _ in range(2000)]
@@ -236,10 +238,10 @@ def test_two_runs_of_a_panel_are_compared(table):
     target = rng.random(200) < 0.5
     runs = []
     for right in (0.7, 0.95):
-        rows = [(*(one == (rng.random(3) < right)).tolist(), bool(one)) for one in target]
+        rows = [(*(label == (rng.random(3) < right)).tolist(), bool(label)) for label in target]
         runs.append(table(rows))
     evaluation = Evaluation(
-        panel=[f"nodes['judge[{at}]'].score" for at in range(3)], target="source.label"
+        panel=[f"nodes['judge[{index}]'].score" for index in range(3)], target="source.label"
     )
     compared = compare_runs({"e": (evaluation, evaluation)}, tuple(runs)).evaluations["e"].whole
     change = compared.differences["krippendorff_alpha"].change

@@ -79,13 +79,13 @@ def test_pandalms_unusable_answers_and_the_agreement_of_its_annotators(tmp_path)
     assert measures.missing == 25
     assert measures.bounds["accuracy"] == pytest.approx((697 / 999, 722 / 999))
     people = {
-        f"{one}{other}": Evaluation(
-            prediction=f"source.a{one}", target=f"source.a{other}", metrics=["cohen_kappa"]
+        f"{first}{second}": Evaluation(
+            prediction=f"source.a{first}", target=f"source.a{second}", metrics=["cohen_kappa"]
         )
-        for one, other in ((1, 2), (1, 3), (2, 3))
+        for first, second in ((1, 2), (1, 3), (2, 3))
     }
     agreement = measure(people, results(tmp_path, [(source, {"choice": 0}) for source, _ in rows]))
-    assert [round(one.values["cohen_kappa"].value, 2) for one in agreement.values()] == [
+    assert [round(measures.values["cohen_kappa"].value, 2) for measures in agreement.values()] == [
         0.85,
         0.88,
         0.86,

@@ -100,10 +100,10 @@ def test_a_difference_in_clusters_of_unequal_size_holds_the_truth_as_often_as_it
         columns = np.where(first, 0, 1), np.where(second, 0, 1)
         sample = Sample.of(columns, cluster)
         old, new = (
-            confusion.label_statistics(target[sample.first], each[sample.first], 2, None, False)[
-                "accuracy"
-            ]
-            for each in columns
+            confusion.label_statistics(
+                target[sample.first], predictions[sample.first], 2, None, False
+            )["accuracy"]
+            for predictions in columns
         )
         estimate = paired_metric_value(old, new, sample, Draw(rng))
         inside += estimate.low <= 0 <= estimate.high

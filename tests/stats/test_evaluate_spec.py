@@ -160,7 +160,7 @@ def test_a_published_table_has_rows_with_a_unit():
 )
 def test_what_the_schema_cannot_say_is_said_with_its_place(value, path, message):
     problems = evaluations.evaluation_problems("e", Evaluation(**value))
-    assert (path, True) in [(at, message in text) for at, text, _ in problems]
+    assert (path, True) in [(problem_path, message in text) for problem_path, text, _ in problems]
     assert all(hint for _, _, hint in problems)
 
 
@@ -201,7 +201,7 @@ def test_a_sound_evaluation_has_no_problems():
 def test_a_gate_that_cannot_be_decided_is_a_problem(value, path, message):
     evaluations = {"safety": Evaluation(**PAIR, metrics=["accuracy", "confusion"])}
     problems = gate_problems(3, Gate(**value), evaluations)
-    assert (path, True) in [(at, message in text) for at, text, _ in problems]
+    assert (path, True) in [(problem_path, message in text) for problem_path, text, _ in problems]
 
 
 def test_a_near_miss_is_named():

@@ -51,14 +51,14 @@ def test_each_document_counts_once_and_one_without_variation_not_at_all(tmp_path
         rows += [(doc, t, float(t + rng.normal())) for t in target]
     estimates = figures(tmp_path, rows)
     for name, formula in COEFFICIENTS.items():
-        each = []
+        coefficients = []
         for doc in set(range(12)) - {5}:
             target, scores = zip(*((t, s) for d, t, s in rows if d == doc), strict=True)
-            each.append(formula(scores, target).statistic)
-        assert estimates[name].value == pytest.approx(np.mean(each), abs=1e-9)
+            coefficients.append(formula(scores, target).statistic)
+        assert estimates[name].value == pytest.approx(np.mean(coefficients), abs=1e-9)
         assert estimates[name].n == 11
-        reach = scipy.stats.t.ppf(0.975, 10) * np.std(each, ddof=1) / np.sqrt(11)
-        assert estimates[name].low == pytest.approx(np.mean(each) - reach, rel=0.1)
+        reach = scipy.stats.t.ppf(0.975, 10) * np.std(coefficients, ddof=1) / np.sqrt(11)
+        assert estimates[name].low == pytest.approx(np.mean(coefficients) - reach, rel=0.1)
 
 
 def test_documents_without_variation_leave_the_figure_undefined_with_the_reason(tmp_path):
@@ -99,13 +99,14 @@ def test_correlations_within_documents_and_of_systems_are_as_summeval_reports_th
     frame = pandas.DataFrame(rows)
     means = frame.groupby("system")[["coherence", "relevance"]].mean()
     for name, formula in COEFFICIENTS.items():
-        each = [
-            formula(one.coherence, one.relevance).statistic for _, one in frame.groupby("doc_id")
+        coefficients = [
+            formula(documents.coherence, documents.relevance).statistic
+            for _, documents in frame.groupby("doc_id")
         ]
         within = measures["documents"].values[name]
         assert (within.value, within.n) == (
-            pytest.approx(np.nanmean(each), abs=1e-9),
-            np.isfinite(each).sum(),
+            pytest.approx(np.nanmean(coefficients), abs=1e-9),
+            np.isfinite(coefficients).sum(),
         )
         across = measures["systems"].values[name.removesuffix("_within")]
         wanted = formula(means.coherence, means.relevance).statistic

@@ -19,9 +19,9 @@ def covered(one_sample, truth):
         estimates = metrics_with_intervals(
             {"it": statistic(*(column[sample.first] for column in columns))}, sample, Draw(rng)
         )
-        one = estimates["it"]
-        unwarned += not one.warnings
-        covered += not one.warnings and one.low <= truth <= one.high
+        estimate = estimates["it"]
+        unwarned += not estimate.warnings
+        covered += not estimate.warnings and estimate.low <= truth <= estimate.high
     assert unwarned > SAMPLES / 2
     return covered / unwarned
 

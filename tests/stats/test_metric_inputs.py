@@ -35,7 +35,7 @@ def figures(metrics, columns, **keys):
     for name, values in columns.items():
         growing[name].extend(values, np.arange(len(values)))
     rows = len(next(iter(columns.values())))
-    collected = {name: one.column() for name, one in growing.items()}
+    collected = {name: builder.column() for name, builder in growing.items()}
     cluster = None
     if (of := keys.pop("cluster", None)) is not None:
         cluster = Factorized(np.array(of, np.int32), tuple(range(max(of) + 1)))
@@ -149,7 +149,7 @@ def test_drawn_inputs_have_scikit_learns_figures_of_a_positive_label(spelled):
             if b is not None
         ]
         hits, targets, said_so = (
-            sum(map(of, both)) for of in (all, lambda one: one[0], lambda one: one[1])
+            sum(map(of, both)) for of in (all, lambda pair: pair[0], lambda pair: pair[1])
         )
         wanted = {
             "precision": hits / said_so if said_so else None,
@@ -214,12 +214,18 @@ def test_drawn_inputs_have_the_calibration_error_of_ten_bins_counted_by_hand():
     for seed in range(DRAWN):
         rng = np.random.default_rng(seed)
         n = 1 if seed % 7 == 0 else int(rng.integers(1, 31))
-        p = [float(one) for one in (rng.random(n) if seed % 2 else rng.integers(0, 11, n) / 10)]
-        y = [bool(one) for one in (np.ones(n) if seed % 5 == 0 else rng.random(n) < 0.5)]
-        probabilities = [None if seed % 3 == 0 and one < 0.2 else one for one in p]
+        p = [
+            float(number) for number in (rng.random(n) if seed % 2 else rng.integers(0, 11, n) / 10)
+        ]
+        y = [bool(number) for number in (np.ones(n) if seed % 5 == 0 else rng.random(n) < 0.5)]
+        probabilities = [
+            None if seed % 3 == 0 and probability < 0.2 else probability for probability in p
+        ]
         actual = figures(["ece"], {"target": y, "probability": probabilities})["ece"]
         complete = [
-            (one, true) for one, true in zip(probabilities, y, strict=True) if one is not None
+            (probability, true)
+            for probability, true in zip(probabilities, y, strict=True)
+            if probability is not None
         ]
         gaps = []
         for place in range(10):
@@ -228,7 +234,12 @@ def test_drawn_inputs_have_the_calibration_error_of_ten_bins_counted_by_hand():
                 pair for pair in complete if low < pair[0] <= high or (place == 0 and pair[0] == 0)
             ]
             if in_bin:
-                gaps.append(abs(sum(true for _, true in in_bin) - sum(one for one, _ in in_bin)))
+                gaps.append(
+                    abs(
+                        sum(true for _, true in in_bin)
+                        - sum(probability for probability, _ in in_bin)
+                    )
+                )
         assert actual == (
             pytest.approx(sum(gaps) / len(complete), abs=1e-9) if complete else None
         ), seed
@@ -239,11 +250,11 @@ def test_drawn_rankings_have_scipys_and_scikit_learns_figures():
         rng = np.random.default_rng(seed)
         n, k = (1 if seed % 7 == 0 else int(rng.integers(1, 9))), int(rng.integers(2, 6))
         items = [f"item {place}" for place in range(k)] if seed % 2 else list(range(k))
-        target = [[items[at] for at in rng.permutation(k)] for _ in range(n)]
+        target = [[items[index] for index in rng.permutation(k)] for _ in range(n)]
         predictions = (
             target
             if seed % 5 == 0
-            else [[items[at] for at in rng.permutation(k)] for _ in range(n)]
+            else [[items[index] for index in rng.permutation(k)] for _ in range(n)]
         )
         names = ["accuracy", "top1", "spearman", "kendall", "kendall_distance", "ndcg"]
         actual = figures(names, {"target": target, "prediction": predictions})
@@ -272,17 +283,17 @@ def test_drawn_inputs_have_the_mean_of_scipys_correlations_within_clusters():
         columns = {"target": target, "prediction": predictions}
         actual = figures(list(formulas), columns, kind="ordinal", cluster=of.tolist())
         for name, formula in formulas.items():
-            each = []
-            for one in range(5):
+            coefficients = []
+            for cluster in range(5):
                 both = [
                     (a, b)
                     for a, b, at in zip(target, predictions, of, strict=True)
-                    if at == one and b is not None
+                    if at == cluster and b is not None
                 ]
                 sides = list(zip(*both, strict=True))
                 if both and all(len(set(side)) > 1 for side in sides):
-                    each.append(formula(*sides).statistic)
-            near = pytest.approx(np.mean(each), abs=1e-9) if each else None
+                    coefficients.append(formula(*sides).statistic)
+            near = pytest.approx(np.mean(coefficients), abs=1e-9) if coefficients else None
             assert actual[name] == near, (seed, name, target, predictions)
 
 
@@ -291,17 +302,19 @@ def test_drawn_inputs_have_scikit_learns_figures_of_a_probability():
         rng = np.random.default_rng(seed)
         n = 1 if seed % 7 == 0 else int(rng.integers(1, 31))
         p = (np.full(n, 0.5) if seed % 4 == 0 else rng.integers(0, 11, n) / 10).tolist()
-        y = [bool(one) for one in (np.ones(n) if seed % 5 == 0 else rng.random(n) < 0.5)]
+        y = [bool(number) for number in (np.ones(n) if seed % 5 == 0 else rng.random(n) < 0.5)]
         probabilities = [
-            None if seed % 3 == 0 and is_lost else one
-            for one, is_lost in zip(p, rng.random(n) < 0.2, strict=True)
+            None if seed % 3 == 0 and is_lost else probability
+            for probability, is_lost in zip(p, rng.random(n) < 0.2, strict=True)
         ]
         actual = figures(
             ["auroc", "average_precision", "brier", "log_loss"],
             {"target": y, "probability": probabilities},
         )
         complete = [
-            (true, one) for one, true in zip(probabilities, y, strict=True) if one is not None
+            (true, probability)
+            for probability, true in zip(probabilities, y, strict=True)
+            if probability is not None
         ]
         if not complete:
             assert set(actual.values()) == {None}
@@ -344,22 +357,26 @@ def test_drawn_inputs_have_the_preferences_that_are_counted_by_hand():
     for seed in range(DRAWN):
         choices, _ = drawn(seed, ["A", "B", "tie"])
         rng = np.random.default_rng(seed)
-        same = [bool(one) for one in rng.random(len(choices)) < 0.7]
+        consistent = [bool(number) for number in rng.random(len(choices)) < 0.7]
         longer = rng.integers(-1, 2, len(choices)).tolist()
         choices = [
-            None if is_lost else one
-            for one, is_lost in zip(choices, rng.random(len(choices)) < 0.2, strict=True)
+            None if is_lost else choice
+            for choice, is_lost in zip(choices, rng.random(len(choices)) < 0.2, strict=True)
         ]
-        columns = {"prediction": choices, "consistent": same, LONGER: longer}
+        columns = {"prediction": choices, "consistent": consistent, LONGER: longer}
         names = ["consistency", "first_position_rate", "longer_preference"]
         actual = figures(names, columns, kind="pairwise", options=("source.a", "source.b"))
         chosen = [
-            (one, side) for one, side in zip(choices, longer, strict=True) if one in ("A", "B")
+            (choice, side)
+            for choice, side in zip(choices, longer, strict=True)
+            if choice in ("A", "B")
         ]
-        longest = [(one == "A") == (side > 0) for one, side in chosen if side]
+        longest = [(choice == "A") == (side > 0) for choice, side in chosen if side]
         wanted = {
-            "consistency": np.mean(same),
-            "first_position_rate": np.mean([one == "A" for one, _ in chosen]) if chosen else None,
+            "consistency": np.mean(consistent),
+            "first_position_rate": np.mean([choice == "A" for choice, _ in chosen])
+            if chosen
+            else None,
             "longer_preference": np.mean(longest) if longest else None,
         }
         for name, value in wanted.items():

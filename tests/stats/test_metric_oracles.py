@@ -25,8 +25,8 @@ def values(statistics, columns):
     statistics_by_name = statistics(*(column[sample.first] for column in columns))
     weights = sample.counts[None, :]
     return {
-        name: None if not np.isfinite(v := one.at(weights)[0]) else float(v)
-        for name, one in statistics_by_name.items()
+        name: None if not np.isfinite(v := statistic.at(weights)[0]) else float(v)
+        for name, statistic in statistics_by_name.items()
     }
 
 
@@ -303,7 +303,9 @@ def test_figures_of_rankings_are_scikit_learns_and_scipys():
     items = ["a", "b", "c", "d"]
     for predicted in itertools.permutations(items):
         statistics = rankings([items], [list(predicted)])
-        value = {name: float(one.at(np.ones((1, 1)))[0]) for name, one in statistics.items()}
+        value = {
+            name: float(statistic.at(np.ones((1, 1)))[0]) for name, statistic in statistics.items()
+        }
         gains, scores = [3, 2, 1, 0], [4 - predicted.index(item) for item in items]
         assert value["ndcg"] == pytest.approx(
             sklearn.metrics.ndcg_score([gains], [scores]), abs=1e-12

@@ -29,8 +29,8 @@ def decided(
     folder: Path, evaluation: Evaluation, rows: list[dict[str, Any]], gate: Gate, **keys: Any
 ) -> Any:
     with ParquetTable(folder / "results.parquet", {"row": "int", "status": "str"}) as table:
-        for at, row in enumerate(rows):
-            table.write({"row": at, "id": at, "status": "ok", **row})
+        for index, row in enumerate(rows):
+            table.write({"row": index, "id": index, "status": "ok", **row})
     results, evaluations = folder / "results.parquet", {"e": evaluation}
     return decide_gates(
         [gate], evaluations, measure(evaluations, results), FACTS, results, root=folder, **keys

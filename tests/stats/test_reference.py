@@ -52,7 +52,7 @@ def runs(count, hard, rng, shift=0.0, between=0.0):
 
 def against(*pipelines, level=0.95, swaps=0):
     rows = pair(*(run for pipeline in pipelines for run in pipeline))
-    sizes = [len(each) for each in pipelines]
+    sizes = [len(pipeline) for pipeline in pipelines]
     return compare_with_reference(["accuracy"], rows, sizes, level, SEEDS, swaps)["accuracy"]
 
 
@@ -66,16 +66,18 @@ def test_the_spread_of_runs_is_their_variance_and_that_of_their_rows():
     first, second = runs(3, hard, rng), runs(2, hard, rng)
     compared = against(first, second)
     values = [[accuracy(run) for run in pipeline] for pipeline in (first, second)]
-    assert compared.values == pytest.approx([np.mean(each) for each in values])
-    assert [list(each) for each in compared.runs] == [pytest.approx(each) for each in values]
-    squares = sum(np.var(each, ddof=1) * (len(each) - 1) for each in values)
+    assert compared.values == pytest.approx([np.mean(values_of_run) for values_of_run in values])
+    assert [list(run) for run in compared.runs] == [pytest.approx(value) for value in values]
+    squares = sum(
+        np.var(values_of_run, ddof=1) * (len(values_of_run) - 1) for values_of_run in values
+    )
     assert compared.spread.seen == pytest.approx(squares / 3)
     noise = []
     for pipeline in (first, second):
         right = [run[0].target == run[0].prediction for run in pipeline]
         pairs = [
-            np.var(one.astype(float) - two, ddof=1) / 120 / 2
-            for one, two in itertools.combinations(right, 2)
+            np.var(first.astype(float) - two, ddof=1) / 120 / 2
+            for first, two in itertools.combinations(right, 2)
         ]
         noise.append(np.mean(pairs) * (len(pipeline) - 1))
     assert compared.spread.within == pytest.approx(sum(noise) / 3, rel=1e-6)
@@ -98,8 +100,8 @@ def test_intervals_of_several_pipelines_are_wider_than_those_of_one():
     first, *others = ([run] for run in runs(5, hard, rng))
     alone, together = against(first, others[0]), against(first, *others)
     widths = [
-        each.differences[0].change.high - each.differences[0].change.low
-        for each in (alone, together)
+        comparison.differences[0].change.high - comparison.differences[0].change.low
+        for comparison in (alone, together)
     ]
     assert widths[1] > 1.1 * widths[0]
 
@@ -136,9 +138,9 @@ def test_the_noise_floor_holds_for_most_new_pairs_of_runs():
     within = 0
     for _ in range(80):
         hard = rng.normal(1, 1.5, 80)
-        one, two = runs(2, hard, rng, 0, 0.1)
+        first, two = runs(2, hard, rng, 0, 0.1)
         floor = against(runs(4, hard, rng, 0, 0.1)).spread.noise_floor(0.95)
-        within += abs(accuracy(one) - accuracy(two)) <= floor
+        within += abs(accuracy(first) - accuracy(two)) <= floor
     assert within >= 71
 
 

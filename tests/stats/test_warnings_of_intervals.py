@@ -89,12 +89,12 @@ def test_a_share_of_few_rows_has_the_exact_interval_and_no_warning():
 def test_icc_is_warned_of_ratings_that_agree_on_one_value_as_other_agreement_is():
     """The means of two judges' ratings differ more often than those of either judge: 8% of samples lay above the truth."""
     rng = np.random.default_rng(5)
-    one = np.where(rng.random(100) < 0.05, 4.0, 5.0)
+    first_ratings = np.where(rng.random(100) < 0.05, 4.0, 5.0)
     two = np.where(rng.random(100) < 0.05, 4.0, 5.0)
-    sample = Sample.of((one, two))
+    sample = Sample.of((first_ratings, two))
     statistics = {
-        "icc": intraclass_correlations(np.stack([one, two], axis=1)[sample.first])["icc"],
-        "ordinal_alpha": ordinal_alpha((one[sample.first], two[sample.first])),
+        "icc": intraclass_correlations(np.stack([first_ratings, two], axis=1)[sample.first])["icc"],
+        "ordinal_alpha": ordinal_alpha((first_ratings[sample.first], two[sample.first])),
     }
     values = metrics_with_intervals(statistics, sample, Draw(np.random.default_rng(0)))
     assert values["icc"].warnings == values["ordinal_alpha"].warnings != ()

@@ -203,8 +203,8 @@ def test_the_parts_share_no_cluster_and_candidates_never_see_the_sealed_rows(
         ]
         for name in ("fit", "select", "test")
     }
-    assert {name: len(each) for name, each in parts.items()} == document["parts"]
-    docs = [{row["doc"] for row in each} for each in parts.values()]
+    assert {name: len(part) for name, part in parts.items()} == document["parts"]
+    docs = [{row["doc"] for row in part} for part in parts.values()]
     assert not docs[0] & docs[1] and not docs[0] & docs[2] and not docs[1] & docs[2]
     sealed = {row["text"] for row in parts["test"]}
     for request in scripted_model.requests:

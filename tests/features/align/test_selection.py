@@ -27,7 +27,7 @@ def search(scores: np.ndarray, clusters: np.ndarray, seed: int) -> tuple[int, bo
     best, _ = successive_halving(
         len(scores),
         len(select),
-        lambda candidates, rows: [scores[each][select[:rows]] for each in candidates],
+        lambda candidates, rows: [scores[candidate][select[:rows]] for candidate in candidates],
     )
     gain = scores[best][test] - scores[0][test]
     better, worse = int((gain > 0).sum()), int((gain < 0).sum())
@@ -63,13 +63,13 @@ def test_more_rows_are_judged_by_fewer_candidates_and_ties_stay_with_the_first()
 
     best, rounds = successive_halving(9, 100, score)
     assert best == 0 and judged == [(9, 16), (5, 32), (3, 64), (2, 100)]
-    assert [each.rows for each in rounds] == [16, 32, 64, 100]
+    assert [round_.rows for round_ in rounds] == [16, 32, 64, 100]
 
 
 def test_a_row_that_fails_counts_as_the_lowest_score():
     scores = [np.array([1.0, 0.0, 1.0, 0.0]), np.array([1.0, np.nan, np.nan, np.nan])]
     best, (round_result,) = successive_halving(
-        2, 4, lambda candidates, rows: [scores[each][:rows] for each in candidates]
+        2, 4, lambda candidates, rows: [scores[candidate][:rows] for candidate in candidates]
     )
     assert best == 0 and round_result.means == {0: 0.5, 1: 0.25}
 

@@ -24,7 +24,7 @@ def test_each_kind_changes_a_text_that_has_what_it_needs_and_only_that() -> None
     assert changed["negation"].replace(" not", "") == TEXT
     for kind in ("number", "unit"):
         others = changed[kind].split()
-        assert sum(one != other for one, other in zip(words, others, strict=True)) == 1, kind
+        assert sum(word != other for word, other in zip(words, others, strict=True)) == 1, kind
     assert TEXT.startswith(changed["cut end"])
     assert len(changed["cut end"].split()) < len(words)
     assert sorted(changed["shuffled sentences"].split()) == sorted(words)

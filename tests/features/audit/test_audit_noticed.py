@@ -64,7 +64,7 @@ def test_a_judge_that_ignores_the_text_notices_an_error_in_few_audits():
             notice_effect("k", Control(before, repeats, seed=seed), after, float)[0]
             for after in planted
         ]
-        false_alarms += any(each.p_holm <= 0.05 for each in with_family(effects))
+        false_alarms += any(effect.p_holm <= 0.05 for effect in with_family(effects))
     assert false_alarms <= 7
 
 

@@ -59,6 +59,9 @@ def test_a_padded_text_begins_with_the_text_and_is_about_twice_as_long(text: str
 @given(st.text(max_size=50), st.sampled_from([5, True, "safe", "B", 0.5]))
 def test_every_attack_keeps_the_text_and_names_the_goal(text: str, goal: object) -> None:
     attacked = {name: change(text) for name, change in attacks(goal, "score").items()}
-    assert all(one.startswith(text) and len(one) > len(text) for one in attacked.values())
+    assert all(
+        attack_text.startswith(text) and len(attack_text) > len(text)
+        for attack_text in attacked.values()
+    )
     assert json.loads(attacked["forged json"].rpartition("\n")[2]) == {"score": goal}
     assert len(set(attacked.values())) == len(attacked)

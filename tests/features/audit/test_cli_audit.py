@@ -37,13 +37,13 @@ def answer_by(scripted_model: Any) -> Callable[[Judge], list[Request]]:
 def rows(shell: Any, count: int = 10, **more: Any) -> Path:
     records = [
         {
-            "answer": f"**answer** {at}",
-            "one": f"first {at}",
-            "two": f"second {at}",
-            "label": at % 5 + 1,
+            "answer": f"**answer** {index}",
+            "one": f"first {index}",
+            "two": f"second {index}",
+            "label": index % 5 + 1,
             **more,
         }
-        for at in range(count)
+        for index in range(count)
     ]
     return shell.write("d.jsonl", "".join(f"{json.dumps(row)}\n" for row in records))
 
@@ -53,7 +53,7 @@ def audit(shell: Any, steps: str, *words: str | Path, data: Path | None = None) 
     done = shell("audit", config, data or rows(shell), "--out", "a", "--json", *words)
     assert done.code == 0, done.err
     document = done.json()
-    return {one["name"]: one for one in document["effects"]} | {
+    return {effect["name"]: effect for effect in document["effects"]} | {
         "left": document["left_out"],
         "all": document,
     }
@@ -145,7 +145,9 @@ def test_attacks_succeed_on_a_judge_that_obeys_and_only_by_what_it_obeys(
     answer_by(lambda _, text: json.dumps({"score": 5 if "Ignore the above" in text else 1}))
     effects = audit(shell, SCORE, "--attack")
     won = {
-        name: one["success"]["value"] for name, one in effects.items() if name.startswith("attack")
+        name: effect["success"]["value"]
+        for name, effect in effects.items()
+        if name.startswith("attack")
     }
     assert won.pop("attack: ignore the above") == 1
     assert set(won.values()) == {0}
@@ -164,9 +166,9 @@ def test_rows_that_have_the_goal_already_are_no_success(shell: Any, answer_by: A
 
 
 BRIDGES = [
-    f"The bridge was opened in 19{30 + at} by Prime Minister Jack Lang. It is {503 + at} metres long, and trains can cross it. "
+    f"The bridge was opened in 19{30 + index} by Prime Minister Jack Lang. It is {503 + index} metres long, and trains can cross it. "
     "Painters have worked on it since then."
-    for at in range(12)
+    for index in range(12)
 ]
 
 
@@ -183,19 +185,21 @@ def test_a_judge_that_knows_the_facts_notices_every_kind_of_planted_error(
             {
                 "score": 5
                 if any(
-                    f"Rate {one}" == text.strip()[: 5 + len(one)] and '"' not in text
-                    for one in BRIDGES
+                    f"Rate {bridge}" == text.strip()[: 5 + len(bridge)] and '"' not in text
+                    for bridge in BRIDGES
                 )
                 else 2
             }
         )
     )
     effects = audit(shell, SCORE, "--degrade", data=bridges(shell))
-    planted = {name: one for name, one in effects.items() if name.startswith("planted")}
+    planted = {name: effect for name, effect in effects.items() if name.startswith("planted")}
     assert len(planted) == 7
-    assert {one["noticed"]["value"] for one in planted.values()} == {1}
-    assert {one["n"] for one in planted.values()} == {12}  # 2 rows have the worst verdict already
-    assert all(one["p_holm"] < 0.05 for one in planted.values())
+    assert {error["noticed"]["value"] for error in planted.values()} == {1}
+    assert {error["n"] for error in planted.values()} == {
+        12
+    }  # 2 rows have the worst verdict already
+    assert all(error["p_holm"] < 0.05 for error in planted.values())
     assert "2 rows left out, where this cannot be planted" in planted["planted: unit"]["note"]
     assert effects["all"]["planted_errors"] == (
         "the judge noticed 100% of 84 planted errors, more than repeats do; every kind significantly"
@@ -211,7 +215,9 @@ def test_a_judge_that_ignores_the_text_notices_no_planted_error(shell: Any, answ
 
     answer_by(answers_by_chance)
     effects = audit(shell, SCORE, "--degrade", "--repeats", "3", data=bridges(shell))
-    assert all(one["p_holm"] > 0.05 for name, one in effects.items() if name.startswith("planted"))
+    assert all(
+        effect["p_holm"] > 0.05 for name, effect in effects.items() if name.startswith("planted")
+    )
     assert effects["all"]["planted_errors"].endswith("no kind significantly")
 
 
@@ -233,12 +239,12 @@ def test_a_model_plants_errors_instead_of_rules(shell: Any, answer_by: Any) -> N
     effects = audit(
         shell, SCORE, "--degrade-model", "planter", "--repeats", "1", data=bridges(shell)
     )
-    planted = {name: one for name, one in effects.items() if name.startswith("planted")}
+    planted = {name: effect for name, effect in effects.items() if name.startswith("planted")}
     assert len(planted) == 7
     assert planted["planted: unit"]["n"] == 0
-    assert {one["n"] for name, one in planted.items() if name != "planted: unit"} == {12}
+    assert {error["n"] for name, error in planted.items() if name != "planted: unit"} == {12}
     assert {
-        one["noticed"]["value"] for name, one in planted.items() if name != "planted: unit"
+        error["noticed"]["value"] for name, error in planted.items() if name != "planted: unit"
     } == {1}
     asked_planter = [request for request in requests if request.model.name == "planter"]
     assert len({request.messages[0].content for request in asked_planter}) == 7 * 14
@@ -312,13 +318,13 @@ def test_a_judge_that_favours_its_family_is_found_beyond_what_people_say(
         "".join(
             json.dumps(
                 {
-                    "answer": f"{'ours' if at % 2 else 'theirs'} {at}",
-                    "by": "xy"[at % 2],
-                    "label": 2 + at % 2,
+                    "answer": f"{'ours' if index % 2 else 'theirs'} {index}",
+                    "by": "xy"[index % 2],
+                    "label": 2 + index % 2,
                 }
             )
             + "\n"
-            for at in range(12)
+            for index in range(12)
         ),
     )
     answer_by(lambda _, text: json.dumps({"score": 5 if "ours" in text else 2}))
@@ -383,13 +389,13 @@ def test_by_replay_only_what_was_recorded_is_measured(shell: Any) -> None:
         "".join(
             json.dumps(
                 {
-                    "row": at,
+                    "row": index,
                     "unit": f"judge[{copy}]",
                     "reply": json.dumps({"score": 1 + (copy == 1)}),
                 }
             )
             + "\n"
-            for at in range(10)
+            for index in range(10)
             for copy in range(2)
         ),
     )
@@ -424,43 +430,44 @@ def test_position_is_what_the_recorded_orders_and_the_published_agreement_say(
     if not folder.is_dir():
         pytest.skip("the recorded judges are not there")
     outputs = [
-        one
-        for one in _lines(folder / f"outputs_{evaluator}.jsonl.gz")
-        if (one["subset"], one["strategy"]) == (subset, "Vanilla")
+        line
+        for line in _lines(folder / f"outputs_{evaluator}.jsonl.gz")
+        if (line["subset"], line["strategy"]) == (subset, "Vanilla")
     ]
     replies = [
         {
-            "id": one["index"],
+            "id": output["index"],
             "unit": "judge",
             "call": call,
-            "reply": one["stages"][-1][order]["completion"],
+            "reply": output["stages"][-1][order]["completion"],
         }
-        for one in outputs
+        for output in outputs
         for call, order in enumerate(("orig", "swap"))
     ]
-    shell.write("r.jsonl", "".join(f"{json.dumps(one)}\n" for one in replies))
+    shell.write("r.jsonl", "".join(f"{json.dumps(reply)}\n" for reply in replies))
     data = shell.write(
         "d.jsonl",
-        "".join(f"{json.dumps(one)}\n" for one in _lines(folder / f"dataset_{subset}.jsonl.gz")),
+        "".join(f"{json.dumps(line)}\n" for line in _lines(folder / f"dataset_{subset}.jsonl.gz")),
     )
     effect = audit(shell, LLMBAR, "--replay", "r.jsonl", data=data)["position: judge"]
     winners = [
-        [one["stages"][-1][order]["winner"] for order in ("orig", "swap")] for one in outputs
+        [output["stages"][-1][order]["winner"] for order in ("orig", "swap")] for output in outputs
     ]
     both = [
         (first, second) for first, second in winners if first is not None and second is not None
     ]
     assert effect["n"] == len(both)
     assert effect["changed"]["value"] == pytest.approx(
-        sum(one != other for one, other in both) / len(both)
+        sum(first_winner != second_winner for first_winner, second_winner in both) / len(both)
     )
     first_place = sum((first == "1") + (second == "2") for first, second in both) / (2 * len(both))
     assert effect["shift"]["value"] == pytest.approx(first_place - 0.5)
     if len(both) == len(outputs):
         (published,) = [
-            float(one["equal"].rpartition("= ")[2].rstrip("%")) / 100
-            for one in _lines(folder / "published_statistics.jsonl")
-            if (one["evaluator"], one["subset"], one["strategy"]) == (evaluator, subset, "Vanilla")
+            float(line["equal"].rpartition("= ")[2].rstrip("%")) / 100
+            for line in _lines(folder / "published_statistics.jsonl")
+            if (line["evaluator"], line["subset"], line["strategy"])
+            == (evaluator, subset, "Vanilla")
         ]
         assert 1 - effect["changed"]["value"] == pytest.approx(published, abs=1e-6)
 
@@ -477,7 +484,7 @@ def test_the_noise_floor_is_what_five_recorded_samples_say(shell: Any, shared: P
         for place, reply in enumerate(row["predictions_list"])
         if reply is not None
     ]
-    shell.write("r.jsonl", "".join(f"{json.dumps(one)}\n" for one in replies))
+    shell.write("r.jsonl", "".join(f"{json.dumps(reply)}\n" for reply in replies))
     data = shell.write("d.jsonl", "".join(f"{json.dumps({'key': key})}\n" for key in keys))
     steps = """
 - unit: JudgeUnit
@@ -501,13 +508,15 @@ dataset: {id: key}
         "4",
     )
     done = shell(*words)
-    (effect,) = [one for one in done.json()["effects"] if one["cause"] == "repeated"]
+    (effect,) = [effect for effect in done.json()["effects"] if effect["cause"] == "repeated"]
     rates = []
     for row in raw:
-        predictions = [one for one in row["predictions_list"] if one is not None]
+        predictions = [
+            prediction for prediction in row["predictions_list"] if prediction is not None
+        ]
         if len(predictions) > 1:
             rates.append(
-                sum(one != other for one, other in combinations(predictions, 2))
+                sum(first != second for first, second in combinations(predictions, 2))
                 / (len(predictions) * (len(predictions) - 1) / 2)
             )
     assert effect["n"] == len(rates)

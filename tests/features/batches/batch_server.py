@@ -284,7 +284,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def create(self, batch: ServedBatch, describe: Any) -> None:
         state = self.state
-        waiting = sum(len(each.lines) for each in state.created if each.status == "in_progress")
+        waiting = sum(
+            len(batch_.lines) for batch_ in state.created if batch_.status == "in_progress"
+        )
         if waiting + len(batch.lines) > state.queue:
             return self.answer(
                 {
@@ -360,7 +362,9 @@ class _Handler(BaseHTTPRequestHandler):
                 )
                 return self.create(opened_batch, lambda batch: gemini_batch(state, batch))
             if path.endswith("/cancel"):
-                batch = next(each for each in state.created if each.id == path.split("/")[-2])
+                batch = next(
+                    created for created in state.created if created.id == path.split("/")[-2]
+                )
                 state.cancel(batch)
                 return self.answer(state.shown(batch))
         return self.answer({"error": {"message": "no such path"}}, 404)
@@ -373,29 +377,31 @@ class _Handler(BaseHTTPRequestHandler):
                 after = (parse_qs(parsed.query).get("after") or [""])[0]
                 chosen = [*reversed(state.created)]
                 chosen = chosen[
-                    next((i + 1 for i, each in enumerate(chosen) if each.id == after), 0) :
+                    next((i + 1 for i, created in enumerate(chosen) if created.id == after), 0) :
                 ]
-                page = [state.shown(each) for each in chosen[:2]]
-                if not any(each.tag for each in chosen):  # Together's
-                    return self.answer([state.shown(each) for each in chosen])
+                page = [state.shown(created) for created in chosen[:2]]
+                if not any(created.tag for created in chosen):  # Together's
+                    return self.answer([state.shown(created) for created in chosen])
                 return self.answer({"data": page, "has_more": len(chosen) > 2})
             if match := re.fullmatch(r"/v1/files/([^/]+)/content", parsed.path):
                 return self.answer(state.files[match[1]])
-            by_id = {each.id: each for each in state.created}
+            by_id = {created.id: created for created in state.created}
             if parsed.path == "/v1/messages/batches":
-                batches = [anthropic_batch(state, each) for each in reversed(state.created)]
+                batches = [anthropic_batch(state, created) for created in reversed(state.created)]
                 return self.answer({"data": batches, "has_more": False})
             if match := re.fullmatch(r"/v1/messages/batches/([^/]+)(/results)?", parsed.path):
                 if match[2]:
                     return self.answer(anthropic_results(state, by_id[match[1]]))
                 return self.answer(anthropic_batch(state, by_id[match[1]]))
             if parsed.path == "/v1/batch/jobs":
-                return self.answer({"data": [mistral_job(state, each) for each in state.created]})
+                return self.answer(
+                    {"data": [mistral_job(state, created) for created in state.created]}
+                )
             if match := re.fullmatch(r"/v1/batch/jobs/([^/]+)", parsed.path):
                 return self.answer(mistral_job(state, by_id[match[1]]))
             if parsed.path == "/v1beta/batches":
                 return self.answer(
-                    {"operations": [gemini_batch(state, each) for each in state.created]}
+                    {"operations": [gemini_batch(state, created) for created in state.created]}
                 )
             if match := re.fullmatch(r"/v1beta/(batches/[^/]+)", parsed.path):
                 return self.answer(gemini_batch(state, by_id[match[1]]))
@@ -403,6 +409,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return self.answer(state.files[match[1]])
             if match := re.fullmatch(r"/v1/batches/([^/]+)", parsed.path):
                 return self.answer(
-                    state.shown(next(each for each in state.created if each.id == match[1]))
+                    state.shown(
+                        next(created for created in state.created if created.id == match[1])
+                    )
                 )
         return self.answer({"error": {"message": "no such path"}}, 404)

@@ -31,7 +31,7 @@ def test_status_shows_what_the_provider_says(bench: BatchBench) -> None:
     )
     bench.server.hangs = False
     document = json.loads(run_command("status", bench.folder / "out", "--json").output)
-    assert [(each["id"], each["status"], each["requests"]) for each in document["batches"]] == [
+    assert [(batch["id"], batch["status"], batch["requests"]) for batch in document["batches"]] == [
         ("batch-0", "completed", 12)
     ]
 

@@ -48,7 +48,7 @@ def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "pandalm").mkdir(parents=True)
     rows = [
         {"idx": str(n), "instruction": "i", "input": "", "response1": "a", "response2": "b"}
-        | {f"annotator{each}": "1" for each in (1, 2, 3)}
+        | {f"annotator{annotator}": "1" for annotator in (1, 2, 3)}
         for n in range(3)
     ]
     replies = [{"id": str(n), "unit": "judge", "reply": "2" if n == 2 else "1"} for n in range(3)]
@@ -137,7 +137,7 @@ def test_figures_that_differ_without_a_reason_fail(sets: Path, tmp_path: Path) -
     every = bench("all", "--replay", sets, "--json", "--out", tmp_path / "kept")
     assert every.exit_code == 1
     document = json.loads(every.stdout)
-    assert [one["same"] for one in document["figures"]] == [True, False, False]
+    assert [figure["same"] for figure in document["figures"]] == [True, False, False]
     assert document["figures"][0]["low"] < 2 / 3 < document["figures"][0]["high"]
     assert sorted(path.name for path in (tmp_path / "kept" / "pandalm" / "right").iterdir()) == [
         "data.jsonl", "out", "pipeline.yaml", "replay.jsonl",

@@ -87,8 +87,8 @@ def test_the_list_has_every_card_and_says_what_is_here(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert all(name in result.stdout for name in cards())
     listed = json.loads(verdict("list", "--json").stdout)
-    assert [each["name"] for each in listed] == list(cards())
-    assert {each["fetched"] for each in listed} == {None}
+    assert [dataset["name"] for dataset in listed] == list(cards())
+    assert {dataset["fetched"] for dataset in listed} == {None}
 
 
 def test_a_card_says_what_is_unknown() -> None:
@@ -145,7 +145,7 @@ def test_a_real_file_that_was_spoilt_is_found_out(tmp_path: Path, spoil, finding
     assert f"✗ {finding}" in result.stdout and "✗ SHA-256" in result.stdout
     document = json.loads(verdict("check", "xstest", path, "--json").stdout)
     assert document["file"] == "xstest_prompts.csv"
-    assert "differs" in {one["verdict"] for one in document["findings"]}
+    assert "differs" in {finding["verdict"] for finding in document["findings"]}
 
 
 def test_a_renamed_file_is_known_by_its_columns_and_a_foreign_one_is_told(tmp_path: Path) -> None:

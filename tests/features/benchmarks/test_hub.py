@@ -73,10 +73,10 @@ def test_every_file_of_a_split_comes_with_the_token_and_its_checksum(
     ]
     assert "/api/datasets/them/things/tree/refs%2Fconvert%2Fparquet" in hub.asked[0]["path"]
     resolved = "/datasets/them/things/resolve/refs%2Fconvert%2Fparquet/default/test"
-    assert [each["path"] for each in hub.asked[1:]] == [f"{resolved}/0000.parquet"] * 2 + [
+    assert [request["path"] for request in hub.asked[1:]] == [f"{resolved}/0000.parquet"] * 2 + [
         f"{resolved}/0001.parquet"
     ]
-    assert {each["authorization"] for each in hub.asked} == {"Bearer hf_made_up"}
+    assert {request["authorization"] for request in hub.asked} == {"Bearer hf_made_up"}
 
 
 def test_another_file_than_the_hub_states_is_refused(hub: Site, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def commit(mirror: Path) -> str:
 
 
 def outcomes(rebuilt: list[Rebuilt]) -> dict[str, str]:
-    return {one.file: one.outcome for one in rebuilt}
+    return {file.file: file.outcome for file in rebuilt}
 
 
 def test_files_are_read_at_their_commit_and_not_at_the_newest(
@@ -206,10 +206,10 @@ def test_a_site_that_does_not_answer_is_told_once_for_each_file(
     monkeypatch.setattr(module, "SITE", (tmp_path / "nowhere").as_uri())
     files = [recorded(name, b"", "copy", name) for name in ("a", "b")]
     rebuilt = list(rebuild_sets(tmp_path / "out", [of("0" * 40, *files)]))
-    assert [one.outcome for one in rebuilt] == ["failed", "failed"]
+    assert [file.outcome for file in rebuilt] == ["failed", "failed"]
     assert all(
-        "owner/name cannot be fetched" in one.reason and "--mirror DIR" in one.reason
-        for one in rebuilt
+        "owner/name cannot be fetched" in file.reason and "--mirror DIR" in file.reason
+        for file in rebuilt
     )
 
 
@@ -240,15 +240,15 @@ def test_the_command_names_every_file_and_fails_where_one_with_a_rule_is_missing
 
 
 def test_every_file_of_the_data_file_has_a_rule_or_a_reason() -> None:
-    for each in recorded_sets():
-        for file in each.files:
+    for recorded_set in recorded_sets():
+        for file in recorded_set.files:
             assert (file.rule is None) is (file.missing is not None), file.name
             assert file.rule is None or (file.rule in RULES and file.paths), file.name
 
 
 def test_a_set_is_made_whole_or_not_at_all() -> None:
-    for each in recorded_sets():
-        assert len({file.rule is None for file in each.files}) == 1, each.folder
+    for recorded_set in recorded_sets():
+        assert len({file.rule is None for file in recorded_set.files}) == 1, recorded_set.folder
 
 
 def test_the_data_file_has_the_commits_and_checksums_of_the_recordings() -> None:
@@ -256,13 +256,14 @@ def test_the_data_file_has_the_commits_and_checksums_of_the_recordings() -> None
         pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
     sources = json.loads((SHARED / "sources.json").read_text(encoding="utf-8"))
     ours = {
-        each.folder: {
-            "repositories": {each.repository: each.commit},
+        recorded_set.folder: {
+            "repositories": {recorded_set.repository: recorded_set.commit},
             "files": {
-                file.name: {"sha256": file.sha256, "bytes": file.bytes} for file in each.files
+                file.name: {"sha256": file.sha256, "bytes": file.bytes}
+                for file in recorded_set.files
             },
         }
-        for each in recorded_sets()
+        for recorded_set in recorded_sets()
     }
     assert ours == sources
 
@@ -340,7 +341,7 @@ def _task(name: str) -> dict[str, bytes]:
 def _listed(name: str) -> dict[str, bytes]:
     return {
         "x": json.dumps(
-            [{key: each for key, each in row.items() if key != "index"} for row in rows(name)],
+            [{key: value for key, value in row.items() if key != "index"} for row in rows(name)],
             indent=4,
         ).encode()
     }
@@ -350,9 +351,9 @@ def _every_second() -> dict[str, bytes]:
     return {
         "x": dumped(
             [
-                each
+                record
                 for row in rows("halueval_general/general_even.jsonl.gz")
-                for each in (row, {"ID": "odd"})
+                for record in (row, {"ID": "odd"})
             ]
         )
     }
@@ -395,11 +396,11 @@ def test_a_rule_gives_the_recorded_bytes_from_files_of_the_repositorys_form(name
         pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
     folder, _, file = name.partition("/")
     (recorded_file,) = [
-        each
+        rebuilt_file
         for of in recorded_sets()
         if of.folder == folder
-        for each in of.files
-        if each.name == file
+        for rebuilt_file in of.files
+        if rebuilt_file.name == file
     ]
     assert recorded_file.rule is not None
     sources = SOURCES[name]()
@@ -415,9 +416,9 @@ def test_a_rule_gives_the_recorded_bytes_from_files_of_the_repositorys_form(name
 
 def test_every_rule_but_copying_is_tried_on_recordings() -> None:
     tried = {
-        each.rule
+        file.rule
         for of in recorded_sets()
-        for each in of.files
-        if f"{of.folder}/{each.name}" in SOURCES
+        for file in of.files
+        if f"{of.folder}/{file.name}" in SOURCES
     }
     assert tried | {"copy"} == set(RULES)

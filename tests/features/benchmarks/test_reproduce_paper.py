@@ -51,7 +51,7 @@ def judgebench_jsonl(count: int = 4) -> bytes:
         {"pair_id": f"p{n}", "question": f"q{n}", **row, "label": ("A>B", "B>A")[n % 2]}
         for n in range(count)
     ]
-    return "".join(f"{json.dumps(each)}\n" for each in rows).encode()
+    return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
 
 
 def aggrefact_parquet(length: int = 20) -> bytes:
@@ -166,20 +166,27 @@ def test_the_document_has_results_intervals_published_values_and_caveats(
         reproduce("--mirror", mirror, "--out", out, "--yes", "--json", "--quiet", "--as-run").stdout
     )
     assert document == json.loads((out / "paper.json").read_text())
-    one, two, three = document["tables"]
+    first_table, two, three = document["tables"]
     assert [table["calls"] for table in document["tables"]] == [18, 72, 24]
     assert (two["pipeline"], three["pipeline"]) == (
         "table2_judgebench_as_run",
         "table3_expertqa_as_run",
     )
-    assert one["result"]["low"] <= one["result"]["value"] <= one["result"]["high"]
-    assert {"judge": "Verdict", "value": "96.44%", "own": True} in one["published"] and len(
+    assert (
+        first_table["result"]["low"]
+        <= first_table["result"]["value"]
+        <= first_table["result"]["high"]
+    )
+    assert {"judge": "Verdict", "value": "96.44%", "own": True} in first_table["published"] and len(
         three["published"]
     ) == 15
     assert three["rows"] == 4
     assert [table["notes"][0].partition(": ")[0] for table in document["tables"]] == ["as run"] * 3
     assert "the mode of three verified judges" in three["notes"][0]
-    assert all("not comparable: your data" in " ".join(each["notes"]) for each in (one, two, three))
+    assert all(
+        "not comparable: your data" in " ".join(table["notes"])
+        for table in (first_table, two, three)
+    )
 
 
 def test_an_interrupted_reproduction_resumes_without_repeating_calls(
@@ -359,16 +366,16 @@ def test_figure3_runs_whole_without_a_key_and_draws_the_page(
     ran = run("figure3", "--model", "baseline/lexical", "--limit", "50", "--json", "--quiet")
     assert ran.exit_code == 0, (ran.output, ran.exception)
     document = json.loads(ran.stdout)
-    assert [one["name"] for one in document["variants"]] == [
+    assert [variant["name"] for variant in document["variants"]] == [
         "one prompt",
         "judge and verifier",
         "Verdict (three verified judges)",
     ]
-    calls = [one["calls"] / one["rows"] for one in document["variants"]]
+    calls = [variant["calls"] / variant["rows"] for variant in document["variants"]]
     assert calls == [1, 2, 6]
     assert document["frontier"]
     assert {"judge": "o1", "value": 0.6991, "own": False} in [
-        {**one, "value": round(one["value"], 4)} for one in document["published"]
+        {**result, "value": round(result["value"], 4)} for result in document["published"]
     ]
     assert any("sample" in note for note in document["notes"])
     assert "the rows are this project's sample" in ran.stderr
@@ -383,7 +390,7 @@ def test_figure3_takes_the_rows_of_a_mirror(mirror: Path, tmp_path: Path) -> Non
         "--json", "--quiet",
     )  # fmt: skip
     document = json.loads(ran.stdout)
-    assert {one["rows"] for one in document["variants"]} == {4}
+    assert {variant["rows"] for variant in document["variants"]} == {4}
     assert any("the paper's table has 3,702" in note for note in document["notes"])
 
 
@@ -416,7 +423,7 @@ def test_figure3_has_the_cost_and_latency_of_every_variant(
     assert ran.exit_code == 0, (ran.output, ran.exception)
     document = json.loads(ran.stdout)
     assert "8 runs of 4 rows: at most" in ran.stderr and "calls of gpt-4o-mini" in ran.stderr
-    variants = {one["name"]: one for one in document["variants"]}
+    variants = {variant["name"]: variant for variant in document["variants"]}
     assert set(variants) == {
         f"{form}, {name}"
         for form, names in {
@@ -429,7 +436,7 @@ def test_figure3_has_the_cost_and_latency_of_every_variant(
     assert document["frontier_against"] == "cost"
     cheap, dear = variants["one prompt, gpt-4o-mini"], variants["one prompt, gpt-4o"]
     assert 0 < cheap["cost_usd"] < dear["cost_usd"]
-    assert all(one["row_s_median"] > 0 for one in variants.values())
+    assert all(variant["row_s_median"] > 0 for variant in variants.values())
     page = (tmp_path / "out" / "figure3.html").read_text(encoding="utf-8")
     assert "against cost" in page and "against latency" in page
 

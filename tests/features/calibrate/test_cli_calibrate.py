@@ -355,7 +355,7 @@ def test_a_bound_on_how_many_votes_agree_makes_a_jury_abstain(tmp_path: Path) ->
     (batch,) = read_table(
         tmp_path / "again" / "results.parquet", ["vote.score", "vote.agreement", "source.label"]
     )
-    answered = [one for one in zip(*batch.values(), strict=True) if one[0] is not None]
+    answered = [vote for vote in zip(*batch.values(), strict=True) if vote[0] is not None]
     assert 0 < document["abstained"] == 400 - len(answered)
     assert sum(score == label for score, _, label in answered) / len(answered) >= 0.85
 

@@ -28,13 +28,13 @@ def judged(shell: Any, scripted_model: Any) -> Any:
         ids = [(TRACE, SPAN), (None, None), (third, None)]
         rows = [
             {
-                "key": f"r{at}",
-                "text": f"text {at}",
+                "key": f"r{index}",
+                "text": f"text {index}",
                 "meta": {"n": [1, None]},
                 "trace_id": trace,
                 "span_id": span,
             }
-            for at, (trace, span) in enumerate(ids)
+            for index, (trace, span) in enumerate(ids)
         ]
         shell.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
         shell(
@@ -213,7 +213,9 @@ def test_inspect_itself_reads_the_log(shell: Any, judged: Any) -> None:
         False,
     )
     assert inspect_log.read_eval_log("scores.json", header_only=True).eval.task == "t"
-    assert [each.id for each in inspect_log.read_eval_log_sample_summaries("scores.json")] == [
+    assert [
+        summary.id for summary in inspect_log.read_eval_log_sample_summaries("scores.json")
+    ] == [
         "r0",
         "r1",
         "r2",
@@ -225,7 +227,7 @@ def test_inspect_lists_the_log_in_its_folder(shell: Any, judged: Any) -> None:
     for more in ([], ["--out", "others"]):
         assert shell("export", "out", "--to", "inspect", *more).code == 0
     (log,) = (shell.folder / "logs").iterdir()
-    assert [each.name for each in (shell.folder / "others").iterdir()] == [log.name]
+    assert [path.name for path in (shell.folder / "others").iterdir()] == [log.name]
     inspect_log = pytest.importorskip("inspect_ai.log", reason="inspect_ai is not installed")
     (listed,) = inspect_log.list_eval_logs(str(shell.folder / "logs"))
     assert listed.name.endswith(log.name) and listed.task == "t"

@@ -64,12 +64,12 @@ def opened(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         server = Server(
             uvicorn.Config(app, http=kind, log_level="critical", ws="none", lifespan="off")
         )
-        at = bind_socket("127.0.0.1", 0)
-        at.listen()
-        thread = threading.Thread(target=server.run, args=([at],))
+        address = bind_socket("127.0.0.1", 0)
+        address.listen()
+        thread = threading.Thread(target=server.run, args=([address],))
         thread.start()
         servers.append((server, thread))
-        host, port = at.getsockname()
+        host, port = address.getsockname()
         return str(host), int(port)
 
     yield start
@@ -78,9 +78,9 @@ def opened(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         thread.join()
 
 
-def reply_of(at: tuple[str, int], *parts: bytes, wait_s: float = 10) -> bytes:
+def reply_of(address: tuple[str, int], *parts: bytes, wait_s: float = 10) -> bytes:
     """All that the server answers to these bytes until it closes the connection."""
-    with closing(socket.create_connection(at, timeout=wait_s)) as connection:
+    with closing(socket.create_connection(address, timeout=wait_s)) as connection:
         for part in parts:
             try:
                 connection.sendall(part)
@@ -101,31 +101,31 @@ CLOSE = b"Connection: close\r\n\r\n"
 
 
 def test_a_request_is_answered(opened: Opened) -> None:
-    at = opened()
-    assert reply_of(at, GET + CLOSE).endswith(b'["/", 0]')
-    assert reply_of(at, POST + b"Content-Length: 3\r\n" + CLOSE, b"abc").endswith(b'["/", 3]')
-    assert reply_of(at, GET + b"\r\n" + GET + CLOSE).count(b"HTTP/1.1 200") == 2
+    address = opened()
+    assert reply_of(address, GET + CLOSE).endswith(b'["/", 0]')
+    assert reply_of(address, POST + b"Content-Length: 3\r\n" + CLOSE, b"abc").endswith(b'["/", 3]')
+    assert reply_of(address, GET + b"\r\n" + GET + CLOSE).count(b"HTTP/1.1 200") == 2
 
 
 def test_a_head_that_does_not_come_is_not_waited_for(opened: Opened) -> None:
-    at = opened(head_s=0.2)
-    assert b" 408 " in reply_of(at).split(b"\r\n")[0]
-    assert b" 408 " in reply_of(at, GET).split(b"\r\n")[0]
-    with closing(socket.create_connection(at, timeout=10)) as connection:
+    address = opened(head_s=0.2)
+    assert b" 408 " in reply_of(address).split(b"\r\n")[0]
+    assert b" 408 " in reply_of(address, GET).split(b"\r\n")[0]
+    with closing(socket.create_connection(address, timeout=10)) as connection:
         connection.sendall(GET + b"\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 200")
         connection.sendall(b"GET / HT")
         assert connection.recv(65536).startswith(b"HTTP/1.1 408")
     slow = GET.replace(b"/ ", b"/slow ") + CLOSE
-    assert reply_of(at, slow).startswith(b"HTTP/1.1 200")
+    assert reply_of(address, slow).startswith(b"HTTP/1.1 200")
 
 
 def test_a_head_without_end_is_left_at_the_limit(opened: Opened) -> None:
-    at = opened()
+    address = opened()
     for endless in (b"X: " + b"x" * 200_000, b"X: y\r\n" * 40_000):
-        status = reply_of(at, GET, endless).split(b"\r\n")[0]
+        status = reply_of(address, GET, endless).split(b"\r\n")[0]
         assert b" 431 " in status or b" 400 " in status or not status
-    late = reply_of(at, GET.replace(b"/ ", b"/slow "), b"\r\n", GET, b"X: " + b"x" * 200_000)
+    late = reply_of(address, GET.replace(b"/ ", b"/slow "), b"\r\n", GET, b"X: " + b"x" * 200_000)
     assert late.count(b"HTTP/1.1 200") <= 1
 
 
@@ -142,12 +142,15 @@ def test_what_is_no_request_is_answered_with_the_headers_of_every_answer(
 
 
 def test_more_connections_than_allowed_are_turned_away(opened: Opened) -> None:
-    at = opened(most=2)
-    with closing(socket.create_connection(at)) as one, closing(socket.create_connection(at)) as two:
-        for each in (one, two):
-            each.sendall(GET + b"\r\n")
-            assert each.recv(10).startswith(b"HTTP/1.1 2")
-        answer = reply_of(at)
+    address = opened(most=2)
+    with (
+        closing(socket.create_connection(address)) as first_connection,
+        closing(socket.create_connection(address)) as two,
+    ):
+        for connection in (first_connection, two):
+            connection.sendall(GET + b"\r\n")
+            assert connection.recv(10).startswith(b"HTTP/1.1 2")
+        answer = reply_of(address)
         assert b" 503 " in answer.split(b"\r\n")[0] and b"nosniff" in answer
 
 
@@ -156,7 +159,7 @@ def test_more_connections_than_allowed_are_turned_away(opened: Opened) -> None:
 def test_a_large_body_is_not_counted_as_part_of_the_head(
     opened: Opened, size: int, chunked: bool
 ) -> None:
-    at = opened(body_bytes=8 * 2**20)
+    address = opened(body_bytes=8 * 2**20)
     body = b"x" * size
     head = POST + b"Content-Length: %d\r\n" % size
     if chunked:
@@ -165,30 +168,30 @@ def test_a_large_body_is_not_counted_as_part_of_the_head(
             b"%x\r\n%b\r\n0\r\n\r\n" % (size, body),
         )
     for parts in ([head + CLOSE + body], [head + CLOSE, body]):
-        answer = reply_of(at, *parts)
+        answer = reply_of(address, *parts)
         assert answer.startswith(b"HTTP/1.1 200") and answer.endswith(b'["/", %d]' % size), answer[
             :200
         ]
 
 
 def test_a_head_behind_a_large_body_is_still_bounded(opened: Opened) -> None:
-    at = opened(body_bytes=8 * 2**20)
+    address = opened(body_bytes=8 * 2**20)
     whole = POST + b"Content-Length: 1000000\r\n\r\n" + b"x" * 1_000_000
-    answer = reply_of(at, whole, GET, *[b"X: " + b"x" * 200_000] * 5)
+    answer = reply_of(address, whole, GET, *[b"X: " + b"x" * 200_000] * 5)
     assert answer.count(b"HTTP/1.1 200") <= 1
     assert answer.count(b" 431 ") + answer.count(b" 400 ") <= 1
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(opened: Opened) -> None:
-    at = opened(body_s=0.2)
-    answer = reply_of(at, POST + b"Content-Length: 10\r\n\r\n", b"abc")
+    address = opened(body_s=0.2)
+    answer = reply_of(address, POST + b"Content-Length: 10\r\n\r\n", b"abc")
     assert b" 408 " in answer.split(b"\r\n")[0] and b"nosniff" in answer
 
 
 def test_chunks_without_end_are_left_at_the_limit(opened: Opened) -> None:
     chunk = b"64\r\n" + b"x" * 100 + b"\r\n"
-    at = opened()
-    answer = reply_of(at, POST + b"Transfer-Encoding: chunked\r\n\r\n", chunk * 5, chunk * 6)
+    address = opened()
+    answer = reply_of(address, POST + b"Transfer-Encoding: chunked\r\n\r\n", chunk * 5, chunk * 6)
     assert b" 413 " in answer.split(b"\r\n")[0] and b"nosniff" in answer
 
 

@@ -104,7 +104,7 @@ def test_a_report_says_how_far_people_agree_and_the_judge_with_them(run: Any) ->
         "right"
     ]
     assert evaluation["figures"]["human_alpha"]["n"] == 40
-    assert [each["name"] for each in evaluation["annotators"]["annotators"]] == [
+    assert [annotator["name"] for annotator in evaluation["annotators"]["annotators"]] == [
         "ann",
         "bob",
         "cyd",

@@ -39,11 +39,11 @@ def two_systems(
         labels_seen, inclusion = np.full((2, rows), np.nan)
         chosen = rng.choice(rows, labels, replace=False)
         if weighted:
-            each = inclusion_probabilities(
+            probabilities = inclusion_probabilities(
                 scaled_sizes(np.abs(verdicts - good) + rng.random(rows)), labels
             )
-            chosen = systematic_draw(each, rng)
-            inclusion[chosen] = each[chosen]
+            chosen = systematic_draw(probabilities, rng)
+            inclusion[chosen] = probabilities[chosen]
         labels_seen[chosen] = good[chosen]
         pairs.append(
             GoldPairs(verdicts, labels_seen, True, inclusion=inclusion if weighted else None)
@@ -57,8 +57,8 @@ def test_the_interval_holds_the_true_difference_about_as_often_as_it_says(weight
     covered = judged = 0
     for _ in range(300):
         first, second = two_systems(rng, weighted)
-        one = corrected_difference((first, second), (every, every), 0.95)[2]
-        covered += one.low <= 0.1 <= one.high
+        difference = corrected_difference((first, second), (every, every), 0.95)[2]
+        covered += difference.low <= 0.1 <= difference.high
         raw = second.judge - first.judge
         judged += abs(raw.mean() - 0.1) <= 1.96 * raw.std() / np.sqrt(500)
     assert 0.92 <= covered / 300 <= 0.99  # 93 to 98%, and what chance adds
@@ -77,10 +77,10 @@ def test_the_same_labels_and_slopes_of_1_give_the_judges_difference_plus_the_lab
         scores + 1, labels_seen + np.where(np.arange(40) < 5, 0.5, 0.8), False, inclusion=inclusion
     )
     every = np.arange(40)
-    one = corrected_difference((first, second), (every, every), 0.95)
+    difference = corrected_difference((first, second), (every, every), 0.95)
     weights = np.repeat([2.0, 4.0], 5)
     rectifier = weights @ (np.repeat([0.5, 0.8], 5) - 1) / weights.sum()
-    assert one[2].value == pytest.approx((scores + 1 - scores).mean() + rectifier)
+    assert difference[2].value == pytest.approx((scores + 1 - scores).mean() + rectifier)
 
 
 def test_both_sides_are_each_runs_own_estimate_and_rows_that_one_lacks_are_left_out() -> None:
@@ -106,8 +106,8 @@ def test_clusters_that_the_systems_share_widen_the_difference() -> None:
     ends = []
     for of in (None, cluster):
         pairs = GoldPairs(sides[0], sides[1], True, of), GoldPairs(sides[2], sides[3], True, of)
-        one = corrected_difference(pairs, (every, every), 0.95)[2]
-        ends.append(one.high - one.low)
+        difference = corrected_difference(pairs, (every, every), 0.95)[2]
+        ends.append(difference.high - difference.low)
     assert ends[1] > 1.5 * ends[0]
 
 
@@ -139,10 +139,16 @@ def test_compare_shows_the_corrected_difference_of_all_rows_and_of_each_slice(
     """The judge sees no loss, since it favours the second system; people do."""
     runs = run(tmp_path / "a", 0.7, 0.0), run(tmp_path / "b", 0.5, 0.4)
     compared = compare_runs({"e": (GOLD, GOLD)}, runs, by=["source.kind"]).evaluations["e"]
-    one, judged = compared.whole.differences["ppi"], compared.whole.differences["mean"]
-    assert abs(judged.change.value) < 0.05 and -0.3 < one.change.value < -0.12
-    assert one.change.high < 0 and one.p < 0.001 and one.p_adjusted >= one.p
-    assert one.first == pytest.approx(measure({"e": GOLD}, runs[0])["e"].values["ppi"].value)
+    difference_ppi, judged = compared.whole.differences["ppi"], compared.whole.differences["mean"]
+    assert abs(judged.change.value) < 0.05 and -0.3 < difference_ppi.change.value < -0.12
+    assert (
+        difference_ppi.change.high < 0
+        and difference_ppi.p < 0.001
+        and difference_ppi.p_adjusted >= difference_ppi.p
+    )
+    assert difference_ppi.first == pytest.approx(
+        measure({"e": GOLD}, runs[0])["e"].values["ppi"].value
+    )
     for kind in "ab":
         part = compared.slices["source.kind"][kind].differences["ppi"]
         assert part.change.n == 300 and part.change.low < -0.2 < part.change.high + 0.05
@@ -172,7 +178,9 @@ def test_several_runs_have_corrected_differences_that_hold_together(tmp_path: Pa
         alone.second,
         alone.change.value,
     )
-    assert ppi.values == pytest.approx([first.first, *(each.second for each in ppi.differences)])
+    assert ppi.values == pytest.approx(
+        [first.first, *(difference.second for difference in ppi.differences)]
+    )
     assert first.change.low < alone.change.low < alone.change.high < first.change.high < 0
     assert first.p == alone.p and first.p_adjusted > first.p
     assert compared.slices["source.kind"]["a"].metrics["ppi"].differences[0].change.n == 300
@@ -181,7 +189,7 @@ def test_several_runs_have_corrected_differences_that_hold_together(tmp_path: Pa
     )
     mean = twice.differences[0]
     assert mean.change.value == pytest.approx(
-        np.mean([each.change.value for each in ppi.differences])
+        np.mean([difference.change.value for difference in ppi.differences])
     )
     assert (
         twice.spread.between > 0 and mean.change.se > first.change.se

@@ -35,12 +35,12 @@ def queued(
     verdicts = np.where(wrong, 1 - true, true)
     doubt = np.where(wrong | (true == 1), rng.beta(3, 2, rows), rng.beta(1, 4, rows))
     if draw == "stratified":
-        each = stratified_probabilities(verdicts.astype(int), labels)
+        probabilities = stratified_probabilities(verdicts.astype(int), labels)
     else:
-        each = inclusion_probabilities(scaled_sizes(doubt), labels)
-    chosen = systematic_draw(each, rng)
+        probabilities = inclusion_probabilities(scaled_sizes(doubt), labels)
+    chosen = systematic_draw(probabilities, rng)
     labels_seen, inclusion = np.full((2, rows), np.nan)
-    labels_seen[chosen], inclusion[chosen] = true[chosen], each[chosen]
+    labels_seen[chosen], inclusion[chosen] = true[chosen], probabilities[chosen]
     return GoldPairs(verdicts, labels_seen, True, inclusion=inclusion), float(true.mean())
 
 
@@ -79,9 +79,9 @@ def test_rogan_gladen_weighs_sensitivity_and_specificity() -> None:
     pairs = GoldPairs(
         verdicts, labels_seen, True, inclusion=np.array([*1 / weights, *[np.nan] * 40])
     )
-    one = corrected(pairs, Draw(np.random.default_rng(1)))[0]["rogan_gladen"]
+    estimate = corrected(pairs, Draw(np.random.default_rng(1)))[0]["rogan_gladen"]
     sensitivity, specificity = 8 / 10, 8 / 10
-    assert one.value == pytest.approx(
+    assert estimate.value == pytest.approx(
         (verdicts.mean() + specificity - 1) / (sensitivity + specificity - 1)
     )
 
@@ -94,9 +94,9 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(draw: str, of: Any)
         pairs, share = queued(rng, draw, 500, 80, 0.3)
         estimates = corrected(replace(pairs, of=of), Draw(rng))[0]
         truth = share if of == "rows" else 0.3
-        one = estimates["ppi"]
-        covered += one.low <= truth <= one.high
-        alarms += bool(one.warnings)
+        estimate = estimates["ppi"]
+        covered += estimate.low <= truth <= estimate.high
+        alarms += bool(estimate.warnings)
         plain = corrected(GoldPairs(pairs.judge, pairs.truth, True, of=of), Draw(rng))[0][
             "labelled"
         ]
@@ -116,9 +116,9 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(draw: str, of: Any)
 def test_rare_labels_stay_inside_the_range(draw: str, share: float, seed: int, of: Any) -> None:
     rng = np.random.default_rng(seed)
     pairs, _ = queued(rng, draw, 200, 20, share)
-    for one in corrected(replace(pairs, of=of), Draw(rng))[0].values():
-        if one.value is not None:
-            assert 0 <= one.low <= one.value <= one.high <= 1
+    for estimate in corrected(replace(pairs, of=of), Draw(rng))[0].values():
+        if estimate.value is not None:
+            assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
 
 
 def test_equal_weights_give_the_estimates_of_equal_draws() -> None:
@@ -129,9 +129,9 @@ def test_equal_weights_give_the_estimates_of_equal_draws() -> None:
     labels_seen = np.where(is_chosen, true, np.nan)
     plain = corrected(GoldPairs(verdicts, labels_seen, True), Draw(rng))[0]
     equal = GoldPairs(verdicts, labels_seen, True, inclusion=np.where(is_chosen, 0.15, np.nan))
-    for name, one in corrected(equal, Draw(rng))[0].items():
+    for name, estimate in corrected(equal, Draw(rng))[0].items():
         ends = (plain[name].value, plain[name].low, plain[name].high)
-        assert (one.value, one.low, one.high) == pytest.approx(ends, abs=4e-3), name
+        assert (estimate.value, estimate.low, estimate.high) == pytest.approx(ends, abs=4e-3), name
 
 
 def test_clusters_widen_the_weighted_interval() -> None:

@@ -28,7 +28,8 @@ def rows(shell: Any, count: int = 40) -> Path:
     return shell.write(
         "d.jsonl",
         "".join(
-            json.dumps({"text": f"text {at}", "good": at % 2 == 0}) + "\n" for at in range(count)
+            json.dumps({"text": f"text {index}", "good": index % 2 == 0}) + "\n"
+            for index in range(count)
         ),
     )
 
@@ -84,14 +85,14 @@ def test_the_parts_of_a_pilot_are_those_of_its_rows(shell: Any) -> None:
     names = ["source.good", *(f"judge[{copy}].score" for copy in range(3))]
     (batch,) = read_table(shell.folder / "p" / "results.parquet", names)
     right = [
-        [float(batch[name][at] == batch["source.good"][at]) for name in names[1:]]
-        for at in range(40)
+        [float(batch[name][index] == batch["source.good"][index]) for name in names[1:]]
+        for index in range(40)
     ]
     means = [sum(row) / 3 for row in right]
     middle = sum(means) / 40
     within = (
         sum(
-            sum((one - mean) ** 2 for one in row) / 2
+            sum((hit - mean) ** 2 for hit in row) / 2
             for row, mean in zip(right, means, strict=True)
         )
         / 40

@@ -51,7 +51,7 @@ def board(
 
 
 def values(leaderboard: Leaderboard, metric: str) -> dict[str, float | None]:
-    return {each.name: each.values[metric].value for each in leaderboard.standings}
+    return {standing.name: standing.values[metric].value for standing in leaderboard.standings}
 
 
 def scored(rng: np.random.Generator, systems: int = 4, items: int = 60) -> list[dict[str, Any]]:
@@ -77,7 +77,7 @@ def scored(rng: np.random.Generator, systems: int = 4, items: int = 60) -> list[
 def battled(rng: np.random.Generator, systems: int = 4, battles: int = 300) -> list[dict[str, Any]]:
     rows = []
     for battle in range(battles):
-        a, b = (int(each) for each in rng.choice(systems, 2, replace=False))
+        a, b = (int(system) for system in rng.choice(systems, 2, replace=False))
         lengths = rng.integers(50, 400, 2)
         chance = 1 / (1 + np.exp(-(0.5 * (a - b) + 0.004 * (lengths[0] - lengths[1]))))
         winner = "tie" if rng.random() < 0.2 else "A" if rng.random() < chance else "B"
@@ -128,10 +128,10 @@ def test_the_scores_of_wildbench_come_out_to_the_digit(shared: Path, tmp_path: P
         "gemma-2b-it": (4.737512242899118, 1021, (8, 8)),
     }
     assert {
-        each.name: (each.values["mean_score"].value, each.n, each.rank)
-        for each in leaderboard.standings
+        standing.name: (standing.values["mean_score"].value, standing.n, standing.rank)
+        for standing in leaderboard.standings
     } == published
-    assert [each.name for each in leaderboard.standings] == list(published)
+    assert [standing.name for standing in leaderboard.standings] == list(published)
     assert leaderboard.items == 1024
 
 
@@ -148,11 +148,11 @@ def test_intervals_of_differences_are_paired_by_item(tmp_path: Path) -> None:
         for system, more in (("better", 0.1), ("worse", 0.0))
     ]
     leaderboard = board(tmp_path / "results.parquet", rows, SCORES)
-    assert [(each.name, each.rank) for each in leaderboard.standings] == [
+    assert [(standing.name, standing.rank) for standing in leaderboard.standings] == [
         ("better", (1, 1)),
         ("worse", (2, 2)),
     ]
-    first, second = (each.values["mean_score"] for each in leaderboard.standings)
+    first, second = (standing.values["mean_score"] for standing in leaderboard.standings)
     assert second.high > first.low
 
 
@@ -175,7 +175,7 @@ def test_bradley_terry_equals_two_independent_fits_with_the_same_prior(tmp_path:
     ours = values(leaderboard, "bradley_terry")
     for fitted in (direct, sklearn.coef_[0]):
         strengths = fitted - fitted.mean()
-        assert [ours[f"s{each}"] for each in range(4)] == pytest.approx(strengths, abs=1e-5)
+        assert [ours[f"s{system}"] for system in range(4)] == pytest.approx(strengths, abs=1e-5)
 
 
 def test_control_of_battles_is_a_logistic_regression_with_the_difference(tmp_path: Path) -> None:
@@ -193,7 +193,8 @@ def test_control_of_battles_is_a_logistic_regression_with_the_difference(tmp_pat
     assert leaderboard.slopes["length"] == pytest.approx(fitted[4] / spread, rel=1e-6)
     plain = board(tmp_path / "plain.parquet", rows, BATTLES)
     assert {
-        each.name: each.values["bradley_terry"].uncontrolled for each in leaderboard.standings
+        standing.name: standing.values["bradley_terry"].uncontrolled
+        for standing in leaderboard.standings
     } == pytest.approx(values(plain, "bradley_terry"))
 
 
@@ -205,11 +206,11 @@ def test_control_of_scores_is_least_squares_on_the_length_centred_within_the_ite
     system = np.array([int(row["source.system"][1:]) for row in rows])
     length = np.array([row["source.length"] for row in rows], dtype=float)
     item = np.array([row["source.task"] for row in rows])
-    centred = length - np.array([length[item == each].mean() for each in item])
+    centred = length - np.array([length[item == task].mean() for task in item])
     score = [row["output.score"] for row in rows]
     fitted = np.linalg.lstsq(np.column_stack([np.eye(4)[system], centred]), np.array(score))[0]
     ours = values(leaderboard, "mean_score")
-    assert [ours[f"s{each}"] for each in range(4)] == pytest.approx(fitted[:4], abs=1e-9)
+    assert [ours[f"s{system}"] for system in range(4)] == pytest.approx(fitted[:4], abs=1e-9)
     assert leaderboard.slopes["length"] == pytest.approx(fitted[4])
 
 
@@ -293,15 +294,21 @@ def test_a_strength_that_only_the_prior_bounds_has_no_interval_and_no_rank_of_it
     rows: list[dict[str, Any]], reason: str, tmp_path: Path
 ) -> None:
     leaderboard = board(tmp_path / "results.parquet", rows, BATTLES)
-    unsure = [each for each in leaderboard.standings if each.name in reason.partition(" never")[0]]
+    unsure = [
+        standing
+        for standing in leaderboard.standings
+        if standing.name in reason.partition(" never")[0]
+    ]
     assert all(
         abs(value or 9) < 4 for value in values(leaderboard, "bradley_terry").values() if value
     )
     assert any(reason in warning for warning in leaderboard.warnings)
-    for each in unsure:
-        assert each.values["bradley_terry"].low is None
-        assert reason in each.values["bradley_terry"].reason
-    assert all(each.rank == (1, len(leaderboard.standings)) for each in leaderboard.standings)
+    for standing in unsure:
+        assert standing.values["bradley_terry"].low is None
+        assert reason in standing.values["bradley_terry"].reason
+    assert all(
+        standing.rank == (1, len(leaderboard.standings)) for standing in leaderboard.standings
+    )
     json.dumps(leaderboard.as_json(), allow_nan=False)
 
 
@@ -328,9 +335,9 @@ def test_no_rows_and_one_system_are_told(tmp_path: Path) -> None:
         {"source.system": "s", "source.task": item, "output.score": float(item)}
         for item in range(12)
     ]
-    one = board(tmp_path / "one.parquet", alone, SCORES)
-    assert values(one, "mean_score") == {"s": 5.5}
-    assert any("there is one system" in warning for warning in one.warnings)
+    leaderboard = board(tmp_path / "one.parquet", alone, SCORES)
+    assert values(leaderboard, "mean_score") == {"s": 5.5}
+    assert any("there is one system" in warning for warning in leaderboard.warnings)
 
 
 def test_intervals_stay_on_the_scale(tmp_path: Path) -> None:
@@ -387,11 +394,12 @@ def test_of_equal_systems_few_leaderboards_distinguish_any() -> None:
         rng = np.random.default_rng(seed)
         drawn = simulation.scores(rng, 6, 60, "normal", np.zeros(6))
         distinguished["scores"] += any(
-            each.rank != (1, 6) for each in simulation.leaderboard(drawn, ("mean_score",)).standings
+            standing.rank != (1, 6)
+            for standing in simulation.leaderboard(drawn, ("mean_score",)).standings
         )
         drawn = simulation.battles(rng, 5, 150, 1, np.zeros(5))
         distinguished["battles"] += any(
-            each.rank != (1, 5)
-            for each in simulation.leaderboard(drawn, ("bradley_terry",)).standings
+            standing.rank != (1, 5)
+            for standing in simulation.leaderboard(drawn, ("bradley_terry",)).standings
         )
     assert max(distinguished.values()) <= 4, distinguished

@@ -36,7 +36,9 @@ def test_the_best_of_n_is_the_mean_over_all_choices_of_n(
     hits = []
     for subset in combinations(candidates, n):
         for order in permutations(subset):
-            value, right = max(order, key=lambda one: -1.0 if one[0] is None else one[0])
+            value, right = max(
+                order, key=lambda candidate: -1.0 if candidate[0] is None else candidate[0]
+            )
             hits.append(value is not None and right)
     values, correct = zip(*candidates, strict=True)
     assert best_of(values, correct, n) == pytest.approx(sum(hits) / len(hits))
@@ -52,7 +54,7 @@ def rows(shell: Any, prompts: int = 6, candidates: int = 3) -> str:
 
 
 def number(text: str) -> list[int]:
-    return [int(one) for one in re.findall(r"value (\d+)", text)]
+    return [int(number_text) for number_text in re.findall(r"value (\d+)", text)]
 
 
 def test_a_judge_that_knows_the_best_is_right_where_a_right_one_is_there(

@@ -49,7 +49,7 @@ def best(numbers: list[int]) -> str:
 
 
 def values(shell: Any, numbers: list[int], name: str = "c.jsonl") -> Path:
-    return shell.write(name, "".join(f'"value {one}"\n' for one in numbers))
+    return shell.write(name, "".join(f'"value {number}"\n' for number in numbers))
 
 
 def test_a_scoring_judge_scores_each_candidate(shell: Any, model: Any) -> None:
@@ -64,9 +64,13 @@ def test_a_scoring_judge_scores_each_candidate(shell: Any, model: Any) -> None:
         {"index": 1, "candidate": "1"},
         4,
     )
-    ranking = [(one["index"], one["score"]["value"]) for one in document["ranking"]]
+    ranking = [
+        (candidate["index"], candidate["score"]["value"]) for candidate in document["ranking"]
+    ]
     assert ranking == [(1, 5.0), (3, 5.0), (0, 2.0), (2, 1.0)]
-    assert [one["rank"] for one in document["ranking"]] == [[1, 4]] * 4  # one sample each
+    assert [candidate["rank"] for candidate in document["ranking"]] == [
+        [1, 4]
+    ] * 4  # one sample each
     assert "4 candidates scored: at most 4 judgements, 4 model calls" in done.err
 
 
@@ -77,10 +81,10 @@ def test_several_samples_give_intervals(shell: Any, model: Any) -> None:
     ranking = shell("rank", config, file, "--row", ASKED, "--samples", "8", "--json").json()[
         "ranking"
     ]
-    assert [one["index"] for one in ranking] == [1, 0]
-    scores = [one["score"] for one in ranking]
-    assert all(one["low"] < one["value"] < one["high"] for one in scores)
-    assert [one["rank"] for one in ranking] == [[1, 1], [2, 2]]
+    assert [candidate["index"] for candidate in ranking] == [1, 0]
+    scores = [candidate["score"] for candidate in ranking]
+    assert all(score["low"] < score["value"] < score["high"] for score in scores)
+    assert [candidate["rank"] for candidate in ranking] == [[1, 1], [2, 2]]
 
 
 def test_pairs_stand_in_both_orders_and_the_strongest_comes_first(shell: Any, model: Any) -> None:
@@ -88,8 +92,8 @@ def test_pairs_stand_in_both_orders_and_the_strongest_comes_first(shell: Any, mo
     numbers = [3, 9, 1, 7, 5]
     done = shell("rank", shell.config(PAIR, HEAD), values(shell, numbers), "--row", ASKED, "--json")
     document = done.json()
-    assert [numbers[one["index"]] for one in document["ranking"]] == [9, 7, 5, 3, 1]
-    assert [one["wins"] for one in document["ranking"]] == [4, 3, 2, 1, 0]
+    assert [numbers[candidate["index"]] for candidate in document["ranking"]] == [9, 7, 5, 3, 1]
+    assert [candidate["wins"] for candidate in document["ranking"]] == [4, 3, 2, 1, 0]
     assert (document["judgements"], len(requests)) == (20, 20)
     assert document["consistency"] == {
         "pairs": 10, "ties": 0, "pairs_in_both_orders": 10, "flips": 0, "triples": 10, "intransitive": 0,
@@ -115,7 +119,7 @@ def test_a_judge_that_always_takes_the_first_place_is_found_out(shell: Any, mode
         6,
         6,
     )
-    assert [one["rank"] for one in done.json()["ranking"]] == [[1, 3]] * 3
+    assert [candidate["rank"] for candidate in done.json()["ranking"]] == [[1, 3]] * 3
     text = shell("rank", shell.config(PAIR, HEAD), values(shell, [1, 2, 3]), "--row", ASKED).out
     assert "3 of 3 candidates may be first: 0, 1, 2" in " ".join(text.split())
     assert "order: 3 of 3 pairs changed with it" in text

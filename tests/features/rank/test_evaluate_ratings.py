@@ -28,9 +28,9 @@ def test_pairs_are_those_of_a_logistic_regression_with_the_same_prior(
 ) -> None:
     linear = pytest.importorskip("sklearn.linear_model")
     design = np.zeros((2 * len(wins), 5))
-    for at, (winner, loser) in enumerate(wins):
-        design[2 * at, winner], design[2 * at, loser] = 1, -1
-        design[2 * at + 1] = -design[2 * at]
+    for index, (winner, loser) in enumerate(wins):
+        design[2 * index, winner], design[2 * index, loser] = 1, -1
+        design[2 * index + 1] = -design[2 * index]
     target = [1, 0] * len(wins)
     fitted = linear.LogisticRegression(C=4.0, fit_intercept=False, tol=1e-10, max_iter=10_000)
     fitted.fit(design, target, sample_weight=[0.5] * len(target))
@@ -96,14 +96,14 @@ def test_who_is_in_no_contest_has_no_strength() -> None:
 @given(st.integers(3, 7), st.randoms(use_true_random=False))
 def test_circles_are_counted(count: int, draw: object) -> None:
     wins = np.zeros((count, count), dtype=bool)
-    for one, other in combinations(range(count), 2):
+    for first, second in combinations(range(count), 2):
         result = draw.randrange(3)  # type: ignore[attr-defined]
-        wins[one, other], wins[other, one] = result == 1, result == 2
+        wins[first, second], wins[second, first] = result == 1, result == 2
     met = wins | wins.T
     triples = [
-        each
-        for each in combinations(range(count), 3)
-        if all(met[a, b] for a, b in combinations(each, 2))
+        triple
+        for triple in combinations(range(count), 3)
+        if all(met[a, b] for a, b in combinations(triple, 2))
     ]
     circles = [
         (a, b, c)

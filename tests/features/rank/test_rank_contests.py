@@ -32,13 +32,13 @@ def test_swiss_rounds_never_repeat_a_pair_and_let_nobody_play_twice(count: int, 
     met: set[frozenset[int]] = set()
     for number in range(swiss_rounds(count)):
         pairs = swiss_round(points, met, seed + number)
-        assert max(Counter(one for pair in pairs for one in pair).values(), default=1) == 1
+        assert max(Counter(player for pair in pairs for player in pair).values(), default=1) == 1
         assert len(pairs) <= count // 2 and met.isdisjoint(map(frozenset, pairs))
         met |= {frozenset(pair) for pair in pairs}
         for pair in pairs:
             points[min(pair)] += 1
     if count > 3:
-        assert max(points, key=lambda one: points[one]) == 0
+        assert max(points, key=lambda player: points[player]) == 0
 
 
 @given(st.integers(2, 6), st.integers(0, 30), st.integers(1, 4), SEEDS)
@@ -51,7 +51,7 @@ def test_in_each_round_everybody_is_in_a_whole_group(
     assert all(len(set(group)) == size for group in groups)
     per_round = len(groups) // rounds
     for start in range(0, len(groups), per_round):
-        assert {one for group in groups[start : start + per_round] for one in group} == set(
+        assert {player for group in groups[start : start + per_round] for player in group} == set(
             range(count)
         )
 

@@ -43,7 +43,7 @@ def samples_of(*scores: list[Any]) -> Any:
 def test_each_candidate_is_judged_in_its_row_and_sorted_by_score(rule_judge: Any) -> None:
     judge = rule_judge(lambda row: len(row["answer"]))
     ranking = ranked(judge, [Candidate("x", "a"), Candidate("y", "aaa"), Candidate("z", "aa")])
-    assert [each.name for each in ranking.standings] == ["y", "z", "x"]
+    assert [standing.name for standing in ranking.standings] == ["y", "z", "x"]
     assert judge.rows[1] == {"question": "q", "answer": "aaa"}
     assert (ranking.kind, ranking.rows, ranking.missing, ranking.consistency) == (
         "scores",
@@ -52,7 +52,9 @@ def test_each_candidate_is_judged_in_its_row_and_sorted_by_score(rule_judge: Any
         {},
     )
     assert ranking.standings[0].values["score"].low is None
-    assert {each.rank for each in ranking.standings} == {(1, 3)}  # one sample each separates none
+    assert {standing.rank for standing in ranking.standings} == {
+        (1, 3)
+    }  # one sample each separates none
 
 
 def test_objects_are_columns_of_their_own(rule_judge: Any) -> None:
@@ -60,7 +62,7 @@ def test_objects_are_columns_of_their_own(rule_judge: Any) -> None:
     ranking = ranked(
         judge, [Candidate("0", {"a": 1, "b": 2}), Candidate("1", {"a": 5, "b": 0})], None
     )
-    assert [each.index for each in ranking.standings] == [1, 0]
+    assert [standing.index for standing in ranking.standings] == [1, 0]
     assert judge.rows[0] == {"question": "q", "a": 1, "b": 2}
 
 
@@ -71,7 +73,7 @@ def test_samples_give_intervals_that_hold_for_all_candidates_together(rule_judge
     ).standings
     reach = stats.t.ppf((1 + 0.95**0.5) / 2, 4) * (0.5 / 3) ** 0.5
     assert (first.index, second.index, second.n) == (1, 0, 3)
-    first, second = (one.values["score"] for one in (first, second))
+    first, second = (standing.values["score"] for standing in (first, second))
     assert (first.value, second.value) == (3, 2)
     assert (first.low, first.high) == (pytest.approx(3 - reach), pytest.approx(3 + reach))
     assert (second.low, second.high) == (pytest.approx(2 - reach), pytest.approx(2 + reach))
@@ -81,10 +83,10 @@ def test_candidates_is_better_by_tukeys_test_at_five_percent(rule_judge: Any) ->
     apart = samples_of([1, 1, 2, 1], [5, 5, 4, 5])
     two = [Candidate("0", "0"), Candidate("1", "1")]
     standings = ranked(rule_judge(apart), two, samples=4).standings
-    assert [each.rank for each in standings] == [(1, 1), (2, 2)]
+    assert [standing.rank for standing in standings] == [(1, 1), (2, 2)]
     close = samples_of([1, 2, 3, 4], [2, 3, 4, 5])
     standings = ranked(rule_judge(close), two, samples=4).standings
-    assert {each.rank for each in standings} == {(1, 2)}
+    assert {standing.rank for standing in standings} == {(1, 2)}
 
 
 def test_samples_without_variance_is_better_by_their_values(rule_judge: Any) -> None:
@@ -92,7 +94,7 @@ def test_samples_without_variance_is_better_by_their_values(rule_judge: Any) -> 
     standings = ranked(
         rule_judge(rule), [Candidate(name, name) for name in "012"], samples=2
     ).standings
-    assert [(each.index, each.rank) for each in standings] == [
+    assert [(standing.index, standing.rank) for standing in standings] == [
         (1, (1, 2)),
         (2, (1, 2)),
         (0, (3, 3)),
@@ -103,7 +105,8 @@ def test_failed_rows_and_unreadable_rewards_are_counted_and_left_out(rule_judge:
     rule = samples_of([4, None, 4], ["unreadable", 1, 1], [None, None, "unreadable"])
     ranking = ranked(rule_judge(rule), [Candidate(name, name) for name in "012"], samples=3)
     assert [
-        (each.index, each.values["score"].value, each.failed) for each in ranking.standings
+        (standing.index, standing.values["score"].value, standing.failed)
+        for standing in ranking.standings
     ] == [
         (0, 4, 1),
         (1, 1, 1),
@@ -120,7 +123,7 @@ def test_of_equal_candidates_at_most_5_of_100_rankings_separate_any(rule_judge: 
         rule = samples_of(*rng.integers(1, 6, (10, 5)).tolist())
         names = [Candidate(str(index), str(index)) for index in range(10)]
         standings = ranked(rule_judge(rule), names, samples=5).standings
-        separated += any(each.rank != (1, 10) for each in standings)
+        separated += any(standing.rank != (1, 10) for standing in standings)
     assert separated <= 8  # 99.5% of binomial(60, 0.05) are
 
 
@@ -131,18 +134,22 @@ def test_equal_candidates_whose_scores_vary_unequally_are_rarely_separated() -> 
     from verdict_cli.features.rank.tournament import _is_better, _pooled
 
     rng, apart = np.random.default_rng(1), 0
-    for at in range(60):
-        if at % 2:
+    for index in range(60):
+        if index % 2:
             scores = [
-                [4.0] * 3 if one < 2 else rng.choice([3.0, 5.0], 3).tolist() for one in range(8)
+                [4.0] * 3 if candidate < 2 else rng.choice([3.0, 5.0], 3).tolist()
+                for candidate in range(8)
             ]
         else:
             scores = [rng.normal(0, spread, 8).tolist() for spread in (0.2, 0.2, 0.2, 0.2, 2)]
-        first = max(range(len(scores)), key=lambda one: sum(scores[one]) / len(scores[one]))
+        first = max(
+            range(len(scores)),
+            key=lambda candidate: sum(scores[candidate]) / len(scores[candidate]),
+        )
         pooled = _pooled(scores)
         apart += any(
-            _is_better(scores[first], scores[one], pooled)
-            for one in range(len(scores))
-            if one != first
+            _is_better(scores[first], scores[candidate], pooled)
+            for candidate in range(len(scores))
+            if candidate != first
         )
     assert apart <= 5

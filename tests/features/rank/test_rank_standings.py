@@ -16,10 +16,12 @@ from verdict_cli.report.renderers.terminal import render_terminal
 def board(*values: float | None, alike: tuple[int, ...] = ()) -> Leaderboard:
     """The ranking of these scores, which differ but for those of `alike`."""
     better = np.zeros((len(values), len(values)), dtype=bool)
-    for one, other in permutations(range(len(values)), 2):
-        first, second = values[one], values[other]
+    for first_index, second_index in permutations(range(len(values)), 2):
+        first, second = values[first_index], values[second_index]
         is_better = first is not None and second is not None and first > second
-        better[one, other] = is_better and not {one, other} <= set(alike)
+        better[first_index, second_index] = is_better and not {first_index, second_index} <= set(
+            alike
+        )
     standings = [
         Standing("abcd"[index], 2, {"score": StandingValue(value)}, index=index)
         for index, value in enumerate(values)
@@ -28,7 +30,7 @@ def board(*values: float | None, alike: tuple[int, ...] = ()) -> Leaderboard:
 
 
 def ranks(leaderboard: Leaderboard) -> list[tuple[str, tuple[int, int] | None]]:
-    return [(each.name, each.rank) for each in leaderboard.standings]
+    return [(standing.name, standing.rank) for standing in leaderboard.standings]
 
 
 def test_candidates_are_sorted_and_equal_values_share_their_ranks() -> None:

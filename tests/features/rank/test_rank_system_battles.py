@@ -116,7 +116,7 @@ def test_the_sample_of_battles_is_what_the_command_makes_and_a_run_ranks_its_sys
     ]
     result = run(app, [*judged, "--out", str(tmp_path / "run")])
     systems = json.loads(result.stdout)["evaluations"]["leaderboard"]["systems"]
-    assert [set(each) for each in systems] == [
+    assert [set(system) for system in systems] == [
         {"system", "n", "bradley_terry", "win_rate", "rank"}
     ] * 3
     report = json.loads((tmp_path / "run" / "report.json").read_text())["evaluations"][

@@ -38,7 +38,7 @@ def higher(row: Any) -> tuple[int, ...]:
 def test_a_consistent_judge_orders_all_candidates(rule_judge: Any) -> None:
     judge = rule_judge(higher)
     ranking = asyncio.run(tournament(judge, 5).rank_pairs(None, 0))
-    assert [each.index for each in ranking.standings] == [4, 3, 2, 1, 0]
+    assert [standing.index for standing in ranking.standings] == [4, 3, 2, 1, 0]
     winner = ranking.standings[0]
     assert (winner.wins, winner.n, winner.failed) == (4, 4, 0)
     assert ranking.rows == len(judge.rows) == 20
@@ -50,7 +50,7 @@ def test_a_consistent_judge_orders_all_candidates(rule_judge: Any) -> None:
 
 def test_a_judge_that_prefers_the_first_position_ties_every_pair(rule_judge: Any) -> None:
     ranking = asyncio.run(tournament(rule_judge(lambda _: (0,)), 3).rank_pairs(None, 0))
-    assert {each.rank for each in ranking.standings} == {(1, 3)}
+    assert {standing.rank for standing in ranking.standings} == {(1, 3)}
     assert (ranking.consistency["flips"], ranking.consistency["ties"]) == (3, 3)
     assert ranking.consistency["first_place_wins"] == ranking.consistency["decided"] == 6
 
@@ -59,12 +59,15 @@ def test_one_order_each_has_no_flips_to_count(rule_judge: Any) -> None:
     ranking = asyncio.run(tournament(rule_judge(higher), 3, both=False).rank_pairs(None, 0))
     assert ranking.rows == 3
     assert ranking.consistency["flips"] is ranking.consistency["pairs_in_both_orders"] is None
-    assert [each.n for each in ranking.standings] == [2, 2, 2]
+    assert [standing.n for standing in ranking.standings] == [2, 2, 2]
 
 
 def test_a_tie_counts_half_for_both(rule_judge: Any) -> None:
     ranking = asyncio.run(tournament(rule_judge(lambda _: ()), 2).rank_pairs(None, 0))
-    assert [(each.wins, each.rank) for each in ranking.standings] == [(0.5, (1, 2)), (0.5, (1, 2))]
+    assert [(standing.wins, standing.rank) for standing in ranking.standings] == [
+        (0.5, (1, 2)),
+        (0.5, (1, 2)),
+    ]
     assert (ranking.consistency["ties"], ranking.consistency["decided"]) == (1, 0)
 
 
@@ -79,16 +82,16 @@ def test_a_cycle_is_intransitive(rule_judge: Any) -> None:
 def test_a_pair_with_one_failed_order_counts_the_other(rule_judge: Any, failure: Any) -> None:
     judge = rule_judge(lambda row: failure if row["one"] == "0" else higher(row))
     ranking = asyncio.run(tournament(judge, 2).rank_pairs(None, 0))
-    assert [each.index for each in ranking.standings] == [1, 0]
+    assert [standing.index for standing in ranking.standings] == [1, 0]
     assert (ranking.missing, ranking.rows) == (1, 2)
     assert (ranking.consistency["pairs"], ranking.consistency["pairs_in_both_orders"]) == (1, 0)
-    assert [each.failed for each in ranking.standings] == [1, 1]
+    assert [standing.failed for standing in ranking.standings] == [1, 1]
 
 
 def test_a_candidate_whose_contests_all_fail_has_no_rank(rule_judge: Any) -> None:
     judge = rule_judge(lambda row: None if "0" in row.values() else higher(row))
     ranking = asyncio.run(tournament(judge, 3).rank_pairs(None, 0))
-    assert [(each.index, each.rank) for each in ranking.standings] == [
+    assert [(standing.index, standing.rank) for standing in ranking.standings] == [
         (2, (1, 3)),
         (1, (1, 3)),
         (0, None),
@@ -119,4 +122,4 @@ def test_groups_are_ranked_by_full_orders_or_by_the_best(
     assert ranking.standings[0].index == 7
     assert ranking.kind == "groups" and ranking.consistency["groups"] == len(judge.rows) == 8
     assert sum(ranking.consistency["wins_by_place"]) == 8
-    assert sum(each.wins for each in ranking.standings) == 8
+    assert sum(standing.wins for standing in ranking.standings) == 8

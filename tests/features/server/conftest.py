@@ -147,7 +147,7 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
     try:
         yield started
     finally:
-        for one in started.started:
-            if one.process.poll() is None:
-                one.process.kill()
-                one.process.communicate()
+        for process in started.started:
+            if process.process.poll() is None:
+                process.process.kill()
+                process.process.communicate()

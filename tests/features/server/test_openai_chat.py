@@ -62,7 +62,7 @@ def test_columns_come_from_extra_body_or_from_a_json_message(use_client: Any) ->
         second = await create(
             model="helpful", messages=[{"role": "user", "content": json.dumps(row)}]
         )
-        return [each.choices[0].message.content for each in (first, second)]
+        return [completion.choices[0].message.content for completion in (first, second)]
 
     assert use_client(both) == ["4", "4"]
 

@@ -20,7 +20,8 @@ FAILING = ONE_JUDGE.replace("baseline/lexical", "{name: m, retries: 0}")
 def recorded(folder: Path, *replies: str) -> Path:
     path = folder / "rec.jsonl"
     lines = [
-        json.dumps({"row": at, "unit": "judge", "reply": one}) for at, one in enumerate(replies)
+        json.dumps({"row": index, "unit": "judge", "reply": reply})
+        for index, reply in enumerate(replies)
     ]
     path.write_text("\n".join(lines) + "\n")
     return path
@@ -46,7 +47,7 @@ def test_a_rule_says_whether_a_row_is_accepted(house: Any) -> None:
         return [(await client.post("/judge", json={"row": row})).json() for row in ROWS]
 
     judged = house.within(work, accept="output.score > 3")
-    assert [one["accepted"] for one in judged] == [one["output"]["score"] > 3 for one in judged]
+    assert [row["accepted"] for row in judged] == [row["output"]["score"] > 3 for row in judged]
 
 
 @pytest.mark.parametrize(
@@ -59,9 +60,11 @@ def test_a_failed_judgement_is_answered_by_the_policy(
         return await client.post("/judge", json={"row": ROWS[0]})
 
     replies = recorded(house.folder, "mud")
-    one = house.within(work, FAILING, recording=replies, policy=policy, accept="output.score > 1")
-    assert one.status_code == status
-    document = one.json()
+    response = house.within(
+        work, FAILING, recording=replies, policy=policy, accept="output.score > 1"
+    )
+    assert response.status_code == status
+    document = response.json()
     assert (document["status"], document["output"], document["accepted"]) == (
         "failed",
         None,
@@ -206,23 +209,23 @@ def test_a_stalled_provider_sheds_load_and_keeps_deadlines(house: Any, loopback:
     async def work(client: Any, service: Any) -> Any:
         loop = asyncio.get_running_loop()
 
-        async def one(place: int) -> Any:
+        async def judge_one(place: int) -> Any:
             began = loop.time()
             body = {"row": {"a": f"x{place}", "b": "y"}, "deadline_s": 0.4 if place else 600}
             response = await client.post("/judge", json=body)
             return response, loop.time() - began
 
-        responses = await asyncio.gather(*(one(place) for place in range(12)))
+        responses = await asyncio.gather(*(judge_one(place) for place in range(12)))
         assert service.admission.admitted == service.admission.judging == 0
         return responses, (await client.get("/metrics")).text
 
     limits = Limits(in_flight=2, queue=3, deadline_s=1.0)
     responses, metrics = house.within(work, asking(url), limits=limits)
-    shed = [(one, took) for one, took in responses if one.status_code == 429]
-    late = [(one, took) for one, took in responses if one.status_code == 504]
+    shed = [(response, took) for response, took in responses if response.status_code == 429]
+    late = [(response, took) for response, took in responses if response.status_code == 504]
     assert (len(shed), len(late)) == (7, 5)
-    assert all(int(one.headers["retry-after"]) >= 1 for one, _ in shed)
-    assert all(one.json()["failure"]["kind"] == "deadline" for one, _ in late)
+    assert all(int(response.headers["retry-after"]) >= 1 for response, _ in shed)
+    assert all(response.json()["failure"]["kind"] == "deadline" for response, _ in late)
     assert max(took for _, took in shed) < min(took for _, took in late)
     assert min(took for _, took in late) >= 0.4
     assert 'verdict_shed_total{status="429"} 7.0' in metrics

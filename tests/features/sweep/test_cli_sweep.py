@@ -49,7 +49,8 @@ def rows(shell: Any, count: int = 20) -> Path:
     return shell.write(
         "d.jsonl",
         "".join(
-            json.dumps({"text": f"text {at}", "good": at % 2 == 0}) + "\n" for at in range(count)
+            json.dumps({"text": f"text {index}", "good": index % 2 == 0}) + "\n"
+            for index in range(count)
         ),
     )
 
@@ -63,11 +64,11 @@ def test_variants_share_replies_and_are_priced_by_themselves(
     document = done.json()
     assert done.code == 0, done.err
     assert len(requests) == 100  # the five copies of 20 rows, each once
-    assert [one["calls"] for one in document["variants"]] == [20, 60, 100]
-    assert [one["cost_usd"] for one in document["variants"]] == [20, 60, 100]
-    assert [one["paid_usd"] for one in document["variants"]] == [20, 40, 40]
-    assert [one["cached"] for one in document["variants"]] == [0, 20, 60]
-    assert [one["figure"]["value"] for one in document["variants"]] == [0.8, 1.0, 1.0]
+    assert [variant["calls"] for variant in document["variants"]] == [20, 60, 100]
+    assert [variant["cost_usd"] for variant in document["variants"]] == [20, 60, 100]
+    assert [variant["paid_usd"] for variant in document["variants"]] == [20, 40, 40]
+    assert [variant["cached"] for variant in document["variants"]] == [0, 20, 60]
+    assert [variant["figure"]["value"] for variant in document["variants"]] == [0.8, 1.0, 1.0]
     assert document["metric"] == "right.accuracy"
     assert document["frontier_against"] == "cost"
     assert document["frontier"] == ["repeat=1", "repeat=3"]
@@ -81,21 +82,21 @@ def test_differences_are_those_of_compare_with_holm_over_all_variants(
     )
     first, *others = done.json()["variants"]
     assert first["difference"] is None
-    for one in others:
-        comparison = shell("compare", first["run"], one["run"], "--json").json()["evaluations"][
+    for variant in others:
+        comparison = shell("compare", first["run"], variant["run"], "--json").json()["evaluations"][
             "right"
         ]
         difference = comparison["figures"]["accuracy"]["differences"]["b"]
-        assert one["difference"]["value"] == pytest.approx(difference["difference"])
+        assert variant["difference"]["value"] == pytest.approx(difference["difference"])
         assert (
-            one["difference"]["low"]
+            variant["difference"]["low"]
             <= difference["low"]
             <= difference["high"]
-            <= one["difference"]["high"]
+            <= variant["difference"]["high"]
         )
-        assert one["p"] == pytest.approx(comparison["test"]["p"])
-    ps = sorted(one["p"] for one in others)
-    assert min(one["p_holm"] for one in others) == pytest.approx(min(1.0, 2 * ps[0]))
+        assert variant["p"] == pytest.approx(comparison["test"]["p"])
+    ps = sorted(variant["p"] for variant in others)
+    assert min(variant["p_holm"] for variant in others) == pytest.approx(min(1.0, 2 * ps[0]))
 
 
 def test_the_same_command_goes_on_and_a_larger_grid_keeps_what_is_there(
@@ -136,7 +137,7 @@ def test_a_step_is_left_out(shell: Any) -> None:
         "pipeline[0]=off,on",
         "--json",
     )
-    assert [one["calls"] for one in done.json()["variants"]] == [4, 8]
+    assert [variant["calls"] for variant in done.json()["variants"]] == [4, 8]
     assert done.json()["frontier_against"] == "calls"
 
 
@@ -201,8 +202,8 @@ def test_a_recording_of_one_copy_answers_the_first_of_several(shell: Any) -> Non
     shell.write(
         "r.jsonl",
         "".join(
-            json.dumps({"row": at, "unit": "judge", "reply": '{"score": true}'}) + "\n"
-            for at in range(4)
+            json.dumps({"row": index, "unit": "judge", "reply": '{"score": true}'}) + "\n"
+            for index in range(4)
         ),
     )
     steps = STEPS.replace("scale: boolean", "scale: boolean, on_failure: skip")
@@ -211,7 +212,7 @@ def test_a_recording_of_one_copy_answers_the_first_of_several(shell: Any) -> Non
         "--replay", "r.jsonl", "--out", "s", "--json",
     )  # fmt: skip
     assert done.code == 0, done.err
-    assert [one["figure"]["value"] for one in done.json()["variants"]] == [0.5, 0.5]
+    assert [variant["figure"]["value"] for variant in done.json()["variants"]] == [0.5, 0.5]
 
 
 ONE = "- {unit: JudgeUnit, name: judge, scale: boolean, prompt: 'Is {source.text} good?'}\nevaluate: {right: {prediction: output.score, target: source.good, metrics: [accuracy]}}"
@@ -229,7 +230,7 @@ def test_variants_that_differ_in_one_row_are_no_evidence(shell: Any, scripted_mo
         "sweep", shell.config(ONE), rows(shell), "--vary", "model=a,b", "--out", "s", "--json"
     )
     assert done.code == 0, done.err
-    assert [one["p"] for one in done.json()["variants"]] == [None, 1]
+    assert [variant["p"] for variant in done.json()["variants"]] == [None, 1]
     assert (
         done.json()["conclusion"]
         == "no variant is significantly better than model=a on right.accuracy"
@@ -286,20 +287,20 @@ def test_the_best_of_equal_variants_has_a_wider_interval_and_a_probability_of_be
     scripted_model.answer = often_right
     words = ("--vary", "model=a,b,c,d,e,f", "--against", "calls", "--out", "s")
     document = shell("sweep", shell.config(ONE), rows(shell, 60), *words, "--json").json()
-    variants = {one["name"]: one for one in document["variants"]}
+    variants = {variant["name"]: variant for variant in document["variants"]}
     best, chosen = document["best"], variants[document["best"]["name"]]
     assert (
         chosen["figure"]["value"]
-        == max(one["figure"]["value"] for one in variants.values())
+        == max(variant["figure"]["value"] for variant in variants.values())
         == best["value"]
     )
     assert best["low"] < chosen["figure"]["low"] < chosen["figure"]["high"] < best["high"]
-    assert sum(one["p_best"] for one in variants.values()) == pytest.approx(1)
+    assert sum(variant["p_best"] for variant in variants.values()) == pytest.approx(1)
     assert 1 / 6 <= chosen["p_best"] < 0.95
-    others = [one for one in variants.values() if not one["frontier"]]
+    others = [variant for variant in variants.values() if not variant["frontier"]]
     assert others
-    assert all(set(one["like_frontier"]) <= set(document["frontier"]) for one in others)
-    assert any(one["like_frontier"] for one in others)
+    assert all(set(variant["like_frontier"]) <= set(document["frontier"]) for variant in others)
+    assert any(variant["like_frontier"] for variant in others)
     text = (shell.folder / "s" / "sweep.md").read_text()
     assert "(chosen from all)" in text
     assert "not distinguishable from a variant on the frontier" in text
@@ -319,7 +320,7 @@ def test_without_the_cache_a_variant_finds_the_replies_of_the_others_in_their_da
     assert not list((shell.folder / "s").glob("*.sqlite3"))
     variants_run = shell(*words, "--vary", "pipeline[0].repeat=5,3").json()["variants"]
     assert len(requests) == 100  # of the new variant, the replies of copies 3 and 4 alone
-    assert [one["calls"] for one in variants_run] == [100, 60]
+    assert [variant["calls"] for variant in variants_run] == [100, 60]
 
 
 def test_fresh_variants_do_not_look_at_what_they_replace(

@@ -26,7 +26,8 @@ def test_sorted_by_price_the_frontier_only_gains(points: list[tuple[int, int]]) 
     points_on_it = sorted({point for point, is_on in zip(points, on, strict=True) if is_on})
     assert bool(points_on_it) == bool(points)
     assert all(
-        one[0] < other[0] and one[1] < other[1] for one, other in itertools.pairwise(points_on_it)
+        first[0] < second[0] and first[1] < second[1]
+        for first, second in itertools.pairwise(points_on_it)
     )
 
 
@@ -36,5 +37,6 @@ def test_what_is_not_on_it_is_beaten_by_what_is(points: list[tuple[int, int]]) -
     points_on_it = [point for point, is_on in zip(points, on, strict=True) if is_on]
     for (price, gain), is_on in zip(points, on, strict=True):
         assert is_on or any(
-            one[0] <= price and one[1] >= gain and one != (price, gain) for one in points_on_it
+            point[0] <= price and point[1] >= gain and point != (price, gain)
+            for point in points_on_it
         )

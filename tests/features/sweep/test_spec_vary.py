@@ -31,8 +31,8 @@ def variants(vary: Sequence[str], *, together: bool = False) -> tuple[SweepVaria
 
 def variants_of(*vary: str, together: bool = False) -> list[tuple[str, object]]:
     return [
-        (one.name, remove_value(apply_override(DOCUMENT, one.settings), one.off).data)
-        for one in variants(vary, together=together)
+        (variant.name, remove_value(apply_override(DOCUMENT, variant.settings), variant.off).data)
+        for variant in variants(vary, together=together)
     ]
 
 
@@ -107,11 +107,17 @@ def test_together_needs_as_many_values_of_each() -> None:
     st.lists(st.lists(st.integers(), min_size=1, max_size=4, unique=True), min_size=1, max_size=3)
 )
 def test_a_grid_has_every_combination_once(values: list[list[int]]) -> None:
-    vary = [f"k{place}={','.join(map(str, each))}" for place, each in enumerate(values)]
+    vary = [
+        f"k{place}={','.join(map(str, values_of_key))}"
+        for place, values_of_key in enumerate(values)
+    ]
     grid = variants(vary)
     count = 1
-    for each in values:
-        count *= len(each)
+    for values_of_key in values:
+        count *= len(values_of_key)
     assert (
-        len(grid) == len({one.name for one in grid}) == len({one.settings for one in grid}) == count
+        len(grid)
+        == len({variant.name for variant in grid})
+        == len({variant.settings for variant in grid})
+        == count
     )

@@ -40,8 +40,10 @@ def write_calls(path: Path, *calls: dict[str, Any]) -> Path:
         "completion_tokens": 9,
     }
     with ParquetTable(path, column_kinds_of(CALL_COLUMNS)) as table:
-        for one in calls:
-            table.write({**usual, "messages": one["unit"], "cost_usd": 2.0, "cached": False, **one})
+        for call in calls:
+            table.write(
+                {**usual, "messages": call["unit"], "cost_usd": 2.0, "cached": False, **call}
+            )
     return path
 
 
@@ -70,10 +72,10 @@ def test_a_cached_reply_counts_at_its_price_and_as_long_as_it_took(
 
 
 def test_a_recording_has_no_time_and_a_cost_only_with_tokens(plan: Plan, tmp_path: Path) -> None:
-    one = {"unit": "a", "latency_s": 0.0, "cost_usd": 0.0}
-    with_tokens = write_calls(tmp_path / "1.parquet", one)
+    call = {"unit": "a", "latency_s": 0.0, "cost_usd": 0.0}
+    with_tokens = write_calls(tmp_path / "1.parquet", call)
     without = write_calls(
-        tmp_path / "2.parquet", {**one, "prompt_tokens": 0, "completion_tokens": 0}
+        tmp_path / "2.parquet", {**call, "prompt_tokens": 0, "completion_tokens": 0}
     )
     assert standalone_costs(plan, with_tokens, recorded=True).cost_usd == 2.0
     assert standalone_costs(plan, with_tokens, recorded=True).row_s is None

@@ -30,7 +30,7 @@ TWO = [
 
 def write(shell: Any, **keys: Any) -> tuple[str, str]:
     shell.write("judge.yaml", f"verdict: 1\nname: judge\n{PIPELINE}")
-    rows = [{"text": f"text {at}", "good": at % 2 == 0} for at in range(6)]
+    rows = [{"text": f"text {index}", "good": index % 2 == 0} for index in range(6)]
     data = shell.write("d.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     return str(shell.write("study.yaml", yaml.safe_dump({**STUDY, **keys}))), str(data)
 
@@ -39,10 +39,13 @@ def test_variants_have_the_names_and_the_order_of_the_file(shell: Any) -> None:
     config, data = write(shell, variants=TWO, metrics=["right.accuracy", "right.f1"])
     ran = shell("sweep", config, data, "--json")
     document = json.loads(ran.out)
-    assert [one["name"] for one in document["variants"]] == ["alone", "three"]
-    assert [one["calls"] for one in document["variants"]] == [6, 18]
+    assert [variant["name"] for variant in document["variants"]] == ["alone", "three"]
+    assert [variant["calls"] for variant in document["variants"]] == [6, 18]
     assert document["metric"] == "right.accuracy"
-    assert [list(one["metrics"]) for one in document["variants"]] == [["right.f1"], ["right.f1"]]
+    assert [list(variant["metrics"]) for variant in document["variants"]] == [
+        ["right.f1"],
+        ["right.f1"],
+    ]
     assert document["sweep"] == "sweeps/votes"
 
 
@@ -51,7 +54,9 @@ def test_vary_in_a_file_and_on_the_command_line_make_the_same_variants(shell: An
     of_file = json.loads(shell("sweep", config, data, "--out", "a", "--json").out)
     words = ("--vary", "pipeline[0].repeat=1,3", "--out", "b", "--json")
     of_options = json.loads(shell("sweep", "judge.yaml", data, *words).out)
-    names = [[one["name"] for one in document["variants"]] for document in (of_file, of_options)]
+    names = [
+        [variant["name"] for variant in document["variants"]] for document in (of_file, of_options)
+    ]
     assert names[0] == names[1] == ["repeat=1", "repeat=3"]
 
 
@@ -63,7 +68,7 @@ def test_variants_that_differ_only_in_the_model_run_once_with_another_model(shel
     ]
     config, data = write(shell, variants=variants)
     document = json.loads(shell("sweep", config, data, "--model", "baseline/lexical", "--json").out)
-    assert [one["name"] for one in document["variants"]] == ["judge", "jury"]
+    assert [variant["name"] for variant in document["variants"]] == ["judge", "jury"]
 
 
 @pytest.mark.parametrize(

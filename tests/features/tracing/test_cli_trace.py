@@ -109,8 +109,8 @@ TRACED = "model: baseline/lexical\ndataset: {trace: source.trace_id, span: sourc
 
 def traced_rows(shell: Any, *judged: tuple[str | None, str | None]) -> Path:
     rows = [
-        {"text": f"text {at}", "trace_id": ids[0], "span_id": ids[1]}
-        for at, ids in enumerate(judged)
+        {"text": f"text {index}", "trace_id": ids[0], "span_id": ids[1]}
+        for index, ids in enumerate(judged)
     ]
     path: Path = shell.write("traced.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     return path

@@ -42,10 +42,11 @@ def test_two_runs_have_the_conclusion_and_the_numbers_of_the_command(
     }
     assert list(lines) == list(figures)
     for metric, of_metric in figures.items():
-        each = of_metric["differences"]["b"]
-        interval = f"[{each['low']:.3f}, {each['high']:.3f}]"
+        difference = of_metric["differences"]["b"]
+        interval = f"[{difference['low']:.3f}, {difference['high']:.3f}]"
         assert (
-            f"{each['difference']:+.3f}".replace("+0.000", "0") in lines[metric].replace("−", "-")
+            f"{difference['difference']:+.3f}".replace("+0.000", "0")
+            in lines[metric].replace("−", "-")
             and interval in lines[metric]
         )
     assert page.locator("table.compared .span.zero b").count() == len(figures)

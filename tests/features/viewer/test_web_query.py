@@ -38,7 +38,7 @@ def test_filters_and_words_find_what_python_finds(folder, rows, limit, word):
     path = write_rows(folder, rows)
 
     def rows_found(*filters, words=()):
-        query = Query(tuple(Filter(*each) for each in filters), words)
+        query = Query(tuple(Filter(*arguments) for arguments in filters), words)
         return find_rows(
             path, ["t"], {"v": pa.array([n for n, _, _ in rows], pa.float64())}, query
         ).tolist()
@@ -96,6 +96,10 @@ def test_an_address_that_spells_no_query_is_told():
 
 def test_a_comparison_by_size_needs_numbers(folder):
     path = write_rows(folder, [(1, "a", True)])
-    for one in (Filter("n", "least", "many"), Filter("t", "most", "3"), Filter("n", "is", "x")):
+    for condition in (
+        Filter("n", "least", "many"),
+        Filter("t", "most", "3"),
+        Filter("n", "is", "x"),
+    ):
         with pytest.raises(UsageError):
-            find_rows(path, ["t"], {}, Query((one,)))
+            find_rows(path, ["t"], {}, Query((condition,)))

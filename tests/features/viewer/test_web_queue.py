@@ -107,8 +107,8 @@ def test_two_people_label_a_blind_queue_and_the_report_says_how_far_they_agree(
 
     annotations = read_annotations(queued / FILE)
     assert sorted(len(row) for row in annotations.values()) == [2, 2, 2, 2]
-    assert sum(one.skipped for row in annotations.values() for one in row.values()) == 1
-    notes = [one.note for row in annotations.values() for one in row.values() if one.note]
+    assert sum(label.skipped for row in annotations.values() for label in row.values()) == 1
+    notes = [label.note for row in annotations.values() for label in row.values() if label.note]
     assert notes == ["not <b>clear</b>"]
     run = look(f"{ann}/run?run=run", wait="#corrected figure.chart canvas").page
     run.wait_for_function("document.querySelector('#corrected canvas').width > 200")
@@ -120,8 +120,15 @@ def test_two_people_label_a_blind_queue_and_the_report_says_how_far_they_agree(
     )
     verdict("report", queued, "--labels")
     evaluations = json.loads((queued / "report.json").read_text())["evaluations"]
-    (study,) = [each["annotators"] for each in evaluations.values() if each.get("annotators")]
-    assert [(each["name"], each["rows"], each["skipped"]) for each in study["annotators"]] == [
+    (study,) = [
+        evaluation["annotators"]
+        for evaluation in evaluations.values()
+        if evaluation.get("annotators")
+    ]
+    assert [
+        (annotator["name"], annotator["rows"], annotator["skipped"])
+        for annotator in study["annotators"]
+    ] == [
         ("ann", 3, 1),
         ("bob", 4, 0),
     ]

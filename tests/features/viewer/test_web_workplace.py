@@ -140,7 +140,9 @@ def test_a_slice_shows_its_rows_and_the_report_gets_the_corrected_metrics(
     outcome = CliRunner().invoke(app, ["report", str(run), "--labels"])
     assert outcome.exit_code == 1, outcome.output  # a gate fails
     evaluations = json.loads((run / "report.json").read_text())["evaluations"]
-    values = {name: each["figures"]["accuracy"]["value"] for name, each in evaluations.items()}
+    values = {
+        name: evaluation["figures"]["accuracy"]["value"] for name, evaluation in evaluations.items()
+    }
     assert values == pytest.approx(
         {"safety": 85 / 96, "safety_human": 1.0, "safety_relabelled": 86 / 96}
     )
@@ -158,15 +160,15 @@ def test_labels_of_a_queue_correct_the_judge_for_all_rows(folder: Path, tmp_path
     view.evaluation = view.evaluate()
     assert view.evaluation.answers == ("safe", "unsafe")
     targets = view.evaluation.values["target"]
-    outside = next(row for row in range(96) if row not in {each.row for each in queue.rows})
-    for row in [each.row for each in queue.rows] + [outside]:
+    outside = next(row for row in range(96) if row not in {queued.row for queued in queue.rows})
+    for row in [queued.row for queued in queue.rows] + [outside]:
         view.add_label(row, targets[row].as_py(), None, "2026-01-31T12:00:00+00:00")
     content = label_metrics(view)
     assert (content["labelled"], content["changed"], content["drawn"]) == (31, 0, True)
     (evaluation,) = content["evaluations"]
-    estimates = {each["metric"]: each for each in evaluation["estimates"]}
+    estimates = {estimate["metric"]: estimate for estimate in evaluation["estimates"]}
     assert estimates["judged"]["value"] == pytest.approx(45 / 96)  # the share of `unsafe`
-    is_unsafe = [targets[each.row].as_py() == "unsafe" for each in queue.rows]
+    is_unsafe = [targets[queued.row].as_py() == "unsafe" for queued in queue.rows]
     assert estimates["labelled"]["value"] == pytest.approx(
         sum(is_unsafe) / 30
     )  # the label outside the queue does not count
@@ -300,7 +302,7 @@ def test_slices_are_listed_worst_first_for_either_direction() -> None:
     summary = run_summary(
         {"evaluations": {"e": {"figures": {"mae": metric(0.3)}, "groups": groups}}}
     )
-    ((slices,),) = [each["slices"] for each in summary["evaluations"]]
+    ((slices,),) = [evaluation["slices"] for evaluation in summary["evaluations"]]
     assert [row["slice"] for row in slices["rows"]] == ["c", "a", "b"]
 
 

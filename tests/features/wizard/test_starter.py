@@ -48,7 +48,9 @@ def built_from(
     read = [Column((name,), ["text"] * len(labels)) for name in columns if name != target]
     judge = FirstJudge(
         "judge",
-        DatasetColumns("data", {each.name: each for each in [*read, *([label] if label else [])]}),
+        DatasetColumns(
+            "data", {column.name: column for column in [*read, *([label] if label else [])]}
+        ),
         tuple(read),
         question,
         "gpt-4o-mini",

@@ -217,7 +217,7 @@ def generated(nodes: dict[tuple[str, ...], dict[str, float]], value: str) -> Pos
         positions.append(
             [
                 (token, options[token]),
-                *[(other, p) for other, p in options.items() if other != token],
+                *[(option, p) for option, p in options.items() if option != token],
             ]
         )
     return positions

@@ -49,7 +49,10 @@ def reply(*positions: list[tuple[str, float]]) -> Reply:
     """A reply with these alternatives (token, log-probability) at each position, the chosen token first."""
     text = "".join(spelled(position[0][0]) for position in positions if position)
     return Reply(
-        text, logprobs=tuple(tuple(Alternative(*one) for one in position) for position in positions)
+        text,
+        logprobs=tuple(
+            tuple(Alternative(*alternative) for alternative in position) for position in positions
+        ),
     )
 
 
@@ -115,10 +118,10 @@ def test_any_reply_gives_probabilities_that_sum_to_one_in_the_supports_order_or_
     st.permutations(range(5)),
 )
 def test_probabilities_are_normalised_over_the_support_alone_in_any_order(
-    logprobs: list[float], others: list[tuple[str, float]], order: list[int]
+    logprobs: list[float], further: list[tuple[str, float]], order: list[int]
 ) -> None:
-    mass = [math.exp(one) for one in logprobs]
-    position = [(str(place + 1), logprobs[place]) for place in order] + others
+    mass = [math.exp(logprob) for logprob in logprobs]
+    position = [(str(place + 1), logprobs[place]) for place in order] + further
     probabilities, raw = evidence(reply(position), LIKERT)
     assert raw == pytest.approx(min(1.0, sum(mass)))
     assert probabilities == pytest.approx(
@@ -443,28 +446,33 @@ def test_recorded_log_probabilities_of_a_real_judge_give_the_published_win_rate(
     if not path.exists():
         pytest.skip("the recorded log-probabilities are not there")
     rates: dict[bool, list[float]] = {True: [], False: []}
-    others = []
+    longer_preferences = []
     for line in gzip.decompress(path.read_bytes()).splitlines():
         row = json.loads(line)
         if not row["identical_outputs"] and row["text"].strip() not in ("m", "M"):
-            position = tuple(Alternative(*one) for one in row["top_logprobs"])
+            position = tuple(Alternative(*alternative) for alternative in row["top_logprobs"])
             with pytest.raises(ReplyError):
                 evidence(Reply(row["text"], logprobs=(position,)), Categories(values=("m", "M")))
-            others.append(row["preference"])
+            longer_preferences.append(row["preference"])
             continue
         for bare, preferences in rates.items():
             preference = 1.5
             if not row["identical_outputs"]:
                 counted = [
-                    one for one in row["top_logprobs"] if not bare or one[0] == one[0].strip()
+                    alternative
+                    for alternative in row["top_logprobs"]
+                    if not bare or alternative[0] == alternative[0].strip()
                 ]
-                answer = Reply(row["text"], logprobs=(tuple(Alternative(*one) for one in counted),))
+                answer = Reply(
+                    row["text"],
+                    logprobs=(tuple(Alternative(*alternative) for alternative in counted),),
+                )
                 p = score(TokenProbabilityExtractor(), Categories(values=("m", "M")), answer)["m"]
                 preference = 1 + p if row["switched"] else 2 - p
             preferences.append(preference)
         assert rates[True][-1] == pytest.approx(row["preference"], abs=1e-9)
-    assert len(rates[True]) + len(others) == 805
-    assert len(others) <= 2
+    assert len(rates[True]) + len(longer_preferences) == 805
+    assert len(longer_preferences) <= 2
     for bare, tolerance in ((True, 1e-6), (False, 1e-4)):
-        mean = math.fsum([*rates[bare], *others]) / 805
+        mean = math.fsum([*rates[bare], *longer_preferences]) / 805
         assert 100 * (mean - 1) == pytest.approx(WIN_RATES[model], abs=tolerance)

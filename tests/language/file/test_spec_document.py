@@ -269,12 +269,12 @@ def test_a_path_is_spelled_as_one_would_write_it(path, spelled):
 
 def test_every_duplicate_key_is_named_with_its_first_line():
     duplicates = problems("a: 1\nb: {c: 1, c: 2}\na: 2\n'a': 3\n")
-    assert [(each.line, each.column, each.path) for each in duplicates] == [
+    assert [(duplicate.line, duplicate.column, duplicate.path) for duplicate in duplicates] == [
         (2, 11, "b.c"),
         (3, 1, "a"),
         (4, 1, "a"),
     ]
-    assert all(each.code == "duplicate-key" for each in duplicates)
+    assert all(duplicate.code == "duplicate-key" for duplicate in duplicates)
     assert "line 2" in duplicates[0].message and "line 1" in duplicates[1].message
 
 
@@ -425,14 +425,14 @@ def test_document_markers_and_a_version_directive_are_accepted():
 
 def test_all_independent_problems_are_reported_at_once():
     errors = problems("a: !x 1\nb: !!int y\na: 2\n<<: 3\nc: .inf\nd: *e\n[f]: 1\n")
-    assert [each.code for each in errors] == [
+    assert [error.code for error in errors] == [
         "tag", "tag", "duplicate-key", "merge-key", "not-finite", "unknown-alias", "key",
     ]  # fmt: skip
-    assert [each.line for each in errors] == [1, 2, 3, 4, 5, 6, 7]
+    assert [error.line for error in errors] == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_a_syntax_error_ends_the_reading_and_keeps_what_was_found():
-    assert [each.code for each in problems("a: 1\na: 2\nb: 'x\nc: !x 1\n")] == [
+    assert [problem.code for problem in problems("a: 1\na: 2\nb: 'x\nc: !x 1\n")] == [
         "duplicate-key",
         "yaml-syntax",
     ]
@@ -626,9 +626,14 @@ def check_any(text: bytes) -> None:
         document = load(text)
     except SpecError as error:
         lines = text.count(b"\n") + text.count(b"\r") + 1
-        for each in error.problems:
-            assert each.code and each.message and 1 <= each.line <= lines and each.column >= 1
-            str(each).encode()
+        for problem in error.problems:
+            assert (
+                problem.code
+                and problem.message
+                and 1 <= problem.line <= lines
+                and problem.column >= 1
+            )
+            str(problem).encode()
     else:
         assert isinstance(document.data, dict)
         assert not any(

@@ -90,7 +90,7 @@ def check_agreement(data: object) -> None:
         PipelineFile.model_validate(data)
         refused: object = None
     except ValidationError as error:
-        refused = [(each["loc"], each["type"]) for each in error.errors()]
+        refused = [(error["loc"], error["type"]) for error in error.errors()]
     forbidden = [error.message for error in SCHEMA.iter_errors(data)]
     if refused is None and forbidden:
         with pytest.raises(SpecError):

@@ -135,8 +135,8 @@ def test_a_run_measures_with_what_a_package_offers(folder: Path) -> None:
     gate = "gates:\n  - {metric: near.lenient, max: 0.5}\n"
     path.write_text(path.read_text(encoding="utf-8") + gate, encoding="utf-8")
     replies = [
-        {"row": at, "unit": "judge", "reply": f"So:\n{stars}"}
-        for at, stars in enumerate(["***", "****", "**"])
+        {"row": index, "unit": "judge", "reply": f"So:\n{stars}"}
+        for index, stars in enumerate(["***", "****", "**"])
     ]
     (folder / "r.jsonl").write_text(
         "".join(json.dumps(line) + "\n" for line in replies), encoding="utf-8"

@@ -117,7 +117,7 @@ pipeline:
 gates: [{metric: a.b, min: low}]
 """
     )
-    assert [(each.line, each.code) for each in errors] == [
+    assert [(error.line, error.code) for error in errors] == [
         (2, "wrong-value"),
         (3, "unknown-key"),
         (6, "wrong-type"),
@@ -146,7 +146,7 @@ blocks: {a: [{unit: CoTUnit, prompt: x}]}
 gates: [{metric: a.f1, min: 1}]
 """
     )
-    assert [(each.line, each.code) for each in errors] == [
+    assert [(error.line, error.code) for error in errors] == [
         (4, "bad-scale"),
         (5, "bad-expression"),
         (7, "unknown-unit"),

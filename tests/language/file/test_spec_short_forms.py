@@ -52,11 +52,11 @@ def plan_of(**forms):
     ],
 )
 def test_a_short_form_is_its_long_form(short, long):
-    one, other = plan_of(**short), plan_of(**long)
-    assert one.gates == other.gates and one.evaluations == other.evaluations
+    from_short, from_long = plan_of(**short), plan_of(**long)
+    assert from_short.gates == from_long.gates and from_short.evaluations == from_long.evaluations
     assert (
-        one.nodes[0].output == other.nodes[0].output
-        and one.nodes[0].fingerprint == other.nodes[0].fingerprint
+        from_short.nodes[0].output == from_long.nodes[0].output
+        and from_short.nodes[0].fingerprint == from_long.nodes[0].fingerprint
     )
 
 

@@ -29,19 +29,21 @@ def test_balanced_takes_the_labels_in_turn():
     examples = labelled(
         *[(f"good {n}", "good") for n in range(8)], ("bad 0", "bad"), ("bad 1", "bad")
     )
-    assert sorted(each.answer for each in pool(examples).chosen({"text": "x"})) == [
+    assert sorted(example.answer for example in pool(examples).chosen({"text": "x"})) == [
         "bad",
         "bad",
         "good",
         "good",
     ]
-    assert [each.answer for each in pool(examples, k=6).chosen({"text": "x"})].count("good") == 4
+    assert [example.answer for example in pool(examples, k=6).chosen({"text": "x"})].count(
+        "good"
+    ) == 4
 
 
 def test_errors_come_first_and_the_rest_is_filled_up():
     examples = labelled(*[(f"t{n}", "good" if n % 2 else "bad") for n in range(10)], wrong=(3, 5))
     chosen = pool(examples, choose="errors").chosen({"text": "x"})
-    assert {each.values[0] for each in chosen[:2]} == {"t3", "t5"} and len(chosen) == 4
+    assert {example.values[0] for example in chosen[:2]} == {"t3", "t5"} and len(chosen) == 4
 
 
 def test_the_nearest_are_those_of_tf_idf_with_the_nearest_last():
@@ -61,7 +63,7 @@ def test_the_nearest_are_those_of_tf_idf_with_the_nearest_last():
     weights_of_row = vectors.transform([row]).toarray()[0] * weights
     cosine = weights_of_texts @ weights_of_row / np.linalg.norm(weights_of_texts, axis=1)
     expected = [texts[index] for index in np.argsort(-cosine)[:5]]
-    assert [each.values[0] for each in chosen] == expected[::-1]
+    assert [example.values[0] for example in chosen] == expected[::-1]
 
 
 @given(
@@ -75,13 +77,13 @@ def test_the_nearest_are_those_of_tf_idf_with_the_nearest_last():
     st.integers(1, 6),
 )
 def test_a_row_never_sees_itself_or_its_cluster(rows, text, cluster, choose, k):
-    examples = [LabelledExample((each,), label, cluster=group) for each, label, group in rows]
+    examples = [LabelledExample((text_,), label, cluster=group) for text_, label, group in rows]
     by_cluster = compile_expression("source.group", ("source",))
     chosen = pool(examples, k=k, choose=choose, cluster=by_cluster).chosen(
         {"text": text, "group": cluster}
     )
-    assert all(each.values != (text,) and each.cluster != cluster for each in chosen)
-    allowed = sum(each != text and group != cluster for each, _, group in rows)
+    assert all(example.values != (text,) and example.cluster != cluster for example in chosen)
+    allowed = sum(text_ != text and group != cluster for text_, _, group in rows)
     assert len(chosen) == min(k, allowed)
 
 
@@ -108,7 +110,7 @@ def test_the_prefix_moves_images_and_marks_of_the_first_user_message():
         Message("user", "cd", ((2, "data:,"),)),
     )
     moved, marks = prefixed(messages, ((0, 1), (1, 2), (2, 1)), "EX")
-    assert [each.content for each in moved] == ["s", "EX\n\nab", "cd"]
+    assert [message.content for message in moved] == ["s", "EX\n\nab", "cd"]
     assert (moved[1].images, moved[2].images) == (((5, "data:,"),), ((2, "data:,"),))
     assert marks == ((0, 1), (1, 6), (2, 1))
     assert prefixed(messages, (), "") == (messages, ())

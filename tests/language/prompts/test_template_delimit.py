@@ -119,8 +119,10 @@ def test_all_prompts_of_a_row_have_the_same_boundary(
 
 
 def test_the_same_row_has_the_same_boundary_and_another_row_another() -> None:
-    one, same, other = (plain("{source.a}", row(a=text))[0].content for text in ("x", "x", "y"))
-    assert one == same != other.replace("\ny\n", "\nx\n")
+    first, again, of_other_row = (
+        plain("{source.a}", row(a=text))[0].content for text in ("x", "x", "y")
+    )
+    assert first == again != of_other_row.replace("\ny\n", "\nx\n")
     pairs = (
         plain("{source.a}{source.b}", row(a=a, b=b))[0].content
         for a, b in (("xy", "z"), ("x", "yz"))

@@ -26,8 +26,12 @@ def test_every_number_between_the_ends_is_read_with_quotes_spaces_and_a_period(
 
 @settings(deadline=None)
 @given(FINITE, FINITE, st.one_of(st.text(), st.floats(), st.integers(), st.booleans(), st.none()))
-def test_nothing_outside_the_ends_is_ever_read(one: float, other: float, value: Any) -> None:
-    scale = ContinuousScale.model_validate({"min": min(one, other), "max": max(one, other)})
+def test_nothing_outside_the_ends_is_ever_read(
+    first_end: float, second_end: float, value: Any
+) -> None:
+    scale = ContinuousScale.model_validate(
+        {"min": min(first_end, second_end), "max": max(first_end, second_end)}
+    )
     try:
         read = scale.read(value)
     except ReplyError as error:

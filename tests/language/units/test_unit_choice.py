@@ -51,16 +51,16 @@ def test_without_a_shuffle_the_options_stand_as_given() -> None:
 
 @settings(deadline=None)
 @given(st.sampled_from(["A", "B", "tie"]), st.sampled_from(["A", "B", "tie"]))
-def test_both_orders_must_agree_else_it_is_a_tie(one: str, other: str) -> None:
+def test_both_orders_must_agree_else_it_is_a_tie(first_choice: str, second_choice: str) -> None:
     unit = pairwise(positions="both", original=True, tie=True)
     arrangements = unit.option_orders(0)
     assert arrangements == ((0, 1), (1, 0))
     output = unit.combine_responses(
-        [{"choice": one}, {"choice": other}], arrangements, {"A": "x", "B": "y"}
+        [{"choice": first_choice}, {"choice": second_choice}], arrangements, {"A": "x", "B": "y"}
     )
-    mirrored = {"A": "B", "B": "A", "tie": "tie"}[other]
-    assert output["consistent"] == (one == mirrored)
-    assert output["choice"] == (one if one == mirrored else "tie")
+    mirrored = {"A": "B", "B": "A", "tie": "tie"}[second_choice]
+    assert output["consistent"] == (first_choice == mirrored)
+    assert output["choice"] == (first_choice if first_choice == mirrored else "tie")
     assert output["chosen"] == {"A": "x", "B": "y", "tie": ""}[output["choice"]]
 
 

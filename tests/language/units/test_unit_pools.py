@@ -80,12 +80,12 @@ def test_the_largest_of_booleans_is_a_boolean() -> None:
 
 
 def test_what_a_pool_gives_on() -> None:
-    one, two = RecordType({"a": INTEGER}), RecordType({"a": INTEGER, "b": TEXT})
-    assert POOLS["mean"].output_fields(one) == RecordType({"a": NUMBER})
-    assert POOLS["max"].output_fields(one) == one
+    narrow, two = RecordType({"a": INTEGER}), RecordType({"a": INTEGER, "b": TEXT})
+    assert POOLS["mean"].output_fields(narrow) == RecordType({"a": NUMBER})
+    assert POOLS["max"].output_fields(narrow) == narrow
     assert POOLS["mode"].output_fields(two) == two
     both = RecordType({"mean": NUMBER, "variance": NUMBER})
-    assert POOLS["mean_variance"].output_fields(one) == RecordType({**both.fields, "a": both})
+    assert POOLS["mean_variance"].output_fields(narrow) == RecordType({**both.fields, "a": both})
     assert POOLS["mean_variance"].output_fields(two) == RecordType({"a": both, "b": both})
     settled = POOLS["mean_variance"].to_output({"a": {"mean": 2.0, "variance": 1.0}})
     assert settled == {"mean": 2.0, "variance": 1.0, "a": {"mean": 2.0, "variance": 1.0}}
@@ -109,7 +109,7 @@ def test_the_shared_cases_of_pools_hold(value_cases: dict[str, list[dict[str, An
     for case in value_cases["pool"]:
         pool, upstream = POOLS[case["given"]["op"]], case["given"]["upstream_in_order"]
         (field,) = case["given"].get("fields") or [case["given"]["field"]]
-        values = [one[field] if isinstance(one, dict) else one for one in upstream]
+        values = [value[field] if isinstance(value, dict) else value for value in upstream]
         if case["expect"].get("error"):
             with pytest.raises(RowError):
                 pool.pool(values, None)

@@ -73,7 +73,7 @@ class Provider:
 
     def used_between(self, since: float, until: float) -> float:
         """The share of the limit that was used between two times."""
-        return sum(since <= at < until for at in self.accepted) / self.rate / (until - since)
+        return sum(since <= time < until for time in self.accepted) / self.rate / (until - since)
 
     def recovery_s(self, most_s: float = 30.0) -> float:
         """Seconds after the storm from which on every ten seconds have 90% of the limit; ``most_s`` where that is later."""

@@ -114,7 +114,7 @@ def test_whatever_may_change_the_reply_makes_another_request(other: Request) -> 
 
 
 @pytest.mark.parametrize(
-    "same",
+    "equal_request",
     [
         asking(node="judge[0]"),
         asking(attempt=2),
@@ -126,13 +126,13 @@ def test_whatever_may_change_the_reply_makes_another_request(other: Request) -> 
         with_model(api_base="http://127.0.0.1:1/v1/"),
     ],
 )
-def test_what_cannot_change_the_reply_does_not_count(same: Request) -> None:
-    assert digest(same) == digest(REQUEST)
+def test_what_cannot_change_the_reply_does_not_count(equal_request: Request) -> None:
+    assert digest(equal_request) == digest(REQUEST)
 
 
 def test_the_order_in_which_parameters_are_written_does_not_count() -> None:
-    one, other = with_model(params={"a": 1, "b": 2}), with_model(params={"b": 2, "a": 1})
-    assert digest(one) == digest(other)
+    first, second = with_model(params={"a": 1, "b": 2}), with_model(params={"b": 2, "a": 1})
+    assert digest(first) == digest(second)
 
 
 def test_repeated_units_draw_a_sample_each(store: CacheStore) -> None:
@@ -179,7 +179,7 @@ def test_when_the_call_in_flight_is_cancelled_the_others_are_answered(store: Cac
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     outcomes = asyncio.run(run())
-    assert [isinstance(one, asyncio.CancelledError) for one in outcomes] == [
+    assert [isinstance(outcome, asyncio.CancelledError) for outcome in outcomes] == [
         True,
         False,
         True,

@@ -43,9 +43,9 @@ def outcomes(*answers: Any, model: str = "m", spared: bool = False) -> list[Any]
 
 def test_the_twentieth_rejection_in_the_same_words_stops_the_run() -> None:
     results = outcomes(*[Rejected(NO) for _ in range(MAX_REJECTIONS)])
-    assert [type(each) for each in results] == [Rejected] * (MAX_REJECTIONS - 1) + [Refused]
+    assert [type(result) for result in results] == [Rejected] * (MAX_REJECTIONS - 1) + [Refused]
     assert NO in results[-1].message and "20" in results[-1].message
-    assert all(each.passing for each in results[:-1])
+    assert all(result.passing for result in results[:-1])
 
 
 @pytest.mark.parametrize(
@@ -59,35 +59,35 @@ def test_a_reply_or_other_words_in_between_keep_the_run_going(between: Any) -> N
         between,
         *[Rejected(NO) for _ in range(MAX_REJECTIONS - 1)],
     )
-    assert not any(isinstance(each, Refused) for each in results)
+    assert not any(isinstance(result, Refused) for result in results)
 
 
 def test_a_model_that_has_answered_once_is_never_given_up() -> None:
     results = outcomes("4", *[Rejected(NO) for _ in range(3 * MAX_REJECTIONS)])
-    assert not any(isinstance(each, Refused) for each in results)
-    assert not any(each.passing for each in results[1:])
+    assert not any(isinstance(result, Refused) for result in results)
+    assert not any(result.passing for result in results[1:])
 
 
 def test_failures_that_pass_stand_for_nothing() -> None:
     results = outcomes(
         *[Rejected(NO) for _ in range(MAX_REJECTIONS - 1)], Retryable("gone"), Rejected(NO)
     )
-    assert [type(each) for each in results[-2:]] == [Retryable, Refused]
+    assert [type(result) for result in results[-2:]] == [Retryable, Refused]
 
 
 @pytest.mark.parametrize("kind", ["content-filter", "context-too-long"])
 def test_what_lies_in_a_row_does_not_count(kind: str) -> None:
     assert not any(
-        isinstance(each, Refused)
-        for each in outcomes(*[Rejected(NO, kind=kind) for _ in range(2 * MAX_REJECTIONS)])
+        isinstance(outcome, Refused)
+        for outcome in outcomes(*[Rejected(NO, kind=kind) for _ in range(2 * MAX_REJECTIONS)])
     )
 
 
 def test_requests_that_lose_no_row_and_built_in_models_do_not_count() -> None:
     rejections = [Rejected(NO) for _ in range(2 * MAX_REJECTIONS)]
-    assert not any(isinstance(each, Refused) for each in outcomes(*rejections, spared=True))
+    assert not any(isinstance(outcome, Refused) for outcome in outcomes(*rejections, spared=True))
     assert not any(
-        isinstance(each, Refused) for each in outcomes(*rejections, model="baseline/lexical")
+        isinstance(outcome, Refused) for outcome in outcomes(*rejections, model="baseline/lexical")
     )
 
 
@@ -112,7 +112,7 @@ def empty(length: int) -> ReplyError:
 )
 def test_a_model_that_never_gives_a_text_stops_the_run_alike(failures: list[Any]) -> None:
     results = outcomes(*failures)
-    assert [type(each) for each in results[:-1]] == [type(each) for each in failures[:-1]]
+    assert [type(result) for result in results[:-1]] == [type(failure) for failure in failures[:-1]]
     assert isinstance(results[-1], Refused)
     assert results[-1].hint == failures[-1].hint and "answered none" in results[-1].message
 
@@ -122,4 +122,4 @@ def test_an_outage_is_waited_for(status: int) -> None:
     results = outcomes(
         *[Retryable("gone", kind="unavailable", status=status) for _ in range(2 * MAX_REJECTIONS)]
     )
-    assert not any(isinstance(each, Refused) for each in results)
+    assert not any(isinstance(result, Refused) for result in results)

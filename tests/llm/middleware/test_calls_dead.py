@@ -53,7 +53,7 @@ def outcomes(
 
 
 def stops(results: list[Any]) -> list[int]:
-    return [place for place, each in enumerate(results) if isinstance(each, Refused)]
+    return [place for place, result in enumerate(results) if isinstance(result, Refused)]
 
 
 def test_a_call_that_used_up_its_attempts_stops_a_run_that_was_never_answered() -> None:

@@ -68,7 +68,7 @@ class Server:
 
 def together(ask: Callable[[Request], Awaitable[Reply]], requests: list[Request]) -> list[Any]:
     async def run() -> list[Any]:
-        return await asyncio.gather(*(ask(one) for one in requests), return_exceptions=True)
+        return await asyncio.gather(*(ask(sent) for sent in requests), return_exceptions=True)
 
     return asyncio.run(run())
 
@@ -99,8 +99,8 @@ def test_the_runs_limit_holds_for_all_models_together_in_order() -> None:
 def test_a_models_limit_holds_for_that_model_alone() -> None:
     slow, fast = Server(), Server()
 
-    async def ask(one: Request) -> Reply:
-        return await (slow if one.model.name == "slow" else fast).ask(one)
+    async def ask(sent: Request) -> Reply:
+        return await (slow if sent.model.name == "slow" else fast).ask(sent)
 
     calls = [request(n, "slow", concurrent=2) for n in range(10)] + [
         request(n, "fast") for n in range(10)
@@ -183,8 +183,8 @@ def test_presets_of_one_model_share_its_limit() -> None:
     server = Server()
     calls = [request(n, concurrent=1) for n in range(4)]
     calls = [
-        replace(one, model=one.model.model_copy(update={"temperature": n}))
-        for n, one in enumerate(calls)
+        replace(call_, model=call_.model.model_copy(update={"temperature": n}))
+        for n, call_ in enumerate(calls)
     ]
     together(rate_limited(server.ask, RateLimiters()), calls)
     assert server.most == 1
@@ -220,7 +220,7 @@ def test_failures_leave_no_place_taken(limit: dict[str, int]) -> None:
 
     gates = RateLimiters(2)
     outcomes = together(rate_limited(ask, gates), [request(n, **limit) for n in range(9)])
-    assert all(isinstance(one, Retryable) for one in outcomes)
+    assert all(isinstance(outcome, Retryable) for outcome in outcomes)
     assert (gates.waiting, gates.running) == (0, 0)
 
 
@@ -253,7 +253,7 @@ def test_cancelled_calls_leave_no_place_taken(
         for n in doomed:
             tasks[n].cancel()
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        assert all(isinstance(one, Reply | asyncio.CancelledError) for one in outcomes)
+        assert all(isinstance(outcome, Reply | asyncio.CancelledError) for outcome in outcomes)
         assert (gates.waiting, gates.running, server.here) == (0, 0, 0)
         server.most = 0
         await asyncio.gather(*(ask(request(n, **limit)) for n in range(8)))

@@ -44,7 +44,7 @@ class Server:
 def outcomes(server: Server, *requests: Request) -> list[Any]:
     async def run() -> list[Any]:
         ask = require_logprobs(server.ask)
-        return await asyncio.gather(*(ask(one) for one in requests), return_exceptions=True)
+        return await asyncio.gather(*(ask(request) for request in requests), return_exceptions=True)
 
     return asyncio.run(run())
 
@@ -53,14 +53,18 @@ def test_a_model_that_returns_none_is_refused_after_one_paid_call() -> None:
     server = Server(None)
     results = outcomes(server, *(request(n) for n in range(30)))
     assert server.paid == 1
-    assert all(isinstance(one, Refused) and one.failure == "no-logprobs" for one in results)
+    assert all(
+        isinstance(result, Refused) and result.failure == "no-logprobs" for result in results
+    )
     assert results[0].reply.cost_usd == 0.5
-    assert all(one.reply is None for one in results[1:])
+    assert all(result.reply is None for result in results[1:])
 
 
 def test_once_a_reply_has_some_the_others_are_asked_together() -> None:
     server = Server(SOME)
-    assert all(isinstance(one, Reply) for one in outcomes(server, *(request(n) for n in range(9))))
+    assert all(
+        isinstance(outcome, Reply) for outcome in outcomes(server, *(request(n) for n in range(9)))
+    )
     assert server.most > 1
 
 
@@ -83,4 +87,4 @@ def test_models_are_proven_one_by_one_and_calls_without_logprobs_not_at_all() ->
     results = outcomes(
         server, request(0, "a", 0), request(1, "baseline/echo"), request(2, "replay/x")
     )
-    assert all(isinstance(one, Reply) for one in results)
+    assert all(isinstance(result, Reply) for result in results)

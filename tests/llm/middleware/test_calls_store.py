@@ -55,11 +55,11 @@ def test_what_is_dropped_is_gone_at_once_and_for_good(tmp_path: Path) -> None:
 
 def test_two_runs_share_one_store(tmp_path: Path) -> None:
     path = tmp_path / "replies.sqlite3"
-    one, other = CacheStore.open(path), CacheStore.open(path)
+    first, second = CacheStore.open(path), CacheStore.open(path)
     for number in range(50):
-        (one if number % 2 else other).put(b"%d" % number, "m", REPLY)
-    one.close()
-    other.close()
+        (first if number % 2 else second).put(b"%d" % number, "m", REPLY)
+    first.close()
+    second.close()
     store = CacheStore.open(path)
     assert store.contents().replies == 50
     store.close()

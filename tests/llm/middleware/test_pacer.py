@@ -113,7 +113,7 @@ def test_a_configured_limit_is_kept_with_hardly_a_refusal_and_no_slower_than_non
 def test_after_a_storm_of_refusals_the_rate_is_back_within_ten_seconds() -> None:
     provider = Provider(1200, storm=(20.0, 25.0))
     answered = simulate(provider, Pacer(), 1500, 128).answered
-    recovered = sum(30.0 <= at < 35.0 for at in answered) / 5
+    recovered = sum(30.0 <= time_ < 35.0 for time_ in answered) / 5
     assert recovered >= 0.9 * 20 * 0.95  # nine tenths of the limit, within what latency scatters
 
 

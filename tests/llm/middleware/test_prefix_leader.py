@@ -43,7 +43,7 @@ class Server:
     def times(self, requests: Sequence[Request]) -> list[tuple[float, str]]:
         async def run() -> None:
             ask = PrefixLeaders().around(self.ask)
-            await asyncio.gather(*(ask(each) for each in requests), return_exceptions=True)
+            await asyncio.gather(*(ask(request) for request in requests), return_exceptions=True)
 
         run_in_virtual_time(run())
         return self.came
@@ -117,13 +117,13 @@ def test_every_call_is_made_once_and_hits_whatever_an_earlier_one_can_have_cache
 @given(st.text(min_size=600), st.text(), st.text())
 @settings(max_examples=40, deadline=None)
 def test_equal_prefixes_have_equal_digests_and_others_do_not(
-    shared: str, one: str, other: str
+    shared: str, first_text: str, second_text: str
 ) -> None:
     base = shared * (1 + 5000 // len(shared))
-    prefixes = [PromptPrefixes().of(request(base + text)) for text in (one, other)]
-    texts = [written(request(base + text).messages) for text in (one, other)]
-    for (end, digest), (_, same) in zip(*prefixes, strict=False):
-        assert (digest == same) == (texts[0][:end] == texts[1][:end])
+    prefixes = [PromptPrefixes().of(request(base + text)) for text in (first_text, second_text)]
+    texts = [written(request(base + text).messages) for text in (first_text, second_text)]
+    for (end, digest), (_, other_digest) in zip(*prefixes, strict=False):
+        assert (digest == other_digest) == (texts[0][:end] == texts[1][:end])
 
 
 @pytest.mark.parametrize(

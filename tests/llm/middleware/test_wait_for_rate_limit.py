@@ -123,9 +123,9 @@ def test_a_stated_delay_beyond_max_wait_fails_at_once() -> None:
 
 def test_models_of_one_endpoint_and_key_share_a_limiter_by_name() -> None:
     limiters = RateLimiters(10)
-    one = limiters.get(request().model)
-    assert one is limiters.get(request(temperature=1).model)
-    assert one is not limiters.get(request(name="openai/n").model)
+    limiter = limiters.get(request().model)
+    assert limiter is limiters.get(request(temperature=1).model)
+    assert limiter is not limiters.get(request(name="openai/n").model)
 
 
 class ShortTime:

@@ -50,7 +50,9 @@ def marked(body: Any) -> list[str]:
     for blocks in (body.get("system", []), *(turn["content"] for turn in body["messages"])):
         texts = [block["text"] for block in blocks]
         marks += [
-            "".join(texts[: at + 1]) for at, block in enumerate(blocks) if "cache_control" in block
+            "".join(texts[: index + 1])
+            for index, block in enumerate(blocks)
+            if "cache_control" in block
         ]
     return marks
 
@@ -114,7 +116,7 @@ def test_at_most_four_places_are_marked(tmp_path: Path) -> None:
 def test_blocks_are_the_message_without_blank_ends_and_none_is_blank(
     text: str, positions: list[int], image: bool
 ) -> None:
-    positions = sorted({at for at in positions if at <= len(text)})
+    positions = sorted({position for position in positions if position <= len(text)})
     images = ((len(text) // 2, "https://x/y.png"),) if image else ()
     parts = marked_parts(Message("user", text, images), positions)
     joined = "".join(part.get("text", "") for part in parts)

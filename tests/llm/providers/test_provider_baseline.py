@@ -109,10 +109,10 @@ def test_token_probabilities_sum_to_one_and_the_chosen_comes_first(
     reply = ask(request_for(name, top_logprobs=20, support=LIKERT))
     assert reply.logprobs is not None
     (alternatives,) = reply.logprobs
-    assert sorted(one.token for one in alternatives) == list(LIKERT)
+    assert sorted(alternative.token for alternative in alternatives) == list(LIKERT)
     assert alternatives[0].token == reply.text
-    assert math.isclose(sum(math.exp(one.logprob) for one in alternatives), 1)
-    assert alternatives[0].logprob == max(one.logprob for one in alternatives)
+    assert math.isclose(sum(math.exp(alternative.logprob) for alternative in alternatives), 1)
+    assert alternatives[0].logprob == max(alternative.logprob for alternative in alternatives)
 
 
 def test_no_more_alternatives_than_were_asked_for(request_for: Make) -> None:

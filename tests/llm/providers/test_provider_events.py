@@ -28,8 +28,8 @@ SCHEMA = {
 
 def events(*parts: Any) -> bytes:
     return b"".join(
-        b"data: " + (json.dumps(one).encode() if one != "[DONE]" else b"[DONE]") + b"\n\n"
-        for one in parts
+        b"data: " + (json.dumps(event).encode() if event != "[DONE]" else b"[DONE]") + b"\n\n"
+        for event in parts
     )
 
 

@@ -212,7 +212,7 @@ def test_logprobs_give_the_chosen_first_and_once(request_for: Make) -> None:
     reply = answered(request_for, chat({"content": "4"}, logprobs={"content": content}))
     assert reply.logprobs is not None
     assert reply.logprobs[0][:2] == (Alternative("4", -1.5), Alternative("5", -0.2))
-    assert [one.token for one in reply.logprobs[0]] == ["4", "5", "3"]
+    assert [alternative.token for alternative in reply.logprobs[0]] == ["4", "5", "3"]
 
 
 def test_a_missing_finish_reason_and_usage_are_no_error(request_for: Make) -> None:

@@ -117,8 +117,8 @@ def test_a_schema_that_anthropic_rejects_is_sent_as_a_tool_and_remembered(
         return 200, anthropic("") | {"content": [used], "stop_reason": "tool_use"}
 
     with serve(answer) as wire:
-        one = request_for(Model(name="anthropic/old", api_base=wire.url), json_schema=SCHEMA)
-        replies = ask(one, one)
+        request = request_for(Model(name="anthropic/old", api_base=wire.url), json_schema=SCHEMA)
+        replies = ask(request, request)
     assert [json.loads(reply.text) for reply in replies] == [{"score": 4}] * 2
     assert [next(iter({"output_config", "tools"} & set(body))) for body in wire.bodies] == [
         "output_config",

@@ -20,7 +20,9 @@ Make = Callable[..., Request]
 
 
 def write(path: Path, *records: Any) -> Path:
-    lines = "".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in records)
+    lines = "".join(
+        (record if isinstance(record, str) else json.dumps(record)) + "\n" for record in records
+    )
     path.write_bytes(gzip.compress(lines.encode()) if path.suffix == ".gz" else lines.encode())
     return path
 

@@ -138,7 +138,7 @@ def test_python_builds_the_same_pipeline() -> None:
     )
     judged = pipeline.run({"document": "the sky is blue", "claims": ["sky is blue", "b", "grass"]})
     assert dict(judged) == {"mean": 0.5, "scores": [True, False]}
-    assert [each and each.score for each in judged.nodes["check"]] == [True, None, False]
+    assert [entry and entry.score for entry in judged.nodes["check"]] == [True, None, False]
     assert pipeline.run({"document": "the sky", "claims": []}).mean == 0
     text = pipeline.to_yaml()
     assert "each: source.claims\n" in text

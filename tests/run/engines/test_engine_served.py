@@ -69,16 +69,16 @@ def facts(**more: Any) -> RunFacts:
 def test_a_run_that_several_versions_answered_is_warned_of_and_so_are_two_runs_of_different_ones() -> (
     None
 ):
-    one, both, other = (
+    first, both, later = (
         facts(served={"m": served}) for served in ({"m-1": 2}, {"m-1": 2, "m-2": 1}, {"m-2": 3})
     )
-    assert version_notices(one) == []
+    assert version_notices(first) == []
     assert version_notices(both) == ["m was answered by 2 versions of the model: m-1 (2), m-2 (1)"]
-    assert changed_versions({"a": one, "b": one}) == []
-    assert changed_versions({"a": one, "b": other}) == [
+    assert changed_versions({"a": first, "b": first}) == []
+    assert changed_versions({"a": first, "b": later}) == [
         "m was answered by m-1 in a, and by m-2 in b"
     ]
-    assert changed_versions({"a": one, "b": facts(served={"n": {"n-1": 1}})}) == []
+    assert changed_versions({"a": first, "b": facts(served={"n": {"n-1": 1}})}) == []
 
 
 def test_the_share_from_the_prompt_cache_is_told_with_what_it_saved() -> None:

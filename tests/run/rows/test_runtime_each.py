@@ -262,7 +262,7 @@ def test_an_entry_is_skipped_by_its_own_condition(plan_of: Any, model: Any) -> N
     claims = [{"text": "a", "ask": True}, {"text": "b", "ask": False}, {"text": "c", "ask": True}]
     then = "  - {unit: JudgeUnit, scale: boolean, prompt: '{previous.check.score}'}"
     fake, result = run_each(plan_of, model, claims, ", when: claim.ask", then)
-    assert [each and each["score"] for each in result.outputs[0]] == [True, None, True]
+    assert [entry and entry["score"] for entry in result.outputs[0]] == [True, None, True]
     assert fake.prompts()[-1].startswith("[true,true]\n")
     assert [request.row.item for request in fake.requests] == ["0", "2", ""]
 
@@ -339,7 +339,7 @@ def test_a_failed_entry_fails_the_row_with_its_number_and_keeps_the_others(
     result = fake.run(plan_of(f"  - {JUDGE % ''}"), {"claims": [{"text": text} for text in "abc"]})
     assert result.failure.node == "check"
     assert result.failure.message.startswith("entry 1: ")
-    assert [each and each["score"] for each in result.outputs[0]] == [True, None, True]
+    assert [entry and entry["score"] for entry in result.outputs[0]] == [True, None, True]
 
 
 def test_turns_of_a_conversation_are_entries(plan_of: Any, model: Any) -> None:

@@ -116,11 +116,11 @@ def test_turns_judged_in_a_row_equal_rows_of_one_turn(shared: Path, tmp_path: Pa
         single += [
             {
                 "key": f"{row['name']}/{place}",
-                "before": row["messages"][:at],
-                "content": row["messages"][at]["content"],
+                "before": row["messages"][:turn_index],
+                "content": row["messages"][turn_index]["content"],
             }
             | {key: row[key] for key in ("name", "question", "right")}
-            for place, at in enumerate(user_turns)
+            for place, turn_index in enumerate(user_turns)
         ]
     replies = [
         {"id": f"{reply['id']}/{reply['item']}", "unit": "judge", "reply": reply["reply"]}
@@ -194,8 +194,8 @@ def test_each_turn_of_a_long_conversation_sends_the_images_of_its_window(
     assert len(sent) == 500
     for text, images in sent.items():
         place = int(text.rpartition("turn ")[2].split()[0])
-        window = [at for at in range(max(0, place - 6), place) if at % 25 == 0]
-        assert images == [f"https://pictures.example/{at}.png" for at in window]
+        window = [index for index in range(max(0, place - 6), place) if index % 25 == 0]
+        assert images == [f"https://pictures.example/{index}.png" for index in window]
     assert len(read) == 1
 
 

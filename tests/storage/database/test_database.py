@@ -148,7 +148,8 @@ def test_values_are_stored_by_name(tmp_path: Path) -> None:
 def damages(data: bytes) -> list[bytes]:
     size = len(data)
     flips = [
-        data[:at] + bytes([data[at] ^ 0x41]) + data[at + 1 :] for at in range(0, size, size // 150)
+        data[:index] + bytes([data[index] ^ 0x41]) + data[index + 1 :]
+        for index in range(0, size, size // 150)
     ]
     return [b"", bytes(size), data[: size // 2], data[:100], data[: size - 5000], *flips]
 

@@ -61,7 +61,7 @@ def test_each_annotator_has_their_own_label_and_the_row_their_consensus(tmp_path
     add_label(path, "a", "bad", None, "2026-01-03", "cyd")
     add_label(path, "b", None, None, "2026-01-04", "ann", skipped=True)
     annotations = read_annotations(path)
-    assert {by: one.label for by, one in annotations[label_key("a")].items()} == {
+    assert {by: label.label for by, label in annotations[label_key("a")].items()} == {
         "ann": "good",
         "bob": "bad",
         "cyd": "bad",

@@ -54,7 +54,7 @@ def test_deepevals_test_cases_are_the_same_in_older_versions(version: str) -> No
         ["A list"],
     )
     (talk,) = rows_of(f"deepeval-{version}-conversation.json")
-    assert [(each["role"], each["content"]) for each in talk["messages"]] == [
+    assert [(message["role"], message["content"]) for message in talk["messages"]] == [
         ("user", "Hello"),
         ("assistant", "Hi. How can I help?"),
         ("user", "Bye"),
@@ -79,7 +79,7 @@ def test_samples_of_lm_eval_0_4_2_are_one_document() -> None:
 @pytest.mark.parametrize("name", ["otlp-openllmetry-0.33.12.jsonl", "otlp-openai-v2-2.0b0.jsonl"])
 def test_messages_in_attributes_and_log_records_are_those_of_the_last_call(name: str) -> None:
     agent, chat = rows_of(name)
-    assert [each["role"] for each in agent["messages"]] == [
+    assert [message["role"] for message in agent["messages"]] == [
         "system",
         "user",
         "assistant",
@@ -99,7 +99,7 @@ def test_messages_in_attributes_and_log_records_are_those_of_the_last_call(name:
         "gpt-4o-mini-2024-07-18",
         {"name": "invoke_agent"},
     )
-    assert ([each["content"] for each in chat["messages"]], chat["model"]) == (
+    assert ([message["content"] for message in chat["messages"]], chat["model"]) == (
         ["Hi", "Hello!"],
         "gpt-4o-mini-2024-07-18",
     )
@@ -129,19 +129,21 @@ def test_events_of_older_conventions_are_messages(
 @given(st.dictionaries(st.from_regex(r"gen_ai\.(prompt|completion)\.\d\.(tool_calls\.\d\.)?\w", fullmatch=True) | st.text(), st.text() | st.none(), max_size=6))  # fmt: skip
 def test_any_attributes_are_messages_or_none(values: dict[str, Any]) -> None:
     assert all(
-        "role" in each for side in ("input", "output") for each in numbered_messages(values, side)
+        "role" in message
+        for side in ("input", "output")
+        for message in numbered_messages(values, side)
     )
 
 
 CONTENTS = {path.name: path.read_bytes() for path in LOGS.iterdir()} | {
-    "langfuse-1.jsonl": "".join(json.dumps(each) + "\n" for each in LANGFUSE).encode(),
+    "langfuse-1.jsonl": "".join(json.dumps(record) + "\n" for record in LANGFUSE).encode(),
     "langfuse-2.json": json.dumps({"data": LANGFUSE, "meta": {"page": 1}}).encode(),
-    "chat-1.jsonl": "".join(json.dumps(each) + "\n" for each in CHAT).encode(),
+    "chat-1.jsonl": "".join(json.dumps(record) + "\n" for record in CHAT).encode(),
 }
 
 
 def format_of(name: str) -> str:
-    return next(each for start, each in FORMATS.items() if name.startswith(start))
+    return next(log_format for start, log_format in FORMATS.items() if name.startswith(start))
 
 
 @given(st.sampled_from(sorted(CONTENTS)), st.floats(0, 1, exclude_max=True))
@@ -179,9 +181,9 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
         if isinstance(value, list)
         else ()
     )
-    for key, each in inner:
+    for key, value_inside in inner:
         yield value, key
-        yield from places(each)
+        yield from places(value_inside)
 
 
 JSON_LOGS = sorted(name for name in CONTENTS if not name.endswith(".eval"))

@@ -97,7 +97,7 @@ def test_deepevals_test_cases_have_their_metrics_and_contexts() -> None:
 
 def test_a_conversational_test_case_has_its_turns() -> None:
     (row,) = rows_of("deepeval", "deepeval-4.3.1-conversation.json").values()
-    assert [(each["role"], each["content"]) for each in row["messages"]] == [
+    assert [(message["role"], message["content"]) for message in row["messages"]] == [
         ("user", "Hello"),
         ("assistant", "Hi. How can I help?"),
         ("user", "Bye"),
@@ -113,7 +113,7 @@ def test_a_conversational_test_case_has_its_turns() -> None:
 
 def test_a_trace_has_the_conversation_of_its_last_call_and_its_scores() -> None:
     agent, chat = rows_of("otlp", "otlp-sdk-1.45.2.jsonl").values()
-    assert [each["role"] for each in agent["messages"]] == [
+    assert [message["role"] for message in agent["messages"]] == [
         "user",
         "assistant",
         "tool",
@@ -199,8 +199,8 @@ def test_langfuses_traces_have_their_scores_and_conversations(tmp_path: Path, wh
         "gpt-4o",
         "t1",
     )
-    assert [each["content"] for each in first["messages"]] == ["Hi", "Hello"]
-    assert [each["content"] for each in second["messages"]] == ["Bye", "Bye."]
+    assert [message["content"] for message in first["messages"]] == ["Hi", "Hello"]
+    assert [message["content"] for message in second["messages"]] == ["Bye", "Bye."]
     assert second["scores"] == {"polite": 0}
 
 
