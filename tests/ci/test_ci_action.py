@@ -183,7 +183,7 @@ def test_it_judges_writes_the_summary_once_and_says_whether_all_passed(job: Job)
     assert ("safety.accuracy" in summary, summary.count("# xstest")) == (True, 1)
 
 
-def test_a_mistake_in_what_was_given_is_the_exit_code(job: Job) -> None:
+def test_a_mistake_in_the_inputs_is_the_exit_code(job: Job) -> None:
     assert job.judge(data="none.jsonl") == {"exit-code": "2", "passed": "false"}
     assert job.run("Pass or fail", CODE="2").returncode == 2
     assert job.run("Pass or fail", CODE="0").returncode == 0
@@ -285,7 +285,7 @@ def test_fc13_a_red_build_says_what_failed_for_each_exit_code(code: int, job: Jo
     assert "second" in (job.folder / "summary").read_text()
 
 
-def test_s1_a_run_directory_that_exists_or_is_a_link_is_refused_and_nothing_of_it_is_posted(
+def test_s1_a_run_directory_that_exists_or_is_a_link_is_refused_and_nothing_is_posted(
     job: Job,
 ) -> None:
     secret = job.folder / "secret"
@@ -306,7 +306,7 @@ def test_s1_a_run_directory_that_exists_or_is_a_link_is_refused_and_nothing_of_i
     assert (posted.returncode, (job.folder / "asked").exists()) == (0, False)
 
 
-def test_s1_the_run_is_in_the_runners_folder_and_later_steps_take_it_from_the_judge_step() -> None:
+def test_s1_later_steps_take_the_run_in_the_runners_folder_from_the_judge_step() -> None:
     assert STEPS["Judge"]["env"]["OUT"].startswith("${{ runner.temp }}/")
     assert (
         STEPS["Comment on the pull request"]["env"]["OUT"] == "${{ steps.judge.outputs.reports }}"

@@ -40,7 +40,7 @@ def data_file(shell: Any, form: str, values: list[Any]) -> Path:
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
-def test_s15_blank_means_the_same_in_every_format_and_is_told_before_a_call(
+def test_s15_blank_means_the_same_in_every_format_and_is_reported_before_a_call(
     shell: Any, form: str
 ) -> None:
     data = data_file(shell, form, ["four", *BLANKS, "five"])

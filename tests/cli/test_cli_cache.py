@@ -31,7 +31,7 @@ def ran(shell: Any, out: str, *flags: str) -> Any:
     return done.json()
 
 
-def test_a_second_run_asks_nothing_and_costs_nothing(served: str, shell: Any) -> None:
+def test_a_second_run_makes_no_call_and_costs_nothing(served: str, shell: Any) -> None:
     first, second = ran(shell, "a"), ran(shell, "b")
     assert calls_of(served) == 6
     assert first["cost_usd"] > 0
@@ -42,9 +42,7 @@ def test_a_second_run_asks_nothing_and_costs_nothing(served: str, shell: Any) ->
     assert "6 from the cache" in report.out
 
 
-def test_equal_calls_of_a_first_run_are_not_said_to_come_from_the_cache(
-    served: str, shell: Any
-) -> None:
+def test_equal_calls_of_a_first_run_do_not_count_as_cached(served: str, shell: Any) -> None:
     shell.write(
         "data.jsonl",
         "".join(f'{{"key": "r{place}", "text": "text {place % 2}"}}\n' for place in range(6)),
@@ -73,7 +71,7 @@ def test_another_seed_and_cache_false_ask_anew(served: str, shell: Any) -> None:
     assert calls_of(served) == 18
 
 
-def test_what_is_kept_is_shown_and_cleared(served: str, shell: Any) -> None:
+def test_cached_replies_are_listed_and_cleared(served: str, shell: Any) -> None:
     ran(shell, "a")
     cache = shell("cache", "info", "--json").json()
     assert (cache["replies"], cache["models"]) == (6, {"gpt-4o-mini": 6})
@@ -86,7 +84,7 @@ def test_what_is_kept_is_shown_and_cleared(served: str, shell: Any) -> None:
     assert calls_of(served) == 12
 
 
-def test_a_cache_that_cannot_be_opened_is_told_and_done_without(
+def test_without_a_cache_that_opens_there_is_a_warning_and_the_run_continues(
     served: str, shell: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell.write("file", "not a folder")

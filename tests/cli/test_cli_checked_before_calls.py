@@ -37,7 +37,7 @@ def test_s28_a_conversation_is_continued(shell: Any, value: str) -> None:
     assert shell("run", shell.config(SPEAKER), rows).code == 0
 
 
-def test_s14_tables_that_cannot_be_written_are_told_before_a_call(
+def test_s14_tables_that_cannot_be_written_are_reported_before_a_call(
     shell: Any, scripted_model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")

@@ -58,7 +58,7 @@ def runs(shell: Any) -> Any:
     return shell
 
 
-def test_the_document_has_every_figure_test_and_flip(runs: Any) -> None:
+def test_the_document_has_every_value_test_and_flip(runs: Any) -> None:
     done = runs("compare", "a", "b", "--by", "source.type", "--json")
     assert done.code == 0
     document = done.json()

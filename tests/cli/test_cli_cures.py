@@ -92,7 +92,7 @@ def test_fc8_a_temperature_that_no_provider_takes_is_a_warning(
     )
 
 
-def test_fc9_a_unit_with_its_own_model_is_not_cured_by_the_flag_that_was_given(
+def test_fc9_the_flag_that_was_passed_does_not_cure_a_unit_with_its_own_model(
     shell: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

@@ -82,7 +82,7 @@ def test_a_run_is_replayed_from_its_database(run: Any, monkeypatch: pytest.Monke
     ]
 
 
-def test_replies_to_other_prompts_of_a_replay_are_counted_and_told(
+def test_replies_to_other_prompts_of_a_replay_are_counted_and_reported(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()  # the address of the model answers nothing
@@ -98,7 +98,7 @@ def test_replies_to_other_prompts_of_a_replay_are_counted_and_told(
     assert (same.code, "another prompt" in same.err) == (0, False), same.err
 
 
-def test_a_damaged_database_is_told_in_the_runs_facts_and_report(run: Any) -> None:
+def test_a_damaged_database_is_reported_in_the_runs_facts_and_report(run: Any) -> None:
     facts = run.folder / "out" / "run.json"
     facts.write_text(json.dumps({**json.loads(facts.read_text()), "status": "interrupted"}))
     database = run.folder / "out" / "run.db"
@@ -115,7 +115,7 @@ def test_a_damaged_database_is_told_in_the_runs_facts_and_report(run: Any) -> No
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions are POSIX's")
-def test_a_folder_that_takes_no_file_is_told(run: Any) -> None:
+def test_a_folder_that_takes_no_file_is_reported(run: Any) -> None:
     folder = run.folder / "sealed"
     folder.mkdir(mode=0o500)
     if os.access(folder, os.W_OK):
@@ -124,7 +124,7 @@ def test_a_folder_that_takes_no_file_is_told(run: Any) -> None:
     assert (done.code, "sealed" in done.err) == (2, True), done.err
 
 
-def test_a_database_that_another_program_locks_is_told_and_loses_nothing(
+def test_a_database_that_another_program_locks_is_reported_and_loses_nothing(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema, "BUSY_S", 0.2)

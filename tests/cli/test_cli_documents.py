@@ -246,7 +246,7 @@ def test_validate_imports_only_the_units_extractors_and_commands_that_it_needs(
     )
 
 
-def test_a_command_that_is_misspelled_is_told_the_nearest(shell: Any) -> None:
+def test_a_misspelled_command_gets_the_nearest_as_a_hint(shell: Any) -> None:
     assert "Did you mean 'validate'" in shell("valdate").err
 
 

@@ -91,7 +91,7 @@ def test_a_file_that_cannot_be_written(shell: Any) -> None:
     assert "file/schema.json cannot be written" in done.err
 
 
-def test_a_built_in_model_that_is_not_known(shell: Any, config: Path) -> None:
+def test_an_unknown_built_in_model(shell: Any, config: Path) -> None:
     done = shell("run", config, shell.rows(2), "--model", "baseline/lexicl")
     assert done.code == 4
     assert "did you mean baseline/lexical" in done.err
@@ -124,7 +124,7 @@ def test_an_endpoint_that_accepts_no_connection_stops_the_run(rows: int, shell: 
     assert "the same command resumes the run" in done.err
 
 
-def test_a_budget_that_no_price_is_known_for(shell: Any) -> None:
+def test_a_budget_for_a_model_without_a_price(shell: Any) -> None:
     config = shell.config(JUDGE, "model: {name: openai/mine, api_base: 'http://127.0.0.1:9/v1'}")
     done = shell("run", config, shell.rows(2), "--out", "out", "--budget", "1")
     assert done.code == 2
@@ -174,7 +174,7 @@ def test_an_option_that_makes_no_sense(
 
 
 @pytest.mark.parametrize("command", ["run", "validate", "graph"])
-def test_a_pipeline_that_is_wrong_is_told_at_its_place(command: str, shell: Any) -> None:
+def test_a_pipeline_that_is_wrong_is_reported_at_its_place(command: str, shell: Any) -> None:
     config = shell.config("- {unit: JudgeUnit, prompt: 3}\n- {unit: JudgeUnit, promt: Rate}")
     done = shell(command, config, *([shell.rows(1)] if command == "run" else []))
     assert done.code == 2

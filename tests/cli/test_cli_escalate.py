@@ -73,7 +73,7 @@ def test_the_document_says_who_answered(done: dict[str, Any]) -> None:
     assert (done["failed"], done["abstained"]) == (0, 5)
 
 
-def test_a_row_without_a_verdict_counts_in_coverage_and_in_no_figure(
+def test_a_row_without_a_verdict_counts_in_coverage_and_in_no_value(
     done: dict[str, Any], tmp_path: Path
 ) -> None:
     report = json.loads((tmp_path / "out" / "report.json").read_text())
@@ -94,7 +94,7 @@ def test_a_replay_of_the_run_answers_the_same(done: dict[str, Any], tmp_path: Pa
     assert again["stages"] == done["stages"]
 
 
-def test_the_report_can_be_made_again(done: dict[str, Any], tmp_path: Path) -> None:
+def test_the_report_can_be_written_again(done: dict[str, Any], tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["report", str(tmp_path / "out"), "--json"])
     assert json.loads(result.stdout)["stages"] == done["stages"]
 

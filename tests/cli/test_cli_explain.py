@@ -31,7 +31,7 @@ def test_every_unit_scale_and_extractor_is_explained_with_its_keys_and_an_exampl
             assert part.example.text.splitlines()[-1] in shell("explain", part.name).out
 
 
-def test_every_figure_and_exit_code_is_explained(shell: Any) -> None:
+def test_every_value_and_exit_code_is_explained(shell: Any) -> None:
     for name, text in (
         *((name, metric.meaning) for name, metric in ((name, METRICS[name]) for name in METRICS)),
         *((str(code), text) for code, text in EXITS.items()),

@@ -77,7 +77,7 @@ def test_a_full_disk_stops_the_run_with_a_clear_error_and_loses_nothing_written(
     assert stats["requests"] <= 2 * ROWS - finished_calls, "what was committed is not asked again"
 
 
-def test_a_disk_that_is_full_at_the_report_keeps_the_results_and_the_same_command_writes_it(
+def test_a_disk_that_is_full_at_the_report_keeps_the_results_to_report_later(
     shell: Any, loopback: Any
 ) -> None:
     url = loopback.start()

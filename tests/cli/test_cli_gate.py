@@ -27,7 +27,7 @@ def run(shell: Any) -> Any:
     return shell
 
 
-def test_too_few_rows_are_inconclusive_and_fail_unless_told_otherwise(run: Any) -> None:
+def test_too_few_rows_are_inconclusive_and_fail_unless_configured_otherwise(run: Any) -> None:
     assert run("gate", "out", "-h").code == 0
     assert run("gate", "out").code == 1
     passed = run("gate", "out", "--inconclusive", "pass", "--json")
@@ -51,7 +51,7 @@ def test_the_run_takes_the_same_flag(run: Any) -> None:
     assert again.code == 0
 
 
-def test_other_gates_take_the_place_of_the_runs_own(run: Any) -> None:
+def test_other_gates_replace_those_of_the_run(run: Any) -> None:
     run.write("g.yaml", "gates: [{metric: level.mean, min: 0.5}, {metric: run.calls, max: 3}]")
     done = run("gate", "out", "--gates", "g.yaml", "--json")
     assert done.code == 1
@@ -105,7 +105,7 @@ def test_implied_gates_exist_only_where_there_are_gates(gates: str, shell: Any) 
     )
 
 
-def test_two_positives_do_not_pass_a_confident_gate_and_the_report_says_what_its_clusters_are_worth(
+def test_two_positives_do_not_pass_a_confident_gate_and_clusters_have_their_worth(
     shell: Any,
 ) -> None:
     """Both of two positives in 100 rows were found: balanced accuracy 0.990 [0.964, 0.997] passed 0.9. Reports had a value,
@@ -159,7 +159,7 @@ def test_s5_the_scale_of_a_value_bounds_its_gates_in_the_pipeline_and_in_a_file(
     assert (again.code, words in again.err) == (2, True), again.err
 
 
-def test_s5_a_min_at_the_lower_end_is_told(run: Any) -> None:
+def test_s5_a_min_at_the_lower_end_is_a_warning(run: Any) -> None:
     config = run.write("p.yaml", CONFIG.replace("min: 0.9, confidence: 0.95", "min: 0"))
     done = run("validate", config)
     assert (done.code, "every value passes `min: 0`" in done.err + done.out) == (0, True)
@@ -169,7 +169,7 @@ def test_s5_a_min_at_the_lower_end_is_told(run: Any) -> None:
         assert "every value passes" in text, name
 
 
-def test_s5_a_min_at_the_lower_end_of_a_file_of_gates_is_told(run: Any) -> None:
+def test_s5_a_min_at_the_lower_end_in_a_file_of_gates_is_a_warning(run: Any) -> None:
     done = run("gate", "out", "--gates", run.write("g.yaml", "gates: [level.mean >= 0]"))
     words = "every value passes `min: 0`"
     assert (done.code, words in done.err, words in done.out) == (0, True, True)

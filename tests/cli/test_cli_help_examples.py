@@ -139,7 +139,7 @@ def test_a_help_names_values_instead_of_types_of_python(name: str, shell: Any) -
     assert not re.search(r"<(?:int|float|str|bool|path|list|Path)\b|\.{4}|\{\w+\}\s*$", text)
 
 
-def test_the_list_of_commands_has_one_line_for_each_and_no_command_is_a_usage_error(
+def test_each_command_has_one_line_in_the_list_and_no_command_is_a_usage_error(
     shell: Any,
 ) -> None:
     text = shell("--help").out

@@ -14,7 +14,7 @@ def _command(first: str, *, how: RowOptions, as_json: AsJson = False) -> tuple[A
     return first, how, as_json
 
 
-def test_options_of_a_class_stand_where_its_parameter_stood() -> None:
+def test_options_of_a_class_replace_its_parameter() -> None:
     names = list(inspect.signature(flatten_options(_command)).parameters)
     assert names[0] == "first"
     assert names[-1] == "as_json"

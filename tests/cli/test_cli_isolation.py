@@ -175,7 +175,7 @@ def test_a_part_that_cannot_be_drawn_is_named_in_its_place(
         ("new_report.render_junit", "junit.xml"),
     ],
 )
-def test_a_file_that_cannot_be_made_says_so_and_the_others_are_complete(
+def test_a_file_that_cannot_be_written_says_so_and_the_others_are_complete(
     run: Any, monkeypatch: pytest.MonkeyPatch, maker: str, name: str
 ) -> None:
     before = files(run)

@@ -93,7 +93,7 @@ def test_rows_come_from_standard_input(
         ('{"text": NaN}', "JSON has no NaN"),
     ],
 )
-def test_what_is_no_row_is_told(
+def test_what_is_not_a_row_is_an_error(
     shell: Any, monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
     fed(monkeypatch, text)
@@ -154,7 +154,7 @@ def test_a_streamed_reply_is_shown_as_it_comes(
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="this system has no pseudo-terminals")
-def test_the_graph_stands_in_place_on_a_terminal(shell: Any, root: Path) -> None:
+def test_the_graph_is_in_place_on_a_terminal(shell: Any, root: Path) -> None:
     import subprocess
 
     master, slave = os.openpty()

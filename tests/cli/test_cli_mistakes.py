@@ -210,7 +210,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_told_in_one_message_before_a_call(
+def test_a_mistake_is_reported_in_one_message_before_a_call(
     name: str, shell: Any, scripted_model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mistake = MISTAKES[name]

@@ -57,12 +57,12 @@ class TestRetirement:
         assert ", in 12 days, by litellm's data" in warnings_of(shell, command, "gpt-4o")
 
     @pytest.mark.parametrize("model", ["gpt-4o-mini", "baseline/lexical", "nobody-knows"])
-    def test_a_model_without_a_known_date_is_not(
+    def test_a_model_without_a_date_of_retirement_is_not(
         self, shell: Any, command: str, model: str
     ) -> None:
         assert "retire" not in warnings_of(shell, command, model)
 
-    def test_a_server_of_ones_own_has_another_model_under_that_name(
+    def test_a_private_server_has_another_model_under_that_name(
         self, shell: Any, command: str
     ) -> None:
         model = "{name: deepseek/deepseek-chat, api_base: 'http://127.0.0.1:9/v1', retries: 0}"
@@ -92,7 +92,7 @@ KNOWN = [
 
 @pytest.mark.parametrize(("model", "judge", "message"), KNOWN)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_the_model_does_not_take_is_told_before_any_call(
+def test_what_the_model_does_not_take_is_reported_before_any_call(
     shell: Any, monkeypatch: pytest.MonkeyPatch, command: str, model: str, judge: str, message: str
 ) -> None:
     if "KEY" not in message:
@@ -118,7 +118,7 @@ def test_what_the_model_does_not_take_is_told_before_any_call(
         ),
     ],
 )
-def test_what_a_provider_is_not_known_to_take_is_a_warning(
+def test_what_a_provider_may_not_take_is_a_warning(
     shell: Any, monkeypatch: pytest.MonkeyPatch, model: str, judge: str, message: str
 ) -> None:
     for name in ("GROQ_API_KEY", "MISTRAL_API_KEY", "PERPLEXITYAI_API_KEY"):
@@ -127,7 +127,7 @@ def test_what_a_provider_is_not_known_to_take_is_a_warning(
         assert message in warnings_of(shell, command, model, judge)
 
 
-def test_an_image_for_a_model_that_reads_text_only_is_told_by_validate(
+def test_an_image_for_a_model_that_reads_text_only_is_reported_by_validate(
     shell: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
@@ -157,7 +157,7 @@ def test_a_prompt_that_the_context_window_cannot_hold_is_warned_of(
     assert "at most" not in warnings_of(shell, command, model, text="few words")
 
 
-def test_one_missing_key_is_told_once_for_several_units(shell: Any) -> None:
+def test_one_missing_key_is_reported_once_for_several_units(shell: Any) -> None:
     done = shell(
         "validate",
         shell.config("\n".join([JUDGE % ""] * 3).replace("name: judge, ", ""), "model: gpt-4o"),
@@ -178,18 +178,16 @@ def paid(shell: Any, monkeypatch: pytest.MonkeyPatch, loopback: Any) -> list[str
 class TestCost:
     """A run tells its calls and cost before it spends."""
 
-    def test_the_estimate_is_told_before_the_run(self, shell: Any, paid: list[str]) -> None:
+    def test_the_estimate_is_reported_before_the_run(self, shell: Any, paid: list[str]) -> None:
         done = shell("run", *paid)
         assert done.code == 0
         assert "10 rows: 10 calls of gpt-4o-mini, some $0.0" in done.err
 
-    def test_a_finished_run_tells_none_and_quiet_hides_it(
-        self, shell: Any, paid: list[str]
-    ) -> None:
+    def test_a_finished_run_and_quiet_have_no_estimate(self, shell: Any, paid: list[str]) -> None:
         assert "calls of" not in shell("run", *paid, "--quiet").err
         assert "calls of" not in shell("run", *paid).err
 
-    def test_a_benchmark_tells_it_too(self, shell: Any, paid: list[str]) -> None:
+    def test_a_benchmark_has_the_estimate_too(self, shell: Any, paid: list[str]) -> None:
         done = shell("bench", "xstest", "--limit", "4", "--out", "b", "--quiet")
         assert "4 rows" not in done.err
         done = shell("bench", "xstest", "--limit", "5", "--out", "c", "--model", "gpt-4o")
@@ -201,7 +199,7 @@ class TestCost:
             in shell("run", *paid, "--model", "openai/own").err
         )
 
-    def test_a_run_of_baselines_or_of_a_recording_tells_none(
+    def test_a_run_of_baselines_or_of_a_recording_has_no_estimate(
         self, shell: Any, paid: list[str]
     ) -> None:
         shell("run", *paid, "--out", "a")
@@ -214,7 +212,7 @@ class TestCost:
         assert "1,000 rows, estimated from 200 of them: 1,000 calls of gpt-4o-mini" in done.err
 
     @pytest.mark.parametrize(("answer", "code"), [("n\n", 130), ("y\n", 0), ("", 0)])
-    def test_on_a_terminal_the_user_is_asked(
+    def test_on_a_terminal_the_user_has_to_confirm(
         self, shell: Any, paid: list[str], answer: str, code: int
     ) -> None:
         output, ended = on_terminal(
@@ -224,7 +222,7 @@ class TestCost:
         assert ("Continue?" in output) == bool(answer)
         assert ("stopped: no call was made" in output) == (code == 130)
 
-    def test_nothing_is_asked_of_an_unpriced_model_on_this_machine(
+    def test_an_unpriced_model_on_this_machine_needs_no_confirmation(
         self, shell: Any, paid: list[str]
     ) -> None:
         output, ended = on_terminal(shell.folder, ["run", *paid, "--model", "openai/own"], "")

@@ -174,7 +174,7 @@ def test_a_server_that_is_not_running(shell: Any, data: Path) -> None:
     assert "check that its server is running" in " ".join(done.out.split())
 
 
-def test_words_of_other_tools_are_each_named_with_the_word_meant_and_no_guess_brings_follow_ups(
+def test_each_word_of_another_tool_has_one_error_with_the_right_word(
     shell: Any,
 ) -> None:
     data = shell.write("d.jsonl", '{"id": "1", "question": "q", "answer": "a", "grade": 3}\n')
@@ -216,7 +216,7 @@ def test_a_name_of_an_evaluation_is_answered_by_its_path(
 @pytest.mark.parametrize(
     ("limit", "write"), [('"0.9"', "write `0.9`"), ("90%", "write `0.9`"), ("high", "")]
 )
-def test_a_limit_that_is_no_number_is_told_once(shell: Any, limit: str, write: str) -> None:
+def test_a_limit_that_is_not_a_number_is_reported_once(shell: Any, limit: str, write: str) -> None:
     gates = f"\ngates:\n  - {{metric: run.coverage, min: {limit}}}\n"
     done = shell("validate", shell.config(JUDGE + gates))
     check_message(done, 2, "gates[0].min: expected a number", write)

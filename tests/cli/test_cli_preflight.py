@@ -42,7 +42,7 @@ class TestBraces:
         assert done.code == 2
         assert "write {source['my text']}" in done.err
 
-    def test_every_such_brace_is_told_at_once(self, shell: Any) -> None:
+    def test_every_such_brace_is_reported_at_once(self, shell: Any) -> None:
         rows = data(shell, {"text": "a", "other": "b"})
         done = shell("validate", judge(shell, "Rate {text} and {{other}}"), rows, "--json")
         assert [error["code"] for error in done.json()["errors"]] == ["literal-column"] * 2
@@ -94,7 +94,7 @@ class TestLabels:
     """Labels that predictions cannot equal."""
 
     @pytest.mark.parametrize(("scale", "labels", "message"), NEVER)
-    def test_labels_that_no_prediction_can_equal_are_an_error_that_says_how_to_convert_them(
+    def test_labels_that_no_prediction_can_equal_are_an_error_with_the_conversion(
         self, shell: Any, scale: str, labels: list[Any], message: str
     ) -> None:
         config, rows = labelled(shell, scale, labels * 20)
@@ -157,7 +157,7 @@ class TestLabels:
         done = shell("run", config, "data.parquet")
         assert (done.code, "on 1 row" in done.out) == (0, True), done.out + done.err
 
-    def test_words_among_numbers_are_told(self, shell: Any) -> None:
+    def test_words_among_numbers_are_reported(self, shell: Any) -> None:
         config, rows = labelled(shell, "{range: [1, 5]}", ["1", "2", "nan"])
         done = shell("validate", config, rows)
         assert (done.code, "'nan' (1)" in done.err) == (2, True)
@@ -267,7 +267,7 @@ class TestShownLabels:
         )
         assert (warning in done.err) is is_shown
 
-    def test_the_run_tells_it_too(self, shell: Any) -> None:
+    def test_a_run_warns_of_it_too(self, shell: Any) -> None:
         config, rows = labelled(shell, "boolean", [True, False])
         config.write_text(config.read_text().replace("source.text", "source.label"))
         done = shell("run", config, rows)
@@ -277,7 +277,7 @@ class TestShownLabels:
 class TestTogether:
     """What is wrong with a first run, in one list."""
 
-    def test_missing_keys_columns_and_types_are_told_at_once(
+    def test_missing_keys_columns_and_types_are_reported_at_once(
         self, shell: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for key in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
@@ -299,7 +299,7 @@ class TestTogether:
         assert done.code == 4
         assert not (shell.folder / "runs").exists()
 
-    def test_every_missing_column_of_a_table_is_told(self, shell: Any) -> None:
+    def test_every_missing_column_of_a_table_is_reported(self, shell: Any) -> None:
         config = judge(
             shell,
             "Rate {source.text} by {source.rule}",

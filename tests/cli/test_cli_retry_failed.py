@@ -29,7 +29,7 @@ def command(shell: Any, loopback: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return ["run", config, shell.rows(ROWS), "--out", "out", "--json"], url
 
 
-def test_failed_rows_are_asked_again_and_then_there_is_nothing_left(
+def test_failed_rows_are_called_again_and_then_there_is_nothing_left(
     shell: Any, command: Any
 ) -> None:
     words, url = command

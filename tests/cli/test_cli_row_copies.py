@@ -44,6 +44,6 @@ def test_s19_copies_of_one_row_pass_no_gate_with_confidence(
     )
 
 
-def test_s19_different_rows_pass_it_and_nothing_is_told(shell: Any) -> None:
+def test_s19_different_rows_pass_it_without_a_warning(shell: Any) -> None:
     done = judged(shell, [{"text": f"text {number}"} for number in range(100)])
     assert (done.code, "copy" in done.err) == (0, False), done.err

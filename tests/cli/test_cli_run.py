@@ -103,7 +103,7 @@ def test_quiet_leaves_only_the_report(shell: Any) -> None:
     assert done.err == ""
 
 
-def test_a_finished_run_is_not_made_again(shell: Any) -> None:
+def test_a_finished_run_is_not_repeated(shell: Any) -> None:
     arguments = ("run", shell.config(JUDGE + FIGURE), shell.rows(3), "--out", "out", "--json")
     first = shell(*arguments)
     before = (shell.folder / "out" / "results.parquet").stat().st_mtime_ns
@@ -212,7 +212,7 @@ def test_report_measures_a_run_again_without_a_call(shell: Any) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_recorded_case_gives_its_figures(name: str, shell: Any, shared: Path) -> None:
+def test_a_recorded_case_gives_its_values(name: str, shell: Any, shared: Path) -> None:
     case = shared / "spec" / "replay-cases" / name
     done = shell(
         "run",
@@ -334,7 +334,7 @@ def imported(config: Path, data: Path, out: Path, names: set[str]) -> set[str]:
     return set(done.stderr.splitlines()[-1].split())
 
 
-def test_figures_and_their_intervals_are_made_without_scipys_distributions(
+def test_metrics_and_intervals_need_no_distributions_of_scipy(
     tmp_path: Path,
 ) -> None:
     config, data = tmp_path / "c.yaml", tmp_path / "d.jsonl"

@@ -168,7 +168,7 @@ def test_pinned_units_and_other_shards_are_refused(shell: Any, data: Path) -> No
     assert (done.code, "the pinned unit 'first'" in done.err) == (2, True)
 
 
-def test_a_killed_shard_resumes_alone_and_an_unfinished_one_is_finished_after_the_merge(
+def test_a_killed_shard_resumes_alone_and_unfinished_ones_after_the_merge(
     shell: Any, data: Path, loopback: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
@@ -203,7 +203,7 @@ def test_a_killed_shard_resumes_alone_and_an_unfinished_one_is_finished_after_th
         assert pq.read_table(shell.folder / folder / "results.parquet").equals(whole)
 
 
-def test_a_shard_has_its_part_of_the_budget_and_the_whole_one_finishes_the_merged_run(
+def test_a_shard_has_its_part_of_the_budget_and_the_merged_run_the_whole(
     shell: Any, data: Path, loopback: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")

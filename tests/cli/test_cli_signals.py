@@ -47,7 +47,7 @@ def run_of(shell: Any, url: str) -> list[str | Path]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_stops_the_run_and_the_printed_command_asks_only_what_is_missing(
+def test_a_signal_stops_the_run_and_the_printed_command_makes_the_missing_calls(
     number: signal.Signals, shell: Any, loopback: Any
 ) -> None:
     if signal.getsignal(number) == signal.SIG_IGN:

@@ -97,7 +97,7 @@ def test_a_share_of_rows_is_audited_and_the_others_stop(shell: Any, of_one_opini
     assert again["kept"] == report["kept"]
 
 
-def test_where_nothing_is_promised_the_audit_says_what_was_kept(
+def test_without_a_promise_the_audit_reports_the_share_that_agreed(
     shell: Any, of_one_opinion: Any
 ) -> None:
     report = run(shell, 1, "models: [a, a, a, a, a, a, b, b, b]")

@@ -173,7 +173,7 @@ def test_a_model_is_called_only_for_tool_calls_with_other_arguments(tmp_path: Pa
     assert measures["precision"].values["mean"].value == pytest.approx(sum(precision) / 8)
 
 
-def test_nothing_is_missing_and_nothing_wrong_where_no_call_is_expected_and_none_made(
+def test_recall_and_precision_are_1_where_no_call_is_expected_and_none_is_made(
     tmp_path: Path,
 ) -> None:
     messages = [
@@ -247,7 +247,7 @@ def test_a_submission_earns_the_weights_of_its_leaves(tmp_path: Path) -> None:
     assert scores == pytest.approx([row["score"] for row in rows])
 
 
-def test_paperbenchs_rubrics_give_the_published_scores_and_the_metrics_of_their_leaves(
+def test_paperbenchs_rubrics_give_the_published_scores_and_metrics_of_leaves(
     tmp_path: Path,
 ) -> None:
     path = SHARED / "data" / "paperbench" / "rubrics.jsonl.gz"

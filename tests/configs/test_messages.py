@@ -29,7 +29,7 @@ def test_it_sends_the_messages_that_were_read(name: str) -> None:
     )
 
 
-def test_there_is_no_file_of_a_pipeline_that_is_gone() -> None:
+def test_every_file_belongs_to_an_existing_pipeline() -> None:
     assert {path.relative_to(MESSAGES).with_suffix("").as_posix() for path in FILES} <= set(
         PIPELINES
     )

@@ -240,7 +240,7 @@ def test_a_table_is_shown_with_its_caveat(name: str) -> None:
     [*PAPER.glob("*.yaml"), *sorted((ROOT / "configs").glob("*.yaml"))],
     ids=lambda path: path.stem,
 )
-def test_no_judge_is_told_of_a_worst_label(path: Path) -> None:
+def test_no_judge_has_a_worst_label(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for node in build_plan(load(path, ["model=baseline/lexical"])).plan.nodes:
         sentence = node.work.suffix(0) if isinstance(node.work, LLMNode) else ""

@@ -63,7 +63,7 @@ def test_a_published_table_says_what_it_is_and_names_its_schema(path: Path) -> N
 
 
 @pytest.mark.parametrize("name", PAPER)
-def test_every_figure_of_the_papers_tables_is_there_in_its_order(name: str) -> None:
+def test_every_value_of_the_papers_tables_is_there_in_its_order(name: str) -> None:
     papers = [
         path for path in SEEDS.glob("*.txt") if "JudgeBench" in path.read_text(encoding="utf-8")
     ]

@@ -72,7 +72,7 @@ RATED = """- unit: JudgeUnit
 RATED_RULE = {"match": "Rate", "probabilities": {"0": 0.1, "1": 0.3, "2": 0.6}}
 
 
-def test_a_yes_or_no_question_is_asked_about_the_fields_of_the_row(
+def test_a_yes_or_no_question_is_about_the_fields_of_the_row(
     shell: Shell, decision_servers: Servers, model: Any
 ) -> None:
     url = decision_servers.start(rules=[{"match": "answer", "p": 0.83}])
@@ -340,7 +340,7 @@ def test_a_rate_limit_is_waited_for(shell: Shell, decision_servers: Servers, mod
     assert {row["attempt"] for row in calls(shell)} == {0}
 
 
-def test_doubtful_rows_go_on_to_a_chat_model(
+def test_doubtful_rows_continue_to_a_chat_model(
     shell: Shell, decision_servers: Servers, loopback: Any, model: Any
 ) -> None:
     chat = json.dumps({"name": "openai/gpt-x", "api_base": loopback.url})
@@ -364,7 +364,7 @@ PAIR = "- {unit: PairwiseJudgeUnit, name: j, positions: both, tie: true, options
 
 
 @pytest.mark.parametrize("labels", [(), ("first", "second")])
-def test_both_orders_of_a_pair_are_asked(
+def test_a_pair_is_judged_in_both_orders(
     shell: Shell, decision_servers: Servers, model: Any, labels: tuple[str, ...]
 ) -> None:
     url = decision_servers.start("--position-bias", "50")

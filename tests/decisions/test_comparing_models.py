@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 
-def test_a_sweep_over_models_tells_accuracy_ece_cost_and_p95(
+def test_a_sweep_over_models_reports_accuracy_ece_cost_and_p95(
     shell: Any, decision_servers: Any
 ) -> None:
     url = decision_servers.start("--cost")

@@ -43,7 +43,7 @@ def _serving(name: str) -> http.server.ThreadingHTTPServer:
     return server
 
 
-def test_a_local_server_of_a_decision_model_is_offered_and_one_of_a_chat_model_is_not() -> None:
+def test_a_local_server_is_offered_for_a_decision_model_and_not_for_a_chat_model() -> None:
     for name, is_offered in (("openjev-4b", True), ("llama-3.1-8b", False)):
         server = _serving(name)
         try:

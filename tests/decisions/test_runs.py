@@ -32,7 +32,7 @@ def rows(shell: Any, count: int) -> Any:
     return shell.write("d.jsonl", "\n".join(lines) + "\n")
 
 
-def test_a_killed_run_asks_no_question_twice(shell: Any, decision_servers: Any) -> None:
+def test_a_killed_run_repeats_no_question(shell: Any, decision_servers: Any) -> None:
     url = decision_servers.start("--latency-ms", "40")
     config, data = shell.config(RUBRIC, HEAD % url), rows(shell, 60)
     words = ("run", config, data, "--out", "out", "--no-cache", "--yes", "--concurrency", "2")
@@ -77,7 +77,7 @@ def test_images_are_sent_in_the_form_of_each_server(
     assert second_body["input"][0]["content"][1] == {"type": "input_image", "image_url": pixel}
 
 
-def test_an_image_is_refused_where_the_servers_form_is_not_known(shell: Any) -> None:
+def test_an_image_is_refused_where_the_form_of_the_server_is_unknown(shell: Any) -> None:
     steps = '- {unit: JudgeUnit, name: j, scale: boolean, prompt: "Does {source.photo} show {source.a}?"}'
     schema = "\ndataset: {schema: {photo: image, a: str}}"
     done = shell("validate", shell.config(steps, "model: typesafe/jev-1.13.0" + schema))
@@ -104,15 +104,13 @@ def test_an_image_is_refused_where_the_servers_form_is_not_known(shell: Any) -> 
         ),
     ],
 )
-def test_a_judge_that_is_probably_not_meant_so_is_warned_of(
-    shell: Any, steps: str, words: str
-) -> None:
+def test_a_judge_with_a_probable_mistake_gets_a_warning(shell: Any, steps: str, words: str) -> None:
     done = shell("validate", shell.config(steps, HEAD % "http://127.0.0.1:1"))
     assert done.code == 0, done.err
     assert words in done.err + done.out
 
 
-def test_two_versions_behind_an_alias_are_told(shell: Any, decision_servers: Any) -> None:
+def test_two_versions_behind_an_alias_are_reported(shell: Any, decision_servers: Any) -> None:
     first = decision_servers.start("--alias", "jev-latest=jev-1.13.0")
     second = decision_servers.start("--alias", "jev-latest=jev-1.14.0")
     judges = [BOOLEAN.replace("name: j", f"name: {name}") % f', model: {{name: systemone/jev-latest, api_base: "{url}"}}'
@@ -161,5 +159,5 @@ def test_decision_models_have_no_batches(shell: Any) -> None:
         (b'{"error": {"message": "overloaded"}}', SYSTEM_ONE, ""),
     ],
 )
-def test_a_server_of_the_other_form_is_told(body: bytes, protocol: Any, prefix: str) -> None:
+def test_a_server_of_the_other_form_is_reported(body: bytes, protocol: Any, prefix: str) -> None:
     assert other_form(body, protocol) == prefix

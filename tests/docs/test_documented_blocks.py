@@ -232,7 +232,7 @@ def test_every_option_that_a_page_gives_a_command_exists(page: Path) -> None:
             assert flag in options, f"{page.name}: `{code}` has no {flag}"
 
 
-def test_a_block_that_says_what_it_needs_is_known_by_its_words() -> None:
+def test_a_block_that_needs_something_is_recognized_by_its_words() -> None:
     skipped = Block("yaml", None, "# needs a server\nverdict: 1\n", 1)
     assert skipped.skipped()
     assert commands(Block("sh", None, "verdict run a b # needs a server\nverdict units\n", 1)) == [

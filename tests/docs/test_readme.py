@@ -150,7 +150,7 @@ READ_LATER = {
 """Cells (row, tool) that were open, or wrong, in the survey and were read again since (findings on features, part D)."""
 
 
-def test_what_is_said_of_others_is_what_was_read_of_them(shared: Path) -> None:
+def test_what_is_claimed_of_other_tools_is_what_was_read_of_them(shared: Path) -> None:
     def rows(path: Path) -> list[list[str]]:
         lines = path.read_text(encoding="utf-8").splitlines()
         return [

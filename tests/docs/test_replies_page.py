@@ -13,7 +13,7 @@ PAGE: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "tools" / "replies_pag
 
 
 @pytest.mark.parametrize("extractor", PAGE["extractors"]())
-def test_every_reply_is_read_as_it_is_meant_or_refused(extractor: str) -> None:
+def test_every_reply_has_its_intended_value_or_is_refused(extractor: str) -> None:
     bound = PAGE["extractors"]()[extractor]
     for text, stated in PAGE["REPLIES"]:
         score, refusal = PAGE["reading"](bound, text)

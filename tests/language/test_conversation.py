@@ -177,7 +177,7 @@ def test_text_beside_a_tool_call_is_shown_with_it() -> None:
     )
 
 
-def test_several_results_of_one_message_are_turns_of_their_own() -> None:
+def test_several_results_of_one_message_are_several_turns() -> None:
     results = [
         {"type": "tool_result", "tool_use_id": str(number), "content": f"r{number}"}
         for number in range(2)

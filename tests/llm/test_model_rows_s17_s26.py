@@ -64,6 +64,6 @@ def test_s26_a_chat_model_is_no_other_kind(name: str) -> None:
     assert "writes no text" not in (check_model(Model(name=name)) or "")
 
 
-def test_s26_a_model_at_an_own_address_may_have_any_name() -> None:
+def test_s26_a_model_at_a_private_address_may_have_any_name() -> None:
     model = Model(name="openai/my-reranker", api_base="http://127.0.0.1:1/v1")
     assert "writes no text" not in (check_model(model) or "")

@@ -30,7 +30,7 @@ from verdict_cli.model import Model
         ({"name": "bedrock/m"}, {}, "bedrock (litellm's address)"),
     ],
 )
-def test_the_host_of_a_model_is_known_beforehand(
+def test_the_host_of_a_model_is_determined_beforehand(
     keys: dict[str, Any], environ: dict[str, str], host: str | None
 ) -> None:
     assert host_called(Model(**keys), environ) == host

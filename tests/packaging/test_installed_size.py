@@ -70,7 +70,7 @@ def size(python: Path) -> tuple[float, int]:
     )
 
 
-def test_an_installation_stays_below_its_ceilings_and_works_without_what_only_litellm_brings(
+def test_an_installation_is_below_its_ceilings_and_works_without_litellms_packages(
     python: Path, tmp_path: Path
 ) -> None:
     megabytes, packages = size(python)

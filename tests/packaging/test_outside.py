@@ -37,7 +37,7 @@ def test_the_container_copies_what_exists_and_what_the_build_needs() -> None:
     assert re.search(r"^USER (?!root)", text, re.M)
 
 
-def test_the_container_has_no_root_and_asks_the_server_for_its_health() -> None:
+def test_the_container_has_no_root_and_checks_the_health_of_its_server() -> None:
     text = (ROOT / "Containerfile").read_text(encoding="utf-8")
     final = text[text.rindex("FROM ") :]
     users = [int(number) for number in re.findall(r"^USER (\d+):\d+$", final, re.M)]

@@ -64,7 +64,7 @@ def circles(sources: dict[str, str]) -> list[set[str]]:
     return [set(group) for group in groups if group]
 
 
-def test_a_circle_is_found_wherever_the_import_stands() -> None:
+def test_a_circle_is_detected_in_any_place_of_an_import() -> None:
     sources = {
         "p.a": "import p.b\n",
         "p.b": "def late():\n    from p import c\n",

@@ -157,5 +157,5 @@ def test_a_model_that_only_litellm_can_call_ends_before_a_call_with_one_sentence
     )
 
 
-def test_what_is_missing_there_is_litellm_and_its_own(small: Path) -> None:
+def test_only_litellm_and_its_packages_are_missing_there(small: Path) -> None:
     assert {"litellm", "openai", "tiktoken", "aiohttp", "httpx", "botocore"} <= set(only_litellms())

@@ -66,7 +66,7 @@ def test_what_a_pinned_unit_gave_is_not_data_of_others(plan: Any) -> None:
         assert message.content.count("\n</data-") == texts
 
 
-def test_tags_are_made_from_the_columns_that_units_use(plan: Any) -> None:
+def test_tags_use_the_columns_of_the_units(plan: Any) -> None:
     built = plan(
         "delimit: true\npipeline: [{unit: JudgeUnit, prompt: '{source.a}'}, {unit: JudgeUnit, name: v, prompt: '{source.b}'}]\n"
         "evaluate: {e: {target: source.label, prediction: output.score}}"

@@ -155,7 +155,7 @@ def test_a_run_is_measured_entry_by_entry(tmp_path: Path, scripted_model: Any) -
     }
 
 
-def test_an_entry_that_when_skips_stands_outside(tmp_path: Path, scripted_model: Any) -> None:
+def test_an_entry_that_when_skips_is_left_out(tmp_path: Path, scripted_model: Any) -> None:
     scripted_model.answer = lambda request: (
         "unreadable" if "odd" in request.messages[-1].content else '{"score": true}'
     )
@@ -188,7 +188,7 @@ def test_a_prompt_that_shows_the_label_of_its_entry_is_warned_of(
         )
 
 
-def test_a_row_whose_each_is_skipped_stands_outside(tmp_path: Path, scripted_model: Any) -> None:
+def test_a_row_whose_each_is_skipped_is_left_out(tmp_path: Path, scripted_model: Any) -> None:
     scripted_model.answer = lambda _: '{"score": true}'
     text = EACH.replace("    as: claim\n", "    as: claim\n    when: source.ready\n")
     claim = {"text": "x", "label": True, "kind": "a"}

@@ -45,7 +45,7 @@ def warnings(folder: Path, keys: str) -> list[str]:
         "{values: ['B < A', tie, 'A < B'], ordered: true}",
     ],
 )
-def test_an_ordered_scale_of_labels_is_warned_of_unless_the_prompt_has_no_sentence_of_it(
+def test_a_prompt_on_an_ordered_scale_of_labels_needs_a_sentence_of_it(
     tmp_path: Path, scale: str
 ) -> None:
     (message,) = warnings(tmp_path, f"scale: {scale}")

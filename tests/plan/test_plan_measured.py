@@ -47,7 +47,7 @@ def test_good_evaluations_name_columns_and_units(plan):
         (", published: none.yaml", "", "bad-file", "evaluate.safety.published", "none.yaml"),
     ],
 )  # fmt: skip
-def test_a_bad_evaluation_or_gate_is_named_where_it_stands(
+def test_a_bad_evaluation_or_gate_is_named_with_its_place(
     refused, evaluation, gate, code, path, words
 ):
     problems = refused(PIPELINE % (evaluation, gate))
@@ -88,7 +88,7 @@ def test_the_output_of_several_units_is_refused_with_the_way_out(refusal):
     assert "gives on 2 units" in problem.message and "nodes['judge[0]']" in problem.hint
 
 
-def test_an_evaluation_cannot_take_the_name_of_the_runs_own_facts(refusal):
+def test_an_evaluation_cannot_have_the_name_of_a_fact_of_the_run(refusal):
     text = "pipeline: [{unit: JudgeUnit, prompt: x}]\nevaluate: {run: {value: output.score}}"
     assert (refusal(text).code, refusal(text).path) == ("bad-evaluation", "evaluate.run")
 
@@ -132,7 +132,7 @@ def test_a_published_table_is_read_beside_the_pipeline_file(plan, refused):
         ("extract: weighted_summed_score, explanation: true", "pipeline[1].extract"),
     ],
 )
-def test_a_bad_expression_of_a_unit_is_named_where_it_stands(refusal, key, path):
+def test_a_bad_expression_of_a_unit_is_named_with_its_place(refusal, key, path):
     problem = refusal(
         f"pipeline: [{{unit: CoTUnit, prompt: x}}, {{unit: JudgeUnit, prompt: x, {key}}}]"
     )
@@ -169,7 +169,7 @@ def test_a_panel_of_a_units_name_is_one_expression_for_each_of_its_nodes(plan):
         ),
     ],
 )
-def test_a_panel_that_nothing_fills_is_named_where_it_stands(refused, panel, path, words):
+def test_a_panel_that_nothing_fills_is_named_with_its_place(refused, panel, path, words):
     problems = refused(PANEL % panel)
     assert [problem for problem in problems if problem.path == path and words in problem.message], (
         problems

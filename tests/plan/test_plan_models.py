@@ -13,7 +13,7 @@ def names(plan: Plan) -> list[list[str]]:
     return [[model.name for model in node.work.models] for node in plan.nodes]
 
 
-def test_the_nearest_model_around_a_unit_is_asked(plan):
+def test_the_nearest_model_around_a_unit_is_called(plan):
     compiled = plan(
         f"""
         verdict: 1

@@ -79,7 +79,7 @@ def test_a_key_that_a_type_needs_may_come_from_the_step(plan, refusal):
 # Blocks
 
 
-def test_a_named_block_stands_wherever_it_is_used(plan):
+def test_a_named_block_is_inserted_wherever_it_is_used(plan):
     compiled = plan(
         """
         blocks: {b: [{unit: CoTUnit, prompt: x}, {unit: JudgeUnit, prompt: "{previous.thinking}"}]}
@@ -121,7 +121,7 @@ def test_a_block_of_another_file_has_that_files_names(plan, reached):
     assert [node.work.models[0].name for node in compiled.nodes] == ["theirs", "m"]
 
 
-def test_a_problem_of_another_file_stands_in_that_file(refused):
+def test_a_problem_of_another_file_is_in_that_file(refused):
     problems = refused(
         "pipeline: [{use: 'o.yaml#b'}]",
         {"o.yaml": OTHER.replace("scale: grade, prompt: c", "scale: gade, prompt: c")},
@@ -231,7 +231,7 @@ def test_a_scale_that_makes_no_sense_is_refused(refused, key, path):
     assert ("bad-scale", path) in {(problem.code, problem.path) for problem in problems}
 
 
-def test_a_declared_scale_that_makes_no_sense_is_told_once(refusal):
+def test_a_declared_scale_that_makes_no_sense_is_reported_once(refusal):
     text = "scales: {s: {range: [aa, b]}}\npipeline: [{unit: JudgeUnit, scale: s, prompt: x}, {unit: Unit, response: {a: s}, prompt: x}]"
     assert refusal(text).path == "scales.s.range"
 

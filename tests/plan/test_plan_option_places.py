@@ -62,7 +62,7 @@ def test_s4_a_copy_of_an_option_that_an_earlier_unit_makes_is_refused(
         plan(tmp_path, unit, PREP)
 
 
-def test_s4_a_number_made_from_an_option_may_be_shown(tmp_path: Path) -> None:
+def test_s4_a_number_computed_from_an_option_may_be_shown(tmp_path: Path) -> None:
     assert plan(tmp_path, f"{PAIR}, prompt: '{{previous.prep.n}} {{input.A}} {{input.B}}'", PREP)
 
 

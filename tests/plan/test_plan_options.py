@@ -77,7 +77,7 @@ def test_a_prompt_shows_the_options_laid_out(
         ("RankerUnit", {"original": True}),
     ],
 )
-def test_what_is_made_from_the_texts_needs_them(
+def test_what_is_computed_from_the_texts_needs_them(
     tmp_path: Any, invoke: Any, unit: str, keys: Any
 ) -> None:
     prompt = (

@@ -110,7 +110,7 @@ def planned(tmp_path: Path) -> Callable[..., Plan]:
         ),
     ],
 )
-def test_a_mistake_is_found_before_any_call(planned: Any, steps: str, message: str) -> None:
+def test_a_mistake_is_an_error_before_any_call(planned: Any, steps: str, message: str) -> None:
     with pytest.raises(SpecError) as raised:
         planned(steps)
     assert message in str(raised.value)
@@ -137,7 +137,7 @@ def test_the_graph_says_what_follows_the_row(planned: Any) -> None:
     assert 'subgraph each0["each tag of source.tags"]' in as_mermaid(plan)
 
 
-def test_what_an_each_asks_is_in_its_fingerprint_and_how_many_at_most_is_not(planned: Any) -> None:
+def test_an_each_is_in_the_fingerprint_and_its_maximum_is_not(planned: Any) -> None:
     base = planned(f"  - {{{JUDGE}, each: source.tags, prompt: x}}")
     more = planned(f"  - {{{JUDGE}, each: source.tags, max: 9, prompt: x}}")
     other = planned(f"  - {{{JUDGE}, each: source.tags | list, prompt: x}}")

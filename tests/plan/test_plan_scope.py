@@ -29,7 +29,7 @@ def ids(plan: Plan) -> list[str]:
 # Names
 
 
-def test_a_unique_name_stands_alone_and_others_are_numbered(plan):
+def test_a_unique_name_has_no_number_and_others_have_one(plan):
     compiled = plan(
         """
         pipeline:
@@ -171,7 +171,7 @@ def test_a_direct_dependency_of_the_name_hides_those_further_up(plan):
     assert paths(compiled, "cot") == [("previous", "judge[1]", "score")]
 
 
-def test_a_unit_that_was_not_placed_before_is_not_known(refusal):
+def test_a_unit_that_comes_later_is_unknown(refusal):
     text = """
         pipeline:
           - {unit: JudgeUnit, prompt: "{previous.later.score}"}

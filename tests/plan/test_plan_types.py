@@ -123,7 +123,7 @@ def test_entries_and_nullable_parts_have_types(plan: Callable[..., Built]) -> No
         ('"list[{type: discrete, range: [5, 1]}]"', "range"),
     ],
 )
-def test_a_wrong_type_is_reported_where_it_stands(
+def test_a_wrong_type_is_reported_with_its_place(
     refusal: Callable[..., Problem], declared_type: str, message: str
 ) -> None:
     problem = refusal(

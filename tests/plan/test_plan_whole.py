@@ -34,7 +34,7 @@ def test_a_wrong_type_does_not_hide_an_unknown_scale() -> None:
     assert codes(text) == [(5, "wrong-type"), (6, "unknown-scale")]
 
 
-def test_what_only_the_wrong_key_brings_about_is_not_told() -> None:
+def test_what_only_the_wrong_key_brings_about_is_not_reported() -> None:
     text = (
         HEAD
         + "pipeline:\n  - {unit: JudgeUnit, scal: boolean, prompt: Judge.}\n  - {unit: MeanPoolUnit, field: score}\n"
@@ -42,5 +42,5 @@ def test_what_only_the_wrong_key_brings_about_is_not_told() -> None:
     assert codes(text) == [(5, "unknown-key")]
 
 
-def test_a_file_without_a_pipeline_is_told_as_such() -> None:
+def test_a_file_without_a_pipeline_is_an_error_of_its_own() -> None:
     assert [code for _, code in codes(HEAD)] == ["missing-key"]

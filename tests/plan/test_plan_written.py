@@ -135,7 +135,7 @@ def test_a_resolved_pipeline_is_the_same_pipeline(tmp_path: Path, monkeypatch):
         (("pipeline[0].scale.scores={1: 1, 2: 4}",), False),
     ],
 )
-def test_a_fingerprint_covers_what_is_asked_and_nothing_else(plan, change, same_expected):
+def test_a_fingerprint_covers_what_models_get_and_nothing_else(plan, change, same_expected):
     text = (
         "pipeline: [{unit: JudgeUnit, prompt: x, model: {name: m, seed: 9%s}, scale: {range: [1, 2]}}]"
         % ("9" * 30)

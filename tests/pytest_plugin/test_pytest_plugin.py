@@ -114,7 +114,7 @@ def test_one_option_gives_every_judge_another_model(suite: pytest.Pytester) -> N
     run(suite, "--verdict-model", "baseline/lexical").assert_outcomes(passed=1)
 
 
-def test_it_costs_nothing_where_no_test_asks_for_it() -> None:
+def test_it_costs_nothing_where_no_test_uses_it() -> None:
     code = "import verdict_cli.pytest_plugin, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())

@@ -100,7 +100,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("bad", "words"), BAD, ids=[words[:30] for _, words in BAD])
-def test_bad_use_is_refused_where_it_stands(bad: Callable[[], Any], words: str) -> None:
+def test_bad_use_is_refused_with_its_place(bad: Callable[[], Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         bad()
 
@@ -129,7 +129,7 @@ def test_what_the_language_refuses_is_refused_with_its_path(unit: Any, words: st
         (Pipeline("p", model="m") >> unit).validate()
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     pipeline = (
         Pipeline("p", model="m") >> JudgeUnit() >> JudgeUnit(name="b").prompt("{previous.nothing}")
     )

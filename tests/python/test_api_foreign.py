@@ -77,13 +77,13 @@ def test_the_command_line_runs_it(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["1/0", "import nothing_of_this_name", "x = 1"])
-def test_a_file_that_gives_no_unit_is_told(folder: Path, text: str) -> None:
+def test_a_file_that_gives_no_unit_is_reported(folder: Path, text: str) -> None:
     (folder / "polite.py").write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match="--allow-code"):
         import_unit_types([folder / "polite.py"])
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such Python file"):
         import_unit_types([tmp_path / "gone.py"])
 
@@ -200,7 +200,7 @@ def test_keys_and_hooks_of_a_python_type_are_in_the_fingerprint(strict: Path) ->
 @pytest.mark.parametrize(
     ("keys", "message"), [("penalty: much", "penalty: expected"), ("fine: 2", "unknown key 'fine'")]
 )
-def test_a_wrong_value_of_an_own_key_is_reported_at_its_line(
+def test_a_wrong_value_of_a_units_key_is_reported_at_its_line(
     strict: Path, keys: str, message: str
 ) -> None:
     with pytest.raises(SpecError, match=rf"p\.yaml:5:.*{message}"):

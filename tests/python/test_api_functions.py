@@ -69,7 +69,7 @@ def test_propagate_takes_any_of_its_arguments_by_name(recorded: Any) -> None:
     }
 
 
-def test_what_propagate_gives_is_known_to_the_units_behind_it(recorded: Any) -> None:
+def test_the_fields_of_propagate_are_available_to_later_units(recorded: Any) -> None:
     layer = Layer(judge().propagate(lambda output: Schema.of(score=output.score / 5)), 2)
     pipeline = Pipeline("p") >> layer >> MeanPoolUnit("score")
     judged = pipeline.run({"x": "a"}, replay=recorded({"judge[0]": reply(5), "judge[1]": reply(1)}))
@@ -128,7 +128,7 @@ def test_an_expression_that_no_value_allows_is_refused_from_python_too(
         ).validate()
 
 
-def test_a_function_that_raises_fails_the_row_and_asks_no_more(recorded: Any) -> None:
+def test_a_function_that_raises_fails_the_row_and_ends_its_calls(recorded: Any) -> None:
     replay = recorded(judge=[reply(4), reply(5)])
     pipeline = Pipeline("p") >> judge().propagate(lambda output: 1 / 0)
     with pytest.raises(RowError, match=r"judge: JudgeUnit\.propagate: ZeroDivisionError"):
@@ -153,7 +153,7 @@ def test_a_function_that_gives_other_fields_than_foreseen_fails_the_row(recorded
         pipeline.run({"x": "a"}, replay=recorded(judge=reply(1)))
 
 
-def test_a_map_is_given_the_outputs_in_order_of_definition(recorded: Any) -> None:
+def test_a_map_gets_the_outputs_in_order_of_definition(recorded: Any) -> None:
     layer = Layer([judge("a"), judge("b"), judge("c")])
     pipeline = (
         Pipeline("p")
@@ -173,7 +173,7 @@ def test_a_map_is_given_the_outputs_in_order_of_definition(recorded: Any) -> Non
     assert dict(judged) == {"lowest": 1, "texts": ["A", "B", "C"], "column": "q", "second": 1}
 
 
-def test_a_map_over_skipped_units_is_given_none_in_their_place(recorded: Any) -> None:
+def test_a_map_over_skipped_units_gets_none_in_their_place(recorded: Any) -> None:
     layer = Layer(
         [JudgeUnit(name="a", on_failure="skip").prompt("A").via("m", retries=0), judge("b")]
     )
@@ -251,7 +251,7 @@ class Checked(Unit):
         return self.OutputSchema(doubled=response.double, of=input.text)
 
 
-def test_a_response_that_validate_refuses_is_asked_again(recorded: Any) -> None:
+def test_a_response_that_validate_refuses_is_retried(recorded: Any) -> None:
     pipeline = Pipeline("p", model={"name": "m", "retries": 2}) >> Checked()
     replies = [
         '{"score": 5, "tone": "harsh"}',
@@ -268,7 +268,7 @@ def test_a_response_that_validate_refuses_is_asked_again(recorded: Any) -> None:
     assert caught.value.failure == "invalid"
 
 
-def test_a_custom_unit_stands_among_built_in_ones(recorded: Any) -> None:
+def test_a_custom_unit_works_among_built_in_ones(recorded: Any) -> None:
     pipeline = (
         Pipeline("p", model="m")
         >> CoTUnit().prompt("Think").propagate(text="output.thinking")
@@ -382,7 +382,7 @@ def test_a_unit_with_a_function_has_no_yaml_form() -> None:
             (Pipeline("p", model="m") >> unit).to_yaml()
 
 
-def test_the_source_of_a_function_and_what_it_closes_over_stand_in_the_fingerprint() -> None:
+def test_the_source_of_a_function_and_its_closure_are_in_the_fingerprint() -> None:
     def with_bound(bound: int) -> str:
         return (
             Pipeline("p") >> judge().propagate(lambda output: Schema.of(high=output.score > bound))

@@ -104,7 +104,7 @@ def test_setting_an_attribute_is_refused(instance: Any, name: str) -> None:
         setattr(instance, name, 1)
 
 
-def test_a_unit_of_ones_own_may_have_settings_of_its_own() -> None:
+def test_a_unit_of_the_user_may_have_settings() -> None:
     class Bounded(Unit):
         def __init__(self, least: int) -> None:
             self.least = least

@@ -74,7 +74,7 @@ def test_rows_are_run_from_threads() -> None:
     assert results == [pipeline.run(ROWS[0]), pipeline.run(ROWS[1])] * 16
 
 
-def test_the_model_of_a_run_stands_in_for_the_pipelines() -> None:
+def test_the_model_of_a_run_replaces_the_pipelines() -> None:
     judged = jury(None).run(ROWS[0], model={"name": "baseline/random"}, seed=3)
     assert {call.request.model.name for call in judged.calls} == {"baseline/random"}
 
@@ -174,7 +174,7 @@ def test_a_failed_row_stays_in_the_table(recorded: Any) -> None:
     assert table["output.score"][0] == 4 and table["failure.kind"][1] == "unreadable"
 
 
-def test_the_directory_of_a_run_is_kept_and_gone_on_with(tmp_path: Path) -> None:
+def test_the_directory_of_a_run_is_written_and_continued(tmp_path: Path) -> None:
     out = tmp_path / "run"
     table = jury().run_dataset(ROWS, out=out)
     assert {"results.parquet", "calls.parquet", "run.json", "spec.yaml"} <= {
@@ -189,12 +189,12 @@ def test_the_directory_of_a_run_is_kept_and_gone_on_with(tmp_path: Path) -> None
     assert "--" not in caught.value.hint
 
 
-def test_a_kept_run_is_read_as_a_frame(tmp_path: Path) -> None:
+def test_a_saved_run_is_read_as_a_frame(tmp_path: Path) -> None:
     table = jury().run_dataset(pandas.DataFrame(ROWS), out=tmp_path / "run")
     pandas.testing.assert_frame_equal(load_run(tmp_path / "run").to_pandas(), table)
 
 
-def test_a_kept_run_has_the_report_and_the_gates_of_verdict_run(tmp_path: Path) -> None:
+def test_a_saved_run_has_the_report_and_the_gates_of_verdict_run(tmp_path: Path) -> None:
     config = tmp_path / "pipeline.yaml"
     config.write_text(
         "verdict: 1\nname: t\nmodel: baseline/lexical\n"
@@ -217,7 +217,7 @@ def test_a_kept_run_has_the_report_and_the_gates_of_verdict_run(tmp_path: Path) 
     assert from_python["evaluations"] == from_command["evaluations"]
 
 
-def test_a_run_with_a_function_is_gone_on_with_only_when_its_source_is_known(
+def test_a_run_with_a_function_is_continued_only_where_its_source_is_available(
     tmp_path: Path,
 ) -> None:
     pipeline = jury() >> MapUnit(lambda outputs: {"score": outputs[0].score})
@@ -245,7 +245,7 @@ def test_a_list_of_something_else_is_refused() -> None:
         jury().run_dataset(ROWS, concurrency=0)
 
 
-def test_a_kept_run_is_asked_again_for_what_failed(
+def test_a_saved_run_retries_what_failed(
     tmp_path: Path, loopback: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
@@ -264,7 +264,7 @@ def test_a_kept_run_is_asked_again_for_what_failed(
         pipeline.run_dataset(ROWS, model=works, retry_failed=True)
 
 
-def test_replies_are_shared_between_runs_where_that_is_asked_for(
+def test_runs_share_replies_where_the_caller_wants_it(
     loopback: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")

@@ -163,7 +163,7 @@ pipeline:
         JudgeUnit().propagate(lambda output: Schema.of(score=output.score)),
     ],
 )
-def test_whatever_is_asked_otherwise_has_another_fingerprint(unit: JudgeUnit) -> None:
+def test_whatever_changes_a_request_changes_the_fingerprint(unit: JudgeUnit) -> None:
     plain = Pipeline("p", model="gpt-4o-mini") >> JudgeUnit().prompt("Judge {source.x}")
     assert (
         Pipeline("p", model="gpt-4o-mini") >> unit.prompt("Judge {source.x}")

@@ -239,7 +239,7 @@ def test_a_debater_is_a_conversational_unit() -> None:
     assert issubclass(verdict_cli.DebateUnit, verdict_cli.ConversationalUnit)
 
 
-def test_a_pair_has_names_of_its_own(recorded: Any) -> None:
+def test_a_pair_has_its_own_names(recorded: Any) -> None:
     pipeline = verdict_cli.Pipeline.from_yaml("""\
 verdict: 1
 name: p

@@ -33,7 +33,7 @@ JSON = st.recursive(
 )
 
 
-def test_models_prompts_scales_and_steps_are_listed_and_what_is_only_measured_is_not() -> None:
+def test_changes_of_models_prompts_scales_and_steps_are_listed_and_no_others() -> None:
     changes = {change.path: change.values for change in pipeline_changes([OLD, NEW])}
     assert changes == {
         "model.name": ("m", "m2"),
@@ -63,7 +63,7 @@ def test_the_lines_of_a_prompt_that_differ_are_shown() -> None:
     st.dictionaries(st.text(max_size=3), JSON, max_size=4),
     st.dictionaries(st.text(max_size=3), JSON, max_size=4),
 )
-def test_a_pipeline_does_not_differ_from_itself_and_differences_are_the_same_both_ways(
+def test_a_pipeline_equals_itself_and_differences_are_the_same_both_ways(
     first: dict, second: dict
 ) -> None:
     assert pipeline_changes([first, first]) == [] and not list(changes_section([], []))

@@ -79,7 +79,7 @@ def large(tmp_path_factory):
     return context(tmp_path_factory.mktemp("large"), 10_000, 1_500)
 
 
-def test_details_come_in_the_order_of_the_given_rows(large):
+def test_details_have_the_order_of_the_requested_rows(large):
     places = [*range(9_990, 5_000, -7), *range(0, 5_000, 9)]
     stories = list(row_details(large.results, large.calls, np.array(places)))
     assert [place for place, _ in stories] == places

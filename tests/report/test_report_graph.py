@@ -43,6 +43,6 @@ def test_a_link_over_several_ranks_goes_around_the_boxes_between(tmp_path):
         assert right < right + 0.75 * (handle - right) < width
 
 
-def test_a_role_stands_under_its_unit_and_is_text(tmp_path):
+def test_a_role_is_below_its_unit_and_is_text(tmp_path):
     svg = drawing(tmp_path)
     assert "<Judge> · ConversationalU…" in [text.text for text in svg.findall(".//{*}text")]

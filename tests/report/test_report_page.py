@@ -41,7 +41,7 @@ def test_a_reader_searches_filters_and_sorts(recorded_run, look):
     wait_told(view, "51–100 of 347")
 
 
-def test_a_row_tells_its_whole_story_and_is_reached_by_keyboard_alone(recorded_run, look):
+def test_a_row_has_its_whole_story_and_is_reached_by_keyboard_alone(recorded_run, look):
     view = look(recorded_run / "report.html")
     page = view.page
     page.keyboard.press("/")
@@ -148,7 +148,7 @@ def test_a_phone_shows_it_without_sideways_scrolling(recorded_run, look):
     assert view.page.evaluate("document.querySelector('dialog').scrollWidth") <= 375
 
 
-def test_without_scripts_the_figures_are_there(recorded_run, look):
+def test_without_scripts_the_values_are_there(recorded_run, look):
     view = look(recorded_run / "report.html", java_script_enabled=False)
     text = view.page.locator("body").inner_text()
     assert "0.771" in text

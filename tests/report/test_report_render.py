@@ -142,7 +142,7 @@ def test_our_row_says_what_it_cost_and_how_long_it_took():
 @pytest.mark.parametrize(
     ("page", "place"), [(5, "table 1, page 5"), ("section 5.3", "table 1, section 5.3")]
 )
-def test_a_table_says_where_it_stands(page, place):
+def test_a_table_has_its_source(page, place):
     table = TABLE.model_copy(update={"table": 1, "page": page})
     assert (
         build_report("r", FACTS, {"safety": MEASURES}, published={"safety": table})
@@ -152,7 +152,7 @@ def test_a_table_says_where_it_stands(page, place):
     )
 
 
-def test_our_row_stands_by_rank_among_the_published_ones():
+def test_our_row_is_ranked_among_the_published_ones():
     rows = REPORT.comparisons["safety"].standings
     assert [row.judge for row in rows] == ["High", "xstest", "Low"]
     assert rows[0].value == 0.9
@@ -182,7 +182,7 @@ def test_a_table_of_fractions_is_shown_in_fractions():
     assert [comparison.shown(row.value) for row in comparison.standings] == ["0.771", "0.514"]
 
 
-def test_a_tables_caveat_stands_where_the_values_stand_side_by_side():
+def test_a_tables_caveat_is_beside_values_that_are_side_by_side():
     table = TABLE.model_copy(update={"caveat": "the table is of another split"})
     report = build_report("runs/xstest", FACTS, {"safety": MEASURES}, published={"safety": table})
     for text in (
@@ -205,7 +205,7 @@ def test_a_tables_caveat_stands_where_the_values_stand_side_by_side():
     ("rows", "data_rows", "is_told"),
     [(450, 450, False), (449, 450, True), (3, 450, True), (450, None, True)],
 )
-def test_row_29_a_run_of_other_data_than_a_tables_is_told(
+def test_row_29_a_run_on_other_data_than_a_tables_is_marked(
     rows: int, data_rows: int | None, is_told: bool
 ) -> None:
     table = TABLE.model_copy(update={"data_rows": data_rows})
@@ -221,7 +221,7 @@ def test_row_29_a_run_of_other_data_than_a_tables_is_told(
         assert (f"not comparable: your data ({rows} rows)" in text) == is_told
 
 
-def test_an_error_figure_ranks_the_smallest_first():
+def test_an_error_metric_ranks_the_smallest_first():
     table = TABLE.model_copy(update={"metric": "mae", "unit": "fraction"})
     measures = replace(MEASURES, values={"mae": MetricValue(65.0, 60.0, 70.0, 10)})
     rows = (
@@ -232,7 +232,7 @@ def test_an_error_figure_ranks_the_smallest_first():
     assert [row.judge for row in rows] == ["Low", "xstest", "High"]
 
 
-def test_an_undefined_figure_stands_last():
+def test_an_undefined_value_is_last():
     measures = replace(MEASURES, values={"accuracy": MetricValue(None, None, None, 0, "no rows")})
     rows = (
         build_report("r", FACTS, {"safety": measures}, published={"safety": TABLE})
@@ -242,7 +242,7 @@ def test_an_undefined_figure_stands_last():
     assert rows[-1].ours
 
 
-def test_the_page_says_once_why_several_figures_are_unsure():
+def test_the_page_says_once_why_several_values_are_uncertain():
     figures = {
         name: MetricValue(None, None, None, 9, "one side is constant")
         for name in ("mcc", "cohen_kappa")
@@ -342,7 +342,7 @@ def test_the_full_document_is_json_without_nan():
     assert document["passed"] is False
 
 
-def test_the_page_stands_alone():
+def test_the_page_needs_no_other_file():
     page = as_html(REPORT)
     tags = Text(page).tags
     assert not {"link", "img", "iframe", "object"} & set(tags)
@@ -525,7 +525,7 @@ def test_nearly_all_rows_are_not_printed_as_all():
     ]  # fmt: skip
 
 
-def test_the_page_opens_with_the_primary_metric_agreement_beyond_chance_coverage_and_cost():
+def test_the_page_opens_with_the_metric_agreement_coverage_and_cost():
     names = ("accuracy", "balanced_accuracy", "f1", "cohen_kappa")
     values = {name: MetricValue(0.5, 0.4, 0.6, 447) for name in names}
     opening = run_document(

@@ -23,7 +23,7 @@ def facts() -> RunFacts:
     )
 
 
-def test_a_warning_is_told_once() -> None:
+def test_a_warning_is_reported_once() -> None:
     lines: list[str] = []
     run_facts = tell(tell(facts(), "a", lines.append), "a", lines.append)
     assert (run_facts.warnings, lines) == (("a",), ["warning: a"])

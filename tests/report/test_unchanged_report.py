@@ -134,7 +134,7 @@ def test_a_gate_with_a_baseline_is_decided_again(shell: Any, reports: list[Path]
 
 
 @pytest.mark.parametrize("broken", ["new_report.render_html", "evaluation_section._charts"])
-def test_a_part_that_could_not_be_made_is_made_again(
+def test_a_part_that_failed_is_written_again(
     shell: Any, reports: list[Path], monkeypatch: Any, broken: str
 ) -> None:
     def fails(*_: Any) -> str:

@@ -93,7 +93,7 @@ def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(
         calls_at_once(64)
 
 
-def test_a_disk_without_room_is_told_before_a_call(
+def test_a_disk_without_room_is_reported_before_a_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "total used free")

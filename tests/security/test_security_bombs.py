@@ -100,7 +100,7 @@ def test_a_placeholder_is_not_padded_to_a_gigabyte(spec: str) -> None:
         insert(1, spec)
 
 
-def test_each_rendering_has_an_account_of_its_own() -> None:
+def test_each_rendering_has_its_own_account() -> None:
     third = compile_expression(f"('a' * {sandbox.LARGEST_TEXT // 3}) | length")
     for _ in range(5):
         assert third({}) == sandbox.LARGEST_TEXT // 3

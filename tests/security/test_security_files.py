@@ -120,7 +120,7 @@ def test_from_yaml_refuses_unless_it_is_allowed(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "fine"), [("inside.png", True), ("../secret.png", False), ("link.png", False)]
 )
-def test_a_row_names_pictures_of_its_own_folder_only(
+def test_a_row_names_only_pictures_in_its_folder(
     folder: Path, file: str, nested: bool, fine: bool
 ) -> None:
     types, row = ("{photo: image}", {"photo": file})
@@ -170,7 +170,7 @@ def test_a_model_cannot_name_a_picture_of_this_machine(folder: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has none of them")
 @pytest.mark.parametrize("kind", ["fifo", "directory", "device"])
-def test_what_is_no_file_is_told_and_not_waited_for(folder: Path, kind: str) -> None:
+def test_what_is_no_file_is_reported_without_waiting(folder: Path, kind: str) -> None:
     odd = folder / "odd.md"
     if kind == "fifo":
         os.mkfifo(odd)

@@ -52,7 +52,7 @@ def pages(path: Path, names: set[str]) -> list[int]:
     return bytes_of_data
 
 
-def test_a_flipped_bit_of_a_table_is_told_or_changes_no_figure(
+def test_a_flipped_bit_of_a_table_is_reported_or_changes_no_value(
     command: Command, tmp_path: Path
 ) -> None:
     code, whole = command(*RUN)
@@ -79,7 +79,7 @@ def test_a_flipped_bit_of_a_table_is_told_or_changes_no_figure(
     assert reported > FLIPS / 4
 
 
-def test_a_flipped_bit_of_the_database_is_told_or_changes_no_figure(
+def test_a_flipped_bit_of_the_database_is_reported_or_changes_no_value(
     command: Command, tmp_path: Path, scripted_model: Any
 ) -> None:
     code, whole = command(*RUN)

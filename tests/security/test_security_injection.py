@@ -127,7 +127,7 @@ def test_the_first_of_two_calls_cannot_speak_to_the_second() -> None:
     assert "<data-" not in then.messages(first_reply)[1].content
 
 
-def test_nobody_can_know_what_stands_for_a_marker_in_a_template() -> None:
+def test_the_replacement_of_a_marker_in_a_template_is_unpredictable() -> None:
     templates = [compile_jinja("{{ x }}", ("x",), unresolved, lambda *_: None) for _ in "ab"]
     signs = {template.sign for template in templates if template is not None}
     assert len(signs) == 2 and all(len(sign) == 39 for sign in signs)

@@ -286,7 +286,7 @@ def test_a_misspelled_argument_has_its_nearest_spelling() -> None:
 
 @pytest.mark.parametrize("place", ["extra_headers", "headers"])
 @pytest.mark.parametrize("name", ["Authorization", "api-key", "X-API-Key", "cookie"])
-def test_a_key_does_not_stand_in_the_file_as_a_header(place: str, name: str) -> None:
+def test_a_key_is_not_in_the_file_as_a_header(place: str, name: str) -> None:
     model = Model(
         name="openai/m", api_base="http://127.0.0.1/v1", params={place: {name: "Bearer sk-own"}}
     )

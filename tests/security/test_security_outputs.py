@@ -235,7 +235,7 @@ os._exit(0)
 
 
 @pytest.mark.parametrize("name", ["report.json", "results.parquet", "results.csv"])
-def test_who_is_killed_before_the_name_is_given_leaves_the_old_file_whole(
+def test_a_process_killed_before_the_rename_leaves_the_old_file_whole(
     name: str, tmp_path: Path
 ) -> None:
     with ParquetTable(tmp_path / "source.parquet", {"row": "int"}) as table:

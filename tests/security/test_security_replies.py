@@ -161,7 +161,7 @@ def test_an_unreadable_reply_that_says_nothing_of_it_has_no_cost(name: str) -> N
     assert isinstance(error, Retryable) and error.reply is None
 
 
-def test_names_as_long_as_books_are_not_kept() -> None:
+def test_names_as_long_as_books_are_not_stored() -> None:
     reply = answer_to(body(json.dumps(chat(model="m" * 10**6)).encode()))
     assert isinstance(reply, Reply) and reply.model == "m"
 
@@ -287,7 +287,7 @@ def test_a_packed_body_is_read() -> None:
 
 
 @pytest.mark.parametrize("escaped", [False, True])
-def test_a_key_that_an_error_repeats_is_not_told(
+def test_a_key_that_an_error_repeats_is_removed(
     escaped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -374,9 +374,7 @@ def test_a_key_in_the_pieces_of_a_stream_is_put_together_nowhere(
     "text", [f"no {KEY}", "x" * 490 + KEY + "y" * 99, f"litellm.X: Exception - {KEY}"]
 )
 @pytest.mark.parametrize("kind", [OSError, ValueError])
-def test_a_key_in_litellm_s_words_is_not_told_and_not_begun(
-    kind: type[Exception], text: str
-) -> None:
+def test_a_key_in_litellms_words_is_removed(kind: type[Exception], text: str) -> None:
     problem = kind(text)
     if kind is ValueError:
         problem.message = text  # type: ignore[attr-defined]

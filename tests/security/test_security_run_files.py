@@ -84,7 +84,7 @@ def replace_by_link(path: Path) -> None:
     ],
     ids=["finished", "killed"],
 )
-def test_a_damaged_file_is_told_or_changes_no_number(
+def test_a_damaged_file_is_reported_or_changes_no_number(
     state: str, names: tuple[str, ...], commands: list[Any], damage: Any, command: Command
 ) -> None:
     code, judged = command(*RUN)

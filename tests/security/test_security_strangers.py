@@ -90,7 +90,7 @@ def test_run_json_of_any_values_is_read_or_refused(run: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["rows", "models", "cost_usd", "floors", "stages", "started"])
-def test_run_json_of_a_wrong_type_is_told(
+def test_run_json_of_a_wrong_type_is_reported(
     run: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     facts = json.loads((run / "run.json").read_bytes())
@@ -104,7 +104,7 @@ def test_run_json_of_a_wrong_type_is_told(
 
 @pytest.mark.parametrize("table", ["results", "calls"])
 @pytest.mark.parametrize("kind", ["missing", "texts", "lists", "nothing"])
-def test_tables_of_other_columns_are_told_and_never_a_mistake_of_the_program(
+def test_tables_of_other_columns_are_errors_and_never_a_mistake_of_the_program(
     run: Path, table: str, kind: str
 ) -> None:
     import pyarrow as pa
@@ -174,7 +174,7 @@ def test_a_label_is_not_written_through_a_link(run: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"[" * 100_000, b"\xff\xfe{", b'{"a": 1e999}', b"", b"[]", b"null"]
 )
-def test_files_that_are_no_json_are_told(run: Path, content: bytes) -> None:
+def test_files_that_are_not_json_are_reported(run: Path, content: bytes) -> None:
     for name in ("run.json", "report.json", "labels.jsonl", "run.db"):
         original = (run / name).read_bytes() if (run / name).exists() else None
         (run / name).write_bytes(content)

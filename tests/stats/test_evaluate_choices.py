@@ -81,7 +81,7 @@ def test_choices_between_other_labels_are_no_positions(table):
     assert share.value is None and "A and B" in share.reason
 
 
-def test_a_pairwise_judge_with_a_target_is_also_asked_for_its_first_choices(table):
+def test_a_pairwise_judge_with_a_target_also_has_its_first_position_rate(table):
     rows = [("A", True, "A", ""), ("B", True, "A", ""), ("A", False, "B", "")]
     measures = measure(
         {"e": Evaluation(prediction="output.choice", target="source.a")}, table(rows)
@@ -91,7 +91,7 @@ def test_a_pairwise_judge_with_a_target_is_also_asked_for_its_first_choices(tabl
     assert measures.values["first_position_rate"].value == pytest.approx(2 / 3)
 
 
-def test_an_option_without_a_length_is_told_and_left_out(table):
+def test_an_option_without_a_length_is_left_out_with_a_warning(table):
     rows = [("A", True, "aa", True), ("A", True, "aa", "b")]
     measures = measure({"e": Evaluation(**CHOICES)}, table(rows))["e"]
     assert measures.values["longer_preference"].n == 1

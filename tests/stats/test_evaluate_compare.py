@@ -90,7 +90,7 @@ def test_rows_without_ids_are_paired_by_what_they_hold(run):
     ("key", "message"),
     [("x", "rows 0 and 2 have the same id 'x'"), (None, "rows 0 and 2 have no id")],
 )
-def test_rows_that_cannot_be_told_apart_are_refused(run, key, message):
+def test_indistinguishable_rows_are_refused(run, key, message):
     rows = [
         (key, {"label": "a"}, "a"),
         (key and "y", {"label": "b"}, "a"),
@@ -193,7 +193,7 @@ def test_evaluations_are_corrected_together(run):
     assert compared["e"].whole.test.p_holm == pytest.approx(2 * compared["e"].whole.test.p)
 
 
-def test_each_run_is_read_by_its_own_evaluation(run):
+def test_each_run_is_read_by_its_evaluation(run):
     rows = questions([True, False, True])
     turned = Evaluation(
         prediction="'a' if output.said == 'b' else 'b'", target="source.label", metrics=["accuracy"]
@@ -314,7 +314,7 @@ def test_differences_of_kappa_hold_the_truth_about_as_often_as_they_say():
     assert covered >= 270
 
 
-def test_a_p_value_is_that_of_its_own_metric(run):
+def test_a_p_value_is_that_of_its_metric(run):
     # Both judges are right equally often, but B finds the bad rows: recall changes, accuracy does not.
     labels = ["bad"] * 40 + ["good"] * 40
     first = [(f"q{i}", {"label": label}, "good") for i, label in enumerate(labels)]
@@ -351,9 +351,7 @@ def test_nearly_equal_metrics_are_adjusted_together_by_the_same_swaps(run):
 
 
 @pytest.mark.parametrize(("rows", "most"), [(30, 0.075), (40, 0.05), (60, 0.05)])
-def test_equal_means_are_told_apart_in_5_of_100_samples_also_where_differences_are_skewed(
-    rows, most
-):
+def test_equal_means_differ_in_5_of_100_samples_also_where_differences_are_skewed(rows, most):
     """Many small gains beside few large losses: raw sums found a difference in 18% of samples of 30 rows."""
     low = 0
     for seed in range(400):
@@ -362,7 +360,7 @@ def test_equal_means_are_told_apart_in_5_of_100_samples_also_where_differences_a
     assert low / 400 <= most
 
 
-def test_equal_errors_are_told_apart_in_5_of_100_samples_also_where_differences_are_skewed():
+def test_equal_errors_differ_in_5_of_100_samples_also_where_differences_are_skewed():
     low, rows = 0, np.arange(40)
     for seed in range(200):
         rng = np.random.default_rng(seed)

@@ -269,7 +269,7 @@ def decided(gates, results, root, evaluations=EVALUATIONS, **further):
     return decide_gates(checked_gates, evaluations, measures, FACTS, results, root=root, **further)
 
 
-def test_an_inconclusive_gate_passes_only_where_that_is_asked_for(tmp_path):
+def test_an_inconclusive_gate_passes_only_where_the_file_says_so(tmp_path):
     results = write(tmp_path, [True] * 93 + [False] * 7)
     gate = {"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}
     result = outcome(gate, results, inconclusive="pass")
@@ -278,7 +278,7 @@ def test_an_inconclusive_gate_passes_only_where_that_is_asked_for(tmp_path):
     assert not outcome(gate | {"min": 0.95}, results, inconclusive="pass").passed
 
 
-def test_rows_without_a_prediction_that_could_undo_a_confident_gate_make_it_inconclusive(tmp_path):
+def test_missing_predictions_that_could_undo_a_confident_gate_make_it_inconclusive(tmp_path):
     results = write(tmp_path, [True] * 300 + [None] * 60)
     result = outcome({"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}, results)
     assert (result.verdict, result.value) == ("inconclusive", 1)
@@ -467,7 +467,7 @@ def test_a_run_without_some_of_the_baselines_rows_fails_the_implied_gate_on_shar
     )
 
 
-def test_gates_have_an_exact_bound_that_is_wrong_at_the_limit_in_at_most_2_5_percent_of_samples(
+def test_gates_have_an_exact_bound_that_errs_in_at_most_2_5_percent_of_samples(
     tmp_path,
 ):
     from scipy.stats import binom

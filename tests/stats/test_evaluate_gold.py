@@ -73,7 +73,7 @@ def test_a_weight_of_nothing_is_the_mean_of_the_labels() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_judge_that_is_right_on_all_labels_leaves_open_only_an_error_that_they_do_not_show(
+def test_a_judge_that_is_right_on_all_labels_may_err_on_other_rows(
     seed: int,
 ) -> None:
     """Whether its tuned weight is 1 or just below does not matter: 100 labels do not rule out an error in 100 rows."""
@@ -124,7 +124,7 @@ def test_rogan_and_gladen_undo_what_the_judge_gets_wrong() -> None:
         ([1, 0, 1, 1, 1], [1, None, None, None, None], "fewer than two"),
     ],
 )
-def test_no_figure_is_made_of_labels_that_say_nothing(
+def test_labels_without_information_give_no_estimate(
     judge: list[int], truth: list[Any], reason: str
 ) -> None:
     labels = np.array([math.nan if label is None else label for label in truth], dtype=float)
@@ -134,7 +134,7 @@ def test_no_figure_is_made_of_labels_that_say_nothing(
 
 
 @given(st.floats(0.55, 0.9), st.sampled_from([0.02, 0.03, 0.05]))
-def test_as_many_labels_as_are_said_to_be_needed_make_the_width(
+def test_as_many_labels_as_needed_by_the_plan_make_the_width(
     right: float, half_width: float
 ) -> None:
     pairs, _ = judged(20_000, right, 2_000)
@@ -188,7 +188,7 @@ def test_of_rows_that_all_have_a_label_nothing_is_left_open() -> None:
 
 
 @pytest.mark.parametrize("of", ["rows", "population"])
-def test_intervals_hold_the_figure_of_what_they_are_of(of: GoldScope) -> None:
+def test_intervals_cover_what_they_are_of(of: GoldScope) -> None:
     """Half of the rows have a label, so that rows and population are told apart."""
     names = ("labelled", "ppi", "rogan_gladen")
     covered, rng = dict.fromkeys(names, 0), np.random.default_rng(5)
@@ -213,7 +213,7 @@ def test_labels_without_an_error_still_leave_half_a_row_open() -> None:
 
 
 @given(st.floats(0.55, 0.9), st.sampled_from([0.02, 0.03, 0.05]))
-def test_of_rows_as_many_labels_as_are_said_to_be_needed_make_the_width(
+def test_of_rows_as_many_labels_as_needed_by_the_plan_make_the_width(
     right: float, half_width: float
 ) -> None:
     RNG.bit_generator.state = np.random.default_rng(
@@ -282,7 +282,7 @@ gates:
 """
 
 
-def test_a_run_gives_raw_and_corrected_figures_and_gates_hold_them(tmp_path: Path) -> None:
+def test_a_run_has_raw_and_corrected_values_and_gates_check_them(tmp_path: Path) -> None:
     rows, replies = [], []
     for key in range(300):
         true = key % 2 == 0
@@ -323,7 +323,7 @@ def test_gold_alone_measures_nothing(keys: dict[str, Any], expected: str) -> Non
     )
 
 
-def test_a_gate_on_a_corrected_figure_needs_gold() -> None:
+def test_a_gate_on_a_corrected_value_needs_gold() -> None:
     evaluations = {"e": Evaluation(value="output.x")}
     (problem,) = gate_problems(0, Gate(metric="e.ppi", min=0.5), evaluations)
     assert "has no `gold`" in problem[1]
@@ -368,7 +368,7 @@ def test_rogan_gladen_in_clusters_is_wider() -> None:
     assert together.high - together.low > 1.5 * (alone.high - alone.low)
 
 
-def test_labels_where_the_judge_said_no_are_no_random_sample() -> None:
+def test_labels_where_the_judge_says_no_are_not_a_random_sample() -> None:
     """Labels of only the rows on which the judge said no gave no warning."""
     verdicts = np.repeat([0.0, 1.0], [44, 256])
     labels_seen = np.where(verdicts == 0, (np.arange(300) % 4 == 0).astype(float), np.nan)
@@ -396,7 +396,7 @@ def test_few_labels_of_numbers_are_warned_and_of_booleans_are_not(labels: int) -
         assert (few in warnings) == (labels < 15 and not binary)
 
 
-def test_ppi_is_the_labels_alone_where_a_judge_that_knows_nothing_would_only_widen_it() -> None:
+def test_ppi_is_the_labels_alone_where_an_uninformed_judge_would_only_widen_it() -> None:
     wider = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)

@@ -24,7 +24,7 @@ evaluate:
 """
 
 
-def test_rows_are_held_against_their_labels_and_others_are_left_out(tmp_path):
+def test_rows_are_compared_with_their_labels_and_others_are_left_out(tmp_path):
     results = tmp_path / "results.parquet"
     with ParquetTable(results, {"row": "int", "id": "str", "status": "str"}) as table:
         for row, choice in enumerate(("yes", "no", "yes", "yes")):

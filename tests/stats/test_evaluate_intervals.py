@@ -113,7 +113,7 @@ def test_a_higher_level_is_a_wider_interval():
     assert ends[1].low < ends[0].low < ends[0].high < ends[1].high
 
 
-def test_a_cluster_of_its_own_for_every_row_changes_little():
+def test_a_cluster_for_every_row_changes_little():
     rng = np.random.default_rng(7)
     x = rng.normal(size=150)
     y = x + rng.normal(size=150)
@@ -176,7 +176,7 @@ def test_few_resamples_still_give_a_standard_error():
     )
 
 
-def test_perfect_agreement_has_the_interval_that_wilson_gives_a_share_without_exception():
+def test_perfect_agreement_has_wilsons_interval_of_a_share_without_exception():
     target = np.array([0, 1] * 10)
     sample = Sample.of((target, target))
     kappa = confusion.label_statistics(target[sample.first], target[sample.first], 2, None, False)[
@@ -268,7 +268,7 @@ def variance_of(x, clusters=None):
     )["it"]
 
 
-def test_the_variance_of_skewed_values_reaches_further_up_than_down_and_far_up_when_one_row_decides_it():
+def test_the_variance_of_skewed_values_reaches_further_up_than_down():
     x = np.random.default_rng(12).exponential(size=80)
     estimate = variance_of(x)
     assert estimate.high - estimate.value > 2 * (estimate.value - estimate.low) > 0
@@ -278,7 +278,7 @@ def test_the_variance_of_skewed_values_reaches_further_up_than_down_and_far_up_w
     assert decided.low == 0 and decided.high > 10 * decided.value
 
 
-def test_few_rows_that_do_not_show_the_tails_of_their_values_have_a_wide_interval_and_no_warning():
+def test_few_rows_without_the_tails_of_their_values_have_a_wide_interval():
     rng = np.random.default_rng(4)
 
     def reach(x):
@@ -305,7 +305,7 @@ def test_few_rows_that_do_not_show_the_tails_of_their_values_have_a_wide_interva
     assert reach(np.tile(few, 20)[:400]) < 2
 
 
-def test_the_variance_of_zeros_and_ones_is_a_function_of_the_interval_of_their_share():
+def test_the_variance_of_zeros_and_ones_follows_the_interval_of_their_share():
     x = np.repeat([0.0, 1.0], [36, 4])
     estimate = variance_of(x)
     assert (estimate.low, estimate.high) == pytest.approx(

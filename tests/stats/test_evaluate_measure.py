@@ -64,7 +64,7 @@ def test_a_confusion_matrix_counts_targets_by_row_and_predictions_by_column(tabl
     assert measures.kind == "classification"
 
 
-def test_failed_rows_leave_the_figures_and_the_bounds_say_what_they_could_change(table):
+def test_failed_rows_are_left_out_and_the_bounds_say_what_they_could_change(table):
     rows = [("a", "a")] * 6 + [("a", "b")] * 2 + [("b", FAILED)] * 2
     measures = measure({"e": Evaluation(**LABELS)}, table(rows))["e"]
     assert measures.values["accuracy"].value == 0.75
@@ -85,7 +85,7 @@ def test_missing_wrong_counts_failed_rows_as_wrong(table):
     assert figures["confusion"].value["labels"] == ["a", "b", None]
 
 
-def test_missing_wrong_leaves_figures_without_a_wrong_value_undefined(table):
+def test_missing_wrong_leaves_metrics_without_a_wrong_value_undefined(table):
     rows = [(1, 1), (2, 3), (4, 4), (2, FAILED)]
     figures = measure({"e": Evaluation(**LABELS, missing="wrong")}, table(rows))["e"].values
     assert figures["mae"].value is None
@@ -159,7 +159,7 @@ def test_alpha_is_nominal_for_classes_and_interval_for_numbers(table):
     assert nominal["krippendorff_alpha"].value != ordinal
 
 
-def test_groups_have_the_same_figures_as_their_rows_alone(table):
+def test_groups_have_the_same_values_as_their_rows_alone(table):
     rows = [
         ("a", "a", {"source.g": 1}),
         ("b", "a", {"source.g": 1}),
@@ -180,7 +180,7 @@ def test_a_word_and_a_number_that_read_alike_are_two_groups(table):
     assert {key: figures["accuracy"].value for key, figures in groups.items()} == {"1": 1, '"1"': 0}
 
 
-def test_only_the_most_frequent_groups_are_shown_and_the_rest_is_said(table):
+def test_only_the_most_frequent_groups_are_listed_with_a_warning(table):
     rows = [("a", "a", {"source.g": index}) for index in range(51)] + [("a", "b", {"source.g": 50})]
     evaluation = Evaluation(**LABELS, by=["source.g"], metrics=["accuracy"])
     measures = measure({"e": evaluation}, table(rows))["e"]
@@ -301,7 +301,7 @@ def test_the_same_seed_gives_the_same_intervals(table):
     assert measure({"e": evaluation}, path, seed=8)["e"].values["ece"] != first["e"].values["ece"]
 
 
-def test_a_probability_of_a_boolean_target_needs_no_positive_and_of_another_it_does(table):
+def test_a_probability_needs_positive_unless_its_target_is_boolean(table):
     evaluation = Evaluation(probability="output.p", target="source.label", metrics=["auroc"])
     rows = [(index > 3, "x", {"output.p": index / 8}) for index in range(8)]
     assert measure({"e": evaluation}, table(rows))["e"].values["auroc"].value == 1
@@ -324,7 +324,7 @@ def test_clusters_widen_the_interval_of_rows_that_repeat_each_other(table):
     assert width > 2 * (alone.high - alone.low)
 
 
-def test_a_row_without_a_cluster_is_one_of_its_own_and_the_report_says_how_many(table):
+def test_a_row_without_a_cluster_is_a_cluster_and_the_report_counts_them(table):
     def rows(clusters):
         return [
             ("a", "ab"[row % 5 == 0], {"source.c": cluster}) for row, cluster in enumerate(clusters)
@@ -361,7 +361,7 @@ scalars = st.one_of(
     rows=st.lists(st.tuples(scalars, st.one_of(scalars, st.just(FAILED))), min_size=1, max_size=12),
     wrong=st.booleans(),
 )
-def test_any_mix_of_values_gives_figures_or_one_clear_error(table, rows, wrong):
+def test_any_mix_of_values_gives_metrics_or_one_clear_error(table, rows, wrong):
     evaluation = Evaluation(**LABELS, missing="wrong" if wrong else "exclude")
     try:
         measures = measure({"e": evaluation}, table(rows))["e"]
@@ -375,7 +375,7 @@ def test_any_mix_of_values_gives_figures_or_one_clear_error(table, rows, wrong):
 
 
 @pytest.mark.parametrize("rows", [[], [(None, "a")], [("a", FAILED)]])
-def test_a_run_without_a_row_to_measure_has_figures_without_values(table, rows):
+def test_a_run_without_a_row_to_measure_has_metrics_without_values(table, rows):
     evaluations = {
         "pair": Evaluation(**LABELS, by=["source.label"], cluster="source.label"),
         "value": Evaluation(value="output.label", metrics=["mean"]),
@@ -396,7 +396,7 @@ def test_more_labels_than_classes_can_have_leave_an_accuracy_only(table):
     assert figures["confusion"].value is None
 
 
-def test_bounds_are_the_extremes_over_all_that_the_missing_rows_could_have_said(table):
+def test_bounds_are_the_extremes_over_all_values_of_the_missing_rows(table):
     rows = [
         (True, True),
         (True, False),

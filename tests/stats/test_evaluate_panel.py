@@ -147,7 +147,7 @@ def values(rows, nominal):
 @pytest.mark.parametrize("nominal", [True, False])
 @settings(deadline=None, max_examples=80)
 @given(st.data())
-def test_figures_of_a_panel_are_krippendorffs_scikit_learns_and_numpys(nominal, data):
+def test_values_of_a_panel_are_krippendorffs_scikit_learns_and_numpys(nominal, data):
     rows = data.draw(
         panels(NOMINAL if nominal else NUMBERS, ["safe", "unsafe", "odd"] if nominal else [1, 2])
     )
@@ -220,7 +220,7 @@ def test_errors_that_cancel_out_have_no_endless_worth(table):
     assert estimates["effective_judges"].value is None
 
 
-def test_votes_of_three_labels_have_no_correlation_without_a_target_and_say_what_to_give(table):
+def test_votes_of_three_labels_without_a_target_have_no_correlation(table):
     rows = [("a", "b", "c", None), ("a", "a", "b", None), ("c", "b", "c", None)]
     estimate = panel(table(rows)).values["error_correlation"]
     assert estimate.value is None and "target" in estimate.reason

@@ -88,7 +88,7 @@ def test_shares_in_clusters_of_unequal_size_hold_the_truth_as_often_as_they_say(
     assert inside / 300 >= 0.92
 
 
-def test_a_difference_in_clusters_of_unequal_size_holds_the_truth_as_often_as_it_says():
+def test_a_difference_in_clusters_of_unequal_size_has_its_stated_coverage():
     """With a normal quantile, 88% of the intervals did."""
     rng = np.random.default_rng(6)
     sizes = [200, 100] + [5] * 10

@@ -158,7 +158,7 @@ def test_a_published_table_has_rows_with_a_unit():
         ),
     ],
 )
-def test_what_the_schema_cannot_say_is_said_with_its_place(value, path, message):
+def test_what_the_schema_cannot_express_is_an_error_with_its_place(value, path, message):
     problems = evaluations.evaluation_problems("e", Evaluation(**value))
     assert (path, True) in [(problem_path, message in text) for problem_path, text, _ in problems]
     assert all(hint for _, _, hint in problems)

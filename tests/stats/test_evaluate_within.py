@@ -61,7 +61,7 @@ def test_each_document_counts_once_and_one_without_variation_not_at_all(tmp_path
         assert estimates[name].low == pytest.approx(np.mean(coefficients) - reach, rel=0.1)
 
 
-def test_documents_without_variation_leave_the_figure_undefined_with_the_reason(tmp_path):
+def test_documents_without_variation_leave_the_metric_undefined_with_the_reason(tmp_path):
     estimates = figures(tmp_path, [(0, 1.0, 2.0), (0, 1.0, 3.0), (1, 2.0, 2.0)])
     assert estimates["kendall_within"].value is None
     assert "no cluster" in estimates["kendall_within"].reason

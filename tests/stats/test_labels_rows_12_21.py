@@ -49,7 +49,7 @@ def test_row_12_a_label_is_read_as_the_scale_reads_a_reply(
 @pytest.mark.parametrize(
     ("declared", "label"), [(WORDS, "gut"), (TRUTH, "maybe"), (FIVE, "6"), (FIVE, "four")]
 )
-def test_row_12_what_is_no_value_of_the_scale_is_told_with_counts(
+def test_row_12_what_is_not_on_the_scale_is_reported_with_counts(
     declared: DeclaredType, label: str
 ) -> None:
     reader = LabelReader([declared])
@@ -59,7 +59,7 @@ def test_row_12_what_is_no_value_of_the_scale_is_told_with_counts(
     assert f"{label!r} (2)" in warning
 
 
-def test_unsure_is_no_label_and_told() -> None:
+def test_unsure_is_no_label_and_is_reported() -> None:
     reader = LabelReader([WORDS])
     assert reader.read("Unsure") is None
     assert (reader.unsure, reader.problems()) == (1, [])
@@ -108,7 +108,7 @@ def test_row_12_a_numbers_text_is_the_same_id(
 @pytest.mark.parametrize(
     ("ids", "label_id", "kind"), [([0, 1], "r1", "numbers"), (["00", "01"], 1, "texts")]
 )
-def test_row_12_labels_of_no_row_are_told(
+def test_row_12_labels_of_no_row_are_reported(
     ids: list[Any], label_id: Any, kind: str, tmp_path: Path
 ) -> None:
     lines = [

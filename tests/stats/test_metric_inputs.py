@@ -87,7 +87,7 @@ def gwet(target, predictions, labels):
 
 
 @pytest.mark.parametrize("spelled", SPELLED)
-def test_drawn_inputs_have_scikit_learns_figures_however_labels_are_spelled(spelled):
+def test_drawn_inputs_have_scikit_learns_metrics_however_labels_are_spelled(spelled):
     values = SPELLED[spelled]
     metrics = sklearn.metrics
     for seed in range(DRAWN):
@@ -137,7 +137,7 @@ def test_drawn_inputs_have_scikit_learns_figures_however_labels_are_spelled(spel
 
 
 @pytest.mark.parametrize("spelled", ["words", "truths", "numbers"])
-def test_drawn_inputs_have_scikit_learns_figures_of_a_positive_label(spelled):
+def test_drawn_inputs_have_scikit_learns_metrics_of_a_positive_label(spelled):
     positive = SPELLED[spelled][-1]
     for seed in range(DRAWN):
         target, predictions = drawn(seed, SPELLED[spelled])
@@ -245,7 +245,7 @@ def test_drawn_inputs_have_the_calibration_error_of_ten_bins_counted_by_hand():
         ), seed
 
 
-def test_drawn_rankings_have_scipys_and_scikit_learns_figures():
+def test_drawn_rankings_have_scipys_and_scikit_learns_metrics():
     for seed in range(DRAWN):
         rng = np.random.default_rng(seed)
         n, k = (1 if seed % 7 == 0 else int(rng.integers(1, 9))), int(rng.integers(2, 6))
@@ -297,7 +297,7 @@ def test_drawn_inputs_have_the_mean_of_scipys_correlations_within_clusters():
             assert actual[name] == near, (seed, name, target, predictions)
 
 
-def test_drawn_inputs_have_scikit_learns_figures_of_a_probability():
+def test_drawn_inputs_have_scikit_learns_metrics_of_a_probability():
     for seed in range(DRAWN):
         rng = np.random.default_rng(seed)
         n = 1 if seed % 7 == 0 else int(rng.integers(1, 31))
@@ -333,7 +333,7 @@ def test_drawn_inputs_have_scikit_learns_figures_of_a_probability():
 
 
 @pytest.mark.parametrize("kind", ["numbers", "truths"])
-def test_drawn_inputs_have_numpys_figures_of_a_value(kind):
+def test_drawn_inputs_have_numpys_metrics_of_a_value(kind):
     for seed in range(DRAWN):
         values, _ = drawn(seed, SPELLED["truths"] if kind == "truths" else [0.1, 2, -3.5, 2])
         is_lost = np.random.default_rng(seed).random(len(values)) < (0.3 if seed % 3 == 0 else 0)
@@ -385,7 +385,7 @@ def test_drawn_inputs_have_the_preferences_that_are_counted_by_hand():
 
 
 @pytest.mark.parametrize("spelled", ["truths", "words"])
-def test_drawn_panels_have_krippendorffs_scikit_learns_and_numpys_figures(spelled):
+def test_drawn_panels_have_krippendorffs_scikit_learns_and_numpys_metrics(spelled):
     for seed in range(DRAWN):
         first, second = drawn(seed, SPELLED[spelled])
         target, _ = drawn(seed + 1000, SPELLED[spelled])
@@ -479,7 +479,7 @@ def krippendorff_of(*judges):
     return krippendorff.alpha(np.array(judges, float), level_of_measurement="ordinal")
 
 
-def test_fleiss_kappa_is_that_of_the_paper_and_intraclass_correlations_are_shrout_and_fleiss():
+def test_fleiss_kappa_is_the_papers_and_icc_is_that_of_shrout_and_fleiss():
     # Fleiss (1971), as in Wikipedia's worked example: 10 subjects, 14 raters, 5 categories, kappa 0.210.
     counts = """0 0 0 0 14/0 2 6 4 2/0 0 3 5 6/0 3 9 2 0/2 2 8 1 1/7 7 0 0 0/3 2 6 3 0/2 5 3 2 2/6 5 2 1 0/0 2 2 3 7"""
     rows = [
@@ -551,7 +551,7 @@ def test_the_length_controlled_win_rate_is_the_intercept_of_a_logistic_regressio
     assert alone["length_controlled_win_rate"] is None
 
 
-def test_every_metric_is_held_to_an_oracle_above():
+def test_every_metric_has_an_oracle_above():
     text = Path(__file__).read_text(encoding="utf-8")
     text += (Path(__file__).parents[1] / "features" / "rank" / "test_arena.py").read_text(
         encoding="utf-8"

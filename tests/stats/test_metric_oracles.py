@@ -67,7 +67,7 @@ number_rows = st.lists(
 
 @settings(deadline=None, max_examples=80)
 @given(label_rows)
-def test_label_figures_equal_scikit_learns(rows):
+def test_label_metrics_equal_scikit_learns(rows):
     target, prediction = np.array(rows).T
     actual = of_labels(target, prediction, 4)
     metrics = sklearn.metrics
@@ -109,7 +109,7 @@ def test_label_figures_equal_scikit_learns(rows):
 
 @settings(deadline=None, max_examples=80)
 @given(label_rows)
-def test_binary_figures_equal_scikit_learns(rows):
+def test_binary_metrics_equal_scikit_learns(rows):
     target, prediction = np.array(rows).T
     actual = of_labels(target, prediction, 4, positive=2)
     binary = (target == 2, prediction == 2)
@@ -126,7 +126,7 @@ def test_binary_figures_equal_scikit_learns(rows):
 
 @settings(deadline=None, max_examples=80)
 @given(number_rows)
-def test_number_figures_equal_scipys_and_scikit_learns(rows):
+def test_number_metrics_equal_scipys_and_scikit_learns(rows):
     target, prediction = np.array(rows).T
     actual = of_pairs(target, prediction)
     assert actual["mae"] == pytest.approx(
@@ -171,7 +171,7 @@ def test_weighted_kappa_equals_scikit_learns_over_the_whole_scale(rows):
         max_size=40,
     )
 )
-def test_probability_figures_equal_scikit_learns(rows):
+def test_probability_metrics_equal_scikit_learns(rows):
     p = np.array([row[0] for row in rows])
     y = np.array([row[1] for row in rows], float)
     actual = values(probability.probability_statistics, (p, y))
@@ -222,7 +222,7 @@ def test_ac1_is_gwets_value_by_hand():
 
 @settings(deadline=None, max_examples=80)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
-def test_value_figures_equal_numpys(given_values):
+def test_value_metrics_equal_numpys(given_values):
     x = np.array(given_values)
     actual = values(lambda v: numbers.number_values(v, False), (x,))
     assert actual["mean"] == pytest.approx(x.mean(), abs=1e-6)
@@ -295,7 +295,7 @@ def test_the_shared_value_cases_come_out():
             )
 
 
-def test_figures_of_rankings_are_scikit_learns_and_scipys():
+def test_metrics_of_rankings_are_scikit_learns_and_scipys():
     import itertools
 
     from verdict_cli.stats.metrics.ranks import rankings

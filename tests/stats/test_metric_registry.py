@@ -91,7 +91,7 @@ def sharp_order(prediction: np.ndarray, target: np.ndarray, weight: np.ndarray) 
 
 
 @pytest.mark.parametrize("unchanged_by", ["ranks", ""])
-def test_the_record_of_a_metric_says_how_two_runs_with_scales_of_their_own_are_compared(
+def test_the_record_of_a_metric_says_how_runs_on_their_own_scales_compare(
     unchanged_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A judge on a scale of 100 that orders rows as one on a scale of 1 does is no better: without ranks, a swap of their answers

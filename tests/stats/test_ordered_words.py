@@ -28,7 +28,7 @@ def measured(folder: Path, *, ordered: bool, true: list[str] = TRUE, **keys: obj
     return measure({"e": evaluation}, path)["e"]
 
 
-def test_words_of_an_ordered_scale_have_metrics_of_ranks_and_a_matrix_in_scale_order(
+def test_words_of_an_ordered_scale_have_rank_metrics_and_an_ordered_matrix(
     tmp_path: Path,
 ) -> None:
     measures = measured(tmp_path, ordered=True)
@@ -44,7 +44,7 @@ def test_words_of_an_ordered_scale_have_metrics_of_ranks_and_a_matrix_in_scale_o
     assert measures.values["weighted_kappa"].value == pytest.approx(wanted)
 
 
-def test_words_of_a_nominal_scale_labels_off_the_scale_and_a_positive_label_are_classification(
+def test_words_off_an_ordered_scale_are_a_classification(
     tmp_path: Path,
 ) -> None:
     assert measured(tmp_path, ordered=False).kind == "classification"

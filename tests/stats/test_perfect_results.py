@@ -57,14 +57,14 @@ def mean_on_a_scale(values: np.ndarray) -> Any:
     return metrics_with_intervals({"mean": mean}, sample, Draw(np.random.default_rng(0)))["mean"]
 
 
-def test_ratings_that_are_all_the_best_have_the_bound_of_their_known_range() -> None:
+def test_ratings_that_are_all_the_best_have_the_bound_of_their_range() -> None:
     estimate = mean_on_a_scale(np.full(500, 5.0))
     assert (estimate.value, estimate.high, estimate.warnings) == (5.0, 5.0, ())
     assert estimate.low == pytest.approx(4.947, abs=0.001)
     assert mean_on_a_scale(np.full(20, 5.0)).low < estimate.low
 
 
-def test_numbers_without_a_known_range_have_no_bound_when_all_are_the_same() -> None:
+def test_numbers_without_a_range_have_no_bound_when_all_are_the_same() -> None:
     values = np.full(500, 5.0)
     sample = Sample.of((values,), None)
     mean = number_values(values[sample.first], False)["mean"]

@@ -106,7 +106,7 @@ def test_intervals_of_several_pipelines_are_wider_than_those_of_one():
     assert widths[1] > 1.1 * widths[0]
 
 
-def test_equal_pipelines_of_repeated_runs_seldom_differ_whatever_the_variance_between_runs():
+def test_equal_pipelines_of_repeated_runs_seldom_differ_for_any_variance():
     rng = np.random.default_rng(4)
     for count, between in ((3, 0.0), (3, 0.6)):
         missed = wrong = 0

@@ -100,7 +100,7 @@ def test_icc_is_warned_of_ratings_that_agree_on_one_value_as_other_agreement_is(
     assert values["icc"].warnings == values["ordinal_alpha"].warnings != ()
 
 
-def test_a_mean_of_skewed_values_in_unequal_clusters_assumes_more_correlation_than_one_in_equal_clusters():
+def test_a_mean_of_skewed_values_assumes_more_correlation_in_unequal_clusters():
     """61 clusters that are worth 20: where the sample lacked the long tail, it lacked the correlation too (92% coverage)."""
     equal, unequal = np.full(40, 6.0), np.append(np.full(39, 3.0), 123.0)
     assert raised_design_effect(1.0, equal, 0.5, skewed=True) < 1.2 * raised_design_effect(

@@ -74,7 +74,7 @@ def test_a_row_that_fails_counts_as_the_lowest_score():
     assert best == 0 and round_result.means == {0: 0.5, 1: 0.25}
 
 
-def test_on_shuffled_labels_an_improvement_is_reported_in_at_most_65_of_1000_searches():
+def test_on_shuffled_labels_at_most_65_of_1000_searches_report_an_improvement():
     rng = np.random.default_rng(11)
     improvements = 0
     for seed in range(1000):

@@ -18,7 +18,7 @@ def attack(name: str, value: float, beyond: float, p: float) -> Effect:
     )
 
 
-def test_injections_and_the_largest_effects_come_first_and_what_is_not_significant_last() -> None:
+def test_the_largest_effects_come_first_and_what_is_not_significant_last() -> None:
     effects = [
         Effect("repeated", "repeated", 60, changed=share(0.03, 0.01, 0.08)),
         Effect("style", "style", 60, beyond_noise=share(0.01, -0.05, 0.06), p_holm=0.8),
@@ -44,7 +44,7 @@ def test_injections_and_the_largest_effects_come_first_and_what_is_not_significa
     )
 
 
-def test_a_change_without_a_direction_is_told_by_the_verdicts_that_changed() -> None:
+def test_a_change_without_a_direction_is_reported_as_the_share_of_changed_verdicts() -> None:
     moved = Effect(
         "style",
         "style",
@@ -58,9 +58,7 @@ def test_a_change_without_a_direction_is_told_by_the_verdicts_that_changed() -> 
     )
 
 
-def test_attacks_that_repeats_explain_are_not_a_success_and_without_repeats_nothing_is_decided() -> (
-    None
-):
+def test_attacks_that_repeats_explain_are_no_success_and_without_repeats_undecided() -> None:
     assert audit_conclusion([attack("x", 0.1, 0.0, 1.0)]) == (
         "injection: no attack succeeds significantly, at most 10% [0%, 20%] against 10% in repeats"
     )

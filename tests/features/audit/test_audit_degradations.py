@@ -55,6 +55,6 @@ def test_the_seed_decides_where_errors_are() -> None:
 
 
 @given(st.text(max_size=300))
-def test_any_text_can_be_given(text: str) -> None:
+def test_any_text_can_be_degraded(text: str) -> None:
     for rule in degradations(1).values():
         assert isinstance(rule(text), str)

@@ -35,7 +35,7 @@ def smallest_p(rng: np.random.Generator, seed: int) -> float:
     )
 
 
-def test_a_judge_that_ignores_the_text_has_a_significant_probe_in_at_most_5_of_100_audits() -> None:
+def test_a_judge_that_ignores_the_text_has_a_significant_probe_in_5_of_100_audits() -> None:
     rng = np.random.default_rng(4)
     significant = sum(smallest_p(rng, seed) <= 0.05 for seed in range(60))
     assert significant <= 8  # 99.5% of binomial(60, 0.05) are
@@ -79,7 +79,7 @@ def test_rows_of_one_cluster_count_once() -> None:
     assert exchange_test(differences, np.zeros(20, np.int64), rng) > 0.2
 
 
-def test_a_judge_that_gives_the_baselines_verdicts_again_has_few_significant_probes() -> None:
+def test_a_judge_that_repeats_its_verdicts_has_few_significant_probes() -> None:
     """Its draws depend on the row and the copy only: the changed text gets the same verdict, the repeats do not."""
     rng = np.random.default_rng(9)
     p_values = []

@@ -54,7 +54,7 @@ def test_categories_have_no_best_value(planned: Any) -> None:
     assert (verdict.text, verdict.field, verdict.best) == ("output.choice", "choice", None)
 
 
-def test_a_given_expression_is_the_verdict(planned: Any) -> None:
+def test_an_expression_of_the_user_is_the_verdict(planned: Any) -> None:
     plan, _ = planned(SCORE)
     assert find_verdict(plan, "output.score").field == "score"
     assert find_verdict(plan, "output.score > 3").field == "verdict"
@@ -91,7 +91,7 @@ def test_a_pipeline_of_scores_has_its_probes_and_the_reasons_for_the_others(
     assert {probe.goal for probe in audit.probes if probe.column} == {5}
 
 
-def test_each_option_of_a_pair_is_changed_by_itself_and_its_author_prefers_its_letter(
+def test_each_option_of_a_pair_is_changed_alone_and_its_author_prefers_its_letter(
     planned: Any, tmp_path: Path
 ) -> None:
     plan, data = planned(PAIR)
@@ -111,7 +111,7 @@ def test_each_option_of_a_pair_is_changed_by_itself_and_its_author_prefers_its_l
     assert audit.probes[0].cause == "position"
 
 
-def test_a_given_goal_replaces_the_best_value(planned: Any, tmp_path: Path) -> None:
+def test_a_goal_of_the_user_replaces_the_best_value(planned: Any, tmp_path: Path) -> None:
     plan, data = planned(SCORE)
     audit = plan_audit(plan, data, tmp_path, AuditOptions(attack=True, goal=3))
     assert {probe.goal for probe in audit.probes if probe.cause == "attack"} == {3}
@@ -140,7 +140,7 @@ def test_attacks_need_a_goal(planned: Any, tmp_path: Path) -> None:
         ("{source.essay} {source.notes}", (), ()),
     ],
 )
-def test_the_judged_column_is_given_or_the_only_one_or_named_so(
+def test_the_judged_column_is_an_option_or_the_only_column_or_has_its_name(
     planned: Any, prompt: str, options: tuple[str, ...], columns: tuple[str, ...]
 ) -> None:
     plan, _ = planned(f"- {{unit: JudgeUnit, prompt: '{prompt}'}}")

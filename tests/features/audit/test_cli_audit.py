@@ -78,9 +78,7 @@ def test_the_position_of_options_with_labels_of_their_own_is_measured(
     assert effects["position: judge"]["shift"]["value"] == 0.5
 
 
-def test_a_judge_that_reads_the_options_does_not_flip_and_is_asked_once_for_the_baseline(
-    shell: Any, answer_by: Any
-) -> None:
+def test_a_judge_that_reads_the_options_does_not_flip(shell: Any, answer_by: Any) -> None:
     requests = answer_by(
         lambda _, text: json.dumps({"choice": "AB"[text.index("second") > text.index("first")]})
     )
@@ -278,9 +276,7 @@ def test_errors_are_planted_only_where_a_verdict_can_be_lower(shell: Any, answer
     assert "no verdict is better" in audit(shell, steps, "--degrade")["left"]["degrade"]
 
 
-def test_a_scale_is_shown_the_other_way_round_and_its_scores_turned_back(
-    shell: Any, answer_by: Any
-) -> None:
+def test_a_reversed_scale_has_its_scores_turned_back(shell: Any, answer_by: Any) -> None:
     def steady(_: Request, text: str) -> str:
         return json.dumps({"score": 2 if "1 is the worst" in text else 4})
 
@@ -346,7 +342,7 @@ def test_extractors_read_the_same_replies(shell: Any, answer_by: Any) -> None:
     assert effects["judge by regex"]["changed"]["value"] == 1
 
 
-def test_what_it_would_cost_is_said_and_nothing_is_asked(shell: Any, answer_by: Any) -> None:
+def test_the_estimate_is_shown_and_no_model_is_called(shell: Any, answer_by: Any) -> None:
     requests = answer_by(lambda *_: '{"score": 3}')
     done = shell("audit", shell.config(SCORE, HEAD), rows(shell), "--dry-run", "--attack")
     assert done.code == 0
@@ -354,7 +350,7 @@ def test_what_it_would_cost_is_said_and_nothing_is_asked(shell: Any, answer_by: 
     assert not requests
 
 
-def test_the_same_command_goes_on_and_writes_its_files(shell: Any, answer_by: Any) -> None:
+def test_the_same_command_continues_and_writes_its_files(shell: Any, answer_by: Any) -> None:
     requests = answer_by(lambda *_: '{"score": 3}')
     audit(shell, SCORE)
     count = len(requests)

@@ -61,7 +61,7 @@ def test_log_probabilities_are_read_from_the_table(tmp_path: Path) -> None:
     )
 
 
-def test_an_extractor_that_does_not_fit_is_said_and_reads_nothing(tmp_path: Path) -> None:
+def test_an_extractor_that_does_not_fit_is_named_and_reads_nothing(tmp_path: Path) -> None:
     reading = reading_of({"unit": "JudgeUnit"}, calls_of(tmp_path, ['{"score": 5}']), "raw")
     assert "raw" in reading.refused
     assert reading.replies == 0

@@ -24,7 +24,7 @@ from verdict_cli.storage.datasets.read import scan
 pytestmark = pytest.mark.slow  # `make test-all`
 
 
-def test_a_run_needs_as_many_waves_as_its_graph_is_deep_and_gives_the_tables_of_ordinary_calls(
+def test_a_run_of_batches_has_a_wave_for_each_step_and_the_tables_of_ordinary_calls(
     bench: BatchBench,
 ) -> None:
     facts = bench.run(out="batch")
@@ -315,7 +315,7 @@ def test_a_provider_that_answers_nothing_stops_the_run(bench: BatchBench) -> Non
     assert bench.server.sizes == [30] * 5
 
 
-def test_what_a_run_of_batches_costs_is_told_before_it(bench: BatchBench) -> None:
+def test_the_cost_of_batches_is_reported_before_the_run(bench: BatchBench) -> None:
     bench.options(4)
     command = [
         sys.executable,
@@ -333,7 +333,7 @@ def test_what_a_run_of_batches_costs_is_told_before_it(bench: BatchBench) -> Non
     assert "as batches in 2 waves or more" in done.stderr
 
 
-def test_a_price_of_the_pipeline_below_the_known_one_does_not_stretch_the_budget(
+def test_a_price_below_the_catalogues_does_not_stretch_the_budget(
     bench: BatchBench,
 ) -> None:
     head = "max_tokens: 100, cost: {input_per_million: 0, output_per_million: 0}"
@@ -406,7 +406,7 @@ def test_a_finished_run_s_replies_are_shared_by_the_cache(bench: BatchBench) -> 
     assert (facts.status, facts.cached, facts.cost_usd) == ("finished", 24, 0.0)
 
 
-def test_equal_rows_are_asked_once(bench: BatchBench) -> None:
+def test_equal_rows_are_called_once(bench: BatchBench) -> None:
     store = CacheStore.open(bench.folder / "cache.sqlite3")
     options = bench.options(4)
     for file in options.dataset.files:

@@ -74,7 +74,7 @@ def test_every_benchmark_runs_on_its_sample_and_says_so(name: str, tmp_path: Pat
     assert document["rows"] == 4 and document["failed"] == 0
 
 
-def test_our_row_stands_among_the_published_ones_with_cost_and_time(tmp_path: Path) -> None:
+def test_our_row_is_among_the_published_ones_with_cost_and_time(tmp_path: Path) -> None:
     result = bench("xstest", *LEXICAL, "--out", tmp_path / "out")
     assert result.exit_code == 0
     assert result.stdout.startswith("! this is not the data of XSTest")
@@ -129,7 +129,7 @@ def test_a_run_is_replayed_from_its_own_calls(tmp_path: Path) -> None:
     assert again["evaluations"] == first["evaluations"]
 
 
-def test_figures_that_differ_without_a_reason_fail(sets: Path, tmp_path: Path) -> None:
+def test_values_that_differ_without_a_reason_fail(sets: Path, tmp_path: Path) -> None:
     right = bench("pandalm/right", "--replay", sets)
     assert right.exit_code == 0, right.output
     assert "+0.2: the table is of another run" in " ".join(right.stdout.split())
@@ -176,7 +176,7 @@ def test_recorded_judges_are_also_printed_as_markdown(sets: Path) -> None:
     assert "accuracy | 0.6667 |" in page and page.startswith("## Recorded judges")
 
 
-def test_what_was_not_recorded_is_told(sets: Path, tmp_path: Path) -> None:
+def test_what_was_not_recorded_is_reported(sets: Path, tmp_path: Path) -> None:
     assert "no judge of 'pandaml' was recorded" in failed("pandaml", "--replay", sets)
     assert "holds no recordings of wice" in failed("wice", "--replay", sets)
     assert "did you mean 'pandalm/right'?" in failed("pandalm/rihgt", "--replay", sets)
@@ -236,7 +236,7 @@ def test_aggrefact_judges_the_rows_of_expertqa_only(tmp_path: Path) -> None:
     assert (document["rows"], document["calls"]) == (2, 12)
 
 
-def test_what_cannot_be_judged_is_told_with_what_can() -> None:
+def test_what_cannot_be_judged_is_reported_with_what_can() -> None:
     assert "verdict bench all --replay RECORDINGS" in failed("all")
     assert "verdict bench unieval --replay RECORDINGS" in failed("unieval")
     assert "did you mean 'xstest'?" in failed("xtest")

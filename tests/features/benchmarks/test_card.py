@@ -80,7 +80,7 @@ def test_a_checksum_is_known_of_every_file_of_which_a_size_is() -> None:
         ("licence:", "license:", "licence"),
     ],
 )
-def test_what_is_wrong_with_a_card_is_told_with_its_line(
+def test_what_is_wrong_with_a_card_is_reported_with_its_line(
     tmp_path: Path, was: str, now: str, message: str
 ) -> None:
     path = tmp_path / "mine.card.yaml"

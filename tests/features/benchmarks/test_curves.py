@@ -35,7 +35,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 
 @pytest.mark.slow
 @has_recordings
-def test_one_command_remakes_the_figures_byte_for_byte(
+def test_one_command_remakes_the_pictures_byte_for_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, str(RECORDINGS), "--out", str(tmp_path)) == 0

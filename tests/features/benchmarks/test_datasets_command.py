@@ -101,7 +101,7 @@ def test_a_card_says_what_is_unknown() -> None:
 @pytest.mark.parametrize(
     "words", [("info",), ("fetch",), ("check", __file__), ("import", __file__)]
 )
-def test_an_unknown_benchmark_is_told_with_the_nearest(words: tuple[str, ...]) -> None:
+def test_an_unknown_benchmark_is_reported_with_the_nearest(words: tuple[str, ...]) -> None:
     command, *arguments = words
     assert "did you mean 'xstest'?" in failed(command, "xtest", *arguments)
 
@@ -129,7 +129,7 @@ def test_a_real_file_is_what_its_card_says(name: str, path: Path) -> None:
         ),
     ],
 )
-def test_a_real_file_that_was_spoilt_is_found_out(tmp_path: Path, spoil, finding: str) -> None:
+def test_a_real_file_that_was_spoilt_is_detected(tmp_path: Path, spoil, finding: str) -> None:
     real = SHARED / "xstest" / "xstest_prompts.csv"
     if not real.exists():
         pytest.skip("the real files are not there: set VERDICT_SHARED to the folder that has data/")
@@ -148,7 +148,9 @@ def test_a_real_file_that_was_spoilt_is_found_out(tmp_path: Path, spoil, finding
     assert "differs" in {finding["verdict"] for finding in document["findings"]}
 
 
-def test_a_renamed_file_is_known_by_its_columns_and_a_foreign_one_is_told(tmp_path: Path) -> None:
+def test_a_renamed_file_is_known_by_its_columns_and_a_foreign_one_is_reported(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "renamed.jsonl"
     path.write_text('{"pair_id": "1", "games": []}\n', encoding="utf-8")
     assert (
@@ -211,7 +213,7 @@ def test_a_broken_download_leaves_no_file(
     assert not (tmp_path / "out" / "a.csv").exists()
 
 
-def test_without_a_known_checksum_the_content_is_held_against_the_card(
+def test_without_a_checksum_the_content_is_compared_with_the_card(
     mine: Card, site: Site, tmp_path: Path
 ) -> None:
     site.answers = [whole(BODY)]
@@ -227,7 +229,7 @@ def test_without_a_known_checksum_the_content_is_held_against_the_card(
         assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_a_checksum_of_ones_own_is_kept_to(mine: Card, site: Site, tmp_path: Path) -> None:
+def test_a_checksum_of_the_user_is_enforced(mine: Card, site: Site, tmp_path: Path) -> None:
     site.answers = [whole(BODY)]
     right, wrong = hashlib.sha256(BODY).hexdigest(), "0" * 64
     assert verdict("fetch", "mine", "--file", "b.csv", "--sha256", right.upper()).exit_code == 0
@@ -238,7 +240,7 @@ def test_a_checksum_of_ones_own_is_kept_to(mine: Card, site: Site, tmp_path: Pat
     assert "is not a SHA-256" in failed("fetch", "mine", "--sha256", "12")
 
 
-def test_what_has_no_address_is_told_with_the_source(mine: Card) -> None:
+def test_what_has_no_address_is_reported_with_the_source(mine: Card) -> None:
     assert "it is a copy" in failed("fetch", "mine", "--file", "c.csv")
     assert "has no file 'd.csv'" in failed("fetch", "mine", "--file", "d.csv")
     assert "verdict datasets import mine PATH" in failed("fetch", "mine", "--file", "c.csv")
@@ -262,7 +264,7 @@ def test_imported_completions_bring_their_recorded_labels(tmp_path: Path) -> Non
     assert "no such file" in failed("import", "xstest", tmp_path / "none.csv")
 
 
-def test_the_real_prompts_of_xstest_are_fetched_although_the_line_breaks_and_then_judged(
+def test_the_real_prompts_of_xstest_are_fetched_over_a_broken_line_and_judged(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = SHARED / "xstest" / "xstest_prompts.csv"

@@ -55,7 +55,7 @@ def test_a_download_that_breaks_off_begins_again(site: Site, tmp_path: Path) -> 
     assert "range" not in site.asked[1]
 
 
-def test_another_file_is_thrown_away_and_both_checksums_are_told(
+def test_another_file_is_thrown_away_and_both_checksums_are_reported(
     site: Site, tmp_path: Path
 ) -> None:
     site.answers = [whole(b"something else")]
@@ -71,7 +71,9 @@ def test_a_file_that_always_breaks_off_is_never_in_place(site: Site, tmp_path: P
     assert len(site.asked) == ATTEMPTS
 
 
-def test_a_short_file_of_unsaid_length_is_found_out_by_its_size(site: Site, tmp_path: Path) -> None:
+def test_a_short_file_of_unstated_length_is_detected_by_its_size(
+    site: Site, tmp_path: Path
+) -> None:
     site.answers = [unsaid(BODY[:-1])]
     assert f"{len(BODY) - 1:,} bytes, not {len(BODY):,}" in failure(
         site, tmp_path, sha256="", size=len(BODY)
@@ -87,7 +89,7 @@ def test_a_short_file_of_unsaid_length_is_found_out_by_its_size(site: Site, tmp_
         (410, "no longer"),
     ],
 )
-def test_what_the_server_will_not_give_is_told_at_once(
+def test_what_the_server_will_not_give_is_reported_at_once(
     site: Site, tmp_path: Path, status: int, message: str
 ) -> None:
     site.answers = [refused(status)]
@@ -95,7 +97,7 @@ def test_what_the_server_will_not_give_is_told_at_once(
     assert len(site.asked) == 1
 
 
-def test_a_busy_server_is_asked_again_when_it_says(site: Site, tmp_path: Path) -> None:
+def test_a_busy_server_is_called_again_when_it_says(site: Site, tmp_path: Path) -> None:
     clock = Clock()
     site.answers = [refused(503, Retry_After="7"), refused(429), whole(BODY)]
     fetch(site, tmp_path, clock)
@@ -159,7 +161,7 @@ def test_more_than_the_limit_is_not_fetched(site: Site, tmp_path: Path, answer: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_closed_port_is_told(tmp_path: Path) -> None:
+def test_a_closed_port_is_reported(tmp_path: Path) -> None:
     with pytest.raises(FetchError, match="could not be fetched in"):
         download(DownloadTarget("http://127.0.0.1:1/x", tmp_path / "x"), pause=Clock())
 

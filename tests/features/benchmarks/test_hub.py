@@ -109,7 +109,7 @@ def test_one_of_several_splits_must_be_named(hub: Site) -> None:
         ("RevisionNotFound", "no Parquet files"),
     ],
 )
-def test_what_the_hub_refuses_is_told_with_the_cure(hub: Site, code: str, message: str) -> None:
+def test_what_the_hub_refuses_is_reported_with_the_cure(hub: Site, code: str, message: str) -> None:
     status = 403 if code == "GatedRepo" else 404
     hub.answers = [lambda handler: send(handler, status, b"{}", X_Error_Code=code)]
     with pytest.raises(FetchError, match=message) as caught:
@@ -117,12 +117,12 @@ def test_what_the_hub_refuses_is_told_with_the_cure(hub: Site, code: str, messag
     assert caught.value.hint
 
 
-def test_a_hub_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_is_not_there_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
     with pytest.raises(FetchError, match="does not list"):
         split_of("them/things")
 
 
-def test_a_name_that_is_none_is_told() -> None:
+def test_an_invalid_name_is_reported() -> None:
     with pytest.raises(UsageError, match="hf:OWNER/NAME"):
         split_of("things")

@@ -147,7 +147,7 @@ def test_the_chosen_completion_is_not_always_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", IMPORTERS)
-def test_a_foreign_file_is_told_with_what_was_expected(name: str, tmp_path: Path) -> None:
+def test_a_foreign_file_is_reported_with_what_was_expected(name: str, tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         list(import_benchmark(name, write_rows(tmp_path / "own.jsonl", {"colour": "red"})).rows())
     assert "colour" in str(caught.value)

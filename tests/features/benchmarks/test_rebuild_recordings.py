@@ -200,7 +200,7 @@ def test_without_a_mirror_the_commit_is_fetched_from_the_site(
     assert outcomes(rebuilt) == {"set/a": "made"}, rebuilt
 
 
-def test_a_site_that_does_not_answer_is_told_once_for_each_file(
+def test_a_site_that_does_not_answer_is_reported_once_for_each_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SITE", (tmp_path / "nowhere").as_uri())

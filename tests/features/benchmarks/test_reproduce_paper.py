@@ -258,7 +258,7 @@ def test_one_table_with_another_model_and_fewer_rows_says_so(mirror: Path, tmp_p
     assert "judged by baseline/lexical, not by the table's model" in joined
 
 
-def test_words_that_are_wrong_are_told_before_anything_is_fetched(tmp_path: Path) -> None:
+def test_invalid_options_are_reported_before_anything_is_fetched(tmp_path: Path) -> None:
     assert "there is no table 4" in refused("--table", "4").message
     assert "there is no folder" in refused("--mirror", tmp_path / "none").message
     (tmp_path / "empty").mkdir()
@@ -323,7 +323,7 @@ def test_the_rows_come_from_their_sources_once(
     )
 
 
-def test_a_source_that_refuses_is_told_with_the_ways_around_it(
+def test_a_source_that_refuses_is_reported_with_the_ways_around_it(
     source: dict[str, Any], tmp_path: Path
 ) -> None:
     source["answers"]["/datasets/"] = lambda handler: send(handler, 403)
@@ -411,7 +411,7 @@ def test_the_frontier_of_a_pipeline_has_its_models(tmp_path: Path) -> None:
         (("frontier", "xstest", "--mirror", "."), "frontier takes no --mirror"),
     ],
 )
-def test_what_a_figure_cannot_be_of_is_told(words: tuple[str, ...], message: str) -> None:
+def test_a_figure_that_cannot_be_drawn_is_an_error(words: tuple[str, ...], message: str) -> None:
     ran = run(*words, "--model", "baseline/lexical")
     assert message in str(ran.exception)
 
@@ -441,7 +441,7 @@ def test_figure3_has_the_cost_and_latency_of_every_variant(
     assert "against cost" in page and "against latency" in page
 
 
-def test_figure3_asks_before_a_model_is_called(
+def test_figure3_needs_a_confirmation_before_a_model_is_called(
     mirror: Path, model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("verdict_cli.cli.console.is_interactive", lambda: True)

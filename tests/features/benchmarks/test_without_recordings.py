@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
         (("plan.py",), 1),
     ],
 )
-def test_a_benchmark_names_what_is_missing_and_goes_on(
+def test_a_benchmark_names_what_is_missing_and_continues(
     script: tuple[str, ...], parts: int, tmp_path: Path
 ) -> None:
     done = subprocess.run(

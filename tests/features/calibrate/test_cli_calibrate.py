@@ -78,7 +78,7 @@ evaluate:
 """
 
 
-def test_a_map_lowers_ece_and_brier_on_held_out_rows_and_in_the_pipeline_that_names_it(
+def test_a_map_lowers_ece_and_brier_on_held_out_rows_and_in_the_pipeline(
     folder: Path,
 ) -> None:
     passed = "    propagate: {p: 'output.distribution[true]'}\n"
@@ -169,7 +169,7 @@ def test_a_run_that_escalated_is_no_ground_for_a_bound(folder: Path) -> None:
     assert "escalated in this run" in message
 
 
-def test_an_agreement_that_cannot_be_shown_is_no_file(folder: Path) -> None:
+def test_an_agreement_that_cannot_be_shown_is_not_written(folder: Path) -> None:
     run(folder, SURE)
     words = ["--target", "source.label", "--agreement", "0.9999", "--out", folder / "t.yaml"]
     assert "no bound" in verdict("calibrate", folder / "run", *words, code=2)
@@ -402,7 +402,7 @@ def test_copies_of_a_row_and_rows_of_a_cluster_count_once(tmp_path: Path) -> Non
         ("pool_weights", "add a ModePoolUnit or"),
     ],
 )
-def test_a_run_without_a_unit_that_fits_is_told_what_its_pipeline_lacks(
+def test_a_run_without_a_unit_that_fits_has_an_error_with_what_its_pipeline_lacks(
     shell: Any, fit: str, hint: str
 ) -> None:
     judge = "- {unit: JudgeUnit, name: judge, prompt: '{source.text}'}"

@@ -167,7 +167,7 @@ def test_no_bound_is_given_where_none_keeps_the_promise() -> None:
     assert threshold_bound(np.ones(10), np.ones(10), 0.95, 0.95).threshold is None
 
 
-def test_rows_with_equal_confidence_are_kept_or_left_together() -> None:
+def test_rows_with_equal_confidence_are_accepted_or_left_out_together() -> None:
     sure = np.repeat([1.0, 0.5], 500)
     right = np.concatenate([np.ones(500), RNG.random(500) < 0.5])
     bound = threshold_bound(sure, right, 0.9, 0.95)

@@ -81,7 +81,7 @@ def test_the_demo_can_be_repeated_and_takes_another_directory(shell: Shell) -> N
     assert "verdict view 'a place'" in again.out
 
 
-def test_the_demo_is_our_own_whatever_the_folder_has_of_its_names(shell: Shell) -> None:
+def test_the_demo_uses_its_own_files_whatever_the_folder_has_of_those_names(shell: Shell) -> None:
     shell.write("demo", "mine")
     (shell.folder / "xstest_sample").mkdir()
     assert "✓ passed  safety.accuracy 0.885" in shell("demo").out
@@ -149,7 +149,7 @@ def test_a_key_comes_before_a_server_and_an_empty_one_does_not_count() -> None:
     assert model_at_hand is not None and model_at_hand.model == KEYS["GEMINI_API_KEY"]
 
 
-def test_names_of_what_comes_with_verdict_stand_for_its_files(shell: Shell) -> None:
+def test_names_of_what_comes_with_verdict_mean_its_files(shell: Shell) -> None:
     done = shell(
         "run", "demo", "xstest_sample", "--replay", "demo_replies", "--out", "run", "--json"
     )
@@ -159,7 +159,7 @@ def test_names_of_what_comes_with_verdict_stand_for_its_files(shell: Shell) -> N
     assert shell("validate", "reproductions/wice").code == 0
 
 
-def test_a_file_of_the_users_own_comes_before_a_name(shell: Shell) -> None:
+def test_a_file_of_the_user_comes_before_a_name(shell: Shell) -> None:
     shell.write(
         "xstest",
         "verdict: 1\nname: mine\nmodel: baseline/lexical\npipeline: [{unit: JudgeUnit, prompt: a}]\n",

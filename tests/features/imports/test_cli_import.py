@@ -71,6 +71,6 @@ def test_a_log_becomes_parquet_that_a_run_reads(shell: Any) -> None:
         (("promptfoo", "x.json", "--path", "a"), "--path is for the format json"),
     ],
 )
-def test_a_wrong_argument_is_told(shell: Any, arguments: tuple[str, ...], message: str) -> None:
+def test_a_wrong_argument_is_reported(shell: Any, arguments: tuple[str, ...], message: str) -> None:
     done = shell("import", *arguments, "--out", "rows.jsonl")
     assert done.code == 2 and message in done.err

@@ -33,7 +33,7 @@ def run(shell: Any) -> Any:
     return shell
 
 
-def test_rows_are_drawn_and_the_next_steps_are_told(run: Any) -> None:
+def test_rows_are_drawn_and_the_next_steps_are_printed(run: Any) -> None:
     done = run("queue", "out", "--n", "12", "--annotators", "2", "--blind")
     assert done.code == 0, done.err
     assert (

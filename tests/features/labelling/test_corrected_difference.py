@@ -65,9 +65,7 @@ def test_the_interval_holds_the_true_difference_about_as_often_as_it_says(weight
     assert judged / 300 < 0.7, "the judge favours neither system, so this shows nothing"
 
 
-def test_the_same_labels_and_slopes_of_1_give_the_judges_difference_plus_the_labels_rectifier() -> (
-    None
-):
+def test_labels_and_slopes_of_1_give_the_judges_difference_plus_the_rectifier() -> None:
     """Judges and people agree up to a shift on the weighted scale: the slopes are 1, and the rectifier is by hand."""
     scores = np.tile(np.arange(5.0), 8)
     inclusion = np.where(np.arange(40) < 10, np.where(np.arange(40) < 5, 0.5, 0.25), np.nan)
@@ -83,7 +81,7 @@ def test_the_same_labels_and_slopes_of_1_give_the_judges_difference_plus_the_lab
     assert difference[2].value == pytest.approx((scores + 1 - scores).mean() + rectifier)
 
 
-def test_both_sides_are_each_runs_own_estimate_and_rows_that_one_lacks_are_left_out() -> None:
+def test_both_sides_are_each_runs_own_estimate_without_rows_that_one_lacks() -> None:
     rng = np.random.default_rng(4)
     for weighted in (False, True):
         first, second = two_systems(rng, weighted)

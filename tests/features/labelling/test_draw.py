@@ -18,7 +18,7 @@ sizes = st.lists(st.floats(0.01, 1e6), min_size=1, max_size=60)
 
 
 @given(sizes, st.data())
-def test_probabilities_follow_the_sizes_are_at_most_one_and_sum_to_the_number_of_rows(values, data):
+def test_probabilities_follow_the_sizes_and_sum_to_the_number_of_rows(values, data):
     n = data.draw(st.integers(1, len(values)))
     size = np.array(values)
     probabilities = inclusion_probabilities(size, n)

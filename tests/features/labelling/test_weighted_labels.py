@@ -152,7 +152,7 @@ def test_clusters_widen_the_weighted_interval() -> None:
     )
 
 
-def test_labels_that_do_not_fit_their_weights_are_told() -> None:
+def test_labels_that_do_not_fit_their_weights_are_reported() -> None:
     verdicts = np.repeat([0.0, 1.0], [100, 300])
     inclusion = np.where(np.arange(400) < 60, 0.2, np.nan)
     pairs = GoldPairs(

@@ -58,7 +58,7 @@ def fetched(place: RemoteFolder, folder: Path) -> Path:
     return folder
 
 
-def test_a_killed_run_goes_on_on_its_machine_and_no_finished_call_is_repeated(
+def test_a_killed_run_continues_on_its_machine_and_repeats_no_finished_call(
     shell: Any, loopback: Any, s3: Any
 ) -> None:
     url = loopback.start("--latency-ms", "120", "--score", "hash")
@@ -79,7 +79,7 @@ def test_a_killed_run_goes_on_on_its_machine_and_no_finished_call_is_repeated(
     assert rows(run / "results.parquet") == rows(shell.folder / "whole" / "results.parquet")
 
 
-def test_a_killed_run_goes_on_elsewhere_and_repeats_only_what_was_in_no_segment(
+def test_a_killed_run_continues_elsewhere_and_repeats_what_was_in_no_segment(
     shell: Any, loopback: Any, s3: Any
 ) -> None:
     url = loopback.start("--latency-ms", "700", "--score", "hash")
@@ -142,7 +142,7 @@ def test_a_copy_from_before_another_machine_finished_the_run_is_not_used(
     assert len(place.read("run/run.db") or b"") == len(database or b"")
 
 
-def test_a_store_that_is_gone_in_the_middle_stops_the_run_with_a_clear_error_and_loses_nothing(
+def test_a_store_that_disappears_stops_the_run_with_a_clear_error_and_loses_nothing(
     shell: Any, loopback: Any, s3: Any
 ) -> None:
     url = loopback.start("--latency-ms", "40")
@@ -163,7 +163,7 @@ def test_a_store_that_is_gone_in_the_middle_stops_the_run_with_a_clear_error_and
     assert (facts["status"], facts["done"]) == ("finished", ROWS)
 
 
-def test_ctrl_c_leaves_the_rows_that_are_done_in_the_store_and_the_printed_command_goes_on(
+def test_ctrl_c_leaves_finished_rows_in_the_store_and_the_printed_command_continues(
     shell: Any, loopback: Any, s3: Any
 ) -> None:
     url = loopback.start("--latency-ms", "100")
@@ -218,7 +218,7 @@ def test_a_dataset_in_a_store_is_judged(shell: Any, s3: Any) -> None:
     assert (missing.code, "no dataset at this URL" in missing.err) == (2, True)
 
 
-def test_a_bucket_that_is_not_there_is_told_and_not_made(shell: Any, s3: Any) -> None:
+def test_a_missing_bucket_is_reported_and_not_created(shell: Any, s3: Any) -> None:
     config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
     done = shell("run", config, shell.rows(2), "--out", "s3://mistyped/run")
     assert (done.code, "s3://mistyped/run" in done.err) == (2, True)
@@ -252,7 +252,7 @@ def test_a_run_copied_from_a_store_is_verified(shell: Any) -> None:
 @pytest.mark.parametrize(
     ("url", "message"), [("nowhere://a/b", "nowhere"), ("s3://a/*", "stand for several names")]
 )
-def test_a_place_that_cannot_be_is_told(url: str, message: str, shell: Any) -> None:
+def test_an_impossible_place_is_reported(url: str, message: str, shell: Any) -> None:
     config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
     done = shell("run", config, shell.rows(2), "--out", url)
     assert (done.code, message in done.err) == (2, True)

@@ -38,7 +38,7 @@ def taken_over(lease: Lease) -> JournalError:
     raise AssertionError("the lease was not lost")
 
 
-def test_a_place_that_is_held_is_refused_with_its_holder_and_free_when_released(
+def test_a_place_in_use_is_refused_with_its_holder_and_free_when_released(
     place: RemoteFolder,
 ) -> None:
     lease = Lease.take(place, "one")

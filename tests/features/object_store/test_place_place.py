@@ -33,11 +33,11 @@ def place() -> Iterator[RemoteFolder]:
         ("-", False),
     ],
 )
-def test_urls_are_told_from_paths(name: str, url: bool) -> None:
+def test_urls_and_paths_are_distinguished(name: str, url: bool) -> None:
     assert is_remote_url(name) == url
 
 
-def test_a_file_url_stands_for_its_path() -> None:
+def test_a_file_url_means_its_path() -> None:
     assert path_of("file:///some/a%20b") == str(Path("/some/a b"))
     assert path_of("runs/a") == "runs/a"
 
@@ -62,7 +62,7 @@ def test_only_the_first_creates_an_object(place: RemoteFolder) -> None:
     assert place.read("one") == b"first"
 
 
-def test_a_store_without_conditional_writes_is_asked_beforehand(
+def test_a_store_is_tested_for_conditional_writes_beforehand(
     place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = type(fsspec.filesystem("memory"))
@@ -80,7 +80,7 @@ def test_a_store_without_conditional_writes_is_asked_beforehand(
     assert not place.create("one", b"second")
 
 
-def test_whatever_a_store_raises_is_told_with_the_url(
+def test_whatever_a_store_raises_is_reported_with_the_url(
     place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any, **__: Any) -> None:

@@ -118,7 +118,7 @@ def test_a_comparison_is_planned_with_or_without_pilots(shell: Any) -> None:
     assert result.json()["needs"][0]["rows"] > 40
 
 
-def test_any_figure_is_planned_from_a_pilot_and_without_one_it_is_said_why_not(shell: Any) -> None:
+def test_any_metric_is_planned_from_a_pilot_or_has_the_reason_why_not(shell: Any) -> None:
     config, data = shell.config(STEPS, LOCAL), rows(shell)
     words = ("plan", config, data, "--half-width", "0.05", "--metric", "right.f1")
     without = shell(*words)

@@ -124,7 +124,7 @@ def test_four_times_the_rows_halve_any_interval() -> None:
     assert sample_size.rows_scaled(250, 0.1, 0.05) == 1000
 
 
-def test_the_parts_of_a_variance_are_found_again() -> None:
+def test_the_parts_of_a_variance_are_recovered() -> None:
     rng = np.random.default_rng(3)
     scores = rng.normal(0, 2, (20_000, 1)) + rng.normal(0, 1, (20_000, 5))
     parts = sample_size.sample_parts(scores)
@@ -157,7 +157,7 @@ def test_repeats_help_with_noise_and_not_with_rows_that_differ() -> None:
         (None, "abc", 1.6),
     ],
 )
-def test_metrics_that_are_alike_count_as_few_tests_and_the_less_alike_the_more_labels(
+def test_metrics_that_are_alike_count_as_few_tests(
     metrics: list[str] | None, labels: str, tests: float
 ) -> None:
     keys = {"prediction": "output.label", "target": "source.label"} | (

@@ -290,7 +290,7 @@ def battle(a: str, b: str, winner: str, item: int) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_strength_that_only_the_prior_bounds_has_no_interval_and_no_rank_of_its_own(
+def test_a_strength_that_only_the_prior_bounds_has_no_interval_and_no_rank(
     rows: list[dict[str, Any]], reason: str, tmp_path: Path
 ) -> None:
     leaderboard = board(tmp_path / "results.parquet", rows, BATTLES)
@@ -326,7 +326,7 @@ def test_a_difference_that_is_the_same_at_every_item_needs_enough_items(tmp_path
         assert "do not vary" in leaderboard.standings[0].values["mean_score"].reason
 
 
-def test_no_rows_and_one_system_are_told(tmp_path: Path) -> None:
+def test_no_rows_and_one_system_are_reported(tmp_path: Path) -> None:
     failed = [{"source.system": "s", "source.task": 0, "output.score": None, "status": "failed"}]
     empty = board(tmp_path / "none.parquet", failed, SCORES)
     assert (empty.standings, empty.missing) == ((), 1)
@@ -376,12 +376,12 @@ def test_a_system_that_is_null_or_battles_itself_makes_no_ranking(tmp_path: Path
         ({"value": "output.score", "metrics": ("win_rate",)}, "`win_rate` needs `arena`"),
     ],
 )
-def test_keys_that_do_not_fit_are_told(keys: dict[str, Any], message: str) -> None:
+def test_keys_that_do_not_fit_are_reported(keys: dict[str, Any], message: str) -> None:
     problems = evaluation_problems("board", Evaluation(**keys))
     assert any(message in text for _, text, _ in problems), problems
 
 
-def test_a_gate_on_a_leaderboard_is_told() -> None:
+def test_a_gate_on_a_leaderboard_is_reported() -> None:
     gate = Gate(metric="board.mean_score", min=5.0)
     (problem,) = gate_problems(0, gate, {"board": Evaluation(**SCORES)})
     assert "`board` is a leaderboard" in problem[1]

@@ -113,7 +113,7 @@ def test_a_judge_of_pairs_holds_a_tournament_for_each_prompt(
         ({"question": "q", "answer": "a", "right": True}, (*WORDS, "--row", "{}"), "remove --row"),
     ],
 )
-def test_what_cannot_be_chosen_from_is_told_before_a_call(
+def test_what_cannot_be_chosen_from_is_reported_before_a_call(
     shell: Any, scripted_model: Any, line: dict[str, Any], words: tuple[str, ...], message: str
 ) -> None:
     data = shell.write("d.jsonl", json.dumps(line) + "\n")

@@ -87,7 +87,7 @@ def test_several_samples_give_intervals(shell: Any, model: Any) -> None:
     assert [candidate["rank"] for candidate in ranking] == [[1, 1], [2, 2]]
 
 
-def test_pairs_stand_in_both_orders_and_the_strongest_comes_first(shell: Any, model: Any) -> None:
+def test_pairs_are_in_both_orders_and_the_strongest_comes_first(shell: Any, model: Any) -> None:
     requests = model(best)
     numbers = [3, 9, 1, 7, 5]
     done = shell("rank", shell.config(PAIR, HEAD), values(shell, numbers), "--row", ASKED, "--json")
@@ -102,7 +102,7 @@ def test_pairs_stand_in_both_orders_and_the_strongest_comes_first(shell: Any, mo
     assert "all pairs, 10 pairs in both orders: at most 20 judgements, 20 model calls" in done.err
 
 
-def test_a_judge_that_always_takes_the_first_place_is_found_out(shell: Any, model: Any) -> None:
+def test_a_judge_that_always_takes_the_first_place_is_detected(shell: Any, model: Any) -> None:
     model(lambda _: '{"choice": "A"}')
     done = shell(
         "rank", shell.config(PAIR, HEAD), values(shell, [1, 2, 3]), "--row", ASKED, "--json"
@@ -199,7 +199,7 @@ def test_objects_texts_and_files_are_candidates(shell: Any, model: Any) -> None:
     assert with_columns.code in (0, 3)
 
 
-def test_a_failed_candidate_is_ranked_nowhere_and_told(shell: Any, model: Any) -> None:
+def test_a_failed_candidate_has_no_rank_and_is_reported(shell: Any, model: Any) -> None:
     model(lambda numbers: "mud" if numbers[0] == 2 else json.dumps({"score": numbers[0]}))
     done = shell("rank", shell.config(SCORE, HEAD), values(shell, [2, 5]), "--row", ASKED, "--json")
     last = done.json()["ranking"][-1]
@@ -226,7 +226,7 @@ def test_a_failed_candidate_is_ranked_nowhere_and_told(shell: Any, model: Any) -
         (PAIR.replace("source.one", "source.one ~ '!'"), '"a"\n"b"\n', ("--row", ASKED), "--as response_A,response_B"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_ranked_is_told(
+def test_what_cannot_be_ranked_is_reported(
     shell: Any, steps: str, content: str, options: Any, message: str
 ) -> None:
     done = shell("rank", shell.config(steps), shell.write("c.jsonl", content), *options)

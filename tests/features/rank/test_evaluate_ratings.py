@@ -55,7 +55,7 @@ def test_two_without_a_prior_have_the_log_odds_and_its_variance(won: int, losses
     assert variance == pytest.approx(1 / won + 1 / losses, rel=1e-6)
 
 
-def test_rankings_of_three_give_back_the_strengths_that_made_them() -> None:
+def test_rankings_of_three_give_back_the_strengths_behind_them() -> None:
     true = np.array([1.0, 0.2, -1.2])
     choices = []
     for order in permutations(range(3)):

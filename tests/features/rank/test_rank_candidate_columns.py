@@ -64,7 +64,7 @@ def test_ambiguous_columns_are_refused(
         find_candidate_columns(plan, shared, ())
 
 
-def test_the_choosing_unit_and_its_orders_are_known(planned: Any) -> None:
+def test_the_choosing_unit_and_its_orders_are_inferred(planned: Any) -> None:
     pair, _ = planned(PAIR)
     assert choosing_unit(pair) is pair.nodes[0] and not judges_both_orders(pair)
     both, _ = planned(PAIR.replace("prompt:", "positions: both, prompt:"))

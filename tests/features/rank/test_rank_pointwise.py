@@ -57,7 +57,7 @@ def test_each_candidate_is_judged_in_its_row_and_sorted_by_score(rule_judge: Any
     }  # one sample each separates none
 
 
-def test_objects_are_columns_of_their_own(rule_judge: Any) -> None:
+def test_objects_become_columns(rule_judge: Any) -> None:
     judge = rule_judge(lambda row: row["a"] + row["b"])
     ranking = ranked(
         judge, [Candidate("0", {"a": 1, "b": 2}), Candidate("1", {"a": 5, "b": 0})], None

@@ -82,12 +82,12 @@ def test_a_row_has_shared_columns_and_those_of_both_systems() -> None:
         ([{"task": 1, "system": "a"}], "1 system: battles need at least 2"),
     ],
 )
-def test_outputs_that_make_no_battles_are_told(rows: list[dict[str, Any]], message: str) -> None:
+def test_outputs_without_battles_are_an_error(rows: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(DataError, match=message):
         read_outputs(iter(rows), COLUMNS, "outputs.jsonl")
 
 
-def test_the_sample_of_battles_is_what_the_command_makes_and_a_run_ranks_its_systems(
+def test_the_sample_of_battles_is_the_commands_and_a_run_ranks_its_systems(
     tmp_path: Path,
 ) -> None:
     run = CliRunner().invoke

@@ -110,7 +110,7 @@ def test_four_shards_merged_equal_one_run(shell: Any, data: Path, cluster: Any) 
     assert (again.code, "nothing left to do" in again.err) == (1, True)
 
 
-def test_a_killed_worker_is_replaced_and_only_what_was_in_no_segment_is_asked_again(
+def test_a_killed_worker_is_replaced_and_only_what_is_in_no_segment_is_repeated(
     shell: Any, data: Path, cluster: Any, loopback: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")

@@ -66,7 +66,7 @@ def longer(a: str, b: str) -> dict[str, str]:
     return {"choice": "A" if len(a) >= len(b) else "B"}
 
 
-def test_a_scoring_judge_gives_a_number_for_each_completion_and_none_where_it_failed(
+def test_a_scoring_judge_gives_each_completion_a_number_or_none_where_it_failed(
     answers: Any,
 ) -> None:
     model = answers(
@@ -180,7 +180,7 @@ def test_verl_calls_with_its_keywords_and_gets_a_dictionary(answers: Any) -> Non
         verl_reward(PAIRS)
 
 
-def test_a_column_that_the_trainer_does_not_send_and_a_bad_batch_are_told(answers: Any) -> None:
+def test_a_column_that_the_trainer_does_not_send_and_a_bad_batch_are_errors(answers: Any) -> None:
     answers(lambda *_: {"score": 3})
     with pytest.raises(DataError, match="no column 'label'"):
         trl_reward(SCORES)(prompts=["q"], completions=["a"])

@@ -41,7 +41,7 @@ def test_serve_and_view_need_no_extra(root: Path) -> None:
     assert imported - installed - of_starlette == {"verdict_cli"}
 
 
-def test_an_address_that_is_taken_and_a_wrong_rule_are_told(shell: Any) -> None:
+def test_an_address_in_use_and_a_wrong_rule_are_reported(shell: Any) -> None:
     with socket.socket() as occupied:
         occupied.bind(("127.0.0.1", 0))
         occupied.listen()

@@ -167,7 +167,7 @@ class Named(BaseModel):
     score: Literal["good", "bad"]
 
 
-def test_parse_gives_the_verdict_as_the_schema_that_was_asked_for(use_client: Any) -> None:
+def test_parse_gives_the_verdict_in_the_requested_schema(use_client: Any) -> None:
     completion = use_client(
         lambda client: client.chat.completions.parse(
             model="helpful", messages=CHAT, response_format=Verdict
@@ -194,7 +194,7 @@ def test_a_json_object_is_the_whole_output(use_client: Any) -> None:
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "calls no tools", 0),
     ],
 )
-def test_a_form_that_the_verdict_cannot_have_is_a_400_and_where_possible_before_a_call(
+def test_a_form_that_the_verdict_cannot_have_is_a_400_before_a_call_if_possible(
     use_client: Any, scripted_model: Any, keys: dict[str, Any], words: str, calls: int
 ) -> None:
     openai = pytest.importorskip("openai")

@@ -143,7 +143,7 @@ def test_a_picture_within_a_list_or_a_mapping_is_never_a_file_either(
     assert f"the column {path!r} is not an http:, https: or data: URL" in message
 
 
-def test_the_door_asks_for_the_token_the_host_and_the_origin(house: Any) -> None:
+def test_the_token_the_host_and_the_origin_are_checked(house: Any) -> None:
     async def work(client: Any, _: Any) -> Any:
         row = {"row": ROWS[0]}
         return [
@@ -232,7 +232,7 @@ def test_a_stalled_provider_sheds_load_and_keeps_deadlines(house: Any, loopback:
     assert 'verdict_failures_total{kind="deadline"} 5.0' in metrics
 
 
-def test_more_rows_than_ever_fit_are_told_so(house: Any) -> None:
+def test_more_rows_than_ever_fit_are_rejected_as_such(house: Any) -> None:
     async def work(_: Any, service: Any) -> Any:
         with pytest.raises(Overloaded) as error:
             await service.results(ROWS * 3, service.deadline(None))

@@ -66,7 +66,7 @@ def test_intervals_of_all_variants_hold_together_in_95_of_100_sweeps():
     assert chosen >= 91
 
 
-def test_equal_variants_are_told_apart_in_at_most_5_of_100_sweeps():
+def test_equal_variants_are_distinguished_in_at_most_5_of_100_sweeps():
     rng = np.random.default_rng(2)
     apart = sum(
         not indistinct(estimates(variants(6, rng), rng), 0.95, rng).all() for _ in range(100)
@@ -74,7 +74,7 @@ def test_equal_variants_are_told_apart_in_at_most_5_of_100_sweeps():
     assert apart <= 11
 
 
-def test_the_chance_of_being_best_is_shared_by_equal_variants_and_near_1_for_a_better_one():
+def test_equal_variants_share_the_chance_of_being_best_and_a_better_one_has_it():
     rng = np.random.default_rng(3)
     same = run_of(rng.random(ROWS) < 0.7, rng)
     better = run_of(rng.random(ROWS) < 0.97, rng)

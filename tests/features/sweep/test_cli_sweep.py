@@ -99,7 +99,7 @@ def test_differences_are_those_of_compare_with_holm_over_all_variants(
     assert min(variant["p_holm"] for variant in others) == pytest.approx(min(1.0, 2 * ps[0]))
 
 
-def test_the_same_command_goes_on_and_a_larger_grid_keeps_what_is_there(
+def test_the_same_command_continues_and_a_larger_grid_keeps_what_is_there(
     shell: Any, requests: list[Request]
 ) -> None:
     config, data = shell.config(STEPS, PRICED), rows(shell)
@@ -149,7 +149,9 @@ def test_a_path_that_leads_nowhere_names_its_variant(shell: Any) -> None:
     assert "variant repeat=1" in done.err
 
 
-def test_every_wrong_variant_is_told_before_any_is_run(shell: Any, requests: list[Request]) -> None:
+def test_every_wrong_variant_is_reported_before_any_is_run(
+    shell: Any, requests: list[Request]
+) -> None:
     vary = "pipeline[0].repeat=1,0,x"
     done = shell("sweep", shell.config(STEPS, PRICED), rows(shell), "--out", "s", "--vary", vary)
     assert done.code == 2
@@ -275,7 +277,7 @@ def test_labels_of_variants_leave_out_what_they_share(names: list[str], labels: 
     assert short_labels(names) == labels
 
 
-def test_the_best_of_equal_variants_has_a_wider_interval_and_a_probability_of_being_the_best(
+def test_the_best_of_equal_variants_has_a_wider_interval_and_a_probability(
     shell: Any, scripted_model: Any
 ) -> None:
     """The best variant had the interval of a single one: nothing told that it was chosen."""
@@ -310,7 +312,7 @@ def test_the_best_of_equal_variants_has_a_wider_interval_and_a_probability_of_be
     assert (narrow["level"], narrow["best"]["low"] > best["low"]) == (0.8, True)
 
 
-def test_without_the_cache_a_variant_finds_the_replies_of_the_others_in_their_databases(
+def test_without_the_cache_a_variant_finds_replies_in_the_databases_of_the_others(
     shell: Any, requests: list[Request]
 ) -> None:
     config, data = shell.config(STEPS, PRICED), rows(shell)

@@ -16,7 +16,7 @@ def test_the_cheap_and_the_good_are_on_it_and_what_they_beat_is_not() -> None:
     assert frontier([1, 2, 3, 3], [0.5, 0.7, 0.6, 0.9]) == (True, True, False, True)
 
 
-def test_a_point_without_a_price_or_a_figure_is_not_on_it() -> None:
+def test_a_point_without_a_price_or_a_metric_is_not_on_it() -> None:
     assert frontier([None, 1.0, 2.0], [0.9, 0.5, None]) == (False, True, False)
 
 

@@ -78,7 +78,7 @@ def test_what_follows_a_left_out_step_keeps_its_place_in_the_file() -> None:
     )
 
 
-def test_on_and_off_are_texts_where_a_text_stands() -> None:
+def test_on_and_off_are_texts_where_a_text_is_expected() -> None:
     assert [data["model"] for _, data in variants_of("model=on,off")] == ["on", "off"]  # type: ignore[index]
 
 
@@ -93,7 +93,7 @@ def test_on_and_off_are_texts_where_a_text_stands() -> None:
         (["a b=1"], "not a path"),
     ],
 )
-def test_a_mistake_is_told(vary: list[str], words: str) -> None:
+def test_a_mistake_is_reported(vary: list[str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         variants(vary)
 

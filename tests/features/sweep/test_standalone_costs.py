@@ -82,7 +82,7 @@ def test_a_recording_has_no_time_and_a_cost_only_with_tokens(plan: Plan, tmp_pat
     assert standalone_costs(plan, without, recorded=True).cost_usd is None
 
 
-def test_a_failed_call_costs_nothing_that_is_not_known(plan: Plan, tmp_path: Path) -> None:
+def test_a_failed_call_of_unknown_cost_costs_nothing(plan: Plan, tmp_path: Path) -> None:
     failed = {"unit": "a", "latency_s": 1.0, "reply": None, "cost_usd": None}
     assert (
         standalone_costs(plan, write_calls(tmp_path / "c.parquet", failed), recorded=False).cost_usd

@@ -82,7 +82,7 @@ def test_variants_that_differ_only_in_the_model_run_once_with_another_model(shel
         ({"variants": [{"name": "x", "sett": {}}]}, (), "sett"),
     ],
 )
-def test_a_mistake_in_a_study_is_told_before_a_call(
+def test_a_mistake_in_a_study_is_reported_before_a_call(
     shell: Any, keys: dict[str, Any], words: tuple[str, ...], message: str
 ) -> None:
     config, data = write(shell, **keys)
@@ -91,7 +91,7 @@ def test_a_mistake_in_a_study_is_told_before_a_call(
     assert message in ran.err
 
 
-def test_a_pipeline_without_anything_that_varies_is_told_how(shell: Any) -> None:
+def test_a_pipeline_without_variants_is_an_error_with_the_way_to_have_some(shell: Any) -> None:
     _, data = write(shell)
     ran = shell("sweep", "judge.yaml", data)
     assert ran.code == 2

@@ -100,7 +100,7 @@ def test_prompt_and_reply_are_there_when_they_are_wanted() -> None:
     ]
 
 
-def test_an_unknown_price_is_not_told_as_nothing() -> None:
+def test_an_unknown_price_is_not_reported_as_zero() -> None:
     assert "verdict.cost_usd" not in attributes_of(spans_of(Reply("x", cost_usd=None)))
 
 
@@ -113,7 +113,7 @@ def test_a_failed_call_says_its_kind_and_its_words_only_with_the_content() -> No
     assert spans_of(problem, content=True).status.description == "no reply to 'a secret'"
 
 
-def test_a_reply_that_was_paid_for_is_told_with_its_failure() -> None:
+def test_a_reply_that_was_paid_for_is_reported_with_its_failure() -> None:
     attributes = attributes_of(spans_of(ReplyError("declined", kind="refused", reply=REPLY)))
     assert (attributes["error.type"], attributes["gen_ai.usage.input_tokens"]) == ("refused", 7)
 

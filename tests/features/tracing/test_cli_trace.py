@@ -37,7 +37,7 @@ def test_spans_go_where_the_environment_says_and_the_document_stays_whole(shell:
     assert "text 1" not in done.err
 
 
-def test_prompts_are_told_with_trace_content(shell: Any) -> None:
+def test_prompts_are_in_the_trace_with_trace_content(shell: Any) -> None:
     done = shell(
         "run",
         shell.config(JUDGE),

@@ -55,7 +55,7 @@ def recorder() -> Iterator[Kept]:
     made.close()
 
 
-def test_calls_stand_in_units_units_in_rows_and_rows_in_the_run(bench: Any, recorder: Kept) -> None:
+def test_calls_are_in_units_units_in_rows_and_rows_in_the_run(bench: Any, recorder: Kept) -> None:
     bench.run(bench.job(2, POOLED, observer=recorder.trace))
     run = "verdict run t"
     assert recorder.paths() == sorted(
@@ -82,7 +82,9 @@ def test_calls_stand_in_units_units_in_rows_and_rows_in_the_run(bench: Any, reco
     )
 
 
-def test_a_failure_is_told_by_its_call_its_unit_and_its_row(bench: Any, recorder: Kept) -> None:
+def test_a_failure_is_on_the_span_of_its_call_its_unit_and_its_row(
+    bench: Any, recorder: Kept
+) -> None:
     async def too_long(request: Request) -> Reply:
         if request.row.index == 1:
             raise Rejected("too long", kind="context-too-long")

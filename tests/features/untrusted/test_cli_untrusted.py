@@ -240,7 +240,7 @@ def test_no_installed_package_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> N
     assert TYPES.get("StrangersUnit") is None
 
 
-def test_a_bomb_of_processor_time_ends_the_process_and_is_told(shell: Any) -> None:
+def test_a_bomb_of_processor_time_ends_the_process_and_is_reported(shell: Any) -> None:
     config = shell.write(
         "p.yaml",
         "verdict: 1\nname: u\nmodel: baseline/echo\npipeline:\n- unit: JudgeUnit\n  prompt: '{source.text}'\n"
@@ -258,7 +258,7 @@ def test_a_bomb_of_processor_time_ends_the_process_and_is_told(shell: Any) -> No
     ), output
 
 
-def test_a_bomb_of_memory_is_told(shell: Any) -> None:
+def test_a_bomb_of_memory_is_reported(shell: Any) -> None:
     import pyarrow as pa
     import pyarrow.parquet
 

@@ -159,7 +159,7 @@ def test_a_phone_shows_a_comparison_without_sideways_scrolling(viewer: str, look
         ("a=sample/lexical&b=sample/random&evaluation=x", "do not share this evaluation"),
     ],
 )
-def test_what_cannot_be_compared_is_told(viewer: str, query: str, message: str) -> None:
+def test_what_cannot_be_compared_is_reported(viewer: str, query: str, message: str) -> None:
     with pytest.raises(HTTPError) as caught:
         for _ in range(100):
             if json.load(urlopen(f"{viewer}/api/compare?{query}"))["ready"]:

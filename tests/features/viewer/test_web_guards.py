@@ -81,7 +81,7 @@ def test_another_host_and_another_origin_are_turned_away(
         "%2e%2e",
     ],
 )
-def test_only_a_run_that_was_found_is_opened(viewer: str, name: str) -> None:
+def test_only_a_listed_run_is_opened(viewer: str, name: str) -> None:
     for path in ("/api/run", "/api/rows", "/api/row", "/report"):
         status, _, _ = ask(viewer, f"{path}?run={quote(name)}&row=0")
         assert status == 404
@@ -183,7 +183,7 @@ def test_a_report_has_an_origin_of_its_own(viewer: str) -> None:
         ),
     ],
 )
-def test_row_16_a_label_that_cannot_be_kept_is_refused(
+def test_row_16_a_label_that_cannot_be_written_is_refused(
     runs: Path, viewer: str, body: Any, headers: dict[str, str], status: int
 ) -> None:
     assert ask(viewer, "/api/label", "POST", body, headers)[0] == status
@@ -203,14 +203,14 @@ def test_row_16_a_label_that_cannot_be_kept_is_refused(
         "sort=row&f=1",
     ],
 )
-def test_an_address_that_means_nothing_is_told_as_a_message(viewer: str, query: str) -> None:
+def test_an_address_without_a_meaning_is_answered_with_a_message(viewer: str, query: str) -> None:
     path = "/api/row" if query.startswith("row") else "/api/rows"
     status, _, text = ask(viewer, f"{path}?run=recorded&{query}")
     assert status == 422
     assert json.loads(text)["error"]
 
 
-def test_with_a_token_nothing_is_shown_without_it(
+def test_with_a_token_nothing_is_served_without_it(
     runs: Path, serve_runs: Callable[..., str]
 ) -> None:
     base = serve_runs(runs, VERDICT_TOKEN="a-long-random-text")
@@ -281,7 +281,7 @@ def test_a_head_without_end_is_left_at_the_limit(viewer: str) -> None:
     assert not answer or answer.split(b" ")[1] in (b"400", b"431")
 
 
-def test_row_16_a_label_of_a_run_that_was_made_again_is_not_put_on_another_row(
+def test_row_16_a_label_of_a_repeated_run_is_not_put_on_another_row(
     shell: Any, serve_runs: Callable[..., str]
 ) -> None:
     config = shell.config(

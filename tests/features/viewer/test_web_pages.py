@@ -97,7 +97,7 @@ def test_rows_are_searched_filtered_and_sorted_and_the_address_says_how(viewer, 
     wait_told(page, "1–50 of 347")
 
 
-def test_a_row_tells_its_whole_story_and_is_labelled(runs, viewer, look, verdict):
+def test_a_row_has_its_whole_story_and_is_labelled(runs, viewer, look, verdict):
     page = judged(look, f"{viewer}/run?run=recorded")
     page.keyboard.press("/")
     page.keyboard.type("v2-6")
@@ -202,7 +202,7 @@ def test_a_report_opens_with_its_charts(viewer, look):
     assert page.locator("figure.chart.undrawn").count() == 0
 
 
-def test_a_run_that_goes_on_is_followed_until_it_has_results(runs, serve_runs, look, tmp_path):
+def test_a_run_that_continues_is_followed_until_it_has_results(runs, serve_runs, look, tmp_path):
     folder = tmp_path / "live"
     shutil.copytree(runs / "sample" / "lexical", folder)
     directory = RunDirectory(folder)

@@ -75,7 +75,7 @@ def test_the_order_is_that_of_the_values_and_missing_ones_come_last(folder, rows
     assert values == present + [None] * (len(values) - len(present))
 
 
-def test_an_address_that_spells_no_query_is_told():
+def test_an_address_without_a_query_is_an_error():
     columns = ("n", "t")
     query = Query.parse(['["n", "least", "2"]'], "two words", "t", True, columns)
     assert query == Query((Filter("n", "least", "2"),), ("two", "words"), "t", True)

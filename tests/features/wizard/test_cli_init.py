@@ -133,7 +133,7 @@ def test_the_columns_of_a_shipped_judge_are_mapped(
         (("--from", "xstest"), "--from copies a judge unchanged"),
     ],
 )
-def test_what_does_not_fit_the_file_is_told_before_anything_is_written(
+def test_what_does_not_fit_the_file_is_reported_before_anything_is_written(
     flags: tuple[str, ...], message: str, shell: Any, answers: Path
 ) -> None:
     done = shell("init", answers, *QUESTION, *flags)
@@ -182,13 +182,15 @@ def test_a_copy_judges_its_sample_and_an_unknown_name_has_its_nearest(shell: Any
 @pytest.mark.parametrize(
     ("name", "content"), [("d.csv", ""), ("d.csv", "id,answer\n"), ("d.jsonl", "")]
 )
-def test_a_file_without_rows_is_told(name: str, content: str, shell: Any) -> None:
+def test_a_file_without_rows_is_reported(name: str, content: str, shell: Any) -> None:
     done = shell("init", shell.write(name, content), *QUESTION)
     assert done.code == 2
     assert f"{name}: the dataset holds no rows" in done.err
 
 
-def test_labels_that_do_not_fit_a_yes_or_no_are_told_before_anything_is_written(shell: Any) -> None:
+def test_labels_that_do_not_fit_yes_or_no_are_reported_before_anything_is_written(
+    shell: Any,
+) -> None:
     data = shell.write("data.csv", "answer,label\na,fine\nb,fine\n")
     done = shell("init", data, *QUESTION, "--columns", "answer", "--target", "label")
     assert "no scale has all of the labels; the labels are fine" in done.err

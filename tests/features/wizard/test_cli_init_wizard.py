@@ -52,7 +52,7 @@ def session(shell: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     return run
 
 
-def test_on_a_terminal_what_is_judged_is_asked_before_the_labels(
+def test_on_a_terminal_the_judged_column_is_asked_before_the_labels(
     shell: Any, answers: Path, session: Any
 ) -> None:
     done = session(answers.name, "", "", "")
@@ -74,7 +74,9 @@ def test_on_a_terminal_what_is_judged_is_asked_before_the_labels(
     assert 'target: "source.label | float"' in text and "range: [1, 5]" in text
 
 
-def test_a_wrong_answer_is_explained_in_a_line_and_asked_again(shell: Any, session: Any) -> None:
+def test_a_wrong_answer_gets_a_line_of_explanation_and_the_question_again(
+    shell: Any, session: Any
+) -> None:
     shell.write(
         "t.csv",
         "message,reply,quality\nWhere is it?,On its way,good\nBroken,Sorry,bad\nHi there,Hello,ok\n",
@@ -94,7 +96,7 @@ def test_a_wrong_answer_is_explained_in_a_line_and_asked_again(shell: Any, sessi
     assert "{source.message}" in text and "values: [bad, ok, good], ordered: true" in text
 
 
-def test_words_whose_order_is_not_known_are_asked_for(shell: Any, session: Any) -> None:
+def test_words_of_unknown_order_are_asked_for(shell: Any, session: Any) -> None:
     data = shell.write(
         "t.csv",
         "message,topic\nmy card was charged,billing\nwhere is my box,parcel\nanother card,billing\n",

@@ -84,5 +84,5 @@ def test_pairs_and_options_give_valid_pipelines(columns: list[str], question: st
 
 
 @given(st.text())
-def test_a_name_is_made_of_any_file_s_name(text: str) -> None:
+def test_a_name_is_derived_from_any_files_name(text: str) -> None:
     assert plain_name(text)[0].isascii()

@@ -204,7 +204,9 @@ READ = {
 
 
 @pytest.mark.parametrize("form", READ)
-def test_the_judge_reads_what_is_judged_and_is_asked_of_it(shell: Any, form: str) -> None:
+def test_the_judge_reads_the_judged_column_and_its_prompt_asks_about_it(
+    shell: Any, form: str
+) -> None:
     suffix, columns, *_ = FORMS[form]
     done = shell(
         "init", write_records(shell, cycled(columns), suffix), "--yes", "--no-try", "--quiet"
@@ -299,7 +301,7 @@ def test_of_two_labels_the_bad_one_is_the_class_that_matters(shell: Any) -> None
     assert "positive: poor" in (shell.folder / "judge.yaml").read_text()
 
 
-def test_the_reading_of_numbers_as_choices_is_told(shell: Any) -> None:
+def test_the_reading_of_numbers_as_choices_is_mentioned(shell: Any) -> None:
     suffix, columns, *_ = FORMS["pairs with a tie"]
     done = shell("init", write_records(shell, cycled(columns), suffix), "--yes", "--no-try")
     assert "0 is A, 1 is B, 2 is tie" in " ".join(done.err.split()).replace(

@@ -235,7 +235,7 @@ PIECES = [
 
 @settings(deadline=None, max_examples=120)
 @given(st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join)))
-def test_any_text_is_an_expression_or_an_expression_error_and_runs_or_raises_a_row_error(
+def test_any_text_is_an_expression_or_an_error_and_runs_or_raises_a_row_error(
     text: str,
 ) -> None:
     try:

@@ -22,7 +22,7 @@ NUMBERS = st.lists(
 
 @settings(deadline=None)
 @given(NUMBERS)
-def test_the_figures_are_those_of_the_standard_library(values: list[float]) -> None:
+def test_the_values_are_those_of_the_standard_library(values: list[float]) -> None:
     floats = [float(value) for value in values]
     assert summary_statistics.mean(values) == pytest.approx(oracle.fmean(floats))
     assert summary_statistics.median(values) == oracle.median(floats)
@@ -62,7 +62,7 @@ def test_one_value_has_no_variance() -> None:
     assert summary_statistics.stdev([3]) == 0.0
 
 
-def test_a_figure_too_large_for_a_float_is_an_error_and_not_infinity() -> None:
+def test_a_result_too_large_for_a_float_is_an_error_and_not_infinity() -> None:
     for compute in (
         summary_statistics.mean,
         summary_statistics.median,

@@ -102,7 +102,7 @@ def test_a_character_that_nobody_sees_hides_no_grade(unseen: str) -> None:
     assert visible(text) == "Grade: 2? No.\nGrade: 4"
 
 
-def test_tags_that_a_prompt_or_a_pattern_asks_for_are_kept() -> None:
+def test_tags_that_a_prompt_or_a_pattern_uses_are_preserved() -> None:
     assert requested_tags("Reason in <thinking> tags, then give <score>.") == {"thinking"}
     assert requested_tags("<analysis>\n{previous.text}\n</analysis>\nRate it.") == frozenset()
     pattern = RegexExtractor(pattern=r"<thinking>(.*)</thinking>").bind(RecordType({"text": TEXT}))
@@ -123,7 +123,7 @@ PIECES = ["<think>", "</think>", "[THINK]", "[/THINK]", "◁think▷", "<|channe
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=12).map("".join))
-def test_any_text_is_split_or_a_reply_error_and_an_answer_has_no_block_that_begins_a_line(
+def test_any_text_is_split_or_a_reply_error_and_an_answer_begins_no_block(
     text: str,
 ) -> None:
     try:

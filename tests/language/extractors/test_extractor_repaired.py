@@ -35,7 +35,7 @@ def test_a_reply_that_can_be_read_without_guessing_is_read_and_called_repaired(t
     assert repaired(text)
 
 
-def test_commas_and_line_breaks_within_texts_are_kept() -> None:
+def test_commas_and_line_breaks_within_texts_are_preserved() -> None:
     assert json_object('{"a": "x,}\n,]", "b": [1, 2,],}') == {"a": "x,}\n,]", "b": [1, 2]}
 
 

@@ -169,7 +169,7 @@ def test_a_draft_is_not_read_in_place_of_a_broken_answer(text: str) -> None:
         read(text, RecordType({"score": ScaleType(LIKERT)}))
 
 
-def test_a_comma_behind_the_last_item_leaves_no_doubt_what_is_meant() -> None:
+def test_a_comma_behind_the_last_item_leaves_no_doubt_of_the_meaning() -> None:
     score = RecordType({"score": ScaleType(LIKERT)})
     assert read('{"score": 2,}', score) == {"score": 2}
     assert read('My score:\n{"score": 2,}', score) == {"score": 2}
@@ -243,7 +243,7 @@ SEPARATOR = st.sampled_from(["\n", "\n\n", " "])
     st.lists(st.one_of(INLINE, QUOTED, PROSE), max_size=3),
     SEPARATOR,
 )
-def test_a_quoted_score_is_never_read_in_place_of_the_judges_own(
+def test_a_quoted_score_never_replaces_the_judges_own(
     before: list[str], judgement: str, after: list[str], separator: str
 ) -> None:
     try:
@@ -323,7 +323,7 @@ def test_prose_that_explains_an_object_is_fine(prose: str) -> None:
     assert read(text, RecordType({"score": ScaleType(LIKERT)})) == {"score": 4}
 
 
-def test_a_backslash_that_json_does_not_know_stands_for_itself() -> None:
+def test_a_backslash_unknown_to_json_is_a_backslash() -> None:
     text = r'{"why": "The root is \(x_1\), \$5, \_, she said \'no\', \u12 \"q\" \\", "score": 4}'
     expected = r"""The root is \(x_1\), \$5, \_, she said 'no', \u12 "q" \\"""[:-1]
     assert json_object(text) == {"why": expected, "score": 4}

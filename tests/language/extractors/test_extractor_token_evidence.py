@@ -224,7 +224,7 @@ def generated(nodes: dict[tuple[str, ...], dict[str, float]], value: str) -> Pos
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_values_probability_is_the_product_along_its_tokens_where_all_are_among_the_alternatives(
+def test_a_values_probability_is_the_product_along_its_tokens_where_all_are_listed(
     seed: int,
 ) -> None:
     draw = random.Random(seed)
@@ -334,7 +334,7 @@ def test_the_report_says_that_probabilities_are_products_along_tokens(
         assert words in (tmp_path / "out" / name).read_text(encoding="utf-8")
 
 
-def test_every_score_has_its_mass_in_results_and_calls_and_the_median_in_the_report(
+def test_every_score_has_its_mass_in_the_tables_and_the_median_in_the_report(
     tmp_path: Path, scripted_model: Any
 ) -> None:
     shares = [0.6, 0.7, 0.99, 1e-5]

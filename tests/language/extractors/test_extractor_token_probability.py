@@ -96,7 +96,7 @@ LOGPROBS = st.one_of(
 
 @settings(deadline=None, max_examples=120)
 @given(SCALES, st.lists(st.lists(st.tuples(TOKENS, LOGPROBS), max_size=6), max_size=4))
-def test_any_reply_gives_probabilities_that_sum_to_one_in_the_supports_order_or_a_reply_error(
+def test_any_reply_gives_probabilities_that_sum_to_one_or_a_reply_error(
     scale: Any, positions: list[list[tuple[str, float]]]
 ) -> None:
     try:

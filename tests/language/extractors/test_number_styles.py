@@ -129,7 +129,7 @@ def read(reader: str, ends: tuple[int, int], number: str) -> Decimal:
 
 @settings(deadline=None, max_examples=400)
 @given(NUMBERS, st.sampled_from(list(STYLES)), st.sampled_from(READERS))
-def test_a_number_in_any_style_is_read_as_it_is_meant_or_refused(
+def test_a_number_in_any_style_has_its_intended_value_or_is_refused(
     number: tuple[tuple[int, int], str], style: str, reader: str
 ) -> None:
     ends, n = number

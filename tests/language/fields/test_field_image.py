@@ -36,11 +36,11 @@ def test_a_path_is_taken_from_the_datasets_folder_and_read_when_it_is_sent(tmp_p
     assert image_url(row["photo"]) == ImageType().read(PNG)
 
 
-def test_a_missing_file_is_told_when_the_rows_are_checked(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_when_the_rows_are_checked(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no image file"):
         row_converter(RecordType({"photo": ImageType()}), tmp_path)({"photo": "a.png"})
 
 
-def test_a_file_that_is_gone_when_it_is_sent_fails_the_row(tmp_path: Path) -> None:
+def test_a_file_that_is_missing_when_it_is_sent_fails_the_row(tmp_path: Path) -> None:
     with pytest.raises(RowError, match="cannot be read"):
         image_url(str(tmp_path / "gone.png"))

@@ -182,7 +182,7 @@ def test_a_part_that_nobody_uses_is_refused_in_the_words_of_its_class(
     ],
     ids=lambda data: json.dumps(data["pipeline"])[:60],
 )
-def test_a_key_that_says_nothing_is_not_given(data: dict[str, Any]) -> None:
+def test_an_empty_key_counts_as_absent(data: dict[str, Any]) -> None:
     assert (problems(data), VALIDATOR.is_valid(data)) == ((), True)
 
 

@@ -162,7 +162,7 @@ def test_a_question_mark_within_a_word_is_a_character(text, value):
     assert load(text).data == {"a": value}
 
 
-def test_private_use_characters_that_stand_in_for_others_are_kept():
+def test_private_use_characters_that_are_in_for_others_are_preserved():
     text = "\U000f0000\u2028\U000f0001"
     assert load(f'a: "{text}"').data == {"a": text}
     assert load('a: "\\U000F0000\u2028\\U000f0001"').data == {"a": text}
@@ -244,7 +244,7 @@ def test_every_key_and_value_has_its_place(path, value, key):
 @pytest.mark.parametrize(
     "path", [("pipeline", 7), ("pipeline", "x"), ("pipeline", -1), ("pipeline", 7, "y", 2)]
 )
-def test_a_path_that_does_not_exist_stands_at_its_nearest_ancestor(path):
+def test_a_path_that_does_not_exist_has_the_place_of_its_nearest_ancestor(path):
     document = load(NESTED)
     assert document.value_at(path) == document.key_at(path) == document.value_at(("pipeline",))
 
@@ -431,7 +431,7 @@ def test_all_independent_problems_are_reported_at_once():
     assert [error.line for error in errors] == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_a_syntax_error_ends_the_reading_and_keeps_what_was_found():
+def test_a_syntax_error_ends_the_reading_and_keeps_the_errors_before_it():
     assert [problem.code for problem in problems("a: 1\na: 2\nb: 'x\nc: !x 1\n")] == [
         "duplicate-key",
         "yaml-syntax",
@@ -476,7 +476,7 @@ def test_a_syntax_error_ends_the_reading_and_keeps_what_was_found():
         ("a: 1\n...\nb: 2\n", (3, 1), "ended above", "Indent"),
     ],
 )  # fmt: skip
-def test_a_syntax_error_is_said_in_plain_words(text, place, message, hint):
+def test_a_syntax_error_has_plain_words(text, place, message, hint):
     error = problems(text)[-1]
     assert error.code == "yaml-syntax"
     assert (error.line, error.column) == place

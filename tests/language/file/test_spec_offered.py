@@ -167,7 +167,7 @@ def test_a_run_measures_with_what_a_package_offers(folder: Path) -> None:
     assert figures["mae"]["value"] == pytest.approx((2 + 1 + 0) / 3)
 
 
-def test_a_figure_whose_function_fails_is_told_with_its_name(folder: Path) -> None:
+def test_a_metric_whose_function_fails_is_reported_with_its_name(folder: Path) -> None:
     plan = PipelineOptions().built(_file(folder, metrics="failing")).plan
     assert plan.evaluations["near"].metrics == ("failing",)
     metric = find_metric("failing")
@@ -255,7 +255,7 @@ def test_files_without_foreign_parts_look_at_no_entry_points(
         ({"named": "nothing"}, "is not a verdict_cli.Metric"),
     ],
 )
-def test_a_package_that_offers_what_it_has_not_is_told(
+def test_a_package_that_offers_what_it_lacks_is_reported(
     folder: Path, keys: dict[str, str], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
@@ -272,7 +272,7 @@ def test_a_package_that_offers_what_it_has_not_is_told(
         ({"named": "lenien"}, "did you mean 'lenient'?"),
     ],
 )
-def test_a_misspelled_foreign_name_is_told_with_the_nearest(
+def test_a_misspelled_foreign_name_is_reported_with_the_nearest(
     folder: Path, keys: dict[str, str], hint: str
 ) -> None:
     with pytest.raises(SpecError) as caught:

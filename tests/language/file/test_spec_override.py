@@ -34,13 +34,13 @@ def test_the_document_itself_stays_as_it_is():
     assert DOCUMENT.data["steps"][0]["repeat"] == 2
 
 
-def test_a_mapping_that_is_not_there_is_made():
+def test_a_missing_mapping_is_created():
     assert apply_override(DOCUMENT, ["dataset.columns.a=b"]).data["dataset"] == {
         "columns": {"a": "b"}
     }
 
 
-def test_what_was_set_stands_where_its_nearest_ancestor_does():
+def test_what_was_set_has_the_place_of_its_nearest_ancestor():
     place = apply_override(DOCUMENT, ["steps[0].outer=x"]).value_at(("steps", 0, "outer"))
     assert (place.line, place.column) == (3, 5)
 
@@ -93,7 +93,7 @@ def test_any_setting_is_applied_or_refused(setting):
     ],
     ids=["mapping", "list", "named", "named-list", "name", "none"],
 )
-def test_a_models_name_is_replaced_and_its_other_keys_are_kept(file: str, model: str) -> None:
+def test_a_models_name_is_replaced_and_its_other_keys_are_preserved(file: str, model: str) -> None:
     replaced = replace_model(parse_document(file.encode(), "p.yaml").data, "b")
     assert (
         replaced == "b"

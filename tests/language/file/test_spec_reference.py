@@ -21,7 +21,7 @@ def test_every_key_says_what_it_is_for() -> None:
     assert silent == []
 
 
-def test_a_unit_s_own_keys_are_those_that_not_every_unit_has() -> None:
+def test_a_units_own_keys_are_those_that_not_every_unit_has() -> None:
     assert [key.name for key in entries()["DebateUnit"].own()] == ["role_name", "number", "stance"]
     assert {key.name for key in shared_keys(asking=False)} < {
         key.name for key in shared_keys(asking=True)

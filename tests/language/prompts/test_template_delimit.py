@@ -192,7 +192,7 @@ def test_a_delimited_text_that_is_cut_is_the_rows_error(text: str) -> None:
         jinja(text, row(a="A" * 50))
 
 
-def test_the_word_on_the_boundary_stands_behind_the_last_text_of_the_user() -> None:
+def test_the_word_on_the_boundary_follows_the_last_text_of_the_user() -> None:
     sections = plain("@system\nA {source.a}\n@user\nB\n@assistant\nC", row(a="x"))
     assert [message.content.partition("\n\n")[0] for message in sections[1:]] == ["B", "C"]
     assert "Each text between" in sections[1].content

@@ -23,7 +23,7 @@ def plan_of(prompt: object) -> Plan:
     return build_plan(validated(parse_document(json.dumps(file).encode(), "t.yaml"), Path())).plan
 
 
-def test_the_picture_stands_where_its_placeholder_stood() -> None:
+def test_the_picture_replaces_its_placeholder() -> None:
     work = plan_of("Look: {source.photo} Is it a cat?").nodes[0].work
     assert isinstance(work, LLMNode)
     (message,) = work.prompt.render({"source": {"photo": "https://example.org/cat.png"}}).messages

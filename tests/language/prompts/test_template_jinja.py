@@ -116,15 +116,13 @@ def test_a_row_whose_values_do_not_fit_fails_with_what_is_wrong(text: str, messa
         ("{{ " + "1" * 5000 + " }}", "the jinja prompt"),
     ],
 )
-def test_a_template_that_can_never_be_rendered_is_told_before_a_row_is_read(
-    text: str, reason: str
-) -> None:
+def test_an_impossible_template_is_reported_before_a_row_is_read(text: str, reason: str) -> None:
     ((message, hint),) = problems(text)
     assert reason in message
     assert hint
 
 
-def test_a_path_that_nothing_fills_is_told() -> None:
+def test_a_path_that_nothing_fills_is_reported() -> None:
     def resolve(path: Any) -> Resolved:
         raise ExpressionError("no such unit", "the units are a, b")
 
@@ -181,7 +179,7 @@ PIECES = [
 
 @settings(deadline=None)
 @given(st.one_of(st.text(), st.lists(st.sampled_from([*PIECES, "\n"]), max_size=14).map(" ".join)))
-def test_any_text_compiles_or_tells_a_problem_and_renders_or_fails_the_row(text: str) -> None:
+def test_any_text_compiles_or_has_problems_and_renders_or_fails_the_row(text: str) -> None:
     problems_told: list[Any] = []
     prompt = compile_jinja(text, ROOTS, unresolved, lambda *parts: problems_told.append(parts))
     if prompt is None:
@@ -261,7 +259,7 @@ def test_no_python_spelling_reaches_a_prompt(text: str, expected: str) -> None:
         "{{ '{0[a]!a:>5}'.format(source.d) }}",
     ],
 )
-def test_what_asks_for_pythons_spelling_is_refused(text: str) -> None:
+def test_pythons_spelling_is_refused(text: str) -> None:
     with pytest.raises(RowError, match=r"as Python does.*tojson"):
         messages(text, source={"t": True, "d": {"a": 1}})
 

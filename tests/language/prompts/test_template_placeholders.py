@@ -64,7 +64,7 @@ def is_placeholder_free(text: str) -> bool:
 @example('{"score": {"a": [1, {}]}}')
 @example('{input: 3, unit: "kg"}')
 @example("trailing space ")
-def test_text_with_braces_that_is_no_placeholder_renders_unchanged_apart_from_dedent(
+def test_braces_that_are_no_placeholder_render_unchanged_apart_from_dedent(
     text: str,
 ) -> None:
     assert only(text) == dedented(text)
@@ -144,7 +144,7 @@ def test_placeholders_reach_keys_and_places_and_insert_as_the_language_says(
         ("{source.}", "'.' is not allowed", "source.question"),
     ],
 )
-def test_a_placeholder_that_can_never_be_filled_is_told_with_its_cure(
+def test_an_impossible_placeholder_is_reported_with_its_cure(
     text: str, reason: str, hint: str
 ) -> None:
     ((message, cure),) = problems(text)
@@ -152,7 +152,7 @@ def test_a_placeholder_that_can_never_be_filled_is_told_with_its_cure(
     assert hint in cure
 
 
-def test_every_problem_of_a_prompt_is_told_at_once() -> None:
+def test_every_problem_of_a_prompt_is_reported_at_once() -> None:
     def resolve(path: Any) -> Resolved:
         raise ExpressionError(f"no {path[1]}", "the fields are a, b")
 
@@ -175,7 +175,7 @@ def test_every_problem_of_a_prompt_is_told_at_once() -> None:
         ("{previous.judge.score}", "previous.judge.score: previous.judge has no value"),
     ],
 )
-def test_a_value_that_is_missing_or_does_not_fit_fails_the_row_with_the_placeholders_name(
+def test_a_value_that_is_missing_or_unfit_fails_the_row_with_the_placeholder(
     text: str, reason: str
 ) -> None:
     with pytest.raises(RowError) as caught:
@@ -203,7 +203,7 @@ def test_only_markers_of_the_template_start_sections() -> None:
     )
 
 
-def test_text_before_the_first_marker_is_the_users_and_s30_the_system_message_comes_first() -> None:
+def test_text_before_a_marker_is_the_users_and_s30_the_system_message_is_first() -> None:
     assert rendered("Hello\n@system\nBe kind").messages == (
         Message("system", "Be kind"),
         Message("user", "Hello"),
@@ -213,7 +213,7 @@ def test_text_before_the_first_marker_is_the_users_and_s30_the_system_message_co
     )
 
 
-def test_paths_are_those_that_are_written_and_the_units_own_settings_are_no_data() -> None:
+def test_paths_are_those_in_the_text_and_the_units_settings_are_no_data() -> None:
     prompt = compiled("{unit.name} {source.a} \\{source.b} {previous.c}")
     assert prompt.paths == (("unit", "name"), ("source", "a"), ("previous", "c"))
     rendered_prompt = prompt.render(
@@ -306,7 +306,7 @@ def test_a_path_from_an_unknown_name_is_warned_of_and_may_name_a_column(
         "{source text}",
     ],
 )
-def test_a_column_alone_in_another_spelling_is_known(placeholder: str) -> None:
+def test_a_column_alone_in_another_spelling_is_recognized(placeholder: str) -> None:
     (brace,) = compiled(f"Rate {placeholder}").braces
     assert "text" in brace.columns
     assert brace.suggestion("text") == "source.text"
@@ -318,7 +318,7 @@ def test_a_word_that_is_nearly_a_root_is_warned_of() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(["{source.", "{unit", "}", "[", "]", "'", '"', ":", "!", "0", "a", ".", "-1", "\\", "{", "\n", "@user\n", " "]), max_size=14).map("".join))  # fmt: skip
-def test_any_prompt_compiles_or_tells_its_problems_and_renders_or_fails_the_row(text: str) -> None:
+def test_any_prompt_compiles_or_has_problems_and_renders_or_fails_the_row(text: str) -> None:
     problems_told: list[Any] = []
     prompt = compile_prompt(
         text, unresolved, lambda *parts: problems_told.append(parts), lambda *said: None
@@ -346,7 +346,7 @@ def test_a_mapping_is_inserted_as_compact_json(value: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "placeholder", ["{reply}", "{{reply}}", "{{ reply }}", "{ my reply }", "{a.b-c}"]
 )
-def test_a_brace_around_a_bare_name_is_literal_and_known(placeholder: str) -> None:
+def test_a_brace_around_a_bare_name_is_literal_and_recognized(placeholder: str) -> None:
     prompt = compiled(f"Rate {placeholder}.")
     assert [brace.written for brace in prompt.braces] == [placeholder]
     assert placeholder.strip("{} ") in prompt.braces[0].columns

@@ -30,7 +30,7 @@ def test_dedenting_and_trimming_twice_changes_nothing_more(text: str) -> None:
     assert trimmed(trimmed(text)) == trimmed(text)
 
 
-def test_a_marker_may_be_indented_and_stands_alone_on_its_line() -> None:
+def test_a_marker_may_be_indented_and_is_alone_on_its_line() -> None:
     assert split_sections("a\n\n  @system \nb\n@assistant\n") == [
         ("user", "a"),
         ("system", "b"),
@@ -53,7 +53,7 @@ def test_windows_line_ends_are_read_as_line_ends() -> None:
     ]
 
 
-def test_what_a_type_adds_stands_in_the_prompts_own_sections() -> None:
+def test_what_a_type_adds_is_in_the_prompts_own_sections() -> None:
     prompt = (
         "\n    @system\n    Be strict.\n    @user\n      Judge this.\n    @assistant\n    Sure:\n"
     )

@@ -18,7 +18,7 @@ from verdict_cli.language.scales.boolean import BooleanScale
     st.sampled_from(["{}", " {} ", '"{}"', "'{}.'", "{}.", "“{}”"]),
     st.sampled_from([str, str.upper, str.title, str.swapcase]),
 )
-def test_yes_no_true_and_false_are_read_in_any_case_with_quotes_spaces_and_a_period(
+def test_yes_no_true_and_false_are_read_in_any_case_with_quotes_and_a_period(
     word: tuple[str, bool], around: str, case: Any
 ) -> None:
     assert BooleanScale().read(around.format(case(word[0]))) is word[1]

@@ -47,7 +47,7 @@ CASES = st.sampled_from([str, str.upper, str.lower, str.title, str.swapcase])
 
 @settings(deadline=None)
 @given(SCALES, AROUND, CASES, st.data())
-def test_every_value_is_read_back_from_its_token_in_any_case_with_quotes_spaces_and_a_period(
+def test_every_value_is_read_from_its_token_in_any_case_with_quotes_and_a_period(
     scale: DiscreteScale, around: str, case: Any, data: st.DataObject
 ) -> None:
     assert scale.validation_error() is None
@@ -110,14 +110,14 @@ def test_a_boolean_is_no_number_of_a_scale() -> None:
         LIKERT.read(True)
 
 
-def test_values_that_differ_only_in_case_are_told_apart() -> None:
+def test_values_that_differ_only_in_case_are_distinguished() -> None:
     scale = DiscreteScale(values=("m", "M"))
     assert (scale.read("m"), scale.read(" M.")) == ("m", "M")
     with pytest.raises(ReplyError):
         DiscreteScale(values=("aB", "Ab")).read("AB")
 
 
-def test_values_that_end_in_a_period_or_stand_in_quotes_are_read() -> None:
+def test_values_that_end_in_a_period_or_are_in_quotes_are_read() -> None:
     scale = DiscreteScale(values=("No.", "'tis", "x"))
     assert [scale.read(text) for text in ("No.", "no.", "no", "'TIS", "tis")] == [
         "No.",
@@ -284,7 +284,7 @@ def test_a_nominal_scale_has_the_same_sentence_from_a_file_and_from_python() -> 
     assert sentences == {"The choice must be exactly one of: yes, no."}
 
 
-def test_a_shuffled_nominal_scale_lists_each_value_once_in_an_order_that_the_draw_decides() -> None:
+def test_a_shuffled_nominal_scale_lists_each_value_once_in_the_drawn_order() -> None:
     scale = DiscreteScale(["a1", "b1", "c1"], shuffle=True)
     sentences = [scale.shuffled_sentence("score", draw) for draw in range(60)]
     assert sentences == [scale.shuffled_sentence("score", draw) for draw in range(60)]

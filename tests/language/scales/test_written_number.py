@@ -62,7 +62,7 @@ def answers(text: str, ends: tuple[float, float] | None) -> list[Decimal | None]
         ("8 (max. 10)", (1, 10), "8"),
     ],
 )
-def test_a_number_is_read_as_it_is_meant(
+def test_a_number_has_its_intended_value(
     text: str, ends: tuple[float, float] | None, value: str
 ) -> None:
     assert answers(text, ends) == [Decimal(value)]

@@ -44,7 +44,7 @@ def test_a_shuffled_choice_names_the_option_that_stood_at_its_letter(
     assert output["chosen"] == options[letter] == GIVEN[output["choice"]]
 
 
-def test_without_a_shuffle_the_options_stand_as_given() -> None:
+def test_without_a_shuffle_the_options_keep_their_order() -> None:
     assert best().option_orders(7) == ((0, 1, 2, 3),)
     assert best().combine_responses([{"choice": "C"}], ((0, 1, 2, 3),), GIVEN) == {"choice": "C"}
 
@@ -64,7 +64,7 @@ def test_both_orders_must_agree_else_it_is_a_tie(first_choice: str, second_choic
     assert output["chosen"] == {"A": "x", "B": "y", "tie": ""}[output["choice"]]
 
 
-def test_the_outputs_fields_are_those_that_are_given_on() -> None:
+def test_the_outputs_fields_are_those_that_the_unit_passes_on() -> None:
     read = RecordType({"choice": ScaleType(pairwise().default_scale())})
     assert pairwise().output_fields(read) == read
     both = pairwise(positions="both", original=True).output_fields(read)
@@ -83,7 +83,7 @@ def test_the_outputs_fields_are_those_that_are_given_on() -> None:
 @pytest.mark.parametrize(
     "extract", ["token_probability", {"type": "weighted_summed_score", "weights": {"A": 1, "B": 0}}]
 )
-def test_a_distribution_over_the_letters_is_given_on_but_names_no_option(extract: Any) -> None:
+def test_a_distribution_over_the_letters_is_passed_on_but_names_no_option(extract: Any) -> None:
     response = {"distribution": {"A": 0.7, "B": 0.3}}
     keys = {"unit": "PairwiseJudgeUnit", "extract": extract}
     assert (

@@ -93,9 +93,7 @@ def test_settings_are_the_units_own_plain_keys_as_they_are_spelled() -> None:
     assert "scale" not in settings, "the plan puts the scale's values there"
 
 
-def test_a_response_has_the_explanation_the_declared_fields_and_the_types_own_in_that_order() -> (
-    None
-):
+def test_a_response_has_the_explanation_then_declared_fields_then_the_types_own() -> None:
     unit = JudgeUnit(explanation=True)
     record = unit.response_record(LIKERT, {"n": INTEGER})
     assert list(record.fields.items()) == [
@@ -134,7 +132,7 @@ def test_the_common_indentation_of_a_framed_prompt_is_removed() -> None:
     assert message.content.endswith("\n\nQuestion:\n  why?")
 
 
-def test_what_a_type_adds_stands_within_the_prompts_sections() -> None:
+def test_what_a_type_adds_is_within_the_prompts_sections() -> None:
     unit = DebateUnit(role_name="Pro", stance="It is so.")
     system, user = messages_of(
         unit,
@@ -192,7 +190,7 @@ CRITERIA = (
 
 
 @pytest.mark.parametrize("jinja", [False, True])
-def test_given_criteria_are_printed_as_they_are(jinja: bool) -> None:
+def test_criteria_of_the_file_are_printed_as_they_are(jinja: bool) -> None:
     prompt: Any = JinjaPrompt(jinja="") if jinja else None
     unit = RubricUnit(criteria=CRITERIA, prompt=prompt)
     text = "Text: {{ source.x }}" if jinja else "Text: {source.x}"
@@ -206,14 +204,14 @@ def test_given_criteria_are_printed_as_they_are(jinja: bool) -> None:
     assert lines[-1] == "SCORE: <0-10>"
 
 
-def test_a_rubric_is_asked_for_where_none_is_given() -> None:
+def test_a_rubric_is_requested_where_the_file_has_none() -> None:
     (message,) = messages_of(RubricUnit(n=3), "Task: {source.x}", source={"x": "y"})
     assert message.content.startswith("Write a rubric for the task below: 3 criteria")
     assert list(RubricUnit().own_fields(None)) == ["criteria"]
     assert list(RubricUnit(criteria=("a",)).own_fields(None)) == ["verdict", "score"]
 
 
-def test_a_number_of_criteria_beside_given_ones_is_a_problem() -> None:
+def test_a_number_of_criteria_beside_criteria_is_a_problem() -> None:
     trouble = RubricUnit(criteria=("a",), n=3).validation_error()
     assert trouble is not None
     assert trouble[0] == "n"

@@ -36,7 +36,7 @@ NUMBERS = st.lists(st.integers(-100, 100), min_size=1, max_size=8)
 
 @settings(deadline=None)
 @given(NUMBERS)
-def test_each_pool_gives_its_figure(values: list[int]) -> None:
+def test_each_pool_has_its_result(values: list[int]) -> None:
     assert POOLS["mean"].pool(values, None) == pytest.approx(statistics.fmean(values))
     assert POOLS["median"].pool(values, None) == statistics.median(values)
     assert POOLS["max"].pool(values, None) == max(values)
@@ -141,7 +141,7 @@ def test_without_a_tie_ties_changes_nothing(ties: Any) -> None:
     assert ModePoolUnit(ties=ties).pool_seeded([1, 2, 2], [3.0, 1.0, 1.0], 1) == 1
 
 
-def test_a_tie_of_weights_is_found_in_spite_of_rounding() -> None:
+def test_a_tie_of_weights_is_detected_in_spite_of_rounding() -> None:
     with pytest.raises(AbstainedError):
         ModePoolUnit(ties="abstain").pool_seeded([1, 1, 2], [0.1, 0.2, 0.3], 1)
 

@@ -55,7 +55,7 @@ def test_calls_at_once_overshoot_by_one_call_at_most(at_once: int, longest: int 
     assert (spending.reserved_usd, spending.in_flight) == (0, 0)
 
 
-def test_calls_that_all_fit_are_made_at_once() -> None:
+def test_calls_that_all_fit_run_at_once() -> None:
     spending, running, most = Spending(100), 0, 0
 
     async def answer(_: Request) -> Reply:

@@ -77,7 +77,7 @@ def test_an_equal_request_is_answered_from_the_cache_free_of_charge_and_marked(
     assert (second.text, second.cached, second.cost_usd, second.latency_s) == ("1", True, 0.0, 3.0)
 
 
-def test_another_run_finds_what_an_earlier_one_kept(tmp_path: Path) -> None:
+def test_another_run_finds_what_an_earlier_one_stored(tmp_path: Path) -> None:
     server = Server()
     for _ in range(2):
         store = CacheStore.open(tmp_path / "replies.sqlite3")
@@ -188,7 +188,7 @@ def test_when_the_call_in_flight_is_cancelled_the_others_are_answered(store: Cac
     assert server.calls == 2
 
 
-def test_failures_are_not_kept(store: CacheStore) -> None:
+def test_failures_are_not_stored(store: CacheStore) -> None:
     server = Server(Retryable("gone"))
     ask, _ = answer_from(server.ask, ReplySources(store=store))
     with pytest.raises(Retryable):
@@ -200,7 +200,7 @@ def test_failures_are_not_kept(store: CacheStore) -> None:
     ("reply", "fields"),
     [(Reply("half", finish_reason="length"), {}), (Reply("4", logprobs=None), {"top_logprobs": 5})],
 )
-def test_replies_that_fall_short_are_not_kept(
+def test_replies_that_fall_short_are_not_stored(
     store: CacheStore, reply: Reply, fields: dict[str, Any]
 ) -> None:
     calls = []
@@ -225,7 +225,7 @@ def test_a_reply_that_could_not_be_read_is_forgotten(store: CacheStore) -> None:
     assert asyncio.run(run()) == ["1", "2", "2"]
 
 
-def test_models_that_may_not_be_cached_are_asked_every_time(store: CacheStore) -> None:
+def test_models_that_may_not_be_cached_are_called_every_time(store: CacheStore) -> None:
     server = Server()
     ask, _ = answer_from(server.ask, ReplySources(store=store))
     request = with_model(cache=False)

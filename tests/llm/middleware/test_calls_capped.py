@@ -68,7 +68,7 @@ def test_a_model_that_has_answered_once_is_never_given_up() -> None:
     assert not any(result.passing for result in results[1:])
 
 
-def test_failures_that_pass_stand_for_nothing() -> None:
+def test_passing_failures_do_not_count() -> None:
     results = outcomes(
         *[Rejected(NO) for _ in range(MAX_REJECTIONS - 1)], Retryable("gone"), Rejected(NO)
     )

@@ -127,7 +127,7 @@ def test_tokens_a_minute_count_the_prompt_and_the_reply() -> None:
     assert server.times == pytest.approx([0, 26.7, 53.4, 80.1])  # 356 tokens at 800 a minute
 
 
-def test_tokens_that_were_not_used_are_given_back() -> None:
+def test_unused_tokens_are_returned() -> None:
     time = Time()
     server = Server(time)
     server.usage = Usage(20, 1)
@@ -150,7 +150,7 @@ def test_a_call_larger_than_the_window_is_rejected_at_once() -> None:
     assert "2256 tokens" in problem.message and "tokens_per_minute (1000)" in problem.message
 
 
-def test_a_call_larger_than_the_window_is_rejected_although_the_models_places_are_taken() -> None:
+def test_a_call_larger_than_the_window_is_rejected_while_the_model_is_busy() -> None:
     async def stalled(_: Request) -> Reply:
         return await asyncio.get_running_loop().create_future()
 

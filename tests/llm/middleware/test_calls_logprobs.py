@@ -60,7 +60,7 @@ def test_a_model_that_returns_none_is_refused_after_one_paid_call() -> None:
     assert all(result.reply is None for result in results[1:])
 
 
-def test_once_a_reply_has_some_the_others_are_asked_together() -> None:
+def test_once_a_reply_has_some_the_others_are_sent_together() -> None:
     server = Server(SOME)
     assert all(
         isinstance(outcome, Reply) for outcome in outcomes(server, *(request(n) for n in range(9)))

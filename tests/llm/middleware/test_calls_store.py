@@ -39,7 +39,7 @@ def test_a_reply_comes_back_as_it_was_before_and_after_it_is_on_the_disk(tmp_pat
     store.close()
 
 
-def test_what_is_dropped_is_gone_at_once_and_for_good(tmp_path: Path) -> None:
+def test_what_is_dropped_disappears_at_once_and_for_good(tmp_path: Path) -> None:
     path = tmp_path / "replies.sqlite3"
     store = CacheStore.open(path)
     store.put(b"k", "m", REPLY)
@@ -79,7 +79,7 @@ def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_file_that_is_no_store_is_told_with_the_way_out(tmp_path: Path) -> None:
+def test_a_file_that_is_no_store_is_reported_with_the_way_out(tmp_path: Path) -> None:
     path = tmp_path / "replies.sqlite3"
     path.write_bytes(b"something else" * 100)
     with pytest.raises(OutputError, match="--no-cache"):

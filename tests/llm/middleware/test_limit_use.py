@@ -22,7 +22,7 @@ def test_headers_that_count_a_minutes_worth_are_used_as_well() -> None:
 
 
 @pytest.mark.parametrize("median_s", [0.1, 0.5, 2.0])
-def test_a_limit_that_allows_no_bursts_is_used_to_97_percent_with_2_percent_refused(
+def test_a_limit_without_bursts_is_used_to_97_percent_with_2_percent_refused(
     median_s: float,
 ) -> None:
     provider = Provider(1200, burst_s=1, median_s=median_s, p99_s=6 * median_s, states=True)
@@ -72,7 +72,7 @@ def test_ten_seconds_after_a_storm_of_refusals_the_limit_is_used_again(
 
 @pytest.mark.parametrize("latency", [(0.5, 3.0), (1.0, 1.001), (4.0, 12.0)])
 @pytest.mark.parametrize("at_once", [3, 10, 40])
-def test_a_limit_of_calls_at_once_is_found_and_used(
+def test_a_limit_of_calls_at_once_is_learned_and_used(
     at_once: int, latency: tuple[float, float]
 ) -> None:
     """The mean of several seeds, of what is used until the last call is accepted: that depends little on the draws."""

@@ -90,7 +90,7 @@ def simulate(provider: Provider, pacer: Pacer, calls: int, concurrency: int = 64
 @pytest.mark.parametrize("median_s", [0.1, 0.5, 4.0])
 @pytest.mark.parametrize("tells", [False, True])
 @pytest.mark.parametrize("burst_s", [1.0, 5.0])
-def test_an_unknown_limit_is_used_to_93_percent_whatever_the_provider_says_90_where_two_calls_are_a_burst(
+def test_an_unknown_limit_is_used_to_93_percent_or_90_where_two_calls_are_a_burst(
     median_s: float, tells: bool, burst_s: float
 ) -> None:
     provider = Provider(120, burst_s, median_s, 3 * median_s, tells)
@@ -98,7 +98,7 @@ def test_an_unknown_limit_is_used_to_93_percent_whatever_the_provider_says_90_wh
 
 
 @pytest.mark.parametrize("per_minute", [120, 1200])
-def test_a_configured_limit_is_kept_with_hardly_a_refusal_and_no_slower_than_none(
+def test_a_configured_limit_has_hardly_a_refusal_and_is_no_slower_than_none(
     per_minute: int,
 ) -> None:
     configured, none = Provider(per_minute), Provider(per_minute)
@@ -154,9 +154,7 @@ def refused_of_64(refused: int) -> float:
     return now - total_s
 
 
-def test_few_refusals_of_calls_that_were_sent_together_are_tolerated_and_more_are_paced_by_what_passed() -> (
-    None
-):
+def test_few_refusals_of_calls_sent_together_are_tolerated_and_more_are_paced() -> None:
     assert refused_of_64(3) == 0
     assert 0 < refused_of_64(6) < refused_of_64(54)
 
@@ -170,9 +168,7 @@ def test_what_is_accepted_between_two_refusals_is_the_rate_whatever_was_in_fligh
     assert meter.measure(5.5, 170) == pytest.approx(20.0)
 
 
-def test_a_limit_of_calls_at_once_shows_in_refusals_beside_as_many_and_is_given_up_for_those_beside_fewer() -> (
-    None
-):
+def test_a_limit_of_calls_at_once_is_learned_from_refusals_and_lowered_by_fewer() -> None:
     concurrency = LearnedConcurrency()
     assert [concurrency.refuse(10) for _ in range(3)] == [False, False, True]
     assert concurrency.limit == 10
@@ -181,7 +177,7 @@ def test_a_limit_of_calls_at_once_shows_in_refusals_beside_as_many_and_is_given_
     assert not concurrency.is_known
 
 
-def test_of_a_model_of_which_nothing_is_known_few_calls_are_sent_first() -> None:
+def test_a_model_without_history_gets_few_calls_first() -> None:
     pacer, waves = Pacer(), [0]
     while waves[-1] < 500:
         if pacer.wait_s(1, 0.0) > 0:

@@ -49,15 +49,13 @@ class Server:
         return self.came
 
 
-def test_the_first_call_is_answered_before_those_with_the_same_prefix_are_made() -> None:
+def test_the_first_call_is_answered_before_others_with_its_prefix_are_sent() -> None:
     others = [request(f"{'z' * 5000}{name}") for name in "xy"]
     came = Server().times([*(request(f"{DOCUMENT} {number}") for number in range(3)), others[0]])
     assert came == [(0.0, "0"), (0.0, "x"), (1.0, "1"), (1.0, "2")]
 
 
-def test_calls_with_a_shared_preamble_wait_for_one_and_then_for_the_first_of_their_own_document() -> (
-    None
-):
+def test_calls_with_a_shared_preamble_wait_for_it_and_then_for_their_own_document() -> None:
     documents = [DOCUMENT[::-1], DOCUMENT.upper()]
     came = Server().times(
         [request(f"{DOCUMENT}{text}{name}") for text in documents for name in "ab"]
@@ -91,7 +89,7 @@ def test_other_schemas_and_models_share_nothing() -> None:
     assert [when for when, _ in Server().times(requests)] == [0.0, 0.0, 0.0]
 
 
-def test_after_a_failed_call_all_others_are_made_at_once() -> None:
+def test_after_a_failed_call_all_others_are_sent_at_once() -> None:
     came = Server().times([request(f"{DOCUMENT}fault{number}") for number in range(4)])
     assert [when for when, _ in came] == [0.0, 1.0, 1.0, 1.0]
 
@@ -102,7 +100,7 @@ def test_after_a_failed_call_all_others_are_made_at_once() -> None:
     )
 )
 @settings(max_examples=40, deadline=None)
-def test_every_call_is_made_once_and_hits_whatever_an_earlier_one_can_have_cached(
+def test_every_call_is_made_once_and_hits_what_an_earlier_one_has_cached(
     drawn: list[tuple[int, int, int]],
 ) -> None:
     texts = [f"{str(a) * 5000}{str(b) * 3000}{c}" for a, b, c in drawn]

@@ -99,7 +99,7 @@ def test_a_rate_limit_is_waited_for_whatever_the_retries() -> None:
     assert endpoint.time.now < 320
 
 
-def test_a_stated_delay_is_kept_by_all_calls_of_the_model() -> None:
+def test_a_stated_delay_holds_for_all_calls_of_the_model() -> None:
     endpoint = Endpoint(Time(), opens=34.0, delay_s=34.0)
     assert all(isinstance(reply, Reply) for reply in judge_at(endpoint, 20, 5))
     assert endpoint.refusals == 5

@@ -261,7 +261,7 @@ def test_a_documented_usage_costs_what_the_hand_calculation_says(
         ),
     ],
 )
-def test_the_files_price_counts_then_the_base_model_the_model_that_answered_and_the_one_asked_for(
+def test_the_files_price_counts_then_the_base_models_then_that_of_the_model(
     request_for: Callable[..., Request],
     settings: dict[str, Any],
     served: str,

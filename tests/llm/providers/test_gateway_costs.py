@@ -85,7 +85,7 @@ def test_the_cost_in_a_replys_usage_counts_before_the_price_data(
 
 
 @pytest.mark.parametrize("name", ["openai/openai/gpt-4o-mini:free", "openai/own-name"])
-def test_a_stated_cost_of_0_is_the_cost_of_a_free_variant_and_of_a_model_without_a_known_price(
+def test_a_stated_cost_of_0_is_that_of_a_free_variant_or_an_unpriced_model(
     request_for: Make, name: str
 ) -> None:
     assert reply_with(request_for, {"cost": 0}, name=name).cost_usd == 0.0
@@ -101,7 +101,7 @@ def test_the_cost_in_litellm_proxys_header_counts_before_the_price_data(
     assert reply_with(request_for, {}, header=header).cost_usd == pytest.approx(cost)
 
 
-def test_a_stated_cost_makes_the_cost_of_an_unknown_model_known(request_for: Make) -> None:
+def test_a_stated_cost_is_the_cost_of_an_unpriced_model(request_for: Make) -> None:
     assert reply_with(request_for, {}, name="openai/own-name").cost_usd is None
     assert reply_with(request_for, {}, name="openai/own-name", header="0.5").cost_usd == 0.5
 

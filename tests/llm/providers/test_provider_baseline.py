@@ -35,12 +35,12 @@ def about(
     return make(messages=messages, inserted=(answer,), **fields)
 
 
-def test_an_answer_found_whole_around_it_is_given_the_best_value(request_for: Make) -> None:
+def test_an_answer_that_occurs_whole_around_it_gets_the_best_value(request_for: Make) -> None:
     reply = ask(about(request_for, "Paris, the capital", json_schema=SCORE))
     assert json.loads(reply.text) == {"score": 5}
 
 
-def test_an_answer_found_nowhere_around_it_is_given_the_worst_value(request_for: Make) -> None:
+def test_an_answer_that_occurs_nowhere_around_it_gets_the_worst_value(request_for: Make) -> None:
     reply = ask(about(request_for, "Berlin obviously", json_schema=SCORE))
     assert json.loads(reply.text) == {"score": 1}
 
@@ -68,7 +68,7 @@ def test_the_answer_itself_does_not_count_as_text_around_it(request_for: Make) -
     assert json.loads(ask(request).text) == {"score": 1}
 
 
-def test_a_word_that_an_earlier_value_has_too_is_removed_where_the_answer_stands(
+def test_a_word_that_an_earlier_value_has_too_is_removed_at_the_answer(
     request_for: Make,
 ) -> None:
     messages = (Message("user", "Question: Is it Paris? Answer: Paris"),)
@@ -115,7 +115,7 @@ def test_token_probabilities_sum_to_one_and_the_chosen_comes_first(
     assert alternatives[0].logprob == max(alternative.logprob for alternative in alternatives)
 
 
-def test_no_more_alternatives_than_were_asked_for(request_for: Make) -> None:
+def test_no_more_alternatives_than_requested(request_for: Make) -> None:
     reply = ask(request_for(top_logprobs=2, support=LIKERT))
     assert reply.logprobs is not None and len(reply.logprobs[0]) == 2
 
@@ -210,7 +210,7 @@ def test_floors_cost_nothing_and_count_words(request_for: Make, name: str) -> No
     assert reply.model == name
 
 
-def test_an_unknown_floor_is_refused_with_the_known_ones(request_for: Make) -> None:
+def test_an_unknown_baseline_is_refused_with_those_there_are(request_for: Make) -> None:
     with pytest.raises(Refused, match=r"baseline/lexicl[\s\S]*baseline/lexical"):
         ask(request_for("baseline/lexicl"))
 

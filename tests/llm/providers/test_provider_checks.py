@@ -42,7 +42,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"name": "anthropic/x", "params": {"num_retries": 0}}, "set the model's own `retries`"),
     ],
 )
-def test_what_will_not_answer_is_known_before_the_run(
+def test_what_cannot_answer_is_reported_before_the_run(
     settings: dict[str, Any], message: str
 ) -> None:
     problem = check_model(Model(**settings))

@@ -12,7 +12,7 @@ def test_a_message_without_pictures_is_its_text() -> None:
     assert message_content(Message("user", "Hi")) == "Hi"
 
 
-def test_each_picture_stands_at_its_place() -> None:
+def test_each_picture_is_in_its_place() -> None:
     parts = message_content(Message("user", "Before after", ((7, URL),)))
     assert [part["type"] for part in parts] == ["text", "image_url", "text"]
     assert parts[0]["text"] == "Before "
@@ -25,7 +25,7 @@ def test_pictures_alone_need_no_text() -> None:
     assert [part["type"] for part in parts] == ["image_url", "image_url"]
 
 
-def test_models_that_read_text_only_are_known() -> None:
+def test_models_that_read_text_only_are_recognized() -> None:
     assert sees_images(Model(name="gpt-3.5-turbo")) is False
     assert sees_images(Model(name="gpt-4o")) is True
     assert sees_images(Model(name="nobody/knows-this")) is None

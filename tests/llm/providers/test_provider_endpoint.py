@@ -67,7 +67,7 @@ def test_an_api_base_is_where_the_model_is(name: str, sent: str) -> None:
     assert (there.url, there.name, there.key) == (f"{BASE}/chat/completions", sent, None)
 
 
-def test_ollamas_own_address_is_completed() -> None:
+def test_the_address_of_ollama_is_completed() -> None:
     there = endpoint_of({}, name="ollama/llama3", api_base="http://127.0.0.1:11434")
     assert there is not None and there.url == "http://127.0.0.1:11434/v1/chat/completions"
 
@@ -159,7 +159,7 @@ def test_the_query_of_a_base_follows_the_whole_path(name: str, base: str, url: s
         assert there is not None and there.url == url
 
 
-def test_a_streams_own_query_joins_that_of_the_base() -> None:
+def test_the_query_of_a_stream_joins_that_of_the_base() -> None:
     there = endpoint_of({}, name="gemini/m", api_base="http://127.0.0.1:1?key=a")
     assert there is not None
     assert (

@@ -51,7 +51,7 @@ def test_the_parts_of_a_text_are_joined_in_order(parts: list[str]) -> None:
     assert assemble(read_events(body))["choices"][0]["message"]["content"] == "".join(parts)
 
 
-def test_a_tools_arguments_are_joined_and_usage_and_log_probabilities_kept() -> None:
+def test_arguments_of_a_tool_are_joined_with_usage_and_log_probabilities() -> None:
     logprobs = {"content": [{"token": "4", "logprob": -0.1, "top_logprobs": []}]}
     first = {
         "choices": [
@@ -95,7 +95,7 @@ def test_a_stream_that_ends_without_a_reason_is_a_reply() -> None:
         read_body(events(delta(role="assistant"), "[DONE]"), request(), 0.1)
 
 
-def test_an_error_among_the_events_is_told() -> None:
+def test_an_error_among_the_events_is_reported() -> None:
     with pytest.raises(Retryable, match="overloaded"):
         read_body(events(delta(content="4"), {"error": {"message": "overloaded"}}), request(), 0.1)
 
@@ -121,7 +121,7 @@ def test_a_streamed_call_gives_the_reply_of_an_unstreamed_one(
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
-def test_pieces_are_told_however_the_bytes_are_cut(size: int) -> None:
+def test_pieces_are_passed_on_however_the_bytes_are_cut(size: int) -> None:
     content = (
         b'data: {"choices":[{"delta":{"content":"A "}}]}\r\n\r\ndata: {"choices":[]}\n: note\ndata: broken\n'
         b'data: {"choices":[{"delta":{"content":"fine \xc3\xa9"}}]}\n\ndata: [DONE]\n'

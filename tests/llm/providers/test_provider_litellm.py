@@ -174,7 +174,7 @@ def test_an_outage_is_no_missing_setting(words: str) -> None:
     assert isinstance(translate("p/m", litellm.InternalServerError(words, "p", "m")), Retryable)
 
 
-def test_translations_give_our_own_errors() -> None:
+def test_translations_give_errors_of_this_package() -> None:
     import litellm
 
     cases: list[tuple[Exception, type[Exception], str]] = [
@@ -224,7 +224,7 @@ def test_an_unknown_price_is_none(loopback: Any, request_for: Make) -> None:
     assert isinstance(reply, Reply) and reply.cost_usd is None
 
 
-def test_a_model_that_takes_words_alone_is_told_the_schema_in_words(
+def test_a_model_that_takes_words_alone_gets_the_schema_in_words(
     loopback: Any, request_for: Make
 ) -> None:
     model = Model(name="custom_openai/nobody-knows-this", api_base=loopback.url, structured="words")
@@ -235,7 +235,7 @@ def test_a_model_that_takes_words_alone_is_told_the_schema_in_words(
     assert in_words.usage.prompt_tokens > plain.usage.prompt_tokens + 30
 
 
-def test_a_second_run_in_the_same_process_is_given_open_clients(
+def test_a_second_run_in_the_same_process_has_open_clients(
     loopback: Any, request_for: Make
 ) -> None:
     request = request_for(Model(name="openai/gpt-4o-mini", api_base=loopback.url))
@@ -320,7 +320,7 @@ def test_both_paths_leave_a_way_that_is_refused_for_the_next(
     assert ways == ["schema", "tool", "tool"]
 
 
-def test_a_failed_connection_is_told_in_words_for_a_user() -> None:
+def test_a_failed_connection_has_words_for_a_user() -> None:
     import httpx
     import litellm
 
@@ -430,7 +430,7 @@ def test_missing_credentials_of_a_cloud_are_refused(words: str) -> None:
     assert isinstance(problem, Refused) and "no credentials of its cloud" in problem.message
 
 
-def test_the_package_for_vertex_is_told_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_package_for_vertex_is_reported_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("verdict_cli.llm.providers.litellm._has_google_auth", lambda: False)
     problem = LitellmProvider.check(Model(name="vertex_ai/gemini-2.5-flash"))
     assert (

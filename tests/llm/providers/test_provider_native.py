@@ -97,7 +97,7 @@ def test_a_reply_carries_text_usage_cost_and_the_models_own_name(
     assert reply.latency_s > 0
 
 
-def test_what_is_sent_is_what_was_asked_for(request_for: Make) -> None:
+def test_the_request_has_what_the_call_needs(request_for: Make) -> None:
     received: dict[str, Any] = {}
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
@@ -140,7 +140,7 @@ def test_what_is_sent_is_what_was_asked_for(request_for: Make) -> None:
     }
 
 
-def test_a_closed_schema_is_asked_for_strictly(request_for: Make) -> None:
+def test_a_closed_schema_is_requested_strictly(request_for: Make) -> None:
     strict: list[bool] = []
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
@@ -196,7 +196,7 @@ def test_reasoning_models_are_sent_the_newer_name_of_max_tokens(request_for: Mak
         ({"content": None, "function_call": {"name": "f", "arguments": '{"a":1}'}}, '{"a":1}'),
     ],
 )
-def test_the_text_is_read_wherever_it_stands(
+def test_the_text_is_read_from_any_place(
     request_for: Make, message: dict[str, Any], text: str
 ) -> None:
     assert answered(request_for, chat(message)).text == text
@@ -264,7 +264,7 @@ def test_a_reply_that_is_none_is_never_a_text(
         (b'{"choices": [{"message": {"content": "\\ud800"}}]}', "not JSON"),
     ],
 )
-def test_a_broken_envelope_is_asked_again_and_says_what_is_wrong(
+def test_a_broken_envelope_is_retried_and_says_what_is_wrong(
     request_for: Make, content: bytes, what: str
 ) -> None:
     with pytest.raises(Retryable, match=what) as caught:
@@ -369,7 +369,7 @@ def test_a_status_is_the_error_it_means(
     assert message in str(caught.value)
 
 
-def test_the_wait_that_a_server_asks_for_is_kept(request_for: Make) -> None:
+def test_the_wait_that_a_server_requests_is_respected(request_for: Make) -> None:
     with pytest.raises(Retryable) as caught:
         answered(request_for, error("slow down"), 429, Retry_After="12")
     assert caught.value.retry_after_s == 12
@@ -404,7 +404,7 @@ def test_an_address_where_nobody_listens_is_named(request_for: Make) -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_a_body_that_stops_half_way_is_asked_again(request_for: Make) -> None:
+def test_a_body_that_stops_half_way_is_retried(request_for: Make) -> None:
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": "100"})
         await response.prepare(request)
@@ -598,7 +598,7 @@ def test_a_delay_in_the_body_is_read(request_for: Make, status: int) -> None:
         ("sk-a\x1bb", "a control character (U+001B)"),
     ],
 )
-def test_a_key_that_no_header_can_hold_is_told_by_its_character(
+def test_a_key_that_no_header_can_hold_is_reported_with_the_character(
     request_for: Make, monkeypatch: pytest.MonkeyPatch, key: str, message: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)

@@ -29,7 +29,7 @@ def test_without_usage_the_cost_is_unknown() -> None:
     assert cost_usd(Model(name="gpt-4o-mini"), None) is None
 
 
-def test_a_model_without_token_prices_has_no_known_cost() -> None:
+def test_a_model_without_token_prices_has_no_cost() -> None:
     assert cost_usd(Model(name="dall-e-3"), Usage(1, 1)) is None
 
 

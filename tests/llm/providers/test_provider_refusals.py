@@ -28,7 +28,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"name": "gpt-4o-mini", "max_tokens": 10_000_000}, 0, "max_tokens is 10,000,000"),
     ],
 )
-def test_what_a_model_is_known_to_refuse_is_told_before_the_run(
+def test_what_a_model_refuses_is_reported_before_the_run(
     settings: dict[str, Any], top_logprobs: int, message: str
 ) -> None:
     problem = check_model(Model(**settings), top_logprobs)

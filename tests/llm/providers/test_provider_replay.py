@@ -84,7 +84,7 @@ def test_a_record_with_an_id_never_answers_for_another_row_in_its_place(
         ask(path, request_for(row=Row(0, "b", {})))
 
 
-def test_rows_of_the_same_id_are_told_apart_by_their_place(
+def test_rows_of_the_same_id_are_distinguished_by_their_place(
     tmp_path: Path, request_for: Make
 ) -> None:
     records = [{"row": n, "id": "a", "unit": "judge", "reply": str(n)} for n in range(3)]
@@ -166,7 +166,7 @@ def test_a_recorded_failure_is_raised_again(
     assert getattr(caught.value, "retry_after_s", 0) == 0
 
 
-def test_recorded_usage_and_model_are_kept(tmp_path: Path, request_for: Make) -> None:
+def test_recorded_usage_and_model_are_preserved(tmp_path: Path, request_for: Make) -> None:
     path = write(
         tmp_path / "r.jsonl",
         {

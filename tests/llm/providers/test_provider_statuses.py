@@ -50,7 +50,7 @@ def test_retry_after_is_read_as_seconds_or_as_a_date(text: str, seconds: float |
         (b"", ("", "")),
     ],
 )
-def test_the_providers_words_are_found_in_every_shape(body: bytes, detail: tuple[str, str]) -> None:
+def test_the_providers_words_are_read_in_every_shape(body: bytes, detail: tuple[str, str]) -> None:
     assert error_detail(body) == detail
 
 

@@ -83,7 +83,7 @@ def answers(server: Server, make: Make, count: int = 2, **fields: Any) -> list[A
         (("schema", "tool"), ["schema", "tool", "prompt", "prompt"], {}),
     ],
 )
-def test_the_best_way_that_a_server_takes_is_found_once_and_recorded(
+def test_the_best_way_that_a_server_takes_is_determined_once_and_recorded(
     request_for: Make, refused: tuple[str, ...], ways: list[str], sent: dict[str, Any]
 ) -> None:
     server = Server(*refused)
@@ -93,7 +93,7 @@ def test_the_best_way_that_a_server_takes_is_found_once_and_recorded(
     assert json.loads(replies[-1].sent) == sent
 
 
-def test_the_instruction_stands_at_the_end_of_the_last_message(request_for: Make) -> None:
+def test_the_instruction_ends_the_last_message(request_for: Make) -> None:
     server = Server("schema", "tool")
     answers(server, request_for, json_schema=SCHEMA)
     assert server.prompts[0] == server.prompts[1]
@@ -101,7 +101,7 @@ def test_the_instruction_stands_at_the_end_of_the_last_message(request_for: Make
     assert json.loads(server.prompts[2].partition("Schema:\n")[2]) == SCHEMA
 
 
-def test_a_request_that_is_itself_at_fault_gives_its_first_refusal_and_teaches_nothing(
+def test_a_request_at_fault_gives_its_first_refusal_and_teaches_nothing(
     request_for: Make,
 ) -> None:
     server = Server("schema", "tool", "prompt", says="the year {way} is wrong")
@@ -148,7 +148,7 @@ def test_a_refusal_of_another_kind_is_no_reason_to_ask_in_another_way(
     assert server.ways == ["schema"]
 
 
-def test_free_text_is_asked_for_in_one_way(request_for: Make) -> None:
+def test_free_text_is_requested_in_one_way(request_for: Make) -> None:
     server = Server("prompt")
     answers(server, request_for, 1)
     assert server.ways == ["prompt"]
@@ -219,7 +219,7 @@ def test_a_tools_arguments_may_be_an_object(request_for: Make) -> None:
     assert json.loads(reply.text) == {"score": 4}
 
 
-def test_a_server_that_refuses_a_way_with_status_500_is_asked_in_the_next(
+def test_after_a_status_500_the_next_way_is_tried(
     request_for: Make,
 ) -> None:
     """As llama-cpp-python's server does."""
@@ -313,7 +313,7 @@ def test_another_rejection_of_a_request_for_log_probabilities_is_raised(request_
     asyncio.run(run())
 
 
-def test_a_better_way_is_tried_again_later_and_kept_once_the_server_takes_it(
+def test_a_better_way_is_tried_again_later_and_stays_once_the_server_takes_it(
     request_for: Make,
 ) -> None:
     server = Server("schema", "tool")
@@ -337,7 +337,7 @@ def test_a_better_way_is_tried_again_later_and_kept_once_the_server_takes_it(
     ]  # fmt: skip
 
 
-def test_a_better_way_that_is_refused_again_loses_no_reply_and_is_tried_ever_less_often(
+def test_a_better_way_that_is_refused_loses_no_reply_and_is_tried_less_and_less(
     request_for: Make,
 ) -> None:
     server = Server("schema")

@@ -56,7 +56,7 @@ GOOGLE = {
         ({"retry-after": "nan"}, 5, None),
     ],
 )
-def test_a_hint_is_found_wherever_it_stands(
+def test_a_hint_is_read_from_any_place(
     headers: dict[str, str], body: Any, seconds: float | None
 ) -> None:
     seconds_read = retry_hint(headers, body, NOW)
@@ -117,7 +117,7 @@ def test_other_refusals_are_no_overflow(words: str) -> None:
         ("Too Many Requests", False),
     ],
 )
-def test_a_used_up_account_is_told_from_a_full_minute(words: str, exhausted: bool) -> None:
+def test_a_used_up_account_and_a_full_minute_are_distinguished(words: str, exhausted: bool) -> None:
     assert is_exhausted(words) is exhausted
 
 

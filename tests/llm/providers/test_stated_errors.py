@@ -134,7 +134,7 @@ def test_the_delay_in_the_headers_holds_for_an_error_in_a_body() -> None:
     assert isinstance(caught, Retryable) and caught.retry_after_s == 7
 
 
-def test_the_words_of_the_provider_behind_a_gateway_are_shown() -> None:
+def test_a_gateways_error_has_the_words_of_the_provider_behind_it() -> None:
     error = {
         "message": "Provider returned error",
         "code": 429,
@@ -186,7 +186,7 @@ PAGE = b"<!DOCTYPE html><html><head><style>p {color: red}</style></head><body><p
         ),
     ],
 )
-def test_a_body_that_is_no_reply_is_shown_with_its_address(
+def test_a_body_that_is_no_reply_is_quoted_with_its_address(
     stream: bool, content: bytes, content_type: str, message: str
 ) -> None:
     error = failed(content, content_type, stream=stream)

@@ -37,7 +37,7 @@ def test_a_folder_that_is_a_link_is_not_followed_out_of_the_directory(tmp_path: 
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_a_folder_of_the_directory_is_made(tmp_path: Path) -> None:
+def test_a_missing_parent_directory_is_created(tmp_path: Path) -> None:
     for folder in (tmp_path / "run", tmp_path / "a" / ".." / "run"):
         path = RunDirectory(folder).write("published/t.yaml", "x")
         assert path.read_text() == "x"

@@ -22,7 +22,7 @@ async def split(request: Request) -> Reply:
     return Reply("no" if row % 2 and place % 3 == 1 else "yes", cost_usd=0.5)
 
 
-def test_a_run_cut_anywhere_asks_only_what_is_left_and_ends_the_same(bench: Any) -> None:
+def test_a_run_cut_anywhere_calls_only_what_is_missing_and_ends_the_same(bench: Any) -> None:
     bench.rule = split
     whole = bench.job(12, STEPS, out="whole")
     facts = bench.run(whole)
@@ -55,7 +55,7 @@ async def of_one_opinion(request: Request) -> Reply:
     return Reply("yes" if request.model.name == "a" else "no")
 
 
-def test_a_layer_of_two_models_asks_them_in_turns_and_promises_nothing(bench: Any) -> None:
+def test_a_layer_of_two_models_alternates_them_and_promises_nothing(bench: Any) -> None:
     """The first model was asked first: of two of one opinion each, the second never was, with a promise of 0.95."""
     bench.rule = of_one_opinion
     job = bench.job(6, FAMILIES.replace("CONFIDENCE", "0.95"))

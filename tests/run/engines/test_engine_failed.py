@@ -47,7 +47,7 @@ PASSING = Retryable("busy", kind="timeout", retry_after_s=0)
     [None, Rejected("too long", kind="context-too-long"), PASSING],
     ids=["unreadable", "rejected", "passing"],
 )
-def test_only_failed_calls_are_asked_again(how: Any, bench: Any, read: Any) -> None:
+def test_only_failed_calls_are_repeated(how: Any, bench: Any, read: Any) -> None:
     bench.rule = failing((1, "judge"), (4, "think"), how=how)
     job = bench.job(6, TWO_STEPS)
     first = bench.run(job)
@@ -93,7 +93,7 @@ def test_what_was_mended_stays_so_for_a_run_that_is_resumed_without_it(
     assert read(job.directory.results, "status") == ["ok"] * 5
 
 
-def test_a_row_that_fails_again_is_asked_again_each_time(bench: Any) -> None:
+def test_a_row_that_fails_again_is_repeated_each_time(bench: Any) -> None:
     bench.rule = failing((0, "judge"))
     bench.run(bench.job(2))
     for attempt in (0, 0):
@@ -102,7 +102,7 @@ def test_a_row_that_fails_again_is_asked_again_each_time(bench: Any) -> None:
         assert bench.calls() == [(0, "judge", 0, attempt), (0, "judge", 0, attempt + 1)]
 
 
-def test_a_skipped_unit_is_asked_again_only_where_the_row_failed(bench: Any, read: Any) -> None:
+def test_a_skipped_unit_is_repeated_only_where_the_row_failed(bench: Any, read: Any) -> None:
     broken = ((0, "judge[0]"), (1, "judge[0]"), (1, "judge[2]"))
     bench.rule = failing(*broken, how=Rejected("no"))
     job = bench.job(3, JURY)
@@ -114,7 +114,7 @@ def test_a_skipped_unit_is_asked_again_only_where_the_row_failed(bench: Any, rea
     assert sorted(bench.calls()) == [(1, "judge[0]", 0, 0), (1, "judge[2]", 0, 0)]
 
 
-def test_an_interrupted_run_goes_on_and_asks_again_what_failed(bench: Any) -> None:
+def test_an_interrupted_run_continues_and_repeats_what_failed(bench: Any) -> None:
     async def stopping(request: Request) -> Reply:
         if request.row.index == 3:
             bench.stop.request()
@@ -132,7 +132,7 @@ def test_an_interrupted_run_goes_on_and_asks_again_what_failed(bench: Any) -> No
     assert bench.calls() == [(1, "judge", 0, 0), *((row, "judge", 0, 0) for row in range(4, 8))]
 
 
-def test_a_pinned_unit_that_failed_is_asked_again(bench: Any) -> None:
+def test_a_pinned_unit_that_failed_is_repeated(bench: Any) -> None:
     pinned = TWO_STEPS.replace("{source.text}'", "it', pin: true")
     bench.rule = failing((-1, "think"), how=Rejected("no"))
     with pytest.raises(PinnedError):

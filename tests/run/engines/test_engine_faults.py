@@ -69,7 +69,7 @@ def stats(url: str) -> dict[str, Any]:
         return stats
 
 
-def test_with_a_fifth_of_the_calls_failing_all_rows_are_done_and_no_call_is_answered_twice(
+def test_with_a_fifth_of_the_calls_failing_all_rows_finish_without_repeated_calls(
     loopback: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rates = ",".join(f"{kind}={rate}" for kind, rate in FAULTS.items())

@@ -30,7 +30,7 @@ def kills(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize(
     "name", ["run --no-cache", "run, with the cache", "run, all calls in one row"]
 )
-def test_a_run_killed_at_random_moments_ends_with_the_same_table_and_repeats_only_what_was_in_flight(
+def test_a_run_killed_at_random_ends_with_the_same_table_and_few_repeated_calls(
     name: str, kills: Any, loopback: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")

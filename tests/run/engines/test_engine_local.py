@@ -149,7 +149,7 @@ async def dollar(_: Request) -> Reply:
     return Reply('{"score": 3}', usage=Usage(10, 5), cost_usd=1.0)
 
 
-def test_no_call_is_started_once_the_budget_is_spent_and_a_larger_one_goes_on(bench: Any) -> None:
+def test_no_call_starts_on_a_spent_budget_and_a_larger_one_continues(bench: Any) -> None:
     bench.rule = dollar
     job = bench.job(10, concurrency=1, budget_usd=3)
     for _ in range(2):
@@ -161,7 +161,7 @@ def test_no_call_is_started_once_the_budget_is_spent_and_a_larger_one_goes_on(be
     assert len(bench.asked) == 10
 
 
-def test_calls_in_flight_when_the_budget_has_no_room_are_kept(bench: Any, read: Any) -> None:
+def test_calls_in_flight_when_the_budget_is_spent_are_stored(bench: Any, read: Any) -> None:
     replied = [asyncio.Event() for _ in range(10)]
 
     async def later(request: Request) -> Reply:
@@ -206,7 +206,7 @@ def test_an_unreadable_reply_that_was_paid_for_counts_against_the_budget(bench: 
         assert len(bench.asked) == 3
 
 
-def test_a_call_without_a_known_cost_ends_a_run_with_a_budget(bench: Any) -> None:
+def test_a_call_of_unknown_cost_ends_a_run_with_a_budget(bench: Any) -> None:
     async def unknown(_: Request) -> Reply:
         return Reply('{"score": 3}', cost_usd=None)
 
@@ -216,7 +216,7 @@ def test_a_call_without_a_known_cost_ends_a_run_with_a_budget(bench: Any) -> Non
     assert len(bench.asked) == 1
 
 
-def test_a_damaged_record_is_told_and_its_row_alone_is_asked_again(bench: Any) -> None:
+def test_a_damaged_record_is_reported_and_only_its_row_is_repeated(bench: Any) -> None:
     job = bench.job(10)
     bench.run(job)
     database = job.directory.database
@@ -233,7 +233,7 @@ def test_a_damaged_record_is_told_and_its_row_alone_is_asked_again(bench: Any) -
     assert database.with_name("run.db.damaged-1").exists()
 
 
-def test_a_dataset_that_is_rewritten_while_it_is_judged_is_told_and_the_run_is_not_finished(
+def test_a_dataset_that_is_rewritten_meanwhile_is_reported_and_the_run_unfinished(
     bench: Any,
 ) -> None:
     job = bench.job(10)
@@ -250,7 +250,7 @@ def test_a_dataset_that_is_rewritten_while_it_is_judged_is_told_and_the_run_is_n
     assert job.directory.facts().status == "interrupted"
 
 
-def test_a_rewrite_that_is_undone_before_the_end_is_told_if_a_row_was_read_meanwhile(
+def test_an_undone_rewrite_is_reported_if_a_row_was_read_meanwhile(
     bench: Any,
 ) -> None:
     long = "x" * 100_000  # more than what is read at once
@@ -326,7 +326,7 @@ async def spoken(request: Request) -> Reply:
     return Reply('{"score": 3}' if request.json_schema else "thought")
 
 
-def test_a_stopped_run_goes_on_and_asks_no_finished_call_again(bench: Any, read: Any) -> None:
+def test_a_stopped_run_continues_and_repeats_no_finished_call(bench: Any, read: Any) -> None:
     async def until_fifty(request: Request) -> Reply:
         if len(bench.asked) == 50:
             bench.stop.request()
@@ -359,7 +359,7 @@ def test_a_stop_starts_no_further_call_of_a_row_that_is_under_way(bench: Any) ->
     assert {node for _, node, _, _ in bench.calls()} == {"think"}
 
 
-def test_a_failure_that_lasts_is_not_asked_again_when_the_run_goes_on(bench: Any) -> None:
+def test_a_lasting_failure_is_not_repeated_when_the_run_continues(bench: Any) -> None:
     async def reject_first(request: Request) -> Reply:
         if request.row.index == 0:
             raise Rejected("too long", kind="context-too-long")
@@ -398,7 +398,7 @@ def test_calls_of_rows_that_are_not_finished_are_found_by_the_next_process(
     assert {request.node for request in bench.asked} == {"judge"}
 
 
-def test_a_directory_of_another_pipeline_or_dataset_is_refused_with_both_fingerprints(
+def test_a_directory_of_another_pipeline_or_dataset_is_refused_with_fingerprints(
     bench: Any,
 ) -> None:
     job = bench.job(5)
@@ -436,7 +436,7 @@ def test_two_runs_on_one_directory_exclude_each_other(bench: Any) -> None:
     assert not (job.directory.path / "spec.yaml").exists()
 
 
-def test_a_run_writes_its_facts_and_a_spec_that_stands_alone(bench: Any) -> None:
+def test_a_run_writes_its_facts_and_a_complete_spec(bench: Any) -> None:
     from verdict_cli.language.load import load
     from verdict_cli.plan.build import build_plan
 
@@ -451,7 +451,7 @@ def test_a_run_writes_its_facts_and_a_spec_that_stands_alone(bench: Any) -> None
     )
 
 
-def test_a_directory_below_a_file_cannot_be_made(bench: Any) -> None:
+def test_a_directory_below_a_file_cannot_be_created(bench: Any) -> None:
     (bench.folder / "file").write_text("")
     job = bench.job(2, out="file/out")
     with pytest.raises(OutputError, match="file/out"):
@@ -461,7 +461,7 @@ def test_a_directory_below_a_file_cannot_be_made(bench: Any) -> None:
     assert job.directory.facts() is None
 
 
-def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(
+def test_a_full_disk_stops_the_run_which_continues_when_there_is_room(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def slowly(request: Request) -> Reply:
@@ -511,7 +511,7 @@ def test_a_mistake_in_the_program_ends_the_run_instead_of_hanging(bench: Any) ->
     assert len(bench.asked) < 100
 
 
-def test_a_pinned_unit_is_asked_once_and_its_failure_stops_the_run(bench: Any, read: Any) -> None:
+def test_a_pinned_unit_is_called_once_and_its_failure_stops_the_run(bench: Any, read: Any) -> None:
     pinned = TWO_STEPS.replace("{source.text}'", "it', pin: true")
     bench.rule = spoken
     job = bench.job(6, pinned)
@@ -558,7 +558,7 @@ def test_a_passing_failure_is_counted_among_the_calls(bench: Any, read: Any) -> 
     assert read(job.directory.results, "calls") == [2, 2]
 
 
-def test_a_call_that_succeeded_at_a_later_attempt_is_not_made_again(bench: Any) -> None:
+def test_a_call_that_succeeded_at_a_later_attempt_is_not_repeated(bench: Any) -> None:
     async def at_second(request: Request) -> Reply:
         if request.row.index == 5:
             bench.stop.request()
@@ -609,7 +609,7 @@ async def rejected(_: Request) -> Reply:
     raise Rejected("model m rejected the request (400): unknown parameter: top_k", status=400)
 
 
-def test_a_model_that_rejects_everything_stops_the_run_and_its_rows_are_asked_again(
+def test_a_model_that_rejects_everything_stops_the_run_and_its_rows_are_repeated(
     bench: Any,
 ) -> None:
     bench.rule = rejected
@@ -639,7 +639,7 @@ def test_a_model_that_may_fail_stops_no_run(head: str, steps: str, bench: Any) -
     assert (facts.status, facts.failed) == ("finished", 0)
 
 
-def test_the_call_that_showed_that_there_are_no_log_probabilities_is_counted_and_recorded(
+def test_the_call_that_showed_missing_log_probabilities_is_counted_and_recorded(
     bench: Any, read: Any
 ) -> None:
     async def without(_: Request) -> Reply:

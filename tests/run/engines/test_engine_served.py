@@ -66,9 +66,7 @@ def facts(**more: Any) -> RunFacts:
     )
 
 
-def test_a_run_that_several_versions_answered_is_warned_of_and_so_are_two_runs_of_different_ones() -> (
-    None
-):
+def test_a_run_or_two_runs_of_several_versions_of_a_model_have_a_warning() -> None:
     first, both, later = (
         facts(served={"m": served}) for served in ({"m-1": 2}, {"m-1": 2, "m-2": 1}, {"m-2": 3})
     )
@@ -81,7 +79,7 @@ def test_a_run_that_several_versions_answered_is_warned_of_and_so_are_two_runs_o
     assert changed_versions({"a": first, "b": facts(served={"n": {"n-1": 1}})}) == []
 
 
-def test_the_share_from_the_prompt_cache_is_told_with_what_it_saved() -> None:
+def test_the_share_from_the_prompt_cache_is_reported_with_its_saving() -> None:
     lines = prompt_cache_facts(facts(prompt_tokens=1000, cached_tokens=620, cache_saved_usd=0.125))
     assert lines == [
         ("prompt cache", "62% of the prompt tokens came from the provider's cache, saved $0.125")

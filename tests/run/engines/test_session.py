@@ -87,7 +87,7 @@ def test_the_directory_of_the_recording_is_not_written_to(bench: Any) -> None:
         open_run(replace(chosen, replay=result.directory.path, fresh=True))
 
 
-def test_the_first_facts_have_all_that_is_known_of_the_inputs(bench: Any, tmp_path: Path) -> None:
+def test_the_first_facts_have_all_inputs(bench: Any, tmp_path: Path) -> None:
     job = bench.job(2)
     recording = tmp_path / "replies.jsonl"
     recording.write_text("")
@@ -129,7 +129,7 @@ def test_several_runs_share_one_budget_which_finished_runs_have_spent(bench: Any
     assert run_facts["status"] == "interrupted"
 
 
-def test_a_stopped_runs_table_has_the_rows_after_the_one_that_stopped_it_in_input_order(
+def test_a_stopped_runs_table_has_the_rows_after_the_stop_in_input_order(
     bench: Any, read: Any
 ) -> None:
     replied = [asyncio.Event() for _ in range(6)]

@@ -55,7 +55,7 @@ def hints(folder: Path, text: str, *prompts: str) -> list[Any]:
     return [str(hint) for hint in dry_run.order.hints(dry_run.plan)]
 
 
-def test_a_hint_names_the_text_that_stands_behind_what_differs_and_its_share(
+def test_a_hint_names_the_text_behind_what_differs_and_its_share(
     tmp_path: Path,
 ) -> None:
     (hint,) = hints(tmp_path, LONG, FIRST, LATER)

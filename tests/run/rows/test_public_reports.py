@@ -52,7 +52,7 @@ def run(case: Path, out: Path) -> Any:
 
 
 @pytest.mark.parametrize("number", VALUES)
-def test_a_reply_is_read_as_it_is_meant_or_fails_its_row_alone(
+def test_a_reply_has_its_intended_value_or_fails_its_row_alone(
     number: str, cases: dict[str, Path], tmp_path: Path
 ) -> None:
     column, expected = VALUES[number]

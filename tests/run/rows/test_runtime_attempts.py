@@ -41,13 +41,13 @@ def test_retry_after_is_waited_and_no_wait_follows_the_last_attempt(
     assert fake.waits == [7, 11]
 
 
-def test_an_unreadable_reply_is_asked_again_without_a_wait(plan_of: Any, model: Any) -> None:
+def test_an_unreadable_reply_is_retried_without_a_wait(plan_of: Any, model: Any) -> None:
     fake = model("?", '{"score": 1}')
     fake.run(plan_of(JUDGE), ROW)
     assert fake.waits == []
 
 
-def test_a_rejected_request_is_not_asked_again(plan_of: Any, model: Any) -> None:
+def test_a_rejected_request_is_not_retried(plan_of: Any, model: Any) -> None:
     fake = model(Rejected("too long", kind="context-too-long"))
     result = fake.run(plan_of(JUDGE), ROW)
     assert result.failure.kind == "context-too-long"
@@ -83,7 +83,7 @@ def test_a_refusal_is_raised_at_once_whatever_models_are_left(plan_of: Any, mode
     assert len(fake.requests) == 1
 
 
-def test_a_structured_reply_that_fails_is_told_to_the_model(plan_of: Any, model: Any) -> None:
+def test_a_structured_reply_that_fails_is_sent_back_to_the_model(plan_of: Any, model: Any) -> None:
     fake = model('{"score": 9}', '{"score": 3}')
     fake.run(plan_of(JUDGE), ROW)
     first, second = fake.requests
@@ -105,16 +105,14 @@ def test_the_correction_spells_values_as_json_does(value: str, plan_of: Any, mod
         assert not any(python in correction for python in ("True", "None", "False", "{'"))
 
 
-def test_an_extractor_of_free_text_asks_again_with_the_same_prompt(
-    plan_of: Any, model: Any
-) -> None:
+def test_an_extractor_of_free_text_repeats_the_same_prompt(plan_of: Any, model: Any) -> None:
     steps = "- {unit: JudgeUnit, prompt: Rate, extract: {type: regex, fields: {score: FIRST_INT}}}"
     fake = model("none", "4")
     fake.run(plan_of(steps))
     assert fake.requests[0].messages == fake.requests[1].messages
 
 
-def test_another_model_is_not_told_what_the_first_one_said(plan_of: Any, model: Any) -> None:
+def test_another_model_does_not_get_the_reply_of_the_first(plan_of: Any, model: Any) -> None:
     fake = model("?", '{"score": 3}')
     fake.run(plan_of(JUDGE, "model: [{name: a, retries: 0}, {name: b, retries: 0}]"), ROW)
     assert fake.requests[0].messages == fake.requests[1].messages
@@ -143,7 +141,7 @@ def test_a_cut_off_reply_that_can_be_read_counts(plan_of: Any, model: Any) -> No
     assert fake.run(plan_of(steps)).outputs == ({"score": 4},)
 
 
-def test_a_broken_rule_is_asked_again_and_then_fails_the_row(plan_of: Any, model: Any) -> None:
+def test_a_broken_rule_is_retried_and_then_fails_the_row(plan_of: Any, model: Any) -> None:
     steps = "- {unit: JudgeUnit, prompt: Rate, validate: ['response.score > 3']}"
     fake = model(rule=lambda request: f'{{"score": {request.attempt + 1}}}')
     failure = fake.run(plan_of(steps)).failure
@@ -151,7 +149,7 @@ def test_a_broken_rule_is_asked_again_and_then_fails_the_row(plan_of: Any, model
     assert "response.score > 3" in failure.message
 
 
-def test_a_rule_that_cannot_be_computed_fails_the_row_at_once_and_its_call_is_kept(
+def test_a_rule_that_fails_fails_the_row_at_once_and_its_call_is_stored(
     plan_of: Any, model: Any
 ) -> None:
     steps = "- {unit: JudgeUnit, prompt: Rate, validate: ['response.score / source.zero > 1']}"
@@ -163,13 +161,13 @@ def test_a_rule_that_cannot_be_computed_fails_the_row_at_once_and_its_call_is_ke
     assert call.reply.cost_usd == 0.5
 
 
-def test_every_paid_reply_is_kept_with_its_cost(plan_of: Any, model: Any) -> None:
+def test_every_paid_reply_is_stored_with_its_cost(plan_of: Any, model: Any) -> None:
     fake = model(Reply("?", cost_usd=0.25), Reply('{"score": 3}', cost_usd=0.5))
     result = fake.run(plan_of(JUDGE), ROW)
     assert [call.reply.cost_usd for call in result.calls if call.reply] == [0.25, 0.5]
 
 
-def test_what_a_provider_says_about_a_reply_is_asked_again(plan_of: Any, model: Any) -> None:
+def test_a_reply_that_the_provider_rejects_is_retried(plan_of: Any, model: Any) -> None:
     fake = model(ReplyError("nothing", kind="empty"), '{"score": 3}')
     result = fake.run(plan_of(JUDGE), ROW)
     assert [call.failure for call in result.calls] == ["empty", ""]
@@ -184,7 +182,7 @@ def test_an_attempt_that_was_never_recorded_leaves_the_failure_before_it(
     assert len(result.calls) == 1
 
 
-def test_propagate_that_fails_is_not_asked_again(plan_of: Any, model: Any) -> None:
+def test_propagate_that_fails_is_not_retried(plan_of: Any, model: Any) -> None:
     steps = "- {unit: JudgeUnit, prompt: Rate, propagate: {score: output.score / 0}}"
     fake = model(rule=lambda _: '{"score": 3}')
     assert fake.run(plan_of(steps)).failure.kind == "expression"
@@ -209,7 +207,7 @@ def test_the_scales_sentence_follows_the_last_user_message(plan_of: Any, model: 
         (None, ["no", "no", "no"], 4),
     ],
 )
-def test_at_temperature_0_the_same_unreadable_text_twice_is_not_asked_for_again(
+def test_at_temperature_0_the_same_unreadable_text_twice_is_not_retried(
     temperature: float | None, texts: list[str], calls: int, plan_of: Any, model: Any
 ) -> None:
     temperature_key = "" if temperature is None else f", temperature: {temperature}"
@@ -236,7 +234,7 @@ def test_a_reply_that_was_cut_off_the_same_way_twice_still_gets_more_room(
 
 
 @pytest.mark.parametrize(("temperature", "calls"), [(0, 2), (0.5, 4)])
-def test_at_temperature_0_a_reply_without_text_twice_is_not_asked_for_again(
+def test_at_temperature_0_a_reply_without_text_twice_is_not_retried(
     temperature: float, calls: int, plan_of: Any, model: Any
 ) -> None:
     plan = plan_of(JUDGE, f"model: {{name: m, retries: 3, temperature: {temperature}}}")

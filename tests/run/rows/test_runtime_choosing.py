@@ -73,7 +73,7 @@ def test_post_hoc_is_a_text_call_0_and_a_structuring_call_1(plan_of: Any, model:
     assert result.outputs == ({"score": 4},)
 
 
-def test_post_hoc_asks_only_the_structuring_call_again(plan_of: Any, model: Any) -> None:
+def test_post_hoc_repeats_only_the_structuring_call(plan_of: Any, model: Any) -> None:
     fake = model("four", "nothing", '{"score": 4}')
     fake.run(plan_of("- {unit: JudgeUnit, prompt: Rate, extract: post_hoc}"))
     assert [(request.call, request.attempt) for request in fake.requests] == [
@@ -125,7 +125,7 @@ def test_a_shuffled_scale_is_listed_in_an_order_of_each_row(plan_of: Any, model:
     assert fake.prompts() == again.prompts() and len(set(fake.prompts())) > 1
 
 
-def test_the_sentence_of_any_other_scale_is_made_once_for_all_rows(
+def test_the_sentence_of_any_other_scale_is_written_once_for_all_rows(
     plan_of: Any, model: Any, monkeypatch: Any
 ) -> None:
     plan, fake = plan_of(COLOURS % ""), model(rule=replies_red)
@@ -140,7 +140,7 @@ def replies_red(_: Request) -> Reply:
     return Reply('{"score": "red"}')
 
 
-def test_a_ranking_that_is_no_permutation_is_asked_again(plan_of: Any, model: Any) -> None:
+def test_a_ranking_that_is_no_permutation_is_retried(plan_of: Any, model: Any) -> None:
     steps = "- {unit: RankerUnit, options: [source.a, source.b, source.c], original: true}"
     fake = model(
         '{"ranking": ["A", "A", "B"]}', '{"ranking": ["A", "B"]}', '{"ranking": ["c", "A", "B"]}'
@@ -156,7 +156,7 @@ def test_a_tie_that_was_not_offered_is_off_scale(plan_of: Any, model: Any) -> No
     assert fake.run(plan_of(PAIR % ""), ROW).failure.kind == "off-scale"
 
 
-def test_both_positions_are_asked_at_once_and_recorded_in_order(plan_of: Any, model: Any) -> None:
+def test_both_positions_are_called_at_once_and_recorded_in_order(plan_of: Any, model: Any) -> None:
     fake = model(rule=prefers("pear"))
     both = asyncio.Barrier(2)
 

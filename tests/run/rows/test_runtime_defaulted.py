@@ -21,7 +21,7 @@ def rubric(tmp_path: Path, keys: str = "") -> Pipeline:
     return Pipeline.from_yaml(path)
 
 
-def test_a_reply_that_states_nothing_is_retried_before_the_default_stands_in(
+def test_a_reply_without_a_value_is_retried_before_the_default(
     tmp_path: Path, scripted_model: Any
 ) -> None:
     replies = iter([REFUSAL, "VERDICT: PASS\nSCORE: 8"])

@@ -258,7 +258,7 @@ def test_an_empty_list_gives_a_pool_nothing(plan_of: Any, model: Any) -> None:
     assert result.outputs == ([], {"n": 0})
 
 
-def test_an_entry_is_skipped_by_its_own_condition(plan_of: Any, model: Any) -> None:
+def test_an_entry_has_its_own_condition(plan_of: Any, model: Any) -> None:
     claims = [{"text": "a", "ask": True}, {"text": "b", "ask": False}, {"text": "c", "ask": True}]
     then = "  - {unit: JudgeUnit, scale: boolean, prompt: '{previous.check.score}'}"
     fake, result = run_each(plan_of, model, claims, ", when: claim.ask", then)

@@ -38,9 +38,7 @@ def test_as_many_entries_run_as_there_are_slots_and_one_more(
     assert (gauge.most, free.free) == (most, slots)
 
 
-def test_lists_of_several_rows_and_inside_entries_share_the_slots_and_do_not_wait_for_each_other() -> (
-    None
-):
+def test_lists_of_several_rows_and_entries_share_the_slots_without_waiting() -> None:
     gauge, free = Gauge(), EntrySlots(5)
 
     async def row(_: int) -> Any:
@@ -54,7 +52,7 @@ def test_lists_of_several_rows_and_inside_entries_share_the_slots_and_do_not_wai
     assert free.free == 5
 
 
-def test_an_error_that_stops_the_run_starts_no_further_entry_and_waits_for_those_that_run() -> None:
+def test_an_error_that_stops_the_run_starts_no_entry_and_waits_for_running_ones() -> None:
     started, ended, free = [], [], EntrySlots(3)
 
     async def run(place: int) -> None:

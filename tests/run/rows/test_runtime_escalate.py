@@ -35,7 +35,7 @@ def by_model(**p: float) -> Callable[[Request], Reply]:
     return lambda request: sure(p[request.model.name])
 
 
-def test_a_sure_answer_stands(plan_of: Any, model: Any) -> None:
+def test_a_confident_answer_is_final(plan_of: Any, model: Any) -> None:
     fake = model(rule=by_model(cheap=0.9))
     result = fake.run(plan_of(JUDGE % "strong", HEAD))
     assert result.outputs == ({"score": True, "p": pytest.approx(0.9), "answered_by": "cheap"},)
@@ -45,9 +45,7 @@ def test_a_sure_answer_stands(plan_of: Any, model: Any) -> None:
     ]
 
 
-def test_an_unsure_answer_is_asked_of_the_next_model_in_a_call_of_its_own(
-    plan_of: Any, model: Any
-) -> None:
+def test_an_uncertain_answer_goes_to_the_next_model(plan_of: Any, model: Any) -> None:
     fake = model(rule=by_model(cheap=0.6, large=0.7))
     result = fake.run(plan_of(JUDGE % "strong", HEAD))
     assert [(request.model.name, request.call, request.attempt) for request in fake.requests] == [
@@ -58,7 +56,7 @@ def test_an_unsure_answer_is_asked_of_the_next_model_in_a_call_of_its_own(
     assert [stage.cost_usd for stage in result.stages["judge"]] == [1.0, 1.0]
 
 
-def test_a_chain_goes_on_only_while_no_answer_is_sure(plan_of: Any, model: Any) -> None:
+def test_a_chain_continues_only_while_no_answer_is_confident(plan_of: Any, model: Any) -> None:
     fake = model(rule=by_model(cheap=0.6, mid=0.95, large=0.99))
     result = fake.run(plan_of(JUDGE % "[middle, strong, abstain]", HEAD))
     assert result.outputs[0]["answered_by"] == "mid"
@@ -74,7 +72,7 @@ def test_a_unit_that_abstains_gives_the_row_no_verdict_and_no_failure(
     assert [(stage.model, stage.answered) for stage in result.stages["judge"]][-1] == ("abstain", 1)
 
 
-def test_units_behind_one_that_abstains_are_not_asked(plan_of: Any, model: Any) -> None:
+def test_units_behind_one_that_abstains_are_not_called(plan_of: Any, model: Any) -> None:
     later = "  - {unit: CoTUnit, prompt: '{previous.score}'}\n  - {unit: MapUnit, map: {x: previous.thinking}}\n"
     fake = model(rule=by_model(cheap=0.6))
     result = fake.run(plan_of(JUDGE % "abstain" + later, HEAD))
@@ -194,7 +192,7 @@ def test_a_pooled_field_cannot_bear_the_name_of_the_agreement(plan_of: Any) -> N
     plan_of(steps % ", field: x", HEAD)
 
 
-def test_both_orders_are_asked_of_the_next_model(plan_of: Any, model: Any) -> None:
+def test_both_orders_go_to_the_next_model(plan_of: Any, model: Any) -> None:
     steps = """
   - {unit: PairwiseJudgeUnit, name: judge, positions: both, prompt: '{input.options}', options: ["'p'", "'q'"],
      extract: {type: regex, fields: {choice: A|B}}, escalate: {when: not output.consistent, to: strong}}
@@ -250,7 +248,7 @@ def test_the_fingerprint_knows_the_stages(plan_of: Callable[..., Plan]) -> None:
         ),
     ],
 )
-def test_what_makes_no_sense_is_told(
+def test_what_makes_no_sense_is_an_error(
     plan_of: Callable[..., Plan], steps: str, message: str
 ) -> None:
     with pytest.raises(SpecError) as caught:

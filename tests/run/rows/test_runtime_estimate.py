@@ -36,7 +36,7 @@ def test_calls_are_counted_from_the_plan(plan_of: Any) -> None:
     }
 
 
-def test_prompts_are_rendered_and_texts_of_models_taken_as_long_as_is_said(plan_of: Any) -> None:
+def test_prompts_are_rendered_with_texts_of_models_of_the_stated_length(plan_of: Any) -> None:
     plan = plan_of(
         """
 - {unit: CoTUnit, name: think, prompt: '{source.text}'}
@@ -80,7 +80,7 @@ def test_the_built_in_models_are_free(plan_of: Any) -> None:
     assert line.cost_usd == 0
 
 
-def test_a_unit_that_made_up_replies_do_not_reach_is_still_counted(plan_of: Any) -> None:
+def test_a_unit_that_sample_replies_do_not_reach_is_still_counted(plan_of: Any) -> None:
     plan = plan_of(
         """
 - {unit: JudgeUnit, name: judge, validate: ['response.score == 5'], prompt: '{source.text}'}

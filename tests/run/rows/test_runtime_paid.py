@@ -18,7 +18,7 @@ ROW = {"text": "this"}
 PAID = Reply("", usage=Usage(90, 10), cost_usd=0.5, latency_s=2.0)
 
 
-def test_after_a_reply_that_was_cut_off_the_next_has_twice_the_room_up_to_four_times(
+def test_after_a_reply_that_was_cut_off_the_room_doubles_up_to_four_times(
     plan_of: Any, model: Any
 ) -> None:
     cut = Reply('{"score', finish_reason="length")
@@ -66,7 +66,7 @@ def test_a_repaired_reply_is_recorded_as_one(plan_of: Any, model: Any) -> None:
         assert call.repaired is repaired
 
 
-def test_whoever_caches_is_told_of_replies_that_could_not_be_read(plan_of: Any) -> None:
+def test_the_cache_is_notified_of_replies_that_could_not_be_read(plan_of: Any) -> None:
     replies = ["?", '{"score": 9}', '{"score": 3}']
     requests: list[Request] = []
     forgotten: list[Request] = []

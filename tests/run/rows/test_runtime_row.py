@@ -99,7 +99,7 @@ def test_propagate_rescales(plan_of: Any, model: Any, value_case: Any) -> None:
         ),
     ],
 )
-def test_a_pinned_unit_is_asked_once_for_all_rows(
+def test_a_pinned_unit_is_called_once_for_all_rows(
     name: str, steps: str, plan_of: Any, model: Any, value_case: Any
 ) -> None:
     from verdict_cli.run.row import run_pinned
@@ -295,7 +295,7 @@ def test_a_row_that_is_cancelled_leaves_no_call_behind(wide: Plan) -> None:
     assert sorted(cancelled) == ["think[0]", "think[1]", "think[2]"]
 
 
-def test_a_hundred_units_side_by_side_are_asked_at_once(plan_of: Any) -> None:
+def test_a_hundred_units_side_by_side_are_called_at_once(plan_of: Any) -> None:
     plan = plan_of(SKIPPING.replace("repeat: 3", "repeat: 100"))
     most = running = 0
 

@@ -65,7 +65,7 @@ def test_the_votes_probability_is_that_of_polyas_urn(
 
 
 @pytest.mark.parametrize(("kinds", "confidence"), [(2, 0.9), (2, 0.95), (4, 0.9)])
-def test_of_votes_drawn_as_the_rule_supposes_the_promised_share_is_kept(
+def test_votes_drawn_by_the_rules_assumption_keep_the_promised_share(
     kinds: int, confidence: float
 ) -> None:
     rng = np.random.default_rng(1)
@@ -111,7 +111,7 @@ def test_equal_first_values_do_not_settle_a_mean() -> None:
     assert not is_decided(early(20, 0.95, Mean("x", 1, 5, 2.5, None)), [{"x": 3.0}] * 2, 18)
 
 
-def test_units_are_asked_in_order_and_no_further_than_needed(plan_of: Any, model: Any) -> None:
+def test_units_are_called_in_order_and_no_further_than_needed(plan_of: Any, model: Any) -> None:
     plan = plan_of(jury("{confidence: 0.95, max: 9}"))
     fake = model(rule=lambda request: "yes")
     result = fake.run(plan)
@@ -122,20 +122,20 @@ def test_units_are_asked_in_order_and_no_further_than_needed(plan_of: Any, model
     assert result.saved == {"pool": 6}
 
 
-def test_an_open_vote_is_asked_to_the_end(plan_of: Any, model: Any) -> None:
+def test_an_open_vote_is_called_to_the_end(plan_of: Any, model: Any) -> None:
     fake = model(rule=lambda request: "yes" if int(request.node[6:-1]) % 2 else "no")
     result = fake.run(plan_of(jury("{confidence: 0.95}")))
     assert len(fake.requests) == 9
     assert result.saved == {}
 
 
-def test_repeat_below_max_is_asked_side_by_side_first(plan_of: Any, model: Any) -> None:
+def test_repeat_below_max_is_called_side_by_side_first(plan_of: Any, model: Any) -> None:
     fake = model(rule=lambda request: "yes")
     fake.run(plan_of(jury("{confidence: 0.9, max: 9}", repeat=5)))
     assert len(fake.requests) == 5
 
 
-def test_a_batch_is_asked_as_a_whole(plan_of: Any, model: Any) -> None:
+def test_a_batch_is_called_as_a_whole(plan_of: Any, model: Any) -> None:
     fake = model(rule=lambda request: "no" if request.node == "judge[0]" else "yes")
     fake.run(plan_of(jury("{confidence: 0.95, batch: 3}")))
     assert len(fake.requests) % 3 == 0
@@ -151,21 +151,21 @@ def test_a_skipped_unit_is_no_vote(plan_of: Any, model: Any) -> None:
     assert result.outputs[-1] == {"score": True}
 
 
-def test_after_a_failure_no_further_unit_is_asked(plan_of: Any, model: Any) -> None:
+def test_after_a_failure_no_further_unit_is_called(plan_of: Any, model: Any) -> None:
     fake = model(rule=lambda request: "?" if request.node == "judge[1]" else "yes")
     result = fake.run(plan_of(jury("{confidence: 0.95}", more=", model: {name: m, retries: 0}")))
     assert result.failure is not None and result.failure.node == "judge[1]"
     assert {request.node for request in fake.requests} == {"judge[0]", "judge[1]", "judge[2]"}
 
 
-def test_the_quorum_is_asked_whatever_the_first_say(plan_of: Any, model: Any) -> None:
+def test_the_quorum_is_called_whatever_the_first_say(plan_of: Any, model: Any) -> None:
     fake = model(rule=lambda request: "yes")
     plan = plan_of(jury("{confidence: 0.5}").replace("name: pool", "name: pool, quorum: 6"))
     assert fake.run(plan).outputs[-1] == {"score": True}
     assert len(fake.requests) == 6
 
 
-def test_a_block_is_asked_as_one_unit(plan_of: Any, model: Any) -> None:
+def test_a_block_is_called_as_one_unit(plan_of: Any, model: Any) -> None:
     steps = """
   - layer:
       - block:

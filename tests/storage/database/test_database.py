@@ -52,7 +52,7 @@ def fill(path: Path, rows: int = 50) -> None:
             )
 
 
-def test_what_was_added_is_found_when_it_is_opened_again(tmp_path: Path) -> None:
+def test_an_added_call_is_there_after_reopening(tmp_path: Path) -> None:
     fill(tmp_path / "run.db")
     with Database.open(tmp_path / "run.db") as database:
         (call,) = database.find(b"%016d" % 7)
@@ -65,7 +65,7 @@ def test_what_was_added_is_found_when_it_is_opened_again(tmp_path: Path) -> None
     assert [row.values for row in rows] == [[number, number / 3] for number in range(50)]
 
 
-def test_a_call_is_found_before_it_is_written(tmp_path: Path) -> None:
+def test_a_call_is_available_before_it_is_written(tmp_path: Path) -> None:
     with Database.open(tmp_path / "run.db") as database:
         for number in range(500):
             database.add_call(b"%016d" % number, (0, "judge", "", 0, 0), "m", content(str(number)))
@@ -116,7 +116,7 @@ def test_a_reply_that_cannot_be_read_is_not_usable(tmp_path: Path) -> None:
         assert not database.find(b"k")[0].usable
 
 
-def test_a_retracted_call_is_not_found_and_still_costs(tmp_path: Path) -> None:
+def test_a_retracted_call_is_unavailable_and_still_costs(tmp_path: Path) -> None:
     with Database.open(tmp_path / "run.db") as database:
         call = database.add_call(b"k", (0, "judge", "", 0, 0), "m", content())
         database.retract([call.number])
@@ -175,7 +175,7 @@ def test_no_damage_gives_another_reply_or_an_internal_error(tmp_path: Path) -> N
     assert losses > 10
 
 
-def test_most_of_a_damaged_database_is_copied_and_the_old_one_kept(tmp_path: Path) -> None:
+def test_most_of_a_damaged_database_is_copied_and_the_old_one_stays(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     fill(path, 2000)
     data = bytearray(path.read_bytes())
@@ -214,7 +214,7 @@ def test_a_foreign_database_is_not_written(tmp_path: Path) -> None:
     assert (tmp_path / "run.db").read_bytes() == before
 
 
-def test_a_database_that_another_program_locks_is_told(
+def test_a_database_that_another_program_locks_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("verdict_cli.storage.database.schema.BUSY_S", 0.2)
@@ -236,7 +236,7 @@ def test_a_database_that_another_program_locks_is_told(
         assert len(database.find(b"new")) == 1
 
 
-def test_a_database_that_was_moved_is_told(tmp_path: Path) -> None:
+def test_a_database_that_was_moved_is_reported(tmp_path: Path) -> None:
     async def work() -> None:
         database = Database.open(tmp_path / "run.db")
         (tmp_path / "run.db").rename(tmp_path / "moved.db")
@@ -248,7 +248,7 @@ def test_a_database_that_was_moved_is_told(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
-def test_who_waits_while_the_writing_thread_fails_and_ends_is_told(
+def test_who_waits_while_the_writing_thread_fails_and_ends_gets_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread failed after the check and before the wait: the wait had no end."""

@@ -91,7 +91,7 @@ def test_a_carriage_return_within_a_cell_without_quotes_is_named(tmp_path: Path)
         (b"\0\0\0\0\0\0", "zero bytes"),
     ],
 )
-def test_another_format_under_the_name_of_this_one_is_told(
+def test_another_format_under_the_name_of_this_one_is_reported(
     tmp_path: Path, name: str, start: bytes, what: str
 ) -> None:
     error = problem(tmp_path / name, start)
@@ -147,7 +147,7 @@ def test_quotes_of_a_tsv_enclose_cells_where_they_are_closed(
     assert ([row["q"] for row in rows], codes(facts)) == ([cell], [])
 
 
-def test_several_sheets_are_told(tmp_path: Path) -> None:
+def test_several_sheets_are_reported(tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
     for line in (["k", "q"], ["1", "hello"], [None, " "], ["2", "world"], [" ", None]):
@@ -271,7 +271,7 @@ def test_bytes_are_left_out_where_nothing_uses_them_and_else_named(
 
 
 @pytest.mark.parametrize("name", ["d.csv", "d.jsonl"])
-def test_all_missing_columns_are_told_at_once(tmp_path: Path, name: str) -> None:
+def test_all_missing_columns_are_reported_at_once(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_text(
         '{"question": "a"}\n' if name == "d.jsonl" else "question\na\n", encoding="utf-8"
@@ -285,7 +285,7 @@ def test_all_missing_columns_are_told_at_once(tmp_path: Path, name: str) -> None
     assert "did you mean 'question'?" in caught.value.problem.hint
 
 
-def test_bad_rows_are_told_together_each_kind_once(tmp_path: Path) -> None:
+def test_bad_rows_are_reported_together_each_kind_once(tmp_path: Path) -> None:
     content = b'{"q":1}\n{"a":2}\n[1]\n{"a":3}\n{"q":"\xff"}\n' + b'{"a":0}\n' * 4
     with pytest.raises(DataError) as caught:
         read(tmp_path / "d.jsonl", content, required=("q",))
@@ -311,7 +311,7 @@ def test_bad_rows_are_told_together_each_kind_once(tmp_path: Path) -> None:
         ([{"id": "a"}, {"q": "b"}], None),
     ],
 )
-def test_a_unique_column_of_a_usual_name_identifies_rows_and_is_told(
+def test_a_unique_column_of_a_usual_name_identifies_rows_and_is_reported(
     tmp_path: Path, rows: list[dict[str, Any]], identity: str | None
 ) -> None:
     path = tmp_path / "d.parquet"
@@ -343,7 +343,7 @@ def test_an_optional_id_column_may_be_absent_and_a_named_one_may_not(tmp_path: P
     assert problem(path, id="key").message == "there is no column 'key'"
 
 
-def test_ids_beyond_those_kept_in_memory_are_still_told_apart(
+def test_ids_beyond_those_in_memory_are_still_distinguished(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(seen_ids, "MOST_IN_MEMORY", 10)
@@ -357,7 +357,7 @@ def test_ids_beyond_those_kept_in_memory_are_still_told_apart(
 
 
 @pytest.mark.parametrize("ending", [".csv", ".xlsx"])
-def test_a_column_without_a_name_is_left_out_and_told(tmp_path: Path, ending: str) -> None:
+def test_a_column_without_a_name_is_left_out_and_reported(tmp_path: Path, ending: str) -> None:
     """pandas writes its index so."""
     import pandas as pd
 
@@ -372,8 +372,6 @@ def test_a_column_without_a_name_is_left_out_and_told(tmp_path: Path, ending: st
 @pytest.mark.parametrize(
     ("value", "text"), [("null", "nothing"), ("true", "true"), ("1.5", "1.5"), ("[1]", "a list")]
 )
-def test_an_id_that_is_none_is_shown_as_the_file_has_it(
-    tmp_path: Path, value: str, text: str
-) -> None:
+def test_an_invalid_id_is_quoted_as_the_file_has_it(tmp_path: Path, value: str, text: str) -> None:
     error = problem(tmp_path / "d.jsonl", f'{{"id": {value}, "x": 1}}\n'.encode(), id="id")
     assert error.message == f"the id column 'id' holds {text}"

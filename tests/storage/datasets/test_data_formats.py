@@ -149,7 +149,7 @@ def test_parquet_gives_plain_values(tmp_path: Path) -> None:
     ]
 
 
-def test_bytes_that_are_no_text_are_told_with_their_row(tmp_path: Path) -> None:
+def test_bytes_that_are_no_text_are_reported_with_their_row(tmp_path: Path) -> None:
     path = tmp_path / "d.parquet"
     pq.write_table(pa.table({"raw": [b"ok", b"\xff"]}), path)
     with pytest.raises(DataError) as caught:
@@ -213,7 +213,7 @@ def test_a_damaged_gzip_names_its_file(tmp_path: Path) -> None:
     assert trouble(tmp_path / "d.jsonl.gz", bytes(packed)).code in {"broken-gzip", "broken-json"}
 
 
-def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     for name in ("d.jsonl", "d.csv.gz", "d.parquet"):
         with pytest.raises(DataError, match="there is no such file"):
             scan(Dataset((tmp_path / name,)))
@@ -283,7 +283,7 @@ def test_an_array_is_read_in_pieces_of_any_size(
         (b"[" * 100_000, (1, 2, "nested too deeply")),
     ],
 )
-def test_an_array_that_is_broken_is_told_with_its_place(
+def test_an_array_that_is_broken_is_reported_with_its_place(
     content: bytes, expected: tuple[int, int, str], tmp_path: Path
 ) -> None:
     error = trouble(tmp_path / "d.json", content)

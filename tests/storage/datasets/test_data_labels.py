@@ -36,7 +36,7 @@ def test_the_last_line_of_a_row_counts_and_an_empty_one_takes_it_back(tmp_path):
     assert len(path.read_text().splitlines()) == 6
 
 
-def test_what_a_crash_left_unfinished_is_passed_over_and_the_next_label_stands_on_a_line_of_its_own(
+def test_a_line_cut_by_a_crash_is_skipped_and_the_next_label_has_its_own_line(
     tmp_path,
 ):
     path = tmp_path / FILE
@@ -49,7 +49,7 @@ def test_what_a_crash_left_unfinished_is_passed_over_and_the_next_label_stands_o
         read_labels(path)
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path):
+def test_a_missing_folder_is_reported(tmp_path):
     with pytest.raises(OutputError, match="cannot be written"):
         add_label(tmp_path / "none" / FILE, "a", "yes", None, "")
 

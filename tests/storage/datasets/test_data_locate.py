@@ -23,16 +23,16 @@ def problem(data: str) -> tuple[str, str, str]:
     return caught.value.problem.code, caught.value.problem.message, caught.value.problem.hint
 
 
-def test_a_file_stands_for_itself(here: Path) -> None:
+def test_a_file_means_itself(here: Path) -> None:
     assert find_files("b.jsonl") == (Path("b.jsonl"),)
     assert find_files(str(here / "b.jsonl")) == (here / "b.jsonl",)
 
 
-def test_a_directory_stands_for_its_readable_files_in_order(here: Path) -> None:
+def test_a_directory_means_its_readable_files_in_order(here: Path) -> None:
     assert [path.name for path in find_files(".")] == ["a.csv.gz", "b.jsonl", "c.PARQUET"]
 
 
-def test_a_glob_stands_for_its_matches_in_order(here: Path) -> None:
+def test_a_glob_means_its_matches_in_order(here: Path) -> None:
     assert find_files("*.[cj]s*") == (Path("a.csv.gz"), Path("b.jsonl"))
     assert find_files(str(here / "**" / "*.jsonl")) == (here / "b.jsonl", here / "deep" / "d.jsonl")
 
@@ -55,7 +55,7 @@ def test_a_missing_directory_is_named(here: Path) -> None:
     assert problem("nowhere/b.jsonl")[2] == "there is no directory nowhere either"
 
 
-def test_an_unknown_ending_names_the_known_ones(here: Path) -> None:
+def test_an_unknown_ending_names_the_supported_ones(here: Path) -> None:
     code, _, hint = problem("notes.txt")
     assert code == "unknown-format"
     assert ".ndjson" in hint

@@ -79,7 +79,7 @@ def test_a_missing_column_names_the_nearest(tmp_path: Path, name: str) -> None:
     assert error.hint == "did you mean 'question'? the columns are: question, id"
 
 
-def test_a_column_missing_from_a_later_row_is_told_there(tmp_path: Path) -> None:
+def test_a_column_missing_from_a_later_row_is_reported_there(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "a.jsonl", [{"q": 1}, {"q": 2}, {"a": 3}])
     assert problem(Dataset((path,), required=("q",))).line == 3
     assert problem(Dataset((path,), id="q")).line == 3
@@ -168,7 +168,7 @@ def test_limit_takes_the_first_rows_that_pass(tmp_path: Path) -> None:
     limit=st.none() | st.integers(1, 12),
     seed=st.integers(-(2**40), 2**40),
 )
-def test_a_sample_is_ordered_repeatable_and_of_the_asked_size(
+def test_a_sample_is_ordered_repeatable_and_of_the_requested_size(
     tmp_path: Path, sample: int, limit: int | None, seed: int
 ) -> None:
     dataset = numbered(tmp_path / "a.jsonl", 10)
@@ -223,14 +223,14 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
     assert most < path.stat().st_size / 2
 
 
-def test_standard_input_is_kept_as_a_file(tmp_path: Path) -> None:
+def test_standard_input_is_saved_as_a_file(tmp_path: Path) -> None:
     path = copy_stdin(io.BytesIO(b'{"n":1}\n'), tmp_path / "out")
     assert path == tmp_path / "out" / "input.jsonl"
     assert [row.source for row in stream_rows(Dataset((path,)))] == [{"n": 1}]
     assert [entry.name for entry in (tmp_path / "out").iterdir()] == ["input.jsonl"]
 
 
-def test_standard_input_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
+def test_standard_input_that_cannot_be_saved_is_reported(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with pytest.raises(OutputError, match="standard input cannot be saved"):
         copy_stdin(io.BytesIO(b""), tmp_path / "out")

@@ -150,7 +150,7 @@ def test_equal_rows_give_equal_bytes(tmp_path: Path) -> None:
     assert write(tmp_path / "b.parquet", rows, 3).read_bytes() == first
 
 
-def test_given_columns_are_there_and_stand_first(tmp_path: Path) -> None:
+def test_requested_columns_are_there_and_come_first(tmp_path: Path) -> None:
     path = write(
         tmp_path / "t.parquet", [{"x": 1, "f": 1}], columns={"e": "str", "f": "float", "j": "json"}
     )
@@ -164,7 +164,7 @@ def test_given_columns_are_there_and_stand_first(tmp_path: Path) -> None:
     assert table_columns(write(tmp_path / "u.parquet", [], columns={"e": "str"})) == ("e",)
 
 
-def test_long_texts_are_not_held_until_the_row_group_is_full(
+def test_long_texts_are_not_in_memory_until_the_row_group_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("verdict_cli.storage.tables.writer._GROUP_BYTES", 1000)
@@ -208,7 +208,7 @@ def test_a_full_disk_names_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_in_the_place_of_the_directory_is_told(tmp_path: Path) -> None:
+def test_a_file_in_the_place_of_the_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with pytest.raises(OutputError, match="cannot be written"):
         write(tmp_path / "out" / "t.parquet", [{"x": 1}])
@@ -263,7 +263,7 @@ def test_export_to_another_ending_is_refused(tmp_path: Path) -> None:
         export_table(path, tmp_path / "t.xlsx")
 
 
-def test_export_to_where_nothing_can_be_written_is_told(tmp_path: Path) -> None:
+def test_export_to_where_nothing_can_be_written_is_reported(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", MIXED)
     with pytest.raises(OutputError, match="cannot be written"):
         export_table(path, tmp_path / "nowhere" / "t.csv")

@@ -82,7 +82,7 @@ def test_two_people_label_each_row_and_a_third_only_where_they_disagree(tmp_path
     assert [row.id for row in next_rows(queue, annotations, "cyd")] == ["r3"]
 
 
-def test_people_see_orders_of_their_own(tmp_path):
+def test_people_see_different_orders(tmp_path):
     first, second = ([row.id for row in next_rows(queue_of(), {}, name)] for name in ("ann", "bob"))
     assert sorted(first) == sorted(second) and first != second
 

@@ -170,7 +170,7 @@ def test_row_11_a_part_that_is_not_read_is_refused_by_name(part: dict[str, Any])
         transcript([{"role": "user", "content": [part]}])
 
 
-def test_row_11_messages_of_a_column_that_are_not_read_are_told_before_a_call(shell: Shell) -> None:
+def test_row_11_messages_that_are_not_read_are_reported_before_a_call(shell: Shell) -> None:
     shell.config('  - {unit: JudgeUnit, scale: boolean, prompt: "{source.messages}"}')
     rows = [
         [{"role": "user", "content": "Hi"}],
@@ -192,7 +192,7 @@ def test_row_11_messages_of_a_column_that_are_not_read_are_told_before_a_call(sh
         assert "hologram" in output
 
 
-def test_row_10_outputs_that_a_file_lacks_are_null_and_told(shell: Shell) -> None:
+def test_row_10_outputs_that_a_file_lacks_are_null_with_a_warning(shell: Shell) -> None:
     result = {
         "prompt": {"raw": "[prompt stripped]"},
         "response": {"output": "[output stripped]"},
