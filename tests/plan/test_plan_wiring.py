@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import SpecError, UsageError
@@ -244,6 +244,7 @@ PLACES = st.sampled_from(
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(STEPS, min_size=1, max_size=3), st.integers(-2, 3), PLACES, ANY)
+@example([{"unit": "CoTUnit", "prompt": "Think."}], 0, "prompt", {"unit": []})
 def test_any_setting_gives_a_plan_or_a_clear_error(pipeline, step, key, value):
     try:
         plan = planned(pipeline, (f"pipeline[{step}].{key}={json.dumps(value)}",))

@@ -252,7 +252,7 @@ def test_files_without_foreign_parts_look_at_no_entry_points(
     [
         ({"scale": "{type: broken}"}, "cannot be imported"),
         ({"scale": "{type: wrong}"}, "is not a subclass of verdict_cli.language.scales"),
-        ({"named": "nothing"}, "is not a verdict_cli.Metric"),
+        ({"metrics": "nothing"}, "is not a verdict_cli.Metric"),
     ],
 )
 def test_a_package_that_offers_what_it_lacks_is_reported(
@@ -269,7 +269,7 @@ def test_a_package_that_offers_what_it_lacks_is_reported(
         ({"scale": "starz"}, "did you mean 'stars'?"),
         ({"extract": "last_lin"}, "did you mean 'last_line'?"),
         ({"extract": "{type: last_lin}"}, "did you mean 'last_line'?"),
-        ({"named": "lenien"}, "did you mean 'lenient'?"),
+        ({"metrics": "lenien"}, "did you mean 'lenient'?"),
     ],
 )
 def test_a_misspelled_foreign_name_is_reported_with_the_nearest(
