@@ -254,7 +254,12 @@ def _is_unquoted(path: ErrorPath, details: list[tuple[Any, Any, Any]]) -> bool:
     """Whether a prompt such as `{source.answer}` was written without quotes: a mapping of names without values."""
     given = details[0][0]["input"]
     is_missing = details[0][0]["type"] == "missing" and path[-1] == "jinja"
-    return is_missing and isinstance(given, dict) and bool(given) and all(value is None for value in given.values())
+    return (
+        is_missing
+        and isinstance(given, dict)
+        and bool(given)
+        and all(value is None for value in given.values())
+    )
 
 
 def _replacement(path: ErrorPath, detail: Any, kinds: set[str], document: Document) -> Any:
