@@ -22,7 +22,7 @@ from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
 from verdict_cli.run.compute import pooled_values
 from verdict_cli.run.stopping_rule import first_batch, is_audited, is_decided
 from verdict_cli.stats.columns.collect import collect
-from verdict_cli.stats.columns.column import Ints
+from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import Draw, mean_with_interval
 from verdict_cli.storage.datasets.arrow_vectors import floats, present
@@ -71,7 +71,7 @@ class _UnitTotals:
     def totals(self) -> UnitCalls:
         """The finished totals."""
         seconds = np.concatenate(self.seconds)
-        median, p95 = np.quantile(seconds, [0.5, 0.95]).tolist() if len(seconds) else (None, None)
+        median, p95 = _median_and_p95(seconds) if len(seconds) else (None, None)
         cost_usd = None if self.unpriced else self.cost_usd
         prompt, completion, cached = self.tokens
         return UnitCalls(self.calls, self.failed, prompt, completion, cached, cost_usd, median, p95)
@@ -112,8 +112,14 @@ def latency(calls: Path) -> Latency | None:
     seconds = np.concatenate(parts) if parts else np.empty(0)
     if not len(seconds):
         return None
-    median, p95 = np.quantile(seconds, [0.5, 0.95])
-    return Latency(len(seconds), float(seconds.mean()), float(median), float(p95))
+    return Latency(len(seconds), float(seconds.mean()), *_median_and_p95(seconds))
+
+
+def _median_and_p95(values: Floats) -> tuple[float, float]:
+    """The median and the 95th percentile, as `np.quantile` has them, which imports masked arrays for it."""
+    places = np.multiply([0.5, 0.95], len(values) - 1)
+    median, p95 = np.interp(places, np.arange(len(values)), np.sort(values)).tolist()
+    return median, p95
 
 
 class TokenMass(Struct, frozen=True):

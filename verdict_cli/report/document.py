@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, ClassVar, Literal, TypeVar
-from xml.sax.saxutils import quoteattr
 
 import orjson
 from msgspec import Struct
@@ -341,7 +340,10 @@ def placeholder(name: str, message: str) -> str:
     if suffix == "html":
         return f'<!doctype html>\n<meta charset="utf-8">\n<title>Verdict report</title>\n<p>{escape(message)}</p>\n'
     if suffix == "xml":
-        case = f'<testcase classname="report" name="{name}"><error message={quoteattr(message)}/></testcase>'
+        one_line = escape(message).replace("\n", "&#10;")
+        case = (
+            f'<testcase classname="report" name="{name}"><error message="{one_line}"/></testcase>'
+        )
         suite = f'<testsuite name="report" tests="1" failures="0" errors="1" skipped="0">{case}</testsuite>'
         return f'<testsuites tests="1" failures="0" errors="1" skipped="0">{suite}</testsuites>\n'
     return f"**{escape(message)}**\n"

@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 import orjson
 
@@ -32,7 +31,11 @@ def was_url(path: Path) -> bool:
 
 def path_of(name: str) -> str:
     """The path of a ``file:`` URL; any other name unchanged."""
-    return url2pathname(urlsplit(name).path) if name[:7].lower() == "file://" else name
+    if name[:7].lower() != "file://":
+        return name
+    from urllib.request import url2pathname  # here, because it imports an HTTP client
+
+    return url2pathname(urlsplit(name).path)
 
 
 @contextmanager
