@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.collect import collect
-from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints
+from verdict_cli.stats.columns.column import MISSING, Column, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData, requested_metrics
 from verdict_cli.stats.metrics.metric_families import by_input
 from verdict_cli.stats.paired import PairedRows
@@ -44,19 +44,6 @@ def predictions(data: EvaluationData) -> Column:
     return data.value
 
 
-def outcome_cell(column: Column, row: int) -> Any:
-    """One value of a column in its own type; None where there is none."""
-    code = column.codes[row]
-    if code == MISSING:
-        return None
-    if code != NUMERIC:
-        return column.words[code]
-    number = float(column.numbers[row])
-    if column.types == {"bool"}:
-        return bool(number)
-    return int(number) if number.is_integer() and "float" not in column.types else number
-
-
 MOST_SCORED = 3
 """The evaluations whose rows are kept: more would hold a large run's columns several times in memory."""
 
@@ -80,10 +67,10 @@ class RowScores(Struct, frozen=True):
 
     def prediction(self, row: int) -> Any:
         """The run's answer to the row at this index of `at`."""
-        return outcome_cell(predictions(self.data), row)
+        return predictions(self.data).value(row)
 
     def target(self, row: int) -> Any:
-        return outcome_cell(self.data.targets, row)
+        return self.data.targets.value(row)
 
 
 def scored_rows(evaluations: Mapping[str, Evaluation], results: Path) -> tuple[RowScores, ...]:
@@ -187,9 +174,9 @@ class PairedOutcomes(Struct, frozen=True):
         return tuple(
             Flip(
                 self._name(self.pairs.key(index)),
-                outcome_cell(columns[0], self.pairs.rows[0][index]),
-                outcome_cell(columns[1], self.pairs.rows[1][index]),
-                outcome_cell(new.targets, self.pairs.rows[1][index]),
+                columns[0].value(self.pairs.rows[0][index]),
+                columns[1].value(self.pairs.rows[1][index]),
+                new.targets.value(self.pairs.rows[1][index]),
                 float(gain[index]),
             )
             for index in (self.indices() if indices is None else indices).tolist()

@@ -40,7 +40,6 @@ from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metric
 from verdict_cli.stats.metrics.metric_families import mean_of_clusters
 from verdict_cli.stats.paired import paired_difference
 from verdict_cli.stats.permutation import holm_adjusted, sign_flip_test
-from verdict_cli.stats.row_scores import outcome_cell
 
 _DRAWS = 1999
 """With the observed one 2,000 effects, so that twelve probes together can be significant at 0.006."""
@@ -313,7 +312,7 @@ def read_verdicts(results: Path, expression: str) -> list[Any]:
         "verdict"
     ]
     column = outcomes.columns["value"]
-    return [outcome_cell(column, row) for row in range(outcomes.rows)]
+    return [column.value(row) for row in range(outcomes.rows)]
 
 
 def exact_rate(hits: int, n: int) -> MetricValue:

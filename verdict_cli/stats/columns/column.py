@@ -123,6 +123,16 @@ class Column(Struct, frozen=True):
         """Whether every value is a number or a boolean."""
         return self.types <= {"bool", "int", "float"}
 
+    def value(self, row: int) -> Any:
+        """One value in its own type; None where there is none."""
+        code = self.codes[row]
+        if code != NUMERIC:
+            return None if code == MISSING else self.words[code]
+        number = float(self.numbers[row])
+        if self.types == {"bool"}:
+            return bool(number)
+        return int(number) if number.is_integer() and "float" not in self.types else number
+
     def take(self, rows: Ints) -> Column:
         return Column(self.numbers[rows], self.codes[rows], self.words, self.types, self.declared)
 

@@ -131,26 +131,24 @@ def check_inclusion(name: str, evaluation: Evaluation, collected: Collected, res
     column = collected.columns.get(INCLUSION)
     if column is None or evaluation.gold is None:
         return
-    numbers = column.numbers
     with np.errstate(invalid="ignore"):
-        bad = column.present & ~((numbers > 0) & (numbers <= 1))
-    given = "a text" if not column.types <= {"int", "float", "bool"} else "true or false"
-    if bad.any() and not np.isnan(numbers[bad][0]):
-        given = f"{numbers[bad][0]:g}"
-    if not bad.any() and column.types <= {"int", "float"}:
+        bad = column.present & ~((column.numbers > 0) & (column.numbers <= 1))
+    if column.types == {"bool"}:
+        bad = column.present
+    if not bad.any():
         return
-    row = (
-        ""
-        if collected.at is None or not bad.any()
-        else f"row {collected.at[np.flatnonzero(bad)[0]]}: "
+    first = int(np.flatnonzero(bad)[0])
+    row = "" if collected.at is None else f"row {collected.at[first]}: "
+    message = (
+        f"{row}`{evaluation.gold.weight}` gives {_literal(column.value(first))}, "
+        "which is not a row's probability of being drawn"
     )
-    message = f"{row}`{evaluation.gold.weight}` gives {given}, which is not a row's probability of being drawn"
     hint = "give a number above 0 and at most 1, such as `human.inclusion`, or null for rows whose label does not count"
-    raise DataError(
-        Problem(
-            "gold-weight", message, hint, file=str(results), path=f"evaluate.{name}.{INCLUSION}"
-        )
-    )
+    raise _data_error("gold-weight", message, hint, results, f"{name}.{INCLUSION}")
+
+
+def _data_error(code: str, message: str, hint: str, results: Path, key: str) -> DataError:
+    return DataError(Problem(code, message, hint, file=str(results), path=f"evaluate.{key}"))
 
 
 COLUMNS = ("targets", "predictions", "probability", "value", "consistent", "longer")
@@ -271,9 +269,7 @@ def check_labels(name: str, data: EvaluationData, results: Path) -> None:
         "convert one of them in its expression, such as `'yes' if output.score else 'no'` or `source.label | int`; "
         "`verdict validate CONFIG DATA` says which fits these labels"
     )
-    raise DataError(
-        Problem("label-types", message, hint, file=str(results), path=f"evaluate.{name}")
-    )
+    raise _data_error("label-types", message, hint, results, name)
 
 
 def near_misses(data: EvaluationData) -> str:
@@ -308,7 +304,7 @@ def check_positive(name: str, evaluation: Evaluation, data: EvaluationData, resu
     example = key_text(data.labels[int(data.target[data.target != MISSING][0])])
     message = "`probability` needs `positive`, the target whose probability it is: only booleans need none"
     hint = f"such as `positive: {example}`"
-    raise DataError(Problem("positive", message, hint, file=str(results), path=f"evaluate.{name}"))
+    raise _data_error("positive", message, hint, results, name)
 
 
 def prepared(
@@ -341,7 +337,7 @@ def reduce_groups(
     for key, column in collected.columns.items():
         reducer = getattr(evaluation.reduce, key)
         grouped = column.take(known)
-        _check_reducer(grouped, reducer, f"evaluate.{name}.reduce.{key}", results)
+        _check_reducer(grouped, reducer, f"{name}.reduce.{key}", results)
         columns[key] = _reduce(grouped, groups, reducer, skip_missing=key == "target")
     return replace(
         collected,
@@ -383,24 +379,16 @@ def _reduce(column: Column, groups: Ints, reducer: str, *, skip_missing: bool) -
     return replace(column, numbers=numbers, codes=codes, types=types)
 
 
-def _check_reducer(column: Column, reducer: str, path: str, results: Path) -> None:
+def _check_reducer(column: Column, reducer: str, key: str, results: Path) -> None:
+    if reducer in ("first", "mode"):
+        return
     truth = reducer in ("any", "all")
-    if reducer in ("first", "mode") or column.types <= (
-        {"bool"} if truth else {"bool", "int", "float"}
-    ):
+    if column.types <= ({"bool"} if truth else {"bool", "int", "float"}):
         return
     needs = "true or false" if truth else "numbers"
-    types = ", ".join(sorted(column.types))
+    message = f"`{reducer}` needs {needs}; found {', '.join(sorted(column.types))}"
     hint = "write an expression that gives them, or use `mode` or `first`"
-    raise DataError(
-        Problem(
-            "reduce",
-            f"`{reducer}` needs {needs}; found {types}",
-            hint,
-            file=str(results),
-            path=path,
-        )
-    )
+    raise _data_error("reduce", message, hint, results, key)
 
 
 def _modes(labels: Ints, groups: Ints) -> Ints:

@@ -46,29 +46,16 @@ class Sample(Struct, frozen=True):
 
     def resamples(self, rng: np.random.Generator, times: int) -> Iterator[Floats]:
         """Weights (some, atoms) of `times` resamples in all: units drawn with replacement, as many as there are."""
-        atoms = len(self.counts)
-        step = max(1, min(times, CELLS // max(atoms, self.units)))
-        for start in range(0, times, step):
-            size = min(step, times - start)
-            if self.cluster is not None:
-                draws = rng.multinomial(self.units, np.full(self.units, 1 / self.units), size=size)
-                yield self._of_units(draws.astype(np.float64))
-            elif atoms * 2 > self.n:
-                rows = rng.integers(0, self.n, size=(size, self.n))
-                yield np.stack(
-                    [np.bincount(self.atom[row], minlength=atoms) for row in rows]
-                ).astype(np.float64)
-            else:
-                yield rng.multinomial(self.n, self.counts / self.n, size=size).astype(np.float64)
-
-    def _of_units(self, draws: Floats) -> Floats:
-        """Weights of atoms from how often each cluster is drawn: (some, clusters) -> (some, atoms)."""
         from scipy.sparse import csr_array
 
-        assert self.cluster is not None
+        unit = np.arange(self.n) if self.cluster is None else self.cluster
         shape = (len(self.counts), self.units)
-        members = csr_array((np.ones(self.n), (self.atom, self.cluster)), shape=shape)
-        return np.ascontiguousarray(np.asarray(members @ draws.T, dtype=np.float64).T)
+        members = csr_array((np.ones(self.n), (self.atom, unit)), shape=shape)
+        step = max(1, CELLS // max(shape))
+        for start in range(0, times, step):
+            chances = np.full(self.units, 1 / self.units)
+            draws = rng.multinomial(self.units, chances, size=min(step, times - start))
+            yield np.ascontiguousarray(np.asarray(members @ draws.T, dtype=np.float64).T)
 
     def deletions(
         self, rng: np.random.Generator, width: int = 1, most: int = MOST_DELETIONS

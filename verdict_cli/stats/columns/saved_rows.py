@@ -17,7 +17,7 @@ from msgspec import Struct
 from verdict_cli.errors import RowError
 from verdict_cli.language.expressions.expression import to_plain
 from verdict_cli.plan.levels import ITEM_COLUMN
-from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, RowMask
+from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, KeyBuilder, RowMask
 from verdict_cli.stats.columns.run_labels import RunLabels, run_labels
 from verdict_cli.stats.columns.sample import distinct_tuples
 from verdict_cli.storage.datasets.arrow_vectors import integers
@@ -273,19 +273,13 @@ def _text_keyed(value: Any) -> Any:
 
 def _factorized(values: Iterable[Any]) -> Factorized:
     """Python's values as a column; `_ABSENT` is MISSING."""
-    places: dict[Any, int] = {}
-    labels: list[Any] = []
-    codes = []
+    builder = KeyBuilder()
     for value in values:
         if value is _ABSENT:
-            codes.append(MISSING)
-            continue
-        key = value if isinstance(value, str) else (type(value), repr(value))
-        code = places.setdefault(key, len(labels))
-        if code == len(labels):
-            labels.append(value)
-        codes.append(code)
-    return Factorized(np.array(codes, dtype=np.int32), tuple(labels))
+            builder.codes.append(MISSING)
+        else:
+            builder.add(value)
+    return builder.keys()
 
 
 _ABSENT = object()

@@ -61,15 +61,13 @@ FEW_ROWS = 10
 CONCENTRATED = 0.8
 """If so many rows have one value, only the other rows say how the value varies."""
 
-SHOWN_FROM, SHOWN_IF_SKEWED_FROM, NOT_NORMAL = 30, 80, 0.05
-"""Fewer rows than the first hide heavy tails; fewer than the second do if they are plainly not normal, by a test at this level."""
-NORMAL_RATIO, ITS_ERROR = math.sqrt(2 / math.pi), 0.2123
-"""Of normal values: the mean deviation over the standard deviation, and its standard error times the root of their number."""
+SHOWN_FROM, SHOWN_IF_SKEWED_FROM = 30, 80
+"""Fewer rows than the first hide heavy tails; fewer than the second do if they do not look normal."""
 UNEQUAL, ROWS_OF_CLUSTER = 3, 3
 """Clusters of which so many are worth one of equal size count as one row each, since a large one decides what tails there
 are; others as at most so many."""
 LIKE_NORMAL = 0.4
-"""Values in which the test at this level finds no heavy tails have none (measured on Student's with 3 degrees)."""
+"""Values that a test at this level does not reject look normal (measured on log-normal ones and Student's with 3 degrees)."""
 FEW_VALUES, ROWS_ON_SCALE = 12, 5
 """Scales have at most so many points, each used twice on average. A row on a scale shows its tails as so many others do."""
 
@@ -193,7 +191,7 @@ def hiding_rows(statistic: Statistic, sample: Sample, design_effect: float) -> f
     if max(len(np.unique(values)) for values in statistic.varies) <= min(FEW_VALUES, sample.n / 2):
         rows *= ROWS_ON_SCALE
     few = sample.n < SHOWN_FROM or (
-        rows < SHOWN_IF_SKEWED_FROM and not near_normal(statistic.tails[0][sample.atom], NOT_NORMAL)
+        rows < SHOWN_IF_SKEWED_FROM and not near_normal(statistic.tails[0][sample.atom])
     )
     return rows if few and rows < SHOWN_IF_SKEWED_FROM else None
 
@@ -207,13 +205,17 @@ def hides_far_rows(values: Floats, sample: Sample, ends: tuple[float, float]) ->
     return 0 < effective_clusters(sample) * variance < ONE_FAR_ROW * far**2
 
 
-def near_normal(values: Floats, level: float = LIKE_NORMAL) -> bool:
-    """Whether Geary's test (1935) at this level does not find heavier tails than those of normal values."""
-    deviations = np.abs(values - values.mean())
+def near_normal(values: Floats) -> bool:
+    """Whether the skewness and the kurtosis above that of normal values are no larger than theirs, by the test of Jarque and
+    Bera (1980)."""
+    deviations = values - values.mean()
     with np.errstate(over="ignore"):
         spread = float(np.sqrt(np.mean(deviations**2)))
-    least = NORMAL_RATIO + NORMAL.inv_cdf(level) * ITS_ERROR / math.sqrt(len(values))
-    return math.isfinite(spread) and float(deviations.mean()) >= least * spread
+    if not math.isfinite(spread) or not spread:
+        return math.isfinite(spread)
+    ratios = deviations / spread
+    skewness, excess = float(np.mean(ratios**3)), max(float(np.mean(ratios**4)) - 3, 0.0)
+    return math.exp(-len(values) / 12 * (skewness**2 + excess**2 / 4)) >= LIKE_NORMAL
 
 
 def _few_of_rarest(classes: Floats, sample: Sample, statistic: Statistic) -> list[str]:
@@ -335,13 +337,15 @@ def score(share: float, rows: float, quantile: float) -> IntervalEnds:
 class StandardError(Struct, frozen=True):
     """A metric's standard error with its degrees of freedom.
 
-    `skewness` is the metric's own, by the adjusted coefficient (Joanes and Gill, 1998); `design_effect` that of clusters.
+    `skewness` is the metric's own, by the adjusted coefficient (Joanes and Gill, 1998); `design_effect` that of clusters; `bias`
+    that of a metric which is not smooth.
     """
 
     error: float
     freedom: float
     skewness: float = 0.0
     design_effect: float | None = None
+    bias: float = 0.0
 
 
 def jackknife_errors(
@@ -351,9 +355,11 @@ def jackknife_errors(
     most: int = MOST_DELETIONS,
 ) -> dict[str, StandardError | None]:
     """The standard error of each statistic, None where no row changes it; NaN where it needs every row to be defined."""
+    if not statistics:
+        return {}
     values: dict[str, list[Floats]] = {name: [] for name in statistics}
     counts: list[Floats] = []
-    width = max((statistic.width for statistic in statistics.values()), default=1)
+    width = max(statistic.width for statistic in statistics.values())
     for weights, units in sample.deletions(rng, width, most):
         counts.append(units)
         for name, statistic in statistics.items():
@@ -486,7 +492,9 @@ def skewness_corrected_interval(
     low, high = scale.back(min(near, far)), scale.back(max(near, far))
     if statistic.hidden is not None:
         rows = hiding_rows(statistic, sample, error.design_effect or 1.0)
-        high = high if rows is None else max(high, statistic.hidden(rows, sample.counts))
+        if rows is not None:
+            end = statistic.hidden(rows, sample.counts)
+            low, high = min(low, end), max(high, end)
     return low, high
 
 
@@ -502,11 +510,6 @@ def stretched(
     elif skewness > 0:
         high = value + (high - value) * max(far, 1.0)
     return max(low, 0.0), high
-
-
-def unexplained_limit(value: float, more: float) -> float:
-    """A correlation's size if the variance that it does not explain is larger by this factor."""
-    return math.sqrt(value**2 / (value**2 + (1 - value**2) * more)) if value else 0.0
 
 
 def _uncorrected(ratio: float, skewness: float) -> float:

@@ -34,6 +34,7 @@ from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.confidence_sequence import anytime_interval
 from verdict_cli.stats.intervals.interval_methods import (
+    FLAT,
     NO_VARIATION,
     IntervalEnds,
     MetricValue,
@@ -53,7 +54,7 @@ from verdict_cli.stats.intervals.interval_methods import (
     skewness_corrected_interval,
     student,
     student_interval,
-    unexplained_limit,
+    undefined_value,
 )
 from verdict_cli.stats.metrics.numbers import number_values
 from verdict_cli.stats.metrics.probability import inverted_test_interval
@@ -74,6 +75,7 @@ FEW_DELETIONS = 64
 """So many random groups of very many rows or clusters give a standard error with 63 degrees of freedom."""
 
 ONE_UNIT = "one {unit} has no interval"
+WILSON = "Wilson of disagreement"
 TOO_OFTEN_UNDEFINED = "the metric is undefined in most resamples, so there is no interval"
 
 
@@ -90,43 +92,51 @@ def metrics_with_intervals(
     statistics: Mapping[str, Statistic], sample: Sample, draw: Draw
 ) -> dict[str, MetricValue]:
     """Each statistic's value on the sample with its interval."""
-    values = {name: value_of(statistic, sample) for name, statistic in statistics.items()}
     metrics: dict[str, MetricValue] = {}
-    with_error: dict[str, Statistic] = {}
+    values: dict[str, float] = {}
     for name, statistic in statistics.items():
-        value = values[name]
+        value = value_of(statistic, sample)
         if value is None:
-            too_large = sample.n and np.isinf(statistic.at(sample.counts[None, :])[0])
-            why = TOO_LARGE if too_large else statistic.undefined if sample.n else "no rows"
-            metrics[name] = MetricValue(None, None, None, sample.n, why)
+            metrics[name] = undefined_value(_why_undefined(statistic, sample), sample.n)
         elif sample.units < 2 and (statistic.share is None or sample.cluster is not None):
-            metrics[name] = MetricValue(
-                value, None, None, sample.n, ONE_UNIT.format(unit=_unit(sample))
-            )
-        elif statistic.interval == "transformed" and statistic.transformed is not None:
-            metrics[name] = _transformed(value, statistic.transformed, sample, draw)
-        elif statistic.interval == "proportion" and statistic.share is not None:
-            metrics[name] = share_metric(value, statistic.share, sample, draw.level)
-        elif statistic.interval == "order_statistics" and statistic.ordered is not None:
-            metrics[name] = median_metric(value, statistic.ordered, sample, draw.level)
-        elif statistic.interval == "inverted_test" and statistic.bins is not None:
-            ends = inverted_test_interval(
-                statistic.bins, sample, effective_clusters(sample), draw.rng, draw.level
-            )
-            metrics[name] = replace(
-                _within_bounds(value, *ends, statistic, sample), method="inverted test"
-            )
+            unit = "row" if sample.cluster is None else "cluster"
+            metrics[name] = MetricValue(value, None, None, sample.n, ONE_UNIT.format(unit=unit))
+        elif (metric := _with_own_method(value, statistic, sample, draw)) is not None:
+            metrics[name] = metric
         else:
-            with_error[name] = statistic
-    for name, (middle, error) in _errors(with_error, values, sample, draw).items():
-        metric = _metric_value(
-            values[name] or 0.0, middle, error, with_error[name], sample, draw.level
-        )
-        metrics[name] = _with_unexplained(metric, with_error[name], sample, draw)
+            values[name] = value
+    with_error = {name: statistics[name] for name in values}
+    for name, error in _errors(with_error, values, sample, draw).items():
+        metric = _metric_value(values[name], error, statistics[name], sample, draw.level)
+        metrics[name] = _with_residuals(metric, statistics[name], sample, draw)
     return {
         name: _described(metrics[name], statistic, sample, draw.level)
         for name, statistic in statistics.items()
     }
+
+
+def _why_undefined(statistic: Statistic, sample: Sample) -> str:
+    if not sample.n:
+        return "no rows"
+    is_too_large = np.isinf(statistic.at(sample.counts[None, :])[0])
+    return TOO_LARGE if is_too_large else statistic.undefined
+
+
+def _with_own_method(
+    value: float, statistic: Statistic, sample: Sample, draw: Draw
+) -> MetricValue | None:
+    """The value with the interval of a share, a median, a calibration error, or a function of another metric."""
+    if statistic.interval == "transformed" and statistic.transformed is not None:
+        return _transformed(value, statistic.transformed, sample, draw)
+    if statistic.interval == "proportion" and statistic.share is not None:
+        return share_metric(value, statistic.share, sample, draw.level)
+    if statistic.interval == "order_statistics" and statistic.ordered is not None:
+        return median_metric(value, statistic.ordered, sample, draw.level)
+    if statistic.interval == "inverted_test" and statistic.bins is not None:
+        effective = effective_clusters(sample)
+        ends = inverted_test_interval(statistic.bins, sample, effective, draw.rng, draw.level)
+        return _within_bounds(value, ends, statistic, sample, "inverted test")
+    return None
 
 
 def mean_with_interval(
@@ -164,42 +174,26 @@ def _described(
 
 
 def _errors(
-    statistics: Mapping[str, Statistic],
-    values: Mapping[str, float | None],
-    sample: Sample,
-    draw: Draw,
-) -> dict[str, tuple[float, StandardError | None]]:
-    """The middle of each interval, and the standard error; None where all resamples give the same value."""
-    many = (
-        max(len(sample.counts), sample.units if sample.cluster is not None else 0)
-        > MOST_RESAMPLED_UNITS
-    )
-    smooth: dict[str, Statistic] = {}
-    grouped: dict[str, Statistic] = {}
-    resampled: dict[str, Statistic] = {}
-    errors_of: dict[str, tuple[float, StandardError | None]] = {}
+    statistics: Mapping[str, Statistic], values: Mapping[str, float], sample: Sample, draw: Draw
+) -> dict[str, StandardError | None]:
+    """The standard errors; None where all resamples give the same value."""
+    units = 0 if sample.cluster is None else sample.units
+    many = max(len(sample.counts), units) > MOST_RESAMPLED_UNITS
+    smooth, grouped, resampled = {}, {}, {}
     for name, statistic in statistics.items():
         if not statistic.smooth:
             resampled[name] = statistic
-        elif many and not statistic.tails:  # few groups do not show a skewness
+        elif many and not statistic.tails:
             grouped[name] = statistic
         else:
             smooth[name] = statistic
-    for name, error in (
-        jackknife_errors(grouped, sample, draw.rng, FEW_DELETIONS).items() if grouped else ()
-    ):
-        plain = error and structs.replace(
-            error, skewness=0.0, freedom=min(error.freedom, FEW_DELETIONS - 1)
-        )
-        errors_of[name] = values[name] or 0.0, plain
-    if smooth:
-        errors = jackknife_errors(smooth, sample, draw.rng)
-        errors_of |= {name: (values[name] or 0.0, error) for name, error in errors.items()}
-    for name, drawn in _resample(
-        resampled, sample, draw, FEW_RESAMPLES if many else RESAMPLES
-    ).items():
-        errors_of[name] = _bootstrap_error(values[name] or 0.0, drawn, resampled[name])
-    return errors_of
+    errors: dict[str, StandardError | None] = {}
+    for name, error in jackknife_errors(grouped, sample, draw.rng, FEW_DELETIONS).items():
+        # Few groups do not show a skewness.
+        errors[name] = error and structs.replace(error, skewness=0.0)
+    errors |= jackknife_errors(smooth, sample, draw.rng)
+    drawn = _resample(resampled, sample, draw, FEW_RESAMPLES if many else RESAMPLES)
+    return errors | {name: _bootstrap_error(values[name], each) for name, each in drawn.items()}
 
 
 def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Draw) -> MetricValue:
@@ -217,25 +211,18 @@ def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Dr
     value = value_of(both, sample)
     if value is None or sample.units < 2:
         return metrics_with_intervals({"change": both}, sample, draw)["change"]
-    middle, error = _errors({"change": both}, {"change": value}, sample, draw)["change"]
-    change = paired_interval(value, error, (old, new), sample, draw.level)
-    if change is None and error is None and np.isfinite(new.bounds).all():
+    error = _errors({"change": both}, {"change": value}, sample, draw)["change"]
+    adjusted = paired_interval(value, error, (old, new), sample, draw)
+    if adjusted is not None:
+        # It allows for few differing rows, and needs no warning of them.
+        return _described(adjusted, structs.replace(both, varies=()), sample, draw.level)
+    if error is None and np.isfinite(new.bounds).all():
         reach = unseen_share(sample, draw.level) * (new.bounds[1] - new.bounds[0])
-        change = MetricValue(
-            value, value - reach, value + reach, sample.n, SAME, method="rule of three"
-        )
-    change = change or _metric_value(value, middle, error, both, sample, draw.level)
-    of_shares = old.share is not None and new.share is not None and sample.cluster is None
-    low, high = change.low, change.high
-    if draw.continuity and of_shares and error and low is not None and high is not None:
-        # One row to either side: without it, gates at their limit pass in up to 4%.
-        row = 1 / sample.n
-        change = replace(change, low=low - row, high=high + row)
-    # The adjusted Wald interval allows for few differing rows, and needs no warning of them.
-    adjusted = change.method == "adjusted Wald"
-    return _described(
-        change, structs.replace(both, varies=() if adjusted else both.varies), sample, draw.level
-    )
+        low, high = value - reach, value + reach
+        change = MetricValue(value, low, high, sample.n, SAME, method="rule of three")
+    else:
+        change = _metric_value(value, error, both, sample, draw.level)
+    return _described(change, both, sample, draw.level)
 
 
 def _differences(old: Statistic, new: Statistic) -> tuple[Floats, ...]:
@@ -256,50 +243,45 @@ def value_of(statistic: Statistic, sample: Sample) -> float | None:
 
 
 def _metric_value(
-    value: float,
-    middle: float,
-    error: StandardError | None,
-    statistic: Statistic,
-    sample: Sample,
-    level: float,
+    value: float, error: StandardError | None, statistic: Statistic, sample: Sample, level: float
 ) -> MetricValue:
-    """The value with the interval that its standard error gives around the middle, which is the value or near it."""
+    """The value with the interval that its standard error gives."""
     if error is None:
-        method, ends = (
-            "Wilson of disagreement",
-            perfect_agreement_interval(value, statistic, sample, level)
-            or agreement_interval(value, StandardError(0.0, math.inf), statistic, sample, level),
-        )
-        if ends is None:
-            method, ends = "confidence sequence", anytime_ends(statistic, sample, level)
-        if ends is None:
-            return MetricValue(value, None, None, sample.n, NO_VARIATION, warnings=(NO_VARIATION,))
-        return replace(_within_bounds(value, *ends, statistic, sample), method=method)
+        return _unvaried(value, statistic, sample, level)
     if not np.isfinite(error.error):
         return MetricValue(value, None, None, sample.n, TOO_OFTEN_UNDEFINED)
     if statistic.separates is not None:
         variance, freedom = raised_rank_variance(error.error**2, value, statistic.separates, sample)
-        error = structs.replace(
-            error, error=math.sqrt(variance), freedom=min(freedom, cluster_freedom(sample))
-        )
-    ends = agreement_interval(value, error, statistic, sample, level)
+        freedom = min(freedom, cluster_freedom(sample))
+        error = structs.replace(error, error=math.sqrt(variance), freedom=freedom)
     freedom = error.freedom
+    ends = agreement_interval(value, error, statistic, sample, level)
     if ends is not None:
-        method, freedom = "Wilson of disagreement", cluster_freedom(sample)
+        method, freedom = WILSON, cluster_freedom(sample)
     elif statistic.interval == "skewness":
-        ends = skewness_corrected_interval(value, error, statistic, sample, level)
         method = "jackknife with Hall's correction"
+        ends = skewness_corrected_interval(value, error, statistic, sample, level)
     else:
-        ends = student_interval(middle, error, statistic.scale, level)
         method = "jackknife" if statistic.smooth else "resamples"
-    metric = _within_bounds(value, *ends, statistic, sample)
+        ends = student_interval(value - error.bias, error, statistic.scale, level)
     return replace(
-        metric,
+        _within_bounds(value, ends, statistic, sample, method),
         se=error.error,
-        method=method,
         df=finite_or_none(freedom),
         design_effect=error.design_effect,
     )
+
+
+def _unvaried(value: float, statistic: Statistic, sample: Sample, level: float) -> MetricValue:
+    """A value that no row changes."""
+    ends = perfect_agreement_interval(value, statistic, sample, level)
+    ends = ends or agreement_interval(value, StandardError(0.0, math.inf), statistic, sample, level)
+    if ends is not None:
+        return _within_bounds(value, ends, statistic, sample, WILSON)
+    ends = anytime_ends(statistic, sample, level)
+    if ends is not None:
+        return _within_bounds(value, ends, statistic, sample, "confidence sequence")
+    return MetricValue(value, None, None, sample.n, NO_VARIATION, warnings=(NO_VARIATION,))
 
 
 def anytime_ends(statistic: Statistic, sample: Sample, level: float) -> IntervalEnds | None:
@@ -335,41 +317,28 @@ def _transformed(
     )
 
 
-def _with_unexplained(
+def _with_residuals(
     correlation: MetricValue, statistic: Statistic, sample: Sample, draw: Draw
 ) -> MetricValue:
     """A correlation whose end next to 0 is also that of residuals as large as their own interval allows."""
-    if (
-        not statistic.unexplained
-        or correlation.low is None
-        or correlation.high is None
-        or not 0 < abs(correlation.value) < 1
-    ):
+    value, low, high = correlation.value, correlation.low, correlation.high
+    if not statistic.unexplained or low is None or high is None or not 0 < abs(value) < 1:
         return correlation
-    low, high = correlation.low, correlation.high
-    for residual in metrics_with_intervals(
-        dict(zip("xy", statistic.unexplained, strict=True)), sample, draw
-    ).values():
+    residuals = dict(zip("xy", statistic.unexplained, strict=True))
+    for residual in metrics_with_intervals(residuals, sample, draw).values():
         if residual.value and residual.high is not None:
-            limit = unexplained_limit(correlation.value, residual.high / residual.value)
-            low, high = (
-                (min(low, limit), high) if correlation.value > 0 else (low, max(high, -limit))
-            )
+            unexplained = (1 - value**2) * residual.high / residual.value
+            end = value / math.sqrt(value**2 + unexplained)
+            low, high = min(low, end), max(high, end)
     return replace(correlation, low=low, high=high)
 
 
-def _unit(sample: Sample) -> str:
-    return "row" if sample.cluster is None else "cluster"
-
-
 def _within_bounds(
-    value: float, low: float, high: float, statistic: Statistic, sample: Sample
+    value: float, ends: IntervalEnds, statistic: Statistic, sample: Sample, method: str
 ) -> MetricValue:
-    low, high = (
-        max(min(low, value), statistic.bounds[0]),
-        min(max(high, value), statistic.bounds[1]),
-    )
-    return MetricValue(value, low, high, sample.n)
+    low = max(min(ends[0], value), statistic.bounds[0])
+    high = min(max(ends[1], value), statistic.bounds[1])
+    return MetricValue(value, low, high, sample.n, method=method)
 
 
 def _resample(
@@ -385,17 +354,15 @@ def _resample(
     return {name: np.concatenate(values) for name, values in drawn.items()}
 
 
-def _bootstrap_error(
-    value: float, drawn: Floats, statistic: Statistic
-) -> tuple[float, StandardError | None]:
-    """The middle of the interval, corrected for the bias of a metric that is not smooth, and the standard error."""
+def _bootstrap_error(value: float, drawn: Floats) -> StandardError | None:
+    """The standard error and the bias of a metric that is not smooth."""
     known = drawn[np.isfinite(drawn)]
     if len(known) * 2 < len(drawn):
-        return value, StandardError(np.nan, np.inf)
-    if np.ptp(known) <= 1e-12 * max(1.0, abs(value)):
-        return value, None
-    bias = 0.0 if statistic.smooth else float(known.mean()) - value
-    return value - bias, StandardError(float(known.std(ddof=1)), np.inf)
+        return StandardError(np.nan, np.inf)
+    if np.ptp(known) <= FLAT * max(1.0, abs(value)):
+        return None
+    bias = float(known.mean()) - value
+    return StandardError(float(known.std(ddof=1)), np.inf, bias=bias)
 
 
 SAME = "the runs score every row alike: the interval is what so few rows leave open"
@@ -408,7 +375,7 @@ def paired_interval(
     error: StandardError | None,
     statistics: tuple[Statistic, Statistic],
     sample: Sample,
-    level: float,
+    draw: Draw,
 ) -> MetricValue | None:
     """The change of a share or an agreement between two runs over the same rows; None for other metrics."""
     counts = [_row_counts(statistic, sample) for statistic in statistics]
@@ -421,11 +388,13 @@ def paired_interval(
     seen = 0.0 if error is None else jackknife_variance(error, sample) if alone else error.error**2
     variance = seen + MORE_DISCORDANT * row**2
     shrunk = sample.n / (sample.n + MORE_ROWS)
-    quantile = normal(level) if alone else student(level, cluster_freedom(sample))
+    quantile = normal(draw.level) if alone else student(draw.level, cluster_freedom(sample))
     reach = quantile * math.sqrt(variance) * shrunk
-    widest = statistics[1].bounds[1] - statistics[0].bounds[0]
     if error is None:
-        reach = max(reach, unseen_share(sample, level) * row * sample.n)
+        reach = max(reach, unseen_share(sample, draw.level) * row * sample.n)
+    elif draw.continuity and alone and all(each.share is not None for each in statistics):
+        reach += 1 / sample.n
+    widest = statistics[1].bounds[1] - statistics[0].bounds[0]
     low, high = max(change * shrunk - reach, -widest), min(change * shrunk + reach, widest)
     return MetricValue(
         change,
@@ -435,7 +404,7 @@ def paired_interval(
         "" if error else SAME,
         se=math.sqrt(variance),
         method="adjusted Wald",
-        df=None if sample.cluster is None else cluster_freedom(sample),
+        df=None if alone else cluster_freedom(sample),
         design_effect=error.design_effect if error else None,
     )
 

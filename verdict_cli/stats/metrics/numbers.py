@@ -89,8 +89,7 @@ def _mean_square(residuals: Floats, column: Floats) -> Statistic:
         squares = mean_of_values(residuals**2)
 
     def hidden(rows: float, counts: Floats) -> float:
-        now = float(squares(counts[None, :])[0])
-        return now * _hidden_times(HIDDEN_RESIDUAL, rows)
+        return float(squares(counts[None, :])[0]) * _hidden_times(HIDDEN_RESIDUAL, rows)
 
     return Statistic(
         squares,

@@ -126,7 +126,7 @@ class Statistic(Struct, frozen=True):
         varies: Values at the atoms; if nearly all rows have one of them, enough others are needed.
         labels_count_alike: Whether a rare class weighs as much as a frequent one.
         tails: Values at the atoms whose square decides the metric: few rows do not show how heavy their tails are.
-        hidden: The upper end that tails may have which so few rows do not show: rows, counts -> value.
+        hidden: The end that tails may have which so few rows do not show: rows, counts -> value.
         unexplained: Of a correlation: the mean squared residual of either side, given the other.
         separates: Of a metric of how two classes are ranked: 1 at the atoms of one class, 0 at those of the other.
         mean_of: Of a mean of one value for each row, all within `bounds`: the values at the atoms.
