@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from msgspec import Struct, field, to_builtins
@@ -39,12 +39,11 @@ from verdict_cli.language.units.pools import MeanPoolUnit, ModePoolUnit
 from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
 from verdict_cli.plural import plural
 from verdict_cli.run.recorded_replies import recorded_replies
-from verdict_cli.stats.columns.column import Floats, Ints
+from verdict_cli.stats.columns.column import Floats, Ints, RowMask
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.columns.saved_rows import saved_rows
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import (
-    CONFIDENCE_LEVEL,
     Draw,
     metrics_with_intervals,
     paired_metric_value,
@@ -142,54 +141,45 @@ def fit_probability(job: FitJob) -> Calibrated:
 
     metrics: dict[str, Mapping[str, HeldOut]] = {}
     fold = folds(rows, job.options.folds, job.rng)
+    before = positive_probability(p)
     for name in methods:
-        after = cross_validate(name, p, truth, values, positive, fold)
-        metrics[name] = held_out(
-            ("ece", "brier", "log_loss"),
-            probability.probability_statistics,
-            positive_probability(p),
-            positive_probability(after),
-            rows,
-            job.rng,
-        )
+        after = positive_probability(cross_validate(name, p, truth, values, positive, fold))
+        statistics = probability.probability_statistics
+        names = ("ece", "brier", "log_loss")
+        metrics[name] = held_out(names, statistics, before, after, rows, job.rng)
     keys = FITS[chosen](p, truth, positive)
     if chosen != "temperature":
         keys["positive"] = values[positive]
-    content = ProbabilityMap.model_validate(
-        job.head
-        | {
-            "fingerprint": job.marks("output"),
-            "method": chosen,
-            "rows": len(set(rows.tolist())),
-            **keys,
-        }
-        | {"held_out": held_out_keys(metrics[chosen])}
+    content = job.fitted(
+        ProbabilityMap, len(set(rows.tolist())), metrics[chosen], method=chosen, **keys
     )
     confident_of = f"{values[positive]!r}" if len(values) == 2 else "the most probable value"
     return Calibrated(content, metrics, (f"metrics of the probability of {confident_of}",))
 
 
 def cross_validate(
-    name: str, p: Floats, truth: Ints, values: list[Any], positive: int, fold: Ints
+    name: Any, p: Floats, truth: Ints, values: list[Any], positive: int, fold: Ints
 ) -> Floats:
     """The probabilities (rows, values), each row's mapped by what was fitted to the rows of other folds."""
-    after = np.empty_like(p)
+
+    def mapped(others: RowMask, own: RowMask) -> Floats:
+        keys = FITS[name](p[others], truth[others], positive)
+        fitted = ProbabilityMap.model_construct(
+            None, method=name, positive=values[positive], **keys
+        )
+        rows = [dict(zip(values, row, strict=True)) for row in p[own].tolist()]
+        return np.array([list(apply_map(row, fitted).values()) for row in rows])
+
+    return out_of_fold(fold, p, mapped)
+
+
+def out_of_fold(fold: Ints, like: Floats, predict: Callable[[RowMask, RowMask], Floats]) -> Floats:
+    """What is predicted of the rows of each fold from the rows of the others; in the shape of `like`."""
+    predicted = np.empty_like(like)
     for index in np.unique(fold):
-        keys = FITS[name](p[fold != index], truth[fold != index], positive)
-        after[fold == index] = _apply(name, keys, values, positive, p[fold == index])
-    return after
-
-
-def _apply(
-    name: Any, keys: Mapping[str, Any], values: list[Any], positive: int, p: Floats
-) -> Floats:
-    fitted = ProbabilityMap.model_construct(None, method=name, positive=values[positive], **keys)
-    return np.array(
-        [
-            list(apply_map(dict(zip(values, row, strict=True)), fitted).values())
-            for row in p.tolist()
-        ]
-    )
+        own = fold == index
+        predicted[own] = predict(~own, own)
+    return predicted
 
 
 def _value_index(scale: Scale, values: list[Any], target: Any) -> int:
@@ -269,19 +259,13 @@ def fit_threshold(job: FitJob) -> Calibrated:
         )
     sure = compile_option("--confidence", options.confidence, (*GIVEN, "output"))
     prediction = compile_option("--prediction", options.prediction, (*GIVEN, "output"))
-    rows = labelled_rows(job.results, job.nodes, options, (sure, prediction))
     answers_of: dict[int, list[tuple[float, bool]]] = {}
-    for row in rows:
+    for row in labelled_rows(job.results, job.nodes, options, (sure, prediction)):
         for unit in range(len(job.nodes)):
-            if (
-                row.target is None
-                or row.outputs[unit] is None
-                or (answer := row.of(prediction, unit)) is None
-            ):
-                continue
-            answers_of.setdefault(row.cluster, []).append(
-                (_number(sure, row, unit), answer == row.target)
-            )
+            answer = row.of(prediction, unit)
+            if answer is not None:
+                pair = _number(sure, row, unit), answer == row.target
+                answers_of.setdefault(row.cluster, []).append(pair)
     # Copies of one row, and rows of one cluster, agree with each other: one of them, by chance, stands for all.
     pairs = [answers[int(job.rng.integers(len(answers)))] for answers in answers_of.values()]
     check_enough_rows(len(pairs))
@@ -325,7 +309,7 @@ GIVEN = ("source", "human")
 
 class Labelled(Struct, frozen=True):
     """One row: its number, `source` and `human` as far as expressions name them, the outputs of the units (None: there
-    is none), its target (None: unknown), and the number that rows of its cluster share (by default its own)."""
+    is none), its target (None: not asked for), and the number that rows of its cluster share (by default its own)."""
 
     row: int
     given: dict[str, Any]
@@ -333,14 +317,12 @@ class Labelled(Struct, frozen=True):
     target: Any
     cluster: int
 
-    def of(self, expression: Expression, unit: int = 0) -> Any:
+    def of(self, expression: Expression, unit: int) -> Any:
         """The expression's value on this row, with that unit's output as `output`; None where there is none."""
         output = self.outputs[unit]
-        return (
-            None
-            if output is None
-            else _evaluate(expression, self.row, self.given | {"output": output})
-        )
+        if output is None:
+            return None
+        return _evaluate(expression, self.row, self.given | {"output": output})
 
 
 def _evaluate(expression: Expression, row: int, values: dict[str, Any]) -> Any:
@@ -353,42 +335,41 @@ def _evaluate(expression: Expression, row: int, values: dict[str, Any]) -> Any:
 def labelled_rows(
     results: Path, nodes: Sequence[Node], options: FitOptions, named: Sequence[Expression] = ()
 ) -> list[Labelled]:
-    """Every row that `where` selects, in order. UsageError for an expression that cannot be computed.
+    """Every row that `where` selects, and that has a label where `--target` is given, in order. UsageError for an expression
+    that cannot be computed.
 
     ``named`` are further expressions that the rows must hold the columns of.
     """
-    target_of, selects, together = (
-        None if text is None else compile_option(option, text, GIVEN)
-        for option, text in (
-            ("--target", options.target),
-            ("--where", options.where),
-            ("--cluster", options.cluster),
-        )
+    texts = (
+        ("--target", options.target),
+        ("--where", options.where),
+        ("--cluster", options.cluster),
     )
+    compiled = {
+        option: compile_option(option, text, GIVEN) for option, text in texts if text is not None
+    }
+    target_of, selects, together = (compiled.get(option) for option, _ in texts)
     numbers: dict[str, int] = {}
-    paths = [
-        path
-        for expression in (target_of, selects, together, *named)
-        if expression is not None
-        for path in expression.paths
-    ]
+    paths = [path for expression in (*compiled.values(), *named) for path in expression.paths]
     paths = [path for path in paths if path[0] in GIVEN] + [("nodes", node.id) for node in nodes]
     rows = []
     for row, _, values in saved_rows(results, paths):
         given = {root: values[root] for root in GIVEN if root in values}
         if selects is not None and _evaluate(selects, row, given) is not True:
             continue
-        outputs = (values["nodes"].get(node.id, {}) for node in nodes)
-        present = tuple(
-            None if all(value is None for value in output.values()) else output
-            for output in outputs
-        )
         label = None if target_of is None else _evaluate(target_of, row, given)
+        if target_of is not None and label is None:
+            continue
         cluster = row
         if together is not None:
             cluster = numbers.setdefault(repr(_evaluate(together, row, given)), len(numbers))
-        rows.append(Labelled(row, given, present, label, cluster))
+        outputs = tuple(_output(values["nodes"].get(node.id, {})) for node in nodes)
+        rows.append(Labelled(row, given, outputs, label, cluster))
     return rows
+
+
+def _output(values: dict[str, Any]) -> dict[str, Any] | None:
+    return None if all(value is None for value in values.values()) else values
 
 
 def compile_option(option: str, text: str, roots: Sequence[str]) -> Expression:
@@ -402,17 +383,18 @@ def compile_option(option: str, text: str, roots: Sequence[str]) -> Expression:
 def distributions(calls: Path, nodes: Sequence[Node]) -> list[tuple[int, dict[Any, float]]]:
     """(row, uncalibrated probability of each value) of each unit's first call at each row, as far as it was recorded with
     log-probabilities that can be read."""
-    readers = {}
-    for node in nodes:
-        assert isinstance(node.work, LLMNode)
-        readers[node.id] = TokenProbabilityExtractor().bind(node.work.response)
+    extractor = TokenProbabilityExtractor()
+    readers = {
+        node.id: extractor.bind(node.work.response)
+        for node in nodes
+        if isinstance(node.work, LLMNode)
+    }
     read: dict[tuple[int, str], dict[Any, float]] = {}
     for request, reply in recorded_replies(calls, 0):
         if request.node in readers and request.call == 0:
             with suppress(ReplyError):
-                read[request.row.index, request.node] = readers[request.node].read(reply, request)[
-                    "distribution"
-                ]
+                values = readers[request.node].read(reply, request)
+                read[request.row.index, request.node] = values["distribution"]
     return [(row, values) for (row, _), values in read.items()]
 
 
@@ -449,18 +431,15 @@ def held_out(
     sample = Sample.of((*before, *after), cluster)
     old = statistics(*(column[sample.first] for column in before))
     new = statistics(*(column[sample.first] for column in after))
-    held_out = {}
+    compared = {}
     for name in metrics:
         first, second = (
-            metrics_with_intervals({name: side[name]}, sample, Draw(rng, CONFIDENCE_LEVEL))[name]
+            metrics_with_intervals({name: side[name]}, sample, Draw(rng))[name]
             for side in (old, new)
         )
-        held_out[name] = HeldOut(
-            first,
-            second,
-            paired_metric_value(old[name], new[name], sample, Draw(rng, CONFIDENCE_LEVEL)),
-        )
-    return held_out
+        change = paired_metric_value(old[name], new[name], sample, Draw(rng))
+        compared[name] = HeldOut(first, second, change)
+    return compared
 
 
 FEWEST = 20
@@ -473,6 +452,9 @@ class Calibrated(Struct, frozen=True):
     content: Fitted
     metrics: Mapping[str, Mapping[str, HeldOut]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+
+Content = TypeVar("Content", bound=Fitted)
 
 
 class FitJob(Struct, frozen=True):
@@ -499,19 +481,31 @@ class FitJob(Struct, frozen=True):
         """The digests of the unit's parts, but for these."""
         return {name: mark for name, mark in self.nodes[0].marks.items() if name not in without}
 
+    def fitted(
+        self, kind: type[Content], rows: int, metrics: Mapping[str, HeldOut], **keys: Any
+    ) -> Content:
+        """The content of the calibration file, with the metrics on held-out rows."""
+        shown = ("value", "low", "high")
+        figures = {
+            name: {
+                side: {key: value[key] for key in shown}
+                for side, value in to_builtins(metric).items()
+            }
+            for name, metric in metrics.items()
+        }
+        marks = self.marks("output")
+        own = {"fingerprint": marks, "rows": rows, "held_out": figures, **keys}
+        return kind.model_validate(self.head | own)
+
 
 def read_labelled_run(job: FitJob) -> tuple[Floats, list[Any], Ints]:
     """(probabilities, targets, numbers of their rows or clusters) of the recorded replies whose row is labelled."""
-    rows = {
-        row.row: (row.target, row.cluster)
-        for row in labelled_rows(job.results, (), job.options)
-        if row.target is not None
-    }
-    known = [(row, p) for row, p in distributions(job.calls, job.nodes) if row in rows]
-    check_enough_rows(len({row for row, _ in known}))
+    rows = {row.row: row for row in labelled_rows(job.results, (), job.options)}
+    known = [(rows[row], p) for row, p in distributions(job.calls, job.nodes) if row in rows]
+    check_enough_rows(len({row.row for row, _ in known}))
     values = values_of(job.scale)
     p = np.array([[distribution[value] for value in values] for _, distribution in known])
-    return p, [rows[row][0] for row, _ in known], np.array([rows[row][1] for row, _ in known])
+    return p, [row.target for row, _ in known], np.array([row.cluster for row, _ in known])
 
 
 def values_of(scale: Scale) -> list[Any]:
@@ -540,17 +534,6 @@ def numbers_of(targets: Sequence[Any]) -> Floats:
                 f"the target {target!r} is not a number", hint="make it one in the expression"
             )
     return np.array(targets, dtype=np.float64)
-
-
-def held_out_keys(metrics: Mapping[str, HeldOut]) -> dict[str, Any]:
-    """The metrics on held-out rows as the calibration file has them."""
-    kept = ("value", "low", "high")
-    return {
-        name: {
-            side: {key: value[key] for key in kept} for side, value in to_builtins(metric).items()
-        }
-        for name, metric in metrics.items()
-    }
 
 
 STEPS = 1000
@@ -638,18 +621,14 @@ def _held_out_sums(
     rows: Ints,
 ) -> dict[str, HeldOut]:
     """The metrics of the weighted sum at each row, with weights that were fitted to the rows of other folds."""
-    after = np.empty(len(x))
-    fold = folds(rows, job.options.folds, job.rng)
-    for index in range(job.options.folds):
-        after[fold == index] = x[fold == index] @ fit(x[fold != index], target[fold != index])
-    return held_out(
-        ("mae", "rmse", "pearson"),
-        numbers.number_pairs,
-        (before, target),
-        (after, target),
-        rows,
-        job.rng,
+    after = out_of_fold(
+        folds(rows, job.options.folds, job.rng),
+        before,
+        lambda others, own: x[own] @ fit(x[others], target[others]),
     )
+    metrics = ("mae", "rmse", "pearson")
+    columns = (before, target), (after, target)
+    return held_out(metrics, numbers.number_pairs, *columns, rows, job.rng)
 
 
 def fit_score_weights(job: FitJob) -> Calibrated:
@@ -662,12 +641,8 @@ def fit_score_weights(job: FitJob) -> Calibrated:
     metrics = _held_out_sums(
         job, lambda x, y: score_weights(x, y, start), p, target, p @ start, rows
     )
-    weights = score_weights(p, target, start).tolist()
-    content = ScoreWeights.model_validate(
-        job.head
-        | {"fingerprint": job.marks("output"), "rows": len(set(rows.tolist()))}
-        | {"weights": dict(zip(values, weights, strict=True)), "held_out": held_out_keys(metrics)}
-    )
+    weights = dict(zip(values, score_weights(p, target, start).tolist(), strict=True))
+    content = job.fitted(ScoreWeights, len(set(rows.tolist())), metrics, weights=weights)
     return Calibrated(content, {"score_weights": metrics})
 
 
@@ -682,26 +657,16 @@ def fit_pool_weights(job: FitJob) -> Calibrated:
     if len(pool.work.fields) != 1:
         raise UsageError(f"{pool.id} pools several fields", hint="name one of them with `field:`")
     ((name, taken),) = pool.work.fields
-    method = job.options.method or (
-        "logistic" if isinstance(pool.unit, ModePoolUnit) else "least_squares"
-    )
-    if (method == "least_squares") == isinstance(pool.unit, ModePoolUnit):
-        fit = (
-            "`logistic`, `log_odds` or `dawid_skene`"
-            if isinstance(pool.unit, ModePoolUnit)
-            else "`least_squares`"
-        )
+    is_vote = isinstance(pool.unit, ModePoolUnit)
+    method = job.options.method or ("logistic" if is_vote else "least_squares")
+    if (method == "least_squares") == is_vote:
+        fit = "`logistic`, `log_odds` or `dawid_skene`" if is_vote else "`least_squares`"
         raise UsageError(f"`{method}` does not fit a {pool.unit.type_name}", hint=f"use {fit}")
     if job.options.target is None and method != "dawid_skene":
         raise UsageError(
             f"`{method}` needs --target", hint="`--method dawid_skene` needs no labels"
         )
-    rows = [
-        row
-        for row in labelled_rows(job.results, parents, job.options)
-        if (row.target is not None or job.options.target is None)
-        and any(output is not None for output in row.outputs)
-    ]
+    rows = [row for row in labelled_rows(job.results, parents, job.options) if any(row.outputs)]
     check_enough_rows(len(rows))
     answers = [
         [
@@ -710,15 +675,12 @@ def fit_pool_weights(job: FitJob) -> Calibrated:
         ]
         for row in rows
     ]
-    fit_job = _mean_pool if method == "least_squares" else _vote
-    weights, metrics = fit_job(
-        job, method, answers, [row.target for row in rows], np.array([row.cluster for row in rows])
-    )
-    content = PoolWeights.model_validate(
-        job.head
-        | {"fingerprint": job.marks("output"), "rows": len(rows), "method": method}
-        | {"weights": weights.tolist(), "held_out": held_out_keys(metrics)}
-    )
+    targets, clusters = [row.target for row in rows], np.array([row.cluster for row in rows])
+    if is_vote:
+        weights, metrics = _vote(job, method, answers, targets, clusters)
+    else:
+        weights, metrics = _mean_pool(job, answers, targets, clusters)
+    content = job.fitted(PoolWeights, len(rows), metrics, method=method, weights=weights.tolist())
     shown = ", ".join(
         f"{parent.id} {weight:.3g}" for parent, weight in zip(parents, weights, strict=True)
     )
@@ -733,64 +695,53 @@ def _vote(
         [[known.index(value) if value is not None else -1 for value in row] for row in answers]
     )
     truth = np.array([known.index(target) if target in known else -2 for target in targets])
-    fit: Callable[[Ints, Ints], Floats]
-    if method == "logistic":
-        if len(known) > 2:
-            raise UsageError(
-                f"`logistic` is for votes between two values, here are {len(known)}",
-                hint="use `log_odds`",
-            )
-        fit = _logistic
-    elif method == "dawid_skene":
-
-        def fit(votes: Ints, truth: Ints) -> Floats:
-            answered = (votes >= 0).sum(axis=0)
-            return weight_log_odds(
-                dawid_skene(votes, len(known))[1] * answered, answered, len(known)
-            )
-    else:
-
-        def fit(votes: Ints, truth: Ints) -> Floats:
-            return weight_log_odds(
-                (votes == truth[:, None]).sum(axis=0), (votes >= 0).sum(axis=0), len(known)
-            )
-
-    weights = fit(votes, truth)
+    if method == "logistic" and len(known) > 2:
+        raise UsageError(
+            f"`logistic` is for votes between two values, here are {len(known)}",
+            hint="use `log_odds`",
+        )
+    weights = vote_weights(method, votes, truth, len(known))
     if job.options.target is None:
         return weights, {}
-    fold = folds(rows, job.options.folds, job.rng)
-    hits = np.empty((2, len(votes)))
-    for index in range(job.options.folds):
-        kept = fit(votes[fold != index], truth[fold != index])
-        for row in np.flatnonzero(fold == index):
-            for side, weighing in enumerate((np.ones_like(kept), kept)):
-                given = [
-                    (int(vote), float(weight))
-                    for vote, weight in zip(votes[row], weighing, strict=True)
-                    if vote >= 0
-                ]
-                won = summary_statistics.weighted_mode(
-                    [vote for vote, _ in given], [weight for _, weight in given]
-                )
-                hits[side, row] = won == truth[row]
+
+    def hits(others: RowMask, own: RowMask) -> Floats:
+        fitted = vote_weights(method, votes[others], truth[others], len(known))
+        return _right_votes(votes[own], truth[own], fitted)
+
+    before = _right_votes(votes, truth, np.ones(votes.shape[1]))
+    after = out_of_fold(folds(rows, job.options.folds, job.rng), before, hits)
     metrics = held_out(
         ("mean",),
         lambda hit: numbers.number_values(hit, True),
-        (hits[0],),
-        (hits[1],),
+        (before,),
+        (after,),
         rows,
         job.rng,
     )
     return weights, {"accuracy": metrics["mean"]}
 
 
-def _logistic(votes: Ints, truth: Ints) -> Floats:
-    kept = truth >= 0
-    return logistic(votes[kept], truth[kept])
+def _right_votes(votes: Ints, truth: Ints, weights: Floats) -> Floats:
+    """Whether the weighted vote of each row is right."""
+    won = []
+    for row in votes:
+        given = row >= 0
+        won.append(summary_statistics.weighted_mode(row[given].tolist(), weights[given].tolist()))
+    return np.asarray(np.array(won) == truth, dtype=np.float64)
+
+
+def vote_weights(method: str, votes: Ints, truth: Ints, kinds: int) -> Floats:
+    """The units' weights by the method."""
+    answered = (votes >= 0).sum(axis=0)
+    if method == "logistic":
+        return logistic(votes[truth >= 0], truth[truth >= 0])
+    if method == "dawid_skene":
+        return weight_log_odds(dawid_skene(votes, kinds)[1] * answered, answered, kinds)
+    return weight_log_odds((votes == truth[:, None]).sum(axis=0), answered, kinds)
 
 
 def _mean_pool(
-    job: FitJob, method: str, answers: Answers, targets: list[Any], rows: Ints
+    job: FitJob, answers: Answers, targets: list[Any], rows: Ints
 ) -> tuple[Floats, dict[str, HeldOut]]:
     whole = [index for index, row in enumerate(answers) if None not in row]
     check_enough_rows(len(whole))
