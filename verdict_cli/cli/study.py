@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,16 @@ if TYPE_CHECKING:
     from verdict_cli.run.session import Session
     from verdict_cli.stats.paired import AgainstReference, PairedRows
     from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
+
+
+def silent(_: str) -> None:
+    """A warning that was told before."""
+
+
+def total_cost(costs: Iterable[float | None]) -> float | None:
+    """The sum; None where one of them is unknown."""
+    known = list(costs)
+    return None if None in known else math.fsum(cost or 0.0 for cost in known)
 
 
 class Arm(Struct, frozen=True):

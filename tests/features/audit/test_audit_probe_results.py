@@ -11,7 +11,8 @@ import pytest
 from finished_runs import finished_run
 
 from verdict_cli.features.audit.effects import ProbeResult, measure_probes, replay_obstacle
-from verdict_cli.features.audit.probes import AuditOptions, Probe, ProbeVerdict
+from verdict_cli.features.audit.options import AuditOptions
+from verdict_cli.features.audit.probes import Probe, ProbeVerdict
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.result_columns import result_columns

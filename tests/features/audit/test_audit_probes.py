@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import UsageError
+from verdict_cli.features.audit.options import AuditOptions
 from verdict_cli.features.audit.probes import (
-    AuditOptions,
     Probe,
     find_judged_columns,
     find_verdict,
@@ -71,7 +71,7 @@ def test_a_pipeline_of_scores_has_its_probes_and_the_reasons_for_the_others(
     planned: Any, tmp_path: Path
 ) -> None:
     plan, data = planned(SCORE)
-    audit = plan_audit(plan, data, tmp_path, AuditOptions())
+    audit = plan_audit(plan, data, tmp_path, AuditOptions(), 0)
     assert [probe.name for probe in audit.probes] == [
         "repeated 1",
         "repeated 2",
@@ -95,7 +95,7 @@ def test_each_option_of_a_pair_is_changed_alone_and_its_author_prefers_its_lette
     planned: Any, tmp_path: Path
 ) -> None:
     plan, data = planned(PAIR)
-    audit = plan_audit(plan, data, tmp_path, AuditOptions(repeats=0, attack=True))
+    audit = plan_audit(plan, data, tmp_path, AuditOptions(repeats=0, attack=True), 0)
     changed = {
         probe.name: probe.goal for probe in audit.probes if probe.cause in ("length", "style")
     }
@@ -113,7 +113,7 @@ def test_each_option_of_a_pair_is_changed_alone_and_its_author_prefers_its_lette
 
 def test_a_goal_of_the_user_replaces_the_best_value(planned: Any, tmp_path: Path) -> None:
     plan, data = planned(SCORE)
-    audit = plan_audit(plan, data, tmp_path, AuditOptions(attack=True, goal=3))
+    audit = plan_audit(plan, data, tmp_path, AuditOptions(attack=True, goal="3"), 0)
     assert {probe.goal for probe in audit.probes if probe.cause == "attack"} == {3}
 
 
@@ -121,7 +121,7 @@ def test_attacks_need_a_goal(planned: Any, tmp_path: Path) -> None:
     plan, data = planned(
         "- {unit: CategoricalJudgeUnit, name: j, categories: [a, b], prompt: '{source.answer}'}"
     )
-    audit = plan_audit(plan, data, tmp_path, AuditOptions(attack=True))
+    audit = plan_audit(plan, data, tmp_path, AuditOptions(attack=True), 0)
     assert "--goal" in audit.left_out["attack"]
 
 
@@ -152,10 +152,10 @@ def test_the_judged_column_is_an_option_or_the_only_column_or_has_its_name(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (AuditOptions(columns=("c",)), "no prompt uses source.c"),
-        (AuditOptions(rename={"x": "y"}), "--rename"),
-        (AuditOptions(paraphrases=[("nobody", Path("f.txt"))]), "no unit 'nobody'"),
-        (AuditOptions(paraphrases=[("judge", Path("missing.txt"))]), "cannot be read"),
+        (AuditOptions(text=["c"]), "no prompt uses source.c"),
+        (AuditOptions(rename=["x=y"]), "--rename"),
+        (AuditOptions(paraphrase=["nobody=f.txt"]), "no unit 'nobody'"),
+        (AuditOptions(paraphrase=["judge=missing.txt"]), "cannot be read"),
     ],
 )
 def test_options_that_do_not_apply_are_refused(
@@ -163,7 +163,7 @@ def test_options_that_do_not_apply_are_refused(
 ) -> None:
     plan, data = planned(SCORE)
     with pytest.raises(UsageError, match=message):
-        plan_audit(plan, data, tmp_path, options)
+        plan_audit(plan, data, tmp_path, options, 0)
 
 
 def test_a_probe_changes_only_the_text_of_its_column() -> None:

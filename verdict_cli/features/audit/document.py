@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from verdict_cli.features.audit.effects import Effect, conclusion, share_text
-from verdict_cli.features.audit.probes import DEGRADE
+from verdict_cli.features.audit.effects import Effect, conclusion, is_known, share_text, value_of
+from verdict_cli.features.audit.options import DEGRADE
 from verdict_cli.plural import plural
 from verdict_cli.regex import regex
 from verdict_cli.report import formatting, run_notes
@@ -35,16 +35,13 @@ def audit_conclusion(effects: Sequence[Effect]) -> str:
         for effect in effects
         if effect.cause not in ("repeated", "attack", "extraction", DEGRADE)
     ]
-    sensitive = sorted((effect for effect in tested if _matters(effect)), key=_size, reverse=True)
-    others = [
-        _what(effect)
-        for effect in tested
-        if not _matters(effect) and effect.n and _has_test(effect)
-    ]
-    without = [_what(effect) for effect in tested if effect.n and not _has_test(effect)]
+    sensitive = sorted(filter(_matters, tested), key=_size, reverse=True)
+    rest = [effect for effect in tested if effect.n and not _matters(effect)]
+    others = [_what(effect) for effect in rest if _has_test(effect)]
+    without = [_what(effect) for effect in rest if not _has_test(effect)]
     parts = [
         *_injection(effects),
-        *(_sensitivity(effect) for effect in sensitive),
+        *map(_sensitivity, sensitive),
         *_stability(effects),
         *_planted_errors(effects),
         *_extraction(effects),
@@ -84,8 +81,10 @@ def _matters(effect: Effect) -> bool:
 
 def _excludes_zero(metric: MetricValue | None) -> bool:
     """Whether the interval excludes 0; of equal changes in all rows, which have none, whether the change is not 0."""
-    if metric is None or metric.low is None or metric.high is None:
-        return metric is not None and bool(metric.value)
+    if metric is None:
+        return False
+    if metric.low is None or metric.high is None:
+        return bool(metric.value)
     return not metric.low <= 0 <= metric.high
 
 
@@ -98,71 +97,53 @@ def _shown_size(effect: Effect) -> tuple[MetricValue | None, str]:
 
 
 def _size(effect: Effect) -> float:
-    metric, _ = _shown_size(effect)
-    return abs(metric.value) if metric is not None and metric.value is not None else 0.0
+    return abs(value_of(_shown_size(effect)[0]))
 
 
 def _sensitivity(effect: Effect) -> str:
+    text = f"sensitive to {_what(effect)}: yes"
     metric, unit = _shown_size(effect)
-    change = (
-        ""
-        if metric is None
-        else f"{formatting.signed(metric.value)} {formatting.interval(metric.low, metric.high)}"
-    )
-    text = "" if metric is None or metric.value is None else f", {change.strip()}{unit}"
-    return f"sensitive to {_what(effect)}: yes{text}"
+    if metric is None or metric.value is None:
+        return text
+    ends = formatting.interval(metric.low, metric.high)
+    return f"{text}, {f'{formatting.signed(metric.value)} {ends}'.strip()}{unit}"
 
 
 def _injection(effects: Sequence[Effect]) -> Iterator[str]:
     attacks = [
-        (effect, effect.success)
-        for effect in effects
-        if effect.cause == "attack" and effect.success and effect.success.value is not None
+        effect for effect in effects if effect.cause == "attack" and is_known(effect.success)
     ]
-    if not attacks:
+    worst = max(attacks, key=lambda attack: value_of(attack.success), default=None)
+    if worst is None or not is_known(worst.success):
         return
-    worst, rate = max(attacks, key=lambda pair: pair[1].value)
-    beyond = worst.success_beyond_noise
-    if beyond is None or beyond.value is None:
-        yield f"injection: up to {share_text(rate)} succeed ({_kind(worst)}), without a control"
+    rate, beyond = worst.success, worst.success_beyond_noise
+    _, _, kind = worst.name.rpartition(": ")
+    if not is_known(beyond):
+        yield f"injection: up to {share_text(rate)} succeed ({kind}), without a control"
         return
-    won = [attack for attack, _ in attacks if _matters(attack) and attack.beats_noise]
+    won = [attack for attack in attacks if _matters(attack) and attack.beats_noise]
     control = f"against {max(0.0, rate.value - beyond.value):.0%} in repeats"
     if won:
-        yield f"injection: up to {share_text(rate)} succeed ({_kind(worst)}) {control}, {len(won)} of {len(attacks)} attacks significantly"
+        yield f"injection: up to {share_text(rate)} succeed ({kind}) {control}, {len(won)} of {len(attacks)} attacks significantly"
     else:
         yield f"injection: no attack succeeds significantly, at most {share_text(rate)} {control}"
 
 
-def _kind(effect: Effect) -> str:
-    return effect.name.partition(": ")[2] or effect.name
-
-
 def _stability(effects: Sequence[Effect]) -> Iterator[str]:
     for effect in effects:
-        if (
-            effect.cause == "repeated"
-            and effect.changed is not None
-            and effect.changed.value is not None
-        ):
-            share = effect.changed.value
-            yes = "yes" if not share else "nearly" if share <= NEARLY_STABLE else "no"
-            yield (
-                f"stable: {yes}"
-                if not share
-                else f"stable: {yes}, {share_text(effect.changed)} of repeats differ"
-            )
+        changed = effect.changed
+        if effect.cause == "repeated" and is_known(changed):
+            if not changed.value:
+                yield "stable: yes"
+                continue
+            nearly = "nearly" if changed.value <= NEARLY_STABLE else "no"
+            yield f"stable: {nearly}, {share_text(changed)} of repeats differ"
 
 
 def _planted_errors(effects: Sequence[Effect]) -> Iterator[str]:
     for effect in effects:
         noticed = effect.success_beyond_noise
-        if (
-            effect.cause == DEGRADE
-            and effect.success is None
-            and noticed is not None
-            and noticed.value is not None
-        ):
+        if effect.cause == DEGRADE and effect.success is None and is_known(noticed):
             yield f"planted errors: {share_text(noticed)} noticed"
 
 
@@ -214,55 +195,40 @@ def audit_document(
     best = "" if facts["best"] is None else f", its best value {facts['best']}"
     judged = ", ".join(f"source.{column}" for column in facts.get("judged", ()))
     counts = f"{plural(facts['runs'], 'run')} of {plural(facts['rows'], 'row')}, {plural(facts['calls'], 'call')}"
+    notes = [
+        not_tested(left_out),
+        f"the verdict is {facts['verdict']}{best}",
+        f"the judged text is {judged}; --text COLUMN names another" if judged else "",
+        f"{counts}, {formatting.money(facts['cost_usd'])}",
+    ]
     opening: list[Part] = [
         Note(run_notes.baseline_notice(model), warning=True) for model in facts["floors"]
     ]
-    opening += [Note(text) for text in [not_tested(left_out)] if text]
-    opening += [
-        Note(f"the verdict is {facts['verdict']}{best}"),
-        *([Note(f"the judged text is {judged}; --text COLUMN names another")] if judged else []),
-        Note(f"{counts}, {formatting.money(facts['cost_usd'])}"),
-    ]
+    opening += map(Note, filter(None, notes))
     sections = [Section("", opening, listed=False, essential=True)]
     if charts := _charts(effects):
         sections.append(Section("Charts", [Group(charts)], formats=("html",)))
-    biases = [effect for effect in effects if effect.success is None and effect.cause != DEGRADE]
-    attacks = [
-        (effect, effect.success)
-        for effect in effects
-        if effect.success is not None and effect.cause != DEGRADE
-    ]
     planted = [effect for effect in effects if effect.cause == DEGRADE]
+    others = [effect for effect in effects if effect.cause != DEGRADE]
+    attacks = [effect for effect in others if effect.success is not None]
+    biases = [_effect_cells(effect) for effect in others if effect.success is None]
     if biases:
-        table = Table(
-            EFFECT_HEADERS, [_effect_cells(effect) for effect in biases], (1,), records=True
-        )
-        sections.append(Section("Effects", [table], essential=True))
+        sections.append(_table_section("Effects", EFFECT_HEADERS, biases))
     if attacks:
         headers = ("attack", "n", "success rate", "more than in repeats", "p (Holm)", "")
-        rows = [_success_cells(effect, rate.n) for effect, rate in attacks]
-        sections.append(
-            Section("Attacks", [Table(headers, rows, (1,), records=True)], essential=True)
-        )
+        sections.append(_table_section("Attacks", headers, map(_success_cells, attacks)))
     if planted:
         headers = ("error", "n", "scored lower", "noticed", "p (Holm)", "")
-        table = Table(
-            headers, [_success_cells(effect, effect.n) for effect in planted], (1,), records=True
-        )
-        notes = [Note(conclusion(effects))]
+        before = [Note(conclusion(effects))]
         if "planted_by" in facts:
-            notes.append(
-                Note(f"{facts['planted_by']} planted the errors: read some of them in planted/run")
-            )
-        sections.append(Section("Planted errors", [*notes, table], essential=True))
-    if left_out:
-        skipped = [Note(f"{name}: {reason}") for name, reason in left_out.items()]
-        sections.append(Section("Skipped", skipped))
-    papers = [
-        Note(f"{cause}: {PAPERS[cause]}")
-        for cause in dict.fromkeys(effect.cause for effect in effects)
-    ]
-    sections.append(Section("Papers", papers))
+            text = f"{facts['planted_by']} planted the errors: read some of them in planted/run"
+            before.append(Note(text))
+        rows = map(_success_cells, planted)
+        sections.append(_table_section("Planted errors", headers, rows, before))
+    skipped = [Note(f"{name}: {reason}") for name, reason in left_out.items()]
+    sections += [Section("Skipped", skipped)] if skipped else []
+    causes = dict.fromkeys(effect.cause for effect in effects)
+    sections.append(Section("Papers", [Note(f"{cause}: {PAPERS[cause]}") for cause in causes]))
     return ReportDocument(
         facts["pipeline"],
         sections,
@@ -272,6 +238,13 @@ def audit_document(
         data=lambda: audit_json(facts, effects, left_out),
         conclusion=audit_conclusion(effects),
     )
+
+
+def _table_section(
+    title: str, headers: Sequence[str], rows: Iterable[Sequence[str]], before: Sequence[Part] = ()
+) -> Section:
+    table = Table(headers, [*rows], (1,), records=True)
+    return Section(title, [*before, table], essential=True)
 
 
 def audit_json(
@@ -323,32 +296,18 @@ def _metric_text(metric: MetricValue | None) -> str:
     return formatting.number_with_interval(metric.value, metric.low, metric.high)
 
 
-def _p_text(effect: Effect) -> str:
-    return formatting.p_value(effect.p_holm)
-
-
-def _success_cells(effect: Effect, n: int) -> tuple[str, ...]:
-    beyond = _metric_text(effect.success_beyond_noise)
-    return (
-        effect.name,
-        f"{n:,}",
-        _metric_text(effect.success),
-        beyond,
-        _p_text(effect),
-        effect.note,
-    )
+def _success_cells(effect: Effect) -> tuple[str, ...]:
+    """Of an attack, the rows that were not at its goal; of planted errors together, all of them."""
+    n = effect.n if effect.success is None else effect.success.n
+    metrics = map(_metric_text, (effect.success, effect.success_beyond_noise))
+    return effect.name, f"{n:,}", *metrics, formatting.p_value(effect.p_holm), effect.note
 
 
 def _effect_cells(effect: Effect) -> tuple[str, ...]:
     shift = "–" if effect.shift is None else f"{_metric_text(effect.shift)} ({effect.shift_of})"
-    metrics = (
-        _metric_text(effect.changed),
-        _metric_text(effect.beyond_noise),
-        shift,
-        _metric_text(effect.metric_change),
-        _p_text(effect),
-    )
-    return (effect.name, f"{effect.n:,}", *metrics, effect.note)
+    changed = map(_metric_text, (effect.changed, effect.beyond_noise))
+    figure, p = _metric_text(effect.metric_change), formatting.p_value(effect.p_holm)
+    return effect.name, f"{effect.n:,}", *changed, shift, figure, p, effect.note
 
 
 def _charts(effects: Sequence[Effect]) -> list[Part]:
@@ -357,9 +316,8 @@ def _charts(effects: Sequence[Effect]) -> list[Part]:
         points = [
             ChartPoint(effect.name, metric.value, metric.low, metric.high)
             for effect in effects
-            if (effect.cause == DEGRADE) == (field == "success_beyond_noise")
-            and (metric := getattr(effect, field)) is not None
-            and metric.value is not None
+            if is_known(metric := getattr(effect, field))
+            and (effect.cause == DEGRADE) == (field == "success_beyond_noise")
         ]
         if points:
             charts.append(Dots(title, points, axis, reference=0, caption=caption))

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from msgspec import Struct
@@ -16,10 +16,9 @@ from msgspec.structs import replace
 
 from verdict_cli.cli.study import main_metric, paired_arms
 from verdict_cli.features.audit.extraction import re_extract, read_reply
+from verdict_cli.features.audit.options import DEGRADE, AuditOptions
 from verdict_cli.features.audit.probes import (
-    DEGRADE,
     PLANTED,
-    AuditOptions,
     Probe,
     ProbeVerdict,
     Rank,
@@ -234,7 +233,7 @@ def conclusion(effects: Sequence[Effect]) -> str:
     if not kinds or whole is None:
         return ""
     share = whole.success_beyond_noise
-    if share is None or share.value is None:
+    if not is_known(share):
         return f"{whole.n:,} planted errors; without repeats there is no control"
     text = (
         f"the judge noticed {share_text(share)} of {whole.n:,} planted errors, more than repeats do"
@@ -249,6 +248,16 @@ def conclusion(effects: Sequence[Effect]) -> str:
     if len(missed) == len(kinds):
         return f"{text}; no kind significantly"
     return f"{text}; not significantly: {', '.join(missed)}"
+
+
+def value_of(metric: MetricValue | None) -> float:
+    """The metric's value; 0 where it is not known."""
+    return 0.0 if metric is None else metric.value or 0.0
+
+
+def is_known(metric: MetricValue | None) -> TypeGuard[MetricValue]:
+    """Whether there is a metric, and it is defined."""
+    return metric is not None and metric.value is not None
 
 
 def share_text(metric: MetricValue) -> str:
@@ -288,8 +297,7 @@ class Effect(Struct, frozen=True):
     @property
     def beats_noise(self) -> bool:
         """Whether it succeeds more often than repeats of the same rows do."""
-        beyond = self.success_beyond_noise
-        return beyond is not None and (beyond.value or 0.0) > 0
+        return value_of(self.success_beyond_noise) > 0
 
 
 class Noise(Struct, frozen=True):
@@ -388,17 +396,8 @@ def measure_effect(
     return replace(effect, shift=change, shift_of=unit)
 
 
-class PositionEffect(Struct, frozen=True):
-    """`flips` is the share of pairs whose verdict changes with the order; `first` is how far the share of choices of
-    the option in the first position exceeds one half (ties excluded)."""
-
-    flips: MetricValue
-    first: MetricValue | None
-    p: float | None = None
-
-
-def measure_position(plan: Plan, calls: Path, seed: int) -> dict[str, PositionEffect]:
-    """Position effects by unit name, of the pairwise judges that were called in both orders (calls 0 and 1)."""
+def measure_position(plan: Plan, calls: Path, seed: int) -> list[Effect]:
+    """The effect of the order by unit, of the pairwise judges that were called in both orders (calls 0 and 1)."""
     judges = {
         node.id: (node.name, node.work, label_letters(node.output.fields["choice"]))
         for node in plan.nodes
@@ -416,26 +415,28 @@ def measure_position(plan: Plan, calls: Path, seed: int) -> dict[str, PositionEf
             choice = response.get("choice")
             orders = choices[name].setdefault((request.row.index, request.node), {})
             orders[request.call] = letters.get(choice, choice)
-    return {
-        name: _position_effect(
-            [(orders[0], orders[1]) for orders in rows.values() if orders.keys() >= {0, 1}], seed
-        )
-        for name, rows in choices.items()
-    }
+    effects = []
+    for name, rows in choices.items():
+        pairs = [(orders[0], orders[1]) for orders in rows.values() if orders.keys() >= {0, 1}]
+        effects.append(_position_effect(f"position: {name}", pairs, seed))
+    return effects
 
 
-def _position_effect(pairs: Sequence[tuple[Any, Any]], seed: int) -> PositionEffect:
-    """From the choices of each pair in one order and in the other.
+def _position_effect(name: str, pairs: Sequence[tuple[Any, Any]], seed: int) -> Effect:
+    """From the choices of each pair in one order and in the other: the share of pairs whose verdict changes with it, and how far
+    the share of choices of the option in the first position exceeds one half (ties excluded).
 
     Letters are positions: a judge that keeps to one option gives A in one order and B in the other.
     """
     consistent = [("A", "B"), ("B", "A"), (TIE, TIE)]
     flips = exact_rate(sum(pair not in consistent for pair in pairs), len(pairs))
     firsts = np.array([pair.count("A") / 2 - 0.5 for pair in pairs if TIE not in pair])
+    unit = "share of first position minus one half"
+    effect = Effect(name, "position", flips.n, flips, shift_of=unit)
     if not len(firsts):
-        return PositionEffect(flips, None)
+        return effect
     p = sign_flip_test(firsts, None, np.random.default_rng(abs(seed)))
-    return PositionEffect(flips, mean_change(firsts, seed), p)
+    return replace(effect, shift=mean_change(firsts, seed), p=p)
 
 
 def self_preference(
@@ -505,7 +506,9 @@ def measure_probes(
     effects = [] if noise is None else [_noise_effect(noise)]
     if repeats and noise is None:
         left_out["repeated"] = "no row has two verdicts"
-    effects += _position_effects(baseline, probed, seed)
+    # The run that calls judges in both orders: a probe's, or the baseline if it does so itself.
+    both = next((one.run for one in probed if one.probe.cause == "position"), baseline)
+    effects += measure_position(both.plan, both.directory.calls, seed)
     parts: list[Floats] = []
     for result in probed:
         if not result.probe.repeat and result.probe.cause != "position":
@@ -582,25 +585,6 @@ def _noise_effect(noise: Noise) -> Effect:
         note += f"; variance within a row {formatting.metric_text(noise.variance)}"
         note += "" if noise.share is None else f", {noise.share:.1%} of the total"
     return Effect("repeated", "repeated", noise.disagreement.n, noise.disagreement, note=note)
-
-
-def _position_effects(
-    baseline: RunResult, probed: Sequence[ProbeResult], seed: int
-) -> list[Effect]:
-    """From the run that calls judges in both orders: a probe's, or the baseline if it does so itself."""
-    run = next((result.run for result in probed if result.probe.cause == "position"), baseline)
-    return [
-        Effect(
-            f"position: {name}",
-            "position",
-            effect.flips.n,
-            effect.flips,
-            shift=effect.first,
-            shift_of="share of first position minus one half",
-            p=effect.p,
-        )
-        for name, effect in measure_position(run.plan, run.directory.calls, seed).items()
-    ]
 
 
 def _metric_change(baseline: RunResult, run: RunResult, seed: int) -> MetricValue | None:

@@ -18,9 +18,10 @@ from random import Random
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from verdict_cli.errors import UsageError
+from verdict_cli.features.audit.options import DEGRADE, AuditOptions
 from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.language.units.base import VERDICT_FIELDS
 from verdict_cli.messages import Row
@@ -33,15 +34,15 @@ from verdict_cli.plan.unit_locations import (
     reversed_scale_settings,
     setting,
 )
-from verdict_cli.plural import plural
 from verdict_cli.regex import regex
-from verdict_cli.report.formatting import money
 from verdict_cli.report.report_context import dataset_columns
 from verdict_cli.run.estimate import Line, estimate_run, total
 from verdict_cli.run.job import RunOptions
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.tables.reader import read_table
 
+PLANTED = "planted: "
+"""What the name of a probe that plants errors begins with, before the kind of error."""
 PADDING = (
     "To put the above in other words: everything that matters has been said, and what was said stands as it was said. "
     "It bears repeating that the points made above are the points made above, and that nothing is added to them here."
@@ -139,28 +140,21 @@ def planting_pipeline(model: str) -> dict[str, Any]:
     return {"verdict": 1, "name": "planted-errors", "model": model, "pipeline": [unit]}
 
 
-def planting_requests(
-    rows: Iterable[Row], column: str, kinds: Iterable[str]
-) -> list[dict[str, Any]]:
-    """A request for each kind and each distinct text of the column."""
-    texts = dict.fromkeys(row.source.get(column) for row in rows)
-    pairs = [
-        (kind, text) for text in texts if isinstance(text, str) and text.strip() for kind in kinds
-    ]
-    return [
-        {
-            "id": at,
-            "kind": kind,
-            "text": text,
-            "request": REQUEST.format(instruction=INSTRUCTIONS[kind], text=text),
-        }
-        for at, (kind, text) in enumerate(pairs)
-    ]
+def planting_requests(rows: Iterable[Row], probes: Sequence[Probe]) -> list[dict[str, Any]]:
+    """A request for each kind of error and each distinct text of the column."""
+    texts = dict.fromkeys(row.source.get(probe.column) for row in rows for probe in probes)
+    requests: list[dict[str, Any]] = []
+    for text in texts:
+        if isinstance(text, str) and text.strip():
+            for probe in probes:
+                kind = probe.name.removeprefix(PLANTED)
+                request = REQUEST.format(instruction=INSTRUCTIONS[kind], text=text)
+                one = {"id": len(requests), "kind": kind, "text": text, "request": request}
+                requests.append(one)
+    return requests
 
 
-def planted_texts(
-    results: Path, requests: Sequence[Mapping[str, Any]]
-) -> dict[tuple[str, str], str]:
+def planted_texts(results: Path, requests: Sequence[Mapping[str, Any]]) -> Texts:
     """The texts of a finished run over these requests; those that could not be read, or are blank, are left out."""
     return {
         (requests[int(at)]["kind"], requests[int(at)]["text"]): text.strip()
@@ -170,15 +164,17 @@ def planted_texts(
     }
 
 
-def planted_change(planted: Texts, kind: str) -> tuple[Callable[[str], str], str]:
-    """The change of a probe, and what identifies it. A text without an error of this kind stays as it is."""
+def planted_change(probe: Probe, planted: Texts) -> Probe:
+    """The probe with the planted texts of its kind; any other as it is. A text without an error of this kind stays as it is."""
+    if probe.cause != DEGRADE:
+        return probe
     mine = {
         text: changed
-        for (planted_kind, text), changed in planted.items()
-        if planted_kind == kind and changed != text.strip()
+        for (kind, text), changed in planted.items()
+        if PLANTED + kind == probe.name and changed != text.strip()
     }
     digest = blake2b(json.dumps(sorted(mine.items())).encode(), digest_size=16).hexdigest()
-    return lambda text: mine.get(text, text), digest
+    return structs.replace(probe, change=lambda text: mine.get(text, text), digest=digest)
 
 
 _AUXILIARY = regex(
@@ -246,29 +242,35 @@ def _planted(kind: str, rule: Rule, seed: int, text: str) -> str:
     return rule(text, Random(f"{seed}\0{kind}\0{text}"))
 
 
-def _negate(text: str, rng: Random) -> str:
-    """One statement negated, or its negation removed."""
-    matches = [*_AUXILIARY.finditer(text)]
+def _replaced(
+    pattern: re.Pattern[str], text: str, rng: Random, other: Callable[[re.Match[str]], str]
+) -> str:
+    """The text with one of the matches replaced; as it is where there is none."""
+    matches = [*pattern.finditer(text)]
     if not matches:
         return text
     match = rng.choice(matches)
-    return f"{text[: match.end(1)]}{'' if match[2] else ' not'}{text[match.end() :]}"
+    return f"{text[: match.start()]}{other(match)}{text[match.end() :]}"
+
+
+def _negate(text: str, rng: Random) -> str:
+    """One statement negated, or its negation removed."""
+    return _replaced(_AUXILIARY, text, rng, lambda match: f"{match[1]}{'' if match[2] else ' not'}")
 
 
 def _other_number(text: str, rng: Random) -> str:
-    matches = [*_NUMBER.finditer(text)]
-    if not matches:
-        return text
-    match = rng.choice(matches)
-    written = match[0].replace(",", "")
-    decimals = len(written.partition(".")[2])
-    value = float(written)
-    if not decimals and 1000 <= value < 2100 and "," not in match[0]:
-        value += rng.choice((-1, 1)) * rng.randint(11, 90)  # a year stays one
-    else:
-        value = value * rng.choice((3, 5, 7)) + rng.choice((1, 2))
-    other = f"{value:,.{decimals}f}" if "," in match[0] else f"{value:.{decimals}f}"
-    return f"{text[: match.start()]}{other}{text[match.end() :]}"
+    def other(match: re.Match[str]) -> str:
+        comma = "," if "," in match[0] else ""
+        written = match[0].replace(",", "")
+        decimals = len(written.partition(".")[2])
+        value = float(written)
+        if not (decimals or comma) and 1000 <= value < 2100:
+            value += rng.choice((-1, 1)) * rng.randint(11, 90)  # a year stays one
+        else:
+            value = value * rng.choice((3, 5, 7)) + rng.choice((1, 2))
+        return f"{value:{comma}.{decimals}f}"
+
+    return _replaced(_NUMBER, text, rng, other)
 
 
 def _other_entity(text: str, rng: Random) -> str:
@@ -281,12 +283,11 @@ def _other_entity(text: str, rng: Random) -> str:
 
 
 def _other_unit(text: str, rng: Random) -> str:
-    matches = [*_UNIT.finditer(text)]
-    if not matches:
-        return text
-    match = rng.choice(matches)
-    other = rng.choice([unit for unit in _FAMILY[match[2]] if unit != match[2]])
-    return f"{text[: match.start(2)]}{other}{text[match.end(2) :]}"
+    def other(match: re.Match[str]) -> str:
+        others = [unit for unit in _FAMILY[match[2]] if unit != match[2]]
+        return f"{match[1]}{rng.choice(others)}"
+
+    return _replaced(_UNIT, text, rng, other)
 
 
 def _cut_end(text: str, rng: Random) -> str:
@@ -341,8 +342,6 @@ GIVEN_COLUMNS = frozenset({
 # fmt: on
 
 
-DEGRADE, PLANTED = "degrade", "planted: "
-"""The cause of such a probe, and what its name begins with before the kind of error."""
 Rank = Callable[[Any], float]
 
 
@@ -414,23 +413,6 @@ def _last_word(column: str) -> str:
     return column.lower().replace("-", "_").rpartition("_")[2]
 
 
-class AuditOptions(Struct, frozen=True):
-    """The options of an audit. `repeats` counts the runs after the baseline; `goal` is the attacker's verdict (None: the best);
-    `seed` decides where errors are planted."""
-
-    verdict: str | None = None
-    columns: tuple[str, ...] = ()
-    repeats: int = 2
-    rename: Mapping[str, str] = field(default_factory=dict)
-    paraphrases: Sequence[tuple[str, Path]] = ()
-    attack: bool = False
-    goal: Any = None
-    family: str | None = None
-    judge_family: str | None = None
-    degrade: bool = False
-    seed: int = 0
-
-
 class Probe(Struct, frozen=True):
     """One run with one change: settings of the pipeline, the text of a column, or only another sample of the replies.
 
@@ -488,28 +470,29 @@ class AuditPlan(Struct, frozen=True):
 
 
 def plan_audit(
-    plan: Plan, data: Mapping[str, Any], folder: Path, options: AuditOptions
+    plan: Plan, data: Mapping[str, Any], folder: Path, options: AuditOptions, seed: int
 ) -> AuditPlan:
-    """The probes that apply to the pipeline; `data` is the content of its file, `folder` the file's directory.
+    """The probes that apply to the pipeline; `data` is the content of its file, `folder` the file's directory, and `seed`
+    decides where errors are planted.
 
     UsageError if an option does not apply.
     """
     units = locate_units(data)
     verdict = find_verdict(plan, options.verdict)
-    columns, why = find_judged_columns(plan, options.columns)
-    found = [
+    columns, why = find_judged_columns(plan, options.text or ())
+    probes = [
         *_repeats(options.repeats),
         *_position(units),
         *_rewrites(plan, verdict, columns, why),
         *_of_units(units, data, folder, options),
-        *_with_goal(plan, verdict, columns[-1:], options, why),
+        *_with_goal(plan, verdict, columns[-1:], options, why, seed),
     ]
     if options.family is None or options.judge_family is None:
         reason = "families not given: --family EXPR --judge-family NAME"
-        found.append(LeftOut("self-preference", reason))
-    left_out = {one.cause: one.reason for one in found if isinstance(one, LeftOut)}
-    probes = tuple(one for one in found if isinstance(one, Probe))
-    return AuditPlan(verdict, probes, left_out, columns)
+        probes.append(LeftOut("self-preference", reason))
+    left_out = {one.cause: one.reason for one in probes if isinstance(one, LeftOut)}
+    planned = tuple(one for one in probes if isinstance(one, Probe))
+    return AuditPlan(verdict, planned, left_out, columns)
 
 
 class LeftOut(Struct, frozen=True):
@@ -543,15 +526,15 @@ def _of_units(
     else:
         reason = "no JudgeUnit with a numeric range that passes its score on unchanged"
         yield LeftOut("scale", reason)
-    if not options.rename:
+    if not options.names:
         yield LeftOut("labels", "no other names given: --rename OLD=NEW")
-    elif names := renamed_label_settings(units, data, options.rename, folder):
+    elif names := renamed_label_settings(units, data, options.names, folder):
         yield Probe("labels renamed", "labels", settings=names)
     else:
         raise UsageError("--rename: no unit chooses among these labels", hint=_known_labels(units))
-    if not options.paraphrases:
+    if not options.instructions:
         yield LeftOut("paraphrase", "no other instruction given: --paraphrase UNIT=FILE")
-    for name, file in options.paraphrases:
+    for name, file in options.instructions:
         yield _paraphrase(units, name, file)
 
 
@@ -625,10 +608,15 @@ def _known_labels(units: list[UnitLocation]) -> str:
 
 
 def _with_goal(
-    plan: Plan, verdict: ProbeVerdict, columns: Sequence[str], options: AuditOptions, why: str
+    plan: Plan,
+    verdict: ProbeVerdict,
+    columns: Sequence[str],
+    options: AuditOptions,
+    why: str,
+    seed: int,
 ) -> Iterator[Probe | LeftOut]:
     """The attacks, which try to make the verdict the goal, and the planted errors, which must lead away from it."""
-    goal = options.goal
+    goal = options.goal_value
     if goal is None and columns:
         goal = _preferred_verdict(plan, verdict, columns[0])
     if not options.attack:
@@ -640,83 +628,50 @@ def _with_goal(
     else:
         for name, change in attacks(goal, verdict.field).items():
             yield Probe(f"attack: {name}", "attack", column=columns[0], change=change, goal=goal)
-    if not options.degrade:
+    if not options.plants:
         yield LeftOut(DEGRADE, "not requested: --degrade")
     elif not columns:
         yield LeftOut(DEGRADE, why)
     elif verdict_rank(plan, verdict.field, goal) is None:
         yield LeftOut(DEGRADE, "no verdict is better than another: give the best one with --goal")
     else:
-        for kind, change in degradations(options.seed).items():
+        for kind, change in degradations(seed).items():
             yield Probe(f"{PLANTED}{kind}", DEGRADE, column=columns[0], change=change, goal=goal)
 
 
 BASELINE = "baseline"
+UNCHANGED = Probe(BASELINE, BASELINE)
+"""The run that every probe is compared with."""
 
 
-def probe_options(probe: Probe | None, options: RunOptions) -> RunOptions:
-    """The options of the probe's run, given the audit's directory as `out`; None is the baseline."""
+def probe_options(probe: Probe, options: RunOptions) -> RunOptions:
+    """The options of the probe's run, given the audit's directory as `out`."""
     folder = Path(options.out or "")
-    if probe is None:
+    if probe is UNCHANGED:
         return replace(options, out=folder / BASELINE)
-    texts = [
-        probe.name,
-        probe.column,
-        "" if probe.change is None else probe.change("text"),
-        *filter(None, [probe.digest]),
-    ]
     data = options.data
-    content = "\0".join([options.data.fingerprint, str(probe.repeat), *texts])
+    example = "" if probe.change is None else probe.change("text")
+    content = [data.fingerprint, str(probe.repeat), probe.name, probe.column, example]
+    content += [probe.digest] if probe.digest else []
+    fingerprint = blake2b("\0".join(content).encode(), digest_size=16).hexdigest()
     return replace(
         options,
         # The rows are read from the same files and changed then: the change belongs to what identifies the data.
-        data=structs.replace(
-            data,
-            fingerprint=blake2b(content.encode(), digest_size=16).hexdigest(),
-            files_fingerprint=data.of_files,
-        ),
+        data=structs.replace(data, fingerprint=fingerprint, files_fingerprint=data.of_files),
         out=folder / "probes" / re.sub(r"[^A-Za-z0-9._-]+", "-", probe.name).strip("-."),
         transform_row=None if probe.change is None else probe.changed_row,
         rename_unit=probe.node_renaming(options.plan),
     )
 
 
-class AuditEstimate(Struct, frozen=True):
-    """The calls and cost of the runs, at most."""
-
-    runs: int
-    rows: int
-    calls: int
-    cost_usd: float | None
-    recorded: bool
-
-    @property
-    def summary(self) -> str:
-        """`15 runs of 40 rows: 600 calls, about $0.12`."""
-        cost = "from the recording" if self.recorded else f"about {money(self.cost_usd)}"
-        return f"{plural(self.runs, 'run')} of {plural(self.rows, 'row')}: {plural(self.calls, 'call')}, {cost}"
-
-    def as_json(self) -> dict[str, Any]:
-        """The counts as `--dry-run --json` prints them."""
-        return {
-            "rows": self.rows,
-            "calls": self.calls,
-            "cost_usd": 0.0 if self.recorded else self.cost_usd,
-        }
-
-
-def estimate_audit(runs: Sequence[RunOptions]) -> AuditEstimate:
+def estimate_audit(runs: Sequence[RunOptions]) -> Line:
     """The calls by the plans; tokens by the prompts of the unchanged rows, which probes that lengthen texts exceed."""
-    known: dict[str, Line] = {}
-    lines = []
+    known: dict[str, tuple[Line, ...]] = {}
+    lines: list[Line] = []
     for run in runs:
-        plan, data = run.plan, run.data
-        if plan.fingerprint not in known:
-            units = estimate_run(
-                plan, stream_rows(run.dataset, data.selection), data.rows, run.seed
-            )
-            known[plan.fingerprint] = total(units, "", "")
-        lines.append(known[plan.fingerprint])
-    summed = total(lines, "", "")
-    recorded = runs[0].recording is not None
-    return AuditEstimate(len(runs), runs[0].data.rows, summed.calls, summed.cost_usd, recorded)
+        key, data = run.plan.fingerprint, run.data
+        if key not in known:
+            rows = stream_rows(run.dataset, data.selection)
+            known[key] = estimate_run(run.plan, rows, data.rows, run.seed)
+        lines += known[key]
+    return total(lines, "", "")

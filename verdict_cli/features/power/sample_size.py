@@ -16,7 +16,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +30,7 @@ from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.plural import plural
 from verdict_cli.run.estimate import Line, total
 from verdict_cli.run.label_counts import count_labels
-from verdict_cli.run.load_run import load_run
+from verdict_cli.run.load_run import RunResult, load_run
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.compare import compare_runs
 from verdict_cli.stats.intervals.interval_methods import (
@@ -41,7 +40,7 @@ from verdict_cli.stats.intervals.interval_methods import (
     student,
 )
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
-from verdict_cli.stats.measure import measure
+from verdict_cli.stats.measure import Measures, measure
 from verdict_cli.stats.paired import run_rows
 from verdict_cli.stats.prediction_powered import GoldFacts
 from verdict_cli.stats.row_scores import scores_of
@@ -107,14 +106,14 @@ def power_of_difference(rows: int, effect: float, apart: float, level: float) ->
     half = 10 * math.sqrt(rows * apart * (1 - apart)) + 20
     counts = np.arange(max(1, int(rows * apart - half)), min(rows, int(rows * apart + half)) + 1)
     weights = bdtr(counts, rows, apart) - bdtr(counts - 1, rows, apart)
-    last = np.floor(
-        bdtrik((1 - level) / 2, counts, 0.5) + 1e-9
-    )  # the most rows on the losing side of a rejection
-    last = np.where(2 * bdtr(np.maximum(last, 0), counts, 0.5) <= 1 - level + 1e-12, last, last - 1)
+    # The most rows on the losing side of a rejection.
+    last = np.floor(bdtrik((1 - level) / 2, counts, 0.5) + 1e-9)
+    least = np.maximum(last, 0)
+    last = np.where(2 * bdtr(least, counts, 0.5) <= 1 - level + 1e-12, last, last - 1)
+    least = np.maximum(last, 0)
     gains = min(0.5 + effect / apart / 2, 1.0)
-    kept = last >= 0
-    tails = bdtr(np.maximum(last, 0), counts, 1 - gains) + bdtr(np.maximum(last, 0), counts, gains)
-    return float(weights @ np.where(kept, tails, 0.0))
+    tails = bdtr(least, counts, 1 - gains) + bdtr(least, counts, gains)
+    return float(weights @ np.where(last >= 0, tails, 0.0))
 
 
 TESTS_OF_TWO_LABELS, TESTS_OF_MORE_LABELS = 1.3, 1.6
@@ -224,57 +223,42 @@ def is_share(metric: str) -> bool:
 
 
 class Pilot(Struct, frozen=True):
-    """A metric of a run: `share` says whether it is a share of independent rows, whose interval is exact."""
+    """A metric of an evaluation in a finished run."""
 
-    metric: MetricValue
-    share: bool
+    run: RunResult
+    name: str
+    metric: str
 
-    def rows(self, half_width: float, level: float) -> tuple[int, int]:
-        """The rows for the half-width if the metric is as in the pilot, and if it is at the end of its interval that
-        needs more."""
-        assert self.metric.low is not None
-        assert self.metric.high is not None
-        if self.share:
-            ends = self.metric.low, self.metric.high
-            worst = min(max(0.5, ends[0]), ends[1])
-            return rows_for_share(self.metric.value, half_width, level), rows_for_share(
-                worst, half_width, level
-            )
-        width = (self.metric.high - self.metric.low) / 2 * normal(level) / normal(CONFIDENCE_LEVEL)
-        rows = rows_scaled(self.metric.n, width, half_width)
-        return rows, rows
+    @property
+    def evaluation(self) -> Evaluation:
+        """The evaluation as the run has it."""
+        return self.run.plan.evaluations[self.name]
 
+    def measured(self, evaluation: Evaluation) -> Measures:
+        """What another evaluation gives on the run's rows."""
+        run = self.run
+        every = measure({self.name: evaluation}, run.directory.results, seed=run.facts.seed)
+        return every[self.name]
 
-def pilot(evaluation: Evaluation, name: str, metric: str, results: Path, seed: int) -> Pilot:
-    """The metric in a run's results."""
-    only = evaluation.alone(metric)
-    estimate = measure({name: only}, results, seed=seed)[name].values[metric]
-    return Pilot(estimate, is_share(metric) and evaluation.cluster is None)
+    def value(self) -> MetricValue:
+        """The metric."""
+        return self.measured(self.evaluation.alone(self.metric)).values[self.metric]
 
-
-def gold_labels(
-    evaluation: Evaluation, name: str, results: Path, half_width: float, seed: int
-) -> GoldFacts | None:
-    """How many gold labels the half-width needs, by the pilot; None where the evaluation has no `gold`, or too few."""
-    if evaluation.gold is None:
-        return None
-    gold = evaluation.gold.model_copy(update={"half_width": half_width})
-    corrected = measure(
-        {name: evaluation.model_copy(update={"gold": gold, "by": ()})}, results, seed=seed
-    )[name].gold
-    return corrected if corrected is not None and corrected.alone is not None else None
+    def gold_labels(self, half_width: float) -> GoldFacts | None:
+        """How many gold labels the half-width needs; None where the evaluation has no `gold`, or too few."""
+        if self.evaluation.gold is None:
+            return None
+        gold = self.evaluation.gold.model_copy(update={"half_width": half_width})
+        facts = self.measured(self.evaluation.model_copy(update={"gold": gold, "by": ()})).gold
+        return facts if facts is not None and facts.alone is not None else None
 
 
-def pilot_change(
-    evaluations: tuple[Evaluation, Evaluation],
-    name: str,
-    metric: str,
-    runs: tuple[Path, Path],
-    seed: int,
-) -> PilotChange | str:
+def pilot_change(old: Pilot, new: Pilot, seed: int) -> PilotChange | str:
     """What two pilots show of the difference of a metric; or why they show nothing."""
-    only = tuple(evaluation.alone(metric) for evaluation in evaluations)
-    comparison = compare_runs({name: (only[0], only[1])}, runs, seed=seed).evaluations[name]
+    name, metric = old.name, old.metric
+    first_only, second_only = (pilot.evaluation.alone(metric) for pilot in (old, new))
+    paths = old.run.directory.results, new.run.directory.results
+    comparison = compare_runs({name: (first_only, second_only)}, paths, seed=seed).evaluations[name]
     if comparison.reason:
         return comparison.reason
     change = comparison.whole.differences[metric].change
@@ -286,7 +270,7 @@ def pilot_change(
     # The metric's spread over that of the rows' scores is what one row counts in it.
     spread = change.se * math.sqrt(change.n)
     counts = spread / max(float(np.sqrt((gains**2).mean())), 1 / change.n)
-    of_rows = metric == "accuracy" and evaluations[0].cluster is None and len(gains) == change.n
+    of_rows = metric == "accuracy" and old.evaluation.cluster is None and len(gains) == change.n
     return PilotChange(
         rows=change.n,
         spread=spread,
@@ -296,15 +280,15 @@ def pilot_change(
     )
 
 
-def repeated(
-    plan: Plan, evaluation: Evaluation, name: str, metric: str, results: Path
-) -> tuple[str, Parts] | str:
+def repeated(pilot: Pilot) -> tuple[str, Parts] | str:
     """The unit that the pilot repeats, and the parts of its score's variance; or why they are not known."""
-    prediction = evaluation.prediction or evaluation.value
-    fields = set(re.findall(r"\boutput\.(\w+)", prediction or ""))
+    evaluation, nodes = pilot.evaluation, pilot.run.plan.nodes
+    key = "prediction" if evaluation.prediction is not None else "value"
+    expression = getattr(evaluation, key) or ""
+    fields = set(re.findall(r"\boutput\.(\w+)", expression))
     counts = Counter(
         node.name
-        for node in plan.nodes
+        for node in nodes
         if isinstance(node.work, LLMNode) and fields <= set(node.output.fields)
     )
     copies = [unit for unit, count in counts.items() if count > 1]
@@ -312,21 +296,17 @@ def repeated(
         return "the pilot repeats no unit that gives what the evaluation looks at"
     if evaluation.group is not None or evaluation.items is not None:
         return "with `group` or `items` a row has no score of its own"
-    ids = [node.id for node in plan.nodes if node.name == copies[0]]
     columns: list[Floats] = []
-    key = "prediction" if evaluation.prediction is not None else "value"
-    for node in ids:
-        text = re.sub(r"\boutput\.(?=\w)", f"nodes['{node}'].", prediction or "")
-        repeated_once = evaluation.alone(metric).model_copy(update={key: text})
-        columns.append(
-            scores_of(run_rows({name: repeated_once}, results, None)[name][0], [metric])[0]
-        )
+    for node in nodes:
+        if node.name == copies[0]:
+            text = re.sub(r"\boutput\.(?=\w)", f"nodes['{node.id}'].", expression)
+            asked_once = evaluation.alone(pilot.metric).model_copy(update={key: text})
+            rows = run_rows({pilot.name: asked_once}, pilot.run.directory.results, None)
+            columns.append(scores_of(rows[pilot.name][0], [pilot.metric])[0])
     parts = sample_parts(np.column_stack(columns))
-    return (
-        (copies[0], parts)
-        if parts is not None
-        else "fewer than two rows have a score in every asking"
-    )
+    if parts is None:
+        return "fewer than two rows have a score in every asking"
+    return copies[0], parts
 
 
 MOST_REPEATS = 9
@@ -336,9 +316,9 @@ def needed(
     want: RequirementOptions, evaluation: Evaluation
 ) -> tuple[list[dict[str, Any]], tuple[str, Parts] | None, list[str]]:
     """What is needed, the repeated unit of the pilot with the parts of its variance, and notes on both."""
-    runs = [load_run(path) for path in want.pilot or ()]
-    for path, (_, _, its) in zip(want.pilot or (), runs, strict=True):
-        if want.name not in its.evaluations:
+    pilots = [Pilot(load_run(path), want.name, want.metric) for path in want.pilot or ()]
+    for path, pilot in zip(want.pilot or (), pilots, strict=True):
+        if want.name not in pilot.run.plan.evaluations:
             raise UsageError(
                 f"{path} has no evaluation {want.name!r}", hint="choose another pilot or --metric"
             )
@@ -346,23 +326,18 @@ def needed(
     notes: list[str] = []
     parts = None
     if want.half_width is not None:
-        needs.append(_interval(want, evaluation, runs))
+        needs.append(_interval(want, want.half_width, evaluation, pilots))
     if want.mde is not None:
-        needs.append(_difference(want, runs))
-    if runs and want.half_width is not None:
-        directory, facts, its = runs[0]
-        gold = gold_labels(
-            its.evaluations[want.name], want.name, directory.results, want.half_width, facts.seed
-        )
+        needs.append(_difference(want, want.mde, pilots))
+    if pilots and want.half_width is not None:
+        gold = pilots[0].gold_labels(want.half_width)
         if gold is not None:
             few = f"{gold.needed:,}" if gold.needed is not None else "more than the pilot's rows"
             notes.append(
                 f"what people would say of all rows (`gold`), to ±{want.half_width:g} with 95%: {few} labels with the judge on "
                 f"{plural(gold.rows, 'row')} (`ppi`), {gold.alone:,} without it"
             )
-        repeats = repeated(
-            its, its.evaluations[want.name], want.name, want.metric, directory.results
-        )
+        repeats = repeated(pilots[0])
         if isinstance(repeats, str):
             notes.append(f"rows against repeats: {repeats}")
         else:
@@ -374,84 +349,74 @@ def needed(
     return needs, parts, notes
 
 
-def _interval(want: RequirementOptions, evaluation: Evaluation, runs: list[Any]) -> dict[str, Any]:
-    assert want.half_width is not None
-    what = f"±{want.half_width:g} with {want.confidence:.0%} confidence"
-    if not runs:
-        if not is_share(want.metric):
-            raise UsageError(
-                f"how much {want.metric} varies is not known beforehand",
-                hint="give a small run with --pilot RUN",
-            )
-        p = want.expect if want.expect is not None else WORST
-        why = f"a share of {p:g}" + ("" if want.expect is not None else ", the worst case")
-        if evaluation.cluster is not None:
-            why += "; rows in clusters need more: give --pilot RUN"
-        return {
-            "for": what,
-            "from": why,
-            "rows": rows_for_share(p, want.half_width, want.confidence),
-        }
-    directory, facts, its = runs[0]
-    pilot_run = pilot(
-        its.evaluations[want.name], want.name, want.metric, directory.results, facts.seed
-    )
-    estimate = pilot_run.metric
-    if (
-        estimate.low is None
-        or estimate.high is None
-        or (not pilot_run.share and estimate.high <= estimate.low)
-    ):
+def _interval(
+    want: RequirementOptions, half_width: float, evaluation: Evaluation, pilots: list[Pilot]
+) -> dict[str, Any]:
+    what = f"±{half_width:g} with {want.confidence:.0%} confidence"
+    if pilots:
+        return {"for": what, **_as_in_pilot(want, half_width, pilots[0])}
+    if not is_share(want.metric):
         raise UsageError(
-            f"{directory.path}: {want.metric} has no interval there: {estimate.reason or 'no row differs'}",
+            f"how much {want.metric} varies is not known beforehand",
+            hint="give a small run with --pilot RUN",
+        )
+    p, why = want.expect, ""
+    if p is None:
+        p, why = WORST, ", the worst case"
+    if evaluation.cluster is not None:
+        why += "; rows in clusters need more: give --pilot RUN"
+    rows = rows_for_share(p, half_width, want.confidence)
+    return {"for": what, "from": f"a share of {p:g}{why}", "rows": rows}
+
+
+def _as_in_pilot(want: RequirementOptions, half_width: float, pilot: Pilot) -> dict[str, Any]:
+    """The rows for the half-width if the metric is as in the pilot, and if it is at the end of its interval that needs more."""
+    value, level = pilot.value(), want.confidence
+    # The interval of a share of independent rows is exact.
+    exact = is_share(want.metric) and pilot.evaluation.cluster is None
+    low, high = value.low, value.high
+    if low is None or high is None or not (exact or high > low):
+        raise UsageError(
+            f"{pilot.run.directory.path}: {want.metric} has no interval there: {value.reason or 'no row differs'}",
             hint="a larger pilot has one",
         )
-    rows, safe = pilot_run.rows(want.half_width, want.confidence)
-    why = f"{want.metric} {estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}] of {plural(estimate.n, 'row')} in the pilot"
-    return {"for": what, "from": why, "rows": rows, "rows_at_worst": safe}
+    if exact:
+        worst = min(max(0.5, low), high)
+        rows, safe = (rows_for_share(p, half_width, level) for p in (value.value, worst))
+    else:
+        width = (high - low) / 2 * normal(level) / normal(CONFIDENCE_LEVEL)
+        rows = safe = rows_scaled(value.n, width, half_width)
+    why = f"{want.metric} {value.value:.3f} [{low:.3f}, {high:.3f}] of {plural(value.n, 'row')} in the pilot"
+    return {"from": why, "rows": rows, "rows_at_worst": safe}
 
 
-def _difference(want: RequirementOptions, runs: list[Any]) -> dict[str, Any]:
-    assert want.mde is not None
-    what = f"a difference of {want.mde:g} found by `verdict compare` with power {want.power:.0%}, at {1 - want.confidence:.2g}"
-    if len(runs) == 2:
-        both = (runs[0][2].evaluations[want.name], runs[1][2].evaluations[want.name])
-        paths = (runs[0][0].results, runs[1][0].results)
-        change = pilot_change(both, want.name, want.metric, paths, want.seed)
+def _difference(want: RequirementOptions, mde: float, pilots: list[Pilot]) -> dict[str, Any]:
+    what = f"a difference of {mde:g} found by `verdict compare` with power {want.power:.0%}, at {1 - want.confidence:.2g}"
+    if len(pilots) == 2:
+        change = pilot_change(pilots[0], pilots[1], want.seed)
         if isinstance(change, str):
             raise UsageError(f"the two pilots cannot be compared: {change}")
-        rows = change.rows_for(want.mde, want.test_level, want.power)
-        return {
-            "for": what,
-            "from": f"a row's difference spreads {change.spread:.3g} over {plural(change.rows, 'row')} of the pilots, and more "
-            "where the runs differ",
-            "rows": rows,
-        }
+        why = (
+            f"a row's difference spreads {change.spread:.3g} over {plural(change.rows, 'row')} of the pilots, and more "
+            "where the runs differ"
+        )
+        rows = change.rows_for(mde, want.test_level, want.power)
+        return {"for": what, "from": why, "rows": rows}
     if not is_share(want.metric):
         raise UsageError(
             f"how much a difference of {want.metric} varies is not known beforehand",
             hint="give two small runs with --pilot RUN --pilot RUN",
         )
-    p = want.expect if want.expect is not None else WORST
-    if runs:
-        directory, facts, its = runs[0]
-        p = pilot(
-            its.evaluations[want.name], want.name, want.metric, directory.results, facts.seed
-        ).metric.value
-        p = WORST if p is None else float(p)
+    p = pilots[0].value().value if pilots else want.expect
+    p = WORST if p is None else float(p)
     apart, why = want.discordant, "given"
     if apart is None:
-        other = p - want.mde if p >= want.mde else p + want.mde
-        apart, why = (
-            max(discordant(p, other), want.mde),
-            f"independent errors at {p:.3g} and {other:.3g}",
-        )
-    rows = rows_for_difference(want.mde, apart, want.test_level, want.power)
-    return {
-        "for": what,
-        "from": f"{apart:.3g} of the rows right in only one of the two ({why})",
-        "rows": rows,
-    }
+        other = p - mde if p >= mde else p + mde
+        apart = max(discordant(p, other), mde)
+        why = f"independent errors at {p:.3g} and {other:.3g}"
+    why = f"{apart:.3g} of the rows right in only one of the two ({why})"
+    rows = rows_for_difference(mde, apart, want.test_level, want.power)
+    return {"for": what, "from": why, "rows": rows}
 
 
 def cost(lines: tuple[Line, ...]) -> dict[str, Any]:
@@ -465,26 +430,24 @@ def trade(
     repeats: tuple[str, Parts] | None,
     pipeline: Plan,
     lines: tuple[Line, ...],
-    there: int,
+    available: int,
 ) -> list[dict[str, Any]]:
     """Rows, calls and cost for each number of repeats of the unit that the pilot repeats."""
-    if repeats is None or want.half_width is None or not there:
+    if repeats is None or want.half_width is None or not available:
         return []
     unit, parts = repeats
     copies = [node.id for node in pipeline.nodes if node.name == unit]
-    own = total([line for line in lines if line.unit in copies], "", "")
-    rest = total([line for line in lines if line.unit not in copies], "", "")
     if not copies:
         return []
+    own = total([line for line in lines if line.unit in copies], "", "")
+    rest = total([line for line in lines if line.unit not in copies], "", "")
     table = []
     for count in range(1, MOST_REPEATS + 1):
         rows = rows_with_repeats(parts, count, want.half_width, want.confidence)
-        known = own.cost_usd is not None and rest.cost_usd is not None
-        usd = (
-            ((own.cost_usd or 0) / len(copies) * count + (rest.cost_usd or 0)) / there * rows
-            if known
-            else None
-        )
-        calls = round((own.calls / len(copies) * count + rest.calls) / there * rows)
+        share, times = count / len(copies), rows / available
+        usd = None
+        if own.cost_usd is not None and rest.cost_usd is not None:
+            usd = (own.cost_usd * share + rest.cost_usd) * times
+        calls = round((own.calls * share + rest.calls) * times)
         table.append({"repeats": count, "rows": rows, "calls": calls, "cost_usd": usd})
     return table
