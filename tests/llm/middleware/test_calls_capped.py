@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
+from verdict_cli.llm.middleware.chain import RunCalls, build_chain
 from verdict_cli.llm.middleware.circuit_breaker import MAX_REJECTIONS, circuit_breaker
 from verdict_cli.messages import Message, Reply, Request, Row
 from verdict_cli.model import Model
@@ -15,7 +16,7 @@ from verdict_cli.model import Model
 NO = "unknown parameter: top_k"
 
 
-def outcomes(*answers: Any, model: str = "m", spared: bool = False) -> list[Any]:
+def outcomes(*answers: Any, spared: bool = False) -> list[Any]:
     """What calls get, one after the other, whose provider gives these answers."""
     pending = list(answers)
 
@@ -30,7 +31,7 @@ def outcomes(*answers: Any, model: str = "m", spared: bool = False) -> list[Any]
         results: list[Any] = []
         for place in range(len(answers)):
             request = Request(
-                Row(place, place, {}), "judge", Model(name=model), (Message("user", ""),)
+                Row(place, place, {}), "judge", Model(name="m"), (Message("user", ""),)
             )
             try:
                 results.append(await ask(request))
@@ -83,12 +84,35 @@ def test_what_lies_in_a_row_does_not_count(kind: str) -> None:
     )
 
 
-def test_requests_that_lose_no_row_and_built_in_models_do_not_count() -> None:
+def test_requests_that_lose_no_row_do_not_count() -> None:
     rejections = [Rejected(NO) for _ in range(2 * MAX_REJECTIONS)]
     assert not any(isinstance(outcome, Refused) for outcome in outcomes(*rejections, spared=True))
-    assert not any(
-        isinstance(outcome, Refused) for outcome in outcomes(*rejections, model="baseline/lexical")
-    )
+
+
+@pytest.mark.parametrize("name", ["baseline/echo", "replay/x"])
+def test_built_in_models_and_recordings_are_neither_counted_nor_asked_for_logprobs(
+    name: str,
+) -> None:
+    """They fail their own row alone."""
+    answers: list[Any] = [Rejected(NO), Reply("4")] * (2 * MAX_REJECTIONS)
+
+    async def provider(_: Request) -> Reply:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def go() -> list[Any]:
+        calls = RunCalls(limit=lambda ask: ask, is_spared=lambda _: False)
+        ask = build_chain(provider, calls).ask
+        messages = (Message("user", ""),)
+        requests = [
+            Request(Row(place, place, {}), "judge", Model(name=name), messages, top_logprobs=5)
+            for place in range(len(answers))
+        ]
+        return [*await asyncio.gather(*map(ask, requests), return_exceptions=True)]
+
+    assert {type(outcome) for outcome in asyncio.run(go())} == {Rejected, Reply}
 
 
 def empty(length: int) -> ReplyError:

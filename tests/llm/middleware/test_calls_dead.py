@@ -21,9 +21,7 @@ def closed() -> Retryable:
     return error
 
 
-def outcomes(
-    *answers: Answer, model: str = "m", retries: int = 2, spared: bool = False
-) -> list[Any]:
+def outcomes(*answers: Answer, retries: int = 2, spared: bool = False) -> list[Any]:
     """What calls get, one after the other, from (answer of the provider, time in seconds, attempt)."""
     now = 0.0
     answer: Any = None
@@ -39,7 +37,7 @@ def outcomes(
         results: list[Any] = []
         for row, (answer_or_error, moment, attempt) in enumerate(answers):
             answer, now = answer_or_error, moment
-            used = Model(name=model, retries=retries)
+            used = Model(name="m", retries=retries)
             request = Request(
                 Row(row, row, {}), "judge", used, (Message("user", ""),), attempt=attempt
             )
@@ -88,6 +86,5 @@ def test_other_temporary_failures_do_not_count() -> None:
     assert not stops(outcomes(*[(Retryable("late", kind="timeout"), 0, 2)] * 200))
 
 
-def test_requests_that_another_model_answers_and_built_in_models_do_not_count() -> None:
+def test_requests_that_another_model_answers_do_not_count() -> None:
     assert not stops(outcomes(*[(closed(), 0, 2)] * 200, spared=True))
-    assert not stops(outcomes(*[(closed(), 0, 2)] * 200, model="baseline/lexical"))

@@ -82,9 +82,7 @@ def test_a_later_reply_without_is_left_to_its_row() -> None:
     assert [reply.logprobs for reply in replies] == [SOME, None, None]
 
 
-def test_models_are_proven_one_by_one_and_calls_without_logprobs_not_at_all() -> None:
+def test_calls_without_logprobs_are_not_proven() -> None:
     server = Server(None)
-    results = outcomes(
-        server, request(0, "a", 0), request(1, "baseline/echo"), request(2, "replay/x")
-    )
+    results = outcomes(server, request(0, "a", 0))
     assert all(isinstance(result, Reply) for result in results)

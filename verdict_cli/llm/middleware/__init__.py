@@ -1,1 +1,1 @@
-"""Middleware around a provider, one concern a file; `chain.MIDDLEWARE` has them in order, with the reasons for it."""
+"""Middleware around a provider, one concern a file; `chain.build_chain` has them in order, with the reasons for it."""

@@ -51,8 +51,6 @@ class RunCalls(Struct, frozen=True):
     """The units' names for the provider, where they differ from those in the run."""
     watch: Callable[[Ask], Ask] = lambda ask: ask
     """What follows each call, such as a trace."""
-    forgetting: list[Forget] = field(default_factory=list)
-    """What marks a reply that cannot be read: the sources of replies add it."""
 
 
 class Chain(Struct, frozen=True):
@@ -60,42 +58,6 @@ class Chain(Struct, frozen=True):
 
     ask: Ask
     forget: Forget
-
-
-Middleware = Callable[[Ask, RunCalls], Ask]
-"""``ask`` with one concern around it; ``ask`` itself in a run that it does not concern."""
-
-
-def _replies(ask: Ask, calls: RunCalls) -> Ask:
-    sources = calls.replies
-    if sources.own is None and sources.store is None and not sources.reuse:
-        return ask
-    renamed = calls.renamed
-    if renamed is not None:
-        sources = replace(sources, rename=with_renamed_units(lambda request: request, renamed))
-    ask, forget = answer_from(ask, sources)
-    calls.forgetting.append(forget)
-    return ask
-
-
-def _unit_names(ask: Ask, calls: RunCalls) -> Ask:
-    return ask if calls.renamed is None else with_renamed_units(ask, calls.renamed)
-
-
-def _confirm(ask: Ask, calls: RunCalls) -> Ask:
-    confirm = calls.stop.confirm
-    if confirm is None:
-        return ask
-
-    async def ask_confirmed(request: Request) -> Reply:
-        try:
-            await confirm()
-        except VerdictError as error:
-            calls.stop.stop(error)
-            raise HaltedError("the run is stopping") from error
-        return await ask(request)
-
-    return ask_confirmed
 
 
 def with_renamed_units(
@@ -111,59 +73,62 @@ def with_renamed_units(
     )
 
 
-MIDDLEWARE: dict[str, Middleware] = {
-    # Outside of all that a call waits for: a reply that is there is neither limited nor paid.
-    "replies": _replies,
-    # Inside, so that what it refuses is not stored: the resumed run makes these calls again.
-    "circuit_breaker": lambda ask, calls: (
-        ask if calls.is_spared is None else circuit_breaker(ask, calls.is_spared)
-    ),
-    "unit_names": _unit_names,
-    # Outside of the rate limit: a call that waits for its prefix to be cached holds no slot.
-    "prefix_leader": lambda ask, calls: calls.leaders.around(ask),
-    "logprobs": lambda ask, _: require_logprobs(ask),
-    # Below the cache, which has an answer to each question, and outside of the limits, which count requests.
-    "pack_questions": lambda ask, _: pack_questions(ask),
-    "rate_limit": lambda ask, calls: calls.limit(ask),
-    # Inside of the rate limit, so that a call that waited for it is checked when its turn comes.
-    "budget": lambda ask, calls: check_budget(
-        ask, calls.spending, calls.stop.is_set, calls.stop.stop
-    ),
-    # The last thing before a call is made: another process may have taken the run over meanwhile.
-    "confirm": _confirm,
-    # A span is a call that is made, not one that waits or is recalled.
-    "watch": lambda ask, calls: calls.watch(ask),
-}
-"""All middleware, outermost first. Retries are outside of all, in `run/attempts.py`, because a reply is found to be
-unreadable only after it has returned."""
-_FOR_ALL_MODELS = "rate_limit"
-
-
 def build_chain(provider: Ask, calls: RunCalls) -> Chain:
-    """All middleware around ``provider``."""
-    names = list(MIDDLEWARE)
-    shared = names.index(_FOR_ALL_MODELS)
-    ask = _wrapped(provider, names[shared:], calls)
-    ask_local = _unit_names(ask, calls)
+    """All middleware around ``provider``, from the inside out. Retries are outside of all, in `run/attempts.py`, because a
+    reply is found to be unreadable only after it has returned."""
+    stop, renamed = calls.stop, calls.renamed
+    # A span is a call that is made, not one that waits or is recalled.
+    ask = calls.watch(provider)
+    if stop.confirm is not None:
+        # The last thing before a call is made: another process may have taken the run over meanwhile.
+        ask = _confirmed(ask, stop.confirm, stop.stop)
+    # Inside of the rate limit, so that a call that waited for it is checked when its turn comes.
+    ask = check_budget(ask, calls.spending, stop.is_set, stop.stop)
+    ask = calls.limit(ask)
+    # Built-in models and recordings cost nothing, and no server limits them.
+    ask_local = ask if renamed is None else with_renamed_units(ask, renamed)
     if calls.recorded:
         return Chain(ask_local, _forget_nothing)
-    ask = _unless_local(ask_local, _wrapped(ask, names[:shared], calls))
-    return Chain(ask, next(iter(calls.forgetting), _forget_nothing))
-
-
-def _wrapped(ask: Ask, names: list[str], calls: RunCalls) -> Ask:
-    for name in reversed(names):
-        ask = MIDDLEWARE[name](ask, calls)
-    return ask
-
-
-def _unless_local(ask_local: Ask, ask: Ask) -> Ask:
-    """``ask``, but ``ask_local`` for built-in models and recordings, which cost nothing and have no limit."""
+    # Below the cache, which has an answer to each question, and outside of the limits, which count requests.
+    ask = require_logprobs(pack_questions(ask))
+    # Outside of the rate limit: a call that waits for its prefix to be cached holds no slot.
+    ask = calls.leaders.around(ask)
+    if renamed is not None:
+        ask = with_renamed_units(ask, renamed)
+    # Inside of the sources of replies, so that what it refuses is not stored: the resumed run makes these calls again.
+    if calls.is_spared is not None:
+        ask = circuit_breaker(ask, calls.is_spared)
+    # Outside of all that a call waits for: a reply that is there is neither limited nor paid.
+    ask, forget = _with_sources(ask, calls)
 
     def ask_either(request: Request) -> Awaitable[Reply]:
         return ask_local(request) if is_local(request.model.name) else ask(request)
 
-    return ask_either
+    return Chain(ask_either, forget)
+
+
+def _with_sources(ask: Ask, calls: RunCalls) -> tuple[Ask, Forget]:
+    """``ask`` where no source has the reply, and what marks a reply that cannot be read."""
+    sources, renamed = calls.replies, calls.renamed
+    if sources.own is None and sources.store is None and not sources.reuse:
+        return ask, _forget_nothing
+    if renamed is not None:
+        sources = replace(sources, rename=with_renamed_units(lambda request: request, renamed))
+    return answer_from(ask, sources)
+
+
+def _confirmed(
+    ask: Ask, confirm: Callable[[], Awaitable[None]], stop: Callable[[VerdictError], None]
+) -> Ask:
+    async def ask_confirmed(request: Request) -> Reply:
+        try:
+            await confirm()
+        except VerdictError as error:
+            stop(error)
+            raise HaltedError("the run is stopping") from error
+        return await ask(request)
+
+    return ask_confirmed
 
 
 def _forget_nothing(_: Request) -> None:

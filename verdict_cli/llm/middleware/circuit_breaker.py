@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from time import monotonic
 
 from msgspec import Struct
 
 from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
-from verdict_cli.llm.model_families import is_local
 from verdict_cli.messages import Ask, Reply, Request
 from verdict_cli.model import EndpointKey
 
@@ -46,19 +45,13 @@ def circuit_breaker(
     is given up at its ``MAX_REJECTIONS``-th consecutive failure for the same reason: a rejection with the same message, a reply
     without any text, a body that is not a reply. Until then its rejections are ``passing``: a resumed run retries them.
 
-    Rejections because of a row's content (a filter, a prompt that is too long) do not count, nor do cached replies, built-in
-    models, recordings, and requests that ``is_spared`` selects, whose failure costs no row.
+    Rejections because of a row's content (a filter, a prompt that is too long) do not count, nor do cached replies, and
+    requests that ``is_spared`` selects, whose failure costs no row.
     """
     known: defaultdict[EndpointKey, _Health] = defaultdict(_Health)
 
-    def ask_either(request: Request) -> Awaitable[Reply]:
-        return (
-            ask(request)
-            if is_local(request.model.name)
-            else ask_counted(request, known[request.model.endpoint_key])
-        )
-
-    async def ask_counted(request: Request, health: _Health) -> Reply:
+    async def ask_counted(request: Request) -> Reply:
+        health = known[request.model.endpoint_key]
         try:
             reply = await ask(request)
         except (Retryable, Rejected, ReplyError) as error:
@@ -74,7 +67,7 @@ def circuit_breaker(
             health.failures, health.has_answered = 0, True
         return reply
 
-    return ask_either
+    return ask_counted
 
 
 def _count_failure(health: _Health, request: Request, error: Retryable, now: float) -> None:

@@ -9,7 +9,6 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
 from time import monotonic
-from typing import TypeVar
 
 from msgspec import Struct
 
@@ -27,10 +26,6 @@ REPLY_TOKENS = 256
 CHARACTERS_A_TOKEN = 4
 RECHECK_S = 1.0
 """A waiting call checks again after at most this time, because a reply may have raised the quota or stated fewer tokens."""
-
-T = TypeVar("T")
-PatientSend = Callable[[Request, bool], Awaitable[Reply]]
-"""One attempt at a call. True: it was refused before, and goes ahead of the calls that wait for their first attempt."""
 
 
 class Flow(Struct):
@@ -77,6 +72,24 @@ class RateLimiters:
         """Calls in flight."""
         return sum(flow.running for flow in self.flows.values())
 
+    def try_enter(self, limiter: ModelLimiter | None) -> bool:
+        """Take a slot of the run and one of the model, without waiting. False where a call has to wait."""
+        run = self.semaphore
+        if limiter is not None and not limiter.is_open():
+            return False
+        if run is not None and not run.try_acquire():
+            return False
+        if limiter is not None:
+            limiter.slots.acquired += 1
+        return True
+
+    def leave(self, limiter: ModelLimiter | None) -> None:
+        """Release the slots."""
+        if limiter is not None:
+            limiter.slots.release()
+        if self.semaphore is not None:
+            self.semaphore.release()
+
     def get(self, model: Model) -> ModelLimiter | None:
         """The model's limiter, None for a built-in model or a recording. Presets of one model, key and limit share a
         limiter."""
@@ -110,6 +123,16 @@ class ModelLimiter:
     def is_open(self) -> bool:
         """Whether no call has to wait for the model's limits."""
         return self.pacer.is_open
+
+    def check_tokens(self, request: Request) -> int:
+        """The tokens that the request is expected to use. Raises Rejected where they are more than the limit."""
+        tokens, most = estimate_tokens(request), self.pacer.tokens_per_minute
+        if most is not None and tokens > most:
+            raise Rejected(
+                f"model {request.model.name}: the call needs about {tokens} tokens, more than tokens_per_minute ({most}) allows",
+                hint="shorten the prompt or the row, lower max_tokens, or raise tokens_per_minute",
+            )
+        return tokens
 
     def accept(self, call: SentCall, estimated: int, reply: Reply, now: float) -> None:
         """Learn from an answer: its usage corrects the estimate."""
@@ -201,41 +224,49 @@ def estimate_tokens(request: Request) -> int:
     return characters // CHARACTERS_A_TOKEN + (request.model.max_tokens or REPLY_TOKENS)
 
 
-def rate_limited(
-    ask: Ask, limiters: RateLimiters, estimate: Callable[[Request], int] = estimate_tokens
-) -> Ask:
-    """``ask``, waiting until the limits allow the call, whose tokens ``estimate`` predicts.
+def rate_limited(ask: Ask, limiters: RateLimiters) -> Ask:
+    """``ask``, waiting until the limits allow the call.
 
-    A call that the provider refuses because of its rate limit waits and is made again, for up to ``max_wait`` seconds.
-    Raises Rejected for a call that needs more tokens than its model's ``tokens_per_minute``: it would wait forever.
-    """
-    return wait_for_rate_limit(limited(ask, limiters, estimate), limiters.clock)
-
-
-def wait_for_rate_limit(send: PatientSend, clock: Callable[[], float] = monotonic) -> Ask:
-    """Attempts of ``send`` until the provider does not refuse the call because of its rate limit. ``send`` does the waiting.
-
-    A rate limit is a wait, not an attempt, so it uses up no ``retries``. Raises Retryable, marked ``waited``, where the wait
-    took ``max_wait`` seconds, or the provider states a longer delay.
+    A call that the provider refuses because of its rate limit waits and is made again. That is a wait, not an attempt, so it
+    uses up no ``retries``. Raises Retryable, marked ``waited``, where the wait took ``max_wait`` seconds, or the provider states
+    a longer delay; and Rejected for a call that needs more tokens than its model's ``tokens_per_minute``: it would wait
+    forever.
     """
 
-    def ask(request: Request) -> Awaitable[Reply]:
-        return send(request, False) if is_local(request.model.name) else ask_until_accepted(request)
-
-    async def ask_until_accepted(request: Request) -> Reply:
-        deadline = None
+    async def ask_limited(request: Request) -> Reply:
+        limiter = limiters.get(request.model)
+        tokens = 0 if limiter is None else limiter.check_tokens(request)
+        flow = limiters.flows[request.node]
+        deadline: float | None = None
         while True:
+            if not limiters.try_enter(limiter):
+                await _wait_for_turn(limiters, limiter, flow, tokens, deadline is not None)
+            others = 0 if limiter is None else limiter.slots.acquired - 1
+            call = limiter and limiter.pacer.send(tokens, limiters.clock(), others)
+            flow.running += 1
             try:
-                return await send(request, deadline is not None)
-            except Retryable as error:
-                if error.failure != "rate-limit":
+                reply = await ask(request)
+            except VerdictError as error:
+                max_wait = request.model.max_wait
+                if limiter is not None and call is not None:
+                    limiter.fail(call, tokens, error, limiters.clock(), max_wait)
+                if not (isinstance(error, Retryable) and error.failure == "rate-limit"):
+                    flow.failed += 1
                     raise
-                now = clock()
-                deadline = now + request.model.max_wait if deadline is None else deadline
+                now = limiters.clock()
+                deadline = now + max_wait if deadline is None else deadline
                 if now + (error.retry_after_s or 0.0) >= deadline:
                     raise _gave_up(error, request.model) from None
+                continue
+            finally:
+                flow.running -= 1
+                limiters.leave(limiter)
+            flow.answered += 1
+            if limiter is not None and call is not None:
+                limiter.accept(call, tokens, reply, limiters.clock())
+            return reply
 
-    return ask
+    return ask_limited
 
 
 def _gave_up(error: Retryable, model: Model) -> Retryable:
@@ -255,70 +286,18 @@ def _gave_up(error: Retryable, model: Model) -> Retryable:
     return final
 
 
-def limited(
-    ask: Ask, limiters: RateLimiters, estimate: Callable[[Request], int] = estimate_tokens
-) -> PatientSend:
-    """One attempt of ``ask``, made when the limits allow it."""
-
-    def send(request: Request, again: bool) -> Awaitable[Reply]:
-        limiter = limiters.get(request.model)
-        tokens = 0 if limiter is None else estimate(request)
-        most = None if limiter is None else limiter.pacer.tokens_per_minute
-        if most is not None and tokens > most:
-            return _reject_too_large(request.model.name, tokens, most)
-        return _send(ask, request, limiters, limiter, limiters.flows[request.node], tokens, again)
-
-    return send
-
-
-async def _reject_too_large(name: str, tokens: int, limit: int) -> Reply:
-    raise Rejected(
-        f"model {name}: the call needs about {tokens} tokens, more than tokens_per_minute ({limit}) allows",
-        hint="shorten the prompt or the row, lower max_tokens, or raise tokens_per_minute",
-    )
-
-
-async def _send(
-    ask: Ask,
-    request: Request,
-    limiters: RateLimiters,
-    limiter: ModelLimiter | None,
-    flow: Flow,
-    tokens: int,
-    again: bool,
-) -> Reply:
-    """Send the call when the limits of the run and of the model have room. Built-in models and recordings have no ``limiter``."""
-    run = limiters.semaphore
-    if limiter is None:
-        if run is not None:
-            await _count_waiting(run.acquire(), flow)
-    elif limiter.is_open() and (run is None or run.try_acquire()):
-        limiter.slots.acquired += 1
-    else:
-        await _count_waiting(_acquire(limiters, limiter, tokens, again), flow)
-    call = (
-        None
-        if limiter is None
-        else limiter.pacer.send(tokens, limiters.clock(), limiter.slots.acquired - 1)
-    )
-    flow.running += 1
+async def _wait_for_turn(
+    limiters: RateLimiters, limiter: ModelLimiter | None, flow: Flow, tokens: int, again: bool
+) -> None:
+    """Wait until the limits of the run and of the model have room. Built-in models and recordings have no ``limiter``."""
+    flow.waiting += 1
     try:
-        reply = await ask(request)
-    except VerdictError as error:
-        if limiter is not None and call is not None:
-            limiter.fail(call, tokens, error, limiters.clock(), request.model.max_wait)
-        flow.failed += not (isinstance(error, Retryable) and error.failure == "rate-limit")
-        raise
-    finally:
-        flow.running -= 1
         if limiter is not None:
-            limiter.slots.release()
-        if run is not None:
-            run.release()
-    flow.answered += 1
-    if limiter is not None and call is not None:
-        limiter.accept(call, tokens, reply, limiters.clock())
-    return reply
+            await _acquire(limiters, limiter, tokens, again)
+        elif limiters.semaphore is not None:
+            await limiters.semaphore.acquire()
+    finally:
+        flow.waiting -= 1
 
 
 async def _acquire(limiters: RateLimiters, limiter: ModelLimiter, tokens: int, again: bool) -> None:
@@ -349,11 +328,3 @@ async def _acquire(limiters: RateLimiters, limiter: ModelLimiter, tokens: int, a
             await limiters.sleep(min(RECHECK_S, wait_s))
     finally:
         limiter.turn.release()
-
-
-async def _count_waiting(acquiring: Awaitable[T], flow: Flow) -> T:
-    flow.waiting += 1
-    try:
-        return await acquiring
-    finally:
-        flow.waiting -= 1

@@ -8,7 +8,6 @@ from collections.abc import Awaitable
 from msgspec import Struct, field
 
 from verdict_cli.errors import Refused
-from verdict_cli.llm.model_families import is_local
 from verdict_cli.messages import Ask, Reply, Request
 from verdict_cli.model import EndpointKey
 
@@ -16,14 +15,13 @@ from verdict_cli.model import EndpointKey
 def require_logprobs(ask: Ask) -> Ask:
     """``ask``, except that a model's calls for log-probabilities are made one at a time until a reply has some.
 
-    Raises Refused, with the reply that was paid for, if a reply has none. Built-in models and recordings are not checked:
-    missing log-probabilities are a failure of that row.
+    Raises Refused, with the reply that was paid for, if a reply has none.
     """
 
     proofs: dict[EndpointKey, _Proof] = {}
 
     def ask_checked(request: Request) -> Awaitable[Reply]:
-        if not request.top_logprobs or is_local(request.model.name):
+        if not request.top_logprobs:
             return ask(request)
         proof = proofs.setdefault(request.model.endpoint_key, _Proof())
         return ask(request) if proof.has_some else ask_in_turn(request, proof)
