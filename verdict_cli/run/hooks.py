@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from verdict_cli.errors import Problem
-from verdict_cli.messages import Request
+from verdict_cli.messages import Reply, Request
 from verdict_cli.registry import feature_part
 from verdict_cli.run_facts import RunFacts
 
@@ -28,8 +28,8 @@ class CallPool(Protocol):
     waiting: bool
     """Whether the run ends although calls are still to be answered."""
 
-    async def defer(self, request: Request, digest: bytes) -> None:
-        """Take a call without a reply, whose digest this is. Raises Pending where it is answered later."""
+    async def defer(self, request: Request, digest: bytes) -> Reply | None:
+        """The reply of a call, whose digest this is; None where it is made at once. Raises Pending where it is answered later."""
 
     async def start(self) -> None:
         """Take over what an earlier process left. Raises VerdictError."""

@@ -14,7 +14,7 @@ from verdict_cli.llm.middleware.rate_limit import RateLimiters, rate_limited
 from verdict_cli.llm.middleware.replies import OwnCalls, ReplySources
 from verdict_cli.llm.providers import Providers, TokenCallback
 from verdict_cli.llm.providers.recording import Recording
-from verdict_cli.messages import Ask, Request
+from verdict_cli.messages import Ask, Reply, Request
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.run.observer import RunObserver
 from verdict_cli.run.process import calls_at_once
@@ -61,7 +61,7 @@ class ModelClient(Struct):
         reuse: tuple[Database, ...] = (),
         is_spared: Callable[[Request], bool] | None = None,
         renamed: Callable[[str], str] | None = None,
-        defer: Callable[[Request, bytes], Awaitable[None]] | None = None,
+        defer: Callable[[Request, bytes], Awaitable[Reply | None]] | None = None,
     ) -> Chain:
         """The middleware around the providers; see `RunCalls` and `ReplySources`."""
         calls = RunCalls(

@@ -24,7 +24,6 @@ from verdict_cli.features.batches.sent import (
     RunBatches,
     scratch,
 )
-from verdict_cli.llm.middleware.replies import OwnCalls
 from verdict_cli.model import Model
 from verdict_cli.plural import plural
 from verdict_cli.run.event_loop import loop_factory
@@ -56,7 +55,7 @@ async def _batches_of(
         scratch(directory.path) as folder,
         Database.open(directory.database) as database,
     ):
-        batches = RunBatches(OwnCalls(database), folder, open_api=open_api)
+        batches = RunBatches(database, folder, open_api)
         try:
             yield batches
         finally:

@@ -23,15 +23,14 @@ from verdict_cli.features.batches.batch_api import BatchApi, BatchState
 from verdict_cli.features.batches.batch_facts import SentBatch
 from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.sent import (
-    PooledRequest,
     RunBatches,
-    custom_id,
+    SentRequest,
     scratch,
 )
-from verdict_cli.llm.middleware.replies import OwnCalls, place_of
+from verdict_cli.llm.middleware.replies import OwnCalls
 from verdict_cli.llm.providers.json_mode import chosen_mode
 from verdict_cli.llm.providers.price_book import worst_case_usd
-from verdict_cli.messages import Request
+from verdict_cli.messages import Reply, Request
 from verdict_cli.model import EndpointKey
 from verdict_cli.regex import regex
 from verdict_cli.run.job import Halt, RunJob
@@ -62,11 +61,11 @@ class _Unsent:
         self.path = folder / f"{number:06}.jsonl"
         self.number, self.api = number, api
         self.reserved_usd = 0.0
-        self.requests: dict[str, PooledRequest] = {}
+        self.requests: dict[str, SentRequest] = {}
         self._file = self.path.open("wb")
         self.size = self._file.write(api.opening)
 
-    def add(self, line: bytes, name: str, request: PooledRequest) -> None:
+    def add(self, line: bytes, name: str, request: SentRequest) -> None:
         """Write a request."""
         if self.requests:
             self.size += self._file.write(self.api.separator)
@@ -86,11 +85,11 @@ class BatchPool:
         self, options: BatchOptions, job: RunJob, own: OwnCalls, client: ModelClient, halt: Halt
     ) -> None:
         self.waiting = False
-        self._options, self._job, self._own, self._halt = options, job, own, halt
+        self._options, self._job, self._halt = options, job, halt
         self._spending = client.spending
         self._stack = ExitStack()
         folder = self._stack.enter_context(scratch(job.directory.path))
-        self._sent = RunBatches(own, folder, client.store, options.open_api)
+        self._sent = RunBatches(own.database, folder, options.open_api)
         self._number = max(self._sent.batches, default=0)
         self._wave = self._next_wave()
         self._unsent: dict[EndpointKey, _Unsent] = {}
@@ -99,6 +98,8 @@ class BatchPool:
         self._queue_full = False
         self._failed_in_a_row = 0
         self._too_late: set[int] = set()
+        self._claimed = ""
+        """The request whose result was given to its call last."""
 
     async def start(self) -> None:
         """Find the batches that an earlier process has sent."""
@@ -112,27 +113,48 @@ class BatchPool:
                     hint="collect them by the command that sent them, or give them up: verdict batch cancel RUN",
                 )
             self._spending.spend(batch.reserved_usd)
+        for model, reply in self._sent.unclaimed():
+            self._spending.add(reply, model)
         await self._poll()
 
-    async def defer(self, request: Request, digest: bytes) -> None:
-        """Pool a call that a batch answers, and raise Pending. Retryable where too many batches have not answered it."""
+    async def defer(self, request: Request, digest: bytes) -> Reply | None:
+        """The reply of a call that a batch has answered. Pools one that a batch is to answer, and raises Pending. Retryable where
+        too many batches have not answered it; None where it is made in the ordinary way."""
         if not self._options.takes(request.model):
-            return
-        calls = self._sent.calls(digest, place_of(request))
-        unanswered = sum(bool(call.failure) and call.content.reply is None for call in calls)
-        if unanswered and self._options.fallback:
-            return
-        if unanswered >= MOST_ATTEMPTS:
+            return None
+        self._forget_claimed()
+        name = f"{digest.hex()}-{request.attempt}"
+        earlier = self._sent.find(name)
+        if self._sent.is_in_flight(name, earlier):
+            raise Pending("the call waits for a batch")
+        if earlier is not None and self._ends(earlier):
+            self._claimed = name
+            if earlier.result is not None:
+                return self._sent.reply(request, earlier)
+            if self._options.fallback:
+                return None
             error = Retryable(
-                f"model {request.model.name}: {unanswered} batches did not answer this request"
+                f"model {request.model.name}: {earlier.tries} batches did not answer this request"
             )
             error.waited = True
             raise error
-        await self._pool(request, digest.hex())
+        await self._pool(request, name, 1 if earlier is None else earlier.tries + 1)
         raise Pending("the call waits for a batch")
+
+    def _ends(self, earlier: SentRequest) -> bool:
+        """Whether the request is not sent again."""
+        is_answered = earlier.result is not None
+        return is_answered or self._options.fallback or earlier.tries >= MOST_ATTEMPTS
+
+    def _forget_claimed(self) -> None:
+        """Remove the request of the call before, which is stored by now."""
+        if self._claimed:
+            self._sent.forget(self._claimed)
+            self._claimed = ""
 
     async def answer(self) -> bool:
         """Send what is pooled, and wait until batches have ended. A small batch waits for more while earlier ones are in flight."""
+        self._forget_claimed()
         unsent = self._unsent.values()
         least = min((batch_settings(batch.api.model).min for batch in unsent), default=0)
         is_enough = sum(len(batch.requests) for batch in unsent) >= least
@@ -159,10 +181,10 @@ class BatchPool:
 
     # pooling
 
-    async def _pool(self, request: Request, name: str) -> None:
-        """Write the request, unless it is in flight or written, or the budget or the account's queue has no room."""
+    async def _pool(self, request: Request, name: str, tries: int) -> None:
+        """Write the request, unless it is written, or the budget or the account's queue has no room."""
         is_written = any(name in unsent.requests for unsent in self._unsent.values())
-        if self._queue_full or is_written or self._sent.has(name):
+        if self._queue_full or is_written:
             return
         worst_usd = self._room_for(request)
         if worst_usd is None:
@@ -172,23 +194,15 @@ class BatchPool:
         logprobs = (model.top_logprobs or request.top_logprobs) if request.top_logprobs else 0
         mode = chosen_mode(model) or self._sent.modes.get(model.name, "schema")
         body, sent = api.body(replace(request, stream=False, top_logprobs=logprobs), mode)
-        line = api.line(custom_id(name, request.attempt), body)
+        line = api.line(name, body)
         if key in self._unsent and self._unsent[key].size + len(line) > api.max_bytes:
             await self._send(key)
         if key not in self._unsent:
             self._number += 1
             self._unsent[key] = _Unsent(self._sent.folder, self._number, api)
         unsent = self._unsent[key]
-        pooled = PooledRequest(
-            unsent.number,
-            place_of(request),
-            request.row.id,
-            self._own.database.add_messages(request.messages),
-            logprobs,
-            None if request.json_schema is None else mode,
-            sent,
-        )
-        unsent.add(line, name, pooled)
+        form = None if request.json_schema is None else mode
+        unsent.add(line, name, SentRequest(unsent.number, tries, logprobs, form, sent))
         unsent.reserved_usd += worst_usd
         self._spending.spend(worst_usd)
         most = batch_settings(model).max_requests or api.max_requests

@@ -1,7 +1,7 @@
-"""The batches of a run in its database: what was sent, for which calls, and how replies become calls of the run.
+"""The batches of a run in its database: what was sent, and the results, which wait there until their calls are made again.
 
 A batch and its requests are committed before the batch is created, so that a killed process finds it again. A request is stored
-under the digest by which the run finds the reply, until it has one.
+under its custom id: the digest of the call, and which attempt it is.
 """
 
 from __future__ import annotations
@@ -15,25 +15,18 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time
-from typing import TypeGuard, TypeVar
+from typing import TypeVar
 
 import msgspec
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
 from verdict_cli.features.batches.adapters import TIER, open_batch_api
 from verdict_cli.features.batches.batch_api import BatchApi, BatchState, ResultLine
 from verdict_cli.features.batches.batch_facts import TABLE, TO_FILE, SentBatch, read_batches
-from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.middleware.circuit_breaker import MAX_REJECTIONS
-from verdict_cli.llm.middleware.replies import (
-    OwnCalls,
-    Place,
-    RequestDigests,
-    is_storable,
-    with_savings,
-)
 from verdict_cli.llm.middleware.require_logprobs import missing_logprobs
 from verdict_cli.llm.providers.http_errors import Source, response_error
 from verdict_cli.llm.providers.json_mode import JsonMode, lesser_mode
@@ -41,58 +34,45 @@ from verdict_cli.llm.providers.price_book import charged_usd
 from verdict_cli.llm.providers.read_reply import read_envelope
 from verdict_cli.llm.providers.secrets import may_contain, model_secrets, redact
 from verdict_cli.llm.providers.wire_values import loads
-from verdict_cli.messages import Entry, Reply, Request, Row, sum_usd
+from verdict_cli.messages import Reply, Request, Row, sum_usd
 from verdict_cli.model import EndpointKey, Model
 from verdict_cli.storage.database.database import Database
-from verdict_cli.storage.database.records import CallContent, Images, StoredCall
 
 _MODES = "modes"
-Failed = ProviderError | ReplyError
 _AT_ONCE = 500
 """Results that are read before the event loop gets a turn."""
 
 
-class PooledRequest(Struct, frozen=True, array_like=True):
-    """What a request's reply is for, and how it is read.
+class SentRequest(Struct, frozen=True, array_like=True):
+    """A request, how its reply is read, and its result once a batch has one.
 
-    ``mode`` is the form of a request for JSON, ``sent`` the parameters as JSON.
+    ``tries`` is how often it was sent, ``mode`` the form of a request for JSON, ``sent`` the parameters as JSON.
     """
 
     batch: int
-    place: Place
-    row_id: str | int
-    messages: tuple[tuple[str, int, Images], ...]
+    tries: int
     top_logprobs: int
     mode: JsonMode | None
     sent: str
-
-    def request(self, model: Model) -> Request:
-        """The request, without its messages."""
-        row, unit, item, call, attempt = self.place
-        entry = Entry(item, {}, 0, "") if item else None
-        of_row = Row(row, self.row_id, {}, entry=entry)
-        return Request(of_row, unit, model, (), call, attempt, top_logprobs=self.top_logprobs)
+    result: ResultLine | None = None
 
 
 class RunBatches:
-    """The batches of a run, and their providers. The run's calls are ``own``; ``store`` is the shared cache.
+    """The batches of a run, and their providers.
 
     ``folder`` takes files of requests and results. ``open_api`` gives the interface of a model's provider.
     """
 
     def __init__(
         self,
-        own: OwnCalls,
+        database: Database,
         folder: Path,
-        store: CacheStore | None = None,
         open_api: Callable[[Model], BatchApi] = open_batch_api,
     ) -> None:
-        self._own, self._store = own, store
         self.folder = folder
-        self.database: Database = own.database
-        self.batches = {batch.number: batch for batch in read_batches(self.database)}
-        self.modes: dict[str, JsonMode] = self.database.get(_MODES, TABLE) or {}
-        self._digests = RequestDigests()
+        self.database = database
+        self.batches = {batch.number: batch for batch in read_batches(database)}
+        self.modes: dict[str, JsonMode] = database.get(_MODES, TABLE) or {}
         self._intended: set[str] = set()
         """The requests that are being committed."""
         self._open_api = open_api
@@ -115,11 +95,37 @@ class RunBatches:
         """The batches that have not ended, in the order of their intents."""
         return [batch for batch in self.batches.values() if not batch.ended]
 
-    def has(self, name: str) -> bool:
-        """Whether a batch in flight has the request of that digest."""
-        return name in self._intended or self.database.get(name, TABLE) is not None
+    def find(self, name: str) -> SentRequest | None:
+        """The request of that custom id, None where it was not sent."""
+        value = self.database.get(name, TABLE)
+        return None if value is None else msgspec.convert(value, SentRequest)
 
-    async def intend(self, batch: SentBatch, requests: dict[str, PooledRequest]) -> None:
+    def is_in_flight(self, name: str, request: SentRequest | None) -> bool:
+        """Whether a batch that has not ended has the request of that custom id."""
+        batch = None if request is None else self.batches.get(request.batch)
+        return name in self._intended or (batch is not None and not batch.ended)
+
+    def reply(self, request: Request, sent: SentRequest) -> Reply:
+        """The reply to a call whose request has a result. Raises its error."""
+        assert sent.result is not None
+        return read_result(sent.result, request, sent, self.api(request.model))
+
+    def unclaimed(self) -> Iterator[tuple[Model, Reply]]:
+        """The replies, with their models, that were paid for and whose calls were not made again."""
+        for name in self.database.names_of(TABLE, "?" * 32 + "-*"):
+            sent = self.find(name)
+            batch = None if sent is None else self.batches.get(sent.batch)
+            if sent is None or batch is None or sent.result is None:
+                continue
+            reply, _ = self._outcome(sent.result, sent, batch.sent_to)
+            if reply is not None:
+                yield batch.sent_to, reply
+
+    def forget(self, name: str) -> None:
+        """Remove a request, whose call is stored."""
+        self.database.remove(name, TABLE)
+
+    async def intend(self, batch: SentBatch, requests: dict[str, SentRequest]) -> None:
         """Commit a batch that is to be sent, with its requests."""
         self.batches[batch.number] = batch
         self._intended.update(requests)
@@ -134,14 +140,12 @@ class RunBatches:
         await self._save(batch)
 
     async def end(self, batch: SentBatch, status: str) -> None:
-        """Note the end of a batch: requests without a reply may be sent again."""
-        self._remove_requests(batch)
+        """Note the end of a batch: requests without a result may be sent again."""
         batch.status, batch.ended = status, _now()
         await self._save(batch)
 
     async def drop(self, batch: SentBatch) -> None:
         """Forget a batch that was never created: its requests are pooled again."""
-        self._remove_requests(batch)
         self.database.remove(_name(batch.number), TABLE)
         del self.batches[batch.number]
         await self.database.writer.flush()
@@ -207,124 +211,74 @@ class RunBatches:
         return bool(batch.id)
 
     async def collect(self, batch: SentBatch, state: BatchState) -> Refused | None:
-        """Take the results of an ended batch into the run's calls; requests without one were not answered. The error that stops
-        the run, if any."""
+        """Keep the results of an ended batch until their calls are made again; requests without one were not answered. The
+        error that stops the run, if any."""
         model, api = batch.sent_to, self.api(batch.sent_to)
         batch.answered, batch.cost_usd, batch.charged_usd = 0, 0.0, 0.0
         refusal: Refused | None = None
-        errors: dict[str, Failed | None] = {}
+        rejected: list[tuple[Rejected, str, SentRequest]] = []
         lines = self._lines_of(batch, await self._results(api, state))
-        for number, (name, request, line) in enumerate(lines, 1):
-            reply, error = read_result(line, request, model, api)
-            if reply is not None:
-                batch.answered += 1
-                batch.cost_usd = sum_usd(batch.cost_usd, reply.cost_usd)
-                charged = charged_usd(model, reply.cost_usd, reply.usage, tier=TIER)
-                batch.charged_usd = sum_usd(batch.charged_usd, charged)
-            error = errors[name] = self._with_lesser_mode(request, error, model)
+        for number, (request, line) in enumerate(lines, 1):
+            reply, error = self._outcome(line, request, model)
+            _count(batch, reply, model)
+            answered = replace(request, result=line)
             if isinstance(error, Refused):
                 refusal = error
-            elif not isinstance(error, Rejected):
-                self._add(name, request, reply, error, model)
+            elif isinstance(error, Rejected):
+                if not self._lowers_mode(request, error, model):
+                    rejected.append((error, line.custom_id, answered))
+            elif not isinstance(error, Retryable):
+                self.database.put(line.custom_id, answered, TABLE)
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
-        rejections = [error.message for error in errors.values() if _is_rejection(error)]
-        batch.rejected = len(rejections)
+        # A row's content may be rejected; anything else is the request's form.
+        messages = [error.message for error, _, _ in rejected if error.failure == "rejected"]
+        batch.rejected = len(messages)
         if not batch.answered and batch.rejected >= MAX_REJECTIONS:
             refusal = refusal or Refused(
-                f"model {batch.model} rejected {batch.rejected:,} requests of a batch and answered none, the first with: {rejections[0]}",
+                f"model {batch.model} rejected {batch.rejected:,} requests of a batch and answered none, the first with: {messages[0]}",
                 hint="fix the cause; the same command sends these requests again",
                 kind="rejected",
             )
         if refusal is None:  # else they are sent again once its cause is fixed
-            missing = unanswered(model, state.problem or state.status)
-            for name, request in self._requests(batch):
-                error = errors.get(name, missing)
-                if name not in errors or isinstance(error, Rejected):
-                    self._add(name, request, None if error is None else error.reply, error, model)
+            for _, name, answered in rejected:
+                self.database.put(name, answered, TABLE)
         await self.end(batch, state.status)
         return refusal
 
     def matches(self, batch: SentBatch, results: Path) -> bool:
         """Whether any line of a file is a result of the batch."""
-        return any(
-            line.custom_id == custom_id(name, request.place[-1])
-            for name, request, line in self._lines_of(batch, results)
-        )
+        return any(True for _ in self._lines_of(batch, results))
 
     def _lines_of(
         self, batch: SentBatch, results: Path
-    ) -> Iterator[tuple[str, PooledRequest, ResultLine]]:
+    ) -> Iterator[tuple[SentRequest, ResultLine]]:
         """The lines of a file that are results of the batch, with their requests; one that is repeated counts once."""
         names = set()
         for line in result_lines(results, self.api(batch.sent_to)):
-            name = line.custom_id.partition("-")[0]
-            request = None if name in names else self._request(name)
+            request = None if line.custom_id in names else self.find(line.custom_id)
             if request is not None and request.batch == batch.number:
-                names.add(name)
-                yield name, request, line
+                names.add(line.custom_id)
+                yield request, line
 
-    def calls(self, digest: bytes, place: Place) -> list[StoredCall]:
-        """What is stored of a call."""
-        return [
-            call
-            for call in self.database.find(digest)
-            if (call.row, call.unit, call.item, call.call, call.attempt) == place
-        ]
+    def _outcome(
+        self, line: ResultLine, sent: SentRequest, model: Model
+    ) -> tuple[Reply | None, ProviderError | ReplyError | None]:
+        """The reply or the error of a request, whatever call it is for."""
+        request = Request(Row(0, 0, {}), "", model, (), top_logprobs=sent.top_logprobs)
+        try:
+            return read_result(line, request, sent, self.api(model)), None
+        except (ProviderError, ReplyError) as error:
+            return error.reply, error
 
-    def _add(
-        self,
-        name: str,
-        pooled: PooledRequest,
-        reply: Reply | None,
-        error: Failed | None,
-        model: Model,
-    ) -> None:
-        """Store the call of a request, unless a process that was killed has done so."""
-        request, digest = pooled.request(model), bytes.fromhex(name)
-        reply = reply and with_savings(request, reply)
-        if not any(call.content.reply for call in self.calls(digest, pooled.place)):
-            content = CallContent(
-                reply,
-                pooled.messages,
-                error="" if error is None else error.message,
-                retryable=isinstance(error, Retryable),
-            )
-            failure = "" if error is None else error.failure
-            self._own.add(request, digest, content, failure)
-            self._own.answered.pop(pooled.place)
-        self.database.remove(name, TABLE)
-        if self._store is None or not model.cache or error is not None or reply is None:
-            return
-        if is_storable(reply, pooled.top_logprobs):
-            self._store.put(self._digests.with_address(digest, model), model.name, reply)
-
-    def _with_lesser_mode(
-        self, request: PooledRequest, error: Failed | None, model: Model
-    ) -> Failed | None:
-        """The error; one that is passing where the form of JSON was rejected, of which a lesser one is used from now on."""
-        if not (isinstance(error, Rejected) and request.mode and model.structured == "auto"):
-            return error
-        mode = lesser_mode(request.mode, error)
-        if mode is None:
-            return error
+    def _lowers_mode(self, request: SentRequest, error: Rejected, model: Model) -> bool:
+        """Whether the form of JSON was rejected, of which a lesser one is used from now on."""
+        mode = lesser_mode(request.mode, error) if request.mode else None
+        if mode is None or model.structured != "auto":
+            return False
         self.modes[model.name] = mode
         self.database.put(_MODES, self.modes, TABLE)
-        return Retryable(error.message)
-
-    def _request(self, name: str) -> PooledRequest | None:
-        value = self.database.get(name, TABLE)
-        return None if value is None else msgspec.convert(value, PooledRequest)
-
-    def _requests(self, batch: SentBatch) -> Iterator[tuple[str, PooledRequest]]:
-        for name in self.database.names_of(TABLE, "?" * 32):
-            request = self._request(name)
-            if request is not None and request.batch == batch.number:
-                yield name, request
-
-    def _remove_requests(self, batch: SentBatch) -> None:
-        for name, _ in self._requests(batch):
-            self.database.remove(name, TABLE)
+        return True
 
     async def _save(self, batch: SentBatch) -> None:
         self.database.put(_name(batch.number), asdict(batch), TABLE)
@@ -335,46 +289,33 @@ def _name(number: int) -> str:
     return f"batch-{number:06}"
 
 
-def custom_id(name: str, attempt: int) -> str:
-    """How a provider knows a request: its digest, and which attempt it is."""
-    return f"{name}-{attempt}"
-
-
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _is_rejection(error: Failed | None) -> TypeGuard[Rejected]:
-    """Whether the request was rejected for another reason than its row's content."""
-    return isinstance(error, Rejected) and error.failure == "rejected"
+def _count(batch: SentBatch, reply: Reply | None, model: Model) -> None:
+    """Count a reply of a batch that was paid for."""
+    if reply is not None:
+        batch.answered += 1
+        batch.cost_usd = sum_usd(batch.cost_usd, reply.cost_usd)
+        charged = charged_usd(model, reply.cost_usd, reply.usage, tier=TIER)
+        batch.charged_usd = sum_usd(batch.charged_usd, charged)
 
 
-def read_result(
-    line: ResultLine, pooled: PooledRequest, model: Model, api: BatchApi
-) -> tuple[Reply | None, Failed | None]:
-    """The reply or the error of a request, read by what reads ordinary ones."""
-    request, source = pooled.request(model), Source(f"{api.provider}'s batch")
-    body = line.body
-    try:
-        if line.unpaid:
-            raise unanswered(model, line.unpaid)
-        if not 200 <= line.status < 300:
-            content = orjson.dumps(body, default=str)
-            raise response_error(line.status, content, model.name, source)
-        if isinstance(body, dict):
-            body = {**api.protocol.to_chat(body), "service_tier": TIER}
-        reply = read_envelope(body, request, 0.0, pooled.sent, source)
-        if pooled.top_logprobs and not reply.logprobs:
-            raise missing_logprobs(request, reply)
-    except (ProviderError, ReplyError) as fault:
-        return fault.reply, fault
-    return reply, None
-
-
-def unanswered(model: Model, why: str) -> Retryable:
-    """The error of a request that a batch did not answer."""
-    message = f"model {model.name}: the batch did not answer this request: {why}"
-    return Retryable(message, kind="timeout")
+def read_result(line: ResultLine, request: Request, sent: SentRequest, api: BatchApi) -> Reply:
+    """The reply to a request, read by what reads ordinary ones. Raises its error."""
+    source, body = Source(f"{api.provider}'s batch"), line.body
+    if line.unpaid:
+        raise Retryable(f"the batch did not answer this request: {line.unpaid}")
+    if not 200 <= line.status < 300:
+        content = orjson.dumps(body, default=str)
+        raise response_error(line.status, content, request.model.name, source)
+    if isinstance(body, dict):
+        body = {**api.protocol.to_chat(body), "service_tier": TIER}
+    reply = read_envelope(body, request, 0.0, sent.sent, source)
+    if sent.top_logprobs and not reply.logprobs:
+        raise missing_logprobs(request, reply)
+    return reply
 
 
 def result_lines(path: Path, api: BatchApi) -> Iterator[ResultLine]:

@@ -134,6 +134,10 @@ class ModelLimiter:
             )
         return tokens
 
+    def send(self, tokens: int, now: float) -> SentCall:
+        """Count a call that is sent now."""
+        return self.pacer.send(tokens, now, self.slots.acquired - 1)
+
     def accept(self, call: SentCall, estimated: int, reply: Reply, now: float) -> None:
         """Learn from an answer: its usage corrects the estimate."""
         self.pacer.accept(call)
@@ -241,8 +245,7 @@ def rate_limited(ask: Ask, limiters: RateLimiters) -> Ask:
         while True:
             if not limiters.try_enter(limiter):
                 await _wait_for_turn(limiters, limiter, flow, tokens, deadline is not None)
-            others = 0 if limiter is None else limiter.slots.acquired - 1
-            call = limiter and limiter.pacer.send(tokens, limiters.clock(), others)
+            call = None if limiter is None else limiter.send(tokens, limiters.clock())
             flow.running += 1
             try:
                 reply = await ask(request)

@@ -99,14 +99,15 @@ class OwnCalls(Struct):
 class ReplySources(Struct, frozen=True):
     """Where replies are looked for, in this order; and the unit's name in digests, which another arm of a study may share.
 
-    ``defer`` gets a call that has no reply yet, and raises Pending where it is answered later.
+    ``defer`` gets a call that has no reply yet: it gives the reply, None for a call that is made at once, and raises Pending for
+    one that is answered later.
     """
 
     own: OwnCalls | None = None
     reuse: tuple[Database, ...] = ()
     store: CacheStore | None = None
     rename: Callable[[Request], Request] = lambda request: request
-    defer: Callable[[Request, bytes], Awaitable[None]] | None = None
+    defer: Callable[[Request, bytes], Awaitable[Reply | None]] | None = None
 
 
 def answer_from(ask: Ask, sources: ReplySources) -> tuple[Ask, Callable[[Request], None]]:
@@ -209,9 +210,10 @@ class _Answers:
             return await self._ask(request)
         start = perf_counter()
         try:
+            deferred = None
             if self._sources.defer is not None and digest is not None:
-                await self._sources.defer(request, digest)
-            reply = await self._ask(request)
+                deferred = await self._sources.defer(request, digest)
+            reply = deferred or await self._ask(request)
         except Refused:
             raise
         except (ProviderError, ReplyError) as error:

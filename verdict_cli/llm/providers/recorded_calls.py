@@ -81,18 +81,16 @@ class RecordedRun:
             content = self._database.calls([call.number])[call.number].content
             prompt = [(one.role, one.content) for one in self._database.messages(content)]
         reply = content.reply
-        record = _named(row, call) | {"failure": call.failure, "error": call.error}
-        record["prompt"] = tuple(prompt)
-        if reply is None:
-            return record
-        return record | {
-            "reply": reply.text,
-            "finish_reason": reply.finish_reason,
-            "logprobs": _logprobs(reply),
-            "prompt_tokens": reply.usage.prompt_tokens,
-            "completion_tokens": reply.usage.completion_tokens,
-            "model": reply.model,
-        }
+        recorded = reply and Reply(
+            reply.text,
+            finish_reason=reply.finish_reason,
+            logprobs=reply.logprobs,
+            usage=Usage(reply.usage.prompt_tokens, reply.usage.completion_tokens),
+            cost_usd=0.0,
+            model=reply.model,
+        )
+        outcome = {"reply": recorded, "failure": call.failure, "error": call.error}
+        return _named(row, call) | outcome | {"prompt": tuple(prompt)}
 
     def where(self, position: int) -> Problem:
         """The position for an error message: the file, and the row from 1."""
@@ -126,17 +124,8 @@ def _named(row: StoredRow, call: RowCall) -> dict[str, Any]:
     }
 
 
-def _logprobs(reply: Reply) -> list[list[dict[str, Any]]] | None:
-    if reply.logprobs is None:
-        return None
-    return [
-        [{"token": one.token, "logprob": one.logprob} for one in position]
-        for position in reply.logprobs
-    ]
-
-
 class RecordedColumns:
-    """The records of a Parquet file, held as Arrow arrays; a position is the number of the batch and the row in it."""
+    """The records of a Parquet file, held as Arrow arrays; a position is the number of the row."""
 
     def __init__(self, path: Path) -> None:
         import pyarrow as pa
@@ -150,7 +139,7 @@ class RecordedColumns:
                 if missing:
                     raise self._problem(f"no column {', '.join(map(repr, missing))}")
                 read = [name for name in (*_NAMES, *_OUTCOME, *_REST, _ITEM) if name in names]
-                self._batches = list(file.iter_batches(columns=read))
+                self._table = file.read(columns=read)
         except (pa.ArrowException, OSError) as error:
             raise self._problem(f"not a readable Parquet file: {error}") from None
 
@@ -159,28 +148,21 @@ class RecordedColumns:
 
     def __iter__(self) -> Iterator[tuple[int, Any]]:
         """Each record, without the parts that only an answer needs, with its position."""
-        for number, batch in enumerate(self._batches):
-            for row, record in enumerate(
-                batch.select(
-                    [*_NAMES, *_OUTCOME, *([_ITEM] if _ITEM in batch.schema.names else [])]
-                ).to_pylist()
-            ):
-                yield number << _SHIFT | row, record
+        names = [name for name in self._table.column_names if name not in _REST]
+        batches = self._table.select(names).to_batches()
+        return enumerate(record for batch in batches for record in batch.to_pylist())
 
     def read(self, position: int) -> Any:
         """The record at a position."""
-        number, row = divmod(position, 1 << _SHIFT)
-        (record,) = self._batches[number].slice(row, 1).to_pylist()
+        (record,) = self._table.slice(position, 1).to_pylist()
         return record
 
     def where(self, position: int) -> Problem:
         """The position for an error message: the file, and the row of the table from 1."""
-        number, row = divmod(position, 1 << _SHIFT)
-        before = sum(batch.num_rows for batch in self._batches[:number])
-        return Problem("recording", "", file=str(self._path), line=before + row + 1)
+        return Problem("recording", "", file=str(self._path), line=position + 1)
 
     def close(self) -> None:
-        self._batches = []
+        self._table = self._table.slice(0, 0)
 
 
 _GZIP = b"\x1f\x8b"
@@ -342,12 +324,16 @@ def read_recorded(
 
     Raises ValueError with what is wrong with it.
     """
+    failure, error = (str(record.get(key) or "") for key in ("failure", "error"))
+    text = record.get("reply")
+    if isinstance(text, Reply):
+        return RecordedCall(text, failure, error, record["prompt"])
     usage = record.get("usage")
     tokens = usage if isinstance(usage, Mapping) else record
     prompt, completion = (
         _whole(tokens.get(key) or 0, "usage") for key in ("prompt_tokens", "completion_tokens")
     )
-    text, logprobs = record.get("reply"), read_logprobs(record.get("logprobs"))
+    logprobs = read_logprobs(record.get("logprobs"))
     if isinstance(text, Mapping):
         text, logprobs = _decision(text, questions)
     reply = Reply(
@@ -358,14 +344,7 @@ def read_recorded(
         cost_usd=0.0,
         model=str(record.get("model") or model),
     )
-    failure, error = (str(record.get(key) or "") for key in ("failure", "error"))
-    prompt_messages = record.get("prompt")
-    return RecordedCall(
-        None if text is None else reply,
-        failure,
-        error,
-        prompt_messages if isinstance(prompt_messages, tuple) else (),
-    )
+    return RecordedCall(None if text is None else reply, failure, error)
 
 
 def _decision(

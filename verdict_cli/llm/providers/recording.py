@@ -42,6 +42,8 @@ _SOURCES: dict[str, type[RecordedColumns] | type[RecordedRun] | type[RecordedLin
 
 _Place = tuple[str, int, int, str]
 """Unit, call, attempt, and the number of the entry inside `each`."""
+_Name = str | int | tuple[int, str]
+"""A row's id; its number where it has no id; both where records of several rows have the same id."""
 
 
 class Recording:
@@ -55,9 +57,7 @@ class Recording:
         self._source = source
         self.other_prompts = 0
         self._aliases: dict[str, str] = {}
-        self._by_id: dict[_Place, dict[str, int]] = {}
-        self._by_row: dict[_Place, dict[int, int]] = {}
-        self._by_both: dict[_Place, dict[tuple[int, str], int]] = {}
+        self._positions: dict[_Place, dict[_Name, int]] = {}
         for position, record in source:
             try:
                 name = read_key(record)
@@ -99,20 +99,17 @@ class Recording:
 
     def units(self) -> tuple[str, ...]:
         """The units that have a recorded call."""
-        return tuple(sorted({unit for index in (self._by_id, self._by_row) for unit, *_ in index}))
+        return tuple(sorted({unit for unit, *_ in self._positions}))
 
     def close(self) -> None:
         self._source.close()
 
     def _position(self, request: Request, attempt: int) -> int | None:
         key = (self._recorded_name(request.node), request.call, attempt, request.row.item)
-        name = row_name(request.row.id) or ""
-        if key in self._by_both:
-            position = self._by_both[key].get((request.row.index, name))
-            if position is not None:
-                return position
-        position = self._by_id.get(key, {}).get(name)
-        return self._by_row.get(key, {}).get(request.row.index) if position is None else position
+        positions = self._positions.get(key, {})
+        name, row = row_name(request.row.id) or "", request.row.index
+        names: tuple[_Name, ...] = ((row, name), name, row)
+        return next((positions[name] for name in names if name in positions), None)
 
     def _recorded_name(self, node: str) -> str:
         """The unit's recorded name: `judge` and `judge[0]` are equal, as a pipeline may have one copy or several."""
@@ -126,21 +123,15 @@ class Recording:
     def _add(self, name: RecordKey, position: int) -> None:
         """Index a record. One with an id is found by it, whatever its row, so that a dataset may be reordered or cut; the row
         decides only between records of the same id."""
-        key = (name.unit, name.call, name.attempt, name.item)
-        if name.id is None:
-            rows = self._by_row.setdefault(key, {})
-            if name.row is not None and rows.setdefault(name.row, position) != position:
-                raise ValueError(_duplicate(name, self._source.where(rows[name.row])))
-            return
-        ids = self._by_id.setdefault(key, {})
-        first = ids.setdefault(intern(name.id), position)
-        if first == position:
-            return
-        if name.row is None or read_key(self._source.read(first)).row in (None, name.row):
+        positions = self._positions.setdefault((name.unit, name.call, name.attempt, name.item), {})
+        row_or_id: _Name = (name.row or 0) if name.id is None else intern(name.id)
+        first = positions.setdefault(row_or_id, position)
+        if first != position and name.id is not None and name.row is not None:
+            row = read_key(self._source.read(first)).row
+            if row not in (None, name.row):
+                first = positions.setdefault((name.row, name.id), position)
+        if first != position:
             raise ValueError(_duplicate(name, self._source.where(first)))
-        both = self._by_both.setdefault(key, {})
-        if both.setdefault((name.row, name.id), position) != position:
-            raise ValueError(_duplicate(name, self._source.where(both[name.row, name.id])))
 
 
 def _duplicate(name: RecordKey, first: Problem) -> str:
