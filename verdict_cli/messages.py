@@ -17,7 +17,7 @@ Output = Mapping[str, Any]
 """The output of one unit: field -> value."""
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, gc=False):
     """One entry of the list of an `each`: its number (``3``, inside another entry ``3.1``), the values of the names that
     units inside see, how many entries the list has, and a digest that follows its content wherever it is in the list."""
 
@@ -27,7 +27,7 @@ class Entry(Struct, frozen=True):
     key: str
 
 
-class Row(Struct, frozen=True):
+class Row(Struct, frozen=True, gc=False):
     """One row of the dataset. ``index`` is its 0-based position; ``id`` the ``id`` column's value, else the index.
 
     ``key`` identifies the row by its content, wherever it is: 32 hex digits, followed by ``.n`` for its n-th copy.
@@ -52,7 +52,7 @@ class Row(Struct, frozen=True):
         return self.key if self.placed and self.key else self.id
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     """One message of a request. ``role`` is ``system``, ``user`` or ``assistant``.
 
     ``images`` are the images within the text, in order: (index in ``content``, URL or path).
@@ -63,14 +63,14 @@ class Message(Struct, frozen=True):
     images: tuple[tuple[int, str], ...] = ()
 
 
-class Alternative(Struct, frozen=True, array_like=True):
+class Alternative(Struct, frozen=True, array_like=True, gc=False):
     """One possible token at a position of the reply, with its natural-log probability."""
 
     token: str
     logprob: float
 
 
-class Usage(Struct, frozen=True, array_like=True):
+class Usage(Struct, frozen=True, array_like=True, gc=False):
     """Tokens that one call was charged for.
 
     Of the prompt's, ``cached_tokens`` were read from the provider's cache and ``cache_write_tokens`` written to it; of the
@@ -92,7 +92,7 @@ class Usage(Struct, frozen=True, array_like=True):
         return Usage(*[ours + theirs for ours, theirs in pairs])
 
 
-class Option(Struct, frozen=True):
+class Option(Struct, frozen=True, gc=False):
     """One answer to a question: what a reply is read as (``token``), what the model is shown, and what it means there ("": nothing is
     said of it)."""
 
@@ -101,7 +101,7 @@ class Option(Struct, frozen=True):
     description: str = ""
 
 
-class Question(Struct, frozen=True):
+class Question(Struct, frozen=True, gc=False):
     """A question for a decision model: a ``predicate`` with the options true and false, a ``choice`` of one option, or a ``score``,
     whose options are levels, the worst first."""
 
@@ -110,7 +110,7 @@ class Question(Struct, frozen=True):
     options: tuple[Option, ...]
 
 
-class Request(Struct, frozen=True):
+class Request(Struct, frozen=True, gc=False):
     """One model call, complete: nothing else decides the reply.
 
     ``json_schema`` is the schema that the reply must satisfy (None: free text); ``top_logprobs`` the
@@ -145,7 +145,7 @@ class Request(Struct, frozen=True):
     unit: Any = None
 
 
-class Answer(Struct, frozen=True, array_like=True):
+class Answer(Struct, frozen=True, array_like=True, gc=False):
     """A decision model's answer to one question: the most probable option's token, and the probability of each option. ``note`` says
     what in it contradicts itself; ``failure`` and ``error`` why it cannot be used."""
 
@@ -156,7 +156,7 @@ class Answer(Struct, frozen=True, array_like=True):
     error: str = ""
 
 
-class Allowance(Struct, frozen=True, array_like=True):
+class Allowance(Struct, frozen=True, array_like=True, gc=False):
     """A provider's rate-limit headers: the limit of its window, what remains, and the seconds until the window is full
     again. None: not sent."""
 
@@ -168,7 +168,7 @@ class Allowance(Struct, frozen=True, array_like=True):
     tokens_reset_s: float | None = None
 
 
-class Reply(Struct, frozen=True, array_like=True):
+class Reply(Struct, frozen=True, array_like=True, gc=False):
     """The reply of a model. ``cost_usd`` is None where the price is unknown, never 0 for that.
 
     ``logprobs`` holds, for each position of the reply, its alternatives, the chosen token first;
@@ -202,7 +202,7 @@ class Reply(Struct, frozen=True, array_like=True):
     saved_usd: float | None = 0.0
 
 
-class Call(Struct, frozen=True):
+class Call(Struct, frozen=True, gc=False):
     """One model call as it is recorded: the request, and its reply or why there is none.
 
     It has both for a reply that was charged for and could not be used. ``repaired``: the reply was read although it
@@ -233,7 +233,7 @@ def cost_of(calls: Sequence[Call]) -> float | None:
     return sum_usd(*[call.reply.cost_usd for call in calls if call.reply is not None])
 
 
-class Stage(Struct, frozen=True):
+class Stage(Struct, frozen=True, gc=False):
     """One stage of a unit that escalates: its (first) model, or `abstain`; the rows it answered, the calls, and their cost
     (None if any price is unknown). Of the rows it answered, the last model was called on ``audited`` (`audit_share`), and
     gave the same verdict on ``kept``."""
@@ -254,7 +254,7 @@ class Stage(Struct, frozen=True):
         )
 
 
-class Failure(Struct, frozen=True):
+class Failure(Struct, frozen=True, gc=False):
     """Why a row or a unit has no output: the kind (``unreadable``, ``timeout`` …), the message, the node."""
 
     kind: str
@@ -262,7 +262,7 @@ class Failure(Struct, frozen=True):
     node: str
 
 
-class Result(Struct, frozen=True):
+class Result(Struct, frozen=True, gc=False):
     """A row's outcome: an output for each node of the plan (None: skipped, failed or not run).
 
     ``failure`` is None for a row that succeeded; a failed row keeps its finished units' outputs. ``saved`` counts

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.messages import sum_usd
-from verdict_cli.run.finished_rows import finished_rows
+from verdict_cli.llm.middleware.replies import free_reply
+from verdict_cli.messages import Call, Entry, Failure, Request, Row, sum_usd
+from verdict_cli.model import Model
 from verdict_cli.run_facts import Counts
 from verdict_cli.storage.database.database import Database
+from verdict_cli.storage.database.records import CallContent, RowCall, StoredRow
 from verdict_cli.storage.database.repair import repair
 from verdict_cli.storage.database.schema import DamagedError
 from verdict_cli.storage.tables.column_types import ColumnKind, DeclaredType
@@ -29,6 +34,8 @@ from verdict_cli.storage.tables.writer import ParquetTable
 RESULTS = "results.parquet"
 CALLS = "calls.parquet"
 TABLES = (RESULTS, CALLS)
+_GROUP = 200
+"""Rows and calls that are read together."""
 
 
 class TableColumns(Struct, frozen=True):
@@ -81,16 +88,63 @@ def _write(path: Path, source: Database, columns: TableColumns, counts: Counts) 
         ParquetTable(path / RESULTS, columns.kinds, declared=columns.declared) as results,
         ParquetTable(path / CALLS, of_calls[0], declared=of_calls[1]) as calls,
     ):
-        for rows in finished_rows(source):
-            for row in rows:
-                stored = row.stored
-                if stored.row >= 0:
-                    counts.add_row(stored.status, row.failure, stored.saved, stored.stages)
-            in_data = [row for row in rows if row.stored.row >= 0]
-            for names, group in groupby(in_data, key=lambda row: row.names):
-                values = [row.stored.values for row in group]
-                results.add(dict(zip(names, zip(*values, strict=True), strict=True)))
-            made = [call for row in rows for call in row.calls]
+        for rows in _groups(source.rows()):
+            made = _calls(source, rows)
             counts.add_calls(made)
             if made:
                 calls.add(call_columns(made))
+            of_data = [row for row in rows if row.row >= 0]
+            for row in of_data:
+                failure = None if row.failure is None else Failure(*row.failure, "")
+                counts.add_row(row.status, failure, row.saved, row.stages)
+            for number, group in groupby(of_data, attrgetter("names")):
+                values = zip(*[row.values for row in group], strict=True)
+                results.add(dict(zip(source.names_at(number), values, strict=True)))
+
+
+def _groups(rows: Iterator[StoredRow]) -> Iterator[list[StoredRow]]:
+    """The rows, several at a time: few enough to be in the processor's cache."""
+    group: list[StoredRow] = []
+    size = 0
+    for row in rows:
+        group.append(row)
+        size += 1 + len(row.calls)
+        if size >= _GROUP:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _calls(source: Database, rows: Sequence[StoredRow]) -> list[Call]:
+    """The calls of the rows. DamagedError where one cannot be read."""
+    stored = source.calls([call.number for row in rows for call in row.calls])
+    source.read_texts(
+        [number for call in stored.values() for _, number, _ in call.content.messages]
+    )
+    return [
+        _call(source, row, call, stored[call.number].model, stored[call.number].content)
+        for row in rows
+        for call in row.calls
+    ]
+
+
+def _call(
+    source: Database, row: StoredRow, call: RowCall, model: str, content: CallContent
+) -> Call:
+    reply = content.reply
+    if reply is not None and call.shared:
+        reply = free_reply(reply, shared=True)
+    elif reply is not None and call.recalled:
+        reply = replace(reply, recalled=True)
+    entry = Entry(call.item, {}, 0, "") if call.item else None
+    of_row = Row(row.row, row.id, {}, entry=entry)
+    messages = source.messages(content)
+    request = Request(of_row, call.unit, _model(model), messages, call.call, call.attempt)
+    latency = 0.0 if reply is None else reply.latency_s
+    return Call(request, reply, call.failure, call.error, latency, call.repaired, call.mass)
+
+
+@lru_cache(maxsize=1000)
+def _model(name: str) -> Any:
+    return Model.model_construct(name=name)

@@ -76,6 +76,7 @@ class Database:
         self._by_digest: dict[bytes, list[int]] = {}
         self._unusable: set[int] = set()
         self._names: dict[tuple[str, ...], int] = {}
+        self._columns: dict[int, tuple[str, ...]] = {}
         self._texts: OrderedDict[str, int] = OrderedDict()
         self._read_texts: dict[int, str] = {}
         self._next_call, self._next_text = self._last("calls") + 1, self._last("texts") + 1
@@ -345,6 +346,12 @@ class Database:
         if number is None:
             number = self._names[names] = self._text(json.dumps(list(names)))
         return number
+
+    def names_at(self, number: int) -> tuple[str, ...]:
+        """The names of a row's columns. DamagedError where they cannot be read."""
+        if number not in self._columns:
+            self._columns[number] = tuple(json.loads(self.text(number)))
+        return self._columns[number]
 
     def add_row(self, row: StoredRow) -> None:
         """Add a finished row."""

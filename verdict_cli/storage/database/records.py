@@ -13,12 +13,14 @@ from msgspec import Struct, field
 from verdict_cli.messages import Reply, Stage
 from verdict_cli.storage.database.schema import DamagedError
 
-_COMPRESSED_FROM = 400
+_COMPRESSED_FROM = 1000
 """Bytes from which compression saves more than it costs."""
 _COMPRESSION = (1, zlib.DEFLATED, 14, 7)
 """Level, method, window and memory: of one size more, each record would have its memory from the system, which takes 50 µs."""
 _ZLIB = 0x68
 """The first byte of what zlib then writes, with which no record begins."""
+_MOST_COMPRESSION = 1100
+"""How many times longer than its compressed form a value of zlib can be: 1032, by its format."""
 LONGEST = 1 << 28
 """Bytes of the longest value, decompressed."""
 
@@ -26,7 +28,7 @@ T = TypeVar("T")
 Images = tuple[tuple[int, str], ...]
 
 
-class CallContent(Struct, frozen=True, array_like=True):
+class CallContent(Struct, frozen=True, array_like=True, gc=False):
     """What is stored of a call beside the columns of its table.
 
     ``messages`` are role, number of the text, and images. ``error``, ``retryable``: of a failure.
@@ -41,7 +43,7 @@ class CallContent(Struct, frozen=True, array_like=True):
     reused: bool = False
 
 
-class StoredCall(Struct, frozen=True):
+class StoredCall(Struct, frozen=True, gc=False):
     """A call in a database. ``usable``: its reply may answer equal requests of other rows."""
 
     number: int
@@ -57,7 +59,7 @@ class StoredCall(Struct, frozen=True):
     content: CallContent
 
 
-class RowCall(Struct, frozen=True, array_like=True):
+class RowCall(Struct, frozen=True, array_like=True, gc=False):
     """A call as a row has it: the number of its record, and what is the row's own.
 
     ``shared``: an equal request of another row had the reply. ``recalled``: an earlier process had paid for it.
@@ -76,7 +78,7 @@ class RowCall(Struct, frozen=True, array_like=True):
     mass: float | None = None
 
 
-class StoredRow(Struct, frozen=True, array_like=True):
+class StoredRow(Struct, frozen=True, array_like=True, gc=False):
     """A finished row: what the tables and the counts need of it.
 
     ``names`` is the number of the text with the names of its columns, ``values`` are theirs.
@@ -153,6 +155,8 @@ def _compressed(content: bytes) -> bytes:
 
 
 def _decompressed(value: bytes) -> bytes:
+    if len(value) < LONGEST // _MOST_COMPRESSION:
+        return zlib.decompress(value, bufsize=4 * len(value))
     decompressor = zlib.decompressobj()
     content = decompressor.decompress(value, LONGEST)
     if not decompressor.eof:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import reduce
 from itertools import chain
 from typing import Any, Literal
 
@@ -13,8 +14,9 @@ from msgspec import Struct
 
 from verdict_cli.errors import OutputError
 
-ColumnKind = Literal["null", "bool", "int", "float", "str", "native", "json"]
-"""What a column holds: ``native`` are the Arrow lists and structs of its declared type, ``json`` is JSON text of any values."""
+ColumnKind = Literal["null", "bool", "int", "long", "float", "str", "native", "json"]
+"""What a column holds: ``long`` are integers of 64 bits that are not all floats, too, ``native`` the Arrow lists and structs of
+its declared type, ``json`` is JSON text of any values."""
 
 _EXACT = 1 << 53  # floats hold every integer up to this
 _INT64 = 1 << 63
@@ -124,8 +126,7 @@ def fits_shape(values: Sequence[Any], shape: Shape) -> bool:
         ) and all(
             fits_shape([value[name] for value in mappings], inner) for name, inner in shape.items()
         )
-    kind, exact = column_kind_of(values)
-    return wider(shape, kind, exact=exact) == shape
+    return wider(shape, column_kind_of(values)) in (shape, "long")
 
 
 def _text_keyed(value: Any, names: Collection[str]) -> Any:
@@ -134,35 +135,33 @@ def _text_keyed(value: Any, names: Collection[str]) -> Any:
     return value if is_plain else decode_json_text(encode_json_text(value))
 
 
-def column_kind_of(values: Sequence[Any]) -> tuple[ColumnKind, bool]:
-    """The narrowest kind that holds every one of the values exactly; and whether each of their integers is exactly a float."""
+def column_kind_of(values: Sequence[Any]) -> ColumnKind:
+    """The narrowest kind that holds every one of the values exactly, texts as far as they are UTF-8."""
     types = set(map(type, values))
-    low = high = 0
+    kinds: set[ColumnKind] = {_SCALARS.get(kind, "json") for kind in types}
     if int in types:
         integers = values if len(types) == 1 else [value for value in values if type(value) is int]
         low, high = min(integers), max(integers)
-    exact = low >= -_EXACT and high <= _EXACT
-    kinds: set[ColumnKind] = {_SCALARS.get(kind, "json") for kind in types} - {"null"}
-    if not kinds:
-        return "null", exact
-    if kinds == {"int", "float"}:
-        return "float" if exact else "json", exact
-    kind = kinds.pop()
-    fits = not kinds
-    if kind == "int":
-        fits = fits and low >= -_INT64 and high < _INT64
-    elif kind == "str":
-        fits = fits and _encodes(values)
-    return kind if fits else "json", exact
+        if low < -_INT64 or high >= _INT64:
+            return "json"
+        if low < -_EXACT or high > _EXACT:
+            kinds.add("long")
+    return reduce(wider, kinds, "null")
 
 
-def wider(old: ColumnKind, new: ColumnKind, *, exact: bool) -> ColumnKind:
-    """The kind that holds both; ``exact``: every integer of the two is exactly a float."""
+def wider(old: ColumnKind, new: ColumnKind) -> ColumnKind:
+    """The kind that holds both."""
     if new in (old, "null"):
         return old
     if old == "null":
         return new
-    return "float" if {old, new} == {"int", "float"} and exact else "json"
+    return _WIDER.get(frozenset((old, new)), "json")
+
+
+_WIDER: dict[frozenset[ColumnKind], ColumnKind] = {
+    frozenset(("int", "long")): "long",
+    frozenset(("int", "float")): "float",
+}
 
 
 def field(name: str, kind: ColumnKind, declared: DeclaredType | None = None) -> Any:
@@ -173,6 +172,7 @@ def field(name: str, kind: ColumnKind, declared: DeclaredType | None = None) -> 
         "null": pa.null(),
         "bool": pa.bool_(),
         "int": pa.int64(),
+        "long": pa.int64(),
         "float": pa.float64(),
         "str": pa.string(),
         "json": pa.string(),
@@ -193,7 +193,7 @@ def declared_type(field: Any) -> DeclaredType | None:
 
 
 def array(values: Sequence[Any], kind: ColumnKind | Shape) -> Any:
-    """The values as an Arrow array of that kind, or of the shape that they fit.
+    """The values as an Arrow array of that kind, or of the shape that they fit. UnicodeEncodeError for half a surrogate pair.
 
     Built from buffers: `pyarrow.array` imports pandas, which takes longer than the rest of a small run.
     """
@@ -220,10 +220,9 @@ def array(values: Sequence[Any], kind: ColumnKind | Shape) -> Any:
             values = [nothing if value is None else value for value in values]
         if kind == "bool":
             data = [_bits(values)]
-        elif kind in ("int", "float"):
-            data = [
-                pa.py_buffer(np.fromiter(values, np.int64 if kind == "int" else np.float64, count))
-            ]
+        elif kind in ("int", "long", "float"):
+            number = np.float64 if kind == "float" else np.int64
+            data = [pa.py_buffer(np.fromiter(values, number, count))]
         else:
             text = "".join(values).encode()
             data = [
@@ -253,15 +252,6 @@ def _bits(truths: Sequence[bool]) -> Any:
     import pyarrow as pa
 
     return pa.py_buffer(np.packbits(np.frombuffer(bytes(truths), np.uint8), bitorder="little"))
-
-
-def _encodes(values: Sequence[Any]) -> bool:
-    """Whether the texts among the values are all UTF-8: a lone surrogate is not."""
-    try:
-        "".join(filter(None, values)).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def is_json(field: Any) -> bool:

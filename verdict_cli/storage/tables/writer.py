@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import repeat
 from pathlib import Path
@@ -23,8 +23,6 @@ from verdict_cli.storage.tables.column_types import (
 )
 
 _GROUP_BYTES = 32 << 20
-_NUMBERS = ("bool", "int", "float")
-"""The kinds whose values take little."""
 
 
 class ParquetTable:
@@ -57,18 +55,15 @@ class ParquetTable:
             name: "json" if kind == "native" and name not in self._shapes else kind
             for name, kind in (columns or {}).items()
         }
-        self._exact = dict.fromkeys(self._kinds, True)
         self._pending: dict[str, list[Any]] = {}
         self._pending_rows = self._pending_bytes = 0
-        self._parts = tuple(
-            path.with_name(f"{path.name}{ending}") for ending in (".part", ".part2")
-        )
-        self._generation = 0
+        self._part = path.with_name(f"{path.name}.part")
+        self._narrow = path.with_name(f"{path.name}.part2")
         self._writer: Any = None
-        self._written: dict[str, ColumnKind] = {}
+        self._written: Any = None
         with self._disk():
             path.parent.mkdir(parents=True, exist_ok=True)
-            for part in self._parts:
+            for part in (self._part, self._narrow):
                 part.unlink(missing_ok=True)
 
     def write(self, row: Mapping[str, Any]) -> None:
@@ -82,8 +77,7 @@ class ParquetTable:
             column = self._pending.setdefault(name, [])
             column.extend(repeat(None, self._pending_rows - len(column)))
             column.extend(values)
-            if self._kinds.get(name) not in _NUMBERS:
-                self._pending_bytes += _size(values)
+            self._pending_bytes += rows * _size(values[0])  # of each row, it would take long
         self._pending_rows += rows
         if self._pending_rows >= self._row_group or self._pending_bytes >= _GROUP_BYTES:
             self._flush()
@@ -105,7 +99,7 @@ class ParquetTable:
         with suppress(OSError):
             if self._writer is not None:
                 self._writer.close()
-        for part in self._parts:
+        for part in (self._part, self._narrow):
             with suppress(OSError):
                 part.unlink()
 
@@ -123,10 +117,6 @@ class ParquetTable:
         else:
             self.discard()
 
-    @property
-    def _part(self) -> Path:
-        return self._parts[self._generation % 2]
-
     def _schema(self) -> Any:
         import pyarrow as pa
 
@@ -137,39 +127,41 @@ class ParquetTable:
     def _open(self) -> None:
         import pyarrow.parquet as pq
 
+        self._written = self._schema()
         self._writer = pq.ParquetWriter(
-            self._part, self._schema(), compression="zstd", write_page_checksum=True
+            self._part, self._written, compression="zstd", write_page_checksum=True
         )
-        self._written = dict(self._kinds)
 
     def _flush(self) -> None:
         """Write one row group of what is pending."""
         columns, rows = self._pending, self._pending_rows
         self._pending, self._pending_rows, self._pending_bytes = {}, 0, 0
-        for name, column in columns.items():
+        arrays = []
+        for name in dict.fromkeys((*self._kinds, *columns)):
+            column = columns.get(name, [])
             column.extend(repeat(None, rows - len(column)))
-            self._widen(name, column)
+            arrays.append(self._array(name, column))
         with self._disk():
             if self._writer is None:
                 self._open()
-            elif self._kinds != self._written:
+            elif not self._schema().equals(self._written, check_metadata=True):
                 self._write_again()
             if rows:
-                absent = [None] * rows
-                arrays = [self._array(name, columns.get(name, absent)) for name in self._kinds]
                 self._write_group(arrays)
 
-    def _widen(self, name: str, values: Sequence[Any]) -> None:
-        """Have the column's kind hold the values."""
-        if self._kinds.get(name) == "native" and fits_shape(values, self._shapes[name]):
-            return
-        kind, exact = column_kind_of(values)
-        self._exact[name] = exact = exact and self._exact.get(name, True)
-        self._kinds[name] = wider(self._kinds.get(name, "null"), kind, exact=exact)
-
     def _array(self, name: str, values: Sequence[Any]) -> Any:
-        kind = self._kinds[name]
-        return array(values, self._shapes[name] if kind == "native" else kind)
+        """The values as an array of the column's kind, which is widened to hold them."""
+        kind = self._kinds.get(name, "null")
+        is_native = kind == "native" and fits_shape(values, self._shapes[name])
+        if not is_native:
+            kind = wider(kind, column_kind_of(values))
+        try:
+            values_array = array(values, self._shapes[name] if is_native else kind)
+        except UnicodeEncodeError:
+            kind = "json"
+            values_array = array(values, kind)
+        self._kinds[name] = kind
+        return values_array
 
     def _write_group(self, arrays: list[Any]) -> None:
         import pyarrow as pa
@@ -183,14 +175,13 @@ class ParquetTable:
         import pyarrow.parquet as pq
 
         self._writer.close()
-        old = self._part
-        self._generation += 1
+        self._part.replace(self._narrow)
         self._open()
-        with pq.ParquetFile(old, page_checksum_verification=True) as file:
+        with pq.ParquetFile(self._narrow, page_checksum_verification=True) as file:
             for group in range(file.num_row_groups):
                 (batch,) = file.read_row_group(group).combine_chunks().to_batches()
                 self._write_group(widened(batch, self._schema()))
-        old.unlink()
+        self._narrow.unlink()
 
     @contextmanager
     def _disk(self) -> Iterator[None]:
@@ -203,19 +194,10 @@ class ParquetTable:
             ) from error
 
 
-def _size(values: Collection[Any]) -> int:
-    """About how many bytes the values take."""
-    types = set(map(type, values))
-    if types == {str}:
-        return sum(map(len, values))
-    size = 8 * len(values)
-    if types == {type(None)}:
-        return size
-    for value in values:
-        if isinstance(value, str):
-            size += len(value)
-        elif isinstance(value, Mapping):
-            size += _size(value.values())
-        elif isinstance(value, list | tuple):
-            size += _size(value)
-    return size
+def _size(value: Any) -> int:
+    """About how many bytes a value takes."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(map(_size, value.values()))
+    return sum(map(_size, value)) if isinstance(value, list | tuple) else 8
