@@ -1,6 +1,7 @@
 """Figures from rows as a run holds them: labels as numbers, truths and words, one class, all ties, one row, missing ones."""
 
 import itertools
+import json
 import warnings
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from verdict_cli.stats.columns.column import ColumnBuilder, Factorized
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.measure import metric_values
+from verdict_cli.stats.metrics import ranks
 
 DRAWN = 80
 """Inputs of each test."""
@@ -44,6 +46,13 @@ def figures(metrics, columns, **keys):
     data = EvaluationData.of(evaluation, Collected(rows, collected, (), cluster, None, (), {}))
     estimates = metric_values(metrics, data, np.arange(rows), Draw(np.random.default_rng(0)))
     return {name: estimate.value for name, estimate in estimates.items()}
+
+
+def check(actual, wanted, details):
+    """Every wanted value is there, as near as the libraries' digits, None where it is undefined."""
+    for name, value in wanted.items():
+        near = None if value is None else pytest.approx(value, abs=1e-9)
+        assert actual[name] == near, (name, details)
 
 
 def drawn(seed, values):
@@ -131,9 +140,7 @@ def test_drawn_inputs_have_scikit_learns_metrics_however_labels_are_spelled(spel
         assert [row[:-1] for row in values_of["confusion"]["counts"]] == confusion or (
             values_of["confusion"]["counts"] == confusion
         ), (seed, target, predictions)
-        for name, value in wanted.items():
-            near = None if value is None else pytest.approx(value, abs=1e-9)
-            assert values_of[name] == near, (seed, name, target, predictions)
+        check(values_of, wanted, (seed, target, predictions))
 
 
 @pytest.mark.parametrize("spelled", ["words", "truths", "numbers"])
@@ -156,9 +163,7 @@ def test_drawn_inputs_have_scikit_learns_metrics_of_a_positive_label(spelled):
             "recall": hits / targets if targets else None,
             "f1": 2 * hits / (targets + said_so) if targets + said_so else None,
         }
-        for name, value in wanted.items():
-            near = None if value is None else pytest.approx(value, abs=1e-9)
-            assert actual[name] == near, (seed, name, target, predictions)
+        check(actual, wanted, (seed, target, predictions))
 
 
 def alpha(first, second, level):
@@ -205,9 +210,7 @@ def test_drawn_inputs_have_scipys_correlations_and_errors():
             ("kendall", scipy.stats.kendalltau),
         ):
             wanted[name] = formula(b, a).statistic if varies else None
-        for name, value in wanted.items():
-            near = None if value is None else pytest.approx(value, abs=1e-9)
-            assert actual[name] == near, (seed, name, target, predictions)
+        check(actual, wanted, (seed, target, predictions))
 
 
 def test_drawn_inputs_have_the_calibration_error_of_ten_bins_counted_by_hand():
@@ -327,9 +330,7 @@ def test_drawn_inputs_have_scikit_learns_metrics_of_a_probability():
             "brier": np.mean((a - b) ** 2),
             "log_loss": metrics.log_loss(a, b, labels=[0, 1]),
         }
-        for name, value in wanted.items():
-            near = None if value is None else pytest.approx(value, abs=1e-9)
-            assert actual[name] == near, (seed, name, probabilities, y)
+        check(actual, wanted, (seed, probabilities, y))
 
 
 @pytest.mark.parametrize("kind", ["numbers", "truths"])
@@ -348,9 +349,7 @@ def test_drawn_inputs_have_numpys_metrics_of_a_value(kind):
             "median": np.median(complete) if len(complete) else None,
             "variance": complete.var(ddof=1) if len(complete) > 1 else None,
         }
-        for name, value in wanted.items():
-            near = None if value is None else pytest.approx(value, abs=1e-9)
-            assert actual[name] == near, (seed, name, incomplete)
+        check(actual, wanted, (seed, incomplete))
 
 
 def test_drawn_inputs_have_the_preferences_that_are_counted_by_hand():
@@ -379,9 +378,7 @@ def test_drawn_inputs_have_the_preferences_that_are_counted_by_hand():
             else None,
             "longer_preference": np.mean(longest) if longest else None,
         }
-        for name, value in wanted.items():
-            near = None if value is None else pytest.approx(value, abs=1e-9)
-            assert actual[name] == near, (seed, name, choices, longer)
+        check(actual, wanted, (seed, choices, longer))
 
 
 @pytest.mark.parametrize("spelled", ["truths", "words"])
@@ -407,9 +404,7 @@ def test_drawn_panels_have_krippendorffs_scikit_learns_and_numpys_metrics(spelle
                 wanted["error_correlation"] = np.corrcoef(wrong)[0, 1]
                 worth = 1 + wanted["error_correlation"]
                 wanted["effective_judges"] = 2 / worth if worth > 1e-9 else None
-        for name, value in wanted.items():
-            near = None if value is None else pytest.approx(value, abs=1e-9)
-            assert actual[name] == near, (seed, name, first, second, target)
+        check(actual, wanted, (seed, first, second, target))
 
 
 def test_averages_over_the_labels_are_scikit_learns():
@@ -562,3 +557,47 @@ def test_every_metric_has_an_oracle_above():
 def test_f_beta_of_a_label_that_is_never_right_is_zero_without_an_interval() -> None:
     rows = {"target": ["a", "b", "c", "b"], "prediction": ["b", "a", "a", "c"]}
     assert figures(["f_beta"], rows, beta=0.5, positive="a") == {"f_beta": 0.0}
+
+
+def test_the_shared_value_cases_come_out(shared):
+    """Words have no correlations, and numbers no kappa of labels: the cases are measured as both."""
+    cases = json.loads((shared / "spec" / "value-cases.json").read_text(encoding="utf-8"))["cases"]
+    numeric = {
+        "kendall_tau_b": "kendall",
+        "spearman_rho": "spearman",
+        "krippendorff_alpha_interval": "krippendorff_alpha",
+    }
+    for case in [case for case in cases if case["topic"] == "metrics"]:
+        columns = {"target": case["given"]["truth"], "prediction": case["given"]["prediction"]}
+        labels = figures(["accuracy", "cohen_kappa"], columns, kind="classification")
+        numbers = figures(list(numeric.values()), columns, kind="ordinal")
+        wanted = {
+            numeric.get(name, name): None if value == "NaN" else value
+            for name, value in case["expect"].items()
+        }
+        check(labels | numbers, wanted, case["name"])
+
+
+def test_probabilities_outside_the_unit_interval_have_ranks_but_no_scores():
+    columns = {"target": [False, True], "probability": [-1.0, 2.0]}
+    assert figures(["auroc", "brier"], columns) == {"auroc": 1.0, "brier": None}
+
+
+def test_rankings_of_different_items_say_so():
+    accuracy = ranks.rankings([["a", "b"]], [["a", "c"]])["accuracy"]
+    assert "same items" in accuracy.undefined
+    assert np.isnan(accuracy.at(np.ones((1, 1)))).all()
+
+
+def test_a_missing_ranking_is_wrong_and_has_no_order():
+    statistics = ranks.rankings([["a", "b"], ["a", "b"]], [["a", "b"], None])
+    assert statistics["accuracy"].at(np.ones((1, 2))) == 0.5
+    assert "without a prediction" in statistics["kendall"].undefined
+
+
+def test_kendall_of_many_distinct_rows_equals_scipys():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=ranks.MOST_ATOMS + 1)
+    y = x + rng.normal(size=len(x))
+    actual = figures(["kendall"], {"target": x.tolist(), "prediction": y.tolist()})["kendall"]
+    assert actual == pytest.approx(scipy.stats.kendalltau(x, y).statistic, abs=1e-12)

@@ -284,21 +284,6 @@ def test_a_path_that_nothing_fills_is_refused_with_its_own_words() -> None:
         compile_expression("previous.c + 1", None, resolve)
 
 
-def test_the_shared_cases_of_maps_hold(value_cases: dict[str, list[dict[str, Any]]]) -> None:
-    functions = {
-        "output score = min over the list of upstream scores": "outputs | map(attribute='score') | min",
-        "raises": "outputs[9].score / 0",
-    }
-    for case in value_cases["map"]:
-        expression = compile_expression(functions[case["given"]["function"]], ("outputs",))
-        outputs = [{"score": score} for score in case["given"]["upstream_in_order"]]
-        if case["expect"].get("error"):
-            with pytest.raises(RowError):
-                expression({"outputs": outputs})
-        else:
-            assert expression({"outputs": outputs}) == case["expect"]["score"], case["name"]
-
-
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
     lambda inner: (

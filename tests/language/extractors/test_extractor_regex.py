@@ -279,24 +279,6 @@ def test_what_counts_at_the_end_needs_a_whole_reply() -> None:
     assert not RegexExtractor(fields={"score": "FIRST_INT"}).bind(response).whole
 
 
-def test_the_shared_cases_of_patterns_hold(value_cases: dict[str, list[dict[str, Any]]]) -> None:
-    for case in value_cases["regex"]:
-        given_case = case["given"]
-        keys = given_case["scale"]
-        scale: Scale = (
-            DiscreteScale(range=keys["range"])
-            if "range" in keys
-            else ContinuousScale(min=keys["continuous"][0], max=keys["continuous"][1])
-        )
-        if case["expect"].get("error"):
-            with pytest.raises(ReplyError):
-                read(given_case["text"], given_case["pattern"], scale)
-        else:
-            assert (
-                read(given_case["text"], given_case["pattern"], scale) == case["expect"]["score"]
-            ), case["name"]
-
-
 @pytest.mark.parametrize("depth", [1000, 5000])
 def test_a_pattern_that_is_nested_too_deeply_is_an_error_of_the_file(depth: int) -> None:
     trouble = RegexExtractor(fields={"score": "(" * depth + "a" + ")" * depth}).validation_error(

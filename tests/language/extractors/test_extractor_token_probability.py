@@ -401,30 +401,6 @@ def test_an_expectation_needs_a_number_for_every_value(
     assert message in trouble[1]
 
 
-def test_the_shared_cases_of_token_probabilities_hold(
-    value_cases: dict[str, list[dict[str, Any]]],
-) -> None:
-    methods = {"argmax": ArgmaxScoreExtractor(), "weighted_sum": WeightedSummedScoreExtractor()}
-    for case in value_cases["token_probability"]:
-        keys = case["given"]["scale"]
-        scale: Scale = (
-            BooleanScale()
-            if keys.get("boolean")
-            else DiscreteScale(range=(*keys["range"], *([keys["step"]] if "step" in keys else [])))
-        )
-        actual = score(
-            methods[case["given"]["method"]],
-            scale,
-            reply(case["given"]["first_position_top_logprobs"]),
-        )
-        expected = case["expect"]["score"]
-        assert (
-            actual == expected
-            if isinstance(expected, bool | str)
-            else abs(actual - expected) < 1e-9
-        ), case["name"]
-
-
 WIN_RATES = {
     "claude-2": 17.188240,
     "Mixtral-8x7B-Instruct-v0.1_concise": 13.744040,

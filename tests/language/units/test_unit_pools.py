@@ -105,23 +105,6 @@ def test_the_median_is_also_called_a_filter() -> None:
     assert MedianFilterUnit().type_name == "MedianFilterUnit"
 
 
-def test_the_shared_cases_of_pools_hold(value_cases: dict[str, list[dict[str, Any]]]) -> None:
-    for case in value_cases["pool"]:
-        pool, upstream = POOLS[case["given"]["op"]], case["given"]["upstream_in_order"]
-        (field,) = case["given"].get("fields") or [case["given"]["field"]]
-        values = [value[field] if isinstance(value, dict) else value for value in upstream]
-        if case["expect"].get("error"):
-            with pytest.raises(RowError):
-                pool.pool(values, None)
-            continue
-        actual = pool.to_output({field: pool.pool(values, None)})[field]
-        expected = case["expect"][field]
-        assert actual == (
-            expected if isinstance(expected, str) else pytest.approx(expected, abs=1e-9)
-        ), case["name"]
-        assert not isinstance(actual, bool), case["name"]
-
-
 def test_a_tie_is_broken_as_ties_says() -> None:
     tie = ["no", "yes", "yes", "no", "maybe"]
     assert ModePoolUnit().pool_seeded(tie, None, 1) == "no"
