@@ -5,13 +5,12 @@ import itertools
 import numpy as np
 import pytest
 import scipy.stats
+from evaluation_data import label_data, number_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import DataError
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.stats.columns.column import Column
-from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.compare import Significance, compare_runs, holm, significance_of
 from verdict_cli.stats.intervals.intervals import Draw, paired_metric_value
@@ -366,7 +365,7 @@ def test_equal_errors_differ_in_5_of_100_samples_also_where_differences_are_skew
         rng = np.random.default_rng(seed)
         target, side = rng.integers(1, 4, 40) * 1.0, rng.choice([-1.0, 1.0], 40)
         errors = np.ones(40), np.where(rng.random(40) < 0.9, 0.9, 1.9)
-        runs = tuple(numbers_run(target, target + side * error) for error in errors)
+        runs = tuple(number_data(target, target + side * error) for error in errors)
         low += swap_tests(("mae",), runs, (rows, rows), rng, 499)["mae"][0] <= 0.05
     assert low / 200 <= 0.07
 
@@ -379,25 +378,13 @@ def test_few_rows_that_all_gain_leave_open_whether_the_means_differ():
         first = np.where(rng.random(20) < 0.5, 2.0, 3.0)
         losses = rng.random(20) < 0.1
         second = first + np.where(losses, 0.9, -0.1)
-        data = tuple(numbers_run(np.zeros(20), numbers) for numbers in (first, second))
+        data = tuple(number_data(np.zeros(20), numbers) for numbers in (first, second))
         pairs = PairedRows(data, (rows, rows), ([""] * 20, [""] * 20))
         draw = Draw(np.random.default_rng(seed))
         difference = paired_differences(("mae",), pairs, draw, 199)["mae"]
         assert bool(difference.doubt) == (not losses.any())
         low += difference.p <= 0.05 and not difference.doubt
     assert low / 200 <= 0.08
-
-
-def numbers_run(target, prediction):
-    def column(values):
-        return Column(values, np.zeros(len(values), np.int32), (), frozenset({"float"}))
-
-    none, at = (
-        Column(np.full(len(target), np.nan), np.full(len(target), -1, np.int32), (), frozenset()),
-        np.arange(len(target)),
-    )
-    columns = (column(target), column(prediction), none, none, none, none)
-    return EvaluationData("numeric", tuple(at), at, at, *columns, (), (), None, False, None)
 
 
 def test_levels_and_differences_side_by_side_are_of_the_same_rows(run):
@@ -426,12 +413,9 @@ def test_levels_and_differences_side_by_side_are_of_the_same_rows(run):
 def test_a_metric_that_no_swap_defines_has_no_p_value():
     """Metrics that are all undefined once ended in an error of numpy."""
 
-    none, rows = Column(np.full(4, np.nan), np.full(4, -1, np.int32), (), frozenset()), np.arange(4)
-    target = np.zeros(4, np.int64)
+    rows, target = np.arange(4), np.zeros(4, np.int64)
     runs = [
-        EvaluationData(
-            "classification", ("a", "b"), target, prediction, *[none] * 6, (), (), None, False, None
-        )
+        label_data(target, prediction)
         for prediction in (np.zeros(4, np.int64), np.array([0, 0, 0, 1]))
     ]
     assert swap_tests(("mcc",), runs, (rows, rows), np.random.default_rng(0), 199) == {}
@@ -439,33 +423,12 @@ def test_a_metric_that_no_swap_defines_has_no_p_value():
 
 def test_the_adjusted_p_values_of_equal_runs_are_small_in_few_comparisons():
     rng, small = np.random.default_rng(8), 0
-
-    none = Column(np.full(60, np.nan), np.full(60, -1, np.int32), (), frozenset())
     for _ in range(150):
         target = rng.choice(3, 60, p=[0.6, 0.3, 0.1])
         data = []
         for _ in range(2):
             prediction = np.where(rng.random(60) < 0.7, target, rng.integers(0, 3, 60))
-            labels = ("a", "b", "c")
-            data.append(
-                EvaluationData(
-                    "classification",
-                    labels,
-                    target,
-                    prediction,
-                    none,
-                    none,
-                    none,
-                    none,
-                    none,
-                    none,
-                    (),
-                    (),
-                    None,
-                    False,
-                    None,
-                )
-            )
+            data.append(label_data(target, prediction, ("a", "b", "c")))
         metrics = ("accuracy", "balanced_accuracy", "f1", "cohen_kappa", "mcc", "gwet_ac1")
         p_values = swap_tests(metrics, (data[0], data[1]), (np.arange(60), np.arange(60)), rng, 199)
         assert all(p <= adjusted for p, adjusted in p_values.values())
@@ -505,33 +468,13 @@ def test_a_correlation_is_tested_as_such_and_not_as_a_distance(run):
 @pytest.mark.parametrize("metric", ["balanced_accuracy", "cohen_kappa", "f1"])
 def test_a_metrics_permutation_p_value_is_uniform_where_the_judges_are_equal(metric):
     rng = np.random.default_rng(11)
-
-    none = Column(np.full(40, np.nan), np.full(40, -1, np.int32), (), frozenset())
     values = []
     for _ in range(200):
         target = (rng.random(40) < 0.2).astype(np.int64)
         data = []
         for _ in range(2):
             prediction = np.where(rng.random(40) < 0.8, target, 1 - target)
-            data.append(
-                EvaluationData(
-                    "classification",
-                    ("a", "b"),
-                    target,
-                    prediction,
-                    none,
-                    none,
-                    none,
-                    none,
-                    none,
-                    none,
-                    (),
-                    (),
-                    None,
-                    False,
-                    None,
-                )
-            )
+            data.append(label_data(target, prediction))
         rows = np.arange(40)
         values.append(swap_tests((metric,), data, (rows, rows), rng, 199)[metric][0])
     assert np.mean(np.array(values) <= 0.05) <= 0.09

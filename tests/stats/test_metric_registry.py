@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from evaluation_data import number_data
 
 from verdict_cli.language.evaluations import Evaluation, lacks
 from verdict_cli.language.metric_registry import METRICS, Metric, find_metric
-from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column
-from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.measure import measure
 from verdict_cli.stats.metrics import confusion, numbers, panel, probability, ranks
 from verdict_cli.stats.metrics.statistic import Statistic
@@ -101,37 +100,10 @@ def test_the_record_of_a_metric_says_how_runs_on_their_own_scales_compare(
     )
     monkeypatch.setitem(METRICS._built_in, "order", record)
     target = np.arange(30.0)
-    data = [numeric_run(target, predictions) for predictions in (np.roll(target, 3), 100 * target)]
+    data = [number_data(target, predictions) for predictions in (np.roll(target, 3), 100 * target)]
     where = np.arange(30)
     p, _ = swap_tests(("order",), data, (where, where), np.random.default_rng(0), 199)["order"]
     assert (p < 0.05) == (unchanged_by == "ranks")
-
-
-def numeric_run(target: np.ndarray, predictions: np.ndarray) -> EvaluationData:
-    columns = [
-        Column(values, np.full(len(values), NUMERIC, np.int32), (), frozenset({"float"}))
-        for values in (target, predictions)
-    ]
-    none = Column(
-        np.full(len(target), np.nan), np.full(len(target), MISSING, np.int32), (), frozenset()
-    )
-    codes = target.astype(np.int64)
-    return EvaluationData(
-        "numeric",
-        tuple(range(30)),
-        codes,
-        codes,
-        *columns,
-        none,
-        none,
-        none,
-        none,
-        (),
-        (),
-        None,
-        False,
-        None,
-    )
 
 
 def test_a_name_that_nobody_offers_is_no_metric() -> None:

@@ -4,10 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from evaluation_data import label_data
 from scipy.special import expit
 
-from verdict_cli.stats.columns.column import Column
-from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.paired import compare_with_reference, pair, paired_difference
@@ -19,26 +18,8 @@ SEEDS = [7]
 def a_run(right, cluster=None):
     """The rows of a run whose judge gets these right."""
     n = len(right)
-    none = Column(np.full(n, np.nan), np.full(n, -1, np.int32), (), frozenset())
     target = (np.arange(n) % 2).astype(np.int64)
-    predictions = np.where(right, target, 1 - target)
-    data = EvaluationData(
-        "classification",
-        ("a", "b"),
-        target,
-        predictions,
-        none,
-        none,
-        none,
-        none,
-        none,
-        none,
-        (),
-        (),
-        None,
-        False,
-        cluster,
-    )
+    data = label_data(target, np.where(right, target, 1 - target), cluster=cluster)
     return data, (), [str(row) for row in range(n)]
 
 

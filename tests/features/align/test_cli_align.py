@@ -27,6 +27,7 @@ evaluate:
 """
 HEAD = "model: {name: m, retries: 0, cost: {input_per_million: 10000, output_per_million: 0}}"
 RULE = "Odd numbers are {good}."
+SEARCH = ("--proposals", "2", "--note", "source.why")
 
 
 @pytest.fixture
@@ -114,16 +115,7 @@ def test_a_proposer_behind_an_endpoint_drives_the_whole_search(
 ) -> None:
     config = shell.config(STEPS, head="model: openai/m")
     flags = ("--unit", "judge", "--cluster", "source.doc", "--out", "al", "--json", "--no-cache")
-    search = (
-        "--proposer",
-        "openai/boss",
-        "--proposals",
-        "2",
-        "--rounds",
-        "2",
-        "--note",
-        "source.why",
-    )
+    search = ("--proposer", "openai/boss", "--rounds", "2", *SEARCH)
     done = shell("align", config, rows, *flags, *search)
     assert done.code == 0, done.err
     document = done.json()
@@ -150,19 +142,8 @@ def test_a_proposers_guideline_is_found_and_written_with_where_it_comes_from(
     shell: Any, rows: Path, scripted_model: Any
 ) -> None:
     scripted_model.answer = judge(lambda text: "Odd numbers are {good}" in text)
-    done = aligned(
-        shell,
-        rows,
-        "--proposer",
-        "boss",
-        "--proposals",
-        "2",
-        "--rounds",
-        "1",
-        "--note",
-        "source.why",
-        "--json",
-    )
+    search = ("--proposer", "boss", "--rounds", "1", *SEARCH, "--json")
+    done = aligned(shell, rows, *search)
     assert done.code == 0, done.err
     document = done.json()
     assert document["better"] and document["winner"].startswith("guidelines")
@@ -173,19 +154,7 @@ def test_a_proposers_guideline_is_found_and_written_with_where_it_comes_from(
     text = (shell.folder / "al" / "aligned.yaml").read_text()
     assert text.startswith("# Made by `verdict align`") and "Odd numbers are" in text
     assert shell("validate", "al/aligned.yaml").code == 0
-    again = aligned(
-        shell,
-        rows,
-        "--proposer",
-        "boss",
-        "--proposals",
-        "2",
-        "--rounds",
-        "1",
-        "--note",
-        "source.why",
-        "--json",
-    )
+    again = aligned(shell, rows, *search)
     assert again.json()["winner"] == document["winner"] and len(scripted_model.requests) == calls
 
 

@@ -24,6 +24,9 @@ from verdict_cli.storage.datasets.read import scan
 pytestmark = pytest.mark.slow  # `make test-all`
 
 
+RUN = [sys.executable, "-m", "verdict_cli", "run", "pipeline.yaml", "4.jsonl", "--batch"]
+
+
 def test_a_run_of_batches_has_a_wave_for_each_step_and_the_tables_of_ordinary_calls(
     bench: BatchBench,
 ) -> None:
@@ -195,18 +198,7 @@ def test_a_batch_that_takes_too_long_is_cancelled_and_its_requests_are_sent_agai
 
 def test_a_process_killed_before_its_batch_is_acknowledged_pays_once(bench: BatchBench) -> None:
     bench.options(4)
-    command = [
-        sys.executable,
-        "-m",
-        "verdict_cli",
-        "run",
-        "pipeline.yaml",
-        "4.jsonl",
-        "--batch",
-        "--out",
-        "out",
-        "-q",
-    ]
+    command = [*RUN, "--out", "out", "-q"]
     running: list[subprocess.Popen[bytes]] = []
 
     def kill() -> None:
@@ -276,16 +268,7 @@ def test_pinned_units_are_answered_before_any_row_is_begun(bench: BatchBench) ->
 
 def test_a_detached_run_exits_with_5_and_says_how_it_is_collected(bench: BatchBench) -> None:
     bench.options(4)
-    command = [
-        sys.executable,
-        "-m",
-        "verdict_cli",
-        "run",
-        "pipeline.yaml",
-        "4.jsonl",
-        "--batch",
-        "--detach",
-    ]
+    command = [*RUN, "--detach"]
     command += ["--out", "out", "-q", "--no-cache"]
     codes, message = [], ""
     for _ in range(3):
@@ -317,18 +300,7 @@ def test_a_provider_that_answers_nothing_stops_the_run(bench: BatchBench) -> Non
 
 def test_the_cost_of_batches_is_reported_before_the_run(bench: BatchBench) -> None:
     bench.options(4)
-    command = [
-        sys.executable,
-        "-m",
-        "verdict_cli",
-        "run",
-        "pipeline.yaml",
-        "4.jsonl",
-        "--batch",
-        "--out",
-        "out",
-        "--yes",
-    ]
+    command = [*RUN, "--out", "out", "--yes"]
     done = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, check=True)
     assert "as batches in 2 waves or more" in done.stderr
 
@@ -356,18 +328,7 @@ def test_retry_failed_sends_the_failed_calls_of_failed_rows_only(bench: BatchBen
 
 def test_ctrl_c_leaves_batches_in_flight_and_says_so(bench: BatchBench) -> None:
     bench.options(4)
-    command = [
-        sys.executable,
-        "-m",
-        "verdict_cli",
-        "run",
-        "pipeline.yaml",
-        "4.jsonl",
-        "--batch",
-        "--out",
-        "out",
-        "-q",
-    ]
+    command = [*RUN, "--out", "out", "-q"]
     created = threading.Event()
     bench.server.on_create, bench.server.hangs = created.set, True
     process = subprocess.Popen(

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.slow  # `make test-all`
 
 
 ROWS = 60
+STEPS = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
 FILES = {
     *("results.parquet", "calls.parquet", "run.json", "spec.yaml", "run.db"),
     *("report.html", "report.json", "report.md", "junit.xml"),
@@ -33,7 +34,7 @@ def stats(url: str) -> dict[str, Any]:
 
 def words(shell: Any, url: str, out: str, *more: str) -> list[str]:
     config = shell.config(
-        "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}",
+        STEPS,
         f"model: {{name: openai/m, api_base: '{url}', cache: false}}",
     )
     return ["run", str(config), str(shell.rows(ROWS)), "--out", out, "--concurrency", "4", *more]
@@ -46,6 +47,14 @@ def wait_for_requests(process: Any, url: str, requests: int) -> None:
         sleep(0.005)
 
 
+def killed(shell: Any, command: list[str], url: str, requests: int) -> None:
+    """Start a run and kill it after so many requests."""
+    process = shell.start(*command)
+    wait_for_requests(process, url, requests)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
 def rows(path: Path) -> list[Any]:
     return list(read_table(path))
 
@@ -55,6 +64,7 @@ def fetched(place: RemoteFolder, folder: Path) -> Path:
     folder.mkdir()
     for name in place.names():
         place.get(name, folder / name)
+    assert {path.name for path in folder.iterdir()} == FILES
     return folder
 
 
@@ -64,16 +74,12 @@ def test_a_killed_run_continues_on_its_machine_and_repeats_no_finished_call(
     url = loopback.start("--latency-ms", "120", "--score", "hash")
     place = s3.bucket("killed")
     command = words(shell, url, f"{place.url}/run", "--quiet")
-    process = shell.start(*command)
-    wait_for_requests(process, url, 32)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    killed(shell, command, url, 32)
     assert shell(*command).code == 0
     counted = stats(url)
     assert counted["distinct_bodies"] == ROWS
     assert counted["requests"] <= ROWS + 2 * 4
     run = fetched(place.below("run"), shell.folder / "fetched")
-    assert {path.name for path in run.iterdir()} == FILES
     assert not list((shell.folder / "cache" / "runs").iterdir())
     assert shell(*words(shell, url, "whole", "--quiet")).code == 0
     assert rows(run / "results.parquet") == rows(shell.folder / "whole" / "results.parquet")
@@ -100,7 +106,6 @@ def test_a_killed_run_continues_elsewhere_and_repeats_what_was_in_no_segment(
     assert counted["distinct_bodies"] == ROWS
     assert counted["requests"] <= ROWS + 3 * 4
     run = fetched(place.below("run"), shell.folder / "fetched")
-    assert {path.name for path in run.iterdir()} == FILES
     assert shell(*words(shell, url, "whole", "--quiet")).code == 0
     assert rows(run / "results.parquet") == rows(shell.folder / "whole" / "results.parquet")
 
@@ -111,10 +116,7 @@ def test_a_run_killed_before_its_first_segment_starts_over_elsewhere(
     url = loopback.start("--latency-ms", "120", "--score", "hash")
     place = s3.bucket("early")
     command = words(shell, url, f"{place.url}/run", "--quiet")
-    process = shell.start(*command)
-    wait_for_requests(process, url, 4)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    killed(shell, command, url, 4)
     assert not place.below("run/segments").names()
     shutil.rmtree(shell.folder / "cache")
     assert shell(*command).code == 0
@@ -127,10 +129,7 @@ def test_a_copy_from_before_another_machine_finished_the_run_is_not_used(
     url = loopback.start("--latency-ms", "120", "--score", "hash")
     place = s3.bucket("stale")
     command = words(shell, url, f"{place.url}/run", "--quiet")
-    process = shell.start(*command)
-    wait_for_requests(process, url, 12)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    killed(shell, command, url, 12)
     stale, cache = shell.folder / "stale", shell.folder / "cache"
     cache.rename(stale)
     assert shell(*command).code == 0
@@ -210,7 +209,7 @@ def test_a_dataset_in_a_store_is_judged(shell: Any, s3: Any) -> None:
     place = s3.bucket("data")
     for name in ("some/a.jsonl", "some/b.jsonl", "some/notes.txt"):
         place.put(shell.rows(3), name)
-    config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
+    config = shell.config(STEPS)
     for data, count in (("some/a.jsonl", 3), ("some", 6), ("some/*.jsonl", 6)):
         done = shell("run", config, f"{place.url}/{data}", "--fresh", "--out", "out", "--json")
         assert (done.code, done.json()["rows"]) == (0, count), data
@@ -219,7 +218,7 @@ def test_a_dataset_in_a_store_is_judged(shell: Any, s3: Any) -> None:
 
 
 def test_a_missing_bucket_is_reported_and_not_created(shell: Any, s3: Any) -> None:
-    config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
+    config = shell.config(STEPS)
     done = shell("run", config, shell.rows(2), "--out", "s3://mistyped/run")
     assert (done.code, "s3://mistyped/run" in done.err) == (2, True)
     assert "bucket" in done.err
@@ -227,7 +226,7 @@ def test_a_missing_bucket_is_reported_and_not_created(shell: Any, s3: Any) -> No
 
 def test_a_file_url_is_a_path_and_memory_a_store(shell: Any) -> None:
     pytest.importorskip("fsspec")
-    config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
+    config = shell.config(STEPS)
     assert shell("run", config, shell.rows(2), "--out", (shell.folder / "here").as_uri()).code == 0
     assert (shell.folder / "here" / "results.parquet").exists()
     assert shell("run", config, shell.rows(2), "--out", "memory://here/run").code == 0
@@ -237,7 +236,7 @@ def test_a_file_url_is_a_path_and_memory_a_store(shell: Any) -> None:
 def test_a_run_copied_from_a_store_is_verified(shell: Any) -> None:
     pytest.importorskip("fsspec")
     place = RemoteFolder.at("memory://verified/run")
-    config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
+    config = shell.config(STEPS)
     data = shell.rows(5)
     for _ in range(2):  # the second one writes the report again
         assert shell("run", config, data, "--out", place.url).code == 0
@@ -253,7 +252,7 @@ def test_a_run_copied_from_a_store_is_verified(shell: Any) -> None:
     ("url", "message"), [("nowhere://a/b", "nowhere"), ("s3://a/*", "stand for several names")]
 )
 def test_an_impossible_place_is_reported(url: str, message: str, shell: Any) -> None:
-    config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
+    config = shell.config(STEPS)
     done = shell("run", config, shell.rows(2), "--out", url)
     assert (done.code, message in done.err) == (2, True)
 
@@ -277,7 +276,7 @@ def test_a_writer_that_was_stopped_and_taken_over_makes_no_call_after_it_wakes(
 
     scripted_model.answer = answer
     config = shell.config(
-        "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}",
+        STEPS,
         "model: {name: openai/m, api_base: 'http://127.0.0.1:9/v1'}",
     )
     done = shell(

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import scipy.stats
+from evaluation_data import label_data
 
 from verdict_cli.features.sweep.compare_variants import indistinct, probability_best
-from verdict_cli.stats.columns.column import Column
-from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.simultaneous import JointEstimates, joint_estimates
 
 ROWS = 200
@@ -14,27 +13,8 @@ ROWS = 200
 
 def run_of(right, rng):
     """Labels of two classes, of which a judge gets these rows right."""
-    none = Column(np.full(ROWS, np.nan), np.full(ROWS, -1, np.int32), (), frozenset())
     target = (np.arange(ROWS) % 2).astype(np.int64)
-    predictions = np.where(right, target, 1 - target)
-    kind, labels = "classification", ("a", "b")
-    return EvaluationData(
-        kind,
-        labels,
-        target,
-        predictions,
-        none,
-        none,
-        none,
-        none,
-        none,
-        none,
-        (),
-        (),
-        None,
-        False,
-        None,
-    )
+    return label_data(target, np.where(right, target, 1 - target))
 
 
 def variants(count, rng):
