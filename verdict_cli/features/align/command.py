@@ -98,7 +98,7 @@ def align(
     search = _begin(config, labelled, unit, options, how)
     with stopping(stop := Stop()):
         search.stop = stop
-        alignment = search.run(options.proposer, options.proposals, options.rounds, yes=yes)
+        alignment = search.run(yes=yes)
     document = align_document(search.plan.name, alignment, search.facts)
     if alignment.better:
         search.write_aligned(alignment, align_conclusion(alignment))
@@ -151,6 +151,6 @@ def _begin(
         "target": target, "cluster": cluster, "seed": how.seed, "fingerprint": plan.fingerprint,
     }  # fmt: skip
     return AlignSearch(
-        config, how, plan, unit, located[0].path, located[0].keys["prompt"], columns, evaluation, figure, target, cluster, options.note,
+        config, how, plan, unit, located[0].path, located[0].keys["prompt"], columns, evaluation, figure, target, cluster, options,
         folder, parts, sizes, facts,
     )  # fmt: skip

@@ -33,6 +33,8 @@ from verdict_cli.cli.study import (
     main_metric,
     open_arms,
     requests_arm,
+    silent,
+    total_cost,
 )
 from verdict_cli.errors import RowError, SpecError, UsageError
 from verdict_cli.language.document.document import parse_document
@@ -51,14 +53,15 @@ from verdict_cli.run.estimate import DryRun
 from verdict_cli.run.job import Stop
 from verdict_cli.run.preflight import SAMPLE
 from verdict_cli.stats.columns.column import Floats, Ints, key_text
-from verdict_cli.stats.columns.saved_rows import saved_rows
+from verdict_cli.stats.columns.saved_rows import SavedRowPath, saved_rows
 from verdict_cli.stats.paired import Difference
-from verdict_cli.stats.row_scores import scored_rows
+from verdict_cli.stats.row_scores import RowScores, scored_rows
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.tables.reader import read_table
 
 if TYPE_CHECKING:
+    from verdict_cli.features.align.command import AlignOptions
     from verdict_cli.plan.node import Plan
     from verdict_cli.run.estimate import Line
     from verdict_cli.run.job import RunOptions
@@ -352,35 +355,24 @@ def proposed(
     path: str, prompt: str, proposal: Mapping[str, Any], name: str
 ) -> list[PromptCandidate]:
     """The candidates of one proposal: its guidelines behind the prompt, and its own prompt."""
-    lines = []
-    guidelines, rewritten = (
-        str(proposal.get("guidelines") or "").strip(),
-        str(proposal.get("prompt") or "").strip(),
-    )
+    guidelines = str(proposal.get("guidelines") or "").strip()
+    rewritten = str(proposal.get("prompt") or "").strip()
+    candidates = []
     if guidelines:
         text = f"{prompt.rstrip()}\n\nGuidelines:\n{literal(guidelines)}"
-        lines.append(
-            PromptCandidate(
-                f"guidelines {name}", "guidelines of the proposer", (_prompt_setting(path, text),)
-            )
-        )
+        candidates.append((f"guidelines {name}", "guidelines of the proposer", text))
     if rewritten and rewritten != prompt.strip():
-        lines.append(
-            PromptCandidate(
-                f"rewrite {name}", "a prompt of the proposer", (_prompt_setting(path, rewritten),)
-            )
-        )
-    return lines
+        candidates.append((f"rewrite {name}", "a prompt of the proposer", rewritten))
+    return [
+        PromptCandidate(label, origin, (f"{path}.prompt={json.dumps(text)}",))
+        for label, origin, text in candidates
+    ]
 
 
 def literal(text: str) -> str:
     """The text so that a prompt shows it as it is: braces are no placeholders, and no line begins a section."""
     escaped = text.replace("{", "\\{")
     return re.sub(r"^@", " @", escaped, flags=re.MULTILINE)
-
-
-def _prompt_setting(path: str, prompt: str) -> str:
-    return f"{path}.prompt={json.dumps(prompt)}"
 
 
 def _short(value: Any) -> str:
@@ -403,99 +395,88 @@ class AlignSearch:
     metric: str | None
     target: str
     cluster: str | None
-    note: str | None
+    options: AlignOptions
     folder: Path
     parts: dict[PartName, Path]
     sizes: dict[PartName, int]
     facts: dict[str, Any]
     stop: Stop | None = None
-    spent: float | None = 0.0
     dropped: list[str] = field(default_factory=list)
     costs: dict[str, float | None] = field(default_factory=dict)
     before_calls: Callable[[], None] | None = None
     """Called once, before the first run that makes calls."""
 
-    def tell_cost(self, proposer: str | None, proposals: int, rounds: int, *, yes: bool) -> None:
+    def tell_cost(self, *, yes: bool) -> None:
         """Tell the most that the search costs, and ask on a terminal."""
-        fit = [
-            json.loads(line) for line in self.parts["fit"].read_text(encoding="utf-8").splitlines()
-        ]
+        options, sizes = self.options, self.sizes
+        text = self.parts["fit"].read_text(encoding="utf-8")
+        fit = [json.loads(line) for line in text.splitlines()]
         unjudged = [JudgedRow(source, None, None, correct=True) for source in fit]
         # Candidates are estimated by the longest prompts that are tried: those with the most examples.
         candidate = self._plan(few_shot(self.path, unjudged, self.target, self.cluster)[-1])
-        written = 2 * proposals if proposer is not None else 0
-        judged = (
-            halved_rows(1 + len(FEW_SHOT) + written, self.sizes["select"]) + 2 * self.sizes["test"]
-        )
+        written = 2 * options.proposals if options.proposer is not None else 0
+        judged = halved_rows(1 + len(FEW_SHOT) + written, sizes["select"]) + 2 * sizes["test"]
         if written:
-            judged += (rounds - 1) * (
-                halved_rows(2 + written, self.sizes["select"]) + self.sizes["fit"]
-            )
+            again = halved_rows(2 + written, sizes["select"]) + sizes["fit"]
+            judged += (options.rounds - 1) * again
         plans = [self.plan, candidate]
         lines = [_estimated(self.plan, fit, len(fit)), _estimated(candidate, fit, judged)]
-        if proposer is not None:
-            asking = as_yaml(proposal_pipeline(proposer)).encode()
-            plans.append(
-                build_plan(validated(parse_document(asking, "proposals.yaml"), Path())).plan
-            )
-            request = reflection_request(
-                self.prompt, unjudged[: BATCH_WRONG + BATCH_RIGHT], self.columns
-            )
-            lines.append(_estimated(plans[-1], [{"request": request}], proposals * rounds))
-        what = f"up to {1 + len(FEW_SHOT) + written * rounds} prompts on {sum(self.sizes.values()):,} rows"
+        if options.proposer is not None:
+            asking = as_yaml(proposal_pipeline(options.proposer)).encode()
+            document = parse_document(asking, "proposals.yaml")
+            plans.append(build_plan(validated(document, Path())).plan)
+            batch = unjudged[: BATCH_WRONG + BATCH_RIGHT]
+            request = reflection_request(self.prompt, batch, self.columns)
+            requests = options.proposals * options.rounds
+            lines.append(_estimated(plans[-1], [{"request": request}], requests))
+        prompts = 1 + len(FEW_SHOT) + written * options.rounds
+        what = f"up to {prompts} prompts on {sum(sizes.values()):,} rows"
         ask_to_spend(what, lines, plans, yes=yes, quiet=self.how.quiet)
 
-    def run(self, proposer: str | None, proposals: int, rounds: int, *, yes: bool) -> Alignment:
+    def run(self, *, yes: bool) -> Alignment:
         """Make candidates, select, and compare the winner with the pipeline as it was on the sealed rows.
 
         The cost is told, and asked about, before the first run that has calls left to make: none of a search that is finished or
         replayed.
         """
         if self.how.replay is None:
-            self.before_calls = partial(self.tell_cost, proposer, proposals, rounds, yes=yes)
+            self.before_calls = partial(self.tell_cost, yes=yes)
+        proposer = self.options.proposer
         candidates = [PromptCandidate("as it was", "the pipeline as it was")]
         judged = self._judged(candidates[0])
         candidates += self._valid(few_shot(self.path, judged, self.target, self.cluster))
         held: list[HalvingRound] = []
         best = 0
-        for number in range(rounds if proposer is not None else 1):
+        for number in range(self.options.rounds if proposer is not None else 1):
             first_new = len(candidates) if number else 0
             if proposer is not None:
                 base = candidates[best]
-                candidates += self._proposed(
-                    proposer, proposals, base, self._judged(base) if best else judged, number
-                )
+                judged = self._judged(base) if best else judged
+                candidates += self._proposed(proposer, base, judged, number)
             entered = list(dict.fromkeys([0, best, *range(first_new, len(candidates))]))
-            score = self._scoring([candidates[index] for index in entered])
+            score = partial(self._scores, [candidates[index] for index in entered])
             winner, tried = successive_halving(len(entered), self.sizes["select"], score)
             best = entered[winner]
-            held += [
-                replace(round_, means={entered[at]: mean for at, mean in round_.means.items()})
-                for round_ in tried
-            ]
+            for round_ in tried:
+                means = {entered[at]: mean for at, mean in round_.means.items()}
+                held.append(HalvingRound(round_.rows, means))
         sealed = None
         metric = self.metric
         if best:
-            old, new = self._runs([candidates[0], candidates[best]], "test", self.sizes["test"])
-            metric = metric or main_metric(old, self.evaluation, self.how.seed)
-            compared = compare_arms(
-                (old, new),
-                self.evaluation,
-                metric,
-                seed=self.how.seed,
-                level=self.plan.interval_level,
-            )
+            arms = self._runs([candidates[0], candidates[best]], "test", self.sizes["test"])
+            metric = metric or main_metric(arms[0], self.evaluation, self.how.seed)
+            level = self.plan.interval_level
+            compared = compare_arms(arms, self.evaluation, metric, seed=self.how.seed, level=level)
             sealed = None if isinstance(compared, str) else compared.differences[0]
-        name = f"{self.evaluation}.{metric or 'score'}"
         return Alignment(
             self.unit,
-            name,
+            f"{self.evaluation}.{metric or 'score'}",
             {str(part): size for part, size in self.sizes.items()},
             candidates,
             held,
             best,
             sealed,
-            self.spent,
+            total_cost(self.costs.values()),
             self.dropped,
         )
 
@@ -544,21 +525,16 @@ class AlignSearch:
         return kept
 
     def _proposed(
-        self,
-        proposer: str,
-        count: int,
-        base: PromptCandidate,
-        judged: Sequence[JudgedRow],
-        number: int,
+        self, proposer: str, base: PromptCandidate, judged: Sequence[JudgedRow], number: int
     ) -> list[PromptCandidate]:
         """The candidates that the proposer writes in a round, from the mistakes of the best candidate so far."""
-        own = next(
-            (text for text in base.settings if text.startswith(f"{self.path}.prompt=")), None
-        )
-        prompt = json.loads(own.partition("=")[2]) if own is not None else self.prompt
-        drawn = proposal_batches(judged, count, self.how.seed + number)
+        drawn = proposal_batches(judged, self.options.proposals, self.how.seed + number)
         if not drawn:
             return []
+        key = f"{self.path}.prompt="
+        own = [text for text in base.settings if text.startswith(key)]
+        rest = [text for text in base.settings if text not in own]
+        prompt = json.loads(own[0].removeprefix(key)) if own else self.prompt
         requests = [
             {"id": at, "request": reflection_request(prompt, batch, self.columns)}
             for at, batch in enumerate(drawn)
@@ -567,21 +543,17 @@ class AlignSearch:
         arm, how = requests_arm(folder, proposal_pipeline(proposer), requests, self.how)
         (result,) = self._execute([arm], how)
         candidates: list[PromptCandidate] = []
-        rest = tuple(text for text in base.settings if text != own)
-        for batch in read_table(
-            result.directory.results, ["id", "status", "output.guidelines", "output.prompt"]
-        ):
-            for at, status in enumerate(batch["status"]):
+        columns = ["id", "status", "output.guidelines", "output.prompt"]
+        for batch in read_table(result.directory.results, columns):
+            for at, status, guidelines, rewritten in zip(
+                *(batch[column] for column in columns), strict=True
+            ):
                 if status != "ok":
-                    self.dropped.append(
-                        f"proposal {batch['id'][at]} of round {number + 1} could not be read"
-                    )
+                    unread = f"proposal {at} of round {number + 1} could not be read"
+                    self.dropped.append(unread)
                     continue
-                proposal = {
-                    "guidelines": batch["output.guidelines"][at],
-                    "prompt": batch["output.prompt"][at],
-                }
-                name = f"{number + 1}.{int(batch['id'][at]) + 1}"
+                proposal = {"guidelines": guidelines, "prompt": rewritten}
+                name = f"{number + 1}.{int(at) + 1}"
                 candidates += [
                     replace(candidate, settings=(*rest, *candidate.settings))
                     for candidate in proposed(self.path, prompt, proposal, name)
@@ -591,57 +563,46 @@ class AlignSearch:
     def _judged(self, candidate: PromptCandidate) -> list[JudgedRow]:
         """What a candidate says of the fit rows."""
         (run,) = self._runs([candidate], "fit", self.sizes["fit"])
-        (scored,) = scored_rows(
-            {self.evaluation: run.plan.evaluations[self.evaluation]}, run.directory.results
-        )
-        note = compile_expression(self.note, ("source",)) if self.note is not None else None
-        names = {int(row): index for index, row in enumerate(scored.at)}
+        scored = self._scored(run)
+        note = compile_expression(self.options.note, ("source",)) if self.options.note else None
+        indices = {int(row): index for index, row in enumerate(scored.at)}
+        right = 1.0 if scored.labels else 0.0
         judged = []
-        for at, (_, failed, values) in enumerate(
-            saved_rows(run.directory.results, [("source",), ("output",), ("nodes",)])
-        ):
-            if failed or at not in names:
+        paths: list[SavedRowPath] = [("source",), ("output",), ("nodes",)]
+        for at, (_, failed, values) in enumerate(saved_rows(run.directory.results, paths)):
+            if failed or at not in indices:
                 continue
-            index = names[at]
-            score = float(scored.scores[index])
-            reasons = next(
-                (
-                    str(node["explanation"])
-                    for node in values["nodes"].values()
-                    if node.get("explanation")
-                ),
-                "",
-            )
-            reasons = str(values["output"].get("explanation") or reasons)
-            explanation = note({"source": values["source"]}) if note is not None else None
-            correct = score == 1.0 if scored.labels else score == 0.0
+            index, source = indices[at], values["source"]
+            parts = [values["output"], *values["nodes"].values()]
+            reasons = filter(None, (part.get("explanation") for part in parts))
+            remark = None if note is None else note({"source": source})
             judged.append(
                 JudgedRow(
-                    values["source"],
+                    source,
                     scored.prediction(index),
                     scored.target(index),
-                    correct,
-                    reasons,
-                    "" if explanation is None else str(explanation),
+                    bool(scored.scores[index] == right),
+                    str(next(reasons, "")),
+                    "" if remark is None else str(remark),
                 )
             )
         return judged
 
-    def _scoring(
-        self, candidates: Sequence[PromptCandidate]
-    ) -> Callable[[Sequence[int], int], list[Any]]:
-        def score(indices: Sequence[int], rows: int) -> list[Any]:
-            columns = []
-            for run in self._runs([candidates[index] for index in indices], "select", rows):
-                (scored,) = scored_rows(
-                    {self.evaluation: run.plan.evaluations[self.evaluation]}, run.directory.results
-                )
-                scores = np.full(rows, np.nan)
-                scores[scored.at] = scored.scores
-                columns.append(scores)
-            return columns
+    def _scores(
+        self, candidates: Sequence[PromptCandidate], indices: Sequence[int], rows: int
+    ) -> list[Floats]:
+        """The scores of these of the candidates on the first rows of `select`; NaN where a row failed."""
+        columns = []
+        for run in self._runs([candidates[index] for index in indices], "select", rows):
+            scores = np.full(rows, np.nan)
+            scored = self._scored(run)
+            scores[scored.at] = scored.scores
+            columns.append(scores)
+        return columns
 
-        return score
+    def _scored(self, run: RunResult) -> RowScores:
+        evaluation = {self.evaluation: run.plan.evaluations[self.evaluation]}
+        return scored_rows(evaluation, run.directory.results)[0]
 
     def _runs(
         self, candidates: Sequence[PromptCandidate], part: PartName, rows: int
@@ -661,16 +622,17 @@ class AlignSearch:
         """The finished runs; what they cost is taken from the budget."""
         assert self.stop is not None
         if how.budget is not None:
-            how = replace(how, budget=max(how.budget - (self.spent or 0.0), 1e-9))
+            spent = total_cost(self.costs.values()) or 0.0
+            how = replace(how, budget=max(how.budget - spent, 1e-9))
         earlier = tuple(Path(run) for run in self.costs)
 
-        def silent(options: RunOptions) -> RunOptions:
+        def adapted(options: RunOptions) -> RunOptions:
             own = Path(options.out or "")
             others = tuple(run for run in earlier if run.resolve() != own.resolve())
-            return replace(options, warn=lambda _: None, reuse=others)
+            return replace(options, warn=silent, reuse=others)
 
-        arms = [structs.replace(arm, change=silent) for arm in arms]
-        with open_arms(arms, how, lambda _: None) as sessions:
+        arms = [structs.replace(arm, change=adapted) for arm in arms]
+        with open_arms(arms, how, silent) as sessions:
             if self.before_calls is not None and not all(
                 session.is_finished for session in sessions
             ):
@@ -683,10 +645,7 @@ class AlignSearch:
                 sessions, self.folder, self.stop, replace(how, quiet=quiet)
             )
         for result in results:
-            key = str(result.directory.path)
-            self.costs[key] = result.facts.cost_usd
-        known = list(self.costs.values())
-        self.spent = None if None in known else float(sum(cost or 0.0 for cost in known))
+            self.costs[str(result.directory.path)] = result.facts.cost_usd
         return results
 
 
