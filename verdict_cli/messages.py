@@ -13,8 +13,12 @@ from msgspec.structs import astuple
 
 from verdict_cli.model import Model
 
-Output = Mapping[str, Any]
+Values = Mapping[str, Any]
+"""Values by name: of a row, of an output, of a document."""
+Output = Values
 """The output of one unit: field -> value."""
+JsonObject = dict[str, Any]
+"""What is read from JSON or YAML, or written as JSON."""
 
 
 class Entry(Struct, frozen=True, gc=False):

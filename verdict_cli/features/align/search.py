@@ -40,7 +40,7 @@ from verdict_cli.errors import RowError, SpecError, UsageError
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.load import validated
-from verdict_cli.messages import Row
+from verdict_cli.messages import JsonObject, Row, Values
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.compile import named_columns
 from verdict_cli.plan.node import LLMNode
@@ -115,7 +115,7 @@ def labelled_parts(
 
 def _labelled_rows(
     dataset: Dataset, right: Expression, group: Expression | None
-) -> tuple[dict[int, str], dict[int, dict[str, Any]]]:
+) -> tuple[dict[int, str], dict[int, JsonObject]]:
     """The cluster of each row that has a label, and the row as it is in the dataset, by its index."""
     keys: dict[int, str] = {}
     for row in stream_rows(dataset):
@@ -237,7 +237,7 @@ class PromptCandidate:
 class JudgedRow(Struct, frozen=True):
     """A row of `fit`: what the judge read and said, its reasons, the right answer, and people's note."""
 
-    source: Mapping[str, Any]
+    source: Values
     judged: Any
     right: Any
     correct: bool
@@ -245,7 +245,7 @@ class JudgedRow(Struct, frozen=True):
     note: str = ""
 
 
-def _estimated(plan: Plan, sources: Sequence[Mapping[str, Any]], count: int) -> tuple[Line, ...]:
+def _estimated(plan: Plan, sources: Sequence[Values], count: int) -> tuple[Line, ...]:
     """The calls of so many rows like these."""
     rows = [Row(at, at, source) for at, source in enumerate(sources[:SAMPLE])]
     return DryRun(plan, real=False).add(rows).lines(count)
@@ -340,7 +340,7 @@ def reflection_request(prompt: str, batch: Sequence[JudgedRow], columns: Sequenc
     return "\n\n".join(parts)
 
 
-def proposal_pipeline(model: str) -> dict[str, Any]:
+def proposal_pipeline(model: str) -> JsonObject:
     """The pipeline that asks the proposer: a row a batch, so that a killed search pays for no proposal twice."""
     unit = {
         "unit": "Unit",
@@ -351,9 +351,7 @@ def proposal_pipeline(model: str) -> dict[str, Any]:
     return {"verdict": 1, "name": "align-proposals", "model": model, "pipeline": [unit]}
 
 
-def proposed(
-    path: str, prompt: str, proposal: Mapping[str, Any], name: str
-) -> list[PromptCandidate]:
+def proposed(path: str, prompt: str, proposal: Values, name: str) -> list[PromptCandidate]:
     """The candidates of one proposal: its guidelines behind the prompt, and its own prompt."""
     guidelines = str(proposal.get("guidelines") or "").strip()
     rewritten = str(proposal.get("prompt") or "").strip()
@@ -399,7 +397,7 @@ class AlignSearch:
     folder: Path
     parts: dict[PartName, Path]
     sizes: dict[PartName, int]
-    facts: dict[str, Any]
+    facts: JsonObject
     stop: Stop | None = None
     dropped: list[str] = field(default_factory=list)
     costs: dict[str, float | None] = field(default_factory=dict)
@@ -668,7 +666,7 @@ def align_conclusion(alignment: Alignment) -> str:
     return f"nothing is shown to be better: {name}, the best of `select`, gives {test}, {gain}{p} {rows}"
 
 
-def align_document(title: str, alignment: Alignment, facts: Mapping[str, Any]) -> ReportDocument:
+def align_document(title: str, alignment: Alignment, facts: Values) -> ReportDocument:
     """The document of an alignment; `facts` are its files and options, as its JSON has them."""
     counted = ", ".join(f"{count:,} {name}" for name, count in alignment.parts.items())
     parts: list[Part] = [
@@ -701,7 +699,7 @@ def align_document(title: str, alignment: Alignment, facts: Mapping[str, Any]) -
     )
 
 
-def align_json(alignment: Alignment, facts: Mapping[str, Any]) -> dict[str, Any]:
+def align_json(alignment: Alignment, facts: Values) -> JsonObject:
     """The document of `verdict align --json`, and `align.json`."""
     sealed = alignment.sealed
     return {

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from verdict_cli.features.audit.effects import Effect, conclusion, is_known, share_text, value_of
 from verdict_cli.features.audit.options import DEGRADE
+from verdict_cli.messages import JsonObject, Values
 from verdict_cli.plural import plural
 from verdict_cli.regex import regex
 from verdict_cli.report import formatting, run_notes
@@ -189,7 +189,7 @@ CHARTS = (
 
 
 def audit_document(
-    facts: Mapping[str, Any], effects: Sequence[Effect], left_out: Mapping[str, str]
+    facts: Values, effects: Sequence[Effect], left_out: Mapping[str, str]
 ) -> ReportDocument:
     """The document of an audit; `facts` are its directory, pipeline, dataset and counts, as its JSON has them."""
     best = "" if facts["best"] is None else f", its best value {facts['best']}"
@@ -247,9 +247,7 @@ def _table_section(
     return Section(title, [*before, table], essential=True)
 
 
-def audit_json(
-    facts: Mapping[str, Any], effects: Sequence[Effect], left_out: Mapping[str, str]
-) -> dict[str, Any]:
+def audit_json(facts: Values, effects: Sequence[Effect], left_out: Mapping[str, str]) -> JsonObject:
     """The document of `verdict audit --json`, and `audit.json`."""
     planted = {"planted_errors": text} if (text := conclusion(effects)) else {}
     return {
@@ -260,7 +258,7 @@ def audit_json(
     }
 
 
-def _effect_json(effect: Effect) -> dict[str, Any]:
+def _effect_json(effect: Effect) -> JsonObject:
     return {
         "name": effect.name,
         "cause": effect.cause,
@@ -278,7 +276,7 @@ def _effect_json(effect: Effect) -> dict[str, Any]:
     }
 
 
-def _success_json(effect: Effect) -> dict[str, Any]:
+def _success_json(effect: Effect) -> JsonObject:
     """The share that an attack won, or that was scored lower for a planted error, and what of it repeats do not explain."""
     share, beyond = (
         metric and metric_json(metric) for metric in (effect.success, effect.success_beyond_noise)

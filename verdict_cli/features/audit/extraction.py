@@ -5,7 +5,7 @@ How a score is extracted changes it; here the replies are the same, so every dif
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor
 from verdict_cli.language.extractors.regex import RegexExtractor
 from verdict_cli.language.fields.types import INTEGER, TEXT, FieldType, RecordType, ScaleType
-from verdict_cli.messages import Reply, Request
+from verdict_cli.messages import JsonObject, Reply, Request, Values
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.run.recorded_replies import recorded_replies
 
@@ -41,8 +41,8 @@ class ReExtraction:
 
     def add(
         self,
-        own: Mapping[str, Any] | None,
-        response: Mapping[str, Any] | None,
+        own: Values | None,
+        response: Values | None,
         scored: frozenset[str],
     ) -> None:
         """Count a reply as the unit's own extractor and this one read it; None: it could not be read."""
@@ -102,7 +102,7 @@ def _held_to(response: RecordType, reading: BoundExtractor) -> BoundExtractor:
     """The reading, in which a value that is not on the unit's scale cannot be read."""
     scales = {name: kind for name, kind in response.fields.items() if isinstance(kind, ScaleType)}
 
-    def read(reply: Reply, request: Request) -> dict[str, Any]:
+    def read(reply: Reply, request: Request) -> JsonObject:
         values = reading.parse(reply, request)
         for name in scales.keys() & values.keys():
             if reading.output.fields.get(name) == scales[name] or not _between(
@@ -140,7 +140,7 @@ def _pattern(kind: FieldType) -> str:
     return "FIRST_INT" if kind == INTEGER else "FIRST_FLOAT"
 
 
-def read_reply(reader: BoundExtractor, reply: Reply, request: Request) -> dict[str, Any] | None:
+def read_reply(reader: BoundExtractor, reply: Reply, request: Request) -> JsonObject | None:
     """What the extractor reads; None where it cannot."""
     try:
         return reader.read(reply, request)

@@ -24,7 +24,7 @@ from verdict_cli.errors import UsageError
 from verdict_cli.features.audit.options import DEGRADE, AuditOptions
 from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.language.units.base import VERDICT_FIELDS
-from verdict_cli.messages import Row
+from verdict_cli.messages import JsonObject, Row, Values
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.plan.unit_locations import (
     UnitLocation,
@@ -129,7 +129,7 @@ Texts = Mapping[tuple[str, str], str]
 """(kind, text) -> the text with an error of that kind."""
 
 
-def planting_pipeline(model: str) -> dict[str, Any]:
+def planting_pipeline(model: str) -> JsonObject:
     """The pipeline that plants: a row a kind and text, so that a stopped audit pays for no text twice."""
     unit = {
         "unit": "Unit",
@@ -140,10 +140,10 @@ def planting_pipeline(model: str) -> dict[str, Any]:
     return {"verdict": 1, "name": "planted-errors", "model": model, "pipeline": [unit]}
 
 
-def planting_requests(rows: Iterable[Row], probes: Sequence[Probe]) -> list[dict[str, Any]]:
+def planting_requests(rows: Iterable[Row], probes: Sequence[Probe]) -> list[JsonObject]:
     """A request for each kind of error and each distinct text of the column."""
     texts = dict.fromkeys(row.source.get(probe.column) for row in rows for probe in probes)
-    requests: list[dict[str, Any]] = []
+    requests: list[JsonObject] = []
     for text in texts:
         if isinstance(text, str) and text.strip():
             for probe in probes:
@@ -154,7 +154,7 @@ def planting_requests(rows: Iterable[Row], probes: Sequence[Probe]) -> list[dict
     return requests
 
 
-def planted_texts(results: Path, requests: Sequence[Mapping[str, Any]]) -> Texts:
+def planted_texts(results: Path, requests: Sequence[Values]) -> Texts:
     """The texts of a finished run over these requests; those that could not be read, or are blank, are left out."""
     return {
         (requests[int(at)]["kind"], requests[int(at)]["text"]): text.strip()
@@ -470,7 +470,7 @@ class AuditPlan(Struct, frozen=True):
 
 
 def plan_audit(
-    plan: Plan, data: Mapping[str, Any], folder: Path, options: AuditOptions, seed: int
+    plan: Plan, data: Values, folder: Path, options: AuditOptions, seed: int
 ) -> AuditPlan:
     """The probes that apply to the pipeline; `data` is the content of its file, `folder` the file's directory, and `seed`
     decides where errors are planted.
@@ -518,7 +518,7 @@ def _position(units: list[UnitLocation]) -> Iterator[Probe | LeftOut]:
 
 
 def _of_units(
-    units: list[UnitLocation], data: Mapping[str, Any], folder: Path, options: AuditOptions
+    units: list[UnitLocation], data: Values, folder: Path, options: AuditOptions
 ) -> Iterator[Probe | LeftOut]:
     """The probes that change a unit: its scale, its labels, its instruction."""
     if scales := reversed_scale_settings(units, data):

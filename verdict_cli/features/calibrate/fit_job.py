@@ -36,6 +36,7 @@ from verdict_cli.language.extractors.token_probability import (
 from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.pools import MeanPoolUnit, ModePoolUnit
+from verdict_cli.messages import JsonObject
 from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
 from verdict_cli.plural import plural
 from verdict_cli.run.recorded_replies import recorded_replies
@@ -54,11 +55,11 @@ from verdict_cli.stats.metrics.statistic import Statistic
 if TYPE_CHECKING:
     from verdict_cli.features.calibrate.command import FitKind, FitOptions
 
-ProbabilityFit = Callable[[Floats, Ints, int], dict[str, Any]]
+ProbabilityFit = Callable[[Floats, Ints, int], JsonObject]
 """Probabilities (rows, values), the place of each row's true value and that of the positive one -> a map's keys."""
 
 
-def temperature(p: Floats, truth: Ints, positive: int) -> dict[str, Any]:
+def temperature(p: Floats, truth: Ints, positive: int) -> JsonObject:
     """The divisor of the log-probabilities of least log loss, between 1/100 and 100 (Guo et al., 2017, section 4.2)."""
     from scipy.optimize import minimize_scalar
     from scipy.special import logsumexp
@@ -74,7 +75,7 @@ def temperature(p: Floats, truth: Ints, positive: int) -> dict[str, Any]:
     return {"temperature": float(np.exp(fitted.x))}
 
 
-def platt(p: Floats, truth: Ints, positive: int) -> dict[str, Any]:
+def platt(p: Floats, truth: Ints, positive: int) -> JsonObject:
     """The line through the log-odds of least log loss, each target drawn in by what one row more of each value would
     say (Platt, 1999, section 2.2), so that the line is finite where the values can be separated without error."""
     from scipy.optimize import minimize
@@ -96,7 +97,7 @@ def platt(p: Floats, truth: Ints, positive: int) -> dict[str, Any]:
     return {"slope": float(fitted.x[0]), "intercept": float(fitted.x[1])}
 
 
-def isotonic(p: Floats, truth: Ints, positive: int) -> dict[str, Any]:
+def isotonic(p: Floats, truth: Ints, positive: int) -> JsonObject:
     """The rising staircase of least squares (Zadrozny and Elkan, 2002), as knots at the ends of its steps."""
     from scipy.optimize import isotonic_regression
 
@@ -312,8 +313,8 @@ class Labelled(Struct, frozen=True):
     is none), its target (None: not asked for), and the number that rows of its cluster share (by default its own)."""
 
     row: int
-    given: dict[str, Any]
-    outputs: tuple[dict[str, Any] | None, ...]
+    given: JsonObject
+    outputs: tuple[JsonObject | None, ...]
     target: Any
     cluster: int
 
@@ -325,7 +326,7 @@ class Labelled(Struct, frozen=True):
         return _evaluate(expression, self.row, self.given | {"output": output})
 
 
-def _evaluate(expression: Expression, row: int, values: dict[str, Any]) -> Any:
+def _evaluate(expression: Expression, row: int, values: JsonObject) -> Any:
     try:
         return expression(values)
     except RowError as error:
@@ -368,7 +369,7 @@ def labelled_rows(
     return rows
 
 
-def _output(values: dict[str, Any]) -> dict[str, Any] | None:
+def _output(values: JsonObject) -> JsonObject | None:
     return None if all(value is None for value in values.values()) else values
 
 
@@ -466,7 +467,7 @@ class FitJob(Struct, frozen=True):
     calls: Path
     options: FitOptions
     rng: np.random.Generator
-    head: dict[str, Any]
+    head: JsonObject
 
     @property
     def scale(self) -> Scale:

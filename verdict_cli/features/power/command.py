@@ -7,7 +7,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,7 @@ from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AllowHost, AsJson, Config, Data, MetricOption, Seed
 from verdict_cli.cli.show_report import print_document
 from verdict_cli.errors import UsageError
+from verdict_cli.messages import JsonObject
 from verdict_cli.plural import plural
 from verdict_cli.report.formatting import money
 from verdict_cli.run.estimate import Line, estimate_run
@@ -178,7 +179,7 @@ def plan(
     print_document(_document(content, _conclusion(lines, available)), as_json=as_json)
 
 
-def _conclusion(needs: list[dict[str, Any]], available: int) -> str:
+def _conclusion(needs: list[JsonObject], available: int) -> str:
     """`868 rows for ±0.02 with 95% confidence; the dataset has 8`: what the largest of the needs asks of the dataset."""
     wanted = "; ".join(f"{plural(need['rows'], 'row')} for {need['for']}" for need in needs)
     most = max(need["rows"] for need in needs)
@@ -187,7 +188,7 @@ def _conclusion(needs: list[dict[str, Any]], available: int) -> str:
     return f"{wanted}: the dataset has {available:,}, {most - available:,} too few"
 
 
-def _document(content: dict[str, Any], conclusion: str) -> ReportDocument:
+def _document(content: JsonObject, conclusion: str) -> ReportDocument:
     from verdict_cli.report.document import Note, ReportDocument, Section, Table
 
     needs = Table(
@@ -222,7 +223,7 @@ def _document(content: dict[str, Any], conclusion: str) -> ReportDocument:
     )
 
 
-def _need_cells(need: dict[str, Any]) -> tuple[str, ...]:
+def _need_cells(need: JsonObject) -> tuple[str, ...]:
     rows, calls = f"{need['rows']:,}", f"{need['calls']:,}"
     if need.get("rows_at_worst", need["rows"]) != need["rows"]:
         rows += f" ({need['rows_at_worst']:,} at the worst end of the pilot's interval)"

@@ -16,7 +16,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -24,7 +24,7 @@ from msgspec import Struct
 from verdict_cli.errors import UsageError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import find_metric
-from verdict_cli.messages import Row
+from verdict_cli.messages import JsonObject, Row
 from verdict_cli.plan.check_evaluations import PossibleValues
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.plural import plural
@@ -314,7 +314,7 @@ MOST_REPEATS = 9
 
 def needed(
     want: RequirementOptions, evaluation: Evaluation
-) -> tuple[list[dict[str, Any]], tuple[str, Parts] | None, list[str]]:
+) -> tuple[list[JsonObject], tuple[str, Parts] | None, list[str]]:
     """What is needed, the repeated unit of the pilot with the parts of its variance, and notes on both."""
     pilots = [Pilot(load_run(path), want.name, want.metric) for path in want.pilot or ()]
     for path, pilot in zip(want.pilot or (), pilots, strict=True):
@@ -322,7 +322,7 @@ def needed(
             raise UsageError(
                 f"{path} has no evaluation {want.name!r}", hint="choose another pilot or --metric"
             )
-    needs: list[dict[str, Any]] = []
+    needs: list[JsonObject] = []
     notes: list[str] = []
     parts = None
     if want.half_width is not None:
@@ -351,7 +351,7 @@ def needed(
 
 def _interval(
     want: RequirementOptions, half_width: float, evaluation: Evaluation, pilots: list[Pilot]
-) -> dict[str, Any]:
+) -> JsonObject:
     what = f"±{half_width:g} with {want.confidence:.0%} confidence"
     if pilots:
         return {"for": what, **_as_in_pilot(want, half_width, pilots[0])}
@@ -369,7 +369,7 @@ def _interval(
     return {"for": what, "from": f"a share of {p:g}{why}", "rows": rows}
 
 
-def _as_in_pilot(want: RequirementOptions, half_width: float, pilot: Pilot) -> dict[str, Any]:
+def _as_in_pilot(want: RequirementOptions, half_width: float, pilot: Pilot) -> JsonObject:
     """The rows for the half-width if the metric is as in the pilot, and if it is at the end of its interval that needs more."""
     value, level = pilot.value(), want.confidence
     # The interval of a share of independent rows is exact.
@@ -390,7 +390,7 @@ def _as_in_pilot(want: RequirementOptions, half_width: float, pilot: Pilot) -> d
     return {"from": why, "rows": rows, "rows_at_worst": safe}
 
 
-def _difference(want: RequirementOptions, mde: float, pilots: list[Pilot]) -> dict[str, Any]:
+def _difference(want: RequirementOptions, mde: float, pilots: list[Pilot]) -> JsonObject:
     what = f"a difference of {mde:g} found by `verdict compare` with power {want.power:.0%}, at {1 - want.confidence:.2g}"
     if len(pilots) == 2:
         change = pilot_change(pilots[0], pilots[1], want.seed)
@@ -419,7 +419,7 @@ def _difference(want: RequirementOptions, mde: float, pilots: list[Pilot]) -> di
     return {"for": what, "from": why, "rows": rows}
 
 
-def cost(lines: tuple[Line, ...]) -> dict[str, Any]:
+def cost(lines: tuple[Line, ...]) -> JsonObject:
     """The calls and the cost of all units together."""
     summed = total(lines, "", "")
     return {"calls": summed.calls, "least_calls": summed.least, "cost_usd": summed.cost_usd}
@@ -431,7 +431,7 @@ def trade(
     pipeline: Plan,
     lines: tuple[Line, ...],
     available: int,
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """Rows, calls and cost for each number of repeats of the unit that the pilot repeats."""
     if repeats is None or want.half_width is None or not available:
         return []

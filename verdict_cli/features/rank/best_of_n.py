@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct, to_builtins
@@ -20,6 +20,7 @@ from verdict_cli.features.rank.candidates import Candidate
 from verdict_cli.features.rank.contest import Leaderboard
 from verdict_cli.features.rank.tournament import CountingJudge, RankingTask, RankingWork
 from verdict_cli.language.expressions.expression import compile_expression
+from verdict_cli.messages import Values
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import PlanePoint, Scatter, Series
@@ -39,7 +40,7 @@ AT_ONCE = 64
 class PromptCandidates(Struct, frozen=True):
     """The candidates of one prompt, the columns that they share, and which of them are right."""
 
-    shared: Mapping[str, Any]
+    shared: Values
     candidates: tuple[Candidate, ...]
     correct: tuple[bool, ...]
 
@@ -59,7 +60,7 @@ def read_prompts(plan: Plan, data: str, prompt: str, correct: str) -> list[Promp
     from verdict_cli.storage.datasets.read import stream_rows
 
     names, truths = (compile_expression(text, ("source",)) for text in (prompt, correct))
-    groups: dict[str, list[tuple[Mapping[str, Any], bool]]] = {}
+    groups: dict[str, list[tuple[Values, bool]]] = {}
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         for row in stream_rows(open_dataset(plan, data, Path(spool_to))):
             try:
@@ -81,7 +82,7 @@ def read_prompts(plan: Plan, data: str, prompt: str, correct: str) -> list[Promp
     return [_prompt(rows) for rows in groups.values()]
 
 
-def _prompt(rows: Sequence[tuple[Mapping[str, Any], bool]]) -> PromptCandidates:
+def _prompt(rows: Sequence[tuple[Values, bool]]) -> PromptCandidates:
     first = rows[0][0]
     shared = {
         column: value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from verdict_cli.language.units.choice import (
     PairwiseJudgeUnit,
     label_letters,
 )
-from verdict_cli.messages import Result
+from verdict_cli.messages import JsonObject, Result, Values
 from verdict_cli.plan.levels import in_lists
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.plural import plural
@@ -43,16 +43,14 @@ class CandidateColumns(Struct, frozen=True):
     count: int
     listed: bool = False
 
-    def row(self, shared: Mapping[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+    def row(self, shared: Values, texts: Sequence[str]) -> JsonObject:
         """The row with these candidates, in this order."""
         if self.listed:
             return {**shared, self.columns[0]: list(texts)}
         return {**shared, **dict(zip(self.columns, texts, strict=True))}
 
 
-def find_candidate_columns(
-    plan: Plan, shared: Mapping[str, Any], named: Sequence[str]
-) -> CandidateColumns:
+def find_candidate_columns(plan: Plan, shared: Values, named: Sequence[str]) -> CandidateColumns:
     """The columns named, else those in the options of the unit that chooses, else the one that the shared row lacks.
 
     UsageError if that is ambiguous.
@@ -176,7 +174,7 @@ class Candidate(Struct, frozen=True):
     """One candidate: its label, and its text or its columns."""
 
     label: str
-    value: str | Mapping[str, Any]
+    value: str | Values
 
     def text(self, field: str | None) -> str:
         """The text that is judged: the value itself, or one field of it. UsageError if there is none."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct, field, structs, to_builtins
 
+from verdict_cli.messages import JsonObject, Values
 from verdict_cli.plural import plural
 from verdict_cli.report.conclusions import listed_names
 from verdict_cli.stats.columns.column import RowMask
@@ -21,9 +21,9 @@ class StandingValue(Struct, frozen=True):
     reason: str = ""
     uncontrolled: float | None = None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The value as reports have it."""
-        content: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high}
+        content: JsonObject = {"value": self.value, "low": self.low, "high": self.high}
         content |= {"reason": self.reason} if self.reason else {}
         return content | ({} if self.uncontrolled is None else {"uncontrolled": self.uncontrolled})
 
@@ -63,14 +63,14 @@ class Leaderboard(Struct, frozen=True):
     slopes: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     kind: str = "arena"
-    consistency: Mapping[str, Any] = field(default_factory=dict)
+    consistency: Values = field(default_factory=dict)
 
     @property
     def noun(self) -> str:
         """What is ranked."""
         return "system" if self.kind == "arena" else "candidate"
 
-    def summary_json(self) -> dict[str, Any]:
+    def summary_json(self) -> JsonObject:
         """What `verdict run --json` has of it."""
         return {"systems": self.standings_json()}
 
@@ -90,7 +90,7 @@ class Leaderboard(Struct, frozen=True):
             return f"{listed_names(first)} is first of {among}"
         return f"{len(first)} of {among} may be first: {listed_names(first)}" if first else ""
 
-    def standings_json(self) -> list[dict[str, Any]]:
+    def standings_json(self) -> list[JsonObject]:
         """The standings as `--json` and `report.json` have them."""
         return [
             {
@@ -103,12 +103,12 @@ class Leaderboard(Struct, frozen=True):
             for standing in self.standings
         ]
 
-    def _of_candidate(self, standing: Standing) -> dict[str, Any]:
+    def _of_candidate(self, standing: Standing) -> JsonObject:
         if self.kind == "arena":
             return {}
         return {"index": standing.index, "wins": standing.wins, "failed": standing.failed}
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """Everything, for `report.json`."""
         rest = to_builtins(self)
         for name in ("metrics", "standings", "kind", "consistency"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from verdict_cli.config_model import ConfigModel, Issue
 from verdict_cli.features.rank.arena_keys import (
@@ -19,6 +18,7 @@ from verdict_cli.features.rank.arena_keys import (
 from verdict_cli.features.rank.contest_rows import ContestCheck
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import UNIT, Metric
+from verdict_cli.messages import Values
 
 
 class ArenaEvaluator:
@@ -65,9 +65,7 @@ class ArenaEvaluator:
         keys, _ = _keys_below(evaluation)
         return ContestCheck(name, keys, evaluation.where)
 
-    def measure(
-        self, evaluations: Mapping[str, Evaluation], results: Path, seed: int
-    ) -> Mapping[str, Any]:
+    def measure(self, evaluations: Mapping[str, Evaluation], results: Path, seed: int) -> Values:
         """As `Evaluator.measure`."""
         from verdict_cli.features.rank.leaderboard import (
             leaderboards,  # here, because it imports numpy and scipy

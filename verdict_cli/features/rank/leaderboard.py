@@ -18,7 +18,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import orjson
@@ -39,6 +38,7 @@ from verdict_cli.features.rank.strengths import (
     win_rates,
 )
 from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.messages import JsonObject, Values
 from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
 from verdict_cli.regex import regex
@@ -260,7 +260,7 @@ class SystemOutputs(Struct, frozen=True):
     systems of every item, such as the question."""
 
     systems: tuple[str, ...]
-    rows: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    rows: Mapping[str, Mapping[str, Values]]
     shared: frozenset[str]
 
     def items_of(self, one: str, other: str) -> list[str]:
@@ -268,11 +268,9 @@ class SystemOutputs(Struct, frozen=True):
         return [item for item, outputs in self.rows.items() if one in outputs and other in outputs]
 
 
-def read_outputs(
-    rows: Iterator[Mapping[str, Any]], columns: BattleColumns, file: str
-) -> SystemOutputs:
+def read_outputs(rows: Iterator[Values], columns: BattleColumns, file: str) -> SystemOutputs:
     """The outputs of a file. DataError for a row without its system or item, and for two outputs of one system."""
-    outputs: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    outputs: dict[str, dict[str, Values]] = defaultdict(dict)
     systems: dict[str, None] = {}
     for number, row in enumerate(rows):
         for column in (columns.system, columns.item):
@@ -304,7 +302,7 @@ def read_outputs(
     return SystemOutputs(tuple(systems), outputs, frozenset(_shared(outputs)))
 
 
-def _shared(rows: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> set[str]:
+def _shared(rows: Mapping[str, Mapping[str, Values]]) -> set[str]:
     columns = {column for outputs in rows.values() for row in outputs.values() for column in row}
     for outputs in rows.values():
         first, *others = outputs.values()
@@ -336,10 +334,10 @@ def pairings(
         yield item, one, other
 
 
-def battle_row(outputs: SystemOutputs, item: str, first: str, second: str) -> dict[str, Any]:
+def battle_row(outputs: SystemOutputs, item: str, first: str, second: str) -> JsonObject:
     """The row of a battle: shared columns as they are, the others with `_a` and `_b`."""
     a, b = outputs.rows[item][first], outputs.rows[item][second]
-    row: dict[str, Any] = {"id": f"{item}:{first}:{second}"}
+    row: JsonObject = {"id": f"{item}:{first}:{second}"}
     for column in dict.fromkeys((*a, *b)):
         if column == "id":
             continue

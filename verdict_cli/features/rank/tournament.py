@@ -36,7 +36,7 @@ from verdict_cli.features.rank.contest import Leaderboard, Standing, StandingVal
 from verdict_cli.features.rank.leaderboard_section import ranking_tables
 from verdict_cli.features.rank.ranks import significantly_better, standing_values
 from verdict_cli.features.rank.strengths import Choice, choice_strengths
-from verdict_cli.messages import Result
+from verdict_cli.messages import JsonObject, Result, Values
 from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
@@ -69,7 +69,7 @@ class CountingJudge:
         self._on_progress = on_progress
         self._next_row = 0
 
-    async def judge(self, rows: Sequence[Mapping[str, Any]]) -> list[Result]:
+    async def judge(self, rows: Sequence[Values]) -> list[Result]:
         """The rows' results, in their order. Row numbers continue over all calls."""
         first = self._next_row
         self._next_row += len(rows)
@@ -148,7 +148,7 @@ async def rank_by_score(
     judge: CountingJudge,
     reward: Reward,
     columns: CandidateColumns | None,
-    shared: Mapping[str, Any],
+    shared: Values,
     candidates: Sequence[Candidate],
     samples: int,
     field: str | None,
@@ -160,10 +160,10 @@ async def rank_by_score(
 
     ``columns`` None: each candidate is an object whose fields are columns of the row.
     """
-    rows: list[Mapping[str, Any]] = []
+    rows: list[Values] = []
     for candidate in candidates:
         if columns is not None:
-            row: Mapping[str, Any] = columns.row(shared, [candidate.text(field)])
+            row: Values = columns.row(shared, [candidate.text(field)])
         else:
             assert isinstance(candidate.value, Mapping)
             row = {**shared, **candidate.value}
@@ -329,7 +329,7 @@ class Tournament:
     judge: CountingJudge
     read: OrderReader
     columns: CandidateColumns
-    shared: Mapping[str, Any]
+    shared: Values
     candidates: Sequence[Candidate]
     texts: Sequence[str]
     both: bool
@@ -429,7 +429,7 @@ class Tournament:
         kind: str,
         choices: Sequence[Choice],
         points: Mapping[int, float],
-        consistency: dict[str, Any],
+        consistency: JsonObject,
     ) -> Leaderboard:
         count = len(self.candidates)
         strengths = choice_strengths(count, choices)
@@ -467,7 +467,7 @@ class RankingWork(Struct, frozen=True):
 
     text: str
     rows: int
-    sample: Sequence[Mapping[str, Any]]
+    sample: Sequence[Values]
     rank: Callable[[CountingJudge], Coroutine[Any, Any, Leaderboard]]
 
 
@@ -475,7 +475,7 @@ class RankingTask(Struct, frozen=True):
     """The arguments of `verdict rank`."""
 
     plan: Plan
-    shared: Mapping[str, Any]
+    shared: Values
     candidates: tuple[Candidate, ...]
     options: RankOptions
     seed: int
@@ -497,7 +497,7 @@ class RankingTask(Struct, frozen=True):
             )
         return self._compare(where)
 
-    def _sample(self, where: CandidateColumns | None) -> list[Mapping[str, Any]]:
+    def _sample(self, where: CandidateColumns | None) -> list[Values]:
         """Rows of a few candidates, as the judge reads them."""
         if where is None:
             few = self.candidates[:SAMPLED_CANDIDATES]

@@ -31,6 +31,7 @@ from verdict_cli.features.sweep.study_file import (
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.package_files import configs, file_or_named
+from verdict_cli.messages import JsonObject
 from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
 from verdict_cli.report.plan_graph import calls_a_row
@@ -124,7 +125,7 @@ class StudyCommand:
     path: Path
     data: str
     out: Path | None
-    facts: dict[str, Any]
+    facts: JsonObject
     notes: Sequence[str] = ()
     kicker: str = "Verdict sweep"
     file: str = "sweep"

@@ -18,6 +18,7 @@ from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.document.overrides import find_target, parts_of
 from verdict_cli.language.document.source_positions import Document
 from verdict_cli.language.package_files import configs, file_or_named, folder
+from verdict_cli.messages import JsonObject
 
 SWITCH = ("on", "off")
 MOST_VALUE_LENGTH = 60
@@ -34,7 +35,7 @@ class StudyVariant(ConfigModel):
     """Its pipeline, where it is not the study's: a file next to the study, or the name of a shipped one."""
     model: Text | None = None
     """The model of the pipeline, as `--model`, which replaces it."""
-    set: dict[str, Any] = Field(default_factory=dict)
+    set: JsonObject = Field(default_factory=dict)
     """Values by their path in the file, as `--set` takes them."""
     off: Seq[Text] = ()
     """Paths of what is left out."""
