@@ -8,8 +8,9 @@ from itertools import permutations
 import numpy as np
 from rich.console import Console
 
-from verdict_cli.features.rank.contest import Leaderboard, Standing, StandingValue
+from verdict_cli.features.rank.contest import Judgements, Leaderboard, Standing, StandingValue
 from verdict_cli.features.rank.tournament import candidate_board, ranking_document
+from verdict_cli.report.document import ReportDocument
 from verdict_cli.report.renderers.terminal import render_terminal
 
 
@@ -60,10 +61,15 @@ def test_the_conclusion_names_all_that_may_be_first() -> None:
     )
 
 
+def document_of(leaderboard: Leaderboard, calls: int, cost_usd: float | None) -> ReportDocument:
+    counts = Judgements(leaderboard.rows, leaderboard.missing, calls, cost_usd)
+    return ranking_document("p", leaderboard, counts)
+
+
 def text_of(leaderboard: Leaderboard) -> str:
     out = io.StringIO()
     Console(file=out, width=120).print(
-        render_terminal(ranking_document("p", leaderboard, calls=6, cost_usd=0.5))
+        render_terminal(document_of(leaderboard, calls=6, cost_usd=0.5))
     )
     return out.getvalue()
 
@@ -101,12 +107,12 @@ def test_the_document_of_pairs_has_wins_and_consistency() -> None:
     assert "won" in text and text.count("1–3") == 3
     assert "0 of 1 triples intransitive · 1 of 3 pairs tied · the first position won 4 of 5" in text
     assert "order: 2 of 3 pairs changed with it" in text
-    document = ranking_document("p", leaderboard, calls=6, cost_usd=None).data()
+    document = document_of(leaderboard, calls=6, cost_usd=None).data()
     assert document["best"] == {"index": 0, "candidate": "a"}
     assert (document["pipeline"], document["calls"], document["cost_usd"]) == ("p", 6, None)
 
 
 def test_without_any_value_there_is_no_best() -> None:
     leaderboard = board(None, None, None, None)
-    assert ranking_document("p", leaderboard, calls=0, cost_usd=None).data()["best"] is None
+    assert document_of(leaderboard, calls=0, cost_usd=None).data()["best"] is None
     assert leaderboard.conclusion() == "no candidate has a rank: every judgement failed"

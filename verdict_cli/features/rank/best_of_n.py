@@ -10,14 +10,15 @@ import math
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec import Struct, to_builtins
+from msgspec import Struct, structs, to_builtins
 
 from verdict_cli.errors import RowError, UsageError
 from verdict_cli.features.rank.candidates import Candidate
-from verdict_cli.features.rank.contest import Leaderboard
+from verdict_cli.features.rank.contest import Judgements, Leaderboard
 from verdict_cli.features.rank.tournament import CountingJudge, RankingTask, RankingWork
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.messages import Values
@@ -142,76 +143,49 @@ def curve(
     """A point for each n, over the prompts that have so many candidates."""
     valued = []
     for prompt, board in zip(prompts, boards, strict=True):
-        values: list[float | None] = [None] * len(prompt.candidates)
-        for standing in board.standings:
-            values[standing.index] = standing.values[board.ranked_by].value
-        valued.append((values, prompt.correct))
+        values = {one.index: one.values[board.ranked_by].value for one in board.standings}
+        valued.append(([values.get(at) for at in range(len(prompt.correct))], prompt.correct))
     points = []
     for n in range(1, max(len(values) for values, _ in valued) + 1):
         enough = [(values, correct) for values, correct in valued if len(values) >= n]
         chosen: Floats = np.array([best_of(values, correct, n) for values, correct in enough])
-        wrong = [(len(correct), correct.count(False)) for _, correct in enough]
-        possible = [1 - math.comb(bad, n) / math.comb(count, n) for count, bad in wrong]
-        accuracy = mean_with_interval(
-            np.round(chosen, 12), None, Draw(np.random.default_rng(0), level), (0.0, 1.0)
-        )
-        points.append(BestOfN(n, len(enough), accuracy, math.fsum(possible) / len(possible)))
+        possible = [
+            1 - math.comb(correct.count(False), n) / math.comb(len(correct), n)
+            for _, correct in enough
+        ]
+        draw = Draw(np.random.default_rng(0), level)
+        accuracy = mean_with_interval(np.round(chosen, 12), None, draw, (0.0, 1.0))
+        points.append(BestOfN(n, len(enough), accuracy, fmean(possible)))
     return points
 
 
 def best_of_n_document(
-    pipeline: str,
-    points: Sequence[BestOfN],
-    boards: Sequence[Leaderboard],
-    *,
-    calls: int,
-    cost_usd: float | None,
+    pipeline: str, kind: str, points: Sequence[BestOfN], counts: Judgements
 ) -> ReportDocument:
     """The accuracy of the chosen candidate against n."""
-    judgements, failed = (sum(getattr(one, name) for one in boards) for name in ("rows", "missing"))
-    rows = [
-        (
-            str(point.n),
-            formatting.format_number(point.accuracy.value),
-            formatting.interval(point.accuracy.low, point.accuracy.high),
-            formatting.format_number(point.possible),
-            f"{point.prompts:,}",
-        )
-        for point in points
-    ]
-    table = Table(
-        ("n", "accuracy", "95% interval", "a right one is there", "prompts"), rows, (0, 1, 3, 4)
-    )
-    notes = [
-        Note(
-            f"{judgements:,} judgements · failed {failed:,} · calls {calls:,} · cost {formatting.money(cost_usd)}"
-        )
-    ]
-    if boards[0].kind != "scores":
-        notes.append(
-            Note(
-                "Candidates are chosen by their strength in the tournament of all of a prompt's candidates."
-            )
-        )
-    places = [
-        PlanePoint(point.n, point.accuracy.value, point.accuracy.low, point.accuracy.high)
-        for point in points
-        if point.accuracy.value is not None
-    ]
+    rows, places = [], []
+    for point in points:
+        value, low, high = point.accuracy.value, point.accuracy.low, point.accuracy.high
+        accuracy, possible = map(formatting.format_number, (value, point.possible))
+        ends = formatting.interval(low, high)
+        rows.append((str(point.n), accuracy, ends, possible, f"{point.prompts:,}"))
+        places.append(PlanePoint(point.n, value, low, high))
+    headers = ("n", "accuracy", "95% interval", "a right one is there", "prompts")
+    notes = [counts.note()]
+    if kind != "scores":
+        text = "Candidates are chosen by their strength in the tournament of all of a prompt's candidates."
+        notes.append(Note(text))
     chart = Scatter("Best of n", [Series("", places, joined=True)], "n", "accuracy")
     first, last = points[0], points[-1]
     return ReportDocument(
         pipeline,
-        [Section("", [table, *notes, chart], listed=False)],
+        [Section("", [Table(headers, rows, (0, 1, 3, 4)), *notes, chart], listed=False)],
         kicker="Verdict best of n",
         data=lambda: {
             "pipeline": pipeline,
-            "kind": boards[0].kind,
+            "kind": kind,
             "best_of_n": to_builtins(points),
-            "judgements": judgements,
-            "failed": failed,
-            "calls": calls,
-            "cost_usd": cost_usd,
+            **structs.asdict(counts),
         },
         conclusion=f"the chosen one is right in {first.accuracy.value or 0:.1%} with 1 candidate, "
         f"{last.accuracy.value or 0:.1%} with {last.n}",

@@ -19,6 +19,7 @@ from verdict_cli.cli.progress import show_progress
 from verdict_cli.cli.show_report import print_document
 from verdict_cli.errors import UsageError
 from verdict_cli.features.rank.candidates import read_candidates
+from verdict_cli.features.rank.contest import Judgements
 from verdict_cli.llm.middleware.budget import HaltedError
 from verdict_cli.llm.middleware.chain import StopSignal
 from verdict_cli.messages import Row
@@ -201,22 +202,20 @@ def rank(
         raise UsageError("--battles and --out need --systems", hint="add --systems, or remove them")
     session = RankingSession(plan, options, concurrency, ranking.samples == 1, yes)
     if best_of_n.prompt is not None and best_of_n.correct is not None:
-        document, failed = _rank_prompts(
+        document, counts = _rank_prompts(
             plan, candidates[0], best_of_n.prompt, best_of_n.correct, ranking, options, session
         )
     else:
-        shared = (
-            {}
-            if ranking.row is None
-            else parse_row(ranking.row.encode("utf-8", "surrogateescape"), "--row")
-        )
+        shared = {}
+        if ranking.row is not None:
+            shared = parse_row(ranking.row.encode("utf-8", "surrogateescape"), "--row")
         task = RankingTask(plan, shared, read_candidates(candidates), ranking, options.seed)
         work = task.plan_work()
         board, stats = session.run(work, work.rank)
-        document = ranking_document(plan.name, board, calls=stats.calls, cost_usd=stats.cost_usd)
-        failed = board.missing
+        counts = Judgements(board.rows, board.missing, stats.calls, stats.cost_usd)
+        document = ranking_document(plan.name, board, counts)
     print_document(document, as_json=as_json)
-    raise typer.Exit(3 if failed else 0)
+    raise typer.Exit(3 if counts.failed else 0)
 
 
 Ranked = TypeVar("Ranked")
@@ -300,8 +299,8 @@ def _rank_prompts(
     ranking: RankOptions,
     options: ModelOptions,
     session: RankingSession,
-) -> tuple[ReportDocument, int]:
-    """The document of the best of n over many prompts, and how many judgements failed."""
+) -> tuple[ReportDocument, Judgements]:
+    """The document of the best of n over many prompts, and the counts of its judgements."""
     from verdict_cli.features.rank.best_of_n import (
         best_of_n_document,
         curve,
@@ -314,7 +313,6 @@ def _rank_prompts(
     whole, works = plan_prompts(plan, prompts, ranking, options.seed)
     boards, stats = session.run(whole, lambda judge: rank_prompts(works, judge))
     points = curve(prompts, boards, plan.interval_level)
-    document = best_of_n_document(
-        plan.name, points, boards, calls=stats.calls, cost_usd=stats.cost_usd
-    )
-    return document, sum(board.missing for board in boards)
+    judgements, failed = (sum(getattr(one, name) for one in boards) for name in ("rows", "missing"))
+    counts = Judgements(judgements, failed, stats.calls, stats.cost_usd)
+    return best_of_n_document(plan.name, boards[0].kind, points, counts), counts

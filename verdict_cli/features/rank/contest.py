@@ -9,7 +9,24 @@ from msgspec import Struct, field, structs, to_builtins
 from verdict_cli.messages import JsonObject, Values
 from verdict_cli.plural import plural
 from verdict_cli.report.conclusions import listed_names
+from verdict_cli.report.document import Note
+from verdict_cli.report.formatting import money
 from verdict_cli.stats.columns.column import RowMask
+
+
+class Judgements(Struct, frozen=True):
+    """How many judgements a ranking took, how many of them failed, and their calls."""
+
+    judgements: int
+    failed: int
+    calls: int
+    cost_usd: float | None
+
+    def note(self) -> Note:
+        """The counts in one line."""
+        return Note(
+            f"{self.judgements:,} judgements · failed {self.failed:,} · calls {self.calls:,} · cost {money(self.cost_usd)}"
+        )
 
 
 class StandingValue(Struct, frozen=True):
@@ -23,9 +40,12 @@ class StandingValue(Struct, frozen=True):
 
     def as_json(self) -> JsonObject:
         """The value as reports have it."""
-        content: JsonObject = {"value": self.value, "low": self.low, "high": self.high}
-        content |= {"reason": self.reason} if self.reason else {}
-        return content | ({} if self.uncontrolled is None else {"uncontrolled": self.uncontrolled})
+        content: JsonObject = to_builtins(self)
+        if not self.reason:
+            del content["reason"]
+        if self.uncontrolled is None:
+            del content["uncontrolled"]
+        return content
 
 
 class Standing(Struct, frozen=True):

@@ -63,7 +63,7 @@ def leaderboards(
         except DataError as error:
             asked = evaluation.metrics or ("win_rate",)
             reason = f"there is no ranking: {error.problem.message}; {error.problem.hint}"
-            boards[name] = Leaderboard(asked, asked[0], (), (), (), 0, 0, 0, warnings=(reason,))
+            boards[name] = Leaderboard(asked, asked[0], (), warnings=(reason,))
         else:
             boards[name] = leaderboard(contests, evaluation.metrics, seed)
     return boards
@@ -73,54 +73,45 @@ def leaderboard(
     contests: Contests, metrics: tuple[str, ...] | None = None, seed: int = 0
 ) -> Leaderboard:
     """The systems, best first by the first of the metrics that is defined."""
-    asked = metrics or (
-        ("mean_score", "win_rate")
-        if contests.answers is not None
-        else ("bradley_terry", "win_rate")
-    )
+    first = "bradley_terry" if contests.answers is None else "mean_score"
+    asked = metrics or (first, "win_rate")
+    rows, missing = contests.rows, contests.missing
     if not contests.systems:
-        warnings = tuple(_warnings(contests, {}, (), ""))
-        return Leaderboard(
-            asked, asked[0], (), (), (), 0, contests.rows, contests.missing, warnings=warnings
-        )
+        warnings = tuple(_warnings(contests, {}, ""))
+        return Leaderboard(asked, asked[0], (), rows=rows, missing=missing, warnings=warnings)
     rng = np.random.default_rng(abs(seed))
     group = rng.permutation(contests.items) % max(1, min(contests.items, MOST_DELETIONS))
     strengths = {metric: _METRICS[metric](contests, group) for metric in asked}
     ranked_by = next((metric for metric in asked if not strengths[metric].reason), asked[0])
     count = len(contests.systems)
-    values = {
-        metric: _system_values(metric, strengths[metric], contests, group) for metric in asked
-    }
-    counts = strengths[asked[0]].counts
+    values = [_system_values(metric, strengths[metric], contests, group) for metric in asked]
+    named = zip(
+        contests.systems, strengths[asked[0]].counts, zip(*values, strict=True), strict=True
+    )
     standings = ranked(
         [
-            Standing(
-                name,
-                int(counts[system]),
-                {metric: values[metric][system] for metric in asked},
-                index=system,
-            )
-            for system, name in enumerate(contests.systems)
+            Standing(name, int(n), dict(zip(asked, own, strict=True)), index=system)
+            for system, (name, n, own) in enumerate(named)
         ],
         ranked_by,
         significantly_better(strengths[ranked_by], count),
     )
     order = [standing.index for standing in standings]
+    whole = np.zeros(contests.items, np.int64)
     wins, met = (
-        counts[0]
-        for counts in battle_counts(contests.battles, count, np.zeros(contests.items, np.int64), 1)
+        table[0][np.ix_(order, order)] for table in battle_counts(contests.battles, count, whole, 1)
     )
     return Leaderboard(
         asked,
         ranked_by,
         standings,
-        tuple(tuple(float(wins[one, other]) for other in order) for one in order),
-        tuple(tuple(int(met[one, other]) for other in order) for one in order),
+        tuple(map(tuple, wins.tolist())),
+        tuple(map(tuple, met.astype(np.int64).tolist())),
         contests.items,
-        contests.rows,
-        contests.missing,
+        rows,
+        missing,
         _slopes(strengths[asked[0]], contests),
-        tuple(_warnings(contests, strengths, asked, ranked_by)),
+        tuple(_warnings(contests, strengths, ranked_by)),
     )
 
 
@@ -147,43 +138,33 @@ def _system_values(
 
 
 def _warnings(
-    contests: Contests, strengths: Mapping[str, Strengths], asked: tuple[str, ...], ranked_by: str
-) -> list[str]:
-    warnings = [
-        f"`{metric}` is undefined: {strengths[metric].reason}"
-        for metric in asked
-        if strengths[metric].reason
-    ]
-    for metric in asked:
-        warnings += [
-            f"{reason}: the prior alone decides its `{metric}`; add battles"
-            for reason in list(strengths[metric].unsure.values())[:5]
-        ]
-    if asked and ranked_by != asked[0]:
-        warnings.append(f"the ranks are by `{ranked_by}`")
+    contests: Contests, strengths: Mapping[str, Strengths], ranked_by: str
+) -> Iterator[str]:
+    for metric, strength in strengths.items():
+        if strength.reason:
+            yield f"`{metric}` is undefined: {strength.reason}"
+    for metric, strength in strengths.items():
+        for reason in list(strength.unsure.values())[:5]:
+            yield f"{reason}: the prior alone decides its `{metric}`; add battles"
+    if strengths and ranked_by != next(iter(strengths)):
+        yield f"the ranks are by `{ranked_by}`"
     if len(contests.systems) < 2:
-        warnings.append(
-            f"there {'is one system' if contests.systems else 'are no systems'}: a leaderboard needs two"
-        )
+        systems = "is one system" if contests.systems else "are no systems"
+        yield f"there {systems}: a leaderboard needs two"
     if 0 < contests.items < FEW_ITEMS:
-        warnings.append(
-            f"{plural(contests.items, 'item is|items are')} too few for intervals and ranks to be relied on"
-        )
-    if contests.items >= FEW_ITEMS and ranked_by:
-        few = [
-            name
-            for name, items in zip(
-                contests.systems, strengths[ranked_by].seen.sum(axis=0).tolist(), strict=True
-            )
-            if items < FEW_ITEMS
-        ]
-        if few:
-            warnings.append(
-                f"fewer than {FEW_ITEMS} items have {', '.join(few[:5])}: their ranks cannot be relied on"
-            )
+        items = plural(contests.items, "item is|items are")
+        yield f"{items} too few for intervals and ranks to be relied on"
+    elif ranked_by:
+        yield from _few_items(contests, strengths[ranked_by])
     if contests.unreadable:
-        warnings.append(f"left out, such as {contests.unreadable}")
-    return warnings
+        yield f"left out, such as {contests.unreadable}"
+
+
+def _few_items(contests: Contests, strengths: Strengths) -> Iterator[str]:
+    seen = strengths.seen.sum(axis=0)
+    few = [contests.systems[system] for system in np.flatnonzero(seen < FEW_ITEMS)]
+    if few:
+        yield f"fewer than {FEW_ITEMS} items have {', '.join(few[:5])}: their ranks cannot be relied on"
 
 
 def write_battles(
@@ -271,6 +252,10 @@ class SystemOutputs(Struct, frozen=True):
 def read_outputs(rows: Iterator[Values], columns: BattleColumns, file: str) -> SystemOutputs:
     """The outputs of a file. DataError for a row without its system or item, and for two outputs of one system."""
     outputs: dict[str, dict[str, Values]] = defaultdict(dict)
+
+    def fault(kind: str, message: str, hint: str) -> DataError:
+        return DataError(Problem(kind, message, hint, file=file))
+
     systems: dict[str, None] = {}
     for number, row in enumerate(rows):
         for column in (columns.system, columns.item):
@@ -278,40 +263,31 @@ def read_outputs(rows: Iterator[Values], columns: BattleColumns, file: str) -> S
                 has = ", ".join(row)
                 message = f"row {number} has no {column!r}; it has {has:.200}"
                 hint = "one row for each output of a system: the system, the task and its columns"
-                raise DataError(Problem("missing-column", message, hint, file=file))
+                raise fault("missing-column", message, hint)
         system, item = key_text(row[columns.system]), key_text(row[columns.item])
         if system in outputs[item]:
             message = f"row {number}: {system!r:.60} has two outputs for {item!r:.60}"
-            raise DataError(
-                Problem(
-                    "ambiguous-rows",
-                    message,
-                    "keep one output of each system for a task",
-                    file=file,
-                )
-            )
+            raise fault("ambiguous-rows", message, "keep one output of each system for a task")
         systems[system] = None
         outputs[item][system] = row
     if len(systems) < 2:
         message = f"{plural(len(systems), 'system')}: battles need at least 2"
-        raise DataError(
-            Problem(
-                "too-few", message, f"the column {columns.system!r} names the system", file=file
-            )
-        )
+        raise fault("too-few", message, f"the column {columns.system!r} names the system")
     return SystemOutputs(tuple(systems), outputs, frozenset(_shared(outputs)))
 
 
 def _shared(rows: Mapping[str, Mapping[str, Values]]) -> set[str]:
-    columns = {column for outputs in rows.values() for row in outputs.values() for column in row}
-    for outputs in rows.values():
-        first, *others = outputs.values()
-        columns = {
-            column
-            for column in columns
-            if all(column in row and row[column] == first.get(column) for row in others)
-        }
-    return columns - {"id"}
+    every = [list(outputs.values()) for outputs in rows.values()]
+    columns = {column for outputs in every for row in outputs for column in row} - {"id"}
+    return {
+        column
+        for column in columns
+        if all(
+            column in row and row[column] == first.get(column)
+            for first, *others in every
+            for row in others
+        )
+    }
 
 
 def pairings(
@@ -328,8 +304,8 @@ def pairings(
     if battles is None:
         meetings.sort(key=lambda meeting: order[meeting[1]])
     else:
-        meetings = sorted(meetings, key=lambda meeting: meeting[0])[:battles]
-    for _, item, pair in meetings:
+        meetings.sort(key=lambda meeting: meeting[0])
+    for _, item, pair in meetings[:battles]:
         one, other = pair if draw.random() < 0.5 else pair[::-1]
         yield item, one, other
 

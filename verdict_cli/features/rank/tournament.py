@@ -32,14 +32,19 @@ from verdict_cli.features.rank.candidates import (
     judges_both_orders,
     order_reader,
 )
-from verdict_cli.features.rank.contest import Leaderboard, Standing, StandingValue, ranked
+from verdict_cli.features.rank.contest import (
+    Judgements,
+    Leaderboard,
+    Standing,
+    StandingValue,
+    ranked,
+)
 from verdict_cli.features.rank.leaderboard_section import ranking_tables
 from verdict_cli.features.rank.ranks import significantly_better, standing_values
 from verdict_cli.features.rank.strengths import Choice, choice_strengths
 from verdict_cli.messages import JsonObject, Result, Values
 from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
-from verdict_cli.report import formatting
 from verdict_cli.report.document import Note, ReportDocument, Section
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.outcome import Reward, reward_of
@@ -99,27 +104,21 @@ def candidate_board(
     return Leaderboard((metric,), metric, placed, kind=kind, **counts)
 
 
-def ranking_document(
-    pipeline: str, board: Leaderboard, *, calls: int, cost_usd: float | None
-) -> ReportDocument:
-    """The candidates and how consistent the judge was; from a ranking and the cost of its calls."""
-    cost = f"calls {calls:,} · cost {formatting.money(cost_usd)}"
-    counts = Note(f"{board.rows:,} judgements · failed {board.missing:,} · {cost}")
+def ranking_document(pipeline: str, board: Leaderboard, counts: Judgements) -> ReportDocument:
+    """The candidates and how consistent the judge was; from a ranking and its counts."""
     best = next((standing for standing in board.standings if standing.rank is not None), None)
+    parts = [*ranking_tables(board), *_consistency(board), counts.note()]
     return ReportDocument(
         pipeline,
-        [Section("", [*ranking_tables(board), *_consistency(board), counts], listed=False)],
+        [Section("", parts, listed=False)],
         kicker="Verdict ranking",
         data=lambda: {
             "pipeline": pipeline,
             "kind": board.kind,
             "best": None if best is None else {"index": best.index, "candidate": best.name},
             "ranking": board.standings_json(),
-            "judgements": board.rows,
-            "failed": board.missing,
             "consistency": board.consistency,
-            "calls": calls,
-            "cost_usd": cost_usd,
+            **structs.asdict(counts),
         },
         conclusion=board.conclusion(),
     )
