@@ -13,6 +13,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     GetCoreSchemaHandler,
     ValidationError,
     ValidatorFunctionWrapHandler,
@@ -341,6 +342,10 @@ OneOrMore = BeforeValidator(_one_as_list, json_schema_input_type=str | list[str]
 
 One = Annotated[Literal[1], BeforeValidator(_not_boolean)]
 """The number 1. `true` equals it in Python, but is rejected."""
+
+JsonSchema = dict[str, Any]
+
+NonEmptyText = Annotated[str, Field(min_length=1)]
 
 T = TypeVar("T")
 Seq = tuple[T, ...]

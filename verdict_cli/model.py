@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, Uncounted, Whole, with_added_keys
+from verdict_cli.config_model import ConfigModel, NonEmptyText, Uncounted, Whole, with_added_keys
 
 PLACEHOLDER_MODEL = "baseline/lexical"
 """The model of a file that names none, used to check and draw its graph. It is never called."""
@@ -45,7 +45,7 @@ _CONNECTION = Uncounted("it says how a model is reached, not what it is asked")
 class Model(ConfigModel):
     """A model by its litellm name, or a built-in one: `baseline/lexical`, `baseline/random`, `baseline/echo`, `replay/PATH`."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: NonEmptyText
     """The model's litellm name, such as `gpt-4o-mini` or `anthropic/claude-haiku-4-5`."""
     retries: Annotated[int, Field(ge=0), Whole] = 2
     """Extra attempts after a failed or unreadable call."""
@@ -61,7 +61,7 @@ class Model(ConfigModel):
     """What the endpoint allows."""
     cost: Annotated[Cost | None, _CONNECTION] = None
     """Prices, where the model's price is not known."""
-    base_model: Annotated[Annotated[str, Field(min_length=1)] | None, _CONNECTION] = None
+    base_model: Annotated[NonEmptyText | None, _CONNECTION] = None
     """The model whose prices and capabilities hold, where the name is a deployment's or an alias."""
     structured: Literal["auto", "schema", "tool", "json", "words"] = "auto"
     """How a JSON reply is requested: by the provider's JSON-schema output, a forced tool call, its JSON output without a schema, or words in the prompt. `auto` tries schema, tool and words in turn, and remembers which the server takes."""
@@ -109,14 +109,14 @@ def _spelling(value: Any) -> str:
     return "<name>" if isinstance(value, str) else "<model>"
 
 
-_Name = Annotated[str, Field(min_length=1)]
 _One = Annotated[
-    Annotated[_Name, Tag("<name>")] | Annotated[Model, Tag("<model>")], Discriminator(_spelling)
+    Annotated[NonEmptyText, Tag("<name>")] | Annotated[Model, Tag("<model>")],
+    Discriminator(_spelling),
 ]
 ModelKey = TypeAliasType(
     "ModelKey",
     Annotated[
-        Annotated[_Name, Tag("<name>")]
+        Annotated[NonEmptyText, Tag("<name>")]
         | Annotated[Model, Tag("<model>")]
         | Annotated[list[_One], Field(min_length=1), Tag("<policy>")],
         Discriminator(_spelling),

@@ -13,6 +13,7 @@ from verdict_cli.config_model import (
     ConfigModel,
     Expected,
     LazyUnion,
+    NonEmptyText,
     One,
     Uncounted,
     Whole,
@@ -98,7 +99,7 @@ class Threshold(Fitted):
 
     kind: Literal["threshold"]
     """The kind of calibration."""
-    confidence: Annotated[str, Field(min_length=1)]
+    confidence: NonEmptyText
     """Expression for the confidence of an answer; higher is more confident."""
     threshold: float
     """Answers below it escalate or abstain."""
@@ -117,7 +118,7 @@ class Threshold(Fitted):
 class CalibrationFile(ConfigModel):
     """A calibration in a file that `verdict calibrate` wrote."""
 
-    file: Annotated[str, Field(min_length=1)]
+    file: NonEmptyText
     """Path of the file, relative to the pipeline file."""
 
 
@@ -187,10 +188,9 @@ PoolWeightsKey = Annotated[
 ]
 """A weight for each unit that is pooled: written out, or fitted."""
 
-_Text = Annotated[str, Field(min_length=1)]
 WhenKey = Annotated[
-    CalibrationFile | Fitted | _Text,
-    LazyUnion(_spelling, _choices("threshold"), {"<text>": _Text}),
+    CalibrationFile | Fitted | NonEmptyText,
+    LazyUnion(_spelling, _choices("threshold"), {"<text>": NonEmptyText}),
     _expected("an expression"),
 ]
 """When an answer escalates or abstains: an expression, or a fitted threshold."""

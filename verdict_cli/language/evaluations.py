@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from verdict_cli.config_model import (
     ConfigModel,
     Issue,
     KeyRule,
+    NonEmptyText,
     OneOrMore,
     Whole,
     added_keys,
@@ -33,7 +34,7 @@ Reducer = Literal["max", "min", "mean", "median", "mode", "first", "any", "all"]
 GoldScope = Literal["population", "rows"]
 """What a corrected estimate is about."""
 
-ExpressionText = Annotated[str, Field(min_length=1)]
+ExpressionText = NonEmptyText
 
 
 class Reduce(ConfigModel):
@@ -100,7 +101,7 @@ class Evaluation(ConfigModel):
     """Metrics over the rows of a run: a prediction or a probability against a target, a value alone, several judges
     against each other, or what a feature measures in its own way."""
 
-    key_rules: ClassVar[tuple[KeyRule, ...]] = (*KEY_RULES, MEASURABLE)
+    key_rules = (*KEY_RULES, MEASURABLE)
 
     items: ExpressionText | None = None
     """The name of a unit under `each`: one observation for each entry instead of one for each row. Expressions see the entry under its `as` name, `index`, the unit's `output` there, and `source`; intervals resample rows unless `cluster` says otherwise."""
@@ -132,7 +133,7 @@ class Evaluation(ConfigModel):
     """An expression or a list of them; the same metrics are computed for each value of each."""
     cluster: ExpressionText | None = None
     """Expression that is equal for rows with correlated errors, such as `source.document_id`; intervals resample whole clusters."""
-    published: Annotated[str, Field(min_length=1)] | None = None
+    published: NonEmptyText | None = None
     """A YAML file with a paper's table, whose rows are shown next to the run's; relative to the pipeline file."""
     group: ExpressionText | None = None
     """Expression that is equal for rows that `reduce` combines before anything is measured."""
@@ -155,7 +156,7 @@ class Evaluation(ConfigModel):
 class PublishedRow(ConfigModel):
     """One row of a published table."""
 
-    judge: Annotated[str, Field(min_length=1)]
+    judge: NonEmptyText
     """The judge's name in the table."""
     value: float
     """The value, in the table's unit."""
@@ -166,7 +167,7 @@ class PublishedRow(ConfigModel):
 class Published(ConfigModel):
     """A table of a paper, shown next to a run's metrics."""
 
-    source: Annotated[str, Field(min_length=1)]
+    source: NonEmptyText
     """The paper, with enough detail to find it."""
     table: str | Annotated[int, Whole]
     """The table's name or number."""
@@ -178,7 +179,7 @@ class Published(ConfigModel):
     """Whether the values are percentages or fractions of one."""
     data_rows: Annotated[int, Whole] | None = None
     """The number of rows that the values are of: a run of another number is told to be of other data."""
-    caveat: Annotated[str, Field(min_length=1)] | None = None
+    caveat: NonEmptyText | None = None
     """Why a run's value cannot be compared with these, such as another split; shown wherever both are shown."""
     rows: Annotated[tuple[PublishedRow, ...], Field(min_length=1)]
     """The table's rows."""

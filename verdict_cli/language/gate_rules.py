@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
-from verdict_cli.config_model import ConfigModel, Issue, did_you_mean
-from verdict_cli.errors import Problem, SpecError, UsageError
+from verdict_cli.config_model import ConfigModel, Issue, KeyRule, NonEmptyText, did_you_mean
+from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
-from verdict_cli.language.document.source_positions import format_path
 from verdict_cli.language.evaluations import Evaluation, evaluator_of, lacks
 from verdict_cli.language.metric_registry import (
     GOLD_ESTIMATES,
@@ -61,7 +60,7 @@ class Gate(ConfigModel):
     """Whether `confidence` is that of an interval with two ends, or of the one end that is compared: `one` is wrong at the limit twice as often."""
     where: Annotated[dict[str, Scalar], Field(min_length=1)] | None = None
     """Path to value: only rows where every path has its value count, such as `{source.type: homonyms}`."""
-    baseline: Annotated[str, Field(min_length=1)] | None = None
+    baseline: NonEmptyText | None = None
     """The directory of an earlier run, or a file that `verdict gate --bless` wrote; rows of the same id are compared pair by pair."""
     max_drop: Annotated[float, Field(ge=0)] | None = None
     """How much worse than the baseline the metric may be: the 95% interval of the paired difference must not reach beyond it."""
@@ -106,6 +105,16 @@ GateList = tuple[
 """Gates, each a mapping or a text such as `right.accuracy >= 0.9`."""
 
 
+_RULES = (
+    KeyRule("baseline", "", ("max_drop",), "`baseline` needs `max_drop`", "such as `max_drop: 0.01`"),
+    KeyRule("max_drop", "", ("baseline",), "`max_drop` needs `baseline`", "such as `baseline: runs/main`"),
+    *(
+        KeyRule("baseline", key, (), "`baseline` cannot be combined with `min`, `max` and `confidence`", "write two gates")
+        for key in ("min", "max", "confidence")
+    ),
+)  # fmt: skip
+
+
 def gate_problems(
     index: int,
     gate: Gate,
@@ -120,45 +129,19 @@ def gate_problems(
     issues = _run(gate) if evaluation == "run" else _evaluation(gate, evaluations)
     if not issues:
         issues = _limits(gate, metric_range(gate, (scales or {}).get(evaluation)))
-    if gate.baseline is not None and gate.max_drop is None:
-        issues.append(Issue("baseline", "`baseline` needs `max_drop`", "such as `max_drop: 0.01`"))
-    if gate.max_drop is not None and gate.baseline is None:
-        issues.append(
-            Issue("max_drop", "`max_drop` needs `baseline`", "such as `baseline: runs/main`")
-        )
-    if gate.baseline is not None and not (
-        gate.min is None and gate.max is None and gate.confidence is None
-    ):
-        issues.append(
-            Issue(
-                "baseline",
-                "`baseline` cannot be combined with `min`, `max` and `confidence`",
-                "write two gates",
-            )
-        )
-    if gate.min is None and gate.max is None and gate.baseline is None and gate.max_drop is None:
-        issues.append(
-            Issue(
-                "",
-                f"the gate on `{gate.metric}` has no limit",
-                "give `min`, `max`, or `baseline` and `max_drop`",
-            )
-        )
+    issues += [Issue(rule.key, rule.message, rule.hint) for rule in _RULES if rule.is_broken(gate)]
+    if not any(gate.has_value(key) for key in ("min", "max", "baseline", "max_drop")):
+        hint = "give `min`, `max`, or `baseline` and `max_drop`"
+        issues.append(Issue("", f"the gate on `{gate.metric}` has no limit", hint))
     if gate.min is not None and gate.max is not None and gate.min > gate.max:
-        issues.append(
-            Issue(
-                "min",
-                f"`min` {gate.min:g} is above `max` {gate.max:g}",
-                "nothing can pass this gate",
-            )
-        )
+        message = f"`min` {gate.min:g} is above `max` {gate.max:g}"
+        issues.append(Issue("min", message, "nothing can pass this gate"))
     if metric == "confusion":
-        issues.append(
-            Issue("metric", "`confusion` is a table and has no limit", "name another metric")
-        )
+        message = "`confusion` is a table and has no limit"
+        issues.append(Issue("metric", message, "name another metric"))
     return [
         Issue(f"[{index}].{path}" if path else f"[{index}]", message, hint)
-        for path, message, hint in issues
+        for path, message, hint in dict.fromkeys(issues)
     ]
 
 
@@ -220,14 +203,13 @@ def _limits(gate: Gate, ends: Ends) -> list[Issue]:
 
 def _range_in_words(gate: Gate, ends: Ends) -> str:
     low, high = ends
-    known = find_metric(gate.parts[1])
-    is_share = ends == UNIT and (known is None or not known.lower_is_better)
-    what = "a share " if is_share else ""
     if math.isinf(high):
         return f"`{gate.metric}` is at least {low:g}"
     if math.isinf(low):
         return f"`{gate.metric}` is at most {high:g}"
-    return f"`{gate.metric}` is {what}from {low:g} to {high:g}"
+    metric = find_metric(gate.parts[1])
+    is_share = ends == UNIT and (metric is None or not metric.lower_is_better)
+    return f"`{gate.metric}` is {'a share ' if is_share else ''}from {low:g} to {high:g}"
 
 
 def _meant(key: str, limit: float, ends: Ends) -> str:
@@ -251,34 +233,40 @@ def _meant(key: str, limit: float, ends: Ends) -> str:
 def _run(gate: Gate) -> list[Issue]:
     issues: list[Issue] = []
     if gate.parts[1] not in RUN_METRICS:
-        known = ", ".join(f"run.{name}" for name in RUN_METRICS)
-        issues.append(Issue("metric", f"`{gate.metric}` is unknown", _near(gate.metric, known)))
-    for key in ("confidence", "where", "baseline"):
-        if getattr(gate, key) is not None:
-            issues.append(
-                Issue(
-                    key,
-                    f"`{gate.metric}` is a fact of the whole run: `{key}` does not apply",
-                    f"leave `{key}` out",
-                )
-            )
-    return issues
+        names = [f"run.{name}" for name in RUN_METRICS]
+        issues.append(Issue("metric", f"`{gate.metric}` is unknown", _near(gate.metric, names)))
+    return issues + _of_all_rows(gate, "fact of the whole run")
+
+
+def _of_all_rows(gate: Gate, what: str) -> list[Issue]:
+    """The keys that choose or resample rows, which a value of all rows does not have."""
+    return [
+        Issue(
+            key,
+            f"`{gate.metric}` is a {what}: `{key}` does not apply",
+            f"leave `{key}` out",
+        )
+        for key in ("confidence", "where", "baseline")
+        if getattr(gate, key) is not None
+    ]
 
 
 def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Issue]:
     name, metric = gate.parts
-    if name not in evaluations:
-        known = ", ".join([*evaluations, "run"])
-        return [Issue("metric", f"`evaluate` has no `{name}`", _near(name, known))]
-    if (own := evaluator_of(evaluations[name])) is not None:
+    evaluation = evaluations.get(name)
+    if evaluation is None:
+        return [Issue("metric", f"`evaluate` has no `{name}`", _near(name, [*evaluations, "run"]))]
+    if (own := evaluator_of(evaluation)) is not None:
         noun, hint = own[1].noun, f"{own[1].gate_hint}"  # a text for `make errors`
-        return [
-            Issue("metric", f"`{name}` is a {noun}: it has no metric of its own for a gate", hint)
-        ]
-    evaluation = evaluations[name]
+        message = f"`{name}` is a {noun}: it has no metric of its own for a gate"
+        return [Issue("metric", message, hint)]
+    if metric in ROW_METRICS:
+        return _of_all_rows(gate, "share of all rows")
     if metric in GOLD_ESTIMATES:
         return _gold(gate, evaluation)
-    return _rows(gate) if metric in ROW_METRICS else _measured(name, metric, evaluation)
+    return [
+        Issue("metric", message, hint) for message, hint in _unmeasured(name, metric, evaluation)
+    ]
 
 
 def _gold(gate: Gate, evaluation: Evaluation) -> list[Issue]:
@@ -292,44 +280,23 @@ def _gold(gate: Gate, evaluation: Evaluation) -> list[Issue]:
     return []
 
 
-def _measured(name: str, metric: str, evaluation: Evaluation) -> list[Issue]:
-    """Why the evaluation does not measure the metric."""
+def _unmeasured(name: str, metric: str, evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+    """(message, hint) of why the evaluation does not measure the metric."""
     if find_metric(metric) is None:
-        return [
-            Issue("metric", f"`{metric}` is no metric", _near(metric, ", ".join(METRICS.names())))
-        ]
-    if evaluation.metrics is not None and metric not in evaluation.metrics:
-        return [
-            Issue(
-                "metric",
-                f"`{name}` does not measure `{metric}`",
-                f"add `{metric}` to `evaluate.{name}.metrics`",
-            )
-        ]
-    return [
-        Issue(
-            "metric",
-            f"`{name}` cannot measure `{metric}`: it has no `{key}`",
-            f"give `evaluate.{name}.{key}`",
+        yield f"`{metric}` is no metric", _near(metric, METRICS.names())
+    elif evaluation.metrics is not None and metric not in evaluation.metrics:
+        yield (
+            f"`{name}` does not measure `{metric}`",
+            f"add `{metric}` to `evaluate.{name}.metrics`",
         )
-        for key in lacks(evaluation, metric)
-    ]
+    else:
+        for key in lacks(evaluation, metric):
+            message = f"`{name}` cannot measure `{metric}`: it has no `{key}`"
+            yield message, f"give `evaluate.{name}.{key}`"
 
 
-def _rows(gate: Gate) -> list[Issue]:
-    return [
-        Issue(
-            key,
-            f"`{gate.metric}` is a share of all rows: `{key}` does not apply",
-            f"leave `{key}` out",
-        )
-        for key in ("confidence", "where", "baseline")
-        if getattr(gate, key) is not None
-    ]
-
-
-def _near(word: str, known: str) -> str:
-    return did_you_mean(word, known.split(", "), f"known: {known}")
+def _near(word: str, names: Sequence[str]) -> str:
+    return did_you_mean(word, names, f"known: {', '.join(names)}")
 
 
 def with_baseline(gates: Sequence[Gate], baseline: str) -> tuple[Gate, ...]:
@@ -367,18 +334,7 @@ def read_gates(
         for where, message, hint in gate_problems(index, gate, evaluations, scales):
             key = where.removeprefix(f"[{index}]").lstrip(".")
             location: tuple[str | int, ...] = ("gates", index, key) if key else ("gates", index)
-            at = document.value_at(location)
-            problems.append(
-                Problem(
-                    "bad-gate",
-                    message,
-                    hint,
-                    document.file,
-                    at.line,
-                    at.column,
-                    format_path(location),
-                )
-            )
+            problems.append(document.problem("bad-gate", message, hint, location))
     if problems:
         raise SpecError(problems)
     return gates

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import CoreRef, GenerateJsonSchema
 
-from verdict_cli.config_model import ADDED_KEYS, ConfigModel, added_keys, described
+from verdict_cli.config_model import ADDED_KEYS, ConfigModel, JsonSchema, added_keys, described
 from verdict_cli.language.authoring.unit_step import PACKAGE_UNITS
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.extractors.bound_extractor import Extractor
@@ -40,7 +40,7 @@ _FORMS = {SCALES: "ScaleKeys", EXTRACTORS: "ExtractorKeys"}
 """The definitions that have the parts of installed packages too."""
 
 
-def _added_keys(kind: type[ConfigModel]) -> dict[str, dict[str, Any]]:
+def _added_keys(kind: type[ConfigModel]) -> dict[str, JsonSchema]:
     """The keys that features add to a class, each with its feature: without it, messages can name what a file needs."""
     return {
         key: {"x-feature": feature}
@@ -57,7 +57,7 @@ class _Generator(GenerateJsonSchema):
         super().__init__(*args, **options)
         self._begun: set[type[ConfigModel]] = set()
 
-    def generate_inner(self, schema: Any) -> dict[str, Any]:
+    def generate_inner(self, schema: Any) -> JsonSchema:
         """Handle the marks of `lazy_schema`, `LazyUnion` and `RegisteredName`."""
         metadata = schema.get("metadata", {})
         if "names" in metadata:
@@ -75,13 +75,13 @@ class _Generator(GenerateJsonSchema):
             return {**self._reference(metadata["kind"]()), **metadata.get("pydantic_js_extra", {})}
         return super().generate_inner(schema)
 
-    def _defined(self, name: str, definition: dict[str, Any]) -> dict[str, Any]:
+    def _defined(self, name: str, definition: JsonSchema) -> JsonSchema:
         """A reference to this definition."""
         key, reference = self.get_cache_defs_ref_schema(CoreRef(f"verdict_cli.{name}:0"))
         self.definitions[key] = definition
         return reference
 
-    def _reference(self, kind: type[ConfigModel]) -> dict[str, Any]:
+    def _reference(self, kind: type[ConfigModel]) -> JsonSchema:
         """A reference to the schema of a class, which is generated the first time."""
         ref = CoreRef(f"{kind.__module__}.{kind.__qualname__}:{id(kind)}")  # as pydantic names it
         name, reference = self.get_cache_defs_ref_schema(ref)
@@ -92,12 +92,12 @@ class _Generator(GenerateJsonSchema):
                 self.definitions[name] = definition
         return reference
 
-    def str_schema(self, schema: core_schema.StringSchema) -> dict[str, Any]:
+    def str_schema(self, schema: core_schema.StringSchema) -> JsonSchema:
         """A text with a pattern is one line."""
         definition = super().str_schema(schema)
         return {**definition, **_ONE_LINE} if "pattern" in definition else definition
 
-    def dict_schema(self, schema: core_schema.DictSchema) -> dict[str, Any]:
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchema:
         """Keys are strings, unless the class allows any value of a scale; a pattern of keys excludes all others."""
         definition = super().dict_schema(schema)
         if "patternProperties" in definition:
@@ -112,7 +112,7 @@ class _Generator(GenerateJsonSchema):
             else definition
         )
 
-    def model_schema(self, schema: core_schema.ModelSchema) -> dict[str, Any]:
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchema:
         """Every property has a description. Parts that are chosen by a key require it."""
         kind = schema["cls"]
         definition = super().model_schema(schema)
@@ -147,20 +147,20 @@ class _Generator(GenerateJsonSchema):
         )
 
 
-def _conditions(kind: type[ConfigModel]) -> list[dict[str, Any]]:
+def _conditions(kind: type[ConfigModel]) -> list[JsonSchema]:
     """What the keys of a class exclude and need, as KeyRule says it."""
     defaults = {field.alias or name: field.default for name, field in kind.model_fields.items()}
 
-    def given(key: str) -> dict[str, Any]:
+    def given(key: str) -> JsonSchema:
         return {"required": [key], "properties": {key: {"not": _nothing(defaults[key])}}}
 
     def needed(
         key: str,
-    ) -> dict[str, Any]:  # short, because there are many: only the program refuses a null here
+    ) -> JsonSchema:  # short, because there are many: only the program refuses a null here
         return given(key) if defaults[key] is False else {"required": [key]}
 
-    excluded: dict[str, dict[str, Any]] = {}
-    conditions: list[dict[str, Any]] = []
+    excluded: dict[str, JsonSchema] = {}
+    conditions: list[JsonSchema] = []
     for rule in kind.key_rules:
         if rule.excludes:
             excluded.setdefault(rule.excludes, {})[rule.key] = _nothing(defaults[rule.key])
@@ -177,7 +177,7 @@ def _conditions(kind: type[ConfigModel]) -> list[dict[str, Any]]:
     ]
 
 
-def _nothing(default: Any) -> dict[str, Any]:
+def _nothing(default: Any) -> JsonSchema:
     """The values that say nothing about a key with this default."""
     falsy = default is not None and not default
     return (
@@ -194,12 +194,12 @@ def _chosen_by(kind: type[Any]) -> str | None:
 
 
 @cache
-def pipeline_schema() -> dict[str, Any]:
+def pipeline_schema() -> JsonSchema:
     """The schema of pipeline files."""
     return _pipeline_schema()
 
 
-def complete_schema() -> dict[str, Any]:
+def complete_schema() -> JsonSchema:
     """The schema of pipeline files with every part that an installed package offers."""
     for registry in (SCALES, EXTRACTORS, METRICS):
         for name in registry.names():
@@ -209,7 +209,7 @@ def complete_schema() -> dict[str, Any]:
     return schema
 
 
-def _pipeline_schema() -> dict[str, Any]:
+def _pipeline_schema() -> JsonSchema:
     schema = file_schema(PipelineFile)
     schema["$defs"] |= _steps() | _names()
     record = next(form for form in schema["$defs"]["FieldKey"]["oneOf"] if "not" in form)
@@ -222,11 +222,11 @@ def _pipeline_schema() -> dict[str, Any]:
     return schema
 
 
-def _steps() -> dict[str, Any]:
+def _steps() -> JsonSchema:
     """A step by the first of its keys that says what it is, and a unit by its type: an editor and a validator see the
     mistakes of the one form that is meant, not those of all."""
     forms = {"unit": "UnitStep", "layer": "Layer", "block": "Block", "use": "UseStep"}
-    chain: dict[str, Any] = {"anyOf": [{"required": [key]} for key in STEP_KINDS]}
+    chain: JsonSchema = {"anyOf": [{"required": [key]} for key in STEP_KINDS]}
     for key in reversed(STEP_KINDS):
         chain = {
             "if": {"required": [key]},
@@ -247,7 +247,7 @@ def _steps() -> dict[str, Any]:
     return {"StepKey": {"type": "object", **chain}, "UnitStep": {"allOf": [*units, own]}}
 
 
-def _names() -> dict[str, Any]:
+def _names() -> JsonSchema:
     """The names that a file without declarations of its own can use, and what holds steps to them."""
     scale = {"anyOf": [{"not": {"type": "string"}}, {"$ref": "#/$defs/ScaleName"}]}
     holders = {
@@ -280,12 +280,12 @@ def _names() -> dict[str, Any]:
     }
 
 
-def file_schema(kind: type[ConfigModel]) -> dict[str, Any]:
+def file_schema(kind: type[ConfigModel]) -> JsonSchema:
     """The schema of a kind of file, Draft 2020-12, with a description on every property."""
     return {"$schema": DIALECT, **schema_of(kind)}
 
 
-def schema_of(kind: type[ConfigModel]) -> dict[str, Any]:
+def schema_of(kind: type[ConfigModel]) -> JsonSchema:
     """The schema of one class, without a dialect."""
     kind.model_rebuild()
     generator = _Generator(by_alias=True)

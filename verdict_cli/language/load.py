@@ -14,7 +14,7 @@ from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.document.overrides import apply_override
-from verdict_cli.language.document.source_positions import Document, format_path
+from verdict_cli.language.document.source_positions import Document
 from verdict_cli.language.package_files import folder
 from verdict_cli.language.pipeline_file import PipelineFile
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
@@ -44,10 +44,7 @@ class Spec(Struct, frozen=True):
         self, code: str, message: str, hint: str, path: tuple[str | int, ...], *, key: bool = False
     ) -> Problem:
         """A problem at a path of this file."""
-        at = self.document.key_at(path) if key else self.document.value_at(path)
-        return Problem(
-            code, message, hint, self.document.file, at.line, at.column, format_path(path)
-        )
+        return self.document.problem(code, message, hint, path, key=key)
 
 
 class InvalidFile(SpecError):

@@ -11,6 +11,7 @@ from verdict_cli.config_model import (
     ConfigModel,
     Expected,
     LazyUnion,
+    NonEmptyText,
     One,
     Seq,
     Uncounted,
@@ -67,7 +68,7 @@ class CustomType(ConfigModel):
 
     model_config = ConfigDict(extra="allow")
 
-    base: Annotated[str, Field(min_length=1)]
+    base: NonEmptyText
     """The type that it builds on, a built-in one or another of `units`."""
 
 
@@ -108,7 +109,7 @@ class Block(RowKeys):
 class UseStep(RowKeys):
     """A named block of this file, or of another one."""
 
-    use: Annotated[str, Field(min_length=1)]
+    use: NonEmptyText
     """The block's name, or `FILE#name`."""
 
 
@@ -174,7 +175,7 @@ _SENT = Uncounted("it says where scores are sent")
 class DatasetKeys(ConfigModel):
     """Defaults for reading the data."""
 
-    id: Annotated[str, Field(min_length=1)] | None = None
+    id: NonEmptyText | None = None
     """The column that names a row, or a path such as `conv.id`; its 0-based number where not given."""
     delimiter: Annotated[Literal[",", ";", "\t", "|"] | None, _CHOOSES] = None
     """What separates the cells of CSV files; by default, what separates the names in the header."""
@@ -182,11 +183,11 @@ class DatasetKeys(ConfigModel):
     """The name in the file for a name in the pipeline."""
     blank: Literal["fail", "skip", "judge"] = "fail"
     """What becomes of rows in which a column that a prompt needs is blank (null, absent, an empty or white text, NaN): they `fail`, `skip` leaves them out and counts them as missing, `judge` inserts an empty text. `default('')` in a placeholder exempts it."""
-    where: Annotated[Annotated[str, Field(min_length=1)] | None, _CHOOSES] = None
+    where: Annotated[NonEmptyText | None, _CHOOSES] = None
     """An expression over `source`: only rows for which it is true are read."""
-    trace: Annotated[Annotated[str, Field(min_length=1)] | None, _SENT] = None
+    trace: Annotated[NonEmptyText | None, _SENT] = None
     """An expression over `source`: the id of the trace that the row judges, where `--trace` and `verdict export` send its scores."""
-    span: Annotated[Annotated[str, Field(min_length=1)] | None, _SENT] = None
+    span: Annotated[NonEmptyText | None, _SENT] = None
     """An expression over `source`: the id of the span in that trace."""
     types: FieldTypes | None = Field(default=None, alias="schema")
     """The type of each column that is checked; CSV texts are converted to it."""

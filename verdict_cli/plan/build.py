@@ -22,6 +22,7 @@ from verdict_cli.language.expressions.paths import ExpressionPath
 from verdict_cli.language.fields.types import (
     INTEGER,
     TRUTH,
+    Fields,
     FieldType,
     ListType,
     TextListType,
@@ -78,9 +79,9 @@ class RowSteps:
         self.conditions: list[Condition | None] = [None] * len(expanded.conditions)
         self.scopes: list[tuple[RowStep, NodeScope]] = []
 
-    def entries(self, groups: Sequence[int]) -> dict[str, FieldType]:
+    def entries(self, groups: Sequence[int]) -> Fields:
         """The names that units inside these `each` steps see, with their types."""
-        names: dict[str, FieldType] = {}
+        names: Fields = {}
         for number in groups:
             group = self.groups[number]
             name = self._expanded.groups[number].keys.entry_name or ENTRY

@@ -19,6 +19,7 @@ from verdict_cli.language.fields.field_keys import InputDefault, fits, is_path_k
 from verdict_cli.language.fields.types import (
     INTEGER,
     TEXT,
+    Fields,
     FieldType,
     ListType,
     RecordType,
@@ -238,7 +239,7 @@ def _declared_output(context: CompileContext, output: RecordType) -> RecordType:
     unit = context.instance.unit
     if unit.output is None:
         return output
-    kept: dict[str, FieldType] = {}
+    kept: Fields = {}
     for name, kind in context.fields(unit.output, "output").items():
         given = output.kind_of(name)
         if given is None and name in (unit.propagation or {}):
@@ -281,7 +282,7 @@ def compile_input(context: CompileContext) -> tuple[Cast, ...]:
         for name, key in keys.items()
         if not is_path_key(key)
     }
-    types: dict[str, FieldType] = {**required, **context.fields(typed, "input")}
+    types: Fields = {**required, **context.fields(typed, "input")}
     casts = []
     for name in dict.fromkeys([*required, *keys]):
         try:

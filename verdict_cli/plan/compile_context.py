@@ -17,6 +17,7 @@ from verdict_cli.language.expressions.paths import ExpressionError, follow
 from verdict_cli.language.fields.field_keys import TYPES_HINT, TypeTextError, field_type, map_parts
 from verdict_cli.language.fields.types import (
     DistributionType,
+    Fields,
     FieldType,
     ImageType,
     ListType,
@@ -83,7 +84,7 @@ class CompileContext(Struct):
             name: self.expression(text, roots, scope, key, name) for name, text in texts.items()
         }
         valid = tuple((name, each) for name, each in compiled.items() if each is not None)
-        kinds: dict[str, FieldType] = dict.fromkeys(texts, UnknownType())
+        kinds: Fields = dict.fromkeys(texts, UnknownType())
         kinds |= {name: each.type for name, each in valid}
         return OutputFields(valid), RecordType(kinds)
 
@@ -117,7 +118,7 @@ class CompileContext(Struct):
                 place.warn(message, hint, *([] if isinstance(unit.scale, str) else [key]))
         return scale
 
-    def fields(self, declared: dict[str, Any] | None, key: str) -> dict[str, FieldType]:
+    def fields(self, declared: dict[str, Any] | None, key: str) -> Fields:
         """The types of a declared schema; one that cannot be known is reported and `Unknown`."""
         types = declared_types(declared or {}, self.place.below(key))
         return {name: _from_unit(kind) for name, kind in types.items()}
@@ -146,9 +147,9 @@ def _read_calibration(key: CalibrationFile, kind: type[Compiled], place: Place) 
     return calibration
 
 
-def declared_types(declared: Mapping[str, Any], place: Place) -> dict[str, FieldType]:
+def declared_types(declared: Mapping[str, Any], place: Place) -> Fields:
     """The types of declared fields; one that cannot be known is reported and `Unknown`."""
-    types: dict[str, FieldType] = {}
+    types: Fields = {}
     for name, key in declared.items():
         try:
             kind = field_type(key, place.names.scale_named)

@@ -11,6 +11,7 @@ import orjson
 from verdict_cli.language.expressions.entry_lists import TURN
 from verdict_cli.language.fields.types import (
     DistributionType,
+    Fields,
     FieldType,
     ListType,
     PlainType,
@@ -93,7 +94,7 @@ def column_types(plan: Plan, dataset: Dataset) -> dict[str, DeclaredType]:
 def declared_columns(plan: Plan) -> dict[str, DeclaredType]:
     """What the plan declares of the columns of `results.parquet`: each output field's type, with its scale; of the dataset's
     columns and the entries of `each`, those that are lists and mappings."""
-    types: dict[str, FieldType] = {
+    types: Fields = {
         f"{node.id}.{name}": kind
         for node in plan.nodes
         for name, kind in node.result.fields.items()

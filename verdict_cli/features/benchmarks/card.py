@@ -244,5 +244,4 @@ def _card_problems(card: Card, filename: str, here: Path) -> list[Issue]:
 
 def _positioned_problem(document: Document, key: str, message: str, hint: str) -> Problem:
     path: tuple[Any, ...] = ("files", int(key[6:-1])) if key.startswith("files[") else (key,)
-    at = document.value_at(path)
-    return Problem("bad-card", message, hint, document.file, at.line, at.column, key)
+    return document.problem("bad-card", message, hint, path)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
 
-from pydantic import Field
+from verdict_cli.config_model import ConfigModel, Issue, NonEmptyText
 
-from verdict_cli.config_model import ConfigModel, Issue
-
-ArenaExpression = Annotated[str, Field(min_length=1)]
-ControlPair = tuple[ArenaExpression, ArenaExpression]
+ControlPair = tuple[NonEmptyText, NonEmptyText]
 
 SCORE_KEYS = ("system", "score")
 BATTLE_KEYS = ("a", "b", "winner")
@@ -20,19 +16,19 @@ class ArenaKeys(ConfigModel):
     """What a leaderboard is made from: `system`, `item` and `score` where each row is an answer of one system, or `a`, `b`,
     `winner` and `item` where each row is a battle of two."""
 
-    system: ArenaExpression | None = None
+    system: NonEmptyText | None = None
     """Expression for the system whose answer the row scores, such as `source.system`."""
-    item: ArenaExpression | None = None
+    item: NonEmptyText | None = None
     """Expression for the task that the systems share, such as `source.task`; its rows are one cluster."""
-    score: ArenaExpression | None = None
+    score: NonEmptyText | None = None
     """Expression for the score of the system's answer, higher is better."""
-    a: ArenaExpression | None = None
+    a: NonEmptyText | None = None
     """Expression for the first system of a battle, such as `source.model_a`."""
-    b: ArenaExpression | None = None
+    b: NonEmptyText | None = None
     """Expression for the second system of a battle."""
-    winner: ArenaExpression | None = None
+    winner: NonEmptyText | None = None
     """Expression for the winner of a battle: `A`, `B` or `tie`, a system's name or `tie`, or the first system's share of the win, from 0 to 1. All rows are read in the same way; `both bad` is a tie."""
-    control: tuple[ArenaExpression | ControlPair, ...] = ()
+    control: tuple[NonEmptyText | ControlPair, ...] = ()
     """What the systems are compared at equal values of, such as the length of the answer: an expression for a number or a text (its length counts), in battles a pair of them. A plain name is a column, in battles `NAME_a` and `NAME_b`."""
 
 

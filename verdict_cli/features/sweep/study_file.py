@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct
 from pydantic import Field, ValidationError
 
-from verdict_cli.config_model import ConfigModel, Seq
+from verdict_cli.config_model import ConfigModel, NonEmptyText, Seq
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.error_messages import explain_error
@@ -23,21 +23,19 @@ from verdict_cli.messages import JsonObject
 SWITCH = ("on", "off")
 MOST_VALUE_LENGTH = 60
 
-Text = Annotated[str, Field(min_length=1)]
-
 
 class StudyVariant(ConfigModel):
     """A variant of a study that has a name of its own."""
 
-    name: Text
+    name: NonEmptyText
     """Its name in tables and charts."""
-    pipeline: Text | None = None
+    pipeline: NonEmptyText | None = None
     """Its pipeline, where it is not the study's: a file next to the study, or the name of a shipped one."""
-    model: Text | None = None
+    model: NonEmptyText | None = None
     """The model of the pipeline, as `--model`, which replaces it."""
     set: JsonObject = Field(default_factory=dict)
     """Values by their path in the file, as `--set` takes them."""
-    off: Seq[Text] = ()
+    off: Seq[NonEmptyText] = ()
     """Paths of what is left out."""
 
 
@@ -46,11 +44,11 @@ class Study(ConfigModel):
 
     study: Literal[1] = 1
     """The version of the format."""
-    name: Text | None = None
+    name: NonEmptyText | None = None
     """The name of its directory and page. [default: the pipeline's]"""
     description: str = ""
     """What it shows, in one sentence."""
-    pipeline: Text | None = None
+    pipeline: NonEmptyText | None = None
     """The pipeline: a file next to the study, or the name of a shipped one."""
     variants: Seq[StudyVariant] = ()
     """The variants, the first of them the baseline; without `vary`."""
@@ -58,7 +56,7 @@ class Study(ConfigModel):
     """Values for each path in the pipeline: every combination is a variant, the last path changing fastest."""
     together: bool = False
     """Whether `vary` pairs the first values of all paths, then the second ones, and so on."""
-    metrics: Seq[Text] = ()
+    metrics: Seq[NonEmptyText] = ()
     """EVALUATION.METRIC: the first compares the variants, the others are shown. [default: the first of the pipeline]"""
     against: Literal["cost", "calls", "latency"] | None = None
     """The axis of the frontier. [default: cost if it is known, else calls]"""

@@ -21,7 +21,7 @@ from verdict_cli.config_model import (
     known_keys,
 )
 from verdict_cli.errors import Problem
-from verdict_cli.language.document.source_positions import Document, format_path
+from verdict_cli.language.document.source_positions import Document
 from verdict_cli.removed import KEYS
 
 _MEANT = (
@@ -166,11 +166,14 @@ def nearest_spelling(word: str, known: Iterable[str], most: int | None = None) -
     alias = ALIASES.get(word.lower())
     if alias in words:
         return f"did you mean '{alias}'?"
-    close = get_close_matches(word, words, n=1, cutoff=CLOSE) or get_close_matches(
-        word.lower(), [known_word.lower() for known_word in words], n=1, cutoff=CLOSE
-    )
+    by_spelling = {
+        **{name.lower(): name for name in reversed(words)},
+        **{name: name for name in words},
+    }
+    close = get_close_matches(word, words, n=1, cutoff=CLOSE)
+    close = close or get_close_matches(word.lower(), [*map(str.lower, words)], n=1, cutoff=CLOSE)
     if close:
-        return f"did you mean '{next(known_word for known_word in words if known_word.lower() == close[0].lower())}'?"
+        return f"did you mean '{by_spelling[close[0]]}'?"
     return f"known: {', '.join(words)}" if words and (most is None or len(words) <= most) else ""
 
 
@@ -183,59 +186,39 @@ def explain_error(
 ) -> dict[ErrorPath, Problem]:
     """Every problem of a validation error by the path of what is wrong, with its position. `to_document` maps a path in `root` to one in the document, and
     `feature_of` gives the feature that brings a key of a class, "" for no feature."""
-    grouped: dict[ErrorPath, list[tuple[Any, type[BaseModel] | None, Any]]] = {}
+    findings: dict[ErrorPath, _Finding] = {}
     for detail in error.errors(include_url=False):
         path, owner, annotation = locate_error(root, detail["loc"])
         if _is_of_key(detail):
             path = path[:-1]
-        grouped.setdefault(path, []).append((detail, owner, annotation))
-    unquoted = {
-        path[:-1]: details[0][0]["input"]
-        for path, details in grouped.items()
-        if _is_unquoted(path, details)
-    }
-    entered = {path[:depth] for path in grouped for depth in range(len(path))}
+        finding = findings.setdefault(path, _Finding(detail, set(), owner, annotation, path))
+        finding.kinds.add(detail["type"])
+    unquoted = {path[:-1] for path, finding in findings.items() if _is_unquoted(finding)}
+    entered = {path[:depth] for path in findings for depth in range(len(path))}
     problems: dict[ErrorPath, Problem] = {}
-    for path, details in grouped.items():
-        detail, owner, annotation = details[0]
-        kinds = {known["type"] for known, _, _ in details}
-        is_inside_unquoted = path[:-1] in unquoted and path[-1] != "jinja"
-        if is_inside_unquoted or (path in entered and kinds <= {"too_short"}):
-            continue
-        replacement = _replacement(path, detail, kinds, document)
+    for path, finding in findings.items():
         where = path
         if path[:-1] in unquoted:
+            if path[-1] != "jinja":
+                continue
             where = path[:-1]
-            replacement = "{" + ", ".join(map(str, unquoted[where])) + "}"
-            code, at_key = "wrong-type", False
-            message = "YAML reads {…} as a mapping"
-            hint = f"put the prompt in quotes, or under `|`: {where[-1]}: '{replacement}'"
+            finding.replacement = "{" + ", ".join(map(str, finding.value)) + "}"
+            words = _unquoted(str(where[-1]), finding.replacement)
+        elif path in entered and finding.kinds <= {"too_short"}:
+            continue
         else:
-            code, message, hint, at_key = _words(
-                _Finding(detail, kinds, owner, annotation, path, replacement)
-            )
-        if (
-            code == "unknown-key"
-            and owner is not None
-            and (feature := feature_of(owner.__name__, str(path[-1])))
-        ):
-            code, message, hint, at_key = (
-                "missing-feature",
-                f"`{path[-1]}` needs the feature `{feature}`, which this verdict is without",
-                f"remove `{path[-1]}`, or install verdict with all of its features",
-                True,
-            )
-        whole = to_document(where)
-        position = document.key_at(whole) if at_key else document.value_at(whole)
-        problems[where] = Problem(
-            code,
-            message,
-            hint,
-            document.file,
-            position.line,
-            position.column,
-            format_path(whole),
-            replacement,
+            finding.replacement = _replacement(finding, document)
+            words = _words(finding)
+        if words.code == "unknown-key" and finding.owner is not None:
+            feature = feature_of(finding.owner.__name__, finding.key)
+            words = _without_feature(finding.key, feature) if feature else words
+        problems[where] = document.problem(
+            words.code,
+            words.message,
+            words.hint,
+            to_document(where),
+            key=words.at_key,
+            replacement=finding.replacement,
         )
     renamed = {
         (*path[:-1], problem.hint.removeprefix("did you mean '").removesuffix("'?"))
@@ -250,34 +233,31 @@ def explain_error(
     }
 
 
-def _is_unquoted(path: ErrorPath, details: list[tuple[Any, Any, Any]]) -> bool:
+def _is_unquoted(finding: _Finding) -> bool:
     """Whether a prompt such as `{source.answer}` was written without quotes: a mapping of names without values."""
-    given = details[0][0]["input"]
-    is_missing = details[0][0]["type"] == "missing" and path[-1] == "jinja"
-    return (
-        is_missing
-        and isinstance(given, dict)
-        and bool(given)
-        and all(value is None for value in given.values())
-    )
+    value = finding.value
+    if finding.kind != "missing" or finding.key != "jinja" or not isinstance(value, dict):
+        return False
+    return bool(value) and all(item is None for item in value.values())
 
 
-def _replacement(path: ErrorPath, detail: Any, kinds: set[str], document: Document) -> Any:
+def _replacement(finding: _Finding, document: Document) -> Any:
     """The value that is surely meant; None where there is none."""
-    given = detail["input"]
-    if path == ("name",) and isinstance(given, str):
-        return "-".join(re.findall(r"[a-z0-9_]+", given.lower())) or "judge"
-    if path == ("verdict",):
-        return 1
-    if kinds <= {"tuple_type", "list_type"} and given is not None:
-        return [given]
-    if kinds <= {"float_type", "int_type"} and isinstance(given, str):
-        return _number_of(given)
-    if _is_bare_metric(path, detail):
-        evaluate = document.data.get("evaluate")
-        evaluations = [*evaluate] if isinstance(evaluate, dict) else []
-        return f"{evaluations[0]}.{given}" if len(evaluations) == 1 else None
-    return None
+    value, path, kinds = finding.value, finding.path, finding.kinds
+    replacement: Any = None
+    if path == ("name",) and isinstance(value, str):
+        replacement = "-".join(re.findall(r"[a-z0-9_]+", value.lower())) or "judge"
+    elif path == ("verdict",):
+        replacement = 1
+    elif kinds <= {"tuple_type", "list_type"} and value is not None:
+        replacement = [value]
+    elif kinds <= {"float_type", "int_type"} and isinstance(value, str):
+        replacement = _number_of(value)
+    elif _is_bare_metric(path, finding.detail):
+        evaluations = document.data.get("evaluate")
+        if isinstance(evaluations, dict) and len(evaluations) == 1:
+            replacement = f"{next(iter(evaluations))}.{value}"
+    return replacement
 
 
 def _number_of(text: str) -> float | None:
@@ -293,15 +273,16 @@ def _is_bare_metric(path: ErrorPath, detail: Any) -> bool:
     return bool(path[-1:] == ("metric",) and detail["type"] == "string_pattern_mismatch")
 
 
-class _Finding(Struct, frozen=True):
-    """What pydantic found at a path: the detail, the kinds of all of its details there, and what was expected."""
+class _Finding(Struct):
+    """What pydantic found at a path: the first detail, the kinds of all details there, and what was expected.
+    ``replacement`` is the value that is surely meant."""
 
     detail: Any
     kinds: set[str]
     owner: type[BaseModel] | None
     annotation: Any
     path: ErrorPath
-    replacement: Any
+    replacement: Any = None
 
     @property
     def kind(self) -> str:
@@ -354,6 +335,17 @@ def _words(finding: _Finding) -> _Words:
     limit = _LIMITS.get(finding.kind, finding.kind.replace("_", " ")).format(**finding.context)
     purpose = "" if at_key else _purpose(finding.owner, finding.key)
     return _Words("wrong-value", f"{displayed(value)}: {limit}", purpose, at_key)
+
+
+def _unquoted(key: str, text: str) -> _Words:
+    hint = f"put the prompt in quotes, or under `|`: {key}: '{text}'"
+    return _Words("wrong-type", "YAML reads {…} as a mapping", hint)
+
+
+def _without_feature(key: str, feature: str) -> _Words:
+    message = f"`{key}` needs the feature `{feature}`, which this verdict is without"
+    hint = f"remove `{key}`, or install verdict with all of its features"
+    return _Words("missing-feature", message, hint, at_key=True)
 
 
 def _missing(finding: _Finding) -> _Words:

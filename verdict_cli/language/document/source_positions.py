@@ -8,6 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from verdict_cli.errors import Problem
+
 DocumentPath = tuple[str | int | float, ...]
 """The keys and indices that lead to a value: ``("pipeline", 1, "layer", 0, "scale")``."""
 
@@ -78,6 +80,21 @@ class Document:
             node = (node.children or {}).get(key) if node else None
         keys = (node.keys if node and path else None) or {}
         return keys[path[-1]] if path and path[-1] in keys else self.value_at(path)
+
+    def problem(
+        self,
+        code: str,
+        message: str,
+        hint: str,
+        path: DocumentPath,
+        *,
+        key: bool = False,
+        replacement: Any = None,
+    ) -> Problem:
+        """A problem of the value at a path, or with ``key`` of the key itself."""
+        at = self.key_at(path) if key else self.value_at(path)
+        where = format_path(path)
+        return Problem(code, message, hint, self.file, at.line, at.column, where, replacement)
 
 
 def format_path(path: DocumentPath) -> str:

@@ -53,6 +53,7 @@ from verdict_cli.language.fields.types import (
     TEXT,
     TRUTH,
     DistributionType,
+    Fields,
     FieldType,
     ItemsType,
     ListType,
@@ -68,7 +69,7 @@ TypeOf = Callable[[ExpressionPath], FieldType]
 """Returns the type of a path."""
 
 _UNKNOWN = UnknownType()
-_FILTERS: dict[str, FieldType] = {
+_FILTERS: Fields = {
     **dict.fromkeys(("mean", "median", "variance", "stdev", "float", "log", "exp", "sqrt"), NUMBER),
     **dict.fromkeys(("length", "count", "int", "wordcount"), INTEGER),
     **dict.fromkeys(

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from verdict_cli.config_model import ConfigModel, Issue
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.extractors.answer_text import scalar_text, split_thoughts, visible
-from verdict_cli.language.fields.types import RecordType
+from verdict_cli.language.fields.types import RecordType, Values
 from verdict_cli.model import ModelKey
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class BoundExtractor(Struct, frozen=True):
     """
 
     output: RecordType
-    parse: Callable[[Reply, Request], dict[str, Any]]
+    parse: Callable[[Reply, Request], Values]
     json_schema: Mapping[str, Any] | None = None
     top_logprobs: int = 0
     support: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class BoundExtractor(Struct, frozen=True):
     then: FollowUp | None = None
     sequence: bool = False
 
-    def read(self, reply: Reply, request: Request) -> dict[str, Any]:
+    def read(self, reply: Reply, request: Request) -> Values:
         """The fields of a reply. ReplyError for one that cannot be read, also because it has only thoughts."""
         return self.parse(self.answer(reply), request)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from verdict_cli.config_model import Issue
 from verdict_cli.language.extractors.bound_extractor import (
@@ -18,9 +18,10 @@ from verdict_cli.language.extractors.token_probability import (
 from verdict_cli.language.fields.types import (
     NUMBER,
     DistributionType,
-    FieldType,
+    Fields,
     RecordType,
     ScaleType,
+    Values,
 )
 from verdict_cli.language.scales import Scale
 
@@ -68,7 +69,7 @@ class DecisionExtractor(Extractor):
         decided = _Decided(scale, name)
         names, tokens = (name, *others), decided.tokens
 
-        def read(reply: Reply, request: Request) -> dict[str, Any]:
+        def read(reply: Reply, request: Request) -> Values:
             if request.questions or (reply.logprobs is not None and reply.text in tokens):
                 values = decided.fields(reply)
                 return {field: values[field] for field in names}
@@ -88,11 +89,11 @@ class DecisionExtractor(Extractor):
 class DecidedValueExtractor(DecisionExtractor):
     """The value alone: `structured` on a decision model."""
 
-    value_alone: ClassVar[bool] = True
+    value_alone = True
 
 
-def _other_fields(scale: Scale) -> dict[str, FieldType]:
-    fields: dict[str, FieldType] = {} if not scale.values() else {PROBABILITY_FIELD: NUMBER}
+def _other_fields(scale: Scale) -> Fields:
+    fields: Fields = {} if not scale.values() else {PROBABILITY_FIELD: NUMBER}
     fields[DISTRIBUTION_FIELD] = DistributionType(scale)
     return fields | ({EXPECTED_FIELD: NUMBER} if scale.values() and scale.numeric() else {})
 
@@ -112,10 +113,10 @@ class _Decided:
         self._bounds = scale.bounds() or (0.0, 1.0)
         self.tokens = frozenset(token for token, _ in self._anchors)
 
-    def fields(self, reply: Reply) -> dict[str, Any]:
+    def fields(self, reply: Reply) -> Values:
         """All fields of an answer."""
         probabilities, _ = decided_distribution(reply, self._anchors)
-        fields: dict[str, Any] = {DISTRIBUTION_FIELD: probabilities}
+        fields: Values = {DISTRIBUTION_FIELD: probabilities}
         if self._numbers is not None:
             mean = math.fsum(p * self._numbers[value] for value, p in probabilities.items())
             fields[EXPECTED_FIELD] = round(mean, 12)

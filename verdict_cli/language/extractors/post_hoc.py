@@ -9,7 +9,7 @@ from verdict_cli.config_model import Uncounted, python_constructor
 from verdict_cli.errors import UsageError
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor, FollowUp
 from verdict_cli.language.extractors.structured import StructuredOutputExtractor
-from verdict_cli.language.fields.types import RecordType
+from verdict_cli.language.fields.types import RecordType, Values
 from verdict_cli.language.prompts.sections import append_data_notice, boundary, wrap_in_tags
 from verdict_cli.messages import Message, Reply, Request
 from verdict_cli.model import Model, ModelKey
@@ -47,7 +47,7 @@ class PostHocExtractor(Extractor):
     def bind(self, response: RecordType) -> BoundExtractor:
         """Call 0 keeps the text; call 1 returns the fields."""
 
-        def keep(reply: Reply, _: Request) -> dict[str, Any]:
+        def keep(reply: Reply, _: Request) -> Values:
             return {"text": reply.text}
 
         def messages(text: str) -> tuple[Message, ...]:

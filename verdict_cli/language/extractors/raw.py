@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from verdict_cli.config_model import Issue
 from verdict_cli.language.extractors.bound_extractor import (
     BoundExtractor,
     Extractor,
 )
-from verdict_cli.language.fields.types import TEXT, RecordType
+from verdict_cli.language.fields.types import TEXT, RecordType, Values
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Reply, Request
@@ -33,7 +33,7 @@ class RawExtractor(Extractor):
     def bind(self, response: RecordType) -> BoundExtractor:
         (name,) = response.fields
 
-        def read(reply: Reply, _: Request) -> dict[str, Any]:
+        def read(reply: Reply, _: Request) -> Values:
             return {name: reply.text}
 
         return BoundExtractor(response, read, thoughts="keep")

@@ -23,6 +23,7 @@ from verdict_cli.language.fields.types import (
     PlainType,
     RecordType,
     ScaleType,
+    Values,
 )
 from verdict_cli.language.scales import named_scales
 from verdict_cli.language.scales.written_number import (
@@ -63,7 +64,7 @@ _ONE = (
 class RegexExtractor(Extractor):
     """One pattern a field; a capture group wins over the whole match."""
 
-    key_rules: ClassVar[tuple[KeyRule, ...]] = (
+    key_rules = (
         KeyRule("", "", ("fields", "pattern"), *_ONE),
         KeyRule("pattern", "fields", (), *_ONE, at=""),
     )
@@ -147,7 +148,7 @@ class RegexExtractor(Extractor):
             for name, kind in response.fields.items()
         }
 
-        def read(reply: Reply, _: Request) -> dict[str, Any]:
+        def read(reply: Reply, _: Request) -> Values:
             values, text = {}, visible(reply.text)
             for name, search in searches.items():
                 try:

@@ -12,7 +12,7 @@ import orjson
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.extractors.answer_text import scalar_text, split_thoughts, without_marks
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor
-from verdict_cli.language.fields.types import RecordType
+from verdict_cli.language.fields.types import RecordType, Values
 from verdict_cli.language.scales.written_number import quoted
 from verdict_cli.regex import regex
 
@@ -53,7 +53,7 @@ class StructuredOutputExtractor(Extractor):
     """The type of extractor."""
 
     def bind(self, response: RecordType) -> BoundExtractor:
-        def read(reply: Reply, _: Request) -> dict[str, Any]:
+        def read(reply: Reply, _: Request) -> Values:
             return response.read(json_object(reply.text, cut=reply.finish_reason == "length"))
 
         return BoundExtractor(
@@ -66,7 +66,7 @@ class StructuredOutputExtractor(Extractor):
         )
 
 
-def json_object(text: str, *, cut: bool = False) -> dict[str, Any]:
+def json_object(text: str, *, cut: bool = False) -> Values:
     """The one JSON object in a reply: the whole text, or in a code fence at the start or the end of the text, or on lines
     of its own at the text's end. Equal copies count once.
 
@@ -90,7 +90,7 @@ def json_object(text: str, *, cut: bool = False) -> dict[str, Any]:
     return _only_object(text)
 
 
-def _plain_object(text: str) -> dict[str, Any] | None:
+def _plain_object(text: str) -> Values | None:
     """The object of a text that is nothing else and of which orjson changes nothing; None for any other text.
 
     Where no text is escaped, a lost duplicate of a key has lost its quotes; a large integer would be a float.
@@ -157,9 +157,9 @@ def _scalars(value: Any, text: str) -> Any:
     )
 
 
-def _only_object(text: str) -> dict[str, Any]:
+def _only_object(text: str) -> Values:
     """The one object of a text, if it is where an answer is."""
-    only: dict[str, Any] | None = None
+    only: Values | None = None
     canonical = ""
     is_answer, last = False, 0
     for start, end, value in _objects(text):
@@ -211,7 +211,7 @@ def _folded_value(value: Any) -> str:
     return word.removesuffix(".0")
 
 
-def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
+def _objects(text: str) -> Iterator[tuple[int, int, Values | None]]:
     """Start, end and value of each object; None for one that is broken, which ends at its closing brace.
 
     Braces that do not begin an object (sets, formulas, `{}`) are skipped.
@@ -253,7 +253,7 @@ def _is_answer(text: str, start: int, end: int) -> bool:
     return not before.strip() and not text[end:].strip()
 
 
-def _parse_leniently(text: str) -> dict[str, Any] | None:
+def _parse_leniently(text: str) -> Values | None:
     try:
         return _object(_decoded(text))
     except (ValueError, RecursionError):
@@ -270,13 +270,13 @@ def _closing(text: str, start: int) -> int:
     return len(text)
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _object(value: Any) -> Values:
     if not isinstance(value, dict):
         raise ReplyError(f"the reply is not a JSON object: {quoted(value)}")
     return value
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> Values:
     unique = dict(pairs)
     if len(unique) < len(pairs):
         raise ReplyError("the reply's JSON has a duplicate key")

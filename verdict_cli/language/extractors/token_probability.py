@@ -9,11 +9,11 @@ import math
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from verdict_cli.config_model import Issue, KeyRule, python_constructor
+from verdict_cli.config_model import Issue, KeyRule, NonEmptyText, python_constructor
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.calibrations import (
     MapKey,
@@ -34,9 +34,11 @@ from verdict_cli.language.fields.types import (
     NUMBER,
     TEXT,
     DistributionType,
+    Fields,
     FieldType,
     RecordType,
     ScaleType,
+    Values,
 )
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Value
@@ -44,6 +46,12 @@ from verdict_cli.messages import Alternative, Reply, Request
 from verdict_cli.regex import regex
 
 _PIECE = regex(r"[^\W\d_]+|\d+|.", re.DOTALL)
+
+
+Probabilities = dict[Any, float]
+"""The probability of each value."""
+Evidence = tuple[Probabilities, float]
+"""The probability of each value, and the sum of those of the scale's tokens."""
 
 
 class Support:
@@ -228,7 +236,7 @@ def distribution(
     after: str | None = None,
     min_mass: float = 0.0,
     first_token: bool = False,
-) -> tuple[dict[Any, float], float]:
+) -> Evidence:
     """The probability of each value, normalised over the token support and in its order; and the support's own mass.
 
     They are those at the position where the reply's value begins, with ``first_token`` at the first one.
@@ -258,7 +266,7 @@ def distribution(
     return _shares(mass, scale), min(total, 1.0)
 
 
-def _shares(products: Mapping[Any, float], scale: Scale) -> dict[Any, float]:
+def _shares(products: Mapping[Any, float], scale: Scale) -> Probabilities:
     """The share of each value of a scale, in the order of its tokens."""
     total = math.fsum(products.values())
     return {value: products.get(value, 0.0) / total for value in _values_of(scale)}
@@ -269,9 +277,7 @@ def _values_of(scale: Scale) -> list[Any]:
     return list(dict.fromkeys(value for _, value in scale.tokens()))
 
 
-def decided_distribution(
-    reply: Reply, anchors: Sequence[tuple[str, Any]]
-) -> tuple[dict[Any, float], float]:
+def decided_distribution(reply: Reply, anchors: Sequence[tuple[str, Any]]) -> Evidence:
     """The probability of each value in a decision model's answer, and their sum. ``anchors`` are those of the scale.
 
     ReplyError where the reply has none.
@@ -293,11 +299,9 @@ _DIGITS = 12
 """Of a probability whose logarithm was taken; more would show the rounding."""
 
 
-def _mass(
-    support: Support, position: TokenPosition, lead: str, *, around: bool
-) -> tuple[dict[Any, float], float]:
+def _mass(support: Support, position: TokenPosition, lead: str, *, around: bool) -> Evidence:
     """The probability of each value, and of tokens that begin several values."""
-    mass: dict[Any, float] = {}
+    mass: Probabilities = {}
     unclear = 0.0
     read = [_values(support, alternative.token, lead, around=around) for alternative in position]
     present = {values[0] for values in read if len(values) == 1}
@@ -357,7 +361,7 @@ def _several_tokens(written: str) -> ReplyError:
 
 def sequence_distribution(
     reply: Reply, scale: Scale, *, after: str | None = None, min_mass: float = 0.0
-) -> tuple[dict[Any, float], float]:
+) -> Evidence:
     """The probability of each value as the product along its tokens, normalised over the values; and their mass.
 
     The reply's own tokens give the path: at each of its positions the alternatives either finish a value, can begin only
@@ -396,7 +400,7 @@ class _Path:
     def __init__(self, support: Support, value: Any) -> None:
         self.support, self.value = support, value
         self.text, self.reached, self.mass = "", 1.0, 0.0
-        self.products: dict[Any, float] = {}
+        self.products: Probabilities = {}
         self.open: list[tuple[Any, tuple[Any, ...], float]] = []
         """(value, longer values, probability) of texts that are a value, or None, and may continue as the longer ones."""
 
@@ -430,7 +434,7 @@ class _Path:
         if value is not None:
             self.products[value] = self.products.get(value, 0.0) + p
 
-    def finished(self) -> tuple[dict[Any, float], float]:
+    def finished(self) -> Evidence:
         """The products, and the probability of texts that may become a value without one."""
         value, longer = self.support.continuations(self.text)
         if self.value not in self.products and value == self.value:
@@ -470,22 +474,22 @@ BYTES_A_TOKEN = 3
 """A cautious estimate of how much of a value one token writes."""
 
 
-Score = Callable[[dict[Any, float], Request], Any]
+Score = Callable[[Probabilities, Request], Any]
 """The value of a distribution."""
 
 
-def _draw(probabilities: dict[Any, float], request: Request) -> Any:
+def _draw(probabilities: Probabilities, request: Request) -> Any:
     key = f"{request.seed}|{request.row.draw_id}|{request.node}|{request.call}|{request.attempt}"
     seed = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest())
     return random.Random(seed).choices(list(probabilities), weights=list(probabilities.values()))[0]
 
 
 class _TokenExtractor(Extractor):
-    key_rules: ClassVar[tuple[KeyRule, ...]] = (
+    key_rules = (
         KeyRule("first_token", "after", (), "`first_token` and `after` exclude each other", "give one of them"),
         KeyRule("first_token", "sequence", (), "`first_token` and `sequence` exclude each other", "give one of them"),
     )  # fmt: skip
-    after: Annotated[str, Field(min_length=1)] | None = None
+    after: NonEmptyText | None = None
     """Text that comes before the value, such as `Score:`, so that reasons may come before it; its last occurrence counts."""
     min_mass: Annotated[float, Field(ge=0, le=1)] = 0.5
     """The least probability that the scale's tokens must have together; below it, the reply cannot be read."""
@@ -558,7 +562,7 @@ class _TokenExtractor(Extractor):
         name, kind = self.output_field(field, ScaleType(scale))
         score = self.score(scale)
 
-        def evidence(reply: Reply, request: Request) -> tuple[dict[Any, float], float]:
+        def evidence(reply: Reply, request: Request) -> Evidence:
             least = self.min_mass
             if request.questions:
                 return decided_distribution(reply, anchors)
@@ -567,7 +571,7 @@ class _TokenExtractor(Extractor):
             first = self.first_token
             return distribution(reply, scale, after=after, min_mass=least, first_token=first)
 
-        def read(reply: Reply, request: Request) -> dict[str, Any]:
+        def read(reply: Reply, request: Request) -> Values:
             probabilities, mass = evidence(reply, request)
             if isinstance(self.calibration, ProbabilityMap):
                 probabilities = apply_map(probabilities, self.calibration)
@@ -602,7 +606,7 @@ def _before(text: str, after: str | None) -> str:
     return text[: text.rfind(after)].strip() if after is not None else ""
 
 
-def _judged(response: RecordType) -> dict[str, FieldType]:
+def _judged(response: RecordType) -> Fields:
     """The response's fields without the explanation."""
     return {
         name: kind

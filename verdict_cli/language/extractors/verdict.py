@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from verdict_cli.config_model import Issue
 from verdict_cli.errors import ReplyError
@@ -28,6 +28,7 @@ from verdict_cli.language.fields.types import (
     FieldType,
     RecordType,
     ScaleType,
+    Values,
 )
 from verdict_cli.language.scales.discrete import Categories
 from verdict_cli.language.scales.written_number import (
@@ -79,7 +80,7 @@ OUTPUT = RecordType({"verdict": ScaleType(Categories(values=("FAIL", "PASS"))), 
 """The fields that the extractor reads."""
 
 
-def parse_verdict(judge_text: str) -> dict[str, Any]:
+def parse_verdict(judge_text: str) -> Values:
     """`{"verdict": "PASS" | "FAIL", "score": int}`: the last of each that the text mentions, in any case.
 
     These are the lesson's rules to the letter; the extractor promises more. A text that mentions none is FAIL and 0: an
@@ -138,7 +139,7 @@ class VerdictExtractor(Extractor):
             del output["score"]
         defaults = self.default == "fail"
 
-        def read(reply: Reply, _: Request) -> dict[str, Any]:
+        def read(reply: Reply, _: Request) -> Values:
             text = _plain(reply.text)
             explanation = dict.fromkeys(explained, reply.text)
             verdict = _verdict(text)
@@ -167,7 +168,7 @@ class VerdictExtractor(Extractor):
         )
 
 
-def _fields(output: Mapping[str, FieldType], verdict: str, score: float) -> dict[str, Any]:
+def _fields(output: Mapping[str, FieldType], verdict: str, score: float) -> Values:
     values = {"verdict": verdict, "score": score}
     return {name: kind.read(values[name]) for name, kind in output.items()}
 

@@ -10,13 +10,14 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag, TypeAdapter, ValidationError
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, Expected, displayed
+from verdict_cli.config_model import ConfigModel, Expected, JsonSchema, displayed
 from verdict_cli.errors import SpecError
 from verdict_cli.language.fields.types import (
     INTEGER,
     NUMBER,
     TEXT,
     TRUTH,
+    Fields,
     FieldType,
     ImageType,
     ListType,
@@ -141,7 +142,7 @@ class _Parser:
                 self.at = end
                 return kind
         self._expect("{")
-        fields: dict[str, FieldType] = {}
+        fields: Fields = {}
         while not self._take("}"):
             key = _KEY.match(self.text, self.at)
             if key is None:
@@ -203,7 +204,7 @@ def _flow_mapping(text: str) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
-PLAIN: dict[str, FieldType] = {
+PLAIN: Fields = {
     "str": TEXT,
     "int": INTEGER,
     "float": NUMBER,
@@ -243,7 +244,7 @@ def _is_scale_type(name: Any) -> bool:
     return name in SCALES or SCALES.plugin(name) is not None
 
 
-def _without_scale_type(schema: dict[str, Any]) -> None:
+def _without_scale_type(schema: JsonSchema) -> None:
     types = [*SCALES, *SCALES.plugins]
     schema["not"] = {"properties": {"type": {"enum": types}}, "required": ["type"]}
 

@@ -17,10 +17,14 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from verdict_cli.config_model import JsonSchema
 from verdict_cli.errors import ReplyError, RowError
 from verdict_cli.language.conversation import ConversationError, numbered
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.written_number import bare, quoted
+
+Values = dict[str, Any]
+"""Values by the names of their fields."""
 
 
 class FieldType(Protocol):
@@ -29,7 +33,7 @@ class FieldType(Protocol):
     def read(self, value: Any) -> Any:
         """The value, or ReplyError when it is not of this type."""
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         """JSON Schema of a value."""
 
     def type_name(self) -> str:
@@ -37,6 +41,10 @@ class FieldType(Protocol):
 
     def numeric(self) -> bool | None:
         """Whether values have numbers; None where that depends on the values."""
+
+
+Fields = dict[str, FieldType]
+"""Types by the names of fields."""
 
 
 class _NotNumeric:
@@ -65,7 +73,7 @@ class PlainType(Struct, frozen=True):
             raise ReplyError(f"{quoted(value)} is not of type {self.name}")
         return value
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         return {"type": _PLAIN[self.name][1]}
 
     def type_name(self) -> str:
@@ -106,7 +114,7 @@ class TextListType(_NotNumeric):
     def item(self) -> FieldType:
         return TEXT
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         if not self.ranks:
             return {"type": "array", "items": {"type": "string"}}
         count = len(self.ranks)
@@ -141,7 +149,7 @@ class ListType(_NotNumeric):
                 raise ReplyError(f"[{index}]: {error.message}", kind=error.failure) from None
         return read
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         return {"type": "array", "items": self.item.json_schema()}
 
     def type_name(self) -> str:
@@ -156,7 +164,7 @@ class OptionalType(Struct, frozen=True):
     def read(self, value: Any) -> Any:
         return None if value is None else self.item.read(value)
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         return {"anyOf": [self.item.json_schema(), {"type": "null"}]}
 
     def type_name(self) -> str:
@@ -174,7 +182,7 @@ class ScaleType(Struct, frozen=True):
     def read(self, value: Any) -> Any:
         return self.scale.read(value)
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         return self.scale.json_schema()
 
     def type_name(self) -> str:
@@ -197,7 +205,7 @@ class RecordType(_NotNumeric):
         kind = self.fields.get(name) if isinstance(name, str) else None
         return UnknownType() if kind is None and self.unknown else kind
 
-    def read(self, value: Any) -> dict[str, Any]:
+    def read(self, value: Any) -> Values:
         """Every declared field, read; ReplyError names the field that is missing, unknown or of a wrong type."""
         if not isinstance(value, dict):
             raise ReplyError(
@@ -225,7 +233,7 @@ class RecordType(_NotNumeric):
             f"the field {unknown!r} is not in the response schema; expected {', '.join(self.fields)}"
         )
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         """JSON Schema of a value: every field is required, no other is allowed."""
         return {
             "type": "object",
@@ -251,7 +259,7 @@ class DistributionType(_NotNumeric):
     def read(self, value: Any) -> Any:
         return value
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         return {"type": "object", "additionalProperties": {"type": "number"}}
 
     def type_name(self) -> str:
@@ -269,7 +277,7 @@ class TranscriptType(_NotNumeric):
         except ConversationError as error:
             raise ReplyError(str(error)) from None
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         return {"type": "array", "items": {"type": "object"}}
 
     def type_name(self) -> str:
@@ -282,7 +290,7 @@ class UnknownType(Struct, frozen=True):
     def read(self, value: Any) -> Any:
         return value
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         return {}
 
     def type_name(self) -> str:
@@ -368,7 +376,7 @@ class ImageType:
                 raise ReplyError(f"there is no image file {value!r:.200}")
         return value
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         return {"type": "string"}
 
     def type_name(self) -> str:

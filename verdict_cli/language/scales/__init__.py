@@ -15,6 +15,7 @@ from verdict_cli.config_model import (
     ConfigModel,
     Expected,
     Issue,
+    JsonSchema,
     LazyUnion,
     displayed,
     python_constructor,
@@ -166,7 +167,7 @@ class Scale(ConfigModel):
         """The sentence where the reply is JSON: it names the values as `json_schema` has them. ``draw`` seeds a shuffle."""
         return self.shuffled_sentence(field, draw) if self.is_shuffled() else self.sentence(field)
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         """The JSON Schema of a value."""
         raise NotImplementedError
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import Issue, python_constructor
+from verdict_cli.config_model import Issue, JsonSchema, python_constructor
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.scales import Scale, shuffled_order
 from verdict_cli.language.scales.written_number import folded, match_value, quoted
@@ -98,7 +98,7 @@ class BooleanScale(Scale):
     def shuffled_sentence(self, field: str, draw: int) -> str:
         return _sentence(field, *shuffled_order((f'"{self.yes[0]}"', f'"{self.no[0]}"'), draw))
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         return {"type": "boolean"}
 
 

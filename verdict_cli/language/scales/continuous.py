@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from verdict_cli.config_model import Issue, python_constructor
+from verdict_cli.config_model import Issue, JsonSchema, python_constructor
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.written_number import parse_number, quoted
@@ -95,7 +95,7 @@ class ContinuousScale(Scale):
         ends = f"where {_plain(worst)} is the worst and {_plain(best)} the best"
         return f"The {field} must be a number from {self.display()}, {ends}."
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         return {"type": "number", "minimum": self.min, "maximum": self.max}
 
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from pydantic.config import JsonDict
 
-from verdict_cli.config_model import Issue, KeyRule, python_constructor
+from verdict_cli.config_model import Issue, JsonSchema, KeyRule, python_constructor
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.scales import Scale, shuffled_order
 from verdict_cli.language.scales.written_number import (
@@ -115,7 +115,7 @@ class DiscreteScale(Scale):
     A range, numbers and values with `scores` are ordered. Words without scores are nominal: none is the worst or the best.
     """
 
-    key_rules: ClassVar[tuple[KeyRule, ...]] = (
+    key_rules = (
         KeyRule("", "", ("range", "values"), *_ONE),
         KeyRule("range", "values", (), *_ONE, at=""),
     )
@@ -337,10 +337,10 @@ class DiscreteScale(Scale):
         words = [_plain(value) for value in self.written_values()]
         return f"The {field} must be exactly one of: {', '.join(shuffled_order(words, draw))}."
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         """The enumeration has the worst value of an ordered scale first."""
         types = {type(value) for value in self.written_values()}
-        schema: dict[str, Any] = {"enum": list(self.values())}
+        schema: JsonSchema = {"enum": list(self.values())}
         if len(types) == 1:
             schema = {
                 "type": {str: "string", int: "integer", float: "number", bool: "boolean"}[

@@ -13,13 +13,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import ConfigModel, Issue, Seq, Uncounted, Whole
+from verdict_cli.config_model import ConfigModel, Issue, NonEmptyText, Seq, Uncounted, Whole
 from verdict_cli.errors import UsageError
 from verdict_cli.language.calibrations import WhenKey
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, Thoughts
 from verdict_cli.language.fields.field_keys import FieldTypes, InputFields
-from verdict_cli.language.fields.types import TEXT, FieldType, RecordType, ScaleType
+from verdict_cli.language.fields.types import TEXT, Fields, FieldType, RecordType, ScaleType, Values
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptKey
 from verdict_cli.language.prompts.sections import framed
 from verdict_cli.language.scales import Scale, ScaleKey
@@ -43,15 +43,15 @@ class Examples(ConfigModel):
     """How many examples a prompt shows."""
     choose: ExampleChoice = "balanced"
     """`balanced`: as many of each label; `nearest`: those that share the most rare words with the row; `errors`: those that `prediction` got wrong first."""
-    target: Annotated[str, Field(min_length=1)] | None = None
+    target: NonEmptyText | None = None
     """Expression over an example's `source` for the right answer; by default the `target` of the pipeline's only evaluation that has one. Rows where it is null are left out."""
-    prediction: Annotated[str, Field(min_length=1)] | None = None
+    prediction: NonEmptyText | None = None
     """For `errors`: expression over an example's `source` for what a judge said of it."""
-    explanation: Annotated[str, Field(min_length=1)] | None = None
+    explanation: NonEmptyText | None = None
     """Expression over an example's `source` for the reasons, which are shown before the answer."""
     columns: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """The columns of an example that are shown; by default those of the row that the prompt names."""
-    cluster: Annotated[str, Field(min_length=1)] | None = None
+    cluster: NonEmptyText | None = None
     """Expression over `source`: a row never sees an example with the same value, such as `source.document_id`."""
     seed: Annotated[int, Field(ge=0), Whole] = 0
     """The seed of the order in which equally good examples are taken."""
@@ -99,6 +99,9 @@ UNIT_NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
 
 _SLOT = regex(r"\{([a-z_.]+)\}")
 
+OptionOrder = tuple[int, ...]
+"""The indices of the options in the order in which they are shown."""
+
 Expressions = Annotated[dict[str, str], Field(min_length=1)]
 
 
@@ -122,7 +125,7 @@ _NOT_ASKED = Uncounted("it changes neither what is asked nor how the reply is re
 class RowKeys(ConfigModel):
     """The keys by which a step follows the row: it runs for every entry of a list, or only where a condition holds."""
 
-    each: Annotated[Annotated[str, Field(min_length=1)] | None, _AROUND] = None
+    each: Annotated[NonEmptyText | None, _AROUND] = None
     """An expression that gives a list of the row, such as `source.claims`: the step runs once for every entry."""
     entry_name: Annotated[
         Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None, _AROUND
@@ -134,9 +137,7 @@ class RowKeys(ConfigModel):
     """The most entries of the list, 100 by default; a longer list fails the row before its first call there."""
     per_call: Annotated[Annotated[int, Field(ge=1, le=1000), Whole] | None, _AROUND] = None
     """The most questions of one request to a decision model, by default as many as the server takes. A chat model has a call for each entry."""
-    condition: Annotated[Annotated[str, Field(min_length=1)] | None, _AROUND] = Field(
-        default=None, alias="when"
-    )
+    condition: Annotated[NonEmptyText | None, _AROUND] = Field(default=None, alias="when")
     """An expression: where it is false for the row (or the entry), the step is skipped."""
 
 
@@ -202,7 +203,7 @@ class UnitBase(RowKeys):
 class LLMUnit(UnitBase):
     """The keys of every unit that calls a model."""
 
-    calls_model: ClassVar[bool] = True
+    calls_model = True
     positional: ClassVar[tuple[str, ...]] = ("scale",)
 
     prompt_key: Annotated[PromptKey | None, _RESOLVED] = Field(default=None, alias="prompt")
@@ -222,7 +223,7 @@ class LLMUnit(UnitBase):
     """How the response is read from the reply."""
     examples: Annotated[Examples | None, _RESOLVED] = None
     """Labelled rows that the prompt shows before the row to judge."""
-    cites: Annotated[str, Field(min_length=1)] | None = None
+    cites: NonEmptyText | None = None
     """An expression of the conversation whose turns, or of the list of texts whose entries, the explanation cites as `[3]`: a
     number that does not exist makes the reply unreadable, and the output has the numbers as `citations`."""
     response: Annotated[FieldTypes | None, _BY_TYPE] = None
@@ -239,7 +240,7 @@ class LLMUnit(UnitBase):
         """The scale by default; None for a unit that has no field on a scale."""
         return None
 
-    def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
+    def own_fields(self, scale: Scale | None) -> Fields:
         """The response fields of the unit's type: by default the one on the scale, if it has one."""
         name = self.scaled_field()
         return {} if name is None or scale is None else {name: ScaleType(scale)}
@@ -250,7 +251,7 @@ class LLMUnit(UnitBase):
 
     def response_record(self, scale: Scale | None, declared: Mapping[str, FieldType]) -> RecordType:
         """All fields of the response: the explanation, the declared ones, the type's own."""
-        explained: dict[str, FieldType] = {EXPLANATION: TEXT} if self.explanation else {}
+        explained: Fields = {EXPLANATION: TEXT} if self.explanation else {}
         return RecordType({**explained, **declared, **self.own_fields(scale)})
 
     def default_prompt(self) -> str | None:
@@ -274,7 +275,7 @@ class LLMUnit(UnitBase):
             around = (_SLOT.sub(r"{{ \1 }}", around[0]), _SLOT.sub(r"{{ \1 }}", around[1]))
         return framed(prompt, *around)
 
-    def required_inputs(self) -> dict[str, FieldType]:
+    def required_inputs(self) -> Fields:
         """Input fields that the type itself takes from upstream."""
         return {}
 
@@ -282,16 +283,16 @@ class LLMUnit(UnitBase):
         """The output's fields, from those that the extractor reads."""
         return read
 
-    def option_orders(self, draw: int) -> tuple[tuple[int, ...], ...]:
+    def option_orders(self, draw: int) -> tuple[OptionOrder, ...]:
         """The orders in which the options are shown, one call each; `draw` seeds a shuffle."""
         return ((),)
 
     def combine_responses(
         self,
-        responses: Sequence[dict[str, Any]],
-        orders: Sequence[tuple[int, ...]],
+        responses: Sequence[Values],
+        orders: Sequence[OptionOrder],
         given: Mapping[str, Any],
-    ) -> dict[str, Any]:
+    ) -> Values:
         """The output from the response of each call and the unit's input."""
         return responses[0]
 

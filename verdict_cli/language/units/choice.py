@@ -18,15 +18,17 @@ from verdict_cli.language.extractors.bound_extractor import MASS_FIELD
 from verdict_cli.language.fields.types import (
     TEXT,
     TRUTH,
+    Fields,
     FieldType,
     RecordType,
     ScaleType,
     TextListType,
+    Values,
 )
 from verdict_cli.language.prompts.prompt import JinjaPrompt
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Categories
-from verdict_cli.language.units.base import LLMUnit
+from verdict_cli.language.units.base import LLMUnit, OptionOrder
 from verdict_cli.regex import regex
 
 LETTERS = string.ascii_uppercase
@@ -80,7 +82,7 @@ class ChoiceUnit(LLMUnit):
             "weighted_summed_score",
         )
 
-    def required_inputs(self) -> dict[str, FieldType]:
+    def required_inputs(self) -> Fields:
         """The options' texts, where no expressions give them."""
         return {} if self.options is not None else dict.fromkeys(self.letters(), TEXT)
 
@@ -88,7 +90,7 @@ class ChoiceUnit(LLMUnit):
         """Whether options are shown in another order than that in which they are given."""
         return False
 
-    def option_orders(self, draw: int) -> tuple[tuple[int, ...], ...]:
+    def option_orders(self, draw: int) -> tuple[OptionOrder, ...]:
         """One call, the options as given."""
         return (tuple(range(self.count())),)
 
@@ -121,9 +123,7 @@ class ChoiceUnit(LLMUnit):
         )
 
 
-def shown(
-    given: Mapping[str, Any], letters: Sequence[str], arrangement: Sequence[int]
-) -> dict[str, Any]:
+def shown(given: Mapping[str, Any], letters: Sequence[str], arrangement: Sequence[int]) -> Values:
     """The input with the options in another order: letter i names option arrangement[i]. A unit whose prompt shows the
     texts by its own placeholders has no options in its input."""
     if not set(letters) <= given.keys():
@@ -134,7 +134,7 @@ def shown(
     }
 
 
-def shuffled(count: int, draw: int) -> tuple[int, ...]:
+def shuffled(count: int, draw: int) -> OptionOrder:
     """A seeded order of `count` options."""
     order = list(range(count))
     random.Random(draw).shuffle(order)
@@ -144,8 +144,8 @@ def shuffled(count: int, draw: int) -> tuple[int, ...]:
 class KChoiceUnit(ChoiceUnit):
     """Keys of units with `k` options."""
 
-    positional: ClassVar[tuple[str, ...]] = ("k",)
-    key_rules: ClassVar[tuple[KeyRule, ...]] = (
+    positional = ("k",)
+    key_rules = (
         KeyRule("", "", ("k", "options"), "the unit needs `k` or `options`", "write `k: 4`, or an expression for each option", at="k"),
     )  # fmt: skip
 
@@ -190,7 +190,7 @@ def label_letters(choice: FieldType) -> dict[Any, str]:
 class PairwiseJudgeUnit(ChoiceUnit):
     """Chooses the better of two options, A or B, or by the words of its `scale`."""
 
-    scale_names_options: ClassVar[bool] = True
+    scale_names_options = True
 
     unit: Literal["PairwiseJudgeUnit"] = "PairwiseJudgeUnit"
     """The unit's type."""
@@ -280,16 +280,16 @@ class PairwiseJudgeUnit(ChoiceUnit):
         """With `positions: both`."""
         return self.positions == "both"
 
-    def option_orders(self, draw: int) -> tuple[tuple[int, ...], ...]:
+    def option_orders(self, draw: int) -> tuple[OptionOrder, ...]:
         """As given, and swapped where both orders are queried."""
         return ((0, 1), (1, 0)) if self.positions == "both" else ((0, 1),)
 
     def combine_responses(
         self,
-        responses: Sequence[dict[str, Any]],
-        orders: Sequence[tuple[int, ...]],
+        responses: Sequence[Values],
+        orders: Sequence[OptionOrder],
         given: Mapping[str, Any],
-    ) -> dict[str, Any]:
+    ) -> Values:
         """The choice in terms of the options as given."""
         if not self.gets_letter():
             return responses[0]
@@ -348,16 +348,16 @@ class BestOfKJudgeUnit(KChoiceUnit):
         """With `shuffle`."""
         return self.shuffle
 
-    def option_orders(self, draw: int) -> tuple[tuple[int, ...], ...]:
+    def option_orders(self, draw: int) -> tuple[OptionOrder, ...]:
         """One call, the options as given or in a seeded order."""
         return (shuffled(self.count(), draw),) if self.shuffle else super().option_orders(draw)
 
     def combine_responses(
         self,
-        responses: Sequence[dict[str, Any]],
-        orders: Sequence[tuple[int, ...]],
+        responses: Sequence[Values],
+        orders: Sequence[OptionOrder],
         given: Mapping[str, Any],
-    ) -> dict[str, Any]:
+    ) -> Values:
         """The choice in terms of the options as given."""
         if not self.gets_letter():
             return responses[0]
@@ -376,7 +376,7 @@ class RankerUnit(KChoiceUnit):
     unit: Literal["RankerUnit"] = "RankerUnit"
     """The unit's type."""
 
-    def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
+    def own_fields(self, scale: Scale | None) -> Fields:
         return {"ranking": TextListType(self.letters())}
 
     def default_prompt(self) -> str:
@@ -391,10 +391,10 @@ class RankerUnit(KChoiceUnit):
 
     def combine_responses(
         self,
-        responses: Sequence[dict[str, Any]],
-        orders: Sequence[tuple[int, ...]],
+        responses: Sequence[Values],
+        orders: Sequence[OptionOrder],
         given: Mapping[str, Any],
-    ) -> dict[str, Any]:
+    ) -> Values:
         """The ranking's letters, and the texts in that order with `original`."""
         if not self.original:
             return responses[0]

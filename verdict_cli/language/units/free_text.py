@@ -4,15 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from verdict_cli.config_model import NonEmptyText
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.bound_extractor import Thoughts
-from verdict_cli.language.fields.types import TEXT, FieldType, RecordType, TranscriptType
+from verdict_cli.language.fields.types import (
+    TEXT,
+    Fields,
+    RecordType,
+    TranscriptType,
+    Values,
+)
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.units.base import LLMUnit
+from verdict_cli.language.units.base import LLMUnit, OptionOrder
 
 
 class CoTUnit(LLMUnit):
@@ -23,10 +30,10 @@ class CoTUnit(LLMUnit):
     extract_key: ExtractKey = Field(default="raw", alias="extract")
     """How the response is read from the reply; the whole text by default."""
 
-    positional: ClassVar[tuple[str, ...]] = ()
+    positional = ()
     raw_thoughts: ClassVar[Thoughts] = "spare"
 
-    def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
+    def own_fields(self, scale: Scale | None) -> Fields:
         return {"thinking": TEXT}
 
 
@@ -37,7 +44,7 @@ class ConversationalUnit(LLMUnit):
     """The unit's type."""
     extract_key: ExtractKey = Field(default="raw", alias="extract")
     """How the turn is read from the reply; the whole text by default."""
-    role_name: Annotated[str, Field(min_length=1)]
+    role_name: NonEmptyText
     """Who speaks."""
     number: bool = False
     """Numbers the turns by their place in the conversation: `Proponent #1`."""
@@ -45,10 +52,10 @@ class ConversationalUnit(LLMUnit):
     positional: ClassVar[tuple[str, ...]] = ("role_name",)
     raw_thoughts: ClassVar[Thoughts] = "drop"
 
-    def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
+    def own_fields(self, scale: Scale | None) -> Fields:
         return {"response": TEXT}
 
-    def required_inputs(self) -> dict[str, FieldType]:
+    def required_inputs(self) -> Fields:
         """The conversation so far: of a unit before, else the row's column, else empty."""
         return {"conversation": TranscriptType()}
 
@@ -58,10 +65,10 @@ class ConversationalUnit(LLMUnit):
 
     def combine_responses(
         self,
-        responses: Sequence[dict[str, Any]],
-        orders: Sequence[tuple[int, ...]],
+        responses: Sequence[Values],
+        orders: Sequence[OptionOrder],
         given: Mapping[str, Any],
-    ) -> dict[str, Any]:
+    ) -> Values:
         """The transcript with this turn at its end."""
         before = list(given["conversation"])
         role = f"{self.role_name} #{len(before) + 1}" if self.number else self.role_name
@@ -74,10 +81,10 @@ class DebateUnit(ConversationalUnit):
 
     unit: Literal["DebateUnit"] = "DebateUnit"  # type: ignore[assignment]
     """The unit's type."""
-    stance: Annotated[str, Field(min_length=1)]
+    stance: NonEmptyText
     """The position that the unit argues, whatever the others say."""
 
-    positional: ClassVar[tuple[str, ...]] = ("role_name", "stance")
+    positional = ("role_name", "stance")
 
     def prompt_prefix(self) -> str:
         """Names the role and the stance."""
@@ -101,12 +108,12 @@ class ArgumentUnit(LLMUnit):
     """How the argument is read from the reply; the whole text by default."""
     stance: Literal["for", "against"]
     """Which side is argued."""
-    target: Annotated[str, Field(min_length=1)]
+    target: NonEmptyText
     """What is argued for or against, in words: `answer A`."""
 
-    positional: ClassVar[tuple[str, ...]] = ("stance", "target")
+    positional = ("stance", "target")
 
-    def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
+    def own_fields(self, scale: Scale | None) -> Fields:
         return {"argument": TEXT}
 
     def prompt_prefix(self) -> str:

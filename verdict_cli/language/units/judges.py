@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -40,7 +40,7 @@ class CategoricalJudgeUnit(LLMUnit):
     categories: Annotated[Seq[Value], Field(min_length=1)] | None = None
     """The categories to choose from; those of `scale` by default."""
 
-    key_rules: ClassVar[tuple[KeyRule, ...]] = (
+    key_rules = (
         KeyRule("categories", "scale", (), *_BOTH),
         KeyRule("", "", ("categories", "scale"), *_BOTH, at="categories"),
     )
@@ -72,7 +72,7 @@ class Unit(LLMUnit):
     unit: Literal["Unit"] = "Unit"
     """The unit's type."""
 
-    key_rules: ClassVar[tuple[KeyRule, ...]] = (
+    key_rules = (
         KeyRule("", "", ("response", "scale"), "a Unit needs a `response`", "declare its fields: `response: {answer: str}`"),
     )  # fmt: skip
 

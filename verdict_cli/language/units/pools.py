@@ -9,11 +9,18 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import Issue, KeyRule, Seq, Whole
+from verdict_cli.config_model import Issue, KeyRule, NonEmptyText, Seq, Whole
 from verdict_cli.errors import RowError, UsageError
 from verdict_cli.language.calibrations import PoolWeightsKey
 from verdict_cli.language.expressions import summary_statistics
-from verdict_cli.language.fields.types import INTEGER, NUMBER, FieldType, RecordType, ScaleType
+from verdict_cli.language.fields.types import (
+    INTEGER,
+    NUMBER,
+    Fields,
+    RecordType,
+    ScaleType,
+    Values,
+)
 from verdict_cli.language.scales.continuous import ContinuousScale
 from verdict_cli.language.units.base import Expressions, UnitBase
 
@@ -38,7 +45,7 @@ class Pool(UnitBase):
     """The value where there is nothing to pool, because the list of `each` is empty or every unit is skipped: of each pooled
     field, or `{field: value}`. Without it an empty list fails the row."""
 
-    key_rules: ClassVar[tuple[KeyRule, ...]] = (
+    key_rules = (
         KeyRule("fields", "field", (), "both `field` and `fields` are given", "keep one of them"),
     )
 
@@ -86,16 +93,16 @@ class Pool(UnitBase):
         """The pooled value where other units were skipped, so that only these values are left."""
         return pooled
 
-    def to_output(self, pooled: dict[str, Any]) -> dict[str, Any]:
+    def to_output(self, pooled: Values) -> Values:
         """The output, from each field's pooled value."""
         return pooled
 
     def extra_fields(
         self,
-        pooled: dict[str, Any],
+        pooled: Values,
         votes_by_field: Mapping[str, Sequence[Any]],
         weights: Sequence[float] | None,
-    ) -> dict[str, Any]:
+    ) -> Values:
         """The fields that `extra_field_names` names, from the pooled values."""
         return {}
 
@@ -177,7 +184,7 @@ class MinPoolUnit(_Extreme):
 class ModePoolUnit(Pool):
     """The most frequent value; the earliest unit's of several."""
 
-    numbers: ClassVar[bool] = False
+    numbers = False
 
     unit: Literal["ModePoolUnit"] = "ModePoolUnit"
     """The unit's type."""
@@ -241,10 +248,10 @@ class ModePoolUnit(Pool):
 
     def extra_fields(
         self,
-        pooled: dict[str, Any],
+        pooled: Values,
         votes_by_field: Mapping[str, Sequence[Any]],
         weights: Sequence[float] | None,
-    ) -> dict[str, Any]:
+    ) -> Values:
         """The lowest share of the votes for a field's pooled value, and the lowest margin."""
         if not self.extra_field_names():
             return {}
@@ -273,8 +280,8 @@ class MeanVariancePoolUnit(Pool):
 
     def output_fields(self, pooled: RecordType) -> RecordType:
         """`{field: {mean, variance}}`, and `mean` and `variance` beside it where one field is pooled."""
-        both: dict[str, FieldType] = {"mean": NUMBER, "variance": NUMBER}
-        nested: dict[str, FieldType] = dict.fromkeys(pooled.fields, RecordType(both))
+        both: Fields = {"mean": NUMBER, "variance": NUMBER}
+        nested: Fields = dict.fromkeys(pooled.fields, RecordType(both))
         return RecordType({**both, **nested} if len(nested) == 1 else nested)
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> dict[str, float]:
@@ -288,7 +295,7 @@ class MeanVariancePoolUnit(Pool):
         """One value that is left of several has no variance: 0 would say that the judges agree."""
         return {**pooled, "variance": None} if len(values) == 1 else pooled
 
-    def to_output(self, pooled: dict[str, Any]) -> dict[str, Any]:
+    def to_output(self, pooled: Values) -> Values:
         """As `output_fields` says."""
         return {**next(iter(pooled.values())), **pooled} if len(pooled) == 1 else pooled
 
@@ -302,7 +309,7 @@ class RubricPoolUnit(Pool):
 
     unit: Literal["RubricPoolUnit"] = "RubricPoolUnit"
     """The unit's type."""
-    points: Annotated[str, Field(min_length=1)]
+    points: NonEmptyText
     """Expression for the points of each criterion, such as `criterion.points`: over the names of its `each`, `index` and `source`. Negative points count when the criterion is met."""
     field: str | None = None
     """The field that says whether a criterion is met: a boolean or a number from 0 to 1; the only such field by default."""
@@ -315,7 +322,7 @@ class RubricPoolUnit(Pool):
     on_missing: OnMissing = "fail"
     """What a criterion without a judgement (`on_failure: skip`, or null) does: `fail` the row, count as not met (`zero`), or be left out with its points (`ignore`). One that `when` skips is left out."""
 
-    positional: ClassVar[tuple[str, ...]] = ("points",)
+    positional = ("points",)
 
     @classmethod
     def positional_keys(cls, values: Sequence[Any]) -> dict[str, Any]:
@@ -343,7 +350,7 @@ class RubricPoolUnit(Pool):
         score = ScaleType(ContinuousScale(*self.clip))
         return RecordType({"score": score, "earned": NUMBER, "possible": NUMBER, "count": INTEGER})
 
-    def grade(self, points: Sequence[float], met: Sequence[float]) -> dict[str, Any]:
+    def grade(self, points: Sequence[float], met: Sequence[float]) -> Values:
         """The output, from the points of each criterion and how far it is met. RowError without positive points."""
         try:
             earned = math.fsum(worth * share for worth, share in zip(points, met, strict=True))
@@ -371,4 +378,4 @@ class MapUnit(UnitBase):
     expressions: Expressions = Field(alias="map")
     """An expression for each output field."""
 
-    positional: ClassVar[tuple[str, ...]] = ("map",)
+    positional = ("map",)

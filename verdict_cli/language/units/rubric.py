@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from verdict_cli.config_model import KeyRule, Seq, Whole
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.verdict import OUTPUT, build_rubric
-from verdict_cli.language.fields.types import FieldType, TextListType
+from verdict_cli.language.fields.types import Fields, TextListType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit
 
@@ -26,12 +26,12 @@ class RubricUnit(LLMUnit):
     n: Annotated[int, Field(ge=1, le=50), Whole] = 5
     """How many criteria to write."""
 
-    positional: ClassVar[tuple[str, ...]] = ("criteria",)
-    key_rules: ClassVar[tuple[KeyRule, ...]] = (
+    positional = ("criteria",)
+    key_rules = (
         KeyRule("n", "criteria", (), "`n` says how many criteria to write, but `criteria` gives them", "leave one of the two out"),
     )  # fmt: skip
 
-    def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
+    def own_fields(self, scale: Scale | None) -> Fields:
         """`criteria`, or `verdict` and `score`."""
         return {"criteria": TextListType()} if self.criteria is None else dict(OUTPUT.fields)
 
