@@ -165,8 +165,8 @@ MapKey = Annotated[CalibrationFile | Fitted, LazyUnion(_file_or_content, _choice
 def _expected(form: str) -> Expected:
     """The words for a calibration that may also be written out in this form."""
     return Expected(
-        lambda given: (
-            f"expected {form}, found {displayed(given)}",
+        lambda value: (
+            f"expected {form}, found {displayed(value)}",
             "or write `{file: …}`, as `verdict calibrate` does",
         )
     )

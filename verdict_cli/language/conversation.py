@@ -145,8 +145,8 @@ def _words_beside(message: Mapping[str, Any], more: Mapping[str, Any]) -> str:
 
 def role_name(written: str) -> str:
     """The role of a chat API that is written in any case and under any API's name; a speaker's name as it is."""
-    known = written.strip().lower()
-    return _ROLES.get(known, known if known in CHAT_ROLES else written)
+    role = written.strip().lower()
+    return _ROLES.get(role, role if role in CHAT_ROLES else written)
 
 
 def _parts(
@@ -392,9 +392,11 @@ def filtered(value: Any, name: str, argument: int | str) -> NumberedMessages:
         count = min(int(argument), len(messages))
         return messages.part(slice(len(messages) - count, None) if name == "last" else slice(count))
     role, wanted = role_name(str(argument)), name == "only"
-    kept = [index for index, message in enumerate(messages) if (message["role"] == role) == wanted]
+    indices = [
+        index for index, message in enumerate(messages) if (message["role"] == role) == wanted
+    ]
     return NumberedMessages(
-        [messages[index] for index in kept], [messages.numbers[index] for index in kept]
+        [messages[index] for index in indices], [messages.numbers[index] for index in indices]
     )
 
 

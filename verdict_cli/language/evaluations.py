@@ -205,8 +205,8 @@ def _named(name: str) -> list[Issue]:
 
 
 def _figures(evaluation: Evaluation) -> list[Issue]:
-    if (own := evaluator_of(evaluation)) is not None:
-        return _of_own_kind(evaluation, *own)
+    if (evaluator := evaluator_of(evaluation)) is not None:
+        return _of_own_kind(evaluation, *evaluator)
     broken = [rule for rule in KEY_RULES if rule.is_broken(evaluation)]
     issues = [Issue(rule.key, rule.message, rule.hint) for rule in broken]
     if evaluation.panel is not None:
@@ -329,21 +329,21 @@ def _metrics(evaluation: Evaluation) -> list[Issue]:
 
 def lacks(evaluation: Evaluation, metric: str) -> list[str]:
     """The keys that a metric needs and the evaluation does not give."""
-    known = find_metric(metric)
-    if known is None:
+    record = find_metric(metric)
+    if record is None:
         return []
     required = (
         ()
-        if evaluation.panel is not None and "panel" in known.inputs
-        else REQUIRED_KEYS[known.inputs[0]]
+        if evaluation.panel is not None and "panel" in record.inputs
+        else REQUIRED_KEYS[record.inputs[0]]
     )
-    given = (
+    has_key = (
         ("cluster",) if evaluation.items is not None else ()
     )  # the entries of a row are a cluster
     return [
         key
-        for key in (*required, *known.keys)
-        if key not in given and getattr(evaluation, key) is None
+        for key in (*required, *record.keys)
+        if key not in has_key and getattr(evaluation, key) is None
     ]
 
 
@@ -354,15 +354,15 @@ def _groups(evaluation: Evaluation) -> list[Issue]:
         return [Issue("reduce", "`reduce` needs `group`", "such as `group: source.claim_id`")]
     issues: list[Issue] = []
     for key in Reduce.model_fields:
-        given = getattr(evaluation, key) is not None
+        has_key = getattr(evaluation, key) is not None
         reducer = getattr(evaluation.reduce, key, None)
-        if given and reducer is None:
+        if has_key and reducer is None:
             path = "reduce" if evaluation.reduce else "group"
             hint = f"such as `reduce: {{{key}: {'first' if key == 'target' else 'max'}}}`"
             issues.append(
                 Issue(path, f"`group` needs `reduce.{key}`: how a group's {key} is made", hint)
             )
-        if reducer is not None and not given:
+        if reducer is not None and not has_key:
             issues.append(
                 Issue(
                     f"reduce.{key}",

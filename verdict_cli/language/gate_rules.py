@@ -158,8 +158,8 @@ def metric_range(gate: Gate, scale: Ends | None) -> Ends:
         return 0.0, scale[1] - scale[0]
     if metric == "variance" and scale is not None:
         return 0.0, (scale[1] - scale[0]) ** 2 / 2  # of two rows, one at each end
-    known = find_metric(metric)
-    return REAL_LINE if known is None else known.bounds
+    record = find_metric(metric)
+    return REAL_LINE if record is None else record.bounds
 
 
 IDLE = "every value passes"
@@ -256,8 +256,8 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Issue
     evaluation = evaluations.get(name)
     if evaluation is None:
         return [Issue("metric", f"`evaluate` has no `{name}`", _near(name, [*evaluations, "run"]))]
-    if (own := evaluator_of(evaluation)) is not None:
-        noun, hint = own[1].noun, f"{own[1].gate_hint}"  # a text for `make errors`
+    if (evaluator := evaluator_of(evaluation)) is not None:
+        noun, hint = evaluator[1].noun, f"{evaluator[1].gate_hint}"  # a text for `make errors`
         message = f"`{name}` is a {noun}: it has no metric of its own for a gate"
         return [Issue("metric", message, hint)]
     if metric in ROW_METRICS:

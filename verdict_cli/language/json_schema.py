@@ -216,8 +216,10 @@ def _pipeline_schema() -> JsonSchema:
     record["not"]["properties"]["type"] = {"$ref": "#/$defs/ScaleType"}
     for key, names in (("units", "KnownUnits"), ("scales", "KnownScales")):
         steps = {"items": {"$ref": f"#/$defs/{names}"}}
-        known = {"properties": {"pipeline": steps, "blocks": {"additionalProperties": steps}}}
-        schema.setdefault("allOf", []).append({"if": {"not": {"required": [key]}}, "then": known})
+        consequence = {"properties": {"pipeline": steps, "blocks": {"additionalProperties": steps}}}
+        schema.setdefault("allOf", []).append(
+            {"if": {"not": {"required": [key]}}, "then": consequence}
+        )
     schema["$defs"] = dict(sorted(schema["$defs"].items()))
     return schema
 
@@ -240,11 +242,11 @@ def _steps() -> JsonSchema:
         }
         for name in TYPES
     ]
-    own = {
+    declared = {
         "if": {"properties": {"unit": {"enum": list(TYPES)}}},
         "else": {"$ref": f"#/$defs/{CustomStep.__name__}"},
     }
-    return {"StepKey": {"type": "object", **chain}, "UnitStep": {"allOf": [*units, own]}}
+    return {"StepKey": {"type": "object", **chain}, "UnitStep": {"allOf": [*units, declared]}}
 
 
 def _names() -> JsonSchema:

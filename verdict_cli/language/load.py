@@ -94,8 +94,8 @@ def validated(
 def _feature_of(owner: str, key: str) -> str:
     """The feature that brings a key of a class, as the shipped schema names it; "" where none does."""
     schema = orjson.loads((folder("schemas") / "pipeline.schema.json").read_bytes())
-    known = schema["$defs"].get(owner, {}).get("properties", {}).get(key, {})
-    return str(known.get("x-feature", ""))
+    definition = schema["$defs"].get(owner, {}).get("properties", {}).get(key, {})
+    return str(definition.get("x-feature", ""))
 
 
 def in_order(problems: list[Problem]) -> list[Problem]:

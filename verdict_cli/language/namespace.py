@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import ValidationError
 
@@ -29,7 +28,7 @@ from verdict_cli.language.model_address import (
     is_user_host,
     parse_address,
 )
-from verdict_cli.language.pipeline_file import Block, CustomStep, CustomType, Layer
+from verdict_cli.language.pipeline_file import Block, CustomStep, Layer
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile
 from verdict_cli.language.scales import SCALES, Scale, named_scales, scale_of_type, written_range
 from verdict_cli.language.units import TYPES
@@ -40,17 +39,24 @@ from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError
 
 if TYPE_CHECKING:
     from verdict_cli.language.authoring.unit_step import LLMUnitStep, UnitClass
+    from verdict_cli.registry import Registry
 
 
-class UnknownTypeError(ValueError):
-    """A type that leads to no built-in one. ``name`` is the unknown type, ``at`` the declared type whose ``base`` names
-    it, None where the step itself does."""
+Path_ = tuple[str | int, ...]
 
-    def __init__(self, message: str, name: str, at: str | None) -> None:
+
+class UnknownNameError(ValueError):
+    """A name that means nothing, or nothing that can be used; ``path`` is where it is written, empty where whoever looks
+    the name up knows it."""
+
+    def __init__(
+        self, message: str, hint: str = "", code: str = "unknown-scale", path: Path_ = ()
+    ) -> None:
         super().__init__(message)
         self.message = message
-        self.name = name
-        self.at = at
+        self.hint = hint
+        self.code = code
+        self.path = path
 
 
 class MergedType(Struct, frozen=True):
@@ -67,96 +73,46 @@ class MergedType(Struct, frozen=True):
         return TYPES[self.base] if self.imported is None else self.imported.written_class()
 
 
-def merge_custom_type(
-    name: str, types: Mapping[str, CustomType], imported: Mapping[str, type[LLMUnitStep]]
-) -> MergedType:
-    """What a type means; its own keys win over those of its base. Built-in names come first, then those that the file
-    declares, then the classes that were imported, then those of installed packages.
-
-    Raises UnknownTypeError for a type that leads to none.
-    """
-    keys: dict[str, Any] = {}
-    set_by: dict[str, str] = {}
-    seen: list[str] = []
-    while name not in TYPES:
-        at = seen[-1] if seen else None
-        if name in seen:
-            raise UnknownTypeError(f"the unit type {name!r} builds on itself", name, at)
-        if name not in types:
-            from verdict_cli.language.authoring.unit_step import (
-                PACKAGE_UNITS,  # here, because few files need it
-            )
-
-            kind = imported.get(name) or PACKAGE_UNITS.get(name)
-            if kind is None:
-                raise UnknownTypeError(f"unknown unit type {name!r}", name, at)
-            document = kind.default().document((), {})
-            if seen:
-                del document["name"]  # a declared type has a name of its own
-            return MergedType(str(document.pop("unit")), {**document, **keys}, set_by, kind)
-        seen.append(name)
-        for key, value in (types[name].model_extra or {}).items():
-            keys.setdefault(key, value)
-            set_by.setdefault(key, name)
-        name = types[name].base
-    return MergedType(name, keys, set_by)
-
-
 MOST_FALLBACK_MODELS = 100
 """The most models that a selection policy may try."""
 
 _VARIABLE = regex(r"\$\{([^}]*)\}")
 
 
-class _ModelError(ValueError):
-    """A model that cannot be called: a code, a message, a hint, and the path of what is wrong."""
-
-    def __init__(self, code: str, message: str, hint: str, path: tuple[str | int, ...]) -> None:
-        super().__init__(message)
-        self.problem = (code, message, hint, path)
-
-
-def _expanded(text: str, path: tuple[str | int, ...]) -> str:
-    """The address with each `${VAR}` replaced from the environment. _ModelError when one is not set, when the result is not a
-    plain address, and when a variable is part of an address whose host is not the user's own."""
+def _expanded(text: str, path: Path_) -> str:
+    """The address with each `${VAR}` replaced from the environment. UnknownNameError when one is not set, when the result is
+    not a plain address, and when a variable is part of an address whose host is not the user's own."""
 
     def value(match: re.Match[str]) -> str:
         setting = os.environ.get(match[1])
         if setting is None:
             message = f"the environment variable {match[1]!r} is not set"
-            raise _ModelError(
-                "unset-variable", message, f"export {match[1]}=…, or write the value", path
-            )
+            hint = f"export {match[1]}=…, or write the value"
+            raise UnknownNameError(message, hint, "unset-variable", path)
         return setting
 
     address = _VARIABLE.sub(value, text)
     try:
         parse_address(address)
     except AddressError as fault:
-        raise _ModelError("bad-address", f"the address {fault}", FORM, path) from None
+        raise UnknownNameError(f"the address {fault}", FORM, "bad-address", path) from None
     if address != text and not is_user_host(address, os.environ):
         message = (
             "a variable of the environment would be sent to a host that the pipeline file chose"
         )
         hint = f"name the variable ..._BASE_URL or ..._API_BASE, or list the host in {ALLOWED} or with --allow-host"
-        raise _ModelError("foreign-host", message, hint, path)
+        raise UnknownNameError(message, hint, "foreign-host", path)
     return address
 
 
-Path_ = tuple[str | int, ...]
+def _package_units() -> Registry[type[LLMUnitStep]]:
+    """The unit types of installed packages, imported here because few files need them."""
+    from verdict_cli.language.authoring.unit_step import PACKAGE_UNITS
+
+    return PACKAGE_UNITS
 
 
-class UnknownNameError(ValueError):
-    """A name that is not defined."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-
-
-@dataclass
-class Namespace:
+class Namespace(Struct, eq=False, dict=True):
     """The names of one file; `tell` receives their problems, `warn` what their author is warned of. `files` are those that `use` has loaded, None for one that
     cannot be used; `prompts` has the texts of prompt files, `calibrations` the content of calibration files,
     `examples` the `rows` of files of examples and what is `kept` of them."""
@@ -205,15 +161,15 @@ class Namespace:
                 key = "layer" if isinstance(step, Layer) else "block"
                 self._check_names(getattr(step, key), (*at, key))
             elif isinstance(step, CustomStep):
-                try:
-                    self.merged_type(step.unit)
-                except UnknownTypeError as error:
-                    self._unknown_type(error, (*at, "unit"))
+                self._type_or_problem(step.unit, (*at, "unit"))
             elif isinstance(step, LLMUnit) and isinstance(step.scale, str):
                 try:
                     self.scale_named(step.scale)
                 except UnknownNameError as error:
-                    self.problem("unknown-scale", error.message, error.hint, (*at, "scale"))
+                    self._unknown(error, (*at, "scale"))
+
+    def _unknown(self, error: UnknownNameError, path: Path_) -> None:
+        self.problem(error.code, error.message, error.hint, error.path or path)
 
     def _built_in(self, what: str, path: Path_) -> None:
         self.problem(
@@ -232,7 +188,7 @@ class Namespace:
         if issue is None:
             return True
         key, message, hint = issue
-        declared = any(scale is known for known in self.spec.file.scales.values())
+        declared = any(scale is other for other in self.spec.file.scales.values())
         if not declared or path[0] == "scales":
             self.problem("bad-scale", message, hint, (*path, key) if key else path)
         return False
@@ -257,11 +213,11 @@ class Namespace:
         if scale is not None:
             return scale
         if SCALES.get(name) is None:
-            known = list(
+            names = list(
                 dict.fromkeys([*named_scales(), *self.spec.file.scales, *SCALES.names(), "1-5"])
             )
             ends = re.fullmatch(r"(\d+)\s*(?:to|\.\.|,|:|/)\s*(\d+)", name)
-            hint = f"write `{ends[1]}-{ends[2]}`" if ends else nearest_spelling(name, known)
+            hint = f"write `{ends[1]}-{ends[2]}`" if ends else nearest_spelling(name, names)
             raise UnknownNameError(f"unknown scale {name!r}", hint)
         scale = scale_of_type(name)
         if scale is None:
@@ -274,12 +230,12 @@ class Namespace:
         """The models of a key, in the order in which they are tried. Reports a bad one and returns None."""
         try:
             return self._models(key, path)
-        except _ModelError as error:
-            self.problem(*error.problem)
+        except UnknownNameError as error:
+            self._unknown(error, path)
             return None
 
     def _models(self, key: Any, path: Path_, seen: tuple[str, ...] = ()) -> tuple[Model, ...]:
-        """The models of a key; each of the file's own is resolved once. Raises _ModelError."""
+        """The models of a key; each of the file's own is resolved once. Raises UnknownNameError."""
         if isinstance(key, list | tuple):
             models: tuple[Model, ...] = ()
             for index, item in enumerate(key):
@@ -288,12 +244,12 @@ class Namespace:
                     message = (
                         f"more than {MOST_FALLBACK_MODELS} models would be tried one after another"
                     )
-                    raise _ModelError("too-many-models", message, "name fewer", path)
+                    raise UnknownNameError(message, "name fewer", "too-many-models", path)
             return models
         if isinstance(key, str) and key in self.spec.file.models:
             if key in seen:
-                hint = "name a model of a provider"
-                raise _ModelError("model-cycle", f"the model {key!r} names itself", hint, path)
+                message, hint = f"the model {key!r} names itself", "name a model of a provider"
+                raise UnknownNameError(message, hint, "model-cycle", path)
             if key not in self._presets:
                 self._presets[key] = self._models(
                     self.spec.file.models[key], ("models", key), (*seen, key)
@@ -309,23 +265,19 @@ class Namespace:
         """The unit of a step; the keys of a declared type are merged with the step's. Reports an unknown one and returns None."""
         if isinstance(step, UnitBase):
             written = self.code.get((*path, "class"))
-            return (
-                step
-                if written is None
-                else self._unit_of_class(cast("UnitClass", written), step, path)
-            )
-        try:
-            merged = self.merged_type(step.unit)
-        except UnknownTypeError as error:
-            self._unknown_type(error, (*path, "unit"))
+            if written is None:
+                return step
+            return self._unit_of_class(cast("UnitClass", written), step, path)
+        merged = self._type_or_problem(step.unit, (*path, "unit"))
+        if merged is None:
             return None
-        given = dict(step.model_extra or {})
+        own_keys = dict(step.model_extra or {})
 
         def to_document(inside: Path_) -> Path_:
-            owner = None if inside[0] in given else merged.set_by.get(str(inside[0]))
+            owner = None if inside[0] in own_keys else merged.set_by.get(str(inside[0]))
             return (*path, *inside) if owner is None else ("units", owner, *inside)
 
-        keys = {"name": snake(step.unit), **merged.keys, **given, "unit": merged.base}
+        keys = {"name": snake(step.unit), **merged.keys, **own_keys, "unit": merged.base}
         return self._validated(merged, keys, path, to_document)
 
     def _unit_of_class(self, written: UnitClass, step: UnitBase, path: Path_) -> UnitBase | None:
@@ -357,15 +309,59 @@ class Namespace:
         return unit
 
     def merged_type(self, name: str) -> MergedType:
-        """What the name of a unit type that is not built in means. UnknownTypeError when there is none."""
-        return merge_custom_type(name, self.spec.file.units, self.spec.unit_types)
+        """What the name of a unit type means; its own keys win over those of its base. Built-in names come first, then those
+        that the file declares, then the classes that were imported, then those of installed packages.
+
+        Raises UnknownNameError for a type that leads to none.
+        """
+        keys: dict[str, Any] = {}
+        set_by: dict[str, str] = {}
+        chain: list[str] = []
+        while name not in TYPES:
+            path: Path_ = ("units", chain[-1], "base") if chain else ()
+            declared = self.spec.file.units.get(name)
+            if name in chain:
+                message = f"the unit type {name!r} builds on itself"
+                raise UnknownNameError(message, "", "unknown-unit", path)
+            if declared is None:
+                kind = self._class_of(name, path)
+                document = kind.default().document((), {})
+                if chain:
+                    del document["name"]  # a declared type has a name of its own
+                return MergedType(str(document.pop("unit")), {**document, **keys}, set_by, kind)
+            chain.append(name)
+            for key, value in (declared.model_extra or {}).items():
+                keys.setdefault(key, value)
+                set_by.setdefault(key, name)
+            name = declared.base
+        return MergedType(name, keys, set_by)
+
+    def _class_of(self, name: str, path: Path_) -> type[LLMUnitStep]:
+        """The Python class of a unit type. Raises UnknownNameError where there is none."""
+        kind = self.spec.unit_types.get(name) or _package_units().get(name)
+        if kind is None:
+            names = (
+                *TYPES,
+                *_package_units().names(),
+                *self.spec.file.units,
+                *self.spec.unit_types,
+            )
+            hint = nearest_spelling(name, names)
+            raise UnknownNameError(f"unknown unit type {name!r}", hint, "unknown-unit", path)
+        return kind
+
+    def _type_or_problem(self, name: str, path: Path_) -> MergedType | None:
+        """What the name of a unit type means. Reports an unknown one and returns None."""
+        try:
+            return self.merged_type(name)
+        except UnknownNameError as error:
+            self._unknown(error, path)
+            return None
 
     def _check_type(self, name: str) -> None:
         """Check the keys that a declared type sets. Those that it leaves to the step may be missing."""
-        try:
-            merged = self.merged_type(name)
-        except UnknownTypeError as error:
-            self._unknown_type(error, ("units", name, "base"))
+        merged = self._type_or_problem(name, ("units", name, "base"))
+        if merged is None:
             return
         if "unit" in merged.keys:
             hint = "a type names what it builds on with `base`"
@@ -382,16 +378,6 @@ class Namespace:
             for problem in explain_error(error, kind, self.spec.document, to_document).values():
                 if problem.code != "missing-key" or problem.path not in left_out:
                     self.tell(problem)
-
-    def _unknown_type(self, error: UnknownTypeError, path: Path_) -> None:
-        from verdict_cli.language.authoring.unit_step import (
-            PACKAGE_UNITS,  # here, because few files need it
-        )
-
-        where = path if error.at is None else ("units", error.at, "base")
-        known = [*TYPES, *PACKAGE_UNITS.names(), *self.spec.file.units, *self.spec.unit_types]
-        hint = nearest_spelling(error.name, known) if "unknown" in error.message else ""
-        self.problem("unknown-unit", error.message, hint, where)
 
     def prompt_text(
         self, key: str | PromptFile | JinjaPrompt, path: Path_
@@ -514,8 +500,8 @@ def _unused_problems(spec: Spec, part: Any, path: Path_) -> Iterator[Problem]:
         if isinstance(part, LLMUnit) and (missing := missing_prompt(spec, part, path)):
             yield missing
         items: Iterable[tuple[str | int, Any]] = (
-            (field.alias or own, getattr(part, own))
-            for own, field in type(part).model_fields.items()
+            (field.alias or name, getattr(part, name))
+            for name, field in type(part).model_fields.items()
         )
     elif isinstance(part, dict | tuple | list):
         items = part.items() if isinstance(part, dict) else enumerate(part)

@@ -35,9 +35,9 @@ def configs() -> dict[str, Path]:
 def is_shipped(pipeline: Path) -> bool:
     """Whether the file is a pipeline that comes with verdict, or a copy of one."""
     top = folder("configs")
-    for own in (top / pipeline.name, top / pipeline.parent.name / pipeline.name):
+    for path in (top / pipeline.name, top / pipeline.parent.name / pipeline.name):
         try:
-            if own.samefile(pipeline) or own.read_bytes() == pipeline.read_bytes():
+            if path.samefile(pipeline) or path.read_bytes() == pipeline.read_bytes():
                 return True
         except OSError:
             continue
@@ -54,21 +54,21 @@ def recordings() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder("datasets").glob("*_replies.jsonl"))}
 
 
-def file_or_named(given: Path, known: Callable[[], Mapping[str, Path]]) -> Path:
+def file_or_named(path: Path, paths: Callable[[], Mapping[str, Path]]) -> Path:
     """The given file; if it does not exist, the one of that name that comes with verdict.
 
     Only a bare name is looked up, so that a path that is wrong stays an error. A user's own file comes first.
     """
-    if given.suffix or given.is_absolute() or given.is_file():
-        return given
-    return known().get(given.as_posix(), given)
+    if path.suffix or path.is_absolute() or path.is_file():
+        return path
+    return paths().get(path.as_posix(), path)
 
 
 def named_config(name: str) -> Path:
     """The pipeline of that name. UsageError, with the nearest one, when none has it."""
-    known = configs()
-    if name not in known:
+    shipped = configs()
+    if name not in shipped:
         raise UsageError(
-            f"no pipeline {name!r} comes with verdict", hint=nearest_spelling(name, known)
+            f"no pipeline {name!r} comes with verdict", hint=nearest_spelling(name, shipped)
         )
-    return known[name]
+    return shipped[name]

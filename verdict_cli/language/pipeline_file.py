@@ -143,13 +143,13 @@ _CHOICES = LazyUnion(
 )
 
 
-def _expected(given: Any) -> tuple[str, str]:
-    if not isinstance(given, dict):
+def _expected(value: Any) -> tuple[str, str]:
+    if not isinstance(value, dict):
         return (
-            f"expected a step, found {displayed(given)}",
+            f"expected a step, found {displayed(value)}",
             "a step is a mapping such as `- unit: JudgeUnit`",
         )
-    hints = (nearest_spelling(str(key), STEP_KINDS, most=0) for key in given)
+    hints = (nearest_spelling(str(key), STEP_KINDS, most=0) for key in value)
     return (
         "a step has exactly one of `unit`, `layer`, `block`, `use`; this one has none",
         next(filter(None, hints), ""),

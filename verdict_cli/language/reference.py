@@ -62,8 +62,8 @@ class ReferenceEntry(Struct, frozen=True):
         shared = {
             key.name for key in shared_keys(asking=any(key.name == "prompt" for key in self.keys))
         }
-        left = shared if self.group == "unit" else set()
-        return tuple(key for key in self.keys if key.name not in left | {"unit", "type"})
+        excluded = shared if self.group == "unit" else set()
+        return tuple(key for key in self.keys if key.name not in excluded | {"unit", "type"})
 
 
 def entries() -> dict[str, ReferenceEntry]:

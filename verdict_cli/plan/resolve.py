@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from verdict_cli.language.fields.field_keys import PLAIN, is_input_path
-from verdict_cli.language.namespace import Namespace, UnknownTypeError
+from verdict_cli.language.namespace import Namespace, UnknownNameError
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import snake
 from verdict_cli.regex import regex
@@ -119,7 +119,7 @@ def _without_class(step: dict[str, Any], key: str, names: Namespace) -> dict[str
         return step
     try:
         merged = names.merged_type(name)
-    except UnknownTypeError:
+    except UnknownNameError:
         return step  # in a block that nobody uses, else it were an error by now
     keys = {name: value for name, value in merged.keys.items() if key == "unit" or name != "name"}
     return {**keys, **step, key: merged.base}

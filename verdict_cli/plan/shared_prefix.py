@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from msgspec import structs
@@ -70,7 +69,7 @@ def with_marks(nodes: Sequence[Node], early: Sequence[EarlyStop]) -> tuple[Node,
                 ends = {_shared_end(prompt, other) for other in others}
                 cuts = _marks(asking, prompt, ends)
                 if cuts:
-                    marked = replace(asking.prompt, cuts=cuts)
+                    marked = structs.replace(asking.prompt, cuts=cuts)
                     finished[asking.node.index] = _with_prompt(asking.node, marked)
     return tuple(finished)
 

@@ -93,7 +93,7 @@ def function(
     A first parameter of any other name takes the value named ``first``, where there is one.
     """
     parameters, text, traceable = _inspect_function(function_object, what, names, first)
-    own_names = {first: own} if (own := _own_name(function_object, names, first)) else {}
+    own_names = {first: name} if (name := _own_name(function_object, names, first)) else {}
     return Function(
         function_object,
         what,
@@ -222,15 +222,15 @@ def _source_lines(function_object: Any) -> str:
 
 def _lambda_body(code: CodeType) -> str:
     """The text of a function's own expression, which distinguishes it from other lambdas on the same lines."""
-    known = [
+    spans = [
         ((start, column or 0), (end, last or 0))
         for start, end, column, last in code.co_positions()
         if start and end and last
     ]
-    if not known:
+    if not spans:
         return code.co_code.hex()
     lines = [line.encode() for line in inspect.findsource(code)[0]]
-    first, final = min(start for start, _ in known), max(end for _, end in known)
+    first, final = min(start for start, _ in spans), max(end for _, end in spans)
     body = lines[first[0] - 1 : final[0]]
     body[-1] = body[-1][: final[1]]
     body[0] = body[0][first[1] :]
@@ -239,8 +239,10 @@ def _lambda_body(code: CodeType) -> str:
 
 def _own_attributes(owner: Any) -> dict[str, Any]:
     """The attributes of a method's object. A unit's keys are not among them: they are in its fingerprint anyway."""
-    own = getattr(owner, "own_attributes", None)
-    return {} if owner is None else dict(vars(owner) if own is None else own())
+    get_attributes = getattr(owner, "own_attributes", None)
+    return (
+        {} if owner is None else dict(vars(owner) if get_attributes is None else get_attributes())
+    )
 
 
 def _defaults(unwrapped: Any) -> dict[str, Any]:

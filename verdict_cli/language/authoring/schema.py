@@ -58,9 +58,9 @@ class View(Mapping[str, Any]):
         try:
             return self[name]
         except KeyError:
-            known = ", ".join(map(str, self)) or "nothing"
+            names = ", ".join(map(str, self)) or "nothing"
             raise AttributeError(
-                f"there is no {name!r} here, only {known}", name=name, obj=self
+                f"there is no {name!r} here, only {names}", name=name, obj=self
             ) from None
 
     def __setattr__(self, name: str, value: Any) -> None:

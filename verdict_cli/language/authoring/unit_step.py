@@ -55,10 +55,10 @@ class UnitStep(Step):
         language, title = self.language_class(), type(self).__name__
         positional = language.positional_keys(values)
         settings: dict[str, Any] = {**positional, **keys}
-        own = own_keys(type(self))
+        added = own_keys(type(self))
         fields = {field.alias or name: field for name, field in language.model_fields.items()}
         fields.pop("unit", None)
-        check_keywords(title, settings, [*fields, *own])
+        check_keywords(title, settings, [*fields, *added])
         for key in positional.keys() & keys.keys():
             raise UsageError(f"{title}: {key!r} is given twice", hint="give it once")
         for key, field in fields.items():
@@ -68,8 +68,8 @@ class UnitStep(Step):
         for key in ("input", "output", "response"):
             if isinstance(settings.get(key), Mapping):
                 settings[key] = field_type_keys(f"{title}: {key}", settings[key])
-        super().__init__({key: value for key, value in settings.items() if key not in own})
-        for key in own & settings.keys():
+        super().__init__({key: value for key, value in settings.items() if key not in added})
+        for key in added & settings.keys():
             object.__setattr__(self, key, settings[key])
 
     @classmethod
@@ -289,7 +289,7 @@ class LLMUnitStep(UnitStep):
             hooks = [hook for hook in HOOKS if getattr(written, hook) is not getattr(base, hook)]
             sources = [source_text(getattr(unit, hook)) for hook in hooks]
             text = "\n".join([cls.__name__, *(text for text, _ in sources)])
-            traceable = all(known for _, known in sources)
+            traceable = all(is_known for _, is_known in sources)
             functions[*path, "class"] = UnitClass(cls, cls.__name__, (), text, traceable, unit=unit)
         return unit, functions
 
@@ -308,13 +308,13 @@ class UnitClass(Function):
     def keys(self, unit: UnitBase) -> dict[str, Any]:
         """All keys of the unit that was read from its document: those of the class were no part of it."""
         fields = type(unit).model_fields
-        given = {
+        values = {
             fields[name].alias or name: getattr(unit, name)
             for name in fields
             if name in unit.model_fields_set
         }
         set_here = vars(self.unit)
-        return given | {key: set_here[key] for key in own_keys(self.unit_class) if key in set_here}
+        return values | {key: set_here[key] for key in own_keys(self.unit_class) if key in set_here}
 
 
 def check_class_names(

@@ -440,26 +440,26 @@ def _purpose(owner: type[BaseModel] | None, key: str) -> str:
     )
 
 
-def _form_hint(given: Any, kinds: set[str], key: str, owner: type[BaseModel] | None) -> str:
+def _form_hint(value: Any, kinds: set[str], key: str, owner: type[BaseModel] | None) -> str:
     """How to write a value of another type than expected."""
     plural = f"{key}s"
     hint = ""
-    if isinstance(given, list) and owner is not None and plural in known_keys(owner):
-        hint = f"for several write `{plural}: [{', '.join(map(str, given))}]`"
-    elif kinds <= {"tuple_type", "list_type"} and isinstance(given, dict):
+    if isinstance(value, list) and owner is not None and plural in known_keys(owner):
+        hint = f"for several write `{plural}: [{', '.join(map(str, value))}]`"
+    elif kinds <= {"tuple_type", "list_type"} and isinstance(value, dict):
         hint = f"begin each entry of `{key}` with `- `"
-    elif kinds <= {"tuple_type", "list_type"} and isinstance(given, str | int | float):
-        hint = f"write `[{given}]`"
-    elif kinds <= {"dict_type"} and isinstance(given, list):
+    elif kinds <= {"tuple_type", "list_type"} and isinstance(value, str | int | float):
+        hint = f"write `[{value}]`"
+    elif kinds <= {"dict_type"} and isinstance(value, list):
         hint = f"give each entry of `{key}` a name: `NAME: …` in place of `- …`"
-    elif key == "dataset" and isinstance(given, str):
+    elif key == "dataset" and isinstance(value, str):
         hint = "remove it: the data is an argument of the command, `verdict run CONFIG DATA`"
     elif kinds <= {"model_type", "model_attributes_type"} and not key.isdigit():
         hint = f"write its keys in it: `verdict explain {key}` lists them"
-    elif "bool_type" in kinds and str(given).lower() in _TRUTHS:
-        meant = _TRUTHS[str(given).lower()]
-        hint = f"in YAML 1.2 `{given}` is a string; write `{meant}`"
-    elif "string_type" in kinds and isinstance(given, bool | int | float):
+    elif "bool_type" in kinds and str(value).lower() in _TRUTHS:
+        meant = _TRUTHS[str(value).lower()]
+        hint = f"in YAML 1.2 `{value}` is a string; write `{meant}`"
+    elif "string_type" in kinds and isinstance(value, bool | int | float):
         hint = "put it in quotes to make it a text"
     return hint
 
@@ -508,8 +508,8 @@ def _members(bare: Any) -> tuple[Any, ...]:
 def _expected(annotation: Any) -> Callable[[Any], tuple[str, str]] | None:
     """The words of a union, an optional one also, for a value that has none of its forms."""
     bare, marks = _unwrapped(annotation)
-    own = (mark.words for mark in marks if isinstance(mark, Expected))
-    return next(own, None) or next(filter(None, map(_expected, _members(bare))), None)
+    words = (mark.words for mark in marks if isinstance(mark, Expected))
+    return next(words, None) or next(filter(None, map(_expected, _members(bare))), None)
 
 
 def _member(annotation: Any, tag: str | int) -> Any:

@@ -155,10 +155,10 @@ def check_ast(tree: nodes.Node, sandbox: Environment) -> None:
             raise ExpressionError("a number in it is too large", "numbers end at 1.8e308")
 
 
-def _known(name: str, kind: str, known: Collection[str]) -> None:
-    if name not in known:
-        own = f"there are Jinja2's own {kind}s, and the filters mean, median, mode, variance, stdev, log, exp, sqrt"
-        raise ExpressionError(f"there is no {kind} `{name}`", did_you_mean(name, known, own))
+def _known(name: str, kind: str, names: Collection[str]) -> None:
+    if name not in names:
+        hint = f"there are Jinja2's own {kind}s, and the filters mean, median, mode, variance, stdev, log, exp, sqrt"
+        raise ExpressionError(f"there is no {kind} `{name}`", did_you_mean(name, names, hint))
 
 
 def assigned_names(template: nodes.Template) -> frozenset[str]:

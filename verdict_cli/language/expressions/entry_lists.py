@@ -142,24 +142,24 @@ def match_calls(messages: Any, expected: Any) -> list[dict[str, Any]]:
     """
     calls = _calls_of_turns(messages)
     wanted = _calls(expected, "the expected calls")
-    taken: dict[int, int] = {}
+    matches: dict[int, int] = {}
     # Equal calls are matched first, so that none of them is taken as another call's with other arguments.
     for exactly in (True, False):
         for index, call in enumerate(wanted):
             free = (
                 at
                 for at, (_, candidate) in enumerate(calls)
-                if at not in taken.values()
+                if at not in matches.values()
                 and (_same(candidate, call) if exactly else candidate[0] == call[0])
             )
-            if index not in taken and (nearest := next(free, None)) is not None:
-                taken[index] = nearest
+            if index not in matches and (nearest := next(free, None)) is not None:
+                matches[index] = nearest
     entries = []
     for index, call in enumerate(wanted):
-        turn, called = calls[taken[index]] if index in taken else (None, None)
+        turn, called = calls[matches[index]] if index in matches else (None, None)
         match = "missing" if called is None else "exact" if _same(called, call) else "arguments"
         entries.append(_entry(call[0], match, call, called, turn))
-    extra = [call for at, call in enumerate(calls) if at not in taken.values()]
+    extra = [call for at, call in enumerate(calls) if at not in matches.values()]
     return entries + [_entry(call[0], "extra", None, call, turn) for turn, call in extra]
 
 

@@ -333,9 +333,11 @@ class _Checker(Struct, frozen=True):
             raise ExpressionError(f"{_named(node.node.node, kinds)} has no method `{name}`", "")
 
     def _error(self, sign: str, operands: str, *sides: nodes.Node) -> ExpressionError:
-        told = " and ".join(_named(side, self.types(side)) for side in sides)
+        operands_text = " and ".join(_named(side, self.types(side)) for side in sides)
         text = any(_shapes(self.types(side)) == {"text"} for side in sides)
-        return ExpressionError(f"`{sign}` takes {operands}, not {told}", _CONVERT if text else "")
+        return ExpressionError(
+            f"`{sign}` takes {operands}, not {operands_text}", _CONVERT if text else ""
+        )
 
 
 def _operands(sign: str) -> str:
@@ -365,9 +367,9 @@ def _tests_a_type(condition: nodes.Node) -> bool:
 
 def _attribute(node: nodes.Filter) -> str | None:
     """The name of the attribute that a filter takes from each item, where it must have one."""
-    given = [pair.value for pair in node.kwargs if pair.key == "attribute"]
+    arguments = [pair.value for pair in node.kwargs if pair.key == "attribute"]
     if node.name in ("selectattr", "rejectattr"):
-        given = node.args[:1]
+        arguments = node.args[:1]
         if (
             len(node.args) > 1
             and isinstance(node.args[1], nodes.Const)
@@ -375,9 +377,9 @@ def _attribute(node: nodes.Filter) -> str | None:
         ):
             return None
     elif node.name == "groupby":
-        given = given or node.args[:1]
+        arguments = arguments or node.args[:1]
     has_default = any(pair.key == "default" for pair in node.kwargs)
-    constant = given[0] if given and not has_default else None
+    constant = arguments[0] if arguments and not has_default else None
     return (
         constant.value
         if isinstance(constant, nodes.Const) and isinstance(constant.value, str)

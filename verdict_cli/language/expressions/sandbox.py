@@ -323,10 +323,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """Methods of strings, lists and mappings only, and the `loop` variable of a `for`."""
-        known = isinstance(obj, LoopContext) or (
+        is_value = isinstance(obj, LoopContext) or (
             isinstance(obj, str | list | tuple | Mapping) and callable(value)
         )
-        return known and super().is_safe_attribute(obj, attr, value)
+        return is_value and super().is_safe_attribute(obj, attr, value)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """`*`, `**`, `+` and `%`, rejected where the result would fill the memory."""

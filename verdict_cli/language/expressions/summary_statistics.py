@@ -73,7 +73,7 @@ def tally(values: Sequence[Any], weights: Sequence[float]) -> list[tuple[Any, fl
     """Each value with the sum of its weights, in order of occurrence. RowError for no values."""
     votes: list[tuple[Any, float]] = []
     for value, weight in zip(values, weights, strict=True):
-        index = next((index for index, (known, _) in enumerate(votes) if known == value), None)
+        index = next((index for index, (other, _) in enumerate(votes) if other == value), None)
         if index is None:
             votes.append((value, weight))
         else:

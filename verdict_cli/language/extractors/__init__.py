@@ -42,12 +42,12 @@ def _name_or_extractor(value: Any) -> str:
     return "<name>" if isinstance(value, str) else "<extractor>"
 
 
-def _expected(given: Any) -> tuple[str, str]:
-    kind = given.get("type") if isinstance(given, dict) else None
+def _expected(value: Any) -> tuple[str, str]:
+    kind = value.get("type") if isinstance(value, dict) else None
     if kind is not None:
         return f"unknown extractor {kind!r}", nearest_spelling(str(kind), EXTRACTORS.names())
     return (
-        f"expected an extractor, found {displayed(given)}",
+        f"expected an extractor, found {displayed(value)}",
         f"a name ({', '.join(EXTRACTORS.names())}) or a mapping with `type`",
     )
 

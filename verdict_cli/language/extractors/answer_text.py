@@ -61,7 +61,7 @@ class Split(NamedTuple):
     doubt: str = ""
 
 
-def split_thoughts(text: str, kept: Collection[str] = (), *, inline: bool = True) -> Split:
+def split_thoughts(text: str, kept_tags: Collection[str] = (), *, inline: bool = True) -> Split:
     """The reply without its thoughts: blocks between marks, what comes before a closing mark that ends its line and has no
     opening (the chat template wrote that), and all of Harmony's channels but the final one.
 
@@ -82,7 +82,7 @@ def split_thoughts(text: str, kept: Collection[str] = (), *, inline: bool = True
     marks = [
         mark
         for mark in _MARK.finditer(text)
-        if not _is_quoted(text, mark) and (mark["name"] or "").lower() not in kept
+        if not _is_quoted(text, mark) and (mark["name"] or "").lower() not in kept_tags
     ]
     return _checked(_without_blocks(text, marks, inline=inline))
 
@@ -192,8 +192,8 @@ def without_marks(text: str) -> str:
     inner = text.strip()
     marked = False
     while inner and (inner[0] in _FIRST or inner[-1] in _LAST):
-        rest = _MARKS_AFTER.sub("", _MARKS_BEFORE.sub("", inner)).strip().strip(_INVISIBLE)
-        if rest == inner:
+        answer = _MARKS_AFTER.sub("", _MARKS_BEFORE.sub("", inner)).strip().strip(_INVISIBLE)
+        if answer == inner:
             break
-        inner, marked = rest, True
+        inner, marked = answer, True
     return inner if marked else text

@@ -49,11 +49,11 @@ class DecisionExtractor(Extractor):
         if len(kinds) != 1 or not isinstance(kinds[0], ScaleType):
             message = f"`decision` needs a response of one field on a scale, here it is {response.type_name()}"
             return Issue("", message, "leave the other fields out, or use `structured`")
-        taken = next((name for name in self.own_names if name in response.fields), None)
-        if taken is not None and not self.value_alone:
+        duplicate = next((name for name in self.own_names if name in response.fields), None)
+        if duplicate is not None and not self.value_alone:
             return Issue(
                 "",
-                f"`decision` gives a field {taken!r} of its own",
+                f"`decision` gives a field {duplicate!r} of its own",
                 "choose another name for the response's field",
             )
         return None

@@ -180,9 +180,9 @@ def _only_object(text: str) -> Values:
             "the reply's JSON object is within other text, where it may be a quotation; "
             "reply with the object, and nothing else"
         )
-    own = set(map(_folded_value, _scalars_in(only)))
+    values = set(map(_folded_value, _scalars_in(only)))
     for stated in _STATED.finditer(text, last):
-        if _folded_value(stated["value"] or stated["word"]) not in own:
+        if _folded_value(stated["value"] or stated["word"]) not in values:
             raise ReplyError(
                 f"the text behind the reply's JSON object states another value: {stated[0].strip()!r:.100}"
             )

@@ -252,8 +252,8 @@ def _score(text: str, ends: Ends, *, decimals: bool) -> float | None:
     read."""
     labels = list(_SCORE_LABEL.finditer(text))
     scale = ends or _TEN
-    found = find_numbers(without_mentions(text, scale), scale) if labels else []
-    numbers = {number.start: number for number in found}
+    written_numbers = find_numbers(without_mentions(text, scale), scale) if labels else []
+    numbers = {number.start: number for number in written_numbers}
     colons = [
         label
         for label in labels

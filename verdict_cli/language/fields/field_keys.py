@@ -177,8 +177,12 @@ class _Parser:
             raise self._error(f"`{mark}`")
 
     def _error(self, expected: str) -> TypeTextError:
-        rest = repr(self.text[self.at : self.at + 12]) if self.at < len(self.text) else "the end"
-        return TypeTextError(f"{self.text!r:.120} is not a type: expected {expected}, found {rest}")
+        next_text = (
+            repr(self.text[self.at : self.at + 12]) if self.at < len(self.text) else "the end"
+        )
+        return TypeTextError(
+            f"{self.text!r:.120} is not a type: expected {expected}, found {next_text}"
+        )
 
 
 def _closing(text: str, start: int) -> int:
@@ -249,9 +253,9 @@ def _without_scale_type(schema: JsonSchema) -> None:
     schema["not"] = {"properties": {"type": {"enum": types}}, "required": ["type"]}
 
 
-def _expected(given: Any) -> tuple[str, str]:
+def _expected(value: Any) -> tuple[str, str]:
     return (
-        f"expected a type, found {displayed(given)}",
+        f"expected a type, found {displayed(value)}",
         "write `str`, `int`, `float`, `bool`, `list[T]`, a scale, `{enum: [a, b]}` or `{field: type}`; `T?` may be null",
     )
 
@@ -379,44 +383,44 @@ def plain_type(kind: FieldType) -> FieldType:
     )
 
 
-def fits(given: FieldType, expected: FieldType) -> bool:
+def fits(source: FieldType, expected: FieldType) -> bool:
     """Whether every value of `given` can be used where `expected` is expected.
 
     A type fits itself; an int fits a float; a scale of words, integers … fits that plain type; a type fits the same
     one that may be null; an unknown type fits everything, and is checked when its value is known.
     """
-    if given == expected or isinstance(given, UnknownType) or isinstance(expected, UnknownType):
+    if source == expected or isinstance(source, UnknownType) or isinstance(expected, UnknownType):
         return True
     if isinstance(expected, OptionalType):
-        return fits(given.item if isinstance(given, OptionalType) else given, expected.item)
+        return fits(source.item if isinstance(source, OptionalType) else source, expected.item)
     if isinstance(expected, PlainType):
-        return _fits_plain(given, expected)
+        return _fits_plain(source, expected)
     if isinstance(expected, TextListType | ListType):
-        return _fits_list(given, expected)
-    if isinstance(expected, ScaleType) and isinstance(given, ScaleType):
-        return given.scale.json_schema() == expected.scale.json_schema()
-    return _fits_record(given, expected)
+        return _fits_list(source, expected)
+    if isinstance(expected, ScaleType) and isinstance(source, ScaleType):
+        return source.scale.json_schema() == expected.scale.json_schema()
+    return _fits_record(source, expected)
 
 
-def _fits_list(given: FieldType, expected: TextListType | ListType) -> bool:
+def _fits_list(source: FieldType, expected: TextListType | ListType) -> bool:
     if isinstance(expected, TextListType) and expected.ranks:
         return False
-    return isinstance(given, TextListType | ListType) and fits(given.item, expected.item)
+    return isinstance(source, TextListType | ListType) and fits(source.item, expected.item)
 
 
-def _fits_record(given: FieldType, expected: FieldType) -> bool:
-    if not isinstance(expected, RecordType) or not isinstance(given, RecordType):
+def _fits_record(source: FieldType, expected: FieldType) -> bool:
+    if not isinstance(expected, RecordType) or not isinstance(source, RecordType):
         return False
-    return set(expected.fields) <= set(given.fields) and all(
-        fits(given.fields[name], kind) for name, kind in expected.fields.items()
+    return set(expected.fields) <= set(source.fields) and all(
+        fits(source.fields[name], kind) for name, kind in expected.fields.items()
     )
 
 
-def _fits_plain(given: FieldType, expected: PlainType) -> bool:
-    if isinstance(given, ScaleType):
-        kind = given.json_schema().get("type")
+def _fits_plain(source: FieldType, expected: PlainType) -> bool:
+    if isinstance(source, ScaleType):
+        kind = source.json_schema().get("type")
         is_whole = kind == "integer" and expected.name == "float"
         return is_whole or bool(kind == expected.json_schema()["type"])
-    if not isinstance(given, PlainType):
+    if not isinstance(source, PlainType):
         return False
-    return given.name == expected.name or (given.name, expected.name) == ("int", "float")
+    return source.name == expected.name or (source.name, expected.name) == ("int", "float")

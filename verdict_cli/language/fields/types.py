@@ -11,7 +11,6 @@ import math
 import mimetypes
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -47,10 +46,8 @@ Fields = dict[str, FieldType]
 """Types by the names of fields."""
 
 
-class _NotNumeric:
+class _NotNumeric(Struct, frozen=True):
     """A type whose values have no numbers."""
-
-    __slots__ = ()
 
     def numeric(self) -> bool:
         return False
@@ -91,8 +88,7 @@ _PLAIN: dict[str, tuple[type, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TextListType(_NotNumeric):
+class TextListType(_NotNumeric, frozen=True):
     """`list[str]`; with ``ranks``, an order of these letters, each exactly once."""
 
     ranks: tuple[str, ...] = ()
@@ -118,21 +114,14 @@ class TextListType(_NotNumeric):
         if not self.ranks:
             return {"type": "array", "items": {"type": "string"}}
         count = len(self.ranks)
-        items = {"type": "string", "enum": list(self.ranks)}
-        return {
-            "type": "array",
-            "items": items,
-            "minItems": count,
-            "maxItems": count,
-            "uniqueItems": True,
-        }
+        bounds = {"minItems": count, "maxItems": count, "uniqueItems": True}
+        return {"type": "array", "items": {"type": "string", "enum": list(self.ranks)}, **bounds}
 
     def type_name(self) -> str:
         return f"ranking of {', '.join(self.ranks)}" if self.ranks else "list[str]"
 
 
-@dataclass(frozen=True, slots=True)
-class ListType(_NotNumeric):
+class ListType(_NotNumeric, frozen=True):
     """`list[T]`, for any T but `str`."""
 
     item: FieldType
@@ -192,13 +181,15 @@ class ScaleType(Struct, frozen=True):
         return self.scale.numeric()
 
 
-@dataclass(frozen=True)
-class RecordType(_NotNumeric):
+class RecordType(_NotNumeric, frozen=True):
     """A mapping with these fields, in this order."""
 
     fields: Mapping[str, FieldType]
-    unknown: str = field(default="", repr=False)
+    unknown: str = ""
     """Why it may have fields beside these that only a row shows; "" where it has none."""
+
+    def __repr__(self) -> str:
+        return f"RecordType(fields={self.fields!r})"
 
     def kind_of(self, name: object) -> FieldType | None:
         """The type of a field, `UnknownType` where only a row shows it; None where there is no such field."""
@@ -243,15 +234,11 @@ class RecordType(_NotNumeric):
         }
 
     def type_name(self) -> str:
-        return (
-            "{"
-            + ", ".join(f"{name}: {kind.type_name()}" for name, kind in self.fields.items())
-            + "}"
-        )
+        fields = (f"{name}: {kind.type_name()}" for name, kind in self.fields.items())
+        return "{" + ", ".join(fields) + "}"
 
 
-@dataclass(frozen=True, slots=True)
-class DistributionType(_NotNumeric):
+class DistributionType(_NotNumeric, frozen=True):
     """`{value: probability}` over a scale's values, summing to 1."""
 
     scale: Scale
@@ -266,8 +253,7 @@ class DistributionType(_NotNumeric):
         return "distribution"
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptType(_NotNumeric):
+class TranscriptType(_NotNumeric, frozen=True):
     """A conversation: a list of messages with a `role` and a `content`."""
 
     def read(self, value: Any) -> Any:
@@ -335,12 +321,7 @@ class MassType(PlainType, frozen=True):
 
 
 MASS_TYPE, DEFAULTED_TYPE = MassType("float"), MassType("bool")
-TEXT, INTEGER, NUMBER, TRUTH = (
-    PlainType("str"),
-    PlainType("int"),
-    PlainType("float"),
-    PlainType("bool"),
-)
+TEXT, INTEGER, NUMBER, TRUTH = map(PlainType, _PLAIN)
 
 
 _SIGNATURES = {
@@ -352,14 +333,19 @@ _SIGNATURES = {
 _URLS = ("http://", "https://", "data:image/")
 
 
-@dataclass(frozen=True, slots=True)
-class ImageType:
+class ImageType(_NotNumeric, frozen=True):
     """`image`. The value is a URL (`https:`, `data:`) or the path of a file; bytes become a `data:` URL.
 
     Without ``files`` a path is rejected: the output of a model or an expression must not name a file of this machine.
     """
 
-    files: bool = field(default=True, compare=False)
+    files: bool = True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ImageType)
+
+    def __hash__(self) -> int:
+        return hash(ImageType)
 
     def read(self, value: Any) -> str:
         """The URL or path; ReplyError for another value and for a missing file."""
@@ -381,9 +367,6 @@ class ImageType:
 
     def type_name(self) -> str:
         return "image"
-
-    def numeric(self) -> bool:
-        return False
 
 
 def _is_file(path: str) -> bool:
@@ -420,8 +403,8 @@ def _kind(content: bytes) -> str:
     for signature, kind in _SIGNATURES.items():
         if content.startswith(signature):
             return kind
-    known = ", ".join(mimetypes.guess_extension(kind) or kind for kind in _SIGNATURES.values())
-    raise ReplyError(f"these {len(content)} bytes are not an image that models take ({known})")
+    endings = ", ".join(mimetypes.guess_extension(kind) or kind for kind in _SIGNATURES.values())
+    raise ReplyError(f"these {len(content)} bytes are not an image that models take ({endings})")
 
 
 def _data_url(content: bytes, kind: str) -> str:

@@ -50,12 +50,12 @@ class ExamplePool(Struct, frozen=True, dict=True):
 
     def chosen(self, source: Mapping[str, Any]) -> tuple[LabelledExample, ...]:
         """The examples of a row, at most ``k``, in the order in which they are shown. RowError where its cluster cannot be computed."""
-        own = self._values(source)
+        shown = self._values(source)
         cluster = self.cluster({"source": source}) if self.cluster is not None else None
         chosen: list[LabelledExample] = []
-        for index in self._nearest(own) if self.choose == "nearest" else self._fixed_order:
+        for index in self._nearest(shown) if self.choose == "nearest" else self._fixed_order:
             example = self.examples[index]
-            if example.values == own or (cluster is not None and example.cluster == cluster):
+            if example.values == shown or (cluster is not None and example.cluster == cluster):
                 continue
             chosen.append(example)
             if len(chosen) == self.k:
@@ -146,11 +146,11 @@ class ExamplePool(Struct, frozen=True, dict=True):
                 examples[word].append((index, number * weight[word] ** 2 / length))
         return dict(examples), weight
 
-    def _nearest(self, own: tuple[str, ...]) -> list[int]:
+    def _nearest(self, values: tuple[str, ...]) -> list[int]:
         """All examples by the cosine of their words' weights and the row's (tf-idf), the nearest first; ties in the seeded order."""
         examples, _ = self._index
         scores: dict[int, float] = defaultdict(float)
-        for word, number in Counter(words(own)).items():
+        for word, number in Counter(words(values)).items():
             for index, share in examples.get(word, ()):
                 scores[index] += number * share
         return sorted(self._shuffled, key=lambda index: -scores.get(index, 0.0))

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.conversation import MESSAGE_FILTERS, ConversationError, filtered
@@ -72,8 +73,8 @@ class BraceText(NamedTuple):
 
     def suggestion(self, column: str) -> str:
         """The path of the column, with what follows it in the text."""
-        rest = self.path[self.path.index(column) + 1 :] if column in self.path else ()
-        return format_expression_path(("source", column, *rest))
+        steps = self.path[self.path.index(column) + 1 :] if column in self.path else ()
+        return format_expression_path(("source", column, *steps))
 
 
 def find_brace_texts(text: str, roots: Collection[str]) -> Iterator[BraceText]:
@@ -144,9 +145,7 @@ def _read(match: re.Match[str], roots: Collection[str]) -> BraceText | None:  # 
     for step in _BRACE_STEPS.finditer(path["steps"]):
         parts.append(int(step["index"]) if step["index"] else (step["name"] or step["key"]))
     tail = core[path.end() :]
-    root = next(
-        (known for known in (*roots, "output") if known.lower() == path["head"].lower()), None
-    )
+    root = next((name for name in (*roots, "output") if name.lower() == path["head"].lower()), None)
     if root is not None and root != "index":
         joined = _ROOT_TAIL.fullmatch(tail)
         meant = (root, *parts[1:], *([joined["name"]] if joined and joined["name"] else []))
@@ -193,8 +192,7 @@ _NUMBERED = regex(r"[ \t]*\|[ \t]*numbered[ \t]*")
 _FILTER_TAKES = {int: "a number of messages", str: "a role"}
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Struct, frozen=True, dict=True):
     """One placeholder: the path as written, what it means, its format, whether it is an image, whether its text is
     delimited, the messages it shows, and whether it is a list whose items get numbers."""
 
@@ -206,14 +204,21 @@ class Slot:
     delimited: bool = False
     filters: tuple[tuple[str, int | str], ...] = ()
     numbered: bool = False
-    verbatim: bool = field(init=False, compare=False)
-    """Whether a text is inserted as it is."""
 
-    def __post_init__(self) -> None:
-        changed = (
-            self.many or self.spec or self.image or self.delimited or self.filters or self.numbered
-        )
-        object.__setattr__(self, "verbatim", not changed)
+    @cached_property
+    def has_form(self) -> bool:
+        """Whether the prompt says how the value is written."""
+        return bool(self.many or self.spec or self.filters or self.numbered)
+
+    @cached_property
+    def verbatim(self) -> bool:
+        """Whether a text is inserted as it is."""
+        return not (self.has_form or self.image or self.delimited)
+
+    @property
+    def is_of_row(self) -> bool:
+        """Whether the value is one of the row, and not a setting of the unit or the number of an entry."""
+        return self.paths[0][0] not in ("unit", "index")
 
     def fill(self, values: Mapping[str, Any]) -> str:
         """The text of the placeholder, `Delimited` where it is delimited. RowError names the placeholder."""
@@ -235,14 +240,10 @@ class Slot:
                 f"{{{name}}}: `{self.filters[0][0]}` takes a conversation: {error}"
             ) from None
         except RowError as error:
-            message = error.message
-            name = f"{{{format_expression_path(self.written)}}}"
-            raise RowError(
-                message
-                if message.startswith(format_expression_path(self.written))
-                else f"{name}: {message}",
-                kind=error.failure,
-            ) from None
+            message, name = error.message, format_expression_path(self.written)
+            if not message.startswith(name):
+                message = f"{{{name}}}: {message}"
+            raise RowError(message, kind=error.failure) from None
 
     def _all(self, values: Mapping[str, Any]) -> list[Any]:
         items = [follow(path, values) for path in self.paths]
@@ -296,12 +297,8 @@ def parse_placeholders(
             continue
         parts.append(match["doubled"] or "")
         try:
-            rest = (
-                _NUMBERED.sub("", match["rest"])
-                if (in_list := bool(_NUMBERED.search(match["rest"])))
-                else match["rest"]
-            )
-            path, spec, filters = _path(match["root"], rest)
+            steps, numbered = _NUMBERED.subn("", match["rest"])
+            path, spec, filters = _path(match["root"], steps)
             meant = resolve(path)
         except ExpressionError as error:
             problem(f"{{{written}}}: {error.message}", error.hint)
@@ -310,7 +307,9 @@ def parse_placeholders(
         delimited = (
             delimit and path[0] != "unit" and not (image or meant.trusted or closed(meant.type))
         )
-        parts.append(Slot(path, meant.paths, meant.many, spec, image, delimited, filters, in_list))
+        parts.append(
+            Slot(path, meant.paths, meant.many, spec, image, delimited, filters, numbered > 0)
+        )
     literal(text[end:])
     return tuple(part for part in parts if part != "")
 

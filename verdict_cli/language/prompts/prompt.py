@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import Discriminator, Tag
 from typing_extensions import TypeAliasType
 
@@ -58,9 +60,9 @@ def _prompt_tag(value: Any) -> str | None:
     return "<jinja>" if isinstance(value, JinjaPrompt | dict) else None
 
 
-def _expected(given: Any) -> tuple[str, str]:
+def _expected(value: Any) -> tuple[str, str]:
     return (
-        f"expected a prompt, found {displayed(given)}",
+        f"expected a prompt, found {displayed(value)}",
         "write a text, `{file: prompts/judge.md}` or `{jinja: …}`",
     )
 
@@ -97,6 +99,12 @@ class Rendered(NamedTuple):
     marks: tuple[tuple[int, int], ...] = ()
 
 
+Pieces = tuple[str | Slot, ...]
+"""Literal texts and placeholders, in order."""
+Section = tuple[str, Pieces]
+"""A role and what its message is made of."""
+
+
 class CompiledPrompt(Protocol):
     """A compiled prompt; `paths` are the paths in it, as written; `delimited` whether texts in it are; `braces` are the
     literal braces that may name a column of the data."""
@@ -129,29 +137,24 @@ class CompiledPrompt(Protocol):
         """The messages for these values; RowError when a value is missing or does not fit."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceholderPrompt:
+class PlaceholderPrompt(Struct, frozen=True, dict=True):
     """A prompt with placeholders; `sections` are (role, pieces), `slots` the placeholders in them, `delimited` as compiled.
     `columns` are those of the row that the pipeline's units use, None: all. `cuts` are where what it shares with other calls
     ends, for models that need that marked."""
 
-    sections: tuple[tuple[str, tuple[str | Slot, ...]], ...]
+    sections: tuple[Section, ...]
     slots: tuple[Slot, ...]
     delimited: bool = False
     braces: tuple[BraceText, ...] = ()
     tags: frozenset[str] = frozenset()
     columns: tuple[str, ...] | None = ()
     cuts: tuple[Cut, ...] = ()
-    plain: tuple[_PlainSection, ...] = field(init=False, compare=False)
-    """The sections for values that are plain texts; empty for a prompt with an image."""
-    inserts_all: bool = field(init=False, compare=False)
-    """Whether all slots have values of the row."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "plain", () if self.shows_images else tuple(_plain_sections(self.sections))
-        )
-        object.__setattr__(self, "inserts_all", all(map(_is_of_row, self.slots)))
+    @cached_property
+    def plain(self) -> tuple[_PlainSection, ...]:
+        """The sections for values that are plain texts of the row; empty for a prompt with another value or with cuts."""
+        is_plain = not self.cuts and all(slot.is_of_row and not slot.image for slot in self.slots)
+        return tuple(_plain_sections(self.sections)) if is_plain else ()
 
     @property
     def paths(self) -> tuple[ExpressionPath, ...]:
@@ -174,68 +177,75 @@ class PlaceholderPrompt:
 
     def render(self, values: Mapping[str, Any]) -> Rendered:
         """The messages for these values."""
-        message = _message()
         filled = [slot.fill(values) for slot in self.slots]
-        if (
-            self.plain
-            and self.inserts_all
-            and not self.cuts
-            and _ONLY_TEXTS.issuperset(map(type, filled))
-        ):
+        if self.plain and _ONLY_TEXTS.issuperset(map(type, filled)):
+            message = message_class()
             texts = tuple(filled)
-            whole = [
+            plain = tuple(
                 message(section.role, section.template % texts[section.first : section.last])
                 for section in self.plain
-            ]
-            return Rendered(tuple(whole), texts)
-        mark = (
-            boundary(filled, row_content(values.get("source") or {}, self.columns))
-            if self.delimited
-            else ""
-        )
-        rest = iter(filled)
-        inserted: list[str] = []
-        messages = []
-        for role, parts in self.sections:
-            content = ""
-            images: tuple[tuple[int, str], ...] = ()
-            for part in parts:
-                if isinstance(part, str):
-                    content += part
-                    continue
-                text = next(rest)
-                if part.image:
-                    images += ((len(content), text),)
-                    continue
-                content += wrap_in_tags(text, mark) if mark else text
-                if type(text) is not str:
-                    images += tuple((len(content), url) for url in getattr(text, "images", ()))
-                if _is_of_row(part):
-                    inserted.append(str(text))
-            messages.append(message(role, content, images))
-        marks = self._marks(filled, mark) if self.cuts else ()
-        return Rendered(append_data_notice(messages, mark), tuple(inserted), marks)
+            )
+            return Rendered(plain, texts)
+        parts = FilledPrompt(self, filled, values)
+        messages = [parts.message(role, pieces) for role, pieces in self.sections]
+        whole = append_data_notice(messages, parts.mark)
+        return Rendered(whole, parts.inserted(), parts.marks() if self.cuts else ())
 
-    def _marks(self, filled: Sequence[str], mark: str) -> tuple[tuple[int, int], ...]:
+
+class FilledPrompt:
+    """A prompt with the texts of its placeholders at a row."""
+
+    def __init__(
+        self, prompt: PlaceholderPrompt, filled: Sequence[str], values: Mapping[str, Any]
+    ) -> None:
+        self.prompt = prompt
+        self.filled = dict(zip(prompt.slots, filled, strict=True))
+        self.mark = ""
+        if prompt.delimited:
+            content = row_content(values.get("source") or {}, prompt.columns)
+            self.mark = boundary(filled, content)
+
+    def text(self, piece: str | Slot) -> str:
+        """The text of a piece, between tags where it is delimited; an image has none."""
+        if isinstance(piece, str):
+            return piece
+        if piece.image:
+            return ""
+        text = self.filled[piece]
+        return wrap_in_tags(text, self.mark) if self.mark else text
+
+    def message(self, role: str, pieces: Pieces) -> Message:
+        """A section with its values."""
+        content = ""
+        images: tuple[tuple[int, str], ...] = ()
+        for piece in pieces:
+            content += self.text(piece)
+            if isinstance(piece, str):
+                continue
+            text = self.filled[piece]
+            urls = (text,) if piece.image else getattr(text, "images", ())
+            images += tuple((len(content), url) for url in urls)
+        return message_class()(role, content, images)
+
+    def inserted(self) -> tuple[str, ...]:
+        """The texts of the row in the prompt, in order."""
+        slots = (slot for slot in self.prompt.slots if slot.is_of_row and not slot.image)
+        return tuple(str(self.filled[slot]) for slot in slots)
+
+    def marks(self) -> tuple[tuple[int, int], ...]:
         """The message and the position in it of each cut; the end of a message for the start of the next one."""
-        texts = iter(filled)
-        lengths = []
-        for _, parts in self.sections:
-            own = [0]
-            for part in parts:
-                text = part if isinstance(part, str) else next(texts)
-                if not isinstance(part, str):
-                    text = "" if part.image else wrap_in_tags(text, mark) if mark else text
-                own.append(own[-1] + len(text))
-            lengths.append(own)
+        lengths = [
+            list(accumulate((len(self.text(piece)) for piece in pieces), initial=0))
+            for _, pieces in self.prompt.sections
+        ]
         marks = []
-        for section, piece in self.cuts:
+        for section, piece in self.prompt.cuts:
             if section >= len(lengths):
                 marks.append((-1, -1))
-                continue
-            at = lengths[section][piece]
-            if at or section:
-                marks.append((section, at) if at else (section - 1, lengths[section - 1][-1]))
+            elif at := lengths[section][piece]:
+                marks.append((section, at))
+            elif section:
+                marks.append((section - 1, lengths[section - 1][-1]))
         return tuple(dict.fromkeys(marks))
 
 
@@ -251,9 +261,7 @@ class _PlainSection(NamedTuple):
     last: int
 
 
-def _plain_sections(
-    sections: Sequence[tuple[str, tuple[str | Slot, ...]]],
-) -> Iterator[_PlainSection]:
+def _plain_sections(sections: Sequence[Section]) -> Iterator[_PlainSection]:
     last = 0
     for role, parts in sections:
         first = last
@@ -262,13 +270,8 @@ def _plain_sections(
         yield _PlainSection(role, "".join(pieces), first, last)
 
 
-def _is_of_row(slot: Slot) -> bool:
-    """Whether the slot's value is one of the row, and not a setting of the unit or the number of an entry."""
-    return slot.paths[0][0] not in ("unit", "index")
-
-
 @cache
-def _message() -> type[Message]:
+def message_class() -> type[Message]:
     """The class, imported on first use: `verdict validate` needs none."""
     from verdict_cli.messages import Message
 

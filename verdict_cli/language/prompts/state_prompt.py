@@ -16,13 +16,10 @@ from verdict_cli.errors import RowError
 from verdict_cli.language.conversation import looks_like_conversation
 from verdict_cli.language.expressions.paths import ExpressionPath, follow
 from verdict_cli.language.prompts.placeholders import Slot
-from verdict_cli.language.prompts.prompt import CompiledPrompt, PlaceholderPrompt
+from verdict_cli.language.prompts.prompt import CompiledPrompt, FilledPrompt, PlaceholderPrompt
 from verdict_cli.language.prompts.sections import (
     Delimited,
-    boundary,
     data_notice,
-    row_content,
-    wrap_in_tags,
 )
 from verdict_cli.messages import Message
 
@@ -66,111 +63,62 @@ class StatePrompt(Struct, frozen=True):
     def render(self, values: Mapping[str, Any], examples: str = "") -> State:
         """The instructions and the state for these values. RowError when a value is missing or does not fit."""
         if isinstance(self.prompt, PlaceholderPrompt):
-            parts = _Parts(self.prompt, values)
-            state = self._sections(parts) if self.names is None else self._fields(parts, self.names)
+            filled = [slot.fill(values) for slot in self.prompt.slots]
+            parts = FilledPrompt(self.prompt, filled, values)
+            state = _sections(parts) if self.names is None else _fields(parts, self.names, values)
         else:
             rendered = self.prompt.render(values)
             system = [message.content for message in rendered.messages if message.role == "system"]
             others = tuple(message for message in rendered.messages if message.role != "system")
             state = State("\n\n".join(system), others, rendered.inserted, False)
-        return (
-            state._replace(instructions=f"{state.instructions}\n\n{examples}")
-            if examples
-            else state
-        )
-
-    def _sections(self, parts: _Parts) -> State:
-        instructions, messages = [], []
-        for role, pieces in parts.prompt.sections:
-            message = parts.message(role, pieces)
-            if role == "system":
-                instructions.append(message.content)
-            else:
-                messages.append(message)
-        return State(
-            parts.with_notice("\n\n".join(instructions)), tuple(messages), parts.inserted(), False
-        )
-
-    def _fields(self, parts: _Parts, names: Mapping[Slot, str]) -> State:
-        fields: dict[str, Any] = {}
-        images: list[str] = []
-        texts = []
-        for _, pieces in parts.prompt.sections:
-            text = ""
-            for piece in pieces:
-                if isinstance(piece, str):
-                    text += piece
-                elif piece.image:
-                    images.append(parts.filled[piece])
-                    text += f"[image {len(images)}]"
-                elif piece in names:
-                    fields[names[piece]] = parts.field(piece)
-                    text += f"`{names[piece]}`"
-                else:
-                    text += parts.text(piece)
-            texts.append(text)
-        content = _json(fields)
-        shown = tuple((len(content), url) for url in images)
-        return State(
-            parts.with_notice("\n\n".join(texts)),
-            (Message("user", content, shown),),
-            parts.inserted(),
-            True,
-        )
+        if examples:
+            state = state._replace(instructions=f"{state.instructions}\n\n{examples}")
+        return state
 
 
-class _Parts:
-    """The values of a prompt's placeholders at a row."""
+def _sections(parts: FilledPrompt) -> State:
+    messages = [parts.message(role, pieces) for role, pieces in parts.prompt.sections]
+    instructions = [message.content for message in messages if message.role == "system"]
+    others = tuple(message for message in messages if message.role != "system")
+    return State(_with_notice(parts, instructions), others, parts.inserted(), False)
 
-    def __init__(self, prompt: PlaceholderPrompt, values: Mapping[str, Any]) -> None:
-        self.prompt = prompt
-        self._values = values
-        self.filled = {slot: slot.fill(values) for slot in prompt.slots}
-        content = row_content(values.get("source") or {}, prompt.columns)
-        self.mark = boundary(self.filled.values(), content) if prompt.delimited else ""
 
-    def text(self, slot: Slot) -> str:
-        """The text of a placeholder, between tags where it is delimited."""
-        text = self.filled[slot]
-        return wrap_in_tags(text, self.mark) if self.mark else text
-
-    def field(self, slot: Slot) -> Any:
-        """The value of a field of the state: as it is in the row, or as a text where the prompt says how it is written."""
-        text = self.text(slot)
-        if (
-            isinstance(self.filled[slot], Delimited)
-            or slot.many
-            or slot.spec
-            or slot.filters
-            or slot.numbered
-        ):
-            return str(text)
-        value = follow(slot.paths[0], self._values)
-        is_plain = isinstance(value, str | int | float) or not looks_like_conversation(value)
-        return value if is_plain and not getattr(self.filled[slot], "images", ()) else str(text)
-
-    def message(self, role: str, pieces: Sequence[str | Slot]) -> Message:
-        """A section with its values."""
-        content = ""
-        images: tuple[tuple[int, str], ...] = ()
+def _fields(parts: FilledPrompt, names: Mapping[Slot, str], values: Mapping[str, Any]) -> State:
+    fields: dict[str, Any] = {}
+    images: list[str] = []
+    texts = []
+    for _, pieces in parts.prompt.sections:
+        text = ""
         for piece in pieces:
-            if isinstance(piece, str):
-                content += piece
-            elif piece.image:
-                images += ((len(content), self.filled[piece]),)
+            if isinstance(piece, Slot) and piece.image:
+                images.append(parts.filled[piece])
+                text += f"[image {len(images)}]"
+            elif isinstance(piece, Slot) and piece in names:
+                fields[names[piece]] = _field(parts, piece, values)
+                text += f"`{names[piece]}`"
             else:
-                content += self.text(piece)
-                images += tuple(
-                    (len(content), url) for url in getattr(self.filled[piece], "images", ())
-                )
-        return Message(role, content, images)
+                text += parts.text(piece)
+        texts.append(text)
+    content = _json(fields)
+    message = Message("user", content, tuple((len(content), url) for url in images))
+    return State(_with_notice(parts, texts), (message,), parts.inserted(), True)
 
-    def with_notice(self, instructions: str) -> str:
-        """The instructions with what they say of the tags."""
-        return f"{instructions}\n\n{data_notice(self.mark)}" if self.mark else instructions
 
-    def inserted(self) -> tuple[str, ...]:
-        return tuple(str(self.filled[slot]) for slot in self.prompt.slots if not slot.image)
+def _field(parts: FilledPrompt, slot: Slot, values: Mapping[str, Any]) -> Any:
+    """The value of a field of the state: as it is in the row, or as a text where the prompt says how it is written."""
+    filled = parts.filled[slot]
+    if not isinstance(filled, Delimited) and not slot.has_form:
+        value = follow(slot.paths[0], values)
+        is_plain = isinstance(value, str | int | float) or not looks_like_conversation(value)
+        if is_plain and not getattr(filled, "images", ()):
+            return value
+    return str(parts.text(slot))
+
+
+def _with_notice(parts: FilledPrompt, texts: Sequence[str]) -> str:
+    """The instructions with what they say of the tags."""
+    notice = [data_notice(parts.mark)] if parts.mark else []
+    return "\n\n".join([*texts, *notice])
 
 
 def _last_name(path: ExpressionPath) -> str:

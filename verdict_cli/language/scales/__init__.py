@@ -243,18 +243,18 @@ def _scale_tag(value: Any) -> str | None:
     return None if name is None else f"<{name}>"
 
 
-def _expected(given: Any) -> tuple[str, str]:
-    kind = given.get("type") if isinstance(given, dict) else None
+def _expected(value: Any) -> tuple[str, str]:
+    kind = value.get("type") if isinstance(value, dict) else None
     if kind is not None:
         return f"unknown type of scale {kind!r}", nearest_spelling(str(kind), SCALES.names())
-    values = given
-    if isinstance(given, dict) and len(given) == 1:
-        (values,) = given.values()
+    values = value
+    if isinstance(value, dict) and len(value) == 1:
+        (values,) = value.values()
     if isinstance(values, list):
         listed = ", ".join(map(str, values))
-        return f"expected a scale, found {displayed(given)}", f"write `{{values: [{listed}]}}`"
+        return f"expected a scale, found {displayed(value)}", f"write `{{values: [{listed}]}}`"
     hint = f"write a name ({', '.join(named_scales())}) or `{{type: discrete, range: [1, 5]}}`"
-    return f"expected a scale, found {displayed(given)}", hint
+    return f"expected a scale, found {displayed(value)}", hint
 
 
 ScaleKeys = Annotated[

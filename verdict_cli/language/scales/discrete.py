@@ -39,8 +39,8 @@ def parse_range(first: Any, last: Any, step: Any = 1) -> tuple[Any, ...]:
 
 def range_error(ends: Sequence[Any]) -> tuple[str, str] | None:
     """(what is wrong, hint) of a range without values, with too many, or with ends of different types, else None."""
-    first, last, *rest = ends
-    step = rest[0] if rest else 1
+    first, last, *steps = ends
+    step = steps[0] if steps else 1
     if isinstance(step, bool | str) or step <= 0:
         return f"the step {step!r} is not a number above 0", "write `range: [0, 1, 0.25]`"
     are_texts = isinstance(first, str) and isinstance(last, str)
@@ -57,7 +57,7 @@ def range_error(ends: Sequence[Any]) -> tuple[str, str] | None:
 
 def _count_error(ends: Sequence[Any], count: int) -> tuple[str, str] | None:
     """What is wrong with a range of so many values."""
-    first, last, *rest = ends
+    first, last, *steps = ends
     if count < 1:
         hint = "put the smaller end first; `end_is_worst: true` flips the direction"
         return f"the range runs from {first!r} down to {last!r}", hint
@@ -68,7 +68,7 @@ def _count_error(ends: Sequence[Any], count: int) -> tuple[str, str] | None:
         )
     if len(set(parse_range(*ends))) < count:
         return (
-            f"the step {(rest or [1])[0]!r} is too small to distinguish values near {last!r}",
+            f"the step {(steps or [1])[0]!r} is too small to distinguish values near {last!r}",
             "use a larger step",
         )
     return None
@@ -279,9 +279,9 @@ class DiscreteScale(Scale):
         return self.written_values()[::-1] if self.end_is_worst else self.written_values()
 
     def read(self, value: Any) -> Any:
-        for known in self.written_values():
-            if known == value and isinstance(known, bool) == isinstance(value, bool):
-                return known
+        for member in self.written_values():
+            if member == value and isinstance(member, bool) == isinstance(value, bool):
+                return member
         if isinstance(value, str):
             match = match_value(value, self.tokens()) or self._match_number(value)
             if match is not None:

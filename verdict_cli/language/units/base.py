@@ -291,7 +291,7 @@ class LLMUnit(UnitBase):
         self,
         responses: Sequence[Values],
         orders: Sequence[OptionOrder],
-        given: Mapping[str, Any],
+        inputs: Mapping[str, Any],
     ) -> Values:
         """The output from the response of each call and the unit's input."""
         return responses[0]

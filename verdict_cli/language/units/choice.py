@@ -123,14 +123,14 @@ class ChoiceUnit(LLMUnit):
         )
 
 
-def shown(given: Mapping[str, Any], letters: Sequence[str], arrangement: Sequence[int]) -> Values:
+def shown(inputs: Mapping[str, Any], letters: Sequence[str], arrangement: Sequence[int]) -> Values:
     """The input with the options in another order: letter i names option arrangement[i]. A unit whose prompt shows the
     texts by its own placeholders has no options in its input."""
-    if not set(letters) <= given.keys():
-        return dict(given)
+    if not set(letters) <= inputs.keys():
+        return dict(inputs)
     return {
-        **given,
-        **{letters[index]: given[letters[option]] for index, option in enumerate(arrangement)},
+        **inputs,
+        **{letters[index]: inputs[letters[option]] for index, option in enumerate(arrangement)},
     }
 
 
@@ -288,7 +288,7 @@ class PairwiseJudgeUnit(ChoiceUnit):
         self,
         responses: Sequence[Values],
         orders: Sequence[OptionOrder],
-        given: Mapping[str, Any],
+        inputs: Mapping[str, Any],
     ) -> Values:
         """The choice in terms of the options as given."""
         if not self.gets_letter():
@@ -310,7 +310,7 @@ class PairwiseJudgeUnit(ChoiceUnit):
             output["chosen"] = (
                 ""
                 if output["choice"] in NO_PREFERENCE
-                else given[self.letters()[names.index(output["choice"])]]
+                else inputs[self.letters()[names.index(output["choice"])]]
             )
         return output
 
@@ -356,7 +356,7 @@ class BestOfKJudgeUnit(KChoiceUnit):
         self,
         responses: Sequence[Values],
         orders: Sequence[OptionOrder],
-        given: Mapping[str, Any],
+        inputs: Mapping[str, Any],
     ) -> Values:
         """The choice in terms of the options as given."""
         if not self.gets_letter():
@@ -366,7 +366,7 @@ class BestOfKJudgeUnit(KChoiceUnit):
         return {
             **responses[0],
             "choice": choice,
-            **({"chosen": given[choice]} if self.original else {}),
+            **({"chosen": inputs[choice]} if self.original else {}),
         }
 
 
@@ -393,9 +393,9 @@ class RankerUnit(KChoiceUnit):
         self,
         responses: Sequence[Values],
         orders: Sequence[OptionOrder],
-        given: Mapping[str, Any],
+        inputs: Mapping[str, Any],
     ) -> Values:
         """The ranking's letters, and the texts in that order with `original`."""
         if not self.original:
             return responses[0]
-        return {**responses[0], "ranked": [given[letter] for letter in responses[0]["ranking"]]}
+        return {**responses[0], "ranked": [inputs[letter] for letter in responses[0]["ranking"]]}

@@ -67,10 +67,10 @@ class ConversationalUnit(LLMUnit):
         self,
         responses: Sequence[Values],
         orders: Sequence[OptionOrder],
-        given: Mapping[str, Any],
+        inputs: Mapping[str, Any],
     ) -> Values:
         """The transcript with this turn at its end."""
-        before = list(given["conversation"])
+        before = list(inputs["conversation"])
         role = f"{self.role_name} #{len(before) + 1}" if self.number else self.role_name
         turn = {"role": role, "content": responses[0]["response"]}
         return {"conversation": [*before, turn], **responses[0]}

@@ -257,18 +257,18 @@ class ModePoolUnit(Pool):
             return {}
         shares, margins = [], []
         for name, votes in votes_by_field.items():
-            given = weights or [1.0] * len(votes)
+            vote_weights = weights or [1.0] * len(votes)
             share = summary_statistics.weighted_mean(
-                [float(vote == pooled[name]) for vote in votes], given
+                [float(vote == pooled[name]) for vote in votes], vote_weights
             )
             others = [
                 weight
-                for value, weight in summary_statistics.tally(votes, given)
+                for value, weight in summary_statistics.tally(votes, vote_weights)
                 if value != pooled[name]
             ]
-            rest = max(others, default=0.0) / math.fsum(given)
+            runner_up = max(others, default=0.0) / math.fsum(vote_weights)
             shares.append(share)
-            margins.append(0.0 if math.isclose(share, rest) else share - rest)
+            margins.append(0.0 if math.isclose(share, runner_up) else share - runner_up)
         return {AGREEMENT: min(shares), MARGIN: min(margins)}
 
 

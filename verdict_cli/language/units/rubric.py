@@ -37,8 +37,8 @@ class RubricUnit(LLMUnit):
 
     def settings(self) -> dict[str, Any]:
         """The unit's settings, and as `rubric` the given criteria as its prompt shows them."""
-        given = {} if self.criteria is None else {"rubric": build_rubric(self.criteria)}
-        return super().settings() | given
+        rubric = {} if self.criteria is None else {"rubric": build_rubric(self.criteria)}
+        return super().settings() | rubric
 
     def prompt_prefix(self) -> str:
         """Asks for a rubric, unless one is given."""
