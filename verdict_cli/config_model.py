@@ -70,6 +70,10 @@ def python_constructor(init: Init) -> Init:
     return checked
 
 
+MessageAndHint = tuple[str, str]
+"""What is wrong, and what to write instead."""
+
+
 class Issue(NamedTuple):
     """What makes no sense in a part of a file. It becomes a `Problem` where the part's place is known."""
 
@@ -266,7 +270,7 @@ class Expected:
     """Marks, in `Annotated`, a value of several forms with its words for one that has none of them: what was expected, and
     a hint."""
 
-    def __init__(self, words: Callable[[Any], tuple[str, str]]) -> None:
+    def __init__(self, words: Callable[[Any], MessageAndHint]) -> None:
         self.words = words
 
 

@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 MessageData = dict[str, Any]
+"""A message or a part in the one form."""
+Part = Mapping[str, Any]
+"""A message or a part in any form."""
 
 _ROLES = {
     "model": "assistant", "human": "user", "ai": "assistant", "function": "tool", "gpt": "assistant", "chatgpt": "assistant",
@@ -39,12 +42,12 @@ def looks_like_conversation(value: Any) -> bool:
     )
 
 
-def _looks_like_message(message: Mapping[str, Any]) -> bool:
+def _looks_like_message(message: Part) -> bool:
     has_content = "content" in message or isinstance(message.get("parts"), list | tuple)
     return has_content and isinstance(message.get("role"), str)
 
 
-def _with_role(message: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_role(message: Part) -> Part:
     """The message with a role and content: from ShareGPT's `from` and `value`, from LangChain's `type`, and from the items
     of OpenAI's Responses API."""
     if message.get("role") is not None:
@@ -135,7 +138,7 @@ def _message(head: MessageData, content: Any, calls: list[MessageData]) -> Messa
     return {**message, "tool_calls": calls} if calls else message
 
 
-def _words_beside(message: Mapping[str, Any], more: Mapping[str, Any]) -> str:
+def _words_beside(message: Part, more: Part) -> str:
     """What was said outside an empty content: a refusal, or the transcript of what was spoken."""
     audio = message.get("audio") or more.get("audio")
     spoken = audio.get("transcript") if isinstance(audio, Mapping) else None
@@ -194,7 +197,7 @@ def _part(part: Any) -> MessageData:
     return reader(part)
 
 
-def _untyped(part: Mapping[str, Any]) -> MessageData:
+def _untyped(part: Part) -> MessageData:
     if part.get("thought") is True:
         return _thought(part.get("text", ""))
     key = next((key for key in _UNTYPED if part.get(key) is not None), None)
@@ -207,7 +210,7 @@ def _unread(part: Any) -> ConversationError:
     return ConversationError(f"its content has a part that is not read, {part!r:.80}")
 
 
-def _first(mapping: Mapping[str, Any], *keys: str) -> Any:
+def _first(mapping: Part, *keys: str) -> Any:
     """The value of the first of the keys that has one."""
     return next((mapping[key] for key in keys if mapping.get(key) is not None), None)
 
@@ -242,7 +245,7 @@ _ARGUMENTS = (
 )  # fmt: skip
 
 
-def _tool_result(part: Mapping[str, Any]) -> MessageData:
+def _tool_result(part: Part) -> MessageData:
     """A tool's result as a message of its own."""
     result = _first(part, "content", "response", "result", "output")
     if isinstance(result, list | tuple) and all(map(_is_part, result)):
@@ -271,7 +274,7 @@ def _is_part(item: Any) -> bool:
     )
 
 
-def _item_call(part: Mapping[str, Any]) -> MessageData:
+def _item_call(part: Part) -> MessageData:
     """A call among the items of the Responses API; one of a tool of the provider's has no name of its own."""
     name = part.get("name") or str(part["type"]).removesuffix("_call")
     return read_tool_call({**part, "name": name})
@@ -292,7 +295,7 @@ def _data(kind: Any, data: Any) -> MessageData:
     return _image(f"data:{kind};base64,{data}")
 
 
-def _typed_image(part: Mapping[str, Any]) -> MessageData:
+def _typed_image(part: Part) -> MessageData:
     """`source` of Anthropic, `image_url` of chat completions and of responses, `image` of a tool's log."""
     source = _first(part, "source", "image_url", "image")
     if not isinstance(source, Mapping):
@@ -302,7 +305,7 @@ def _typed_image(part: Mapping[str, Any]) -> MessageData:
     return _data(source.get("media_type"), source["data"])
 
 
-def _is_image(part: Mapping[str, Any]) -> bool:
+def _is_image(part: Part) -> bool:
     return part.get("modality") == "image"
 
 
@@ -491,7 +494,7 @@ def answer_text(content: Any) -> str | None:
     return "\n".join(texts) if texts else None
 
 
-def _part_name(part: Mapping[str, Any]) -> str:
+def _part_name(part: Part) -> str:
     kind = part.get("type")
     return "image" if kind == "image_url" else str(kind or "part").replace("_", " ")
 

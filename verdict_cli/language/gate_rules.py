@@ -11,7 +11,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
-from verdict_cli.config_model import ConfigModel, Issue, KeyRule, NonEmptyText, did_you_mean
+from verdict_cli.config_model import (
+    ConfigModel,
+    Issue,
+    KeyRule,
+    MessageAndHint,
+    NonEmptyText,
+    did_you_mean,
+)
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
@@ -280,7 +287,7 @@ def _gold(gate: Gate, evaluation: Evaluation) -> list[Issue]:
     return []
 
 
-def _unmeasured(name: str, metric: str, evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+def _unmeasured(name: str, metric: str, evaluation: Evaluation) -> Iterator[MessageAndHint]:
     """(message, hint) of why the evaluation does not measure the metric."""
     if find_metric(metric) is None:
         yield f"`{metric}` is no metric", _near(metric, METRICS.names())

@@ -11,6 +11,7 @@ from verdict_cli.config_model import (
     ConfigModel,
     Expected,
     LazyUnion,
+    MessageAndHint,
     NonEmptyText,
     One,
     Seq,
@@ -143,7 +144,7 @@ _CHOICES = LazyUnion(
 )
 
 
-def _expected(value: Any) -> tuple[str, str]:
+def _expected(value: Any) -> MessageAndHint:
     if not isinstance(value, dict):
         return (
             f"expected a step, found {displayed(value)}",

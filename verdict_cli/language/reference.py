@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from verdict_cli.config_model import JsonSchema
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.json_schema import pipeline_schema, schema_of
 from verdict_cli.language.package_files import folder
@@ -105,7 +106,7 @@ def _entries() -> Iterator[ReferenceEntry]:
             yield _entry(definition, "mapping", schema)
 
 
-def _entry(name: str, group: str, schema: dict[str, Any]) -> ReferenceEntry:
+def _entry(name: str, group: str, schema: JsonSchema) -> ReferenceEntry:
     text = " ".join(schema.get("description", "").split())
     example = None if group == "mapping" else _example(name)
     return ReferenceEntry(
@@ -117,8 +118,8 @@ def _entry(name: str, group: str, schema: dict[str, Any]) -> ReferenceEntry:
     )
 
 
-def _definition(name: str) -> dict[str, Any]:
-    definition: dict[str, Any] = pipeline_schema()["$defs"][name]
+def _definition(name: str) -> JsonSchema:
+    definition: JsonSchema = pipeline_schema()["$defs"][name]
     return definition
 
 
@@ -132,21 +133,21 @@ def _example(name: str) -> Example | None:
     return Example(f"configs/examples/{path.name}", data[1], text)
 
 
-def _keys(properties: dict[str, Any], required: Collection[str]) -> Iterator[ReferenceKey]:
+def _keys(properties: JsonSchema, required: Collection[str]) -> Iterator[ReferenceKey]:
     for name, value in properties.items():
         yield ReferenceKey(
             name, _kind(value), _default(value), name in required, value.get("description", "")
         )
 
 
-def _default(schema: dict[str, Any]) -> str | None:
+def _default(schema: JsonSchema) -> str | None:
     default = schema.get("default")
     if default is None or default in ("", [], {}) or isinstance(default, dict):
         return None
     return default if isinstance(default, str) else json.dumps(default)
 
 
-def _kind(schema: dict[str, Any]) -> str:  # noqa: PLR0911 - a case for each form of a schema
+def _kind(schema: JsonSchema) -> str:  # noqa: PLR0911 - a case for each form of a schema
     """How a value is written, in words; a mapping by the name that it has among `entries`."""
     choices = schema.get("anyOf") or schema.get("oneOf")
     if choices and "type" not in schema:

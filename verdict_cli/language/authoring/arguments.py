@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from verdict_cli.config_model import check_keywords, first_error, known_keys
 from verdict_cli.errors import UsageError
+from verdict_cli.language.authoring.schema import Keys
 from verdict_cli.language.prompts.sections import dedented
 from verdict_cli.model import Model
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from verdict_cli.language.units.base import Examples
     from verdict_cli.language.units.pools import OnMissing, Ties
 
-ModelLike = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
+ModelLike = str | Keys | Sequence[str | Keys]
 """A model's name, a mapping of its keys, or a list of these: a selection policy."""
 
 
@@ -38,7 +39,7 @@ class ModelKeys(TypedDict, total=False):
     base_model: str
     structured: Literal["auto", "schema", "tool", "json", "words"]
     cache: bool
-    params: Mapping[str, Any]
+    params: Keys
     temperature: float
     top_p: float
     max_tokens: int
@@ -51,11 +52,11 @@ class CommonKeys(TypedDict, total=False):
     """The keyword arguments of every unit."""
 
     name: str
-    input: Mapping[str, Any]
-    output: Mapping[str, Any]
+    input: Keys
+    output: Keys
     validate: Sequence[str]
     on_failure: Literal["fail", "skip"]
-    escalate: Mapping[str, Any]
+    escalate: Keys
 
 
 class UnitKeys(CommonKeys, total=False):
@@ -65,8 +66,8 @@ class UnitKeys(CommonKeys, total=False):
     scale_instructions: bool
     delimit: bool
     explanation: bool
-    examples: Examples | Mapping[str, Any]
-    response: Mapping[str, Any]
+    examples: Examples | Keys
+    response: Keys
     cites: str
     categories: Sequence[Any]
     options: Sequence[str]
@@ -126,7 +127,7 @@ def prompt_key(prompt: str | Prompt) -> Any:
     return prompt.key if isinstance(prompt, Prompt) else Prompt.from_template(prompt).key
 
 
-def model_key(what: str, model: ModelLike, keys: Mapping[str, Any] | None = None) -> Any:
+def model_key(what: str, model: ModelLike, keys: Keys | None = None) -> Any:
     """The model as a pipeline file writes it. UsageError names `what` and the key that is wrong."""
     if isinstance(model, str):
         return _checked_model(what, {"name": model, **keys}) if keys else model
@@ -142,7 +143,7 @@ def model_key(what: str, model: ModelLike, keys: Mapping[str, Any] | None = None
     raise UsageError(f"{what}: a model is a name, a mapping or a list of these, not {model!r:.80}")
 
 
-def _checked_model(what: str, keys: Mapping[str, Any]) -> dict[str, Any]:
+def _checked_model(what: str, keys: Keys) -> dict[str, Any]:
     if "api_key" in keys:
         raise UsageError(
             f"{what}: a pipeline never contains an API key",

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from verdict_cli.config_model import check_keywords
 from verdict_cli.errors import ReplyError, RowError, UsageError
-from verdict_cli.language.authoring.schema import Schema, to_view, type_key, unwrap_views
+from verdict_cli.language.authoring.schema import Keys, Schema, to_view, type_key, unwrap_views
 from verdict_cli.language.fields.field_keys import FieldTypes, TypeTextError, record
 from verdict_cli.language.fields.types import RecordType, UnknownType
 from verdict_cli.language.scales import named_scales
@@ -45,7 +45,7 @@ class Function:
     argument_classes: Mapping[str, type[Schema]] = field(default_factory=dict)
     own_names: Mapping[str, str] = field(default_factory=dict)
 
-    def __call__(self, values: Mapping[str, Any]) -> Any:
+    def __call__(self, values: Keys) -> Any:
         """What the function gives, made of plain dictionaries and lists."""
         arguments = {
             self.own_names.get(name, name): self.argument_classes[name].over_checked(value)
@@ -65,7 +65,7 @@ FunctionsByPath = dict[StepPath, Function]
 class PythonRule(Function):
     """A function that refuses a response by raising, or by giving False: the unit is then called again."""
 
-    def __call__(self, values: Mapping[str, Any]) -> bool:
+    def __call__(self, values: Keys) -> bool:
         """True; ReplyError with the function's own words when it refuses."""
         try:
             accepted = super().__call__(values)
@@ -84,7 +84,7 @@ def function(
     function_object: Callable[..., Any],
     what: str,
     names: Sequence[str],
-    fields: Mapping[str, Any] | Sequence[str] | None = None,
+    fields: Keys | Sequence[str] | None = None,
     *,
     first: str = "",
 ) -> Function:
@@ -120,7 +120,7 @@ def method_function(
     what: str,
     names: Sequence[str],
     argument_classes: Mapping[str, type[Schema]],
-    output_fields: Mapping[str, Any] | None = None,
+    output_fields: Keys | None = None,
 ) -> Function:
     """A custom unit's `process`: its arguments are instances of the unit's own schemas."""
     parameters, text, traceable = _inspect_function(function_object, what, names)
@@ -262,9 +262,7 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def _declared_fields(
-    what: str, fields: Mapping[str, Any] | Sequence[str] | None
-) -> RecordType | None:
+def _declared_fields(what: str, fields: Keys | Sequence[str] | None) -> RecordType | None:
     """The declared fields of what a function gives: types where they are given, else names alone."""
     if fields is None:
         return None
@@ -279,7 +277,7 @@ def _declared_fields(
     return RecordType(dict.fromkeys(fields, UnknownType()))
 
 
-def _record_type(fields: Mapping[str, Any] | None) -> RecordType | None:
+def _record_type(fields: Keys | None) -> RecordType | None:
     """The record that field types mean as a pipeline file writes them."""
     if not fields:
         return None

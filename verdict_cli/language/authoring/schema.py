@@ -22,6 +22,9 @@ _PLAIN: dict[Any, str] = {
 }
 _MISSING: Any = object()
 
+Keys = Mapping[str, Any]
+"""Values by their keys, as a file has them."""
+
 
 class View(Mapping[str, Any]):
     """A mapping whose keys are attributes too: `output.score` is `output["score"]`, also further inside.
@@ -31,7 +34,7 @@ class View(Mapping[str, Any]):
 
     __slots__ = ("_fields",)
 
-    def __init__(self, fields: Mapping[str, Any]) -> None:
+    def __init__(self, fields: Keys) -> None:
         object.__setattr__(self, "_fields", fields)
 
     def __getitem__(self, name: Any) -> Any:
@@ -92,8 +95,8 @@ class Schema(View):
     response; `Schema.of(score=0.8)` is a value with one field.
     """
 
-    _declared: ClassVar[Mapping[str, Any]] = {}
-    _defaults: ClassVar[Mapping[str, Any]] = {}
+    _declared: ClassVar[Keys] = {}
+    _defaults: ClassVar[Keys] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -148,7 +151,7 @@ class Schema(View):
         }
 
     @classmethod
-    def over_checked(cls, fields: Mapping[str, Any]) -> Schema:
+    def over_checked(cls, fields: Keys) -> Schema:
         """A value of this class over fields that are already checked."""
         instance = cls.__new__(cls)
         View.__init__(instance, fields)
@@ -185,7 +188,7 @@ def scale_key(value: Any) -> dict[str, Any] | None:
     return value.key() if isinstance(value, Scale) else None
 
 
-def field_type_keys(what: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+def field_type_keys(what: str, fields: Keys) -> dict[str, Any]:
     """The types of fields, each given as Python's or as a pipeline file writes it, as a file writes them."""
     return {
         name: kind if isinstance(kind, str | Mapping) else type_key(f"{what}.{name}", kind)

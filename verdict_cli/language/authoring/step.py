@@ -12,13 +12,13 @@ from verdict_cli.errors import UsageError
 from verdict_cli.language import pipeline_file as language
 from verdict_cli.language.authoring.arguments import ModelKeys, ModelLike, model_key
 from verdict_cli.language.authoring.functions import Function, FunctionsByPath, StepPath
-from verdict_cli.language.authoring.schema import document_value
+from verdict_cli.language.authoring.schema import Keys, document_value
 
 
 class Step:
     """An entry of a pipeline. `a >> b` runs b after a; every method returns a changed copy."""
 
-    _keys: Mapping[str, Any]
+    _keys: Keys
     _functions: ClassVar[Mapping[str, Function]] = MappingProxyType({})
     """Python functions by the key whose expressions they replace."""
 
@@ -27,9 +27,7 @@ class Step:
         if "__init__" in vars(cls):
             setattr(cls, "__init__", checked_arguments(vars(cls)["__init__"]))  # noqa: B010 - mypy refuses the attribute
 
-    def __init__(
-        self, keys: Mapping[str, Any], functions: Mapping[str, Function] | None = None
-    ) -> None:
+    def __init__(self, keys: Keys, functions: Mapping[str, Function] | None = None) -> None:
         """Values are validated with the whole pipeline, which reports every problem at once and where it is."""
         object.__setattr__(
             self, "_keys", {key: value for key, value in keys.items() if value is not None}
@@ -92,7 +90,7 @@ class Step:
         Step.__init__(changed, {**self._keys, **keys})
         return changed
 
-    def _via(self, model: ModelLike, keys: Mapping[str, Any]) -> Self:
+    def _via(self, model: ModelLike, keys: Keys) -> Self:
         return self._with(model=model_key(f"{type(self).__name__}.via", model, keys))
 
 

@@ -30,7 +30,7 @@ from verdict_cli.language.authoring.functions import (
     python_rule,
     source_text,
 )
-from verdict_cli.language.authoring.schema import Schema, field_type_keys
+from verdict_cli.language.authoring.schema import Keys, Schema, field_type_keys
 from verdict_cli.language.authoring.step import Block, Layer, Step
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.units import TYPES
@@ -93,7 +93,7 @@ class UnitStep(Step):
         self,
         output: Callable[..., Any] | Mapping[str, str] | None = None,
         *,
-        fields: Mapping[str, Any] | Sequence[str] | None = None,
+        fields: Keys | Sequence[str] | None = None,
         **expressions: str,
     ) -> Self:
         """What is passed on instead of the output: expressions by field, or a function.
@@ -270,7 +270,7 @@ class LLMUnitStep(UnitStep):
 
     @classmethod
     def from_keys(
-        cls, keys: Mapping[str, Any], path: StepPath, like: LLMUnitStep | None = None
+        cls, keys: Keys, path: StepPath, like: LLMUnitStep | None = None
     ) -> tuple[UnitBase, FunctionsByPath]:
         """A unit of a class written in Python, from the keys of a file, and its functions by path. It has the attributes,
         which are no keys, of the unit `like`; by default, those that the constructor sets.

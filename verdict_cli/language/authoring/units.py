@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from verdict_cli.errors import UsageError
 from verdict_cli.language.authoring.arguments import CommonKeys
 from verdict_cli.language.authoring.functions import MAP_NAMES, function
+from verdict_cli.language.authoring.schema import Keys
 from verdict_cli.language.authoring.unit_step import LLMUnitStep, UnitStep
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import UnitBase
@@ -66,7 +67,7 @@ class MapUnit(UnitStep):
         self,
         map: Callable[..., Any] | Mapping[str, str] | None = None,  # noqa: A002
         *,
-        fields: Mapping[str, Any] | Sequence[str] | None = None,
+        fields: Keys | Sequence[str] | None = None,
         **keys: Unpack[CommonKeys],
     ) -> None:
         """Take expressions by field, or a function of any of `outputs`, `input`, `previous`, `source`, `unit` by parameter

@@ -18,6 +18,7 @@ from yaml.parser import Parser
 from yaml.reader import Reader
 from yaml.scanner import Scanner
 
+from verdict_cli.config_model import MessageAndHint
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.document.source_positions import (
     Document,
@@ -306,7 +307,7 @@ def format_tag(tag: str | None) -> str | None:
     return f"!!{core}" if core != tag else f"!<{tag}>"
 
 
-def wrong_tag(tag: str | None, value: str) -> tuple[str, str]:
+def wrong_tag(tag: str | None, value: str) -> MessageAndHint:
     """Message and hint for a tag that the value cannot have."""
     if tag in _CORE:
         return f"{value} is not a `{tag}`", "Remove the tag or change the value."

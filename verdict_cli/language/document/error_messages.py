@@ -16,6 +16,7 @@ from verdict_cli.config_model import (
     ConfigModel,
     Expected,
     LazyUnion,
+    MessageAndHint,
     described,
     displayed,
     known_keys,
@@ -505,7 +506,7 @@ def _members(bare: Any) -> tuple[Any, ...]:
     return get_args(bare) if get_origin(bare) in (Union, UnionType) else ()
 
 
-def _expected(annotation: Any) -> Callable[[Any], tuple[str, str]] | None:
+def _expected(annotation: Any) -> Callable[[Any], MessageAndHint] | None:
     """The words of a union, an optional one also, for a value that has none of its forms."""
     bare, marks = _unwrapped(annotation)
     words = (mark.words for mark in marks if isinstance(mark, Expected))

@@ -14,6 +14,7 @@ from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.document.source_positions import Document, DocumentPath, ValueNode
 from verdict_cli.regex import regex
 
+Keys = Mapping[str, Any]
 _PART = regex(r"(?:^|\.)([\w-]+)|\[(-?\d{1,9})\]")
 
 
@@ -33,7 +34,7 @@ def apply_override(document: Document, settings: Sequence[str]) -> Document:
     return replace(document, data=data)
 
 
-def replace_model(data: Mapping[str, Any], name: str) -> Any:
+def replace_model(data: Keys, name: str) -> Any:
     """The pipeline's `model` with another name and its other keys as they are; of a list, those of the first model.
 
     A name from `models:` is that model, with its own keys.
@@ -48,12 +49,12 @@ def replace_model(data: Mapping[str, Any], name: str) -> Any:
     return {**model, "name": name}
 
 
-def _named_models(data: Mapping[str, Any]) -> Mapping[str, Any]:
+def _named_models(data: Keys) -> Keys:
     models = data.get("models")
     return models if isinstance(models, dict) else {}
 
 
-def _model_mapping(data: Mapping[str, Any], name: str) -> Any:
+def _model_mapping(data: Keys, name: str) -> Any:
     """The mapping that a model's name stands for: a copy of its entry of `models:`, else the name alone."""
     named = _named_models(data).get(name, name)
     if isinstance(named, list) and named:

@@ -11,6 +11,7 @@ from verdict_cli.config_model import did_you_mean
 from verdict_cli.language.expressions.paths import (
     ExpressionError,
     ExpressionPath,
+    ExpressionPaths,
     Resolve,
     format_expression_path,
 )
@@ -126,7 +127,7 @@ def _field_of_unit(node: nodes.Test, resolve: Resolve, local: frozenset[str]) ->
     return both if node.name == "defined" else nodes.Not(both, lineno=1)
 
 
-def tested_paths(tree: nodes.Node) -> tuple[ExpressionPath, ...]:
+def tested_paths(tree: nodes.Node) -> ExpressionPaths:
     """The paths of which the tree tests whether they are defined, or for which it has a default."""
     tested = []
     for node in (tree, *tree.find_all((nodes.Test, nodes.Filter))):

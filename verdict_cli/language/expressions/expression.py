@@ -37,7 +37,9 @@ from verdict_cli.language.expressions.entry_lists import ENTRY_LIST_TYPES, Turns
 from verdict_cli.language.expressions.paths import (
     ExpressionError,
     ExpressionPath,
+    ExpressionPaths,
     Resolve,
+    RowValues,
     format_expression_path,
     unresolved,
 )
@@ -67,6 +69,9 @@ from verdict_cli.language.fields.types import (
 
 TypeOf = Callable[[ExpressionPath], FieldType]
 """Returns the type of a path."""
+
+Types = tuple[FieldType, ...]
+"""The types that a value may have."""
 
 _UNKNOWN = UnknownType()
 _FILTERS: Fields = {
@@ -190,7 +195,7 @@ def type_error(node: nodes.Node, type_of: TypeOf) -> ExpressionError | None:
 class _Checker(Struct, frozen=True):
     type_of: TypeOf
 
-    def types(self, node: nodes.Node) -> tuple[FieldType, ...]:
+    def types(self, node: nodes.Node) -> Types:
         """The types that the value of a checked node may have."""
         is_leaf = literal_path(node) is not None or isinstance(node, nodes.Const)
         is_test = isinstance(node, nodes.Test) and node.name in ("defined", "undefined")
@@ -232,7 +237,7 @@ class _Checker(Struct, frozen=True):
                 for child in node.iter_child_nodes():
                     self.types(child)
 
-    def _conditional(self, node: nodes.CondExpr) -> tuple[FieldType, ...]:
+    def _conditional(self, node: nodes.CondExpr) -> Types:
         self.types(node.test)
         if _tests_a_type(node.test):
             return (_UNKNOWN,)
@@ -262,7 +267,7 @@ class _Checker(Struct, frozen=True):
                     self.types(side)
             left = operand.expr
 
-    def _filtered(self, node: nodes.Filter) -> tuple[FieldType, ...]:
+    def _filtered(self, node: nodes.Filter) -> Types:
         if node.node is None or node.name in ("default", "d"):
             return (_UNKNOWN,)
         kinds = self.types(node.node)
@@ -296,7 +301,7 @@ class _Checker(Struct, frozen=True):
             return _items(kinds)
         return (infer_type(node, self.type_of),)
 
-    def _at(self, items: Sequence[FieldType], attribute: str, where: str) -> tuple[FieldType, ...]:
+    def _at(self, items: Sequence[FieldType], attribute: str, where: str) -> Types:
         """The types of an attribute of the items. ExpressionError where none of them has it."""
         for part in attribute.split("."):
             parts = [_part_of(kind, part) for kind in items]
@@ -309,7 +314,7 @@ class _Checker(Struct, frozen=True):
             items = [kind for kind in parts if kind is not None]
         return tuple(items)
 
-    def _part(self, node: nodes.Getattr | nodes.Getitem) -> tuple[FieldType, ...]:
+    def _part(self, node: nodes.Getattr | nodes.Getitem) -> Types:
         kinds = self.types(node.node)
         if isinstance(node, nodes.Getattr):
             return self._at(kinds, node.attr, f".{node.attr}")
@@ -399,7 +404,7 @@ def _part_of(kind: FieldType, part: str) -> FieldType | None:
     return None
 
 
-def _items(kinds: Iterable[FieldType]) -> tuple[FieldType, ...]:
+def _items(kinds: Iterable[FieldType]) -> Types:
     """The types of the items of a list; unknown for other values."""
     items: list[FieldType] = []
     for kind in kinds:
@@ -482,13 +487,13 @@ class Expression(Struct, frozen=True):
     """
 
     text: str
-    paths: tuple[ExpressionPath, ...]
+    paths: ExpressionPaths
     type: FieldType
     template: Template
     path: ExpressionPath | None = None
-    tested: tuple[ExpressionPath, ...] = ()
+    tested: ExpressionPaths = ()
 
-    def __call__(self, values: Mapping[str, Any]) -> Any:
+    def __call__(self, values: RowValues) -> Any:
         """The expression's value. RowError when it cannot be computed from these values."""
         try:
             # A path whose parts are not all there goes through the template, which says what is missing and what there is.

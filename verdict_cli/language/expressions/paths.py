@@ -14,6 +14,9 @@ from verdict_cli.language.fields.types import FieldType, UnknownType
 ExpressionPath = tuple[str | int, ...]
 """A root (`source`, `previous`, `input`, `unit` …) and the keys and indices that follow it."""
 
+ExpressionPaths = tuple[ExpressionPath, ...]
+RowValues = Mapping[str, Any]
+"""What a prompt or an expression sees at a row, by root."""
 
 _UNKNOWN = UnknownType()
 
@@ -25,7 +28,7 @@ class Resolved(Struct, frozen=True):
     it, because a pinned unit made it.
     """
 
-    paths: tuple[ExpressionPath, ...]
+    paths: ExpressionPaths
     type: FieldType = _UNKNOWN
     many: bool = False
     trusted: bool = False
@@ -60,7 +63,7 @@ def format_expression_path(path: ExpressionPath) -> str:
     return text
 
 
-def follow(path: ExpressionPath, values: Mapping[str, Any]) -> Any:
+def follow(path: ExpressionPath, values: RowValues) -> Any:
     """The value at the path: mapping keys and list items only. RowError names the missing part."""
     value: Any = values
     try:
@@ -78,7 +81,7 @@ def _holds(value: Any, part: str | int) -> bool:
     return isinstance(value, Mapping) or (isinstance(value, list | tuple) and isinstance(part, int))
 
 
-def _absent(path: ExpressionPath, values: Mapping[str, Any]) -> str:
+def _absent(path: ExpressionPath, values: RowValues) -> str:
     value: Any = values
     depth = 0
     with suppress(KeyError, IndexError):

@@ -8,7 +8,14 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Tag
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import Expected, LazyUnion, RegisteredName, displayed, subclass_of
+from verdict_cli.config_model import (
+    Expected,
+    LazyUnion,
+    MessageAndHint,
+    RegisteredName,
+    displayed,
+    subclass_of,
+)
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.registry import Registry
@@ -42,7 +49,7 @@ def _name_or_extractor(value: Any) -> str:
     return "<name>" if isinstance(value, str) else "<extractor>"
 
 
-def _expected(value: Any) -> tuple[str, str]:
+def _expected(value: Any) -> MessageAndHint:
     kind = value.get("type") if isinstance(value, dict) else None
     if kind is not None:
         return f"unknown extractor {kind!r}", nearest_spelling(str(kind), EXTRACTORS.names())

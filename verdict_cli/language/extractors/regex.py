@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from verdict_cli.config_model import Issue, KeyRule, python_constructor
+from verdict_cli.config_model import Issue, KeyRule, MessageAndHint, python_constructor
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.extractors.answer_text import requested_tags, visible
 from verdict_cli.language.extractors.bound_extractor import (
@@ -173,7 +173,7 @@ def _field_error(response: RecordType, patterns: Mapping[str, str]) -> Issue | N
     return None
 
 
-def _pattern_error(pattern: str) -> tuple[str, str] | None:
+def _pattern_error(pattern: str) -> MessageAndHint | None:
     """(what is wrong, hint) of a pattern that cannot be compiled."""
     if pattern in CONSTANTS:
         return None

@@ -42,6 +42,7 @@ from verdict_cli.language.fields.types import (
 )
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Value
+from verdict_cli.language.scales.written_number import Tokens
 from verdict_cli.messages import Alternative, Reply, Request
 from verdict_cli.regex import regex
 
@@ -277,7 +278,7 @@ def _values_of(scale: Scale) -> list[Any]:
     return list(dict.fromkeys(value for _, value in scale.tokens()))
 
 
-def decided_distribution(reply: Reply, anchors: Sequence[tuple[str, Any]]) -> Evidence:
+def decided_distribution(reply: Reply, anchors: Tokens) -> Evidence:
     """The probability of each value in a decision model's answer, and their sum. ``anchors`` are those of the scale.
 
     ReplyError where the reply has none.

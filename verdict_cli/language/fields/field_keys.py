@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag, TypeAdapter, ValidationError
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, Expected, JsonSchema, displayed
+from verdict_cli.config_model import ConfigModel, Expected, JsonSchema, MessageAndHint, displayed
 from verdict_cli.errors import SpecError
 from verdict_cli.language.fields.types import (
     INTEGER,
@@ -253,7 +253,7 @@ def _without_scale_type(schema: JsonSchema) -> None:
     schema["not"] = {"properties": {"type": {"enum": types}}, "required": ["type"]}
 
 
-def _expected(value: Any) -> tuple[str, str]:
+def _expected(value: Any) -> MessageAndHint:
     return (
         f"expected a type, found {displayed(value)}",
         "write `str`, `int`, `float`, `bool`, `list[T]`, a scale, `{enum: [a, b]}` or `{field: type}`; `T?` may be null",

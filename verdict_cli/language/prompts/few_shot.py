@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.expressions.expression import Expression
+from verdict_cli.language.expressions.paths import RowValues
 from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.prompts.sections import Delimited, boundary, data_notice, wrap_in_tags
 from verdict_cli.language.units.base import ExampleChoice
@@ -48,7 +49,7 @@ class ExamplePool(Struct, frozen=True, dict=True):
     cluster: Expression | None = None
     delimited: bool = False
 
-    def chosen(self, source: Mapping[str, Any]) -> tuple[LabelledExample, ...]:
+    def chosen(self, source: RowValues) -> tuple[LabelledExample, ...]:
         """The examples of a row, at most ``k``, in the order in which they are shown. RowError where its cluster cannot be computed."""
         shown = self._values(source)
         cluster = self.cluster({"source": source}) if self.cluster is not None else None
@@ -64,7 +65,7 @@ class ExamplePool(Struct, frozen=True, dict=True):
             tuple(reversed(chosen)) if self.choose == "nearest" else tuple(chosen)
         )  # the nearest one last, by the row
 
-    def text(self, source: Mapping[str, Any]) -> str:
+    def text(self, source: RowValues) -> str:
         """The examples of a row as a text for its prompt, empty where there are none."""
         examples = self.chosen(source)
         if not examples:
@@ -99,7 +100,7 @@ class ExamplePool(Struct, frozen=True, dict=True):
         cluster = "" if self.cluster is None else self.cluster.text
         return [rows, self.columns, self.field, self.k, self.choose, self.seed, cluster]
 
-    def _values(self, source: Mapping[str, Any]) -> tuple[str, ...]:
+    def _values(self, source: RowValues) -> tuple[str, ...]:
         return tuple(shown_value(source.get(name)) for name in self.columns)
 
     @cached_property

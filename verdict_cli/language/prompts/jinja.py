@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -25,8 +24,10 @@ from verdict_cli.language.expressions.expression import FAULTS
 from verdict_cli.language.expressions.paths import (
     ExpressionError,
     ExpressionPath,
+    ExpressionPaths,
     Resolve,
     Resolved,
+    RowValues,
     format_expression_path,
 )
 from verdict_cli.language.expressions.sandbox import (
@@ -72,9 +73,9 @@ class JinjaTemplate(Struct, frozen=True):
 
     template: Template
     sign: str
-    paths: tuple[ExpressionPath, ...]
+    paths: ExpressionPaths
     delimited: bool = False
-    tested: tuple[ExpressionPath, ...] = ()
+    tested: ExpressionPaths = ()
     tags: frozenset[str] = frozenset()
     braces: tuple[BraceText, ...] = ()
     columns: tuple[str, ...] | None = ()
@@ -88,7 +89,7 @@ class JinjaTemplate(Struct, frozen=True):
         """The prompt, with tags made from these columns."""
         return replace(self, columns=columns)
 
-    def render(self, values: Mapping[str, Any]) -> Rendered:
+    def render(self, values: RowValues) -> Rendered:
         """The messages for these values. A marker in a loop starts a section at each turn."""
         from verdict_cli.messages import Message  # here, because no message is made before a run
 

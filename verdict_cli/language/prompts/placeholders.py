@@ -6,19 +6,22 @@ Brace texts that name a value in another spelling are found too: they are mistak
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from difflib import get_close_matches
 from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
+from verdict_cli.config_model import MessageAndHint
 from verdict_cli.errors import RowError
 from verdict_cli.language.conversation import MESSAGE_FILTERS, ConversationError, filtered
 from verdict_cli.language.expressions.paths import (
     ExpressionError,
     ExpressionPath,
+    ExpressionPaths,
     Resolve,
+    RowValues,
     follow,
     format_expression_path,
 )
@@ -96,7 +99,7 @@ def unescaped(text: str, roots: Collection[str]) -> str:
     )
 
 
-def warning_of(brace: BraceText, roots: Collection[str]) -> tuple[str, str]:
+def warning_of(brace: BraceText, roots: Collection[str]) -> MessageAndHint:
     """(message, hint) of a path from an unknown name."""
     if brace.path == _TAG:
         return (
@@ -112,7 +115,7 @@ def warning_of(brace: BraceText, roots: Collection[str]) -> tuple[str, str]:
     return f"{brace.written} is literal text", hint
 
 
-def brace_error(brace: BraceText, *, jinja: bool = False) -> tuple[str, str]:
+def brace_error(brace: BraceText, *, jinja: bool = False) -> MessageAndHint:
     """(message, hint) of a root in another spelling."""
     if brace.path == _TAG:
         return warning_of(brace, ())
@@ -197,7 +200,7 @@ class Slot(Struct, frozen=True, dict=True):
     delimited, the messages it shows, and whether it is a list whose items get numbers."""
 
     written: ExpressionPath
-    paths: tuple[ExpressionPath, ...]
+    paths: ExpressionPaths
     many: bool
     spec: str
     image: bool = False
@@ -220,7 +223,7 @@ class Slot(Struct, frozen=True, dict=True):
         """Whether the value is one of the row, and not a setting of the unit or the number of an entry."""
         return self.paths[0][0] not in ("unit", "index")
 
-    def fill(self, values: Mapping[str, Any]) -> str:
+    def fill(self, values: RowValues) -> str:
         """The text of the placeholder, `Delimited` where it is delimited. RowError names the placeholder."""
         try:
             value = self._all(values) if self.many else follow(self.paths[0], values)
@@ -245,7 +248,7 @@ class Slot(Struct, frozen=True, dict=True):
                 message = f"{{{name}}}: {message}"
             raise RowError(message, kind=error.failure) from None
 
-    def _all(self, values: Mapping[str, Any]) -> list[Any]:
+    def _all(self, values: RowValues) -> list[Any]:
         items = [follow(path, values) for path in self.paths]
         if any(item is None for item in items):
             raise RowError("one of these units has no output", kind="missing-value")

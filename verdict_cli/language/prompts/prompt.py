@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
@@ -13,8 +13,12 @@ from msgspec.structs import replace
 from pydantic import Discriminator, Tag
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, Expected, displayed
-from verdict_cli.language.expressions.paths import ExpressionPath, Resolve
+from verdict_cli.config_model import ConfigModel, Expected, MessageAndHint, displayed
+from verdict_cli.language.expressions.paths import (
+    ExpressionPaths,
+    Resolve,
+    RowValues,
+)
 from verdict_cli.language.extractors.answer_text import requested_tags
 from verdict_cli.language.prompts.placeholders import (
     PLACEHOLDER_ROOTS,
@@ -60,7 +64,7 @@ def _prompt_tag(value: Any) -> str | None:
     return "<jinja>" if isinstance(value, JinjaPrompt | dict) else None
 
 
-def _expected(value: Any) -> tuple[str, str]:
+def _expected(value: Any) -> MessageAndHint:
     return (
         f"expected a prompt, found {displayed(value)}",
         "write a text, `{file: prompts/judge.md}` or `{jinja: …}`",
@@ -110,7 +114,7 @@ class CompiledPrompt(Protocol):
     literal braces that may name a column of the data."""
 
     @property
-    def paths(self) -> tuple[ExpressionPath, ...]: ...
+    def paths(self) -> ExpressionPaths: ...
 
     @property
     def delimited(self) -> bool: ...
@@ -123,7 +127,7 @@ class CompiledPrompt(Protocol):
         """The names of tags for thoughts that the prompt asks for."""
 
     @property
-    def tested(self) -> tuple[ExpressionPath, ...]:
+    def tested(self) -> ExpressionPaths:
         """The paths of which the prompt tests whether they are defined."""
 
     @property
@@ -133,7 +137,7 @@ class CompiledPrompt(Protocol):
     def with_columns(self, columns: tuple[str, ...] | None) -> CompiledPrompt:
         """The prompt, with tags made from these columns of the row (None: all of them)."""
 
-    def render(self, values: Mapping[str, Any]) -> Rendered:
+    def render(self, values: RowValues) -> Rendered:
         """The messages for these values; RowError when a value is missing or does not fit."""
 
 
@@ -157,12 +161,12 @@ class PlaceholderPrompt(Struct, frozen=True, dict=True):
         return tuple(_plain_sections(self.sections)) if is_plain else ()
 
     @property
-    def paths(self) -> tuple[ExpressionPath, ...]:
+    def paths(self) -> ExpressionPaths:
         """The written paths."""
         return tuple(slot.written for slot in self.slots)
 
     @property
-    def tested(self) -> tuple[ExpressionPath, ...]:
+    def tested(self) -> ExpressionPaths:
         """Empty: a placeholder tests nothing."""
         return ()
 
@@ -175,7 +179,7 @@ class PlaceholderPrompt(Struct, frozen=True, dict=True):
         """The prompt, with tags made from these columns."""
         return replace(self, columns=columns)
 
-    def render(self, values: Mapping[str, Any]) -> Rendered:
+    def render(self, values: RowValues) -> Rendered:
         """The messages for these values."""
         filled = [slot.fill(values) for slot in self.slots]
         if self.plain and _ONLY_TEXTS.issuperset(map(type, filled)):
@@ -195,9 +199,7 @@ class PlaceholderPrompt(Struct, frozen=True, dict=True):
 class FilledPrompt:
     """A prompt with the texts of its placeholders at a row."""
 
-    def __init__(
-        self, prompt: PlaceholderPrompt, filled: Sequence[str], values: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, prompt: PlaceholderPrompt, filled: Sequence[str], values: RowValues) -> None:
         self.prompt = prompt
         self.filled = dict(zip(prompt.slots, filled, strict=True))
         self.mark = ""

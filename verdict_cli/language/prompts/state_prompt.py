@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.conversation import looks_like_conversation
-from verdict_cli.language.expressions.paths import ExpressionPath, follow
+from verdict_cli.language.expressions.paths import ExpressionPath, RowValues, follow
 from verdict_cli.language.prompts.placeholders import Slot
 from verdict_cli.language.prompts.prompt import CompiledPrompt, FilledPrompt, PlaceholderPrompt
 from verdict_cli.language.prompts.sections import (
@@ -60,7 +60,7 @@ class StatePrompt(Struct, frozen=True):
                 )
         return cls(prompt, names)
 
-    def render(self, values: Mapping[str, Any], examples: str = "") -> State:
+    def render(self, values: RowValues, examples: str = "") -> State:
         """The instructions and the state for these values. RowError when a value is missing or does not fit."""
         if isinstance(self.prompt, PlaceholderPrompt):
             filled = [slot.fill(values) for slot in self.prompt.slots]
@@ -83,7 +83,7 @@ def _sections(parts: FilledPrompt) -> State:
     return State(_with_notice(parts, instructions), others, parts.inserted(), False)
 
 
-def _fields(parts: FilledPrompt, names: Mapping[Slot, str], values: Mapping[str, Any]) -> State:
+def _fields(parts: FilledPrompt, names: Mapping[Slot, str], values: RowValues) -> State:
     fields: dict[str, Any] = {}
     images: list[str] = []
     texts = []
@@ -104,7 +104,7 @@ def _fields(parts: FilledPrompt, names: Mapping[Slot, str], values: Mapping[str,
     return State(_with_notice(parts, texts), (message,), parts.inserted(), True)
 
 
-def _field(parts: FilledPrompt, slot: Slot, values: Mapping[str, Any]) -> Any:
+def _field(parts: FilledPrompt, slot: Slot, values: RowValues) -> Any:
     """The value of a field of the state: as it is in the row, or as a text where the prompt says how it is written."""
     filled = parts.filled[slot]
     if not isinstance(filled, Delimited) and not slot.has_form:

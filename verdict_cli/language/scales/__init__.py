@@ -17,12 +17,14 @@ from verdict_cli.config_model import (
     Issue,
     JsonSchema,
     LazyUnion,
+    MessageAndHint,
     displayed,
     python_constructor,
     subclass_of,
 )
 from verdict_cli.errors import UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
+from verdict_cli.language.scales.written_number import Tokens
 from verdict_cli.registry import Registry
 
 
@@ -86,7 +88,7 @@ class Scale(ConfigModel):
         )
         return "\n".join(lines)
 
-    def anchors(self) -> tuple[tuple[str, Any], ...]:
+    def anchors(self) -> Tokens:
         """(token, value) of the values that a decision model chooses from: the worst first where the scale is ordered."""
         tokens: dict[Any, str] = {}
         for token, value in self.tokens():
@@ -130,7 +132,7 @@ class Scale(ConfigModel):
         """Any value of the scale, for trials with made-up replies."""
         return self.values()[-1] if self.values() else (self.bounds() or (0.0, 1.0))[1]
 
-    def tokens(self) -> tuple[tuple[str, Any], ...]:
+    def tokens(self) -> Tokens:
         """(token, value) pairs of the token support; empty where values are not tokens."""
         return ()
 
@@ -243,7 +245,7 @@ def _scale_tag(value: Any) -> str | None:
     return None if name is None else f"<{name}>"
 
 
-def _expected(value: Any) -> tuple[str, str]:
+def _expected(value: Any) -> MessageAndHint:
     kind = value.get("type") if isinstance(value, dict) else None
     if kind is not None:
         return f"unknown type of scale {kind!r}", nearest_spelling(str(kind), SCALES.names())

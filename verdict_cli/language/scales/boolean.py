@@ -10,7 +10,7 @@ from pydantic import Field
 from verdict_cli.config_model import Issue, JsonSchema, python_constructor
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.scales import Scale, shuffled_order
-from verdict_cli.language.scales.written_number import folded, match_value, quoted
+from verdict_cli.language.scales.written_number import Tokens, folded, match_value, quoted
 
 
 class BooleanScale(Scale):
@@ -75,7 +75,7 @@ class BooleanScale(Scale):
             )
         return bool(match[0])
 
-    def tokens(self) -> tuple[tuple[str, Any], ...]:
+    def tokens(self) -> Tokens:
         """Yes before no: where both are equally probable, `argmax_score` takes the first."""
         return tuple((word, True) for word in self.yes) + tuple((word, False) for word in self.no)
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from verdict_cli.config_model import Issue, JsonSchema, python_constructor
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.scales.written_number import parse_number, quoted
+from verdict_cli.language.scales.written_number import Tokens, parse_number, quoted
 
 
 class ContinuousScale(Scale):
@@ -59,7 +59,7 @@ class ContinuousScale(Scale):
             )
         return None
 
-    def anchors(self) -> tuple[tuple[str, Any], ...]:
+    def anchors(self) -> Tokens:
         """The described numbers, else five equal steps."""
         width = self.max - self.min
         steps = list(self.descriptions or (self.min + width * step / 4 for step in range(5)))

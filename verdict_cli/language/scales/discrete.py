@@ -11,10 +11,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic.config import JsonDict
 
-from verdict_cli.config_model import Issue, JsonSchema, KeyRule, python_constructor
+from verdict_cli.config_model import Issue, JsonSchema, KeyRule, MessageAndHint, python_constructor
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.scales import Scale, shuffled_order
 from verdict_cli.language.scales.written_number import (
+    Tokens,
     are_labels,
     folded,
     match_value,
@@ -37,7 +38,7 @@ def parse_range(first: Any, last: Any, step: Any = 1) -> tuple[Any, ...]:
     return tuple(kind(low + width * index) for index in range(_count(first, last, width)))
 
 
-def range_error(ends: Sequence[Any]) -> tuple[str, str] | None:
+def range_error(ends: Sequence[Any]) -> MessageAndHint | None:
     """(what is wrong, hint) of a range without values, with too many, or with ends of different types, else None."""
     first, last, *steps = ends
     step = steps[0] if steps else 1
@@ -55,7 +56,7 @@ def range_error(ends: Sequence[Any]) -> tuple[str, str] | None:
     return _count_error(ends, _count(low, high, step))
 
 
-def _count_error(ends: Sequence[Any], count: int) -> tuple[str, str] | None:
+def _count_error(ends: Sequence[Any], count: int) -> MessageAndHint | None:
     """What is wrong with a range of so many values."""
     first, last, *steps = ends
     if count < 1:
@@ -313,7 +314,7 @@ class DiscreteScale(Scale):
     def has_scores(self) -> bool:
         return self.scores is not None
 
-    def tokens(self) -> tuple[tuple[str, Any], ...]:
+    def tokens(self) -> Tokens:
         return tuple((_plain(value), value) for value in self.written_values())
 
     def display(self) -> str:

@@ -25,6 +25,10 @@ Ends = tuple[float, float] | None
 """The smallest and the largest number of a scale; None where there is no scale of numbers."""
 
 
+Tokens = tuple[tuple[str, Any], ...]
+"""Each token of a scale with the value that it means."""
+
+
 class WrittenNumber(NamedTuple):
     """A number in a text, from ``start`` to ``end``. ``value``: None where what is meant is in doubt."""
 
@@ -236,7 +240,7 @@ def folded(text: str) -> str:
 _NORMALIZATIONS: tuple[Callable[[str], str], ...] = (str, str.strip, bare, folded)
 
 
-def match_value(text: str, tokens: Sequence[tuple[str, Any]]) -> tuple[Any] | None:
+def match_value(text: str, tokens: Tokens) -> tuple[Any] | None:
     """(value,) of the (token, value) pair that the text names, ignoring as little as possible.
 
     None when it names none, or several with what had to be ignored.

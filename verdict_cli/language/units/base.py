@@ -16,6 +16,7 @@ from pydantic import Field
 from verdict_cli.config_model import ConfigModel, Issue, NonEmptyText, Seq, Uncounted, Whole
 from verdict_cli.errors import UsageError
 from verdict_cli.language.calibrations import WhenKey
+from verdict_cli.language.expressions.paths import RowValues
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, Thoughts
 from verdict_cli.language.fields.field_keys import FieldTypes, InputFields
@@ -291,7 +292,7 @@ class LLMUnit(UnitBase):
         self,
         responses: Sequence[Values],
         orders: Sequence[OptionOrder],
-        inputs: Mapping[str, Any],
+        inputs: RowValues,
     ) -> Values:
         """The output from the response of each call and the unit's input."""
         return responses[0]

@@ -7,12 +7,13 @@ from __future__ import annotations
 import random
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from verdict_cli.config_model import Issue, KeyRule, Seq, Whole
+from verdict_cli.language.expressions.paths import RowValues
 from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.extractors.bound_extractor import MASS_FIELD
 from verdict_cli.language.fields.types import (
@@ -123,7 +124,7 @@ class ChoiceUnit(LLMUnit):
         )
 
 
-def shown(inputs: Mapping[str, Any], letters: Sequence[str], arrangement: Sequence[int]) -> Values:
+def shown(inputs: RowValues, letters: Sequence[str], arrangement: Sequence[int]) -> Values:
     """The input with the options in another order: letter i names option arrangement[i]. A unit whose prompt shows the
     texts by its own placeholders has no options in its input."""
     if not set(letters) <= inputs.keys():
@@ -288,7 +289,7 @@ class PairwiseJudgeUnit(ChoiceUnit):
         self,
         responses: Sequence[Values],
         orders: Sequence[OptionOrder],
-        inputs: Mapping[str, Any],
+        inputs: RowValues,
     ) -> Values:
         """The choice in terms of the options as given."""
         if not self.gets_letter():
@@ -356,7 +357,7 @@ class BestOfKJudgeUnit(KChoiceUnit):
         self,
         responses: Sequence[Values],
         orders: Sequence[OptionOrder],
-        inputs: Mapping[str, Any],
+        inputs: RowValues,
     ) -> Values:
         """The choice in terms of the options as given."""
         if not self.gets_letter():
@@ -393,7 +394,7 @@ class RankerUnit(KChoiceUnit):
         self,
         responses: Sequence[Values],
         orders: Sequence[OptionOrder],
-        inputs: Mapping[str, Any],
+        inputs: RowValues,
     ) -> Values:
         """The ranking's letters, and the texts in that order with `original`."""
         if not self.original:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Sequence
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from verdict_cli.config_model import NonEmptyText
+from verdict_cli.language.expressions.paths import RowValues
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.bound_extractor import Thoughts
 from verdict_cli.language.fields.types import (
@@ -67,7 +68,7 @@ class ConversationalUnit(LLMUnit):
         self,
         responses: Sequence[Values],
         orders: Sequence[OptionOrder],
-        inputs: Mapping[str, Any],
+        inputs: RowValues,
     ) -> Values:
         """The transcript with this turn at its end."""
         before = list(inputs["conversation"])
