@@ -19,7 +19,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Undefined, nodes, pass_environment
 from jinja2.compiler import CodeGenerator, Frame
 from jinja2.exceptions import SecurityError
-from jinja2.filters import do_format, do_indent, make_attrgetter, sync_do_sum
+from jinja2.filters import do_format, make_attrgetter, sync_do_sum
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -44,7 +44,7 @@ _SLOW = frozenset(
 _TEXT = frozenset(
     [
         "string", "upper", "lower", "capitalize", "title", "trim", "center", "wordwrap", "truncate",
-        "striptags", "escape", "e", "safe", "wordcount",
+        "striptags", "escape", "e", "safe", "wordcount", "indent",
     ]
 )  # fmt: skip
 """Filters that work on the text of their value."""
@@ -168,21 +168,23 @@ def limited_method(text: str, name: str, args: tuple[Any, ...]) -> None:
 
 
 def bounded(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
-    """The filter, charged for its value and its numbers before it runs, and for the text that it returns."""
+    """The filter, charged before it runs for its value and for what its arguments may add to each line, letter or slot,
+    and for the text that it returns."""
     first = 1 if hasattr(own, "jinja_pass_arg") else 0
 
     @wraps(own)
     def charged(*args: Any, **keys: Any) -> Any:
         before, value, after = args[:first], args[first], args[first + 1 :]
-        more = (*after, *keys.values())
-        # Each slot of `slice` is a list of its own, and `batch` fills one list.
-        charge(_padding(more) * (40 if name in ("slice", "batch") else 1))
+        arguments = (*after, *keys.values())
         if name in _TEXT and not isinstance(value, str):
             value = value_text(value)
+        if isinstance(value, str):
+            texts = sum(len(argument) for argument in arguments if isinstance(argument, str))
+            charge(texts * (len(value) + 1) + _padding(arguments) * (value.count("\n") + 1))
+        else:  # each slot of `slice` is a list of its own, and `batch` fills one list
+            charge(_padding(arguments) * 40)
         if name in _SLOW:
             charge(weight(value) * 8)
-        if name == "wordwrap":
-            charge((len(value) + 1) * max(map(_length, more), default=1))
         result = own(*before, value, *after, **keys)
         if isinstance(result, str):
             charge(len(result))
@@ -218,14 +220,6 @@ def _join(
     separator = value_text(d)
     charge(weight(texts) + len(separator) * len(texts))
     return separator.join(texts)
-
-
-def _indent(value: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
-    """Jinja2's `indent`."""
-    text = value_text(value)
-    step = len(width) if isinstance(width, str) else abs(width)
-    charge(len(text) + (text.count("\n") + 1) * step)
-    return do_indent(text, width, first, blank)
 
 
 def _format(value: Any, *args: Any, **keys: Any) -> str:
@@ -356,7 +350,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         owner = getattr(__obj, "__self__", None)
         if isinstance(owner, str) and __obj.__name__ not in ("format", "format_map"):
             if args and __obj.__name__ == "join":
-                args = (list(args[0]), *args[1:])
+                args = (list(args[0]),)
             limited_method(owner, __obj.__name__, (*args, *kwargs.values()))
         return super().call(__context, __obj, *args, **kwargs)
 
@@ -405,7 +399,6 @@ def sandbox_environment(finalize: Callable[[Any], str] | None = None) -> Sandbox
     sandbox.filters |= {
         "replace": _replace,
         "join": _join,
-        "indent": _indent,
         "format": _format,
         "sum": _sum,
         "first": _last_or_filter("first", sandbox.filters["first"]),

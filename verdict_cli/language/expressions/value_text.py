@@ -42,7 +42,7 @@ def insert(value: Any, spec: str = "") -> str:
     if looks_like_conversation(value if is_list else [value]):
         return _transcript(value)
     _refuse_null(value)
-    return _compact_json(value)
+    return compact_json(value)
 
 
 def _formatted(value: Any, spec: str) -> str:
@@ -62,40 +62,33 @@ def _transcript(value: Any) -> str:
         raise RowError(str(error), kind="missing-value") from None
 
 
-class _Truth(int):
-    """A boolean that a format writes as JSON does. As a number (`%d`) it is 0 or 1."""
+class _Printed:
+    """A value that a format writes as a prompt does, with its parts."""
 
-    def __str__(self) -> str:
-        return insert(bool(self))
-
-    def __format__(self, spec: str) -> str:
-        return insert(bool(self), spec)
-
-
-class _Fields(dict[Any, Any]):
-    """A mapping that a format writes as a prompt does, with its fields."""
+    plain: type[Any]
 
     def __getitem__(self, key: Any) -> Any:
-        return formattable(super().__getitem__(key))
+        return formattable(super().__getitem__(key))  # type: ignore[misc]
 
     def __str__(self) -> str:
-        return insert(dict(self))
+        return insert(self.plain(self))
 
     def __format__(self, spec: str) -> str:
-        return insert(dict(self), spec)
+        return insert(self.plain(self), spec)
 
 
-class _Items(list[Any]):
-    """A list that a format writes as a prompt does, with its items."""
+class _Truth(_Printed, int):
+    """A boolean. As a number (`%d`) it is 0 or 1."""
 
-    def __getitem__(self, index: Any) -> Any:
-        return formattable(super().__getitem__(index))
+    plain = bool
 
-    def __str__(self) -> str:
-        return insert(list(self))
 
-    def __format__(self, spec: str) -> str:
-        return insert(list(self), spec)
+class _Fields(_Printed, dict[Any, Any]):
+    plain = dict
+
+
+class _Items(_Printed, list[Any]):
+    plain = list
 
 
 def formattable(value: Any) -> Any:
@@ -129,7 +122,8 @@ def _refuse_null(value: Any) -> None:
             todo += [(item[index], (index, path_to_item)) for index in range(len(item) - 1, -1, -1)]
 
 
-def _compact_json(value: Any) -> str:
+def compact_json(value: Any) -> str:
+    """The value as JSON without spaces. RowError for one that JSON does not have."""
     try:
         return orjson.dumps(value, default=_as_json, option=orjson.OPT_NON_STR_KEYS).decode()
     except TypeError:  # beyond 64 bits, half a surrogate pair, deeply nested, or not a JSON value

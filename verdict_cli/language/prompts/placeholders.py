@@ -64,11 +64,8 @@ class BraceText(NamedTuple):
     def columns(self) -> tuple[str, ...]:
         """The names of columns that it may mean."""
         if self.kind == "name":
-            return tuple(
-                dict.fromkeys(
-                    (self.core, str(self.path[0]), re.sub(r"\Asource[ _-]", "", self.core))
-                )
-            )
+            column = re.sub(r"\Asource[ _-]", "", self.core)
+            return tuple(dict.fromkeys((self.core, str(self.path[0]), column)))
         if self.path[0] in CODE_NAMES or self.path == _TAG:
             return (self.core,)
         names = [part for part in self.path[1:] if isinstance(part, str)]
@@ -106,12 +103,10 @@ def warning_of(brace: BraceText, roots: Collection[str]) -> MessageAndHint:
             f"{brace.written} is literal text",
             "a prompt with loops and conditions is `prompt: {jinja: …}`",
         )
+    hint = "a column is written {source.NAME}; \\{ prints the brace without this warning"
     close = get_close_matches(str(brace.path[0]).lower(), roots, n=1, cutoff=0.75)
-    hint = (
-        f"did you mean {{{close[0]}…}}?"
-        if close
-        else "a column is written {source.NAME}; \\{ prints the brace without this warning"
-    )
+    if close:
+        hint = f"did you mean {{{close[0]}…}}?"
     return f"{brace.written} is literal text", hint
 
 
@@ -146,7 +141,8 @@ def _read(match: re.Match[str], roots: Collection[str]) -> BraceText | None:  # 
         return None
     parts: list[str | int] = [path["head"]]
     for step in _BRACE_STEPS.finditer(path["steps"]):
-        parts.append(int(step["index"]) if step["index"] else (step["name"] or step["key"]))
+        part = step[step.lastgroup or 0]
+        parts.append(int(part) if step["index"] else part)
     tail = core[path.end() :]
     root = next((name for name in (*roots, "output") if name.lower() == path["head"].lower()), None)
     if root is not None and root != "index":
@@ -322,26 +318,21 @@ def _path(root: str, rest: str) -> tuple[ExpressionPath, str, tuple[tuple[str, i
     parts: list[str | int] = [root]
     position = 0
     while match := _STEP.match(rest, position):
-        name, index, single, double = match.groups()
-        parts.append(
-            int(index)
-            if index is not None
-            else next(text for text in (name, single, double) if text is not None)
-        )
+        part = match[match.lastindex or 0]
+        parts.append(int(part) if match[2] else part)
         position = match.end()
     tail = rest[position:]
     if tail.startswith(":"):
         return tuple(parts), tail[1:], ()
     filters: list[tuple[str, int | str]] = []
     while match := _FILTER.match(tail):
-        name, count, single, double = match.groups()
-        role = single if double is None else double
+        name, count = match[1], match[2]
         if (count is None) == (MESSAGE_FILTERS[name] is int):
             raise ExpressionError(
                 f"`{name}` takes {_FILTER_TAKES[MESSAGE_FILTERS[name]]}",
                 "such as `last(6)` or `without('tool')`",
             )
-        filters.append((name, role if count is None else int(count)))
+        filters.append((name, match[match.lastindex or 0] if count is None else int(count)))
         tail = tail[match.end() :]
     if tail:
         raise ExpressionError(

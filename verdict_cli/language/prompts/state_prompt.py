@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import orjson
 from msgspec import Struct
 
-from verdict_cli.errors import RowError
 from verdict_cli.language.conversation import looks_like_conversation
 from verdict_cli.language.expressions.paths import ExpressionPath, RowValues, follow
+from verdict_cli.language.expressions.value_text import compact_json
 from verdict_cli.language.prompts.placeholders import Slot
 from verdict_cli.language.prompts.prompt import CompiledPrompt, FilledPrompt, PlaceholderPrompt
 from verdict_cli.language.prompts.sections import (
@@ -99,7 +98,7 @@ def _fields(parts: FilledPrompt, names: Mapping[Slot, str], values: RowValues) -
             else:
                 text += parts.text(piece)
         texts.append(text)
-    content = _json(fields)
+    content = compact_json(fields)
     message = Message("user", content, tuple((len(content), url) for url in images))
     return State(_with_notice(parts, texts), (message,), parts.inserted(), True)
 
@@ -131,16 +130,3 @@ def _free_name(name: str, taken: Collection[str]) -> str:
     return next(
         other for number in range(2, len(taken) + 3) if (other := f"{name}_{number}") not in taken
     )
-
-
-def _json(fields: Mapping[str, Any]) -> str:
-    try:
-        return orjson.dumps(fields, default=_as_json, option=orjson.OPT_NON_STR_KEYS).decode()
-    except TypeError as fault:
-        raise RowError(f"the state cannot be written as JSON: {fault}") from None
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"a {type(value).__name__} is not a JSON value")
