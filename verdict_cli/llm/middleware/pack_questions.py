@@ -11,14 +11,15 @@ import asyncio
 import copy
 import random
 import re
-from collections.abc import Awaitable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any
 from uuid import uuid4
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from verdict_cli.errors import ProviderError, Rejected, ReplyError, Retryable, VerdictError
+from verdict_cli.errors import Rejected, ReplyError, Retryable, VerdictError
 from verdict_cli.llm.backoff import delay_s
 from verdict_cli.llm.providers.decision_protocols import decision_limits
 from verdict_cli.messages import Ask, Message, Option, Question, Reply, Request, Usage
@@ -41,11 +42,7 @@ Waiting = tuple[Request, asyncio.Future[Reply]]
 def pack_questions(ask: Ask) -> Ask:
     """``ask`` for requests with questions put together; other requests are passed on."""
     packer = Packer(ask)
-
-    def ask_either(request: Request) -> Awaitable[Reply]:
-        return packer.ask(request) if request.questions else ask(request)
-
-    return ask_either
+    return lambda request: packer.ask(request) if request.questions else ask(request)
 
 
 class _Group:
@@ -110,11 +107,7 @@ class Packer:
     async def _send(self, group: Sequence[Waiting]) -> None:
         """Send the questions of a group, in as many requests as the server's limits take."""
         try:
-            chunks = self._chunks(group)
-            if len(chunks) == 1:
-                await self._send_chunk(chunks[0])
-            else:
-                await asyncio.gather(*map(self._send_chunk, chunks))
+            await asyncio.gather(*map(self._send_chunk, self._chunks(group)))
         except BaseException as error:
             for _, future in group:
                 _raise(future, error)
@@ -148,7 +141,7 @@ class Packer:
                 _fail(chunk, error)
             for part in again:
                 await self._send_chunk(part)
-        except (ProviderError, ReplyError, VerdictError) as error:
+        except VerdictError as error:
             _fail(chunk, error)
         else:
             _distribute(chunk, reply)
@@ -216,33 +209,25 @@ def _question_size(question: Question) -> int:
 def _fail(chunk: Sequence[Waiting], error: VerdictError) -> None:
     """Fail every question by a copy of the error, with its share of what was paid. Those that are called again wait alike."""
     paid = getattr(error, "reply", None)
-    shares: Sequence[Reply | None] = (
-        [None] * len(chunk) if paid is None else _shares(paid, _weights(chunk))
-    )
-    delay = None
-    if isinstance(error, Retryable):
-        delay = error.retry_after_s
-        delay = delay_s(chunk[0][0].attempt + 1, None, random.Random()) if delay is None else delay
+    shares: Sequence[Reply | None] = [None] * len(chunk) if paid is None else _shares(paid, chunk)
+    if isinstance(error, Retryable) and error.retry_after_s is None:
+        error.retry_after_s = delay_s(chunk[0][0].attempt + 1, None, random.Random())
     for (_, future), share in zip(chunk, shares, strict=True):
         own: Any = copy.copy(error)
-        if paid is not None:
+        if share is not None:
             own.reply = share
-        if delay is not None:
-            own.retry_after_s = delay
         _raise(future, own)
 
 
 def _distribute(chunk: Sequence[Waiting], reply: Reply) -> None:
     """Give each question its answer, or the error in its place."""
-    shares = _shares(reply, _weights(chunk))
-    for (_, future), answer, share in zip(chunk, reply.answers, shares, strict=True):
-        if not answer.failure:
-            usage = replace(share.usage, note=answer.note or share.usage.note)
-            whole = replace(share, text=answer.token, logprobs=(answer.alternatives,), usage=usage)
-            if not future.done():
-                future.set_result(whole)
-        else:
+    for (_, future), answer, share in zip(chunk, reply.answers, _shares(reply, chunk), strict=True):
+        if answer.failure:
             _raise(future, ReplyError(answer.error, kind=answer.failure, reply=share))
+        elif not future.done():
+            usage = replace(share.usage, note=answer.note or share.usage.note)
+            logprobs = (answer.alternatives,)
+            future.set_result(replace(share, text=answer.token, logprobs=logprobs, usage=usage))
 
 
 def _raise(future: asyncio.Future[Reply], error: BaseException) -> None:
@@ -250,47 +235,31 @@ def _raise(future: asyncio.Future[Reply], error: BaseException) -> None:
         future.set_exception(error)
 
 
-def _weights(chunk: Sequence[Waiting]) -> list[float]:
-    """The share of each question: its own size, and a like part of the state."""
+def _shares(reply: Reply, chunk: Sequence[Waiting]) -> list[Reply]:
+    """The reply once for each question, with parts of its usage and cost that add up to them. The share of each question is its
+    own size, and a like part of the state."""
     state = _state_size(chunk[0][0]) / len(chunk)
-    return [state + _question_size(request.questions[0]) + 1 for request, _ in chunk]
-
-
-def _shares(reply: Reply, weights: Sequence[float]) -> list[Reply]:
-    """The reply once for each question, with parts of its usage and cost that add up to them."""
-    request = uuid4().hex[:16]
-    if len(weights) == 1:
-        return [replace(reply, answers=(), request=request)]
-    counts = {
-        name: _parts(getattr(reply.usage, name), weights)
-        for name in Usage.__struct_fields__
-        if name != "note"
-    }
+    weights = [state + _question_size(request.questions[0]) + 1 for request, _ in chunk]
+    whole = asdict(reply.usage)
+    note = whole.pop("note")
+    counts = {name: _parts(count, weights) for name, count in whole.items()}
     total = sum(weights)
-    costs = [
-        None if reply.cost_usd is None else reply.cost_usd * weight / total for weight in weights
-    ]
+    name = uuid4().hex[:16]
     return [
         replace(
             reply,
             answers=(),
-            request=request,
-            cost_usd=cost,
-            allowance=reply.allowance if number == 0 else None,
-            usage=Usage(
-                **{name: parts[number] for name, parts in counts.items()}, note=reply.usage.note
-            ),
+            request=name,
+            cost_usd=None if reply.cost_usd is None else reply.cost_usd * weight / total,
+            allowance=None if number else reply.allowance,
+            usage=Usage(**{key: parts[number] for key, parts in counts.items()}, note=note),
         )
-        for number, cost in enumerate(costs)
+        for number, weight in enumerate(weights)
     ]
 
 
 def _parts(count: int, weights: Sequence[float]) -> list[int]:
-    """Whole parts of a number in these proportions, by the largest remainder."""
+    """Whole parts of a number in these proportions, which add up to it."""
     total = sum(weights)
-    exact = [count * weight / total for weight in weights]
-    parts = [int(part) for part in exact]
-    largest = sorted(range(len(parts)), key=lambda index: parts[index] - exact[index])
-    for index in largest[: count - sum(parts)]:
-        parts[index] += 1
-    return parts
+    ends = [round(count * weight / total) for weight in accumulate(weights)]
+    return [end - start for start, end in pairwise([0, *ends])]

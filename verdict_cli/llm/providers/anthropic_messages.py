@@ -11,7 +11,6 @@ import orjson
 from verdict_cli.errors import Refused
 from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.prompt_prefix import TOKEN_BYTES, cacheable_minimum
-from verdict_cli.llm.providers.chat_completions import INSTRUCTION
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import (
     TOOL,
@@ -27,6 +26,7 @@ from verdict_cli.llm.providers.wire_protocol import (
     protocol_parts,
     split_system,
     texts_of,
+    with_instruction,
     with_settings,
 )
 from verdict_cli.messages import Message, Request
@@ -122,10 +122,6 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
         hint = "use a structured score, or a model whose API gives log-probabilities"
         raise Refused(f"model {request.model.name} returns no token log-probabilities", hint=hint)
     settings = request.model.sampling()
-    if "seed" in settings:
-        raise Refused(
-            f"model {request.model.name} takes no seed", hint="remove `seed` from the model"
-        )
     system, turns = split_system(request.messages)
     body: dict[str, Any] = {
         "model": name,
@@ -136,6 +132,10 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
         _think(body, settings, str(effort), request.model.name)
     if "stop" in settings:
         body["stop_sequences"] = texts_of(settings.pop("stop"))
+    # The API refuses a forced tool together with thinking.
+    if mode == "tool" and ("thinking" in body or "thinking" in settings):
+        mode, request = "prompt", with_instruction(request)
+        system, turns = split_system(request.messages)
     marks = cache_marks(request)
     if system:
         body["system"] = marked_parts(Message("system", system), marks.get(SYSTEM, ()))
@@ -147,9 +147,7 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
         for index, turn in enumerate(turns)
     ]
     if request.json_schema is not None:
-        thinks = "thinking" in body or "thinking" in settings
-        # The API refuses a forced tool together with thinking.
-        _ask_for_json(body, request.json_schema, "prompt" if mode == "tool" and thinks else mode)
+        _ask_for_json(body, request.json_schema, mode)
     if request.stream:
         body["stream"] = True
     return with_settings(body, settings)
@@ -162,9 +160,6 @@ def _ask_for_json(body: dict[str, Any], schema: Mapping[str, Any], mode: JsonMod
     elif mode == "tool":
         tool = {"name": TOOL, "description": "Gives the reply.", "input_schema": schema}
         body |= {"tools": [tool], "tool_choice": {"type": "tool", "name": TOOL}}
-    else:
-        instruction = INSTRUCTION + orjson.dumps(schema).decode()
-        body["messages"][-1]["content"].append({"type": "text", "text": instruction.lstrip()})
 
 
 def _think(body: dict[str, Any], settings: Mapping[str, Any], effort: str, model: str) -> None:
@@ -337,4 +332,5 @@ ANTHROPIC_MESSAGES = WireProtocol(
     to_chat=_to_chat,
     assemble=_assemble,
     text_of=_text_of,
+    absent=("seed",),
 )

@@ -8,7 +8,6 @@ from typing import Any
 
 import orjson
 from msgspec import Struct
-from msgspec.structs import replace
 
 from verdict_cli.errors import Rejected, ReplyError, Retryable
 from verdict_cli.llm.identity_cache import IdentityCache
@@ -22,7 +21,7 @@ from verdict_cli.llm.providers.http_errors import (
 )
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.sse import assemble, text_of
-from verdict_cli.llm.providers.wire_protocol import TOOL, WireProtocol, bearer
+from verdict_cli.llm.providers.wire_protocol import TOOL, WireProtocol, bearer, with_instruction
 from verdict_cli.llm.providers.wire_values import is_strict, message_content, read_logprobs
 from verdict_cli.messages import Alternative, Reply, Request
 from verdict_cli.regex import regex
@@ -33,12 +32,13 @@ _MAX_NAME = 500
 _CALLS = frozenset({"tool_calls", "function_call"})
 STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 """Requests the reply as events, with its usage."""
-INSTRUCTION = "\n\nReply with one JSON object, and nothing else, that satisfies this JSON Schema:\n"
 
 
 def arguments(request: Request, mode: JsonMode = "schema") -> dict[str, Any]:
     """The request's arguments but the model's name, as the API names them."""
-    return _settings(request, mode) | {"messages": _messages(request, mode)}
+    if mode in ("prompt", "json") and request.json_schema is not None:
+        request = with_instruction(request)
+    return _settings(request, mode) | {"messages": _messages(request)}
 
 
 def _settings(request: Request, mode: JsonMode) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def _settings(request: Request, mode: JsonMode) -> dict[str, Any]:
     return settings
 
 
-def _messages(request: Request, mode: JsonMode) -> list[dict[str, Any]]:
+def _messages(request: Request) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     for message in request.messages:
         messages.append(
@@ -70,13 +70,6 @@ def _messages(request: Request, mode: JsonMode) -> list[dict[str, Any]]:
                 "content": message_content(message) if message.images else message.content,
             }
         )
-    if mode in ("prompt", "json") and request.json_schema is not None:
-        last = request.messages[-1]
-        instructed = f"{last.content}{INSTRUCTION}{orjson.dumps(request.json_schema).decode()}"
-        messages[-1] = {
-            "role": last.role,
-            "content": message_content(replace(last, content=instructed)),
-        }
     return messages
 
 
@@ -84,7 +77,7 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     rest = (request.top_logprobs, request.stream, mode, name)
     objects = (request.model, request.json_schema)
     shared = _SHARED.get(objects, rest, _shared_body, request, name, mode)
-    return {"messages": _messages(request, mode), **shared}  # `extra_body` may have its own
+    return {"messages": _messages(request), **shared}  # `extra_body` may have its own
 
 
 _SHARED: IdentityCache[dict[str, Any]] = IdentityCache()

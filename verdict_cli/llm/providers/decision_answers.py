@@ -99,23 +99,20 @@ def _answer(
     *,
     is_list: bool,
 ) -> Answer:
-    answer = answers.get(name)
-    kind = answer.get("type") if isinstance(answer, dict) else None
-    if kind == "refusal" or (answer is None and is_list and name not in answers):
-        return Answer(
-            "",
-            failure="refused",
-            error=f"model {request.model.name} declined to answer this question",
-        )
-    if not isinstance(answer, dict):
-        return Answer(
-            "", failure="invalid", error=f"the reply of {source.address} has no answer to `{name}`"
-        )
-    expected = "noul" if question.kind == "predicate" and not is_list else question.kind
-    if kind != expected and {kind, expected} != {"noul", "predicate"}:
-        message = f"its answer to `{name}` is a {kind!r:.40} where a {expected} was asked"
-        return Answer("", failure="invalid", error=message)
+    """The answer to a question, or why there is none."""
     try:
+        answer = answers.get(name)
+        kind = answer.get("type") if isinstance(answer, dict) else None
+        if kind == "refusal" or (is_list and name not in answers):
+            message = f"model {request.model.name} declined to answer this question"
+            raise ReplyError(message, kind="refused")
+        if not isinstance(answer, dict):
+            message = f"the reply of {source.address} has no answer to `{name}`"
+            raise ReplyError(message, kind="invalid")
+        expected = "noul" if question.kind == "predicate" and not is_list else question.kind
+        if kind != expected and {kind, expected} != {"noul", "predicate"}:
+            message = f"its answer to `{name}` is a {kind!r:.40} where a {expected} was asked"
+            raise ReplyError(message, kind="invalid")
         return checked_answer(answer, name, question)
     except ReplyError as error:
         return Answer("", failure=error.failure, error=error.message)

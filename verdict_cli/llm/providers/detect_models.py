@@ -44,28 +44,30 @@ class AtHand(Struct, frozen=True):
     variables: Mapping[str, str]
 
 
-def at_hand(environ: Mapping[str, str], ports: Mapping[int, str] | None = None) -> AtHand | None:
+def at_hand(environ: Mapping[str, str], ports: Mapping[int, str] = SERVERS) -> AtHand | None:
     """The first model that can be called: by a key, else on a local server. None where there is neither."""
-    if found := _by_key(environ, KEYS):
-        return found
-    for port, server in (SERVERS if ports is None else ports).items():
-        if model := _first_model(port):
-            base = {"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"}
-            return AtHand(f"openai/{model}", f"{server} answers on port {port}", base)
-    return None
+    base = "OPENAI_BASE_URL", "/v1"
+    return _by_key(environ, KEYS) or _on_server(ports, "openai", base, regex("."))
 
 
 def decision_model_at_hand(
-    environ: Mapping[str, str], ports: Mapping[int, str] | None = None
+    environ: Mapping[str, str], ports: Mapping[int, str] = SERVERS
 ) -> AtHand | None:
     """The first decision model that can be called: by a key, else on a local server that lists one. None where there is neither."""
-    if found := _by_key(environ, DECISION_KEYS):
-        return found
-    for port, server in (SERVERS if ports is None else ports).items():
+    base = "SYSTEMONE_API_BASE", "/v1/systemone"
+    return _by_key(environ, DECISION_KEYS) or _on_server(ports, "systemone", base, _DECIDES)
+
+
+def _on_server(
+    ports: Mapping[int, str], prefix: str, base: tuple[str, str], form: re.Pattern[str]
+) -> AtHand | None:
+    """The first model with a name of this form on a local server, with the variable of the server's address."""
+    variable, path = base
+    for port, server in ports.items():
         model = _first_model(port)
-        if _DECIDES.search(model):
-            base = {"SYSTEMONE_API_BASE": f"http://127.0.0.1:{port}/v1/systemone"}
-            return AtHand(f"systemone/{model}", f"{server} answers on port {port}", base)
+        if form.search(model):
+            variables = {variable: f"http://127.0.0.1:{port}{path}"}
+            return AtHand(f"{prefix}/{model}", f"{server} answers on port {port}", variables)
     return None
 
 

@@ -6,10 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-import orjson
-
 from verdict_cli.errors import Refused
-from verdict_cli.llm.providers.chat_completions import INSTRUCTION
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import (
     TOOL,
@@ -51,9 +48,7 @@ _MOST_LOGPROBS = 19
 def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     settings = request.model.sampling()
     system, turns = split_system(request.messages)
-    body: dict[str, Any] = {}
-    if system:
-        body["systemInstruction"] = {"parts": [{"text": system}]}
+    body: dict[str, Any] = {"systemInstruction": {"parts": [{"text": system}]}} if system else {}
     body["contents"] = [
         {
             "role": "model" if turn.role == "assistant" else "user",
@@ -83,10 +78,8 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
             body["toolConfig"] = {
                 "functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [TOOL]}
             }
-        else:
-            config |= {"responseMimeType": "application/json"} if mode == "json" else {}
-            instruction = INSTRUCTION + orjson.dumps(schema).decode()
-            body["contents"][-1]["parts"].append({"text": instruction})
+        elif mode == "json":
+            config["responseMimeType"] = "application/json"
     if config:
         body["generationConfig"] = config
     if "safety_settings" in settings:

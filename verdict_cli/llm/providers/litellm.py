@@ -219,7 +219,7 @@ def _import() -> tuple[Any, tuple[type[BaseException], ...]]:
 
 
 _SKIP_MCP = {"_skip_mcp_handler": True}
-"""Keeps litellm from importing the package `mcp`, which it does not require, at every call with tools."""
+"""Keeps litellm from importing the package `mcp`, which it does not require, at every call with tools: the call fails without."""
 
 
 @lru_cache(maxsize=1)

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
+from verdict_cli.errors import (
+    ProviderError,
+    Refused,
+    Rejected,
+    ReplyError,
+    Retryable,
+    failure_class,
+)
 from verdict_cli.llm.providers.http_errors import (
     allowance_of,
     clean,
@@ -82,16 +89,16 @@ TABLE = {
     "APIConnectionError": "unavailable",
     "APIResponseValidationError": "unavailable",
     "BlockedPiiEntityError": "content-filter",
-    "BudgetExceededError": "refused",
+    "BudgetExceededError": "refused-by-provider",
     "ContentPolicyViolationError": "content-filter",
     "ContextWindowExceededError": "context-too-long",
     "GuardrailRaisedException": "content-filter",
     "ImageFetchError": "rejected",
     "JSONSchemaValidationError": "unreadable",
     "MidStreamFallbackError": "unavailable",
-    "ModelNotMappedError": "refused",
+    "ModelNotMappedError": "refused-by-provider",
     "ModifyResponseException": "content-filter",
-    "PaymentRequiredError": "refused",
+    "PaymentRequiredError": "refused-by-provider",
     "RejectedRequestError": "rejected",
     "SensitiveDataRouteException": "content-filter",
     "Timeout": "timeout",
@@ -113,22 +120,18 @@ def _of_class(name: str, exception: Any, class_name: str) -> Ours:
     """The error for a class of the table."""
     kind, hint = TABLE[class_name], _HINTS.get(class_name, "")
     text, status = error_text(exception), int(getattr(exception, "status_code", 0) or 0)
-    if kind == "refused":
-        return Refused(f"model {name}: {text}", hint=hint)
-    if kind == "unreadable":
-        return ReplyError(f"model {name}: {text}", kind=kind)
-    if kind in Rejected.kinds:
-        named = _PARAMETERS.search(str(exception))
-        arguments = (
-            ", ".join(_QUOTED.findall(named[1]))
-            if named and class_name == "UnsupportedParamsError"
-            else ""
-        )
-        says = f"does not take {arguments}" if arguments else f"rejected the request: {text}"
-        return Rejected(f"model {name} {says}", kind=kind, hint=hint, status=400)
-    if kind == "timeout" and status != 504 and "timed out" in str(exception):
-        return Retryable(f"model {name}: no reply within its timeout", kind=kind)
-    return Retryable(f"model {name}: {text}", kind=kind, status=status)
+    error_class = failure_class(kind) or Refused
+    message = f"model {name}: {text}"
+    if class_name == "UnsupportedParamsError" and (named := _PARAMETERS.search(str(exception))):
+        message = f"model {name} does not take {', '.join(_QUOTED.findall(named[1]))}"
+    elif error_class is Rejected:
+        message = f"model {name} rejected the request: {text}"
+    elif kind == "timeout" and status != 504 and "timed out" in str(exception):
+        message, status = f"model {name}: no reply within its timeout", 0
+    error = error_class(message, kind=kind, hint=hint)
+    if isinstance(error, ProviderError):
+        error.status = 400 if isinstance(error, Rejected) else status
+    return error
 
 
 _PARAMETERS = regex(r"does not support parameters: ([\[{][^\]}]*)")

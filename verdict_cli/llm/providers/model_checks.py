@@ -160,7 +160,9 @@ def _protocol_refusal(model: Model, top_logprobs: int) -> str | None:
         return None
     probe = Request(Row(0, 0, {}), "", model, (Message("user", ""),), top_logprobs=top_logprobs)
     try:
-        protocol_of(entry).body(probe, model.name, "schema")
+        protocol = protocol_of(entry)
+        protocol.check(model)
+        protocol.body(probe, model.name, "schema")
     except Refused as error:
         return "; ".join(filter(None, (error.message, error.hint)))
     return None

@@ -6,11 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-import orjson
-
-from verdict_cli.errors import Refused
 from verdict_cli.llm.identity_cache import IdentityCache
-from verdict_cli.llm.providers.chat_completions import INSTRUCTION
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import (
     TOOL,
@@ -31,16 +27,10 @@ from verdict_cli.messages import Request
 
 _FEWEST_TOKENS = 16
 """The least `max_output_tokens` that the API takes."""
-_ABSENT = ("seed", "stop")
 
 
 def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     settings = request.model.sampling()
-    for key in _ABSENT:
-        if key in settings:
-            raise Refused(
-                f"model {request.model.name} takes no {key}", hint=f"remove `{key}` from the model"
-            )
     # `store: false`: the API otherwise keeps every request and reply for thirty days.
     body: dict[str, Any] = {"model": name, "store": False}
     if "max_tokens" in settings:
@@ -77,11 +67,8 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
                 "tools": [{"type": "function", **function}],
                 "tool_choice": {"type": "function", "name": TOOL},
             }
-        else:
-            body |= {"text": {"format": {"type": "json_object"}}} if mode == "json" else {}
-            messages[-1]["content"].append(
-                {"type": "input_text", "text": INSTRUCTION + orjson.dumps(schema).decode()}
-            )
+        elif mode == "json":
+            body["text"] = {"format": {"type": "json_object"}}
     body["input"] = messages
     if request.top_logprobs:
         body |= {"top_logprobs": request.top_logprobs, "include": ["message.output_text.logprobs"]}
@@ -179,4 +166,5 @@ OPENAI_RESPONSES = WireProtocol(
     to_chat=_to_chat,
     assemble=_assemble,
     text_of=_text_of,
+    absent=("seed", "stop"),
 )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from verdict_cli.llm.model_families import is_decision_model, is_local
 from verdict_cli.messages import Request, Usage
@@ -67,12 +68,7 @@ class Rates(Struct, frozen=True):
 
     def times(self, share: float) -> Rates:
         """A share of each rate."""
-        return Rates(
-            *(
-                share * rate
-                for rate in (self.read, self.write, self.cached, self.cache_write, self.hour_write)
-            )
-        )
+        return Rates(*[share * rate for rate in astuple(self)])
 
 
 def cost_usd(
@@ -129,11 +125,8 @@ def rates_of(name: str, prompt_tokens: int = 0, tier: str = "") -> Rates | None:
 
     A tier without a price of its own is charged at the ordinary one, batches at half of it.
     """
-    longest = None
-    for above, rates in _tariff(name, tier):
-        if prompt_tokens > above or above == 0:
-            longest = rates
-    return longest
+    rates = [rates for above, rates in _tariff(name, tier) if prompt_tokens > above or not above]
+    return rates[-1]
 
 
 def most_output_tokens(name: str) -> int | None:

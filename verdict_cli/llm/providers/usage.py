@@ -121,18 +121,16 @@ def read_usage(stated: Any) -> Usage | None:
     """
     if not isinstance(stated, dict):
         return None
-    if _is_plain(stated):
-        return Usage(stated["prompt_tokens"], stated["completion_tokens"])
-    prompt, completion = (
-        _known(stated, "prompt_tokens", "input_tokens"),
-        _known(stated, *_OUTPUT_KEYS),
-    )
+    prompt, completion = _known(stated, *_INPUT_KEYS), _known(stated, *_OUTPUT_KEYS)
     total = _known(stated, "total_tokens")
     if total is not None and completion is None:  # the dearer reading of a total alone is output
         prompt = prompt or 0
         completion = max(0, total - prompt)
     if prompt is None or completion is None:
         return None
+    others = [value for key, value in stated.items() if key not in _COUNTS]
+    if prompt and total in (None, prompt + completion) and not any(map(_has_tokens, others)):
+        return Usage(prompt, completion)  # most are, and reading all takes longer
     details = _details(stated, "prompt_tokens_details", "input_tokens_details")
     read = max(
         _known(details, "cached_tokens", "cache_read_input_tokens") or 0,
@@ -142,14 +140,16 @@ def read_usage(stated: Any) -> Usage | None:
     of_output = _details(stated, "completion_tokens_details", "output_tokens_details")
     thought = _known(of_output, "reasoning_tokens") or _known(stated, "reasoning_tokens") or 0
     charged = _charged(prompt, completion, total, read, written, thought)
-    is_counted = charged.completion_tokens and _known(stated, "prompt_tokens", "input_tokens") != 0
+    is_counted = charged.completion_tokens and _known(stated, *_INPUT_KEYS) != 0
     if not charged.prompt_tokens and not is_counted:
         return None  # every prompt has tokens: a server that counts none has not counted
     hours = _known(_details(stated, "cache_creation"), "ephemeral_1h_input_tokens") or 0
     return replace(charged, hour_cache_tokens=min(hours, written)) if hours else charged
 
 
+_INPUT_KEYS = ("prompt_tokens", "input_tokens")
 _OUTPUT_KEYS = ("completion_tokens", "output_tokens")
+_COUNTS = frozenset({*_INPUT_KEYS, *_OUTPUT_KEYS, "total_tokens"})
 _READ_KEYS = frozenset(
     {"prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens", "cached_input_tokens"}
 )
@@ -159,33 +159,9 @@ _WRITTEN_KEYS = frozenset(
 )
 
 
-def _is_plain(stated: dict[str, Any]) -> bool:
-    """Whether the usage is two counts, with or without their sum, and nothing else: most are, and reading all takes longer."""
-    get = stated.get
-    prompt, completion, more, of_output = map(get, _PLAIN_KEYS)
-    return (
-        type(prompt) is int
-        and type(completion) is int
-        and 0 < prompt <= MOST_TOKENS
-        and 0 <= completion <= MOST_TOKENS
-        and get("total_tokens", prompt + completion) == prompt + completion
-        and _OTHER_KEYS.isdisjoint(stated)
-        and (more is None or (type(more) is dict and not any(more.values())))
-        and (of_output is None or (type(of_output) is dict and not any(of_output.values())))
-    )
-
-
-_PLAIN_KEYS = (
-    "prompt_tokens",
-    "completion_tokens",
-    "prompt_tokens_details",
-    "completion_tokens_details",
-)
-_OTHER_KEYS = (
-    frozenset({"input_tokens_details", "output_tokens_details", "reasoning_tokens"})
-    | _READ_KEYS
-    | _WRITTEN_KEYS
-)
+def _has_tokens(value: Any) -> bool:
+    """Whether a part of the usage counts anything."""
+    return any(value.values()) if isinstance(value, dict) else bool(value)
 
 
 def _charged(

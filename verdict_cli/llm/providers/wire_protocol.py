@@ -11,11 +11,14 @@ from typing import Any
 
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
+from verdict_cli.errors import Refused
 from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_values import message_content
 from verdict_cli.messages import Message, Request
+from verdict_cli.model import Model
 
 Envelope = Mapping[str, Any]
 """A decoded reply body."""
@@ -25,10 +28,10 @@ class WireProtocol(Struct, frozen=True):
     """One provider's API.
 
     ``path`` gives what follows the base URL, from the model's name and whether the reply is streamed. ``body`` writes
-    the request; it raises Refused for settings that the API does not have. ``to_chat`` turns a decoded reply into the
+    the request; it raises Refused for what the API cannot do. ``to_chat`` turns a decoded reply into the
     form of a chat completion, with all prompt tokens under ``usage.prompt_tokens``. ``assemble`` puts the events of a
     streamed reply together to the body that the same call gives unstreamed, and ``text_of`` is the text that an event
-    adds. ``version`` is the path segment that a base URL may lack.
+    adds. ``version`` is the path segment that a base URL may lack, ``absent`` the settings that the API does not have.
     """
 
     name: str
@@ -39,6 +42,15 @@ class WireProtocol(Struct, frozen=True):
     to_chat: Callable[[Envelope], dict[str, Any]]
     assemble: Callable[[Iterable[Envelope]], dict[str, Any]]
     text_of: Callable[[Envelope], str]
+    absent: tuple[str, ...] = ()
+
+    def check(self, model: Model) -> None:
+        """Raise Refused for a setting that the API does not have."""
+        settings = model.sampling()
+        for key in self.absent:
+            if key in settings:
+                hint = f"remove `{key}` from the model"
+                raise Refused(f"model {model.name} takes no {key}", hint=hint)
 
 
 class RequestBodies:
@@ -54,10 +66,24 @@ class RequestBodies:
 
         Raises TypeError for a request that cannot be written as JSON, Refused for a setting that the API does not have.
         """
+        protocol.check(request.model)
+        if mode in ("prompt", "json") and request.json_schema is not None:
+            request = with_instruction(request)
         body = protocol.body(request, name, mode)
         rest = (request.top_logprobs, request.stream, mode, name)
         sent = self._parameters.get((request.model, request.json_schema), rest, parameters, body)
         return orjson.dumps(body), sent
+
+
+INSTRUCTION = "\n\nReply with one JSON object, and nothing else, that satisfies this JSON Schema:\n"
+
+
+def with_instruction(request: Request) -> Request:
+    """The request, whose last message ends with the schema, for servers that take none apart from it."""
+    *before, last = request.messages
+    schema = orjson.dumps(request.json_schema).decode()
+    instructed = replace(last, content=f"{last.content}{INSTRUCTION}{schema}")
+    return replace(request, messages=(*before, instructed))
 
 
 TOOL = "reply"
