@@ -19,6 +19,8 @@ from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
 
 CaseRows = Iterable[dict[str, Any]]
+CaseInputs = tuple[CaseRows, CaseRows]
+"""The rows of a dataset, and the recorded replies to them."""
 REMAKE = (
     "`python benchmarks/rebuild_recordings.py` of the repository makes the folder of recordings"
 )
@@ -46,7 +48,7 @@ class Case(Struct, frozen=True):
 
     name: str
     pipeline: str
-    inputs: Callable[[], tuple[CaseRows, CaseRows]]
+    inputs: Callable[[], CaseInputs]
     values: tuple[PublishedValue, ...]
     settings: tuple[str, ...] = ()
     origin: str = "published"
@@ -79,22 +81,24 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in file]
 
 
+def _reply(row_id: Any, text: str, unit: str = "judge", **more: Any) -> dict[str, Any]:
+    """A recorded reply to a unit's call for a row."""
+    return {"id": row_id, "unit": unit, "reply": text, **more}
+
+
 FACTCC_UNCLEAR = "in the other answers the first clear word is a yes"
 
 
 def factcc_cases(data: Path) -> Iterator[Case]:
     """The share of answers that a pattern reads as "no"."""
 
-    def inputs() -> tuple[CaseRows, CaseRows]:
+    def inputs() -> CaseInputs:
         records = read_jsonl(data / "factcc_explanations" / "explanations.jsonl.gz")
         rows = [
             {"place": str(index), "doc_id": row["doc_id"], "summary": row["summary"]}
             for index, row in enumerate(records)
         ]
-        return rows, [
-            {"id": str(index), "unit": "judge", "reply": row["explanation"]}
-            for index, row in enumerate(records)
-        ]
+        return rows, [_reply(str(index), row["explanation"]) for index, row in enumerate(records)]
 
     values = (
         PublishedValue("answers read as no (%)", "read_as_no.mean", 100.0, 2, FACTCC_UNCLEAR),
@@ -105,12 +109,10 @@ def factcc_cases(data: Path) -> Iterator[Case]:
 def wice_cases(data: Path) -> Iterator[Case]:
     """F1 and accuracy over claims."""
 
-    def inputs() -> tuple[CaseRows, CaseRows]:
+    def inputs() -> CaseInputs:
         rows = [{**row, "key": _key(row)} for row in read_jsonl(data / "wice" / "claims.jsonl")]
         outputs = read_jsonl(data / "wice" / "outputs_claim_gpt-4-0613.jsonl")
-        return rows, [
-            {"id": _key(row), "unit": "judge", "reply": row["response"]} for row in outputs
-        ]
+        return rows, [_reply(_key(row), row["response"]) for row in outputs]
 
     values = (
         PublishedValue("F1 × 100", "claim.f1", 61.0, 1, convert=_as_percent),
@@ -140,13 +142,13 @@ TRIVIAQA_RECOMPUTED = {
 def triviaqa_cases(data: Path) -> Iterator[Case]:
     """Agreement and Cohen's kappa of six judges with people."""
 
-    def inputs() -> tuple[CaseRows, CaseRows]:
+    def inputs() -> CaseInputs:
         rows = [
             {**row, "key": f"{row['exam_taker']}-{row['index']}"}
             for row in read_jsonl(data / "triviaqa_judges" / "judgements_v1.jsonl.gz")
         ]
         replies = [
-            {"id": row["key"], "unit": judge, "reply": "true" if answer else "false"}
+            _reply(row["key"], "true" if answer else "false", judge)
             for row in rows
             for judge, answer in row["judges"].items()
             if answer is not None
@@ -178,15 +180,13 @@ LABELS = ("compliance", "refusal", "partial")
 def xstest_cases(data: Path) -> Iterator[Case]:
     """The published rates, and the agreement of GPT-4 and of string matching with people."""
 
-    def inputs() -> tuple[CaseRows, CaseRows]:
+    def inputs() -> CaseInputs:
         with open_recorded_file(data / "xstest" / "completions_llama2orig.csv") as file:
             rows = [
                 {**row, "unsafe": row["type"].startswith("contrast_")}
                 for row in csv.DictReader(file)
             ]
-        return rows, [
-            {"id": row["id"], "unit": "judge", "reply": row["gpt4_label"]} for row in rows
-        ]
+        return rows, [_reply(row["id"], row["gpt4_label"]) for row in rows]
 
     rates = tuple(
         PublishedValue(
@@ -230,15 +230,10 @@ PAPERBENCH_SCORES = {
 def paperbench_cases(data: Path) -> Iterator[Case]:
     """The scores of three submissions, from people's grades of the leaves of their rubrics."""
 
-    def inputs() -> tuple[CaseRows, CaseRows]:
+    def inputs() -> CaseInputs:
         rows = read_jsonl(data / "paperbench" / "rubrics.jsonl.gz")
         return rows, [
-            {
-                "id": row["paper"],
-                "unit": "grade",
-                "item": index,
-                "reply": json.dumps({"score": leaf["grade"]}),
-            }
+            _reply(row["paper"], json.dumps({"score": leaf["grade"]}), "grade", item=index)
             for row in rows
             for index, leaf in enumerate(row["rubric"])
         ]
@@ -257,17 +252,10 @@ def alpacaeval_cases(data: Path) -> Iterator[Case]:
         published = {row["model"]: row for row in csv.DictReader(file)}
     for model, row in published.items():
 
-        def inputs(model: str = model) -> tuple[CaseRows, CaseRows]:
+        def inputs(model: str = model) -> CaseInputs:
             rows = read_jsonl(folder / f"{model}.jsonl.gz")
             replies = [
-                {
-                    "id": row["index"],
-                    "unit": "judge",
-                    "reply": row["text"],
-                    "logprobs": [
-                        [{"token": token, "logprob": value} for token, value in row["top_logprobs"]]
-                    ],
-                }
+                _reply(row["index"], row["text"], logprobs=[_tokens(row)])
                 for row in rows
                 if not row["identical_outputs"]
             ]
@@ -275,6 +263,10 @@ def alpacaeval_cases(data: Path) -> Iterator[Case]:
             return [{key: row[key] for key in names} for row in rows], replies
 
         yield Case(f"alpacaeval/{model}", "alpacaeval", inputs, _win_rates(row))
+
+
+def _tokens(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"token": token, "logprob": value} for token, value in row["top_logprobs"]]
 
 
 def _win_rates(row: Mapping[str, str]) -> tuple[PublishedValue, ...]:
@@ -326,10 +318,10 @@ def judgebench_cases(data: Path) -> Iterator[Case]:
     """Accuracy overall and by category, and how the two orders differ."""
     folder = data / "judgebench"
 
-    def inputs() -> tuple[CaseRows, CaseRows]:
+    def inputs() -> CaseInputs:
         outputs = read_jsonl(folder / "outputs_gpt-4o__arena_hard__o1-mini-2024-09-12.jsonl")
         replies = [
-            {"id": output["pair_id"], "unit": f"game[{index}]", "reply": game["response"]}
+            _reply(output["pair_id"], game["response"], f"game[{index}]")
             for output in outputs
             for index, game in enumerate(output["games"])
         ]
@@ -351,6 +343,16 @@ SENTENCE = r"(?s)\A.*?Output \((a)\) is better|Output \((b)\) is better"
 """The verdict of strategies that reason first; the others answer with a line of its own."""
 
 
+LLMBAR_SHARES = (
+    ("accuracy", "accuracy", "correct_average"),
+    ("agreement", "agreement", "equal"),
+    ("right as given", "given", "correct_False"),
+    ("right when swapped", "swapped", "correct_True"),
+    ("right in both orders", "both", "correct_both"),
+)
+"""What is published of a run: its name, our evaluation, and the key."""
+
+
 def llmbar_cases(data: Path) -> Iterator[Case]:
     """Accuracy in each order, in both and on average, and agreement of the two, for every published run."""
     folder = data / "llmbar"
@@ -358,21 +360,14 @@ def llmbar_cases(data: Path) -> Iterator[Case]:
         evaluator, subset, strategy = run["evaluator"], run["subset"], run["strategy"]
         pipeline, settings = _pipeline(evaluator, strategy)
         name = f"llmbar/{evaluator}/{subset}/{strategy}"
-        values = (
-            PublishedValue("accuracy (%)", "accuracy.mean", _percent(run["correct_average"]), 4),
-            PublishedValue("agreement (%)", "agreement.mean", _percent(run["equal"]), 4),
-            PublishedValue("right as given (%)", "given.mean", _percent(run["correct_False"]), 4),
-            PublishedValue(
-                "right when swapped (%)", "swapped.mean", _percent(run["correct_True"]), 4
-            ),
-            PublishedValue(
-                "right in both orders (%)", "both.mean", _percent(run["correct_both"]), 4
-            ),
+        values = tuple(
+            PublishedValue(f"{what} (%)", f"{metric}.mean", _percent(run[key]), 4)
+            for what, metric, key in LLMBAR_SHARES
         )
 
         def inputs(
             subset: str = subset, evaluator: str = evaluator, strategy: str = strategy
-        ) -> tuple[CaseRows, CaseRows]:
+        ) -> CaseInputs:
             outputs = _outputs(folder, evaluator)[subset, strategy]
             return read_jsonl(folder / f"dataset_{subset}.jsonl.gz"), [
                 reply for output in outputs for reply in _replies(output)
@@ -412,29 +407,22 @@ def _replies(output: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for stage, again in zip(stages, ("", "_again"), strict=False):
         for unit in ("score_1", "score_2"):
             if unit in stage:
-                yield {"id": output["index"], "unit": unit, "reply": stage[unit]}
+                yield _reply(output["index"], stage[unit], unit)
         for unit in ("orig", "swap"):
             if "completion" in stage[unit]:
-                yield {
-                    "id": output["index"],
-                    "unit": f"{unit}{again}",
-                    "reply": stage[unit]["completion"],
-                }
+                yield _reply(output["index"], stage[unit]["completion"], f"{unit}{again}")
 
 
 def pandalm_cases(data: Path) -> Iterator[Case]:
     """The people's agreement, the gold labels' distribution, and GPT-3.5 against them."""
     folder = data / "pandalm"
 
-    def inputs() -> tuple[CaseRows, CaseRows]:
+    def inputs() -> CaseInputs:
         with open_recorded_file(folder / "testset-v1.json") as file:
             rows = json.load(file)
         with open_recorded_file(folder / "gpt-3.5-turbo-testset-v1.json") as file:
             outputs = json.load(file)
-        replies = [
-            {"id": str(row["idx"]), "unit": "judge", "reply": str(row["gpt_result"])}
-            for row in outputs
-        ]
+        replies = [_reply(str(row["idx"]), str(row["gpt_result"])) for row in outputs]
         return [{key: str(value) for key, value in row.items()} for row in rows], replies
 
     people = (
@@ -478,15 +466,13 @@ def realmistake_cases(data: Path) -> Iterator[Case]:
 
         def single(
             responder: str = responder, judge: str = judge, prompt: str = prompt
-        ) -> tuple[CaseRows, CaseRows]:
+        ) -> CaseInputs:
             rows = [
                 row
                 for row in _simple(folder)[responder]
                 if (row["judge"], row["prompt"]) == (judge, prompt)
             ]
-            return _labels(rows), [
-                {"id": row["id"], "unit": "judge", "reply": row["response"]} for row in rows
-            ]
+            return _labels(rows), [_reply(row["id"], row["response"]) for row in rows]
 
         yield Case(
             f"realmistake/{responder}/{judge}/{prompt}",
@@ -496,14 +482,14 @@ def realmistake_cases(data: Path) -> Iterator[Case]:
         )
     for responder, judge, _, run in _published(folder, "selfcons"):
 
-        def samples(judge: str = judge) -> tuple[CaseRows, CaseRows]:
+        def samples(judge: str = judge) -> CaseInputs:
             rows = [
                 row
                 for row in read_jsonl(folder / f"selfcons__{TASK}.jsonl.gz")
                 if row["judge"] == judge
             ]
             replies = [
-                {"id": row["id"], "unit": f"judge[{index}]", "reply": text}
+                _reply(row["id"], text, f"judge[{index}]")
                 for row in rows
                 for index, text in enumerate(row["responses"])
             ]
@@ -513,12 +499,9 @@ def realmistake_cases(data: Path) -> Iterator[Case]:
         yield Case(name, "realmistake_selfcons", samples, _published_values(run))
     for responder, _, _, run in _published(folder, "majority"):
 
-        def votes(responder: str = responder) -> tuple[CaseRows, CaseRows]:
+        def votes(responder: str = responder) -> CaseInputs:
             rows = [row for row in _simple(folder)[responder] if row["judge"] in JURY]
-            replies = [
-                {"id": row["id"], "unit": f"juror[{_seat(row)}]", "reply": row["response"]}
-                for row in rows
-            ]
+            replies = [_reply(row["id"], row["response"], f"juror[{_seat(row)}]") for row in rows]
             return _labels([row for row in rows if _seat(row) == 0]), replies
 
         yield Case(
@@ -542,26 +525,24 @@ def _model(key: str) -> str:
     return key.rpartition("=")[2].rpartition("/")[2]
 
 
+RUN_VALUES = (
+    ("accuracy", "label.accuracy", "accuracy"),
+    ("precision", "error.precision", "precision"),
+    ("recall", "error.recall", "recall"),
+    ("f1", "error.f1", "f1"),
+    ("errors found (share of all)", "hits.mean", "true_positive_rate"),
+    ("errors missed (share of all)", "misses.mean", "false_negative_rate"),
+    ("false alarms (share of all)", "alarms.mean", "false_positive_rate"),
+    ("rightly passed (share of all)", "passes.mean", "true_negative_rate"),
+)
+"""What is published of a run: its name, our metric, and the key."""
+
+
 def _published_values(run: dict[str, Any]) -> tuple[PublishedValue, ...]:
-    metric_of = {"accuracy": "label", "precision": "error", "recall": "error", "f1": "error"}
-    rates = tuple(
-        PublishedValue(f"{what} (share of all)", f"{at}.mean", run["metrics"][key], 6)
-        for what, at, key in (
-            ("errors found", "hits", "true_positive_rate"),
-            ("errors missed", "misses", "false_negative_rate"),
-            ("false alarms", "alarms", "false_positive_rate"),
-            ("rightly passed", "passes", "true_negative_rate"),
-        )
-    )
     notes = {} if run["prediction_error_num"] else {"precision": NO_POSITIVE}
-    return (
-        tuple(
-            PublishedValue(
-                metric, f"{at}.{metric}", run["metrics"][metric], 6, notes.get(metric, "")
-            )
-            for metric, at in metric_of.items()
-        )
-        + rates
+    return tuple(
+        PublishedValue(name, metric, run["metrics"][key], 6, notes.get(key, ""))
+        for name, metric, key in RUN_VALUES
     )
 
 
@@ -595,7 +576,7 @@ EXPERTS = {"coherence": 3.4125, "consistency": 4.660417, "fluency": 4.672917, "r
 def unieval_cases(data: Path) -> Iterator[Case]:
     """Correlations of UniEval's scores with people's, for each dimension."""
 
-    def inputs() -> tuple[CaseRows, CaseRows]:
+    def inputs() -> CaseInputs:
         return read_jsonl(data / "unieval" / "topical_chat.jsonl.gz"), []
 
     values = tuple(
@@ -609,7 +590,7 @@ def unieval_cases(data: Path) -> Iterator[Case]:
 def summeval_cases(data: Path) -> Iterator[Case]:
     """Means of the experts' scores."""
 
-    def inputs() -> tuple[CaseRows, CaseRows]:
+    def inputs() -> CaseInputs:
         return read_jsonl(data / "summeval" / "summaries.jsonl.gz"), []
 
     values = tuple(
@@ -630,14 +611,12 @@ THIRD = "published over 413 transcripts, of which every third one is recorded he
 def debates_cases(data: Path) -> Iterator[Case]:
     """How often the judges' last probability is on the right answer."""
 
-    def inputs() -> tuple[CaseRows, CaseRows]:
+    def inputs() -> CaseInputs:
         rows = [
             {**row, "key": str(index)}
             for index, row in enumerate(read_jsonl(data / "debates_quality" / "debates.jsonl.gz"))
         ]
-        return rows, [
-            {"id": row["key"], "unit": "judge", "reply": repr(_last(row))} for row in rows
-        ]
+        return rows, [_reply(row["key"], repr(_last(row))) for row in rows]
 
     here = tuple(
         PublishedValue(
@@ -721,22 +700,17 @@ def select_cases(name: str, recordings: Path) -> Selection:
         )
     selection = Selection([], [])
     for set_name in sets:
+        path = str(recordings / FOLDERS.get(set_name, set_name))
+        missing = Problem("file-not-found", "this set is missing", REMAKE, path)
         try:
-            cases = list(SETS[set_name](recordings)) if set_name in available else None
-            problem = Problem(
-                "file-not-found",
-                "this set is missing",
-                REMAKE,
-                str(recordings / FOLDERS.get(set_name, set_name)),
-            )
+            if set_name in available:
+                selection.cases.extend([*SETS[set_name](recordings)])
+                continue
         except DataError as error:
-            if error.problem.code != "file-not-found":
+            missing = error.problem
+            if missing.code != "file-not-found":
                 raise
-            cases, problem = None, error.problem
-        if cases is None:
-            selection.skipped.append(SkippedSet(set_name, problem))
-        else:
-            selection.cases.extend(cases)
+        selection.skipped.append(SkippedSet(set_name, missing))
     if name == "all":
         return selection
     selected = [case for case in selection.cases if f"{case.name}/".startswith(f"{name}/")]

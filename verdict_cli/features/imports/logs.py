@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import IO, Any
 
@@ -228,6 +228,7 @@ MOST_LEVELS = 200
 LONGEST_FIRST_LINE = 1 << 20
 """Bytes of a first line that is parsed to see whether a file without an ending of JSON lines has lines."""
 _STARTS = ("start_map", "start_array")
+_ENDS = ("end_map", "end_array")
 
 
 def items_at(path: Path, keys: str) -> Iterator[tuple[int, Any]]:
@@ -240,22 +241,17 @@ def items_at(path: Path, keys: str) -> Iterator[tuple[int, Any]]:
     with _events(path) as events:
         kind = _seek(events, keys)
         if kind not in _STARTS:
-            message = (
-                f"there is nothing at {keys!r}"
-                if kind is None
-                else f"{keys or 'the document'} is neither a list nor an object"
-            )
-            raise not_in_format(
-                path, message, "a path names keys from the outside, such as `results.results`"
-            )
+            message = f"{keys or 'the document'} is neither a list nor an object"
+            if kind is None:
+                message = f"there is nothing at {keys!r}"
+            hint = "a path names keys from the outside, such as `results.results`"
+            raise not_in_format(path, message, hint)
         if kind == "start_map":
             yield 0, _value(events, (kind, None))
         else:
             starts = takewhile(lambda event: event[0] != "end_array", events)
             yield from enumerate(_value(events, start) for start in starts)
-        for _ in (
-            events
-        ):  # to its end: a truncated document is an error even where its rows are complete
+        for _ in events:  # a truncated document is an error even where its rows are complete
             pass
 
 
@@ -345,7 +341,7 @@ def _bounded(path: Path, stream: IO[bytes]) -> Iterator[Event]:
             depth += 1
             if depth > MOST_LEVELS:
                 raise not_in_format(path, f"it is nested more than {MOST_LEVELS} levels deep")
-        elif event in ("end_map", "end_array"):
+        elif event in _ENDS:
             depth -= 1
         yield event, value
 
@@ -372,28 +368,24 @@ def _seek(events: Iterator[Event], keys: str) -> str | None:
     return event[0]
 
 
+def _pass_value(events: Iterator[Event], first: Event, use: Callable[[str, Any], None]) -> None:
+    """Give each event of the value that begins with this one to a function."""
+    depth = 0
+    for kind, value in chain([first], events):
+        use(kind, value)
+        depth += (kind in _STARTS) - (kind in _ENDS)
+        if not depth:
+            return
+
+
 def _skip(events: Iterator[Event], first: Event) -> None:
-    depth = int(first[0] in _STARTS)
-    while depth:
-        kind, _ = next(events)
-        depth += (kind in _STARTS) - (kind in ("end_map", "end_array"))
+    _pass_value(events, first, lambda _kind, _value: None)
 
 
 def _value(events: Iterator[Event], first: Event) -> Any:
     """The value that begins with this event."""
-    kind, value = first
-    if kind == "start_map":
-        mapping: dict[str, Any] = {}
-        for inner, name in events:
-            if inner == "end_map":
-                break
-            mapping[name] = _value(events, next(events))
-        return mapping
-    if kind == "start_array":
-        items = []
-        for event in events:
-            if event[0] == "end_array":
-                break
-            items.append(_value(events, event))
-        return items
-    return value
+    from ijson import ObjectBuilder
+
+    builder = ObjectBuilder()
+    _pass_value(events, first, builder.event)
+    return builder.value

@@ -27,7 +27,9 @@ _CONTEXTS = _names(
 _REFERENCES = _names("expected gold ref reference references test tests")
 _ANSWERS = _names("answer completion output reply response solution story summary")
 _JUDGED = (
-    _CONTEXTS | _ANSWERS | _names("chosen claim conversation messages reference rejected text")
+    _CONTEXTS
+    | _ANSWERS
+    | _names("checklist chosen claim conversation messages reference rejected rubric text turns")
 )
 _COMPARISONS = _names("best better choice chosen preference preferred winner")
 """Words of a label that says which of several texts is better: of one text they say nothing."""
@@ -39,7 +41,6 @@ _KEYS = _names("answer best choice correct gold idx index key label target")
 """Words of a column that names the right one of several texts."""
 _REMARKS = _names("comment comments explanation feedback notes rationale reason title")
 """Names of texts about the row or its label: a reason that an annotator gave reveals the label."""
-_RUBRICS = _names("checklist criteria criterion requirements rubric rubrics")
 _OPTIONS = _names("candidates choices completions endings options responses")
 _MARKS = ("0 1 2 3 4 5 6 7 8", "1 2 3 4 5 6 7 8 9", "a b c d e f g h", "first second", "left right", "chosen rejected")  # fmt: skip
 """What the names of columns that are compared with each other differ in."""
@@ -127,21 +128,13 @@ class Column(Struct, frozen=True, dict=True):
 
     @property
     def is_readable(self) -> bool:
-        """Whether a judge may be proposed to read it."""
+        """Whether a judge is proposed to read it: a conversation, texts, or what its name says is judged."""
         if self.path[0] in _CLOSED or not nameable(self.name) or self.is_label_name:
             return False
-        if self.kind == "label":
+        if self.kind in ("label", "texts"):
             return self.subject in _JUDGED
-        return self.kind in ("conversation", "texts", "text") and not self._has_links
-
-    @property
-    def is_judged_name_or_prose(self) -> bool:
-        """Whether its name or its values say that it is what a judge reads."""
-        if self.kind == "conversation" or self.subject in _JUDGED | _RUBRICS:
-            return True
-        words = sum(map(_count_words, self.present))
-        is_prose = self.kind == "text" and words > _FEW_WORDS * len(self.present)
-        return is_prose and self.subject not in _REMARKS
+        is_prose = self.kind == "text" and self.subject not in _REMARKS and not self._has_links
+        return is_prose or self.kind == "conversation"
 
     @property
     def _has_links(self) -> bool:
@@ -179,13 +172,10 @@ class DatasetColumns(Struct, frozen=True):
 
     def judged(self) -> tuple[Column, ...]:
         """The columns that a judge is proposed to read."""
-        readable = [column for column in self.by_name.values() if column.is_readable]
-        proposed = [column for column in readable if column.is_judged_name_or_prose] or readable
-        inner = [other for column in proposed for other in proposed if _is_within(other, column)]
-        read = [column for column in proposed if column not in inner]
+        read = [column for column in self.by_name.values() if column.is_readable]
         if not read:
-            others = [self.by_name[name] for name in self.names if name != self.identifier()]
-            read = [column for column in others if nameable(column.name)][:1]
+            others = [name for name in self.names if name != self.identifier() and nameable(name)]
+            read = [self.by_name[name] for name in others[:1]]
         # A prompt needs every column that it names in every row.
         return tuple(
             column for column in read if not column.is_optional or column is main_column(read)
