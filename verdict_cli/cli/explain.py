@@ -78,45 +78,36 @@ def _lookup(name: str) -> dict[str, Any]:
     """Look up a name. UsageError if nothing has it."""
     if name.isdecimal() and int(name) in EXITS:
         return {"name": name, "group": "exit code", "text": EXITS[int(name)]}
-    parts = entries()
-    by_lower = {known.lower(): known for known in (*parts, *METRICS.shipped())}
-    exact = name if name in parts or name in METRICS.shipped() else by_lower.get(name.lower(), name)
-    if exact in METRICS.shipped():
-        return {"name": exact, "group": "metric", "text": METRICS[exact].meaning}
-    if exact in parts:
-        return _part(parts[exact])
-    if (part := plugin_entry(name)) is not None:
+    parts, metrics = entries(), METRICS.shipped()
+    by_lower = {known.lower(): known for known in (*parts, *metrics)}
+    exact = name if name in parts or name in metrics else by_lower.get(name.lower(), name)
+    part = parts.get(exact) or plugin_entry(name)
+    metric = METRICS[exact] if exact in metrics else find_metric(name)
+    if metric is not None and part is None:
+        return {"name": exact, "group": "metric", "text": metric.meaning}
+    if part is not None:
         return _part(part)
-    if (metric := find_metric(name)) is not None:
-        return {"name": name, "group": "metric", "text": metric.meaning}
     owner, dot, key = name.rpartition(".")
     holders = [part for part in parts.values() if not dot or part.name.lower() == owner.lower()]
-    matches = [
-        (part, part_key) for part in holders for part_key in part.keys if part_key.name == key
-    ]
+    keys = [(part, key_of) for part in holders for key_of in part.keys]
+    matches = [(part, key_of) for part, key_of in keys if key_of.name == key]
     if matches:
         return {"name": name, "group": "key", "text": "", "of": _meanings(matches)}
-    known = (
-        {part_key.name for part in holders for part_key in part.keys}
-        if dot and holders
-        else {*parts, *METRICS.shipped()}
-    )
-    keys = {part_key.name for part in parts.values() for part_key in part.keys}
-    raise UsageError(
-        f"nothing is called {name!r}",
-        hint=_close(key if dot and holders else name, known, keys if not dot else set()),
-    )
+    names = {key_of.name for _, key_of in keys}
+    wanted = key
+    if not dot or not holders:
+        names |= {*parts, *metrics}
+        wanted = name
+    raise UsageError(f"nothing is called {name!r}", hint=_close(wanted, names))
 
 
-def _close(name: str, known: set[str], keys: set[str]) -> str:
+def _close(name: str, names: set[str]) -> str:
     """The names that the given one is part of, as `pairwise` is of PairwiseJudgeUnit, else the nearest one."""
-    within = sorted(
-        (word for word in known if len(name) > 3 and name.lower() in word.lower()),
-        key=lambda word: (word.islower(), word),
-    )
+    within = [word for word in names if len(name) > 3 and name.lower() in word.lower()]
     if within:
+        within.sort(key=lambda word: (word.islower(), word))
         return f"did you mean {', '.join(within[:4])}?"
-    return nearest_spelling(name, known | keys, most=0) or "verdict explain lists every name"
+    return nearest_spelling(name, names, most=0) or "verdict explain lists every name"
 
 
 def _part(part: ReferenceEntry) -> dict[str, Any]:
@@ -140,33 +131,28 @@ def _meanings(matches: Iterable[tuple[ReferenceEntry, ReferenceKey]]) -> list[di
     return [{**asdict(key), "parts": parts} for key, parts in by_key.items()]
 
 
+def _wrapped(text: str, indent: int) -> list[str]:
+    spaces = " " * indent
+    return textwrap.wrap(text, _WIDTH, initial_indent=spaces, subsequent_indent=spaces)
+
+
 def _index_lines(index: dict[str, list[str]]) -> Iterator[str]:
     for title, names in index.items():
         yield title
-        yield from textwrap.wrap(
-            ", ".join(names), _WIDTH, initial_indent="  ", subsequent_indent="  "
-        )
+        yield from _wrapped(", ".join(names), 2)
     yield "\nKeys of these can be explained too. Usage: verdict explain NAME"
 
 
 def _lines(content: dict[str, Any]) -> Iterator[str]:
     yield f"{content['name']} ({content['group']})"
-    yield from textwrap.wrap(content["text"], _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    yield from _wrapped(content["text"], 2)
     for key in content.get("of", ()):
         yield from _key_lines(key)
-        yield from textwrap.wrap(
-            f"in {', '.join(key['parts'])}",
-            _WIDTH,
-            initial_indent="      ",
-            subsequent_indent="      ",
-        )
-    for title, keys in (
-        ("keys", content.get("keys")),
-        ("keys of every such unit", content.get("shared_keys")),
-    ):
-        if keys:
+        yield from _wrapped(f"in {', '.join(key['parts'])}", 6)
+    for title, name in (("keys", "keys"), ("keys of every such unit", "shared_keys")):
+        if content.get(name):
             yield f"\n{title}:"
-            for key in keys:
+            for key in content[name]:
                 yield from _key_lines(key)
     example = content.get("example")
     if example:
@@ -178,9 +164,7 @@ def _key_lines(key: dict[str, Any]) -> Iterator[str]:
     default = f", default {key['default']}" if key["default"] is not None else ""
     required = ", required" if key["required"] else ""
     yield f"  {key['name']}: {key['kind'].replace('`', '')}{required}{default}"
-    yield from textwrap.wrap(
-        key["text"], _WIDTH, initial_indent="      ", subsequent_indent="      "
-    )
+    yield from _wrapped(key["text"], 6)
 
 
 def schema(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
+from functools import partial
 from time import monotonic
 
 from verdict_cli.cli.console import printable
@@ -30,6 +30,7 @@ def show_progress(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
     is_running = False
 
     with _display("starting", quiet=quiet, of_run=True) as update:
+        steps = _Steps(update)
 
         def show(progress: Progress) -> None:
             nonlocal is_running
@@ -37,10 +38,11 @@ def show_progress(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
             is_running = counts.done < counts.rows
             update(counts.done, counts.rows, progress_line(progress), unit_lines(progress))
 
-        reading = _Reading(update)
-        with reads_observed(
-            None if quiet else lambda read: None if is_running else reading.show(read)
-        ):
+        def show_read(read: FileRead) -> None:
+            if not is_running:
+                steps.show_read("reading", read)
+
+        with reads_observed(None if quiet else show_read):
             yield show
 
 
@@ -50,65 +52,53 @@ def show_steps(
 ) -> Iterator[Callable[[int, int | None], None]]:
     """Yield a function that displays how many of how many (None: unknown) are done, and the time left."""
     with _display(what, quiet=quiet) as update:
-        clock = _Clock()
-
-        def show(done: int, total: int | None) -> None:
-            update(done, total, steps_line(what, unit, done, total, clock.left_s(done, total)), [])
-
-        yield show
+        yield partial(_Steps(update).show, what, unit)
 
 
 @contextmanager
 def show_reading(what: str = "reading", *, quiet: bool = False) -> Iterator[None]:
     """Display how much of a file is read, and the time left, where reading within the context takes longer than a moment."""
-    with (
-        _display(what, quiet=quiet, after_s=SHOW_AFTER_S) as update,
-        reads_observed(None if quiet else _Reading(update, what).show),
-    ):
-        yield
+    with _display("", quiet=quiet, after_s=SHOW_AFTER_S) as update:
+        show_read = partial(_Steps(update).show_read, what)
+        with reads_observed(None if quiet else show_read):
+            yield
 
 
-class _Reading:
-    """Displays the reading of files, one after the other."""
+class _Steps:
+    """Displays one step after the other, with the time left. That follows from what was done since the first look: a resumed
+    download begins with what it has."""
 
-    def __init__(self, update: Update, what: str = "reading") -> None:
-        self._update, self._what = update, what
-        self._path: Path | None = None
-        self._clock = _Clock()
-
-    def show(self, read: FileRead) -> None:
-        if read.path != self._path:
-            self._path, self._clock = read.path, _Clock()
-        left = self._clock.left_s(read.done, read.total)
-        line = steps_line(f"{self._what} {read.path.name}", read.unit, read.done, read.total, left)
-        self._update(read.done, read.total, line, [])
-
-
-class _Clock:
-    """Estimates the time left from what was done since the first look: a resumed download begins with what it has."""
-
-    def __init__(self) -> None:
-        self._first: tuple[int, float] | None = None
+    def __init__(self, update: Update) -> None:
+        self._update = update
+        self._what = ""
+        self._first = (0, 0.0)
         self._latest = 0
 
-    def left_s(self, done: int, total: int | None) -> float | None:
-        """The seconds left, None where they are not known."""
+    def show_read(self, what: str, read: FileRead) -> None:
+        """Display how much of a file is read."""
+        self.show(f"{what} {read.path.name}", read.unit, read.done, read.total)
+
+    def show(self, what: str, unit: str, done: int, total: int | None) -> None:
+        """Display how many of how many (None: unknown) are done."""
         now = monotonic()
-        if self._first is None or done < self._latest:  # less than before: a file is read again
-            self._first = (done, now)
+        if what != self._what or done < self._latest:  # less than before: a file is read again
+            self._what, self._first = what, (done, now)
         self._latest = done
         start, started = self._first
-        return (now - started) * (total - done) / (done - start) if total and done > start else None
+        left_s = None
+        if total and done > start:
+            left_s = (now - started) * (total - done) / (done - start)
+        self._update(done, total, steps_line(what, unit, done, total, left_s), [])
 
 
 def steps_line(what: str, unit: str, done: int, total: int | None, left_s: float | None) -> str:
     """`fetching rows.parquet: 12.0/48.1 MB · 8 s left`."""
     numbers = [done] if total is None else [done, total]
-    shown = "/".join(
-        f"{number / 1e6:,.1f}" if unit == "bytes" else f"{number:,}" for number in numbers
-    )
+    shown, unit_shown = "/".join(f"{number:,}" for number in numbers), unit
+    if unit == "bytes":
+        shown, unit_shown = "/".join(f"{number / 1e6:,.1f}" for number in numbers), "MB"
     left = f" · {elapsed_text(left_s)} left" if left_s else ""
-    return f"{what}: {shown} {'MB' if unit == 'bytes' else unit}{left}"
+    return f"{what}: {shown} {unit_shown}{left}"
 
 
 @contextmanager
@@ -121,27 +111,24 @@ def _display(
         yield lambda _done, _total, _summary, _lines: None
     elif not sys.stderr.isatty():
         yield _Lines(has_last=of_run).update
-    elif not after_s:
-        with _live_bar(what) as update:
-            yield update
     else:
-        started = monotonic()
-        bar: list[Update] = []
+        begins = monotonic() + after_s
+        bar: Update | None = None
         with ExitStack() as stack:
 
-            def update_late(
-                done: int, total: int | None, summary: str, lines: Sequence[str]
-            ) -> None:
-                if not bar and monotonic() - started >= after_s:
-                    bar.append(stack.enter_context(_live_bar(summary)))
-                for update in bar:
-                    update(done, total, summary, lines)
+            def update(done: int, total: int | None, summary: str, lines: Sequence[str]) -> None:
+                nonlocal bar
+                if bar is None and monotonic() >= begins:
+                    bar = stack.enter_context(_live_bar())
+                if bar is not None:
+                    bar(done, total, summary, lines)
 
-            yield update_late
+            update(0, None, what, ())
+            yield update
 
 
 @contextmanager
-def _live_bar(what: str) -> Iterator[Update]:
+def _live_bar() -> Iterator[Update]:
     """Yield a function that updates a bar, its summary and the lines below it."""
     from rich.console import Console, Group
     from rich.live import Live
@@ -150,14 +137,13 @@ def _live_bar(what: str) -> Iterator[Update]:
     from rich.text import Text
 
     bar = Bar(TextColumn("{task.fields[summary]}", markup=False), BarColumn(bar_width=None))
-    task = bar.add_task("", total=None, summary=printable(what))
+    task = bar.add_task("", total=None, summary="")
     with Live(bar, console=Console(stderr=True), transient=True) as live:
 
         def update(done: int, total: int | None, summary: str, lines: Sequence[str]) -> None:
             bar.update(task, total=total, completed=done, summary=printable(summary))
-            live.update(
-                Group(bar, *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines))
-            )
+            texts = [Text(line, no_wrap=True, overflow="ellipsis") for line in lines]
+            live.update(Group(bar, *texts))
 
         yield update
 
@@ -193,9 +179,8 @@ def progress_line(progress: Progress) -> str:
     if counts.cached:
         parts.append(f"{counts.cached:,} from the cache")
     parts.append("cost unknown" if counts.cost_usd is None else f"${counts.cost_usd:.4f}")
-    parts.append(
-        f"{progress.rate:,.0f} rows/s" if progress.rate >= 10 else f"{progress.rate:.1f} rows/s"
-    )
+    decimals = 0 if progress.rate >= 10 else 1
+    parts.append(f"{progress.rate:,.{decimals}f} rows/s")
     if progress.left_s is not None and counts.done < counts.rows:
         parts.append(f"{elapsed_text(progress.left_s)} left")
     else:
@@ -208,21 +193,22 @@ def unit_lines(progress: Progress) -> list[str]:
 
     If there are many units, only those with the most waiting, then the most running calls are returned.
     """
-    counts = list(progress.units.items())
-    busiest = sorted(counts, key=lambda item: (-item[1].waiting, -item[1].running))[
-        :MOST_UNITS_SHOWN
-    ]
-    shown = [item for item in counts if item in busiest]
+    units = list(progress.units.items())
+    busiest = sorted(units, key=lambda item: (-item[1].waiting, -item[1].running))
+    shown = [item for item in units if item in busiest[:MOST_UNITS_SHOWN]]
     width = max((len(printable(name)) for name, _ in shown), default=0)
     lines = []
     for name, count in shown:
-        parts = [f"answered {count.answered:,}"]
-        parts += [f"failed {count.failed:,}"] if count.failed else []
-        parts += [f"running {count.running:,}"] if count.running else []
-        parts += [f"waiting for a limit {count.waiting:,}"] if count.waiting else []
-        lines.append(f"  {printable(name):{width}}  {' · '.join(parts)}")
-    if len(counts) > len(shown):
-        lines.append(f"  … {len(counts) - len(shown)} more units")
+        rarer = {
+            "failed": count.failed,
+            "running": count.running,
+            "waiting for a limit": count.waiting,
+        }
+        parts = [f"{word} {number:,}" for word, number in rarer.items() if number]
+        text = " · ".join([f"answered {count.answered:,}", *parts])
+        lines.append(f"  {printable(name):{width}}  {text}")
+    if len(units) > len(shown):
+        lines.append(f"  … {len(units) - len(shown)} more units")
     return lines
 
 
@@ -231,8 +217,6 @@ def elapsed_text(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes = int(seconds // 60)
-    return (
-        f"{minutes} min {int(seconds % 60)} s"
-        if minutes < 60
-        else f"{minutes // 60} h {minutes % 60} min"
-    )
+    if minutes < 60:
+        return f"{minutes} min {int(seconds % 60)} s"
+    return f"{minutes // 60} h {minutes % 60} min"
