@@ -35,8 +35,7 @@ from verdict_cli.language.load import InvalidFile, Spec, UnitTypes, in_order, va
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.package_files import is_shipped
 from verdict_cli.language.prompts.prompt import PlaceholderPrompt
-from verdict_cli.language.units.base import ENTRY, MOST_ENTRIES
-from verdict_cli.language.units.choice import OPTIONS_HINT, ChoiceUnit
+from verdict_cli.language.units.base import ENTRY, MOST_ENTRIES, OPTIONS_HINT, LLMUnit
 from verdict_cli.model import EndpointKey
 from verdict_cli.plan.check_evaluations import (
     check_evaluations,
@@ -507,7 +506,7 @@ class _Build:
 def _letters(instance: UnitInstance | InvalidUnit) -> Sequence[str]:
     """The letters of the options that a unit chooses among."""
     unit = instance.unit if isinstance(instance, UnitInstance) else None
-    return unit.letters() if isinstance(unit, ChoiceUnit) else ()
+    return unit.letters() if isinstance(unit, LLMUnit) else ()
 
 
 def _check_item_column(node: Node, place: Place) -> None:

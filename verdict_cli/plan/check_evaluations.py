@@ -31,7 +31,7 @@ from verdict_cli.language.gate_rules import Ends, gate_problems
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.units.choice import NO_PREFERENCE
+from verdict_cli.language.units.base import NO_PREFERENCE
 from verdict_cli.plan.node import LLMNode, Node
 from verdict_cli.plan.place import Place, UseColumn
 from verdict_cli.plan.scope import (

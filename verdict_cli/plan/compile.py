@@ -30,9 +30,14 @@ from verdict_cli.language.namespace import missing_prompt
 from verdict_cli.language.prompts.few_shot import ExamplePool, LabelledExample, shown_value
 from verdict_cli.language.prompts.prompt import CompiledPrompt, compile_prompt
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.units.base import ABSTAIN, ANSWERED_BY, MOST_EXAMPLES, Examples, LLMUnit
-from verdict_cli.language.units.choice import OPTIONS_HINT, ChoiceUnit
-from verdict_cli.language.units.pools import MapUnit, Pool
+from verdict_cli.language.units.base import (
+    ABSTAIN,
+    ANSWERED_BY,
+    MOST_EXAMPLES,
+    OPTIONS_HINT,
+    Examples,
+    LLMUnit,
+)
 from verdict_cli.llm.model_families import is_decision_model
 from verdict_cli.model import Model
 from verdict_cli.plan.compile_context import (
@@ -51,7 +56,6 @@ from verdict_cli.plan.compile_decisions import (
     only_decides,
     warn_of_alias,
 )
-from verdict_cli.plan.compile_pool import compile_map, compile_pool
 from verdict_cli.plan.expand import UnitInstance
 from verdict_cli.plan.node import (
     CITATIONS,
@@ -196,11 +200,11 @@ def compile_node(
 def _compile_work(context: CompileContext, scale: Scale | None) -> CompiledUnit | None:
     """What the unit does; None, and reported, when its output cannot be known."""
     unit = context.instance.unit
-    if isinstance(unit, MapUnit):
-        return compile_map(context, unit)
-    if isinstance(unit, Pool):
-        return compile_pool(context, unit)
-    assert isinstance(unit, LLMUnit)
+    if not isinstance(unit, LLMUnit):
+        # Here, because it imports the pools, which many pipelines have none of.
+        from verdict_cli.plan.compile_pool import compile_without_model
+
+        return compile_without_model(context)
     compiled = compile_llm_unit(context, unit, scale)
     code = code_at(context, "process")
     if code is None or compiled is None or not isinstance(compiled.work, LLMNode):
@@ -275,7 +279,7 @@ def compile_input(context: CompileContext) -> tuple[Cast, ...]:
     unit = context.instance.unit
     keys = unit.input or {}
     required = unit.required_inputs() if isinstance(unit, LLMUnit) else {}
-    if isinstance(unit, ChoiceUnit):
+    if isinstance(unit, LLMUnit) and unit.letters():
         required = {name: kind for name, kind in required.items() if name in keys}
     typed = {
         name: key.type if isinstance(key, InputDefault) else key
@@ -302,7 +306,7 @@ def compile_option_inputs(context: CompileContext) -> tuple[Cast, ...]:
     """Where the texts of options come from that neither `options` nor `input` gives, where the unit needs them: its
     prompt or an expression shows them, or its output is made from them."""
     unit, uses = context.instance.unit, context.scope.uses
-    if not isinstance(unit, ChoiceUnit):
+    if not isinstance(unit, LLMUnit) or not unit.letters():
         return ()
     wanted = unit.required_inputs().keys() - (unit.input or {}).keys()
     if not (unit.needs_letter() or uses.whole_input or not uses.inputs.isdisjoint(wanted)):
@@ -430,7 +434,7 @@ def compile_llm_unit(
     if models == ():
         hint = "set `model:` at the top of the file or here, or give --model"
         context.problem("no-model", "the unit has no model", hint)
-    letters = unit.letters() if isinstance(unit, ChoiceUnit) else ()
+    letters = unit.letters()
     options = _options(context, unit, letters)
     if letters:
         context.scope.input = {**(context.scope.input or {}), **dict.fromkeys(letters, TEXT)}
@@ -498,10 +502,9 @@ def _response(context: CompileContext, unit: LLMUnit, scale: Scale | None) -> Re
 def _options(
     context: CompileContext, unit: LLMUnit, letters: tuple[str, ...]
 ) -> tuple[tuple[str, Expression], ...]:
-    texts = (unit.options or ()) if isinstance(unit, ChoiceUnit) else ()
     compiled = (
         (letters[index], context.expression(text, PROMPT_ROOTS, context.scope, "options", index))
-        for index, text in enumerate(texts)
+        for index, text in enumerate(unit.option_texts())
     )
     return tuple((letter, option) for letter, option in compiled if option is not None)
 

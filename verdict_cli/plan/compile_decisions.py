@@ -12,7 +12,6 @@ from verdict_cli.language.prompts.state_prompt import StatePrompt
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.questions import question_form
 from verdict_cli.language.units.base import ABSTAIN, LLMUnit
-from verdict_cli.language.units.choice import ChoiceUnit, PairwiseJudgeUnit
 from verdict_cli.llm.model_families import DecisionLimits, family, is_decision_model
 from verdict_cli.llm.providers.decision_protocols import absent_settings, takes_images
 from verdict_cli.model import Model
@@ -52,7 +51,7 @@ def compile_state_prompt(
         context.problem(
             "bad-prompt", "a `jinja` prompt does not say what the question is", hint, "prompt"
         )
-    if isinstance(unit, ChoiceUnit) and not is_jinja and "@system" not in written:
+    if unit.letters() and not is_jinja and "@system" not in written:
         framed = unit.frame_fields(written)
         prompt = compile_prompt(
             framed,
@@ -71,7 +70,9 @@ def compile_state_prompt(
         except ExpressionError:  # reported where the prompt is compiled
             return False
 
-    split = StatePrompt.of(prompt, is_inline, _labels(unit))
+    names = zip(unit.letters(), unit.option_labels(), strict=False)
+    labels: dict[ExpressionPath, str] = {("input", letter): label for letter, label in names}
+    split = StatePrompt.of(prompt, is_inline, labels)
     if split.names is not None and not split.names:
         message = "the prompt shows nothing to judge"
         context.problem(
@@ -90,15 +91,6 @@ def compile_state_prompt(
 
 def _ignore(_: str, __: str) -> None:
     """The same problem was reported for the prompt as chat models get it."""
-
-
-def _labels(unit: LLMUnit) -> dict[ExpressionPath, str]:
-    """The names of a pair's options, by their placeholders."""
-    if not isinstance(unit, PairwiseJudgeUnit) or unit.labels is None:
-        return {}
-    return {
-        ("input", letter): label for letter, label in zip(unit.letters(), unit.labels, strict=True)
-    }
 
 
 def _is_only_in_state(prompt: CompiledPrompt, entry: str) -> bool:

@@ -44,7 +44,16 @@ from verdict_cli.plural import plural
 _MAP_ROOTS = (*PROMPT_ROOTS, "outputs")
 
 
-def compile_map(context: CompileContext, unit: MapUnit) -> CompiledUnit:
+def compile_without_model(context: CompileContext) -> CompiledUnit | None:
+    """What a unit does that calls no model; None, and reported, when its output cannot be known."""
+    unit = context.instance.unit
+    if isinstance(unit, MapUnit):
+        return _compile_map(context, unit)
+    assert isinstance(unit, Pool)
+    return _compile_pool(context, unit)
+
+
+def _compile_map(context: CompileContext, unit: MapUnit) -> CompiledUnit:
     """The map's expressions or function; a field whose expression cannot be compiled has an unknown type."""
     code = code_at(context, "map")
     if code is not None:
@@ -54,7 +63,7 @@ def compile_map(context: CompileContext, unit: MapUnit) -> CompiledUnit:
     return CompiledUnit(MapNode(unit, fields), output, output)
 
 
-def compile_pool(context: CompileContext, unit: Pool) -> CompiledUnit | None:
+def _compile_pool(context: CompileContext, unit: Pool) -> CompiledUnit | None:
     """The pooled fields, each with the function that turns a parent's value into a number."""
     parents = context.scope.parent_units()
     context.scope.uses.units.update(context.scope.parents)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,10 +12,12 @@ from msgspec.structs import replace
 from verdict_cli.config_model import Issue
 from verdict_cli.language.fields.types import FieldType, all_values, number_bounds
 from verdict_cli.language.pipeline_file import Until
-from verdict_cli.language.units.pools import MeanPoolUnit, ModePoolUnit
 from verdict_cli.plan.expand import Stopping
 from verdict_cli.plan.link import outputs
 from verdict_cli.plan.node import LLMNode, Node, PoolNode
+
+if TYPE_CHECKING:
+    from verdict_cli.language.units.pools import ModePoolUnit
 
 
 class Vote(Struct, frozen=True):
@@ -188,6 +191,9 @@ def _in_turns(early: EarlyStop, nodes: Sequence[Node | None]) -> EarlyStop:
 
 
 def _rule(layer: Stopping, pool: Node, leaves: Sequence[Node]) -> Vote | Mean:
+    # Here, because few pipelines stop early.
+    from verdict_cli.language.units.pools import MeanPoolUnit, ModePoolUnit
+
     assert isinstance(pool.work, PoolNode)
     unit, until = pool.work.unit, layer.until
     if pool.work.weights is not None:

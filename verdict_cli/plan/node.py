@@ -24,7 +24,6 @@ from verdict_cli.language.prompts.state_prompt import StatePrompt
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.questions import QuestionForm, question_form
 from verdict_cli.language.units.base import LLMUnit, UnitBase
-from verdict_cli.language.units.pools import MapUnit, Pool
 from verdict_cli.model import Model
 from verdict_cli.plan.levels import Condition, EachGroup, Level, Spread, listed, plan_level
 from verdict_cli.regex import regex
@@ -32,6 +31,7 @@ from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
 
 if TYPE_CHECKING:
     from verdict_cli.language.authoring.functions import Function
+    from verdict_cli.language.units.pools import MapUnit, Pool
     from verdict_cli.plan.compile_pool import RubricPooling
     from verdict_cli.plan.early_stopping import EarlyStop
 

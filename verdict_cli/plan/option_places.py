@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from verdict_cli.language.expressions.paths import ExpressionPath, format_expression_path
 from verdict_cli.language.prompts.prompt import JinjaPrompt
-from verdict_cli.language.units.choice import ChoiceUnit
 from verdict_cli.plan.node import LLMNode, MapNode, Node, OutputFields
 from verdict_cli.plan.place import Place
 
@@ -14,16 +13,14 @@ from verdict_cli.plan.place import Place
 def check_option_places(node: Node, place: Place, nodes: Sequence[Node | None]) -> None:
     """Report a prompt that shows an option by its own path, or by an earlier unit's copy of it, while its place changes: the text
     would keep its place, and the reply would be read as if it had moved. Report an option that the prompt does not show."""
-    unit, work = node.unit, node.work
-    if not isinstance(unit, ChoiceUnit) or not isinstance(work, LLMNode):
-        return
-    if not unit.changes_order():
+    work = node.work
+    if not isinstance(work, LLMNode) or not work.unit.changes_order():
         return
     message = _kept_place(node, work, nodes) or _hidden_option(work)
     if message is None:
         return
     shown = [f"{{input.{letter}}}" for letter in work.letters]
-    if isinstance(unit.prompt_key, JinjaPrompt):
+    if isinstance(work.unit.prompt_key, JinjaPrompt):
         shown = [f"{{{placeholder}}}" for placeholder in shown]
     *others, last = (f"`{placeholder}`" for placeholder in shown)
     hint = f"write {', '.join(others)} and {last} where the options are shown"

@@ -8,7 +8,7 @@ from typing import Any
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.fields.types import RecordType, UnknownType
-from verdict_cli.language.units.pools import AbstainedError
+from verdict_cli.language.units.base import AbstainedError
 from verdict_cli.messages import Output, Row
 from verdict_cli.plan.levels import Given, spread_outputs
 from verdict_cli.plan.node import MapNode, Node, PoolNode, pooled_field

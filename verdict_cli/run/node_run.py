@@ -16,7 +16,7 @@ from verdict_cli.language.prompts.few_shot import prefixed
 from verdict_cli.language.prompts.sections import Delimited, suffixed
 from verdict_cli.language.prompts.state_prompt import StatePrompt
 from verdict_cli.language.scales.questions import question_form
-from verdict_cli.language.units.choice import shown
+from verdict_cli.language.units.base import shown
 from verdict_cli.llm.model_families import is_decision_model
 from verdict_cli.llm.providers.model_checks import with_seen_images
 from verdict_cli.messages import Call, Message, Output, Request, Row

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.fields.types import TEXT, TRUTH, RecordType, ScaleType
 from verdict_cli.language.scales.discrete import Categories, DiscreteScale
-from verdict_cli.language.units.choice import BestOfKJudgeUnit, PairwiseJudgeUnit, RankerUnit, shown
+from verdict_cli.language.units.base import shown
+from verdict_cli.language.units.choice import BestOfKJudgeUnit, PairwiseJudgeUnit, RankerUnit
 from verdict_cli.language.units.judges import CategoricalJudgeUnit
 
 GIVEN = {"A": "first", "B": "second", "C": "third", "D": "fourth"}

@@ -26,7 +26,8 @@ from verdict_cli.features.audit.probes import (
 )
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.extractors import EXTRACTORS
-from verdict_cli.language.units.choice import TIE, label_letters
+from verdict_cli.language.units.base import TIE
+from verdict_cli.language.units.choice import label_letters
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting

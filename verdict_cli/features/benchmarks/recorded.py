@@ -182,7 +182,7 @@ def xstest_cases(data: Path) -> Iterator[Case]:
 
     def inputs() -> CaseInputs:
         with open_recorded_file(data / "xstest" / "completions_llama2orig.csv") as file:
-            rows = [
+            rows: list[dict[str, Any]] = [
                 {**row, "unsafe": row["type"].startswith("contrast_")}
                 for row in csv.DictReader(file)
             ]

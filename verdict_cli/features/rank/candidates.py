@@ -11,13 +11,8 @@ import orjson
 from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem, RowError, UsageError
-from verdict_cli.language.units.choice import (
-    LETTERS,
-    NO_PREFERENCE,
-    ChoiceUnit,
-    PairwiseJudgeUnit,
-    label_letters,
-)
+from verdict_cli.language.units.base import NO_PREFERENCE
+from verdict_cli.language.units.choice import LETTERS, ChoiceUnit, PairwiseJudgeUnit, label_letters
 from verdict_cli.messages import JsonObject, Result, Values
 from verdict_cli.plan.levels import in_lists
 from verdict_cli.plan.node import LLMNode, Node, Plan

@@ -201,6 +201,27 @@ class UnitBase(RowKeys):
         }
 
 
+class AbstainedError(Exception):
+    """A pool that gives no output for this row, which is no failure."""
+
+
+OPTIONS_HINT = "name the options' texts: `options: [source.x, source.y]`"
+TIE, BOTH_BAD = "tie", "both_bad"
+NO_PREFERENCE = (TIE, BOTH_BAD)
+"""The choices of a pairwise judge that are no option."""
+
+
+def shown(inputs: RowValues, letters: Sequence[str], arrangement: Sequence[int]) -> Values:
+    """The input with the options in another order: letter i names option arrangement[i]. A unit whose prompt shows the
+    texts by its own placeholders has no options in its input."""
+    if not set(letters) <= inputs.keys():
+        return dict(inputs)
+    return {
+        **inputs,
+        **{letters[index]: inputs[letters[option]] for index, option in enumerate(arrangement)},
+    }
+
+
 class LLMUnit(UnitBase):
     """The keys of every unit that calls a model."""
 
@@ -283,6 +304,30 @@ class LLMUnit(UnitBase):
     def output_fields(self, read: RecordType) -> RecordType:
         """The output's fields, from those that the extractor reads."""
         return read
+
+    def letters(self) -> tuple[str, ...]:
+        """The letters of the options that it chooses among; none for a unit without options."""
+        return ()
+
+    def option_texts(self) -> tuple[str, ...]:
+        """The expressions of the options' texts."""
+        return ()
+
+    def option_labels(self) -> tuple[str, ...]:
+        """What the options are called in place of their letters."""
+        return ()
+
+    def needs_letter(self) -> bool:
+        """Whether the output is made from the letter that was chosen."""
+        return False
+
+    def changes_order(self) -> bool:
+        """Whether options are shown in another order than that in which they are given."""
+        return False
+
+    def frame_fields(self, prompt: str) -> str:
+        """The prompt for a state that has the options as fields."""
+        return self.frame(prompt)
 
     def option_orders(self, draw: int) -> tuple[OptionOrder, ...]:
         """The orders in which the options are shown, one call each; `draw` seeds a shuffle."""

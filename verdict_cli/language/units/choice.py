@@ -29,12 +29,10 @@ from verdict_cli.language.fields.types import (
 from verdict_cli.language.prompts.prompt import JinjaPrompt
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Categories
-from verdict_cli.language.units.base import LLMUnit, OptionOrder
+from verdict_cli.language.units.base import BOTH_BAD, NO_PREFERENCE, TIE, LLMUnit, OptionOrder
 from verdict_cli.regex import regex
 
 LETTERS = string.ascii_uppercase
-
-OPTIONS_HINT = "name the options' texts: `options: [source.x, source.y]`"
 
 _SHOWN = regex(r"(?<!\\)\{input\.options(?:\[(\d{1,2})\])?\}")
 
@@ -72,8 +70,10 @@ class ChoiceUnit(LLMUnit):
             )
         return None
 
+    def option_texts(self) -> tuple[str, ...]:
+        return self.options or ()
+
     def needs_letter(self) -> bool:
-        """Whether the output is made from the letter that was chosen."""
         return self.original
 
     def gets_letter(self) -> bool:
@@ -86,10 +86,6 @@ class ChoiceUnit(LLMUnit):
     def required_inputs(self) -> Fields:
         """The options' texts, where no expressions give them."""
         return {} if self.options is not None else dict.fromkeys(self.letters(), TEXT)
-
-    def changes_order(self) -> bool:
-        """Whether options are shown in another order than that in which they are given."""
-        return False
 
     def option_orders(self, draw: int) -> tuple[OptionOrder, ...]:
         """One call, the options as given."""
@@ -122,17 +118,6 @@ class ChoiceUnit(LLMUnit):
             f"<option_{letter}>\n{{input.{letter}}}\n</option_{letter}>"
             for letter in self.letters()
         )
-
-
-def shown(inputs: RowValues, letters: Sequence[str], arrangement: Sequence[int]) -> Values:
-    """The input with the options in another order: letter i names option arrangement[i]. A unit whose prompt shows the
-    texts by its own placeholders has no options in its input."""
-    if not set(letters) <= inputs.keys():
-        return dict(inputs)
-    return {
-        **inputs,
-        **{letters[index]: inputs[letters[option]] for index, option in enumerate(arrangement)},
-    }
 
 
 def shuffled(count: int, draw: int) -> OptionOrder:
@@ -172,11 +157,6 @@ class KChoiceUnit(ChoiceUnit):
         return super().validation_error()
 
 
-TIE, BOTH_BAD = "tie", "both_bad"
-NO_PREFERENCE = (TIE, BOTH_BAD)
-"""The choices of a pairwise judge that are no option."""
-
-
 Label = Annotated[str, Field(pattern=r"^[^{}<>@\n]+$")]
 """The name of an option, which a prompt shows as it is."""
 
@@ -203,6 +183,9 @@ class PairwiseJudgeUnit(ChoiceUnit):
     """`both` asks in both orders; where the answers disagree the choice is `tie`."""
     labels: Annotated[Seq[Label], Field(min_length=2, max_length=2)] | None = None
     """What the options are called in the prompt, the answer and `choice`, instead of A and B. Metrics of preferences need A and B."""
+
+    def option_labels(self) -> tuple[str, ...]:
+        return self.labels or ()
 
     def validation_error(self) -> Issue | None:
         """Exactly two options; the choices are the unit's own."""

@@ -22,11 +22,7 @@ from verdict_cli.language.fields.types import (
     Values,
 )
 from verdict_cli.language.scales.continuous import ContinuousScale
-from verdict_cli.language.units.base import Expressions, UnitBase
-
-
-class AbstainedError(Exception):
-    """A pool that gives no output for this row, which is no failure."""
+from verdict_cli.language.units.base import AbstainedError, Expressions, UnitBase
 
 
 class Pool(UnitBase):

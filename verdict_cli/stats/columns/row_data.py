@@ -22,7 +22,7 @@ from verdict_cli.language.metric_registry import (
     EvaluationKind,
     MetricInput,
 )
-from verdict_cli.language.units.choice import NO_PREFERENCE
+from verdict_cli.language.units.base import NO_PREFERENCE
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.collect import LONGER, Collected
 from verdict_cli.stats.columns.column import (

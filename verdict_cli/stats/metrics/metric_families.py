@@ -26,7 +26,7 @@ from verdict_cli.language.metric_registry import (
     MetricInput,
     find_metric,
 )
-from verdict_cli.language.units.choice import NO_PREFERENCE
+from verdict_cli.language.units.base import NO_PREFERENCE
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import EvaluationData
