@@ -48,14 +48,14 @@ else:
 """
 
 
-def test_every_input_is_used_and_every_one_that_is_used_is_declared() -> None:
+def test_every_input_is_used_and_every_one_that_is_used_is_declared():
     text = (ROOT / "action.yml").read_text(encoding="utf-8")
     assert set(re.findall(r"\binputs\.([a-z-]+)", text)) == set(ACTION["inputs"])
     assert all(declared["description"] for declared in ACTION["inputs"].values())
 
 
 @pytest.mark.parametrize("name", SHELL)
-def test_no_script_holds_what_github_would_write_into_it(name: str) -> None:
+def test_no_script_holds_what_github_would_write_into_it(name):
     script = SHELL[name]
     assert "${{" not in script
     passed = set(STEPS[name].get("env", {}))
@@ -65,7 +65,7 @@ def test_no_script_holds_what_github_would_write_into_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SHELL)
-def test_every_script_is_bash(name: str) -> None:
+def test_every_script_is_bash(name):
     if BASH is None:
         pytest.skip("there is no bash")
     done = subprocess.run(
@@ -77,7 +77,7 @@ def test_every_script_is_bash(name: str) -> None:
 @pytest.mark.parametrize(
     "text", [SHELL["Judge"], (ROOT / "examples" / "gitlab-ci.yml").read_text(encoding="utf-8")]
 )
-def test_the_options_are_those_of_the_commands(text: str) -> None:
+def test_the_options_are_those_of_the_commands(text):
     lines = [line for line in text.splitlines() if "--" in line and "pip" not in line]
     commands = re.findall(r"(?:verdict |words=\(|gate=\()([a-z]+) ", text)
     assert commands and set(commands) <= set(COMMANDS.names())
@@ -166,7 +166,7 @@ def job(tmp_path: Path) -> Job:
     return Job(tmp_path)
 
 
-def test_it_judges_writes_the_summary_once_and_says_whether_all_passed(job: Job) -> None:
+def test_it_judges_writes_the_summary_once_and_says_whether_all_passed(job):
     passed = {"exit-code": "0", "passed": "true", "reports": "out dir"}
     assert job.judge(arguments="--limit=5\n\n--seed=3") == passed
     assert {"report.html", "report.md", "report.json", "junit.xml"} <= {
@@ -183,7 +183,7 @@ def test_it_judges_writes_the_summary_once_and_says_whether_all_passed(job: Job)
     assert ("safety.accuracy" in summary, summary.count("# xstest")) == (True, 1)
 
 
-def test_a_mistake_in_the_inputs_is_the_exit_code(job: Job) -> None:
+def test_a_mistake_in_the_inputs_is_the_exit_code(job):
     assert job.judge(data="none.jsonl") == {"exit-code": "2", "passed": "false"}
     assert job.run("Pass or fail", CODE="2").returncode == 2
     assert job.run("Pass or fail", CODE="0").returncode == 0
@@ -194,7 +194,7 @@ def test_a_mistake_in_the_inputs_is_the_exit_code(job: Job) -> None:
     sys.platform == "win32", reason="--untrusted needs the limits of a POSIX system"
 )
 @pytest.mark.parametrize("event", ["pull_request", "pull_request_target"])
-def test_a_pull_request_is_judged_as_untrusted(job: Job, event: str) -> None:
+def test_a_pull_request_is_judged_as_untrusted(job, event):
     assert job.judge(event=event)["exit-code"] == "2"
     gates = job.folder / "gates.yaml"
     gates.write_text(GATES.replace("LIMIT", "0.9"))
@@ -220,7 +220,7 @@ def comment(job: Job) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_comment_is_written_once_and_then_updated(job: Job) -> None:
+def test_the_comment_is_written_once_and_then_updated(job):
     assert comment(job).returncode == 0
     assert not (job.folder / "asked").exists()
     (job.folder / "out").mkdir()
@@ -236,7 +236,7 @@ def test_the_comment_is_written_once_and_then_updated(job: Job) -> None:
     assert not (job.folder / "broken").exists()
 
 
-def test_a_comment_that_may_not_be_written_is_a_warning(job: Job) -> None:
+def test_a_comment_that_may_not_be_written_is_a_warning(job):
     (job.folder / "out").mkdir()
     (job.folder / "out" / "report.md").write_text("# figures\n")
     (job.folder / "refuse").touch()
@@ -244,12 +244,12 @@ def test_a_comment_that_may_not_be_written_is_a_warning(job: Job) -> None:
     assert (done.returncode, "::warning::" in done.stdout) == (0, True)
 
 
-def test_it_installs_its_own_checkout(job: Job) -> None:
+def test_it_installs_its_own_checkout(job):
     assert job.run("Install", SOURCE="/somewhere/action").returncode == 0
     assert (job.folder / "python").read_text().split()[-1] == "/somewhere/action"
 
 
-def test_the_examples_name_what_is_there() -> None:
+def test_the_examples_name_what_is_there():
     workflow = yaml.safe_load(
         (ROOT / "examples" / "github-workflow.yml").read_text(encoding="utf-8")
     )
@@ -268,7 +268,7 @@ def test_the_examples_name_what_is_there() -> None:
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3, 4])
-def test_fc13_a_red_build_says_what_failed_for_each_exit_code(code: int, job: Job) -> None:
+def test_fc13_a_red_build_says_what_failed_for_each_exit_code(code, job):
     message = "judge.yaml:7:3: first, with 100%\\n    second\\n"
     (job.folder / "bin" / "verdict").write_text(
         f"#!{BASH}\nprintf '{message.replace('%', '%%')}' >&2\nexit {code}\n"
@@ -286,8 +286,8 @@ def test_fc13_a_red_build_says_what_failed_for_each_exit_code(code: int, job: Jo
 
 
 def test_s1_a_run_directory_that_exists_or_is_a_link_is_refused_and_nothing_is_posted(
-    job: Job,
-) -> None:
+    job,
+):
     secret = job.folder / "secret"
     secret.write_text("the key")
     (job.folder / "brought").mkdir()
@@ -306,7 +306,7 @@ def test_s1_a_run_directory_that_exists_or_is_a_link_is_refused_and_nothing_is_p
     assert (posted.returncode, (job.folder / "asked").exists()) == (0, False)
 
 
-def test_s1_later_steps_take_the_run_in_the_runners_folder_from_the_judge_step() -> None:
+def test_s1_later_steps_take_the_run_in_the_runners_folder_from_the_judge_step():
     assert STEPS["Judge"]["env"]["OUT"].startswith("${{ runner.temp }}/")
     assert (
         STEPS["Comment on the pull request"]["env"]["OUT"] == "${{ steps.judge.outputs.reports }}"
@@ -315,7 +315,7 @@ def test_s1_later_steps_take_the_run_in_the_runners_folder_from_the_judge_step()
     assert all(path.startswith("${{ steps.judge.outputs.reports }}/") for path in paths if path)
 
 
-def test_s2_a_pull_request_never_saves_a_cache_that_main_restores() -> None:
+def test_s2_a_pull_request_never_saves_a_cache_that_main_restores():
     save, restore = (
         STEPS[name]["with"] for name in ("Save the reply cache", "Restore cached replies")
     )
@@ -324,11 +324,11 @@ def test_s2_a_pull_request_never_saves_a_cache_that_main_restores() -> None:
     assert restore["restore-keys"] == "verdict-${{ runner.os }}-"
 
 
-def test_s1_no_module_of_the_checkout_is_imported_by_the_installation() -> None:
+def test_s1_no_module_of_the_checkout_is_imported_by_the_installation():
     assert SHELL["Install"].startswith("# ") or SHELL["Install"].startswith("python -I -m pip ")
 
 
-def test_fc14_the_example_is_red_with_a_judge_that_guesses(job: Job) -> None:
+def test_fc14_the_example_is_red_with_a_judge_that_guesses(job):
     workflow = yaml.safe_load(
         (ROOT / "examples" / "github-workflow.yml").read_text(encoding="utf-8")
     )
@@ -338,7 +338,7 @@ def test_fc14_the_example_is_red_with_a_judge_that_guesses(job: Job) -> None:
     assert "the gate failed: safety.accuracy" in error and "&#" not in error
 
 
-def test_fc15_a_push_warns_of_what_a_pull_request_would_lack(job: Job) -> None:
+def test_fc15_a_push_warns_of_what_a_pull_request_would_lack(job):
     job.judge(arguments="--limit=5")
     assert "::warning::" in job.log and "budget" in job.log
     job.judge(arguments="--limit=5", budget="1", out="second")

@@ -93,12 +93,12 @@ def stated_use(name: str) -> tuple[set[str], str]:
     return {column.strip() for column in comment[1].split(",")}, comment[2]
 
 
-def test_every_pipeline_file_has_a_sample() -> None:
+def test_every_pipeline_file_has_a_sample():
     assert {path.stem for path in CONFIGS.glob("*.yaml")} == set(SAMPLES)
 
 
 @pytest.mark.parametrize("path", PIPELINES, ids=lambda path: path.stem)
-def test_it_is_valid_and_warns_of_nothing(path: Path) -> None:
+def test_it_is_valid_and_warns_of_nothing(path):
     """But of the keys that are not set here, and of the models of recordings, which are replayed only."""
     result = CliRunner().invoke(app, ["validate", str(path), "--json"])
     document = json.loads(result.stdout)
@@ -116,14 +116,14 @@ def test_it_is_valid_and_warns_of_nothing(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PIPELINES, ids=lambda path: path.stem)
-def test_its_first_line_names_the_schema_for_editors(path: Path) -> None:
+def test_its_first_line_names_the_schema_for_editors(path):
     first = path.read_text(encoding="utf-8").splitlines()[0]
     schema = first.removeprefix("# yaml-language-server: $schema=")
     assert (path.parent / schema).resolve() == ROOT / "schemas" / "pipeline.schema.json"
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_its_comment_names_the_columns_that_the_plan_uses(name: str) -> None:
+def test_its_comment_names_the_columns_that_the_plan_uses(name):
     compiled = plan(name)
     used = {column.column for column in compiled.columns} | {
         str(compiled.resolved["dataset"]["id"])
@@ -132,7 +132,7 @@ def test_its_comment_names_the_columns_that_the_plan_uses(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_its_comment_counts_the_calls_as_the_graph_does(name: str) -> None:
+def test_its_comment_counts_the_calls_as_the_graph_does(name):
     result = CliRunner().invoke(app, ["graph", str(CONFIGS / f"{name}.yaml")])
     number = re.match(r"\d+", stated_use(name)[1]).group()  # type: ignore[union-attr]
     calls = stated_use(name)[1].replace(number, f"{plural(int(number), 'model call')} a row", 1)
@@ -140,7 +140,7 @@ def test_its_comment_counts_the_calls_as_the_graph_does(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_its_sample_has_the_columns(name: str) -> None:
+def test_its_sample_has_the_columns(name):
     rows = [json.loads(line) for line in sample(name).read_text(encoding="utf-8").splitlines()]
     assert len(rows) >= 6
     assert all(stated_use(name)[0] <= row.keys() for row in rows)
@@ -172,7 +172,7 @@ def run_words(name: str, data: Path, rows: list[dict[str, Any]], folder: Path) -
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_it_runs_on_its_sample(name: str, tmp_path: Path) -> None:
+def test_it_runs_on_its_sample(name, tmp_path):
     rows = [json.loads(line) for line in sample(name).read_text(encoding="utf-8").splitlines()]
     result = CliRunner().invoke(app, run_words(name, sample(name), rows, tmp_path))
     gates_fail = name == "demo"  # its gates are for its own replies; the baseline misses them
@@ -192,9 +192,7 @@ def test_it_runs_on_its_sample(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_it_runs_on_the_columns_that_its_prompts_and_metrics_need(
-    name: str, tmp_path: Path
-) -> None:
+def test_it_runs_on_the_columns_that_its_prompts_and_metrics_need(name, tmp_path):
     compiled = plan(name)
     needed = {used.column for used in compiled.columns if used.is_needed}
     lines = sample(name).read_text(encoding="utf-8").splitlines()[:6]

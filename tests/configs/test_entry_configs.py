@@ -53,7 +53,7 @@ def verdict(score: bool) -> dict[str, Any]:
     return {"explanation": "", "score": score}
 
 
-def test_a_weighted_rubric_earns_the_points_of_its_criteria(tmp_path: Path) -> None:
+def test_a_weighted_rubric_earns_the_points_of_its_criteria(tmp_path):
     rows = sample("rubrics")
 
     def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
@@ -80,7 +80,7 @@ def test_a_weighted_rubric_earns_the_points_of_its_criteria(tmp_path: Path) -> N
     assert measures["criteria"].values["accuracy"].clusters == 6
 
 
-def test_each_claim_of_an_answer_is_checked(tmp_path: Path) -> None:
+def test_each_claim_of_an_answer_is_checked(tmp_path):
     rows = sample("statements")
 
     def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
@@ -102,7 +102,7 @@ def test_each_claim_of_an_answer_is_checked(tmp_path: Path) -> None:
     assert measures["people"].values["mae"].value < 0.01
 
 
-def test_the_questions_of_a_checklist_are_answered_one_by_one(tmp_path: Path) -> None:
+def test_the_questions_of_a_checklist_are_answered_one_by_one(tmp_path):
     rows = sample("checklists")
 
     def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
@@ -117,7 +117,7 @@ def test_the_questions_of_a_checklist_are_answered_one_by_one(tmp_path: Path) ->
     }  # fmt: skip
 
 
-def test_each_turn_of_the_assistant_is_judged(tmp_path: Path) -> None:
+def test_each_turn_of_the_assistant_is_judged(tmp_path):
     rows = sample("dialogues")
 
     def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
@@ -129,7 +129,7 @@ def test_each_turn_of_the_assistant_is_judged(tmp_path: Path) -> None:
     assert (measures["turns"].values["accuracy"].value, measures["turns"].rows) == (1.0, 12)
 
 
-def test_the_three_questions_of_a_trace_are_measured_apart(tmp_path: Path) -> None:
+def test_the_three_questions_of_a_trace_are_measured_apart(tmp_path):
     rows = sample("agents")
 
     def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
@@ -147,7 +147,7 @@ def test_the_three_questions_of_a_trace_are_measured_apart(tmp_path: Path) -> No
     assert [cited for batch in table for cited in batch["output.citations"]] == [[2]] * 8
 
 
-def test_a_model_is_called_only_for_tool_calls_with_other_arguments(tmp_path: Path) -> None:
+def test_a_model_is_called_only_for_tool_calls_with_other_arguments(tmp_path):
     rows = sample("agents")
     differ = {"a-01": 0, "a-03": 0, "a-05": 1}
 
@@ -174,8 +174,8 @@ def test_a_model_is_called_only_for_tool_calls_with_other_arguments(tmp_path: Pa
 
 
 def test_recall_and_precision_are_1_where_no_call_is_expected_and_none_is_made(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     messages = [
         {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": "No tool is needed."},
@@ -195,7 +195,7 @@ def test_recall_and_precision_are_1_where_no_call_is_expected_and_none_is_made(
     )
 
 
-def test_claims_are_checked_against_numbered_contexts(tmp_path: Path) -> None:
+def test_claims_are_checked_against_numbered_contexts(tmp_path):
     rows = sample("contexts")
 
     def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
@@ -216,7 +216,7 @@ def test_claims_are_checked_against_numbered_contexts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "labels"), [("relevance", "relevant"), ("dialogue_refusal", "refusals")]
 )
-def test_the_turns_of_a_chat_are_labelled(tmp_path: Path, config: str, labels: str) -> None:
+def test_the_turns_of_a_chat_are_labelled(tmp_path, config, labels):
     rows = sample("chats")
 
     def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
@@ -237,7 +237,7 @@ def test_the_turns_of_a_chat_are_labelled(tmp_path: Path, config: str, labels: s
         assert (by["harmful"]["mean"].value, by["harmless"]["mean"].value) == (1 / 2, 2 / 12)
 
 
-def test_a_submission_earns_the_weights_of_its_leaves(tmp_path: Path) -> None:
+def test_a_submission_earns_the_weights_of_its_leaves(tmp_path):
     def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
         for place, leaf in enumerate(row["rubric"]):
             yield "grade", place, {"score": leaf["grade"]}
@@ -248,8 +248,8 @@ def test_a_submission_earns_the_weights_of_its_leaves(tmp_path: Path) -> None:
 
 
 def test_paperbenchs_rubrics_give_the_published_scores_and_metrics_of_leaves(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     path = SHARED / "data" / "paperbench" / "rubrics.jsonl.gz"
     if not path.exists():
         pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")

@@ -20,7 +20,7 @@ FILES = sorted(MESSAGES.glob("**/*.txt"))
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-def test_it_sends_the_messages_that_were_read(name: str) -> None:
+def test_it_sends_the_messages_that_were_read(name):
     path = MESSAGES / f"{name}.txt"
     actual = messages(PIPELINES[name])
     expected = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -29,7 +29,7 @@ def test_it_sends_the_messages_that_were_read(name: str) -> None:
     )
 
 
-def test_every_file_belongs_to_an_existing_pipeline() -> None:
+def test_every_file_belongs_to_an_existing_pipeline():
     assert {path.relative_to(MESSAGES).with_suffix("").as_posix() for path in FILES} <= set(
         PIPELINES
     )
@@ -42,7 +42,7 @@ def requests(path: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_no_message_names_a_worst_label_or_contradicts_how_its_reply_is_read(path: Path) -> None:
+def test_no_message_names_a_worst_label_or_contradicts_how_its_reply_is_read(path):
     for read, sent in requests(path):
         worst = re.search(r"where (.+) is the worst", sent)
         assert worst is None or worst[1].replace(".", "").isdigit() or worst[1] == "wrong", worst
@@ -54,7 +54,7 @@ def test_no_message_names_a_worst_label_or_contradicts_how_its_reply_is_read(pat
 
 
 @pytest.mark.parametrize("name", [name for name in PIPELINES if not name.startswith("recipes/")])
-def test_every_value_that_a_prompt_names_can_be_read(name: str) -> None:
+def test_every_value_that_a_prompt_names_can_be_read(name):
     source = PIPELINES[name]
     assert isinstance(source, Path)
     request = Request(Row(0, 0, {}), "judge", Model(name="m"), ())

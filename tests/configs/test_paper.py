@@ -70,12 +70,12 @@ def run(name: str, out: Path, *words: str) -> dict[str, Any]:
     return report
 
 
-def test_every_pipeline_of_the_paper_has_a_sample() -> None:
+def test_every_pipeline_of_the_paper_has_a_sample():
     assert {path.stem for path in PAPER.glob("*.yaml")} == set(SAMPLES)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_it_runs_on_its_sample(name: str, tmp_path: Path) -> None:
+def test_it_runs_on_its_sample(name, tmp_path):
     overrides = {
         f"models.{model_name}": "baseline/lexical" for model_name in data(name).get("models", {})
     }
@@ -91,7 +91,7 @@ def test_it_runs_on_its_sample(name: str, tmp_path: Path) -> None:
     assert document["failed"] == 0
 
 
-def test_the_jury_is_that_of_figure_4() -> None:
+def test_the_jury_is_that_of_figure_4():
     layer, pool = data("figure4_jury")["pipeline"]
     assert [name.rpartition("/")[2] for name in layer["models"]] == [
         "gpt-4o-mini", "gpt-4o", "command-r", "command-r-plus", "claude-3-5-sonnet-20241022",
@@ -100,7 +100,7 @@ def test_the_jury_is_that_of_figure_4() -> None:
     assert pool["unit"] == "MeanPoolUnit"
 
 
-def test_g_eval_is_that_of_figure_5() -> None:
+def test_g_eval_is_that_of_figure_5():
     layer, pool = data("figure5_geval")["pipeline"]
     steps, judge = layer["layer"][0]["block"]
     assert (steps["unit"], steps["model"], steps["pin"], judge["model"]) == (
@@ -121,7 +121,7 @@ def test_g_eval_is_that_of_figure_5() -> None:
     assert pool == {"unit": "MeanVariancePoolUnit", "field": "score"}
 
 
-def test_g_eval_as_run_reasons_on_every_row_at_the_librarys_temperatures() -> None:
+def test_g_eval_as_run_reasons_on_every_row_at_the_librarys_temperatures():
     steps, judge = data("figure5_geval_as_run")["pipeline"]
     models = data("figure5_geval_as_run")["models"]
     assert (steps["model"], judge["model"]) == ("steps", "judge")
@@ -129,7 +129,7 @@ def test_g_eval_as_run_reasons_on_every_row_at_the_librarys_temperatures() -> No
     assert "pin" not in steps and "repeat" not in steps
 
 
-def test_the_debate_has_three_rounds_in_a_chain_and_its_printed_prompt() -> None:
+def test_the_debate_has_three_rounds_in_a_chain_and_its_printed_prompt():
     layer = data("figure3_debate")["pipeline"][0]
     assert (layer["repeat"], layer["inner"], layer["outer"]) == (3, "chain", "last")
     for unit, role in zip(layer["layer"], ("Proponent", "Opponent"), strict=True):
@@ -140,13 +140,13 @@ def test_the_debate_has_three_rounds_in_a_chain_and_its_printed_prompt() -> None
         )
 
 
-def test_a_summary_follows_each_round_of_figure_1() -> None:
+def test_a_summary_follows_each_round_of_figure_1():
     roles = [unit["role_name"] for unit in data("figure1_debate_summary")["pipeline"][0]["layer"]]
     assert roles == ["Proponent", "Opponent", "Summariser"]
 
 
 @pytest.mark.parametrize("name", SHARED_PROMPTS)
-def test_a_table_has_the_pipeline_of_the_general_config_with_gpt_4o(name: str) -> None:
+def test_a_table_has_the_pipeline_of_the_general_config_with_gpt_4o(name):
     ours, general = (
         data(name),
         yaml.safe_load((ROOT / "configs" / f"{SHARED_PROMPTS[name]}.yaml").read_text("utf-8")),
@@ -155,7 +155,7 @@ def test_a_table_has_the_pipeline_of_the_general_config_with_gpt_4o(name: str) -
     assert ours["model"] == "gpt-4o"
 
 
-def test_table_3_as_printed_has_the_prompts_of_grounded_and_the_maximum() -> None:
+def test_table_3_as_printed_has_the_prompts_of_grounded_and_the_maximum():
     ours = data("table3_expertqa")["pipeline"]
     assert (
         ours == yaml.safe_load((ROOT / "configs" / "grounded.yaml").read_text("utf-8"))["pipeline"]
@@ -163,7 +163,7 @@ def test_table_3_as_printed_has_the_prompts_of_grounded_and_the_maximum() -> Non
     assert ours[1]["unit"] == "MaxPoolUnit"
 
 
-def test_table_3_as_run_takes_the_mode_at_the_librarys_temperatures() -> None:
+def test_table_3_as_run_takes_the_mode_at_the_librarys_temperatures():
     layer, pool = data("table3_expertqa_as_run")["pipeline"]
     judge, verifier = layer["layer"][0]["block"]
     models = data("table3_expertqa_as_run")["models"]
@@ -172,7 +172,7 @@ def test_table_3_as_run_takes_the_mode_at_the_librarys_temperatures() -> None:
     assert pool == {"unit": "ModePoolUnit", "field": "choice"}
 
 
-def test_one_yes_of_three_is_support_as_printed_and_none_as_run(tmp_path: Path) -> None:
+def test_one_yes_of_three_is_support_as_printed_and_none_as_run(tmp_path):
     rows = [
         json.loads(line)
         for line in (ROOT / "datasets" / "grounded_sample.jsonl").read_text("utf-8").splitlines()
@@ -203,8 +203,8 @@ def test_one_yes_of_three_is_support_as_printed_and_none_as_run(tmp_path: Path) 
 
 
 def test_a_judge_that_always_names_the_first_answer_is_never_right_in_both_orders(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     rows = [
         json.loads(line)
         for line in (ROOT / "datasets" / "pairs_sample.jsonl").read_text("utf-8").splitlines()
@@ -230,7 +230,7 @@ def test_a_judge_that_always_names_the_first_answer_is_never_right_in_both_order
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLES if name.startswith("table")])
-def test_a_table_is_shown_with_its_caveat(name: str) -> None:
+def test_a_table_is_shown_with_its_caveat(name):
     for published in plan(name).published.values():
         assert published.caveat
 
@@ -240,7 +240,7 @@ def test_a_table_is_shown_with_its_caveat(name: str) -> None:
     [*PAPER.glob("*.yaml"), *sorted((ROOT / "configs").glob("*.yaml"))],
     ids=lambda path: path.stem,
 )
-def test_no_judge_has_a_worst_label(path: Path) -> None:
+def test_no_judge_has_a_worst_label(path):
     text = path.read_text(encoding="utf-8")
     for node in build_plan(load(path, ["model=baseline/lexical"])).plan.nodes:
         sentence = node.work.suffix(0) if isinstance(node.work, LLMNode) else ""

@@ -44,7 +44,7 @@ def figures(text: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
-def test_a_published_table_says_what_it_is_and_names_its_schema(path: Path) -> None:
+def test_a_published_table_says_what_it_is_and_names_its_schema(path):
     published = table(path)
     assert published.source and published.unit == (
         "fraction" if path.stem == "geval" else "percent"
@@ -63,7 +63,7 @@ def test_a_published_table_says_what_it_is_and_names_its_schema(path: Path) -> N
 
 
 @pytest.mark.parametrize("name", PAPER)
-def test_every_value_of_the_papers_tables_is_there_in_its_order(name: str) -> None:
+def test_every_value_of_the_papers_tables_is_there_in_its_order(name):
     papers = [
         path for path in SEEDS.glob("*.txt") if "JudgeBench" in path.read_text(encoding="utf-8")
     ]
@@ -81,7 +81,7 @@ def test_every_value_of_the_papers_tables_is_there_in_its_order(name: str) -> No
     ] in printed
 
 
-def test_the_value_of_g_eval_is_that_of_the_papers_text() -> None:
+def test_the_value_of_g_eval_is_that_of_the_papers_text():
     (row,) = table(ROOT / "configs" / "paper" / "published" / "geval.yaml").rows
     papers = [path.read_text(encoding="utf-8") for path in SEEDS.glob("*.txt")]
     quoting = [text for text in papers if "Spearman correlation of" in text]
@@ -93,13 +93,13 @@ def test_the_value_of_g_eval_is_that_of_the_papers_text() -> None:
     assert all("Spearman correlation of 0.514" in text for text in quoting)
 
 
-def test_every_row_of_judgebench_but_the_papers_own_is_a_share_of_350_pairs() -> None:
+def test_every_row_of_judgebench_but_the_papers_own_is_a_share_of_350_pairs():
     for row in table(ROOT / "configs" / "paper" / "published" / "judgebench.yaml").rows:
         assert any(round(100 * right / 350, 2) == row.value for right in range(351)) is not row.own
 
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
-def test_every_published_value_is_shown_with_the_digits_of_its_file(path: Path) -> None:
+def test_every_published_value_is_shown_with_the_digits_of_its_file(path):
     literals = re.findall(r"value: ([\d.]+)", path.read_text(encoding="utf-8"))
     published = table(path)
     facts = RunFacts(

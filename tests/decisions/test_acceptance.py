@@ -72,9 +72,7 @@ RATED = """- unit: JudgeUnit
 RATED_RULE = {"match": "Rate", "probabilities": {"0": 0.1, "1": 0.3, "2": 0.6}}
 
 
-def test_a_yes_or_no_question_is_about_the_fields_of_the_row(
-    shell: Shell, decision_servers: Servers, model: Any
-) -> None:
+def test_a_yes_or_no_question_is_about_the_fields_of_the_row(shell, decision_servers, model):
     url = decision_servers.start(rules=[{"match": "answer", "p": 0.83}])
     (row,) = judged(shell, CORRECT, model(url), [ROW])
     assert row["output.score"] is True
@@ -99,8 +97,8 @@ def test_a_yes_or_no_question_is_about_the_fields_of_the_row(
 
 
 def test_a_system_section_is_the_question_and_levels_have_their_descriptions(
-    shell: Shell, decision_servers: Servers, model: Any
-) -> None:
+    shell, decision_servers, model
+):
     url = decision_servers.start(rules=[RATED_RULE])
     (row,) = judged(shell, RATED, model(url), [ROW])
     assert (row["output.score"], row["output.p"], row["output.expected"]) == ("good", 0.6, 7.5)
@@ -123,8 +121,8 @@ def test_a_system_section_is_the_question_and_levels_have_their_descriptions(
 
 
 def test_a_chat_model_is_shown_the_descriptions_before_the_scale(
-    shell: Shell, scripted_model: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    shell, scripted_model, monkeypatch
+):
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     scripted_model.answer = lambda _: '{"score": "good"}'
     judged(shell, RATED, "model: openai/gpt-x", [ROW])
@@ -145,8 +143,8 @@ def test_a_chat_model_is_shown_the_descriptions_before_the_scale(
     ],
 )
 def test_existing_extractors_read_the_distribution(
-    shell: Shell, decision_servers: Servers, model: Any, extract: str, outputs: dict[str, Any]
-) -> None:
+    shell, decision_servers, model, extract, outputs
+):
     url = decision_servers.start(rules=[RATED_RULE])
     (row,) = judged(shell, RATED + f"  extract: {extract}\n", model(url), [ROW])
     values = {name.removeprefix("output."): row[name] for name in row if name.startswith("output.")}
@@ -154,8 +152,8 @@ def test_existing_extractors_read_the_distribution(
 
 
 def test_values_that_begin_alike_are_accepted_for_a_decision_model_only(
-    shell: Shell, decision_servers: Servers, model: Any
-) -> None:
+    shell, decision_servers, model
+):
     url = decision_servers.start(
         rules=[{"match": "Rate", "probabilities": {"very good": 0.9, "very bad": 0.1}}]
     )
@@ -188,13 +186,13 @@ POOL = "- {unit: RubricPoolUnit, name: pool}\n"
     ("keys", "flags", "sizes"), [("", (), [5]), ("  per_call: 2\n", (), [2, 2, 1])]
 )
 def test_the_criteria_of_a_row_share_requests(
-    shell: Shell,
-    decision_servers: Servers,
-    model: Any,
-    keys: str,
-    flags: tuple[str, ...],
-    sizes: list[int],
-) -> None:
+    shell,
+    decision_servers,
+    model,
+    keys,
+    flags,
+    sizes,
+):
     url = decision_servers.start(*flags)
     judged(shell, RUBRIC + keys, model(url), rubric_rows(1))
     stats = decision_servers.get(url, "stats")
@@ -210,9 +208,7 @@ def test_the_criteria_of_a_row_share_requests(
     assert (facts(shell)["calls"], facts(shell)["requests"]) == (5, len(sizes))
 
 
-def test_a_servers_limit_is_learnt_once(
-    shell: Shell, decision_servers: Servers, model: Any
-) -> None:
+def test_a_servers_limit_is_learnt_once(shell, decision_servers, model):
     url = decision_servers.start("--max-questions", "3")
     (row,) = judged(shell, RUBRIC, model(url), rubric_rows(1))
     assert row["status"] == "ok"
@@ -221,7 +217,7 @@ def test_a_servers_limit_is_learnt_once(
     assert stats["most_questions"] == 3
 
 
-def test_packing_changes_no_score(shell: Shell, decision_servers: Servers, model: Any) -> None:
+def test_packing_changes_no_score(shell, decision_servers, model):
     url = decision_servers.start()
     outputs = []
     for keys in ("", "  per_call: 2\n", "  per_call: 1\n"):
@@ -234,9 +230,7 @@ def test_packing_changes_no_score(shell: Shell, decision_servers: Servers, model
     assert outputs[0] == outputs[1] == outputs[2]
 
 
-def test_the_questions_of_two_rows_are_never_in_one_request(
-    shell: Shell, decision_servers: Servers, model: Any
-) -> None:
+def test_the_questions_of_two_rows_are_never_in_one_request(shell, decision_servers, model):
     url = decision_servers.start()
     rows = [{**row, "a": "the same"} for row in rubric_rows(8)]
     judged(shell, RUBRIC, model(url), rows, "--concurrency", "32")
@@ -244,9 +238,7 @@ def test_the_questions_of_two_rows_are_never_in_one_request(
     assert decision_servers.get(url, "stats")["requests"] == 8
 
 
-def test_a_refused_question_fails_alone(
-    shell: Shell, decision_servers: Servers, model: Any
-) -> None:
+def test_a_refused_question_fails_alone(shell, decision_servers, model):
     url = decision_servers.start(rules=[{"match": "criterion 3", "fault": "refusal"}])
     (row,) = judged(shell, RUBRIC, model(url), rubric_rows(1), code=3)
     stats = decision_servers.get(url, "stats")
@@ -259,9 +251,7 @@ def test_a_refused_question_fails_alone(
         assert (stats["requests"], stats["questions"]) == (3, 7)
 
 
-def test_the_other_questions_of_a_refused_one_count(
-    shell: Shell, decision_servers: Servers, model: Any
-) -> None:
+def test_the_other_questions_of_a_refused_one_count(shell, decision_servers, model):
     url = decision_servers.start(rules=[{"match": "criterion 3", "fault": "refusal"}])
     steps = RUBRIC + "  on_failure: skip\n"
     (row,) = judged(shell, steps, model(url, retries=0), rubric_rows(1))
@@ -276,9 +266,7 @@ BAD = (
 
 @pytest.mark.parametrize("fault", BAD)
 @pytest.mark.parametrize("steps", [CORRECT, RATED], ids=["boolean", "score"])
-def test_no_fault_of_a_server_is_a_score(
-    shell: Shell, decision_servers: Servers, model: Any, fault: str, steps: str
-) -> None:
+def test_no_fault_of_a_server_is_a_score(shell, decision_servers, model, fault, steps):
     if steps == CORRECT and fault in ("unnormalised", "lessoptions", "negative", "sum2"):
         pytest.skip("a yes or no answer has one number")
     url = decision_servers.start()
@@ -304,9 +292,7 @@ def test_no_fault_of_a_server_is_a_score(
         "nousage",
     ],
 )
-def test_what_does_not_touch_the_probabilities_is_read(
-    shell: Shell, decision_servers: Servers, model: Any, fault: str
-) -> None:
+def test_what_does_not_touch_the_probabilities_is_read(shell, decision_servers, model, fault):
     url = decision_servers.start(rules=[{"match": "Which", "probabilities": {"x": 0.7, "y": 0.3}}])
     steps = '- {unit: CategoricalJudgeUnit, name: j, categories: [x, y], prompt: "Which is {source.a}?"}'
     head = model(url, retries=0, params={"extra_headers": {"x-mock-fault": fault}})
@@ -316,9 +302,7 @@ def test_what_does_not_touch_the_probabilities_is_read(
         assert "less probable" in calls(shell)[0]["usage_note"]
 
 
-def test_rounded_probabilities_of_many_options_are_read(
-    shell: Shell, decision_servers: Servers, model: Any
-) -> None:
+def test_rounded_probabilities_of_many_options_are_read(shell, decision_servers, model):
     url = decision_servers.start("--round", "2")
     names = ", ".join(f"c{number}" for number in range(77))
     steps = f'- {{unit: CategoricalJudgeUnit, name: j, categories: [{names}], prompt: "Which is {{source.a}}?"}}'
@@ -326,7 +310,7 @@ def test_rounded_probabilities_of_many_options_are_read(
     assert math.isclose(sum(row["output.distribution"].values()), 1)
 
 
-def test_a_rate_limit_is_waited_for(shell: Shell, decision_servers: Servers, model: Any) -> None:
+def test_a_rate_limit_is_waited_for(shell, decision_servers, model):
     url = decision_servers.start("--limit", "2", "--retry-after", "0.1", "--latency-ms", "5")
     rows = judged(
         shell,
@@ -340,9 +324,7 @@ def test_a_rate_limit_is_waited_for(shell: Shell, decision_servers: Servers, mod
     assert {row["attempt"] for row in calls(shell)} == {0}
 
 
-def test_doubtful_rows_continue_to_a_chat_model(
-    shell: Shell, decision_servers: Servers, loopback: Any, model: Any
-) -> None:
+def test_doubtful_rows_continue_to_a_chat_model(shell, decision_servers, loopback, model):
     chat = json.dumps({"name": "openai/gpt-x", "api_base": loopback.url})
     steps = CORRECT.replace(
         "- {", f"- {{extract: decision, escalate: {{when: output.p < 0.8, to: {chat}}}, "
@@ -364,9 +346,7 @@ PAIR = "- {unit: PairwiseJudgeUnit, name: j, positions: both, tie: true, options
 
 
 @pytest.mark.parametrize("labels", [(), ("first", "second")])
-def test_a_pair_is_judged_in_both_orders(
-    shell: Shell, decision_servers: Servers, model: Any, labels: tuple[str, ...]
-) -> None:
+def test_a_pair_is_judged_in_both_orders(shell, decision_servers, model, labels):
     url = decision_servers.start("--position-bias", "50")
     more = f", labels: [{', '.join(labels)}]" if labels else ""
     (row,) = judged(shell, PAIR % more, model(url), [{"id": 1, "x": "one", "y": "two"}])
@@ -387,9 +367,7 @@ def test_a_pair_is_judged_in_both_orders(
         ]
 
 
-def test_the_letter_of_a_shuffled_best_of_k_is_mapped_back(
-    shell: Shell, decision_servers: Servers, model: Any
-) -> None:
+def test_the_letter_of_a_shuffled_best_of_k_is_mapped_back(shell, decision_servers, model):
     url = decision_servers.start("--position-bias", "50")
     steps = "- {unit: BestOfKJudgeUnit, name: j, shuffle: true, original: true, options: [source.x, source.y, source.z]}"
     rows = [{"id": n, "x": "one", "y": "two", "z": "three"} for n in range(6)]
@@ -411,7 +389,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_a_decision_model_cannot_do_is_refused_before_the_run(shell: Shell, case: str) -> None:
+def test_what_a_decision_model_cannot_do_is_refused_before_the_run(shell, case):
     done = shell("validate", shell.config(REFUSED[case], "model: typesafe/jev-1.13.0"))
     assert done.code == 2, done.out
     assert "jev-1.13.0" in done.err + done.out or case == "nothing"
@@ -428,9 +406,7 @@ def test_what_a_decision_model_cannot_do_is_refused_before_the_run(shell: Shell,
         "reasoning_effort: low",
     ],
 )
-def test_settings_that_no_decision_model_has_are_refused(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch, setting: str
-) -> None:
+def test_settings_that_no_decision_model_has_are_refused(shell, monkeypatch, setting):
     monkeypatch.setenv("TYPESAFE_API_KEY", "test")
     done = shell(
         "validate", shell.config(CORRECT, f"model: {{name: typesafe/jev-1.13.0, {setting}}}")
@@ -439,7 +415,7 @@ def test_settings_that_no_decision_model_has_are_refused(
     assert f"takes no {setting.partition(':')[0]}" in done.err + done.out
 
 
-def test_an_estimate_counts_requests_and_bills_no_output(shell: Shell) -> None:
+def test_an_estimate_counts_requests_and_bills_no_output(shell):
     config = shell.config(RUBRIC, "model: typesafe/jev-1.13.0")
     rows = shell.write("d.jsonl", "".join(json.dumps(row) + "\n" for row in rubric_rows(100)))
     done = shell("estimate", config, rows, "--json")
@@ -449,9 +425,7 @@ def test_an_estimate_counts_requests_and_bills_no_output(shell: Shell) -> None:
     assert math.isclose(line["cost_usd"], line["prompt_tokens"] * 0.042e-6)
 
 
-def test_questions_are_cached_one_by_one(
-    shell: Shell, decision_servers: Servers, model: Any
-) -> None:
+def test_questions_are_cached_one_by_one(shell, decision_servers, model):
     url = decision_servers.start()
     config = shell.config(RUBRIC, model(url))
     for criteria, out, cached, requests in (
@@ -470,9 +444,7 @@ def test_questions_are_cached_one_by_one(
         assert decision_servers.get(url, "stats")["requests"] == requests
 
 
-def test_the_servers_own_cost_counts_unless_the_pipeline_has_one(
-    shell: Shell, decision_servers: Servers, model: Any
-) -> None:
+def test_the_servers_own_cost_counts_unless_the_pipeline_has_one(shell, decision_servers, model):
     url = decision_servers.start("--cost")
     judged(shell, RUBRIC, model(url), rubric_rows(2))
     tokens = decision_servers.get(url, "stats")["input_tokens"]
@@ -487,9 +459,7 @@ def test_the_servers_own_cost_counts_unless_the_pipeline_has_one(
     assert math.isclose(sum(row["cost_usd"] for row in calls(shell)), tokens * 7e-6)
 
 
-def test_a_continuous_scale_is_the_mean_of_its_anchors(
-    shell: Shell, decision_servers: Servers, model: Any
-) -> None:
+def test_a_continuous_scale_is_the_mean_of_its_anchors(shell, decision_servers, model):
     url = decision_servers.start(
         rules=[{"match": "much", "probabilities": {"0": 0.2, "1": 0.2, "2": 0.6}}]
     )
@@ -499,9 +469,7 @@ def test_a_continuous_scale_is_the_mean_of_its_anchors(
     assert math.isclose(row["output.score"], 0.7)
 
 
-def test_a_recorded_run_is_replayed_without_a_server(
-    shell: Shell, decision_servers: Servers, model: Any
-) -> None:
+def test_a_recorded_run_is_replayed_without_a_server(shell, decision_servers, model):
     url = decision_servers.start("--alias", "jev=jev-1.13.0")
     first = judged(shell, RUBRIC, model(url), rubric_rows(2))
     if model.format == "systemone":

@@ -1,14 +1,9 @@
 """Decision models side by side: accuracy, calibration error, cost and p95 in one table."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 
-def test_a_sweep_over_models_reports_accuracy_ece_cost_and_p95(
-    shell: Any, decision_servers: Any
-) -> None:
+def test_a_sweep_over_models_reports_accuracy_ece_cost_and_p95(shell, decision_servers):
     url = decision_servers.start("--cost")
     judge = '- {unit: JudgeUnit, name: j, scale: boolean, prompt: "Is {source.a} right?"}\n'
     measured = "evaluate: {ok: {prediction: output.score, target: source.ok, metrics: [accuracy]}, sure: {probability: output.expected, target: source.ok}}"
@@ -40,9 +35,7 @@ def test_a_sweep_over_models_reports_accuracy_ece_cost_and_p95(
     assert document["frontier"]
 
 
-def test_a_bound_is_calibrated_on_the_probability_and_escalates(
-    shell: Any, decision_servers: Any
-) -> None:
+def test_a_bound_is_calibrated_on_the_probability_and_escalates(shell, decision_servers):
     rules = [{"match": "sure", "p": 0.97}, {"match": "doubtful", "p": 0.6}]
     url = decision_servers.start(rules=rules)
     judge = '- {unit: JudgeUnit, name: j, scale: boolean, prompt: "@system\\nIs it right?\\n@user\\n{source.a}"%s}\n'

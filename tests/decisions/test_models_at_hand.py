@@ -12,7 +12,7 @@ from verdict_cli.llm.providers.price_book import entry_of
 from verdict_cli.model import Model
 
 
-def test_a_key_offers_its_decision_model() -> None:
+def test_a_key_offers_its_decision_model():
     decision_model = decision_model_at_hand({"TYPESAFE_API_KEY": "x"}, {})
     assert decision_model is not None
     assert (decision_model.model, decision_model.reason) == (
@@ -22,7 +22,7 @@ def test_a_key_offers_its_decision_model() -> None:
     assert decision_model_at_hand({"TYPESAFE_API_KEY": " "}, {}) is None
 
 
-def test_every_offered_model_is_a_decision_model_with_a_price() -> None:
+def test_every_offered_model_is_a_decision_model_with_a_price():
     for name in DECISION_KEYS.values():
         assert is_decision_model(Model(name=name))
         assert entry_of(name) is not None
@@ -43,7 +43,7 @@ def _serving(name: str) -> http.server.ThreadingHTTPServer:
     return server
 
 
-def test_a_local_server_is_offered_for_a_decision_model_and_not_for_a_chat_model() -> None:
+def test_a_local_server_is_offered_for_a_decision_model_and_not_for_a_chat_model():
     for name, is_offered in (("openjev-4b", True), ("llama-3.1-8b", False)):
         server = _serving(name)
         try:

@@ -108,7 +108,7 @@ def check(body: bytes, protocol: Any) -> None:
     {"answers": {"q3": {"type": "score", "probabilities": [None]}}}, SYSTEM_ONE
 )  # once an AttributeError
 @given(BODIES, st.sampled_from([OPENAI_DECISIONS, SYSTEM_ONE]))
-def test_any_json_of_the_forms_is_a_distribution_or_an_error(body: Any, protocol: Any) -> None:
+def test_any_json_of_the_forms_is_a_distribution_or_an_error(body, protocol):
     check(json.dumps(body).encode(), protocol)
 
 
@@ -116,12 +116,12 @@ def test_any_json_of_the_forms_is_a_distribution_or_an_error(body: Any, protocol
     st.binary(max_size=40) | JSON.map(json.dumps).map(str.encode),
     st.sampled_from([OPENAI_DECISIONS, SYSTEM_ONE]),
 )
-def test_any_body_is_an_error(body: bytes, protocol: Any) -> None:
+def test_any_body_is_an_error(body, protocol):
     check(body, protocol)
 
 
 @given(st.integers(0, 400), st.sampled_from([OPENAI_DECISIONS, SYSTEM_ONE]))
-def test_a_body_that_is_cut_is_an_error(length: int, protocol: Any) -> None:
+def test_a_body_that_is_cut_is_an_error(length, protocol):
     answers = {
         "q1": {"type": "noul", "noul": 0.5},
         "q2": {"type": "choice", "probabilities": {"a": 0.5, "b": 0.25, "c": 0.25}},

@@ -32,7 +32,7 @@ def rows(shell: Any, count: int) -> Any:
     return shell.write("d.jsonl", "\n".join(lines) + "\n")
 
 
-def test_a_killed_run_repeats_no_question(shell: Any, decision_servers: Any) -> None:
+def test_a_killed_run_repeats_no_question(shell, decision_servers):
     url = decision_servers.start("--latency-ms", "40")
     config, data = shell.config(RUBRIC, HEAD % url), rows(shell, 60)
     words = ("run", config, data, "--out", "out", "--no-cache", "--yes", "--concurrency", "2")
@@ -53,9 +53,7 @@ def test_a_killed_run_repeats_no_question(shell: Any, decision_servers: Any) -> 
     )  # those in flight, and those whose record was lost with the process
 
 
-def test_images_are_sent_in_the_form_of_each_server(
-    shell: Any, decision_servers: Any, monkeypatch: Any
-) -> None:
+def test_images_are_sent_in_the_form_of_each_server(shell, decision_servers, monkeypatch):
     url = decision_servers.start()
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     pixel = "data:image/png;base64,iVBORw0KGgo="
@@ -77,7 +75,7 @@ def test_images_are_sent_in_the_form_of_each_server(
     assert second_body["input"][0]["content"][1] == {"type": "input_image", "image_url": pixel}
 
 
-def test_an_image_is_refused_where_the_form_of_the_server_is_unknown(shell: Any) -> None:
+def test_an_image_is_refused_where_the_form_of_the_server_is_unknown(shell):
     steps = '- {unit: JudgeUnit, name: j, scale: boolean, prompt: "Does {source.photo} show {source.a}?"}'
     schema = "\ndataset: {schema: {photo: image, a: str}}"
     done = shell("validate", shell.config(steps, "model: typesafe/jev-1.13.0" + schema))
@@ -104,13 +102,13 @@ def test_an_image_is_refused_where_the_form_of_the_server_is_unknown(shell: Any)
         ),
     ],
 )
-def test_a_judge_with_a_probable_mistake_gets_a_warning(shell: Any, steps: str, words: str) -> None:
+def test_a_judge_with_a_probable_mistake_gets_a_warning(shell, steps, words):
     done = shell("validate", shell.config(steps, HEAD % "http://127.0.0.1:1"))
     assert done.code == 0, done.err
     assert words in done.err + done.out
 
 
-def test_two_versions_behind_an_alias_are_reported(shell: Any, decision_servers: Any) -> None:
+def test_two_versions_behind_an_alias_are_reported(shell, decision_servers):
     first = decision_servers.start("--alias", "jev-latest=jev-1.13.0")
     second = decision_servers.start("--alias", "jev-latest=jev-1.14.0")
     judges = [BOOLEAN.replace("name: j", f"name: {name}") % f', model: {{name: systemone/jev-latest, api_base: "{url}"}}'
@@ -132,7 +130,7 @@ def test_two_versions_behind_an_alias_are_reported(shell: Any, decision_servers:
     assert "was answered by 2 versions of the model" in report
 
 
-def test_decision_models_have_no_batches(shell: Any) -> None:
+def test_decision_models_have_no_batches(shell):
     config = shell.config(BOOLEAN % "", "model: {name: typesafe/jev-1.13.0, batch: true}")
     done = shell("validate", config)
     assert "decision models have no batches" in done.err + done.out
@@ -159,5 +157,5 @@ def test_decision_models_have_no_batches(shell: Any) -> None:
         (b'{"error": {"message": "overloaded"}}', SYSTEM_ONE, ""),
     ],
 )
-def test_a_server_of_the_other_form_is_reported(body: bytes, protocol: Any, prefix: str) -> None:
+def test_a_server_of_the_other_form_is_reported(body, protocol, prefix):
     assert other_form(body, protocol) == prefix

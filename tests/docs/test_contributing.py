@@ -1,7 +1,5 @@
 """CONTRIBUTING.md describes the packages as they are, and leads from a key to its code."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path
@@ -19,7 +17,7 @@ KEYS = re.findall(
 )
 
 
-def test_the_picture_has_every_layer_in_its_order() -> None:
+def test_the_picture_has_every_layer_in_its_order():
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
         "importlinter"
     ]["contracts"]
@@ -27,26 +25,26 @@ def test_the_picture_has_every_layer_in_its_order() -> None:
     assert re.findall(r"^  (\w+)(?:/|\.py) ", SECTIONS["The packages"], re.MULTILINE) == layers
 
 
-def test_every_folder_of_the_picture_exists() -> None:
+def test_every_folder_of_the_picture_exists():
     for package, text in re.findall(r"^  (\w+)/ (.*)$", SECTIONS["The packages"], re.MULTILINE):
         for inner in re.findall(r"(\w+)/", text):
             assert (PACKAGE / package / inner).is_dir(), f"{package}/{inner}"
 
 
-def test_a_row_s_path_has_ten_steps() -> None:
+def test_a_row_s_path_has_ten_steps():
     assert re.findall(r"^(\d+)\. ", SECTIONS["A row's path"], re.MULTILINE) == [
         str(step) for step in range(1, 11)
     ]
 
 
-def test_every_path_that_is_named_exists() -> None:
+def test_every_path_that_is_named_exists():
     paths = re.findall(r"`((?:verdict_cli|tests|docs|configs|datasets)/[\w./]*)`", PAGE)
     assert len(paths) > 20
     assert [path for path in paths if "NAME" not in path and not (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize(("key", "declared", "used"), KEYS, ids=[key for key, _, _ in KEYS])
-def test_a_key_leads_to_its_code_in_two_hops(key: str, declared: str, used: str) -> None:
+def test_a_key_leads_to_its_code_in_two_hops(key, declared, used):
     assert re.search(
         rf"^    (?:{key}: |.*alias=\"{key}\")",
         (PACKAGE / declared).read_text(encoding="utf-8"),
@@ -55,5 +53,5 @@ def test_a_key_leads_to_its_code_in_two_hops(key: str, declared: str, used: str)
     assert re.search(rf"\b{key}\b", (PACKAGE / used).read_text(encoding="utf-8"))
 
 
-def test_ten_keys_are_tried() -> None:
+def test_ten_keys_are_tried():
     assert len(KEYS) == 10

@@ -176,7 +176,7 @@ def folder(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_block_and_command_of_a_page_runs(page: Path, folder: Path) -> None:
+def test_every_block_and_command_of_a_page_runs(page, folder):
     space: dict[str, object] = {"__name__": "page"}
     printed = ""
     for block in blocks(page):
@@ -198,7 +198,7 @@ def test_every_block_and_command_of_a_page_runs(page: Path, folder: Path) -> Non
             (folder / block.title).write_text(block.text, encoding="utf-8")
 
 
-def test_a_command_that_is_not_run_is_of_a_program_with_a_reason() -> None:
+def test_a_command_that_is_not_run_is_of_a_program_with_a_reason():
     programs = {
         line.split()[0]
         for page in PAGES
@@ -211,7 +211,7 @@ def test_a_command_that_is_not_run_is_of_a_program_with_a_reason() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_option_that_a_page_gives_a_command_exists(page: Path) -> None:
+def test_every_option_that_a_page_gives_a_command_exists(page):
     text = page.read_text(encoding="utf-8")
     if page.name == "removed.md":  # its first column names what is gone
         text = re.sub(r"^\| [^|]*\|", "|", text, flags=re.MULTILINE)
@@ -232,7 +232,7 @@ def test_every_option_that_a_page_gives_a_command_exists(page: Path) -> None:
             assert flag in options, f"{page.name}: `{code}` has no {flag}"
 
 
-def test_a_block_that_needs_something_is_recognized_by_its_words() -> None:
+def test_a_block_that_needs_something_is_recognized_by_its_words():
     skipped = Block("yaml", None, "# needs a server\nverdict: 1\n", 1)
     assert skipped.skipped()
     assert commands(Block("sh", None, "verdict run a b # needs a server\nverdict units\n", 1)) == [

@@ -36,12 +36,12 @@ def messages(page_tool: ModuleType) -> list[Any]:
     return listed
 
 
-def test_every_message_has_a_fix(messages: list[Any]) -> None:
+def test_every_message_has_a_fix(messages):
     assert len(messages) > 400
     assert [message for message in messages if not re.search("[a-z]{2}", message.fix)] == []
 
 
-def test_every_path_that_decides_about_a_message_exists(page_tool: ModuleType) -> None:
+def test_every_path_that_decides_about_a_message_exists(page_tool):
     """A package that moves would otherwise lose its messages without a word."""
     missing = [
         path
@@ -63,13 +63,11 @@ def test_every_path_that_decides_about_a_message_exists(page_tool: ModuleType) -
         ("bad-unit", "a Unit needs a `response`"),
     ],
 )
-def test_messages_of_checks_are_there_with_their_codes(
-    messages: list[Any], code: str, text: str
-) -> None:
+def test_messages_of_checks_are_there_with_their_codes(messages, code, text):
     assert any(text in message.text and message.code == code for message in messages)
 
 
-def test_every_class_of_error_has_its_section(page_tool: ModuleType) -> None:
+def test_every_class_of_error_has_its_section(page_tool):
     raised = {
         name
         for name, kind in vars(errors).items()
@@ -86,7 +84,7 @@ def test_every_class_of_error_has_its_section(page_tool: ModuleType) -> None:
     assert raised - whole <= set(page_tool.RAISED)
 
 
-def test_every_code_in_the_source_is_on_the_page(messages: list[Any]) -> None:
+def test_every_code_in_the_source_is_on_the_page(messages):
     codes = set()
     for path in (ROOT / "verdict_cli").rglob("*.py"):
         codes |= set(
@@ -108,5 +106,5 @@ def test_every_code_in_the_source_is_on_the_page(messages: list[Any]) -> None:
         "the dataset holds no rows",
     ],
 )
-def test_what_newcomers_meet_is_there(page_tool: ModuleType, text: str) -> None:
+def test_what_newcomers_meet_is_there(page_tool, text):
     assert text in page_tool.page()

@@ -1,7 +1,5 @@
 """Each key of the language is written in a shipped configuration or on a page."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +7,7 @@ from pathlib import Path
 SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "tools" / "unused_keys.py"
 
 
-def test_each_key_has_an_example() -> None:
+def test_each_key_has_an_example():
     done = subprocess.run(
         [sys.executable, str(SCRIPT)], capture_output=True, encoding="utf-8", check=True
     )

@@ -55,7 +55,7 @@ def names_in(text: str) -> set[str]:
     return {name for name in names if not PLACEHOLDER.search(name) and not is_local(name)}
 
 
-def test_names_are_found_in_what_files_have() -> None:
+def test_names_are_found_in_what_files_have():
     text = "models: [gpt-4o, claude-x]\nmodel: gpt-1\n`--model o9` {name: gemini-0, a: 1} anthropic/b-1. anthropic/NAME"
     assert names_in(text) == {"gpt-4o", "claude-x", "gpt-1", "o9", "gemini-0", "anthropic/b-1"}
 
@@ -70,13 +70,13 @@ def named_models() -> dict[str, set[str]]:
     return places
 
 
-def test_every_model_that_is_named_is_known() -> None:
+def test_every_model_that_is_named_is_known():
     models = named_models()
     assert {"gpt-4o-mini", "anthropic/claude-haiku-4-5"} <= models.keys()
     assert {name: places for name, places in models.items() if entry_of(name) is None} == {}
 
 
-def test_no_model_that_is_named_is_retired() -> None:
+def test_no_model_that_is_named_is_retired():
     today = datetime.now(UTC).date()
     retired = {name: retirement_date(Model(name=name)) for name in named_models()}
     assert {name: day for name, day in retired.items() if day is not None and day < today} == {}

@@ -39,7 +39,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+def test_every_link_of_a_page_leads_somewhere(page):
     for target, anchor in re.findall(
         r"\]\(([^)#:\s]*)(?:#([\w-]+))?\)", page.read_text(encoding="utf-8")
     ):
@@ -50,14 +50,14 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
         )
 
 
-def test_the_graph_of_the_readme_is_the_one_that_it_describes(tmp_path: Path) -> None:
+def test_the_graph_of_the_readme_is_the_one_that_it_describes(tmp_path):
     (tmp_path / "grounded.yaml").write_text(blocks(ROOT / "README.md", "yaml")[0], encoding="utf-8")
     result = CliRunner().invoke(app, ["graph", str(tmp_path / "grounded.yaml")])
     assert result.exit_code == 0
     assert "7 units, 6 model calls a row" in result.output
 
 
-def test_the_endpoints_of_the_page_are_those_of_the_server() -> None:
+def test_the_endpoints_of_the_page_are_those_of_the_server():
     folder = ROOT / "verdict_cli" / "features" / "server"
     source = "".join(
         (folder / name).read_text(encoding="utf-8")
@@ -70,9 +70,7 @@ def test_the_endpoints_of_the_page_are_those_of_the_server() -> None:
     assert endpoints_on_page - {"/openapi.json"} == served
 
 
-def test_the_commands_of_the_readme_print_what_it_shows_in_an_empty_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commands_of_the_readme_print_what_it_shows_in_an_empty_folder(tmp_path, monkeypatch):
     readme = ROOT / "README.md"
     (tmp_path / "grounded.yaml").write_text(blocks(readme, "yaml")[0], encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -90,12 +88,12 @@ def test_the_commands_of_the_readme_print_what_it_shows_in_an_empty_folder(
         assert [line for line in displayed if line not in plain(ran.stdout)] == []
 
 
-def test_the_first_command_of_the_readme_installs_from_the_checkout() -> None:
+def test_the_first_command_of_the_readme_installs_from_the_checkout():
     assert blocks(ROOT / "README.md", "sh")[0].splitlines()[0] == "pip install ."
     assert "pip install verdict-cli" not in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_every_make_command_of_the_readme_is_a_target() -> None:
+def test_every_make_command_of_the_readme_is_a_target():
     targets = re.findall(
         r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
     )
@@ -106,7 +104,7 @@ def test_every_make_command_of_the_readme_is_a_target() -> None:
     assert set(targets_on_page) <= set(targets)
 
 
-def test_the_pictures_are_small_and_on_a_page() -> None:
+def test_the_pictures_are_small_and_on_a_page():
     pictures = sorted((ROOT / "docs" / "images").glob("*.png"))
     pictures_on_pages = {
         name
@@ -150,7 +148,7 @@ READ_LATER = {
 """Cells (row, tool) that were open, or wrong, in the survey and were read again since (findings on features, part D)."""
 
 
-def test_what_is_claimed_of_other_tools_is_what_was_read_of_them(shared: Path) -> None:
+def test_what_is_claimed_of_other_tools_is_what_was_read_of_them(shared):
     def rows(path: Path) -> list[list[str]]:
         lines = path.read_text(encoding="utf-8").splitlines()
         return [

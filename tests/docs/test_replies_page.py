@@ -13,7 +13,7 @@ PAGE: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "tools" / "replies_pag
 
 
 @pytest.mark.parametrize("extractor", PAGE["extractors"]())
-def test_every_reply_has_its_intended_value_or_is_refused(extractor: str) -> None:
+def test_every_reply_has_its_intended_value_or_is_refused(extractor):
     bound = PAGE["extractors"]()[extractor]
     for text, stated in PAGE["REPLIES"]:
         score, refusal = PAGE["reading"](bound, text)
@@ -21,7 +21,7 @@ def test_every_reply_has_its_intended_value_or_is_refused(extractor: str) -> Non
         assert score is not None or refusal, text
 
 
-def test_the_page_is_fresh() -> None:
+def test_the_page_is_fresh():
     assert (ROOT / "docs" / "reference" / "replies.md").read_text(encoding="utf-8") == PAGE[
         "page"
     ]()

@@ -45,7 +45,7 @@ def data_rows() -> list[dict[str, str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_a_case_gives_the_values_of_the_data_file(case: str) -> None:
+def test_a_case_gives_the_values_of_the_data_file(case):
     if not (SHARED / "data").is_dir():
         pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
     recorded_lines = (
@@ -60,21 +60,21 @@ def test_a_case_gives_the_values_of_the_data_file(case: str) -> None:
     ] == []
 
 
-def test_a_value_that_differs_says_why() -> None:
+def test_a_value_that_differs_says_why():
     rows = data_rows()
     differing = [row["difference"] for row in rows if row["difference"] != "0"]
     assert len(rows) > 1_400
     assert all(len(cell.partition(": ")[2]) > 20 or len(cell) > 40 for cell in differing), differing
 
 
-def test_the_page_counts_what_the_data_file_has() -> None:
+def test_the_page_counts_what_the_data_file_has():
     rows = data_rows()
     same = sum(row["difference"] == "0" for row in rows)
     page = (ROOT / "docs" / "reproductions.md").read_text(encoding="utf-8")
     assert f"{same:,} of {len(rows):,}" in page
 
 
-def test_the_readme_claims_what_the_script_can_remake() -> None:
+def test_the_readme_claims_what_the_script_can_remake():
     page = (ROOT / "docs" / "reproductions.md").read_text(encoding="utf-8")
     claim = page.partition("**")[2].partition(" values")[0]
     assert f"- {claim} published results" in (ROOT / "README.md").read_text(encoding="utf-8")

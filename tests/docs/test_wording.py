@@ -24,7 +24,7 @@ def wording() -> ModuleType:
     return module
 
 
-def test_the_list_is_read_from_the_style_page(wording: ModuleType) -> None:
+def test_the_list_is_read_from_the_style_page(wording):
     phrases = wording.retired((ROOT / "docs" / "tools" / "style.md").read_text(encoding="utf-8"))
     assert phrases["mend"] == "fix"
     assert {
@@ -57,18 +57,16 @@ def test_the_list_is_read_from_the_style_page(wording: ModuleType) -> None:
         (".md", "Recommended, amended, mend-free.\n", []),
     ],
 )
-def test_only_prose_is_checked(
-    wording: ModuleType, suffix: str, text: str, lines: list[int]
-) -> None:
+def test_only_prose_is_checked(wording, suffix, text, lines):
     assert [line for line, _, _ in wording.findings(text, suffix, PHRASES)] == lines
 
 
 def test_a_finding_says_what_to_write_and_fails(
-    wording: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    wording,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     page = tmp_path / "page.md"
     page.write_text("One line.\nMend it.\n", encoding="utf-8")
     monkeypatch.setattr(sys, "argv", ["wording.py", str(page)])

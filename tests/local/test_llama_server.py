@@ -84,7 +84,7 @@ def judged(
     return json.loads(done.stdout), results, calls
 
 
-def test_rows_are_judged_by_structured_replies(server: str, tmp_path: Path) -> None:
+def test_rows_are_judged_by_structured_replies(server, tmp_path):
     judge = (
         "  - unit: JudgeUnit\n    name: judge\n"
         "    prompt: 'Is the answer right? Question: {source.question} Answer: {source.answer} Rate from 1 to 5.'\n"
@@ -96,9 +96,7 @@ def test_rows_are_judged_by_structured_replies(server: str, tmp_path: Path) -> N
     assert all(call["prompt_tokens"] > 20 and json.loads(call["reply"]) for call in calls)
 
 
-def test_rows_are_judged_by_token_probabilities_and_equally_again(
-    server: str, tmp_path: Path
-) -> None:
+def test_rows_are_judged_by_token_probabilities_and_equally_again(server, tmp_path):
     judge = (
         "  - unit: JudgeUnit\n    name: judge\n    scale: boolean\n"
         "    extract: {type: token_probability, min_mass: 0.001}\n"

@@ -1,7 +1,5 @@
 """Whatever is let through as an address, every client takes the same host from it."""
 
-from __future__ import annotations
-
 from urllib.parse import urlsplit
 
 import httpx
@@ -44,7 +42,7 @@ ADDRESSES = st.builds(
 @example("http://x@127.0.0.2:8954\\@127.0.0.1")
 @example("http://127.0.0.2:8954\\.[::1]")
 @example("http://[::1].evil/v1")
-def test_the_host_is_the_one_that_the_client_calls(text: str) -> None:
+def test_the_host_is_the_one_that_the_client_calls(text):
     try:
         there = parse_address(text)
     except AddressError:
@@ -56,7 +54,7 @@ def test_the_host_is_the_one_that_the_client_calls(text: str) -> None:
 
 @settings(max_examples=200)
 @given(ADDRESSES)
-def test_other_parsers_take_the_same_host(text: str) -> None:
+def test_other_parsers_take_the_same_host(text):
     try:
         there = parse_address(text)
     except AddressError:
@@ -77,7 +75,7 @@ def test_other_parsers_take_the_same_host(text: str) -> None:
         ("http://gpu_1.cluster.local:80/v1", "gpu_1.cluster.local", None),
     ],
 )
-def test_plain_addresses_are_read(text: str, host: str, port: int | None) -> None:
+def test_plain_addresses_are_read(text, host, port):
     there = parse_address(text)
     assert (there.host, there.port) == (host, port)
 
@@ -107,7 +105,7 @@ def test_plain_addresses_are_read(text: str, host: str, port: int | None) -> Non
         ("http://%6cocalhost/v1", "write localhost"),
     ],
 )
-def test_an_odd_address_is_refused_with_its_fault(text: str, fault: str) -> None:
+def test_an_odd_address_is_refused_with_its_fault(text, fault):
     with pytest.raises(AddressError) as caught:
         parse_address(text)
     assert fault in str(caught.value) and "pw-1" not in str(caught.value)

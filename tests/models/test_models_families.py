@@ -1,9 +1,5 @@
 """The hosts that models are called at."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from verdict_cli.llm.model_families import host_called
@@ -30,7 +26,5 @@ from verdict_cli.model import Model
         ({"name": "bedrock/m"}, {}, "bedrock (litellm's address)"),
     ],
 )
-def test_the_host_of_a_model_is_determined_beforehand(
-    keys: dict[str, Any], environ: dict[str, str], host: str | None
-) -> None:
+def test_the_host_of_a_model_is_determined_beforehand(keys, environ, host):
     assert host_called(Model(**keys), environ) == host

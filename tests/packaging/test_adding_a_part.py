@@ -363,7 +363,7 @@ def copy(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
-def test_a_new_part_is_one_file_and_one_line(copy: Path, part: Part) -> None:
+def test_a_new_part_is_one_file_and_one_line(copy, part):
     add(copy, part)
     lines = []
     if part.in_schema:
@@ -386,7 +386,7 @@ def test_a_new_part_is_one_file_and_one_line(copy: Path, part: Part) -> None:
     run_script(copy, [*lines, part.python])
 
 
-def test_a_new_command_is_listed_and_run(copy: Path) -> None:
+def test_a_new_command_is_listed_and_run(copy):
     (command,) = (part for part in PARTS if part.name == "command")
     add(copy, command)
     listed = 'assert "Greet somebody from the list of commands." in verdict("--help")'
@@ -451,7 +451,7 @@ class _Acme(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
-def test_an_http_api_is_one_file_and_two_lines(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_http_api_is_one_file_and_two_lines(copy, monkeypatch):
     """With the key, the retry, the cost of its tokens and the record that every API has."""
     package = copy / "verdict_cli" / "llm"
     (package / "providers" / "acme.py").write_text(ACME, encoding="utf-8")
@@ -495,7 +495,7 @@ SCANS = (
 """Tests that read the source of every module."""
 
 
-def test_a_new_file_in_any_package_fails_no_test_and_no_check(tmp_path: Path) -> None:
+def test_a_new_file_in_any_package_fails_no_test_and_no_check(tmp_path):
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
     if listed.returncode != 0:
         pytest.skip("not a git checkout")

@@ -58,7 +58,7 @@ def imported(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
-def test_the_core_imports_no_feature() -> None:
+def test_the_core_imports_no_feature():
     names = {PACKAGE / f"{module}.py" for module in DOCUMENTED_NAMES.values()}
     core = [
         path
@@ -75,7 +75,7 @@ def test_the_core_imports_no_feature() -> None:
 
 
 @pytest.mark.parametrize("feature", FEATURES)
-def test_a_feature_says_what_it_brings_and_imports_nothing_for_it(feature: str) -> None:
+def test_a_feature_says_what_it_brings_and_imports_nothing_for_it(feature):
     path = PACKAGE / "features" / feature / "__init__.py"
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     assert set(imported(path)) <= {"verdict_cli.registry", "verdict_cli.registry.PartSpec"}
@@ -197,12 +197,12 @@ def check(name: str, codes: list[int], output: str) -> None:
     }, name
 
 
-def test_without_any_feature_the_core_works_and_lacks_their_commands(tmp_path: Path) -> None:
+def test_without_any_feature_the_core_works_and_lacks_their_commands(tmp_path):
     for name, codes, output in smoke(tmp_path, "all"):
         check(name, codes, output)
 
 
 @pytest.mark.slow
-def test_without_one_feature_the_core_works_and_lacks_its_commands(tmp_path: Path) -> None:
+def test_without_one_feature_the_core_works_and_lacks_its_commands(tmp_path):
     for name, codes, output in smoke(tmp_path, *FEATURES):
         check(name, codes, output)

@@ -71,8 +71,8 @@ def size(python: Path) -> tuple[float, int]:
 
 
 def test_an_installation_is_below_its_ceilings_and_works_without_litellms_packages(
-    python: Path, tmp_path: Path
-) -> None:
+    python, tmp_path
+):
     megabytes, packages = size(python)
     assert megabytes <= CEILINGS["installed_mb"]
     assert packages <= CEILINGS["installed_packages"]

@@ -77,12 +77,12 @@ def run(package: Path, *words: str) -> str:
     return done.stdout
 
 
-def test_a_command_is_listed_and_runs(package: Path) -> None:
+def test_a_command_is_listed_and_runs(package):
     assert "greet" in run(package, "--help")
     assert run(package, "greet", "Ada") == "hello Ada\n"
 
 
-def test_a_section_is_in_the_report(package: Path) -> None:
+def test_a_section_is_in_the_report(package):
     out = run(
         package,
         "run",
@@ -99,7 +99,7 @@ def test_a_section_is_in_the_report(package: Path) -> None:
     )
 
 
-def test_an_importer_reads_its_format(package: Path) -> None:
+def test_an_importer_reads_its_format(package):
     (package.parent / "log.txt").write_text("first\nsecond\n")
     run(package, "import", "lines", "log.txt", "--out", "rows.jsonl")
     assert '"output":"second"' in (package.parent / "rows.jsonl").read_text(encoding="utf-8")

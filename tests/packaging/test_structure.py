@@ -64,7 +64,7 @@ def circles(sources: dict[str, str]) -> list[set[str]]:
     return [set(group) for group in groups if group]
 
 
-def test_a_circle_is_detected_in_any_place_of_an_import() -> None:
+def test_a_circle_is_detected_in_any_place_of_an_import():
     sources = {
         "p.a": "import p.b\n",
         "p.b": "def late():\n    from p import c\n",
@@ -75,7 +75,7 @@ def test_a_circle_is_detected_in_any_place_of_an_import() -> None:
     assert circles(sources) == [{"p.a", "p.b", "p.c"}]
 
 
-def test_no_modules_import_each_other() -> None:
+def test_no_modules_import_each_other():
     dotted = {
         f"verdict_cli/{module}".removesuffix("/__init__").replace("/", "."): path.read_text(
             encoding="utf-8"
@@ -85,11 +85,11 @@ def test_no_modules_import_each_other() -> None:
     assert circles(dotted) == []
 
 
-def test_types_are_in_the_modules_themselves() -> None:
+def test_types_are_in_the_modules_themselves():
     assert list(PACKAGE.rglob("*.pyi")) == []
 
 
-def test_no_file_has_a_path_of_somebody_s_machine() -> None:
+def test_no_file_has_a_path_of_somebody_s_machine():
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
     if listed.returncode != 0:
         pytest.skip("not a git checkout")
@@ -103,7 +103,7 @@ def test_no_file_has_a_path_of_somebody_s_machine() -> None:
     assert places == []
 
 
-def test_every_slow_test_exists() -> None:
+def test_every_slow_test_exists():
     listed = (ROOT / "tests" / "slow_tests.txt").read_text(encoding="utf-8").split()
     assert listed == sorted(set(listed))
     for test in listed:

@@ -113,14 +113,14 @@ def output_of_tests(folder: Path, *words: str) -> str:
     return "" if done.returncode == 0 else done.stdout[-2000:] + done.stderr[-1000:]
 
 
-def test_the_core_passes_its_tests_without_any_feature(tmp_path: Path) -> None:
+def test_the_core_passes_its_tests_without_any_feature(tmp_path):
     with_tests(FEATURES, tmp_path / "core")
     assert output_of_tests(tmp_path / "core", "--collect-only", "tests/stats") == ""
     assert output_of_tests(tmp_path / "core", *CORE) == ""
 
 
 @pytest.mark.parametrize("removed", COPIES, ids=range(len(COPIES)))
-def test_features_pass_their_tests_without_others(removed: set[str], tmp_path: Path) -> None:
+def test_features_pass_their_tests_without_others(removed, tmp_path):
     with_tests(removed, tmp_path / "copy")
     assert output_of_tests(tmp_path / "copy", "--collect-only", "tests/features") == ""
     assert output_of_tests(tmp_path / "copy", *smallest_modules(set(FEATURES) - removed)) == ""

@@ -100,7 +100,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return Installed(wheel, bin_ / "verdict", folder)
 
 
-def test_the_wheel_holds_every_file_that_the_program_reads(installed: Installed) -> None:
+def test_the_wheel_holds_every_file_that_the_program_reads(installed):
     files = set(ZipFile(installed.wheel).namelist())
     wanted = {
         f"verdict_cli/{path.relative_to(ROOT).as_posix()}"
@@ -117,7 +117,7 @@ def test_the_wheel_holds_every_file_that_the_program_reads(installed: Installed)
     assert not [name for name in files if name.startswith(("tests/", "docs/", "benchmarks/"))]
 
 
-def test_a_first_session_needs_nothing_but_the_wheel(installed: Installed) -> None:
+def test_a_first_session_needs_nothing_but_the_wheel(installed):
     (installed.folder / "answers.csv").write_text(
         "id,answer,label\n1,a,yes\n2,b,no\n", encoding="utf-8"
     )
@@ -135,7 +135,7 @@ def test_a_first_session_needs_nothing_but_the_wheel(installed: Installed) -> No
     assert "rows 2" in installed("report", "run")
 
 
-def test_what_comes_with_the_program_is_found(installed: Installed) -> None:
+def test_what_comes_with_the_program_is_found(installed):
     assert "rows 5 · failed 0" in installed("init", "--from", "xstest")
     assert "example, which judges" in installed("explain", "JudgeUnit")
     assert len(json.loads(installed("datasets", "list", "--json"))) > 10
@@ -146,8 +146,8 @@ def test_what_comes_with_the_program_is_found(installed: Installed) -> None:
 
 
 def test_the_demo_and_the_names_of_shipped_files_need_nothing_but_the_wheel(
-    installed: Installed,
-) -> None:
+    installed,
+):
     assert "✗ failed  safety.precision 0.822" in installed("demo", "--out", "demo")
     assert (installed.folder / "demo" / "judge" / "report.html").is_file()
     ran = installed(
@@ -156,14 +156,14 @@ def test_the_demo_and_the_names_of_shipped_files_need_nothing_but_the_wheel(
     assert "rows 96 · failed 0" in ran
 
 
-def test_every_command_starts(installed: Installed) -> None:
+def test_every_command_starts(installed):
     assert installed("--version") == "verdict 0.1.0\n"
     assert installed("python -m verdict_cli", "--version") == "verdict 0.1.0\n"
     for command in ("serve", "view", "rank", "compare"):
         assert "Example" in installed(command, "--help")
 
 
-def test_the_shell_completes_commands_and_options(installed: Installed) -> None:
+def test_the_shell_completes_commands_and_options(installed):
     environ = {"_VERDICT_COMPLETE": "complete_bash", "COMP_WORDS": "verdict exp", "COMP_CWORD": "1"}
     assert installed(env=environ).split() == ["explain", "export"]
     environ = {
@@ -174,14 +174,14 @@ def test_the_shell_completes_commands_and_options(installed: Installed) -> None:
     assert "--replay" in installed(env=environ).split()
 
 
-def test_the_extra_all_has_every_extra_for_users() -> None:
+def test_the_extra_all_has_every_extra_for_users():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     (every,) = extras["all"]
     assert every == f"verdict-cli[{','.join(sorted(extras.keys() - {'all', 'dev', 'docs'}))}]"
 
 
-def test_every_dependency_has_its_one_version_in_the_constraints() -> None:
+def test_every_dependency_has_its_one_version_in_the_constraints():
     import re
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -199,7 +199,7 @@ def test_every_dependency_has_its_one_version_in_the_constraints() -> None:
     assert len(pinned) == len(set(pinned))
 
 
-def test_every_dependency_has_bounds_and_a_reason() -> None:
+def test_every_dependency_has_bounds_and_a_reason():
     import re
 
     from packaging.requirements import Requirement

@@ -138,17 +138,15 @@ def verdict(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     ],
     ids=lambda words: words[0] if isinstance(words, tuple) else "",
 )
-def test_every_command_works_without_litellm(
-    small: Path, words: tuple[str, ...], text: str
-) -> None:
+def test_every_command_works_without_litellm(small, words, text):
     done = verdict(small, *words)
     assert done.returncode == 0, done.stderr
     assert text in done.stdout + done.stderr
 
 
 def test_a_model_that_only_litellm_can_call_ends_before_a_call_with_one_sentence(
-    small: Path,
-) -> None:
+    small,
+):
     done = verdict(small, "run", "case.yaml", "rows.jsonl", "--model", "bedrock/x", "--out", "no")
     assert done.returncode == 4
     assert (
@@ -157,5 +155,5 @@ def test_a_model_that_only_litellm_can_call_ends_before_a_call_with_one_sentence
     )
 
 
-def test_only_litellm_and_its_packages_are_missing_there(small: Path) -> None:
+def test_only_litellm_and_its_packages_are_missing_there(small):
     assert {"litellm", "openai", "tiktoken", "aiohttp", "httpx", "botocore"} <= set(only_litellms())

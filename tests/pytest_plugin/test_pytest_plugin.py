@@ -80,7 +80,7 @@ def run(suite: pytest.Pytester, *arguments: str) -> Any:
     return suite.runpytest_subprocess(*plugins, "--strict-markers", *arguments)
 
 
-def test_verdicts_hold_and_failures_say_why_in_one_message(suite: pytest.Pytester) -> None:
+def test_verdicts_hold_and_failures_say_why_in_one_message(suite):
     suite.makepyfile(test_judged=TESTS)
     done = run(suite, "-W", "error")
     done.assert_outcomes(passed=1, failed=5, errors=2)
@@ -99,7 +99,7 @@ def test_verdicts_hold_and_failures_say_why_in_one_message(suite: pytest.Pyteste
     assert "\x1b[31m" not in text
 
 
-def test_one_option_gives_every_judge_another_model(suite: pytest.Pytester) -> None:
+def test_one_option_gives_every_judge_another_model(suite):
     suite.makepyfile(
         test_judged="""
         import pytest
@@ -114,7 +114,7 @@ def test_one_option_gives_every_judge_another_model(suite: pytest.Pytester) -> N
     run(suite, "--verdict-model", "baseline/lexical").assert_outcomes(passed=1)
 
 
-def test_it_costs_nothing_where_no_test_uses_it() -> None:
+def test_it_costs_nothing_where_no_test_uses_it():
     code = "import verdict_cli.pytest_plugin, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())

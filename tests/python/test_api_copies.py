@@ -7,7 +7,6 @@ import decimal
 import multiprocessing
 import pickle
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,7 +41,7 @@ def score(pipeline: Pipeline) -> Any:
 
 
 @pytest.mark.parametrize("copied", COPIES)
-def test_a_pipeline_is_copied_and_pickled_before_and_after_a_run(copied: Any) -> None:
+def test_a_pipeline_is_copied_and_pickled_before_and_after_a_run(copied):
     pipeline = judge()
     assert copied(pipeline).fingerprint == pipeline.fingerprint
     assert score(copied(pipeline)) == score(pipeline)
@@ -51,7 +50,7 @@ def test_a_pipeline_is_copied_and_pickled_before_and_after_a_run(copied: Any) ->
         copied(pipeline).steps = ()
 
 
-def test_the_pipeline_of_a_file_is_pickled_with_its_folder(tmp_path: Path) -> None:
+def test_the_pipeline_of_a_file_is_pickled_with_its_folder(tmp_path):
     (tmp_path / "p.md").write_text("Is {source.text} right?")
     file = tmp_path / "p.yaml"
     unit = "{unit: JudgeUnit, prompt: {file: p.md}}"
@@ -61,7 +60,7 @@ def test_the_pipeline_of_a_file_is_pickled_with_its_folder(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("copied", COPIES)
-def test_a_judge_is_copied_and_pickled_and_keeps_its_options(copied: Any) -> None:
+def test_a_judge_is_copied_and_pickled_and_keeps_its_options(copied):
     with Judge(judge(), reward="2 if output.score else 1", seed=3) as first:
         expected = first.reward([{"text": "a"}])
         with copied(first) as second:
@@ -70,7 +69,7 @@ def test_a_judge_is_copied_and_pickled_and_keeps_its_options(copied: Any) -> Non
         assert third.reward([{"text": "a"}]) == expected
 
 
-def test_a_spawn_pool_judges_by_a_pipeline_and_a_judge() -> None:
+def test_a_spawn_pool_judges_by_a_pipeline_and_a_judge():
     pipeline = judge()
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply_async(score, (pipeline,)).get(60) == score(pipeline)
@@ -80,7 +79,7 @@ def test_a_spawn_pool_judges_by_a_pipeline_and_a_judge() -> None:
             ) == local_judge.reward([{"text": "a"}])
 
 
-def test_a_pipeline_with_functions_says_how_another_process_gets_it() -> None:
+def test_a_pipeline_with_functions_says_how_another_process_gets_it():
     pipeline = judge() >> JudgeUnit().prompt("{source.text}").propagate(lambda output: output)
     assert copy.deepcopy(pipeline) is pipeline
     for value in (pipeline, Judge(pipeline)):
@@ -101,9 +100,7 @@ def test_a_pipeline_with_functions_says_how_another_process_gets_it() -> None:
         (2**70, 2**70),
     ],
 )
-def test_the_values_of_a_frame_and_of_a_row_are_those_of_a_file(
-    value: Any, plain: Any, tmp_path: Path
-) -> None:
+def test_the_values_of_a_frame_and_of_a_row_are_those_of_a_file(value, plain, tmp_path):
     pipeline = judge()
     frame = pandas.DataFrame({"text": pandas.Series([value, value], dtype=object)})
     assert list(pipeline.run_dataset(frame, tmp_path / "run").status) == ["ok", "ok"]
@@ -111,7 +108,7 @@ def test_the_values_of_a_frame_and_of_a_row_are_those_of_a_file(
     assert prompts == [str(call.request.messages) for call in pipeline.run({"text": plain}).calls]
 
 
-def test_a_value_without_a_form_is_refused_with_its_column() -> None:
+def test_a_value_without_a_form_is_refused_with_its_column():
     frame = pandas.DataFrame(
         {"id": [1, 2], "text": pandas.period_range("2024", periods=2, freq="M")}
     )
@@ -121,13 +118,13 @@ def test_a_value_without_a_form_is_refused_with_its_column() -> None:
         judge().run({"text": frame.text[0]})
 
 
-def test_nan_is_missing_in_a_row_as_in_a_frame() -> None:
+def test_nan_is_missing_in_a_row_as_in_a_frame():
     for value in (float("nan"), pandas.NaT, pandas.NA, None):
         with pytest.raises(RowError, match="it is null; a prompt needs a value"):
             judge().run({"text": value})
 
 
-def test_a_notebook_shows_small_escaped_html(tmp_path: Path) -> None:
+def test_a_notebook_shows_small_escaped_html(tmp_path):
     pipeline = judge()
     pipeline.run_dataset([{"text": "a"}], tmp_path / "a&b")
     run = load_run(str(tmp_path / "a&b"))

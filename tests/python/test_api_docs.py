@@ -8,7 +8,7 @@ from pathlib import Path
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
 
 
-def test_every_block_of_the_page_runs(capsys) -> None:  # type: ignore[no-untyped-def]
+def test_every_block_of_the_page_runs(capsys):
     blocks = re.findall(
         r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )

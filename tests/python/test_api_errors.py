@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,7 +99,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("bad", "words"), BAD, ids=[words[:30] for _, words in BAD])
-def test_bad_use_is_refused_with_its_place(bad: Callable[[], Any], words: str) -> None:
+def test_bad_use_is_refused_with_its_place(bad, words):
     with pytest.raises(UsageError, match=words):
         bad()
 
@@ -124,12 +123,12 @@ def test_bad_use_is_refused_with_its_place(bad: Callable[[], Any], words: str) -
         (Unit().prompt("J"), "a Unit needs a `response`"),
     ],
 )
-def test_what_the_language_refuses_is_refused_with_its_path(unit: Any, words: str) -> None:
+def test_what_the_language_refuses_is_refused_with_its_path(unit, words):
     with pytest.raises(SpecError, match=words):
         (Pipeline("p", model="m") >> unit).validate()
 
 
-def test_all_problems_are_reported_at_once() -> None:
+def test_all_problems_are_reported_at_once():
     pipeline = (
         Pipeline("p", model="m") >> JudgeUnit() >> JudgeUnit(name="b").prompt("{previous.nothing}")
     )
@@ -141,12 +140,12 @@ def test_all_problems_are_reported_at_once() -> None:
     ]
 
 
-def test_an_empty_pipeline_is_refused() -> None:
+def test_an_empty_pipeline_is_refused():
     with pytest.raises(SpecError, match="pipeline"):
         Pipeline("p").validate()
 
 
-def test_a_pattern_for_several_fields_is_refused() -> None:
+def test_a_pattern_for_several_fields_is_refused():
     unit = (
         Unit(response={"a": int, "b": int}).prompt("J").extract(RegexExtractor(pattern="FIRST_INT"))
     )
@@ -154,7 +153,7 @@ def test_a_pattern_for_several_fields_is_refused() -> None:
         (Pipeline("p", model="m") >> unit).validate()
 
 
-def test_a_pipeline_without_a_model_is_warned_of_and_does_not_run() -> None:
+def test_a_pipeline_without_a_model_is_warned_of_and_does_not_run():
     pipeline = Pipeline("p") >> JudgeUnit().prompt("J {source.x}")
     (warning,) = pipeline.validate()
     assert warning.code == "no-model" and "run(row, model=…)" in warning.hint
@@ -171,12 +170,12 @@ def test_a_pipeline_without_a_model_is_warned_of_and_does_not_run() -> None:
         (object, "is no type of a field"),
     ],
 )
-def test_a_schema_with_an_unknown_type_is_refused(field: Any, words: str) -> None:
+def test_a_schema_with_an_unknown_type_is_refused(field, words):
     with pytest.raises(UsageError, match=words):
         type("Bad", (Schema,), {"__annotations__": {"a": field}})
 
 
-def test_a_schema_has_its_fields_only() -> None:
+def test_a_schema_has_its_fields_only():
     class Given(Schema):
         a: int
         b: str = "x"
@@ -188,7 +187,7 @@ def test_a_schema_has_its_fields_only() -> None:
         Given()
 
 
-def test_a_yaml_text_is_refused_with_line_and_column(tmp_path: Path) -> None:
+def test_a_yaml_text_is_refused_with_line_and_column(tmp_path):
     text = "verdict: 1\nname: p\nmodel: m\npipeline:\n  - unit: JudgeUnit\n    promt: J\n"
     with pytest.raises(SpecError, match=r"6:5: pipeline\[0\]\.promt: unknown key 'promt'"):
         Pipeline.from_yaml(text)
@@ -196,7 +195,7 @@ def test_a_yaml_text_is_refused_with_line_and_column(tmp_path: Path) -> None:
         Pipeline.from_yaml(tmp_path / "missing.yaml")
 
 
-def test_an_error_of_a_file_s_pipeline_keeps_its_line(tmp_path: Path) -> None:
+def test_an_error_of_a_file_s_pipeline_keeps_its_line(tmp_path):
     path = tmp_path / "p.yaml"
     path.write_text(
         "verdict: 1\nname: p\npipeline:\n  - unit: JudgeUnit\n    prompt: '{previous.x}'\n"

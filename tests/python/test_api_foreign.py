@@ -44,19 +44,19 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_file_that_is_allowed_gives_its_unit_types(folder: Path) -> None:
+def test_a_file_that_is_allowed_gives_its_unit_types(folder):
     plan = PipelineOptions(allow_code=[folder / "polite.py"]).built(folder / "p.yaml").plan
     assert [node.id for node in plan.nodes] == ["polite"]
     assert list(plan.nodes[0].output.fields) == ["polite"]
 
 
-def test_without_the_flag_nothing_beside_the_config_is_imported(folder: Path) -> None:
+def test_without_the_flag_nothing_beside_the_config_is_imported(folder):
     (folder / "polite.py").write_text("raise SystemExit('imported')", encoding="utf-8")
     with pytest.raises(SpecError, match="unknown unit type 'Politeness'"):
         PipelineOptions().built(folder / "p.yaml")
 
 
-def test_the_command_line_runs_it(folder: Path) -> None:
+def test_the_command_line_runs_it(folder):
     command = [
         sys.executable,
         "-m",
@@ -77,20 +77,18 @@ def test_the_command_line_runs_it(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["1/0", "import nothing_of_this_name", "x = 1"])
-def test_a_file_that_gives_no_unit_is_reported(folder: Path, text: str) -> None:
+def test_a_file_that_gives_no_unit_is_reported(folder, text):
     (folder / "polite.py").write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match="--allow-code"):
         import_unit_types([folder / "polite.py"])
 
 
-def test_a_missing_file_is_reported(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(UsageError, match="no such Python file"):
         import_unit_types([tmp_path / "gone.py"])
 
 
-def test_an_installed_package_gives_its_unit_types(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_installed_package_gives_its_unit_types(folder, monkeypatch):
     package = folder / "site"
     info = package / "politeness-1.0.dist-info"
     info.mkdir(parents=True)
@@ -110,7 +108,7 @@ def test_an_installed_package_gives_its_unit_types(
     assert [node["id"] for node in graph["nodes"]] == ["politeness"]
 
 
-def test_a_declared_type_builds_on_a_type_written_in_python(folder: Path) -> None:
+def test_a_declared_type_builds_on_a_type_written_in_python(folder):
     (folder / "p.yaml").write_text(
         "verdict: 1\nname: p\nmodel: baseline/lexical\nunits: {Mine: {base: Politeness, explanation: true}}\n"
         "pipeline:\n  - {unit: Mine}\n",
@@ -121,7 +119,7 @@ def test_a_declared_type_builds_on_a_type_written_in_python(folder: Path) -> Non
     assert plan.resolved["units"]["Mine"]["base"] == "Unit"
 
 
-def test_a_wrong_key_of_a_python_type_is_reported_at_its_line(folder: Path) -> None:
+def test_a_wrong_key_of_a_python_type_is_reported_at_its_line(folder):
     path = folder / "p.yaml"
     path.write_text(
         path.read_text(encoding="utf-8").replace("name: polite}", "promt: x}"), encoding="utf-8"
@@ -130,9 +128,7 @@ def test_a_wrong_key_of_a_python_type_is_reported_at_its_line(folder: Path) -> N
         PipelineOptions(allow_code=[folder / "polite.py"]).built(path)
 
 
-def test_a_built_in_or_declared_name_is_never_looked_up_elsewhere(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_built_in_or_declared_name_is_never_looked_up_elsewhere(folder, monkeypatch):
     (folder / "p.yaml").write_text(
         "verdict: 1\nname: p\nmodel: baseline/lexical\nunits: {Mine: {base: JudgeUnit, prompt: J}}\n"
         "pipeline:\n  - {unit: Mine}\n  - {layer: [{unit: CoTUnit, prompt: T}]}\n",
@@ -178,7 +174,7 @@ def strict_plan(folder: Path, keys: str) -> Any:
     return PipelineOptions(allow_code=[folder / "strict.py"]).built(folder / "p.yaml").plan
 
 
-def test_hooks_and_keys_of_a_python_type_take_effect_in_a_file(strict: Path) -> None:
+def test_hooks_and_keys_of_a_python_type_take_effect_in_a_file(strict):
     plan = strict_plan(strict, "penalty: 2")
     (node,) = plan.nodes
     (message,) = node.work.prompt.render({}).messages
@@ -187,7 +183,7 @@ def test_hooks_and_keys_of_a_python_type_take_effect_in_a_file(strict: Path) -> 
     assert [code.name for code in node.code] == ["Strict"]
 
 
-def test_keys_and_hooks_of_a_python_type_are_in_the_fingerprint(strict: Path) -> None:
+def test_keys_and_hooks_of_a_python_type_are_in_the_fingerprint(strict):
     fingerprints = {
         strict_plan(strict, keys).fingerprint for keys in ("penalty: 2", "penalty: 3", "penalty: 2")
     }
@@ -200,14 +196,12 @@ def test_keys_and_hooks_of_a_python_type_are_in_the_fingerprint(strict: Path) ->
 @pytest.mark.parametrize(
     ("keys", "message"), [("penalty: much", "penalty: expected"), ("fine: 2", "unknown key 'fine'")]
 )
-def test_a_wrong_value_of_a_units_key_is_reported_at_its_line(
-    strict: Path, keys: str, message: str
-) -> None:
+def test_a_wrong_value_of_a_units_key_is_reported_at_its_line(strict, keys, message):
     with pytest.raises(SpecError, match=rf"p\.yaml:5:.*{message}"):
         strict_plan(strict, keys)
 
 
-def test_hooks_and_keys_of_a_python_type_take_effect_in_python(strict: Path) -> None:
+def test_hooks_and_keys_of_a_python_type_take_effect_in_python(strict):
     kind = import_unit_types([strict / "strict.py"])["Strict"]
 
     def score(**keys: Any) -> Any:

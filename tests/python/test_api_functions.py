@@ -38,7 +38,7 @@ def reply(score: int, why: str = "because") -> str:
     return f'{{"explanation": "{why}", "score": {score}}}'
 
 
-def test_propagate_takes_any_of_its_arguments_by_name(recorded: Any) -> None:
+def test_propagate_takes_any_of_its_arguments_by_name(recorded):
     def passed(
         *,
         source: Any,
@@ -69,7 +69,7 @@ def test_propagate_takes_any_of_its_arguments_by_name(recorded: Any) -> None:
     }
 
 
-def test_the_fields_of_propagate_are_available_to_later_units(recorded: Any) -> None:
+def test_the_fields_of_propagate_are_available_to_later_units(recorded):
     layer = Layer(judge().propagate(lambda output: Schema.of(score=output.score / 5)), 2)
     pipeline = Pipeline("p") >> layer >> MeanPoolUnit("score")
     judged = pipeline.run({"x": "a"}, replay=recorded({"judge[0]": reply(5), "judge[1]": reply(1)}))
@@ -78,7 +78,7 @@ def test_the_fields_of_propagate_are_available_to_later_units(recorded: Any) -> 
         (Pipeline("p") >> layer >> MeanPoolUnit("other")).validate()
 
 
-def test_a_function_that_cannot_be_tried_names_its_fields(recorded: Any) -> None:
+def test_a_function_that_cannot_be_tried_names_its_fields(recorded):
     def strict(output: Any, source: Any) -> dict[str, Any]:
         return {"half": {"a": 2}[source.x] / output.score}
 
@@ -93,7 +93,7 @@ def test_a_function_that_cannot_be_tried_names_its_fields(recorded: Any) -> None
     assert typed.run({"x": "a"}, replay=replay).half == 0.5
 
 
-def test_a_function_that_names_a_field_which_no_value_has_is_refused() -> None:
+def test_a_function_that_names_a_field_which_no_value_has_is_refused():
     behind = (
         Pipeline("p")
         >> Layer(judge(), 2)
@@ -116,8 +116,8 @@ def test_a_function_that_names_a_field_which_no_value_has_is_refused() -> None:
     "keys", [{"half": "output.explanation / 2"}, {"half": "output.thinking / 2"}]
 )
 def test_an_expression_that_no_value_allows_is_refused_from_python_too(
-    keys: dict[str, str],
-) -> None:
+    keys,
+):
     with pytest.raises(
         SpecError, match=r"`output\.(explanation|thinking)` of type str|no field 'thinking'"
     ):
@@ -128,7 +128,7 @@ def test_an_expression_that_no_value_allows_is_refused_from_python_too(
         ).validate()
 
 
-def test_a_function_that_raises_fails_the_row_and_ends_its_calls(recorded: Any) -> None:
+def test_a_function_that_raises_fails_the_row_and_ends_its_calls(recorded):
     replay = recorded(judge=[reply(4), reply(5)])
     pipeline = Pipeline("p") >> judge().propagate(lambda output: 1 / 0)
     with pytest.raises(RowError, match=r"judge: JudgeUnit\.propagate: ZeroDivisionError"):
@@ -138,13 +138,13 @@ def test_a_function_that_raises_fails_the_row_and_ends_its_calls(recorded: Any) 
 
 
 @pytest.mark.parametrize("result", [None, 3, [1], {1: 2}])
-def test_a_function_must_give_fields(recorded: Any, result: Any) -> None:
+def test_a_function_must_give_fields(recorded, result):
     pipeline = Pipeline("p") >> judge().propagate(lambda output: result)
     with pytest.raises(RowError, match="expected a Schema or a mapping of fields"):
         pipeline.run({"x": "a"}, replay=recorded(judge=reply(4)))
 
 
-def test_a_function_that_gives_other_fields_than_foreseen_fails_the_row(recorded: Any) -> None:
+def test_a_function_that_gives_other_fields_than_foreseen_fails_the_row(recorded):
     pipeline = Pipeline("p") >> judge().propagate(
         lambda output: {"low" if output.score < 3 else "high": 1}
     )
@@ -153,7 +153,7 @@ def test_a_function_that_gives_other_fields_than_foreseen_fails_the_row(recorded
         pipeline.run({"x": "a"}, replay=recorded(judge=reply(1)))
 
 
-def test_a_map_gets_the_outputs_in_order_of_definition(recorded: Any) -> None:
+def test_a_map_gets_the_outputs_in_order_of_definition(recorded):
     layer = Layer([judge("a"), judge("b"), judge("c")])
     pipeline = (
         Pipeline("p")
@@ -173,7 +173,7 @@ def test_a_map_gets_the_outputs_in_order_of_definition(recorded: Any) -> None:
     assert dict(judged) == {"lowest": 1, "texts": ["A", "B", "C"], "column": "q", "second": 1}
 
 
-def test_a_map_over_skipped_units_gets_none_in_their_place(recorded: Any) -> None:
+def test_a_map_over_skipped_units_gets_none_in_their_place(recorded):
     layer = Layer(
         [JudgeUnit(name="a", on_failure="skip").prompt("A").via("m", retries=0), judge("b")]
     )
@@ -186,7 +186,7 @@ def test_a_map_over_skipped_units_gets_none_in_their_place(recorded: Any) -> Non
     assert judged.there == [False, True]
 
 
-def test_previous_reaches_numbered_units_and_says_when_a_word_is_ambiguous(recorded: Any) -> None:
+def test_previous_reaches_numbered_units_and_says_when_a_word_is_ambiguous(recorded):
     layer = Layer(judge(), 2)
     replies = {"judge[0]": reply(3), "judge[1]": reply(5)}
     numbered = Pipeline("p") >> layer >> MapUnit(lambda previous: {"last": previous.judge[1].score})
@@ -196,7 +196,7 @@ def test_previous_reaches_numbered_units_and_says_when_a_word_is_ambiguous(recor
         ambiguous.run({"x": "a"}, replay=recorded(replies))
 
 
-def test_a_map_reads_a_conversation(recorded: Any) -> None:
+def test_a_map_reads_a_conversation(recorded):
     turns = Layer(
         [ConversationalUnit(role).prompt("Speak.") for role in ("A", "B")],
         inner="chain",
@@ -251,7 +251,7 @@ class Checked(Unit):
         return self.OutputSchema(doubled=response.double, of=input.text)
 
 
-def test_a_response_that_validate_refuses_is_retried(recorded: Any) -> None:
+def test_a_response_that_validate_refuses_is_retried(recorded):
     pipeline = Pipeline("p", model={"name": "m", "retries": 2}) >> Checked()
     replies = [
         '{"score": 5, "tone": "harsh"}',
@@ -268,7 +268,7 @@ def test_a_response_that_validate_refuses_is_retried(recorded: Any) -> None:
     assert caught.value.failure == "invalid"
 
 
-def test_a_custom_unit_works_among_built_in_ones(recorded: Any) -> None:
+def test_a_custom_unit_works_among_built_in_ones(recorded):
     pipeline = (
         Pipeline("p", model="m")
         >> CoTUnit().prompt("Think").propagate(text="output.thinking")
@@ -286,7 +286,7 @@ def test_a_custom_unit_works_among_built_in_ones(recorded: Any) -> None:
     ]
 
 
-def test_what_process_gives_is_checked_against_the_output_schema(recorded: Any) -> None:
+def test_what_process_gives_is_checked_against_the_output_schema(recorded):
     class Wrong(Checked):
         def process(self, response: Any, input: Any) -> Any:  # noqa: A002
             return {"doubled": "many", "of": "x"}
@@ -296,7 +296,7 @@ def test_what_process_gives_is_checked_against_the_output_schema(recorded: Any) 
         pipeline.run({"text": "a"}, replay=recorded(wrong='{"score": 4, "tone": "kind"}'))
 
 
-def test_an_output_schema_alone_leaves_fields_out(recorded: Any) -> None:
+def test_an_output_schema_alone_leaves_fields_out(recorded):
     class Short(Unit):
         _prompt = "Rate."
 
@@ -314,7 +314,7 @@ def test_an_output_schema_alone_leaves_fields_out(recorded: Any) -> None:
     assert Pipeline.from_yaml(pipeline.to_yaml()).fingerprint == pipeline.fingerprint
 
 
-def test_an_output_with_unknown_fields_fails_the_row_and_not_the_run(recorded: Any) -> None:
+def test_an_output_with_unknown_fields_fails_the_row_and_not_the_run(recorded):
     class Typo(Checked):
         def process(self, response: Any, input: Any) -> Any:  # noqa: A002
             return self.OutputSchema(double=1, of="x")
@@ -327,7 +327,7 @@ def test_an_output_with_unknown_fields_fails_the_row_and_not_the_run(recorded: A
     assert "has no field 'double'" in table["failure.message"][0]
 
 
-def test_an_error_of_the_package_raised_in_a_function_fails_the_row(recorded: Any) -> None:
+def test_an_error_of_the_package_raised_in_a_function_fails_the_row(recorded):
     def refuse(outputs: Any) -> Any:
         raise ReplyError("no")
 
@@ -336,7 +336,7 @@ def test_an_error_of_the_package_raised_in_a_function_fails_the_row(recorded: An
         pipeline.run({"x": "a"}, replay=recorded(judge=reply(4)))
 
 
-def test_fields_come_before_the_methods_of_a_mapping(recorded: Any) -> None:
+def test_fields_come_before_the_methods_of_a_mapping(recorded):
     spelled = judge().propagate(items="output.score", values="1", of="2")
     pipeline = (
         Pipeline("p")
@@ -348,7 +348,7 @@ def test_fields_come_before_the_methods_of_a_mapping(recorded: Any) -> None:
     assert judged.nodes["judge"].of == 2
 
 
-def test_a_judge_is_subclassed_too(recorded: Any) -> None:
+def test_a_judge_is_subclassed_too(recorded):
     class Half(JudgeUnit):
         _char = "HalfJudge"
         _prompt = "Judge {source.x}"
@@ -363,7 +363,7 @@ def test_a_judge_is_subclassed_too(recorded: Any) -> None:
     assert pipeline.run({"x": "a"}, replay=recorded(half_judge='{"score": 3}')).half == 1.5
 
 
-def test_a_pinned_function_that_reads_the_row_is_refused() -> None:
+def test_a_pinned_function_that_reads_the_row_is_refused():
     pipeline = (
         Pipeline("p", model="m")
         >> CoTUnit().prompt("Think").propagate(lambda source: {"a": source.x}).pin()
@@ -372,7 +372,7 @@ def test_a_pinned_function_that_reads_the_row_is_refused() -> None:
         pipeline.validate()
 
 
-def test_a_unit_with_a_function_has_no_yaml_form() -> None:
+def test_a_unit_with_a_function_has_no_yaml_form():
     for unit in (
         judge("one").propagate(lambda output: output),
         Checked(name="one"),
@@ -382,7 +382,7 @@ def test_a_unit_with_a_function_has_no_yaml_form() -> None:
             (Pipeline("p", model="m") >> unit).to_yaml()
 
 
-def test_the_source_of_a_function_and_its_closure_are_in_the_fingerprint() -> None:
+def test_the_source_of_a_function_and_its_closure_are_in_the_fingerprint():
     def with_bound(bound: int) -> str:
         return (
             Pipeline("p") >> judge().propagate(lambda output: Schema.of(high=output.score > bound))
@@ -391,7 +391,7 @@ def test_the_source_of_a_function_and_its_closure_are_in_the_fingerprint() -> No
     assert with_bound(3) == with_bound(3) != with_bound(4)
 
 
-def test_a_lambda_behind_the_closing_line_of_a_prompt_counts_by_its_source() -> None:
+def test_a_lambda_behind_the_closing_line_of_a_prompt_counts_by_its_source():
     def with_factor(factor: int) -> str:
         unit = (
             JudgeUnit()
@@ -405,7 +405,7 @@ def test_a_lambda_behind_the_closing_line_of_a_prompt_counts_by_its_source() -> 
     assert with_factor(2) == with_factor(2) != with_factor(3)
 
 
-def test_two_lambdas_on_one_line_are_two_functions() -> None:
+def test_two_lambdas_on_one_line_are_two_functions():
     # fmt: off
     first, two = (lambda output: {"s": output.score}), (lambda output: {"s": output.score * 2, "é": 1})
     # fmt: on
@@ -417,9 +417,7 @@ def test_two_lambdas_on_one_line_are_two_functions() -> None:
 
 
 @pytest.mark.parametrize("has_source", [False, True])
-def test_functions_without_source_are_never_taken_for_one_another(
-    has_source: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_functions_without_source_are_never_taken_for_one_another(has_source, monkeypatch):
     if has_source:  # as `python -c` does from Python 3.13 on
         monkeypatch.setitem(linecache.cache, "<string>", (1, None, ["import this\n"], "<string>"))
 
@@ -439,12 +437,12 @@ def test_functions_without_source_are_never_taken_for_one_another(
         (int, "does not say which arguments|arguments are given by name|takes no"),
     ],
 )
-def test_a_function_with_other_arguments_is_refused_at_once(function: Any, words: str) -> None:
+def test_a_function_with_other_arguments_is_refused_at_once(function, words):
     with pytest.raises(UsageError, match=words):
         judge().propagate(function)
 
 
-def test_an_async_function_is_refused_at_once() -> None:
+def test_an_async_function_is_refused_at_once():
     async def later(output: Any) -> Any:
         return output
 
@@ -452,7 +450,7 @@ def test_an_async_function_is_refused_at_once() -> None:
         judge().propagate(later)
 
 
-def test_a_map_names_its_argument_as_it_likes(recorded: Any) -> None:
+def test_a_map_names_its_argument_as_it_likes(recorded):
     replay = recorded({"judge[0]": reply(4), "judge[1]": reply(2)})
     pipeline = Pipeline("p") >> Layer(judge(), repeat=2)
     for mean in (
@@ -473,12 +471,12 @@ def test_a_map_names_its_argument_as_it_likes(recorded: Any) -> None:
         (lambda source, judges: 1, "judges"),
     ],
 )
-def test_other_arguments_of_a_map_have_their_names(function: Any, words: str) -> None:
+def test_other_arguments_of_a_map_have_their_names(function, words):
     with pytest.raises(UsageError, match=words):
         MapUnit(function)
 
 
-def test_a_lambda_may_begin_on_the_line_that_closes_a_prompt(recorded: Any) -> None:
+def test_a_lambda_may_begin_on_the_line_that_closes_a_prompt(recorded):
     # fmt: off
     unit = judge().prompt("""
     Judge {source.x}

@@ -42,14 +42,14 @@ def unit() -> JudgeUnit:
         lambda judge: judge >> judge,
     ],
 )
-def test_every_method_of_a_unit_gives_a_new_one(change: Any) -> None:
+def test_every_method_of_a_unit_gives_a_new_one(change):
     judge = unit()
     before = (Pipeline("p") >> judge).fingerprint
     assert change(judge) is not judge
     assert (Pipeline("p") >> judge).fingerprint == before
 
 
-def test_one_block_in_two_pipelines_changes_neither() -> None:
+def test_one_block_in_two_pipelines_changes_neither():
     block = CoTUnit().prompt("Think of {source.x}") >> unit()
     pipeline = Pipeline("p", model="m") >> block
     before = pipeline.fingerprint
@@ -60,7 +60,7 @@ def test_one_block_in_two_pipelines_changes_neither() -> None:
     assert pipeline.graph("json")["outputs"] == ["judge"]
 
 
-def test_one_block_twice_in_a_pipeline_is_two_copies() -> None:
+def test_one_block_twice_in_a_pipeline_is_two_copies():
     block = CoTUnit().prompt("Think of {source.x}") >> JudgeUnit().prompt("{previous.thinking}")
     graph = (Pipeline("p", model="m") >> Layer([block, block]) >> MeanPoolUnit("score")).graph(
         "json"
@@ -74,7 +74,7 @@ def test_one_block_twice_in_a_pipeline_is_two_copies() -> None:
     ]
 
 
-def test_chaining_makes_one_block_whatever_the_brackets() -> None:
+def test_chaining_makes_one_block_whatever_the_brackets():
     a, b, c = (CoTUnit(name=name).prompt("T") for name in "abc")
     from_left = Pipeline("p", model="m") >> ((a >> b) >> c)
     right = Pipeline("p", model="m") >> (a >> (b >> c))
@@ -99,12 +99,12 @@ def test_chaining_makes_one_block_whatever_the_brackets() -> None:
         (Schema.of(x=1), "x"),
     ],
 )
-def test_setting_an_attribute_is_refused(instance: Any, name: str) -> None:
+def test_setting_an_attribute_is_refused(instance, name):
     with pytest.raises(UsageError, match=f"'{name}'.* cannot be set"):
         setattr(instance, name, 1)
 
 
-def test_a_unit_of_the_user_may_have_settings() -> None:
+def test_a_unit_of_the_user_may_have_settings():
     class Bounded(Unit):
         def __init__(self, least: int) -> None:
             self.least = least
@@ -120,7 +120,7 @@ def test_a_unit_of_the_user_may_have_settings() -> None:
     assert low.via("x").least == 1
 
 
-def test_scales_are_equal_by_value_and_survive_copying() -> None:
+def test_scales_are_equal_by_value_and_survive_copying():
     assert DiscreteScale((1, 5)) == DiscreteScale((1, 5)) != DiscreteScale((1, 4))
     assert len({DiscreteScale((1, 5)), DiscreteScale((1, 5))}) == 1
     for value in (DiscreteScale((1, 5)), Schema.of(a=[{"b": 1}])):

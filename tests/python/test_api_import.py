@@ -28,13 +28,13 @@ def loaded(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_importing_the_package_imports_nothing_else() -> None:
+def test_importing_the_package_imports_nothing_else():
     modules = loaded("import verdict_cli; verdict_cli.__version__")
     assert not {"pydantic", "jinja2", "yaml", *HEAVY} & modules
     assert {name for name in modules if name.startswith("verdict_cli")} == {"verdict_cli"}
 
 
-def test_building_and_checking_a_pipeline_imports_nothing_heavy() -> None:
+def test_building_and_checking_a_pipeline_imports_nothing_heavy():
     modules = loaded(
         "from verdict_cli import Pipeline, JudgeUnit\n"
         "(Pipeline('p', model='m') >> JudgeUnit().prompt('J {source.x}')).validate()"
@@ -43,17 +43,17 @@ def test_building_and_checking_a_pipeline_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize("name", verdict_cli.__all__)
-def test_every_exported_name_is_there(name: str) -> None:
+def test_every_exported_name_is_there(name):
     assert getattr(verdict_cli, name) is not None
     assert name in dir(verdict_cli)
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
+def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'JudgeUnits'"):
         verdict_cli.JudgeUnits  # noqa: B018
 
 
-def test_type_checkers_know_every_exported_name_from_its_own_module() -> None:
+def test_type_checkers_know_every_exported_name_from_its_own_module():
     module = ast.parse(Path(verdict_cli.__file__).read_text(encoding="utf-8"))
     (block,) = (
         node
@@ -72,7 +72,7 @@ def test_type_checkers_know_every_exported_name_from_its_own_module() -> None:
         assert getattr(import_module(home), name) is getattr(verdict_cli, name)
 
 
-def test_a_registered_unit_is_exported_under_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registered_unit_is_exported_under_its_name(monkeypatch):
     monkeypatch.setitem(TYPES._built_in, "ChecklistUnit", "judges.JudgeUnit")  # type: ignore[index]
     assert (
         "ChecklistUnit" in verdict_cli.__all__
@@ -80,7 +80,7 @@ def test_a_registered_unit_is_exported_under_its_name(monkeypatch: pytest.Monkey
     )
 
 
-def test_editors_know_every_key_of_a_unit() -> None:
+def test_editors_know_every_key_of_a_unit():
     by_method = {"each", "as", "max", "per_call", "when", "propagate", "pin", "prompt", "model", "extract", "stream"}  # fmt: skip
     keys = {
         field.alias or name for kind in TYPES for name, field in TYPES[kind].model_fields.items()

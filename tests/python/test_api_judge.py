@@ -8,7 +8,6 @@ import math
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,14 +48,14 @@ def alive() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name == "verdict-judge"]
 
 
-def test_a_judge_gives_what_the_pipeline_gives(tmp_path: Path) -> None:
+def test_a_judge_gives_what_the_pipeline_gives(tmp_path):
     (tmp_path / "t.yaml").write_text(YAML)
     with Judge.from_yaml(tmp_path / "t.yaml") as judge:
         for row in ROWS:
             assert judge(row) == Pipeline.from_yaml(YAML).run(row)
 
 
-def test_it_is_called_from_many_threads_at_once() -> None:
+def test_it_is_called_from_many_threads_at_once():
     earlier = len(alive())  # judges of other tests that nothing has collected yet
     with Judge(jury()) as judge, ThreadPoolExecutor(8) as threads:
         rewards = list(threads.map(judge, ROWS * 32))
@@ -64,7 +63,7 @@ def test_it_is_called_from_many_threads_at_once() -> None:
         assert len(alive()) <= earlier + 1
 
 
-def test_it_is_awaited_in_several_loops_and_called_within_one() -> None:
+def test_it_is_awaited_in_several_loops_and_called_within_one():
     with Judge(jury()) as judge:
 
         async def within() -> list[Any]:
@@ -74,7 +73,7 @@ def test_it_is_awaited_in_several_loops_and_called_within_one() -> None:
     assert first == second and first[0] == first[1]
 
 
-def test_rewards_come_in_the_order_of_the_rows() -> None:
+def test_rewards_come_in_the_order_of_the_rows():
     with Judge(jury(), concurrency=3) as judge:
         rewards = judge.reward(ROWS * 10)
         assert rewards == [judge(row).score for row in ROWS] * 10
@@ -111,9 +110,7 @@ def test_rewards_come_in_the_order_of_the_rows() -> None:
     ],
     ids=["scores", "expectation", "mean", "expression"],
 )
-def test_the_reward_is_the_number_that_the_last_step_means(
-    pipeline: Pipeline, text: str | None
-) -> None:
+def test_the_reward_is_the_number_that_the_last_step_means(pipeline, text):
     first = pipeline.steps[0]
     if isinstance(first, JudgeUnit) and text is None and "prompt" not in repr(first):
         pipeline = Pipeline("p") >> first.prompt("Is {source.a} about {source.b}?")
@@ -133,7 +130,7 @@ def test_the_reward_is_the_number_that_the_last_step_means(
                 assert reward == {"bad": -1, "good": 1}[judged.score]
 
 
-def test_a_pipeline_without_a_number_names_the_way_out() -> None:
+def test_a_pipeline_without_a_number_names_the_way_out():
     with (
         Judge(
             Pipeline("p", model="baseline/lexical") >> Layer(JudgeUnit().prompt("J {source.a}"), 2)
@@ -147,7 +144,7 @@ def test_a_pipeline_without_a_number_names_the_way_out() -> None:
         Judge(jury(), reward="output.scor")
 
 
-def test_a_failed_row_raises_or_is_not_a_number(recorded: Any) -> None:
+def test_a_failed_row_raises_or_is_not_a_number(recorded):
     pipeline = Pipeline("p", model={"name": "m", "retries": 0}) >> JudgeUnit().prompt(
         "J {source.a}"
     )
@@ -164,7 +161,7 @@ def test_a_failed_row_raises_or_is_not_a_number(recorded: Any) -> None:
             judge.reward([{"b": 1}], failures="nan")
 
 
-def test_a_closed_judge_says_so_and_leaves_no_thread() -> None:
+def test_a_closed_judge_says_so_and_leaves_no_thread():
     before = len(alive())
     judge = Judge(jury())
     judge(ROWS[0])
@@ -179,9 +176,7 @@ def test_a_closed_judge_says_so_and_leaves_no_thread() -> None:
     assert len(alive()) == before
 
 
-def test_closing_ends_calls_that_are_going_on(
-    loopback: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closing_ends_calls_that_are_going_on(loopback, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     url = loopback.start("--latency-ms", "20000")
     judge = Judge(
@@ -197,7 +192,7 @@ def test_closing_ends_calls_that_are_going_on(
             going.result()
 
 
-def test_a_judge_cannot_wait_for_itself() -> None:
+def test_a_judge_cannot_wait_for_itself():
     judges: list[Judge] = []
 
     def again(output: Any) -> Any:
@@ -212,7 +207,7 @@ def test_a_judge_cannot_wait_for_itself() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-def test_a_forked_process_judges_too() -> None:
+def test_a_forked_process_judges_too():
     with Judge(jury()) as judge:
         expected = judge(ROWS[0]).score
         child = os.fork()
@@ -221,7 +216,7 @@ def test_a_forked_process_judges_too() -> None:
         assert os.waitpid(child, 0)[1] == 0
 
 
-def test_the_budget_ends_the_judging(loopback: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_budget_ends_the_judging(loopback, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     model = {
         "name": "openai/m",

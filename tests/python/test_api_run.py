@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pandas
@@ -42,7 +41,7 @@ def jury(model: str | None = "baseline/lexical") -> Pipeline:
 ROWS = [{"a": "a red house", "b": "a red house"}, {"a": "ships", "b": "the law of bees"}]
 
 
-def test_one_row_gives_the_last_output() -> None:
+def test_one_row_gives_the_last_output():
     judged = jury().run(ROWS[0])
     assert judged.score == judged["score"] and dict(judged) == {"score": judged.score}
     assert list(judged.nodes) == ["judge[0]", "judge[1]", "mean_pool"]
@@ -51,14 +50,14 @@ def test_one_row_gives_the_last_output() -> None:
         judged.scor  # noqa: B018
 
 
-def test_several_last_units_are_found_by_id() -> None:
+def test_several_last_units_are_found_by_id():
     judged = (
         Pipeline("p", model="baseline/lexical") >> Layer(JudgeUnit().prompt("J {source.a}"), 2)
     ).run({"a": "x"})
     assert list(judged) == ["judge[0]", "judge[1]"] and judged["judge[1]"].score in range(1, 6)
 
 
-def test_a_row_is_run_inside_a_running_loop() -> None:
+def test_a_row_is_run_inside_a_running_loop():
     async def within() -> tuple[Any, Any, Any]:
         several = await asyncio.gather(*(jury().arun(row) for row in ROWS))
         return jury().run(ROWS[0]), several[0], jury().run_dataset(ROWS)["output.score"][0]
@@ -67,14 +66,14 @@ def test_a_row_is_run_inside_a_running_loop() -> None:
     assert plain == awaited and table == plain.score
 
 
-def test_rows_are_run_from_threads() -> None:
+def test_rows_are_run_from_threads():
     pipeline = jury()
     with ThreadPoolExecutor(8) as threads:
         results = list(threads.map(pipeline.run, ROWS * 16))
     assert results == [pipeline.run(ROWS[0]), pipeline.run(ROWS[1])] * 16
 
 
-def test_the_model_of_a_run_replaces_the_pipelines() -> None:
+def test_the_model_of_a_run_replaces_the_pipelines():
     judged = jury(None).run(ROWS[0], model={"name": "baseline/random"}, seed=3)
     assert {call.request.model.name for call in judged.calls} == {"baseline/random"}
 
@@ -87,9 +86,7 @@ def test_the_model_of_a_run_replaces_the_pipelines() -> None:
         ([], Rejected, "not-recorded"),
     ],
 )
-def test_a_row_that_fails_raises_its_failure(
-    recorded: Any, reply: Any, error: Any, failure: str
-) -> None:
+def test_a_row_that_fails_raises_its_failure(recorded, reply, error, failure):
     pipeline = Pipeline("p") >> JudgeUnit().prompt("J").via("m", retries=0)
     with pytest.raises(error, match=r"^judge: ") as caught:
         pipeline.run(
@@ -101,14 +98,14 @@ def test_a_row_that_fails_raises_its_failure(
     assert caught.value.failure == failure
 
 
-def test_a_row_without_a_column_is_refused_before_any_call() -> None:
+def test_a_row_without_a_column_is_refused_before_any_call():
     with pytest.raises(DataError, match="has no column 'b'"):
         jury().run({"a": "x"})
     with pytest.raises(UsageError, match="a row is a mapping"):
         jury().run("text")  # type: ignore[arg-type]
 
 
-def test_columns_and_types_of_the_dataset_section_count_for_one_row_too() -> None:
+def test_columns_and_types_of_the_dataset_section_count_for_one_row_too():
     judge = JudgeUnit(BooleanScale()).prompt("{source.question} {source.n}")
     keys = {"columns": {"question": "prompt"}, "schema": {"n": "int"}, "id": "key"}
     pipeline = Pipeline("p", model="baseline/lexical", dataset=keys) >> judge
@@ -120,14 +117,14 @@ def test_columns_and_types_of_the_dataset_section_count_for_one_row_too() -> Non
 
 
 def test_a_model_that_cannot_answer_is_refused_before_any_call(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(Refused, match=r"judge\[0\]: "):
         jury("gpt-4o-mini").run(ROWS[0])
 
 
-def test_a_table_is_the_same_from_a_frame_a_list_and_a_file(tmp_path: Path) -> None:
+def test_a_table_is_the_same_from_a_frame_a_list_and_a_file(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     tables = [
@@ -149,7 +146,7 @@ def test_a_table_is_the_same_from_a_frame_a_list_and_a_file(tmp_path: Path) -> N
     assert first["output.score"].tolist() == [jury().run(row).score for row in ROWS]
 
 
-def test_missing_values_and_times_of_a_frame_are_read(recorded: Any) -> None:
+def test_missing_values_and_times_of_a_frame_are_read(recorded):
     frame = pandas.DataFrame(
         {"a": ["x", None], "n": [1.5, float("nan")], "t": pandas.to_datetime(["2024-01-02", None])}
     )
@@ -161,11 +158,11 @@ def test_missing_values_and_times_of_a_frame_are_read(recorded: Any) -> None:
     assert str(table["source.t"][0]).startswith("2024-01-02")
 
 
-def test_only_the_first_rows_are_taken() -> None:
+def test_only_the_first_rows_are_taken():
     assert len(jury().run_dataset(ROWS, limit=1)) == 1
 
 
-def test_a_failed_row_stays_in_the_table(recorded: Any) -> None:
+def test_a_failed_row_stays_in_the_table(recorded):
     pipeline = Pipeline("p") >> JudgeUnit().prompt("J {source.a}").via("m", retries=0)
     table = pipeline.run_dataset(
         ROWS, replay=recorded(rows=[{"judge": '{"score": 4}'}, {"judge": "nonsense"}])
@@ -174,7 +171,7 @@ def test_a_failed_row_stays_in_the_table(recorded: Any) -> None:
     assert table["output.score"][0] == 4 and table["failure.kind"][1] == "unreadable"
 
 
-def test_the_directory_of_a_run_is_written_and_continued(tmp_path: Path) -> None:
+def test_the_directory_of_a_run_is_written_and_continued(tmp_path):
     out = tmp_path / "run"
     table = jury().run_dataset(ROWS, out=out)
     assert {"results.parquet", "calls.parquet", "run.json", "spec.yaml"} <= {
@@ -189,12 +186,12 @@ def test_the_directory_of_a_run_is_written_and_continued(tmp_path: Path) -> None
     assert "--" not in caught.value.hint
 
 
-def test_a_saved_run_is_read_as_a_frame(tmp_path: Path) -> None:
+def test_a_saved_run_is_read_as_a_frame(tmp_path):
     table = jury().run_dataset(pandas.DataFrame(ROWS), out=tmp_path / "run")
     pandas.testing.assert_frame_equal(load_run(tmp_path / "run").to_pandas(), table)
 
 
-def test_a_saved_run_has_the_report_and_the_gates_of_verdict_run(tmp_path: Path) -> None:
+def test_a_saved_run_has_the_report_and_the_gates_of_verdict_run(tmp_path):
     config = tmp_path / "pipeline.yaml"
     config.write_text(
         "verdict: 1\nname: t\nmodel: baseline/lexical\n"
@@ -218,8 +215,8 @@ def test_a_saved_run_has_the_report_and_the_gates_of_verdict_run(tmp_path: Path)
 
 
 def test_a_run_with_a_function_is_continued_only_where_its_source_is_available(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     pipeline = jury() >> MapUnit(lambda outputs: {"score": outputs[0].score})
     table = pipeline.run_dataset(ROWS, out=tmp_path / "known")
     pandas.testing.assert_frame_equal(pipeline.run_dataset(ROWS, out=tmp_path / "known"), table)
@@ -231,12 +228,12 @@ def test_a_run_with_a_function_is_continued_only_where_its_source_is_available(
 
 
 @pytest.mark.parametrize("data", [3, {"a": 1}, object()])
-def test_what_is_no_dataset_is_refused(data: Any) -> None:
+def test_what_is_no_dataset_is_refused(data):
     with pytest.raises(UsageError, match="is not a dataset"):
         jury().run_dataset(data)
 
 
-def test_a_list_of_something_else_is_refused() -> None:
+def test_a_list_of_something_else_is_refused():
     with pytest.raises(DataError, match="row 1 is 'text'"):
         jury().run_dataset([ROWS[0], "text"])  # type: ignore[list-item]
     with pytest.raises(DataError, match="row 0, column 'a': the value cannot be written as JSON"):
@@ -245,9 +242,7 @@ def test_a_list_of_something_else_is_refused() -> None:
         jury().run_dataset(ROWS, concurrency=0)
 
 
-def test_a_saved_run_retries_what_failed(
-    tmp_path: Path, loopback: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_saved_run_retries_what_failed(tmp_path, loopback, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     pipeline = Pipeline("p") >> JudgeUnit(BooleanScale()).prompt("Is {source.a} about {source.b}?")
     broken = {"name": "openai/m", "api_base": "http://127.0.0.1:9/v1", "retries": 0}
@@ -264,9 +259,7 @@ def test_a_saved_run_retries_what_failed(
         pipeline.run_dataset(ROWS, model=works, retry_failed=True)
 
 
-def test_runs_share_replies_where_the_caller_wants_it(
-    loopback: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_share_replies_where_the_caller_wants_it(loopback, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     model = {"name": "openai/m", "api_base": loopback.url}
     pipeline = Pipeline("p", model=model) >> JudgeUnit(BooleanScale()).prompt(
@@ -310,7 +303,7 @@ for _ in range(5 if sys.argv[1] == "threads" else 0):
 
 
 @pytest.mark.parametrize("kind", ["loop", "threads"])
-def test_threads_that_end_leave_a_client_that_others_can_use(kind: str) -> None:
+def test_threads_that_end_leave_a_client_that_others_can_use(kind):
     command = [sys.executable, "-c", IN_THREADS, kind]
     done = subprocess.run(
         command,

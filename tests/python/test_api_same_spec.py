@@ -57,14 +57,14 @@ def from_file(path: Path) -> str:
         for path in sorted(CONFIGS.glob("*.yaml"))
     ],
 )
-def test_a_config_read_by_python_is_the_same_pipeline(path: Path) -> None:
+def test_a_config_read_by_python_is_the_same_pipeline(path):
     pipeline = Pipeline.from_yaml(path)
     assert pipeline.plan().fingerprint == from_file(path)
     again = Pipeline.from_yaml(pipeline.to_yaml().replace("published: ", f"published: {CONFIGS}/"))
     assert again.fingerprint == pipeline.fingerprint
 
 
-def test_xstest_written_in_python_is_the_file() -> None:
+def test_xstest_written_in_python_is_the_file():
     file = load(CONFIGS / "xstest.yaml").file
     cot, layer = file.pipeline[0].prompt_key, file.pipeline[1].layer[0].prompt_key  # type: ignore[union-attr]
     safety = DiscreteScale(["unsafe", "safe"], scores={"unsafe": 0, "safe": 1})
@@ -116,7 +116,7 @@ def debate(prompt: str = "Argue.\n{input.conversation}") -> Pipeline:
     ).via("gpt-4o", temperature=0.5)
 
 
-def test_a_debate_written_in_python_is_the_file(tmp_path: Path) -> None:
+def test_a_debate_written_in_python_is_the_file(tmp_path):
     path = tmp_path / "debate.yaml"
     path.write_text(DEBATE)
     assert debate().fingerprint == from_file(path)
@@ -124,7 +124,7 @@ def test_a_debate_written_in_python_is_the_file(tmp_path: Path) -> None:
     assert debate("Argue well.\n{input.conversation}").fingerprint != from_file(path)
 
 
-def test_names_of_scales_models_and_blocks_do_not_count() -> None:
+def test_names_of_scales_models_and_blocks_do_not_count():
     with_names = Pipeline.from_yaml("""\
 verdict: 1
 name: jury
@@ -163,14 +163,14 @@ pipeline:
         JudgeUnit().propagate(lambda output: Schema.of(score=output.score)),
     ],
 )
-def test_whatever_changes_a_request_changes_the_fingerprint(unit: JudgeUnit) -> None:
+def test_whatever_changes_a_request_changes_the_fingerprint(unit):
     plain = Pipeline("p", model="gpt-4o-mini") >> JudgeUnit().prompt("Judge {source.x}")
     assert (
         Pipeline("p", model="gpt-4o-mini") >> unit.prompt("Judge {source.x}")
     ).fingerprint != plain.fingerprint
 
 
-def test_every_unit_written_as_yaml_loads_as_the_same_pipeline() -> None:
+def test_every_unit_written_as_yaml_loads_as_the_same_pipeline():
     class Verifier(Unit):
         InputSchema = Schema
         _prompt = "Is this right?\n{previous.cot.thinking}"
@@ -221,7 +221,7 @@ def test_every_unit_written_as_yaml_loads_as_the_same_pipeline() -> None:
         assert again.graph("json") == pipeline.graph("json")
 
 
-def test_a_prompt_file_is_written_into_the_yaml(tmp_path: Path) -> None:
+def test_a_prompt_file_is_written_into_the_yaml(tmp_path):
     (tmp_path / "judge.md").write_text("Judge this:\n{source.x}\n")
     pipeline = Pipeline("p", model="m") >> JudgeUnit().prompt(
         Prompt.from_file(tmp_path / "judge.md")
@@ -231,7 +231,7 @@ def test_a_prompt_file_is_written_into_the_yaml(tmp_path: Path) -> None:
     assert str(tmp_path) not in pipeline.to_yaml() and "Judge this:" in pipeline.to_yaml()
 
 
-def test_a_pipeline_of_a_file_takes_further_steps(tmp_path: Path) -> None:
+def test_a_pipeline_of_a_file_takes_further_steps(tmp_path):
     path = tmp_path / "debate.yaml"
     path.write_text(DEBATE)
     longer = Pipeline.from_yaml(path) >> MeanPoolUnit("score")
@@ -239,7 +239,7 @@ def test_a_pipeline_of_a_file_takes_further_steps(tmp_path: Path) -> None:
     assert Pipeline.from_yaml(path).graph("json")["outputs"] == ["judge"]
 
 
-def test_another_models_name_keeps_the_settings_of_the_pipelines_model() -> None:
+def test_another_models_name_keeps_the_settings_of_the_pipelines_model():
     pipeline = Pipeline("p") >> JudgeUnit().prompt("Rate {source.x}")
     (model,) = pipeline.via("a", temperature=0.25, retries=7).plan("openai/b").nodes[0].work.models
     assert (model.name, model.temperature, model.retries) == ("openai/b", 0.25, 7)

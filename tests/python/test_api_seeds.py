@@ -39,7 +39,7 @@ def run_block(block: str, **names: Any) -> tuple[Any, dict[str, Any]]:
     return space.get("made", space.get("pipeline")), space
 
 
-def test_the_debate_of_figure_4_runs(shared: Path, recorded: Any) -> None:
+def test_the_debate_of_figure_4_runs(shared, recorded):
     debate, _ = blocks(shared, "000", "```")
     pipeline, _ = run_block(debate)
     assert pipeline.name == "debate"
@@ -54,7 +54,7 @@ def test_the_debate_of_figure_4_runs(shared: Path, recorded: Any) -> None:
     assert "<Opponent>\nturn 5\n</Opponent>" in request.messages[0].content
 
 
-def test_the_g_eval_of_figure_5_runs(shared: Path, recorded: Any) -> None:
+def test_the_g_eval_of_figure_5_runs(shared, recorded):
     _, geval = blocks(shared, "000", "```")
     pipeline, _ = run_block(
         geval,
@@ -93,7 +93,7 @@ def test_the_g_eval_of_figure_5_runs(shared: Path, recorded: Any) -> None:
     )
 
 
-def test_the_first_block_of_the_unit_page_runs(shared: Path, recorded: Any) -> None:
+def test_the_first_block_of_the_unit_page_runs(shared, recorded):
     chained, _ = blocks(shared, "003", "```python")
     unit, _ = run_block(f"(\n{chained})")
     pipeline = verdict_cli.Pipeline("empathy") >> unit
@@ -103,7 +103,7 @@ def test_the_first_block_of_the_unit_page_runs(shared: Path, recorded: Any) -> N
     assert node.name == "CXEmpathyJudge" and list(node.output.fields) == ["score"]
 
 
-def test_the_custom_unit_of_the_unit_page_runs(shared: Path, recorded: Any) -> None:
+def test_the_custom_unit_of_the_unit_page_runs(shared, recorded):
     _, custom = blocks(shared, "003", "```python")
     _, names = run_block(custom)
     pipeline = verdict_cli.Pipeline("pair", model="gpt-4o") >> names["PairwiseJudgeUnit"]()
@@ -126,7 +126,7 @@ FIGURES = {
 
 
 @pytest.mark.parametrize("number", FIGURES)
-def test_a_pipeline_of_the_paper_is_the_same_in_yaml(shared: Path, number: str) -> None:
+def test_a_pipeline_of_the_paper_is_the_same_in_yaml(shared, number):
     seed, place = FIGURES[number]
     names = {
         "TASK": "Rate.",
@@ -141,7 +141,7 @@ def test_a_pipeline_of_the_paper_is_the_same_in_yaml(shared: Path, number: str) 
     assert again.graph() == pipeline.via("gpt-4o").graph()
 
 
-def test_the_first_block_of_the_unit_page_in_yaml(shared: Path, recorded: Any) -> None:
+def test_the_first_block_of_the_unit_page_in_yaml(shared, recorded):
     pipeline = verdict_cli.Pipeline.from_yaml("""\
 verdict: 1
 name: empathy
@@ -157,7 +157,7 @@ pipeline:
     assert pipeline.run({}, replay=recorded({"CXEmpathyJudge": "I say 4 of 5"})).score == 0.8
 
 
-def test_the_custom_unit_of_the_unit_page_in_yaml(shared: Path, recorded: Any) -> None:
+def test_the_custom_unit_of_the_unit_page_in_yaml(shared, recorded):
     pipeline = verdict_cli.Pipeline.from_yaml("""\
 verdict: 1
 name: pair
@@ -176,7 +176,7 @@ pipeline:
 ALTERNATIVES = [{"token": "yes", "logprob": -0.5}, {"token": "no", "logprob": -1.5}]
 
 
-def test_the_log_probability_is_a_final_score(recorded: Any) -> None:
+def test_the_log_probability_is_a_final_score(recorded):
     """Section 3.2: "One can then extract the log probability as a final score"."""
     pipeline = verdict_cli.Pipeline.from_yaml("""\
 verdict: 1
@@ -195,7 +195,7 @@ pipeline:
         verdict_cli.Pipeline.from_yaml(none_best).validate()
 
 
-def test_a_weighted_sum_has_weights(recorded: Any) -> None:
+def test_a_weighted_sum_has_weights(recorded):
     """Section 3.2: "a weighted sum (with potentially learned weights …)"; tests/features/calibrate learns some."""
     pipeline = verdict_cli.Pipeline.from_yaml("""\
 verdict: 1
@@ -214,7 +214,7 @@ pipeline:
     assert pipeline.run({"a": 1}, replay=replay).score == pytest.approx(0.5)
 
 
-def test_a_distribution_is_read_by_values_and_by_what_is_written(recorded: Any) -> None:
+def test_a_distribution_is_read_by_values_and_by_what_is_written(recorded):
     judge = verdict_cli.JudgeUnit(verdict_cli.DiscreteScale((1, 5))).prompt("{source.a}")
     pipeline = verdict_cli.Pipeline("p", model="gpt-4o") >> judge.extract(
         verdict_cli.TokenProbabilityExtractor()
@@ -235,11 +235,11 @@ def test_a_distribution_is_read_by_values_and_by_what_is_written(recorded: Any) 
         assert mapped.run({"a": 1}, replay=replay).score == pytest.approx(0.75)
 
 
-def test_a_debater_is_a_conversational_unit() -> None:
+def test_a_debater_is_a_conversational_unit():
     assert issubclass(verdict_cli.DebateUnit, verdict_cli.ConversationalUnit)
 
 
-def test_a_pair_has_its_own_names(recorded: Any) -> None:
+def test_a_pair_has_its_own_names(recorded):
     pipeline = verdict_cli.Pipeline.from_yaml("""\
 verdict: 1
 name: p
@@ -269,7 +269,7 @@ pipeline:
         verdict_cli.Pipeline.from_yaml(same).validate()
 
 
-def test_two_classes_of_one_char_are_refused() -> None:
+def test_two_classes_of_one_char_are_refused():
     def custom(char: str, name: str) -> Any:
         fields = {"__annotations__": {"good": bool}}
         return type(

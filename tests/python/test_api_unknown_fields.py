@@ -59,7 +59,7 @@ def p() -> Pipeline:
     return Pipeline("p", model="gpt-4o")
 
 
-def test_a_field_of_the_unit_before_is_read_at_the_row(run_with_model: Any) -> None:
+def test_a_field_of_the_unit_before_is_read_at_the_row(run_with_model):
     prompt, _ = run_with_model(p() >> split() >> second() >> last("Judge {previous.claims}"))
     assert prompt == "Judge second"
     prompt, _ = run_with_model(
@@ -71,7 +71,7 @@ def test_a_field_of_the_unit_before_is_read_at_the_row(run_with_model: Any) -> N
 @pytest.mark.parametrize(
     "name", ["{previous.claims}", "{previous.claims.claims}", "{input.claims}"]
 )
-def test_a_name_that_may_be_the_field_or_a_unit_is_refused(name: str) -> None:
+def test_a_name_that_may_be_the_field_or_a_unit_is_refused(name):
     pipeline = p() >> split("claims") >> second() >> last(f"Judge {name}")
     with pytest.raises(SpecError) as caught:
         pipeline.validate()
@@ -83,7 +83,7 @@ def test_a_name_that_may_be_the_field_or_a_unit_is_refused(name: str) -> None:
     assert problem.hint == "say which fields it gives: `fields=['score']`"
 
 
-def test_declared_fields_settle_the_name(run_with_model: Any) -> None:
+def test_declared_fields_settle_the_name(run_with_model):
     prompt, _ = run_with_model(
         p() >> split("claims") >> second(fields=["claims"]) >> last("Judge {previous.claims}")
     )
@@ -94,7 +94,7 @@ def test_declared_fields_settle_the_name(run_with_model: Any) -> None:
         ).validate()
 
 
-def test_a_field_that_another_unit_gives_too_is_refused() -> None:
+def test_a_field_that_another_unit_gives_too_is_refused():
     layer = Layer([second(), split("other")])
     with pytest.raises(SpecError, match=r"'claims' may be a field of map, .* or mean other"):
         (p() >> split() >> layer >> last("Judge {previous.claims}")).validate()
@@ -103,7 +103,7 @@ def test_a_field_that_another_unit_gives_too_is_refused() -> None:
     ].code == "suspicious"
 
 
-def test_a_missing_field_fails_the_row_and_names_those_that_are_there(run_with_model: Any) -> None:
+def test_a_missing_field_fails_the_row_and_names_those_that_are_there(run_with_model):
     with pytest.raises(
         RowError, match=r"previous\.map\.clams: previous\.map has no 'clams', only claims"
     ):
@@ -111,8 +111,8 @@ def test_a_missing_field_fails_the_row_and_names_those_that_are_there(run_with_m
 
 
 def test_a_pool_of_unknown_fields_needs_a_name_and_checks_it_at_the_row(
-    run_with_model: Any,
-) -> None:
+    run_with_model,
+):
     counted = (
         p() >> split() >> MapUnit(lambda outputs: {"n": len(outputs[0].claims[1])}, name="count")
     )
@@ -128,7 +128,7 @@ def test_a_pool_of_unknown_fields_needs_a_name_and_checks_it_at_the_row(
         run_with_model(counted >> RubricPoolUnit(points="1", field="m"))
 
 
-def test_input_fields_are_filled_from_what_the_row_shows(run_with_model: Any) -> None:
+def test_input_fields_are_filled_from_what_the_row_shows(run_with_model):
     reader = CoTUnit(name="last", input={"claims": "str"}).prompt("Judge {input.claims}")
     assert run_with_model(p() >> split() >> second() >> reader)[0] == "Judge second"
     speaker = ConversationalUnit("Pro", name="last").prompt("Speak.\n{input.conversation}")
@@ -140,7 +140,7 @@ def test_input_fields_are_filled_from_what_the_row_shows(run_with_model: Any) ->
     assert "second" in run_with_model(p() >> split() >> turns >> speaker)[0]
 
 
-def test_functions_behind_it_see_the_fields_of_the_row(run_with_model: Any) -> None:
+def test_functions_behind_it_see_the_fields_of_the_row(run_with_model):
     def fields_of(previous: Any) -> dict[str, Any]:
         return {"there": "claims" in previous, "claims": previous.claims, "all": sorted(previous)}
 
@@ -148,7 +148,7 @@ def test_functions_behind_it_see_the_fields_of_the_row(run_with_model: Any) -> N
     assert dict(result) == {"there": True, "claims": "second", "all": ["claims", "map", "split"]}
 
 
-def test_what_propagate_passes_on_is_unknown_too(run_with_model: Any) -> None:
+def test_what_propagate_passes_on_is_unknown_too(run_with_model):
     passed = split().propagate(lambda output: Schema.of(claims=output.claims[1]))
     assert run_with_model(p() >> passed >> last("Judge {previous.claims}"))[0] == "Judge second"
     with pytest.raises(SpecError, match=r"'claims' may be a field of split, .* or mean claims"):

@@ -74,7 +74,7 @@ def same(actual: Any, expected: Any) -> bool:
     return bool(actual == expected)
 
 
-def test_pools(value_cases: dict[str, Any], recorded: Any) -> None:
+def test_pools(value_cases, recorded):
     for case in value_cases["pool"]:
         inputs, expected = case["given"], case["expect"]
         layer, outputs = upstream(inputs["upstream_in_order"])
@@ -86,7 +86,7 @@ def test_pools(value_cases: dict[str, Any], recorded: Any) -> None:
             assert same(run(layer, outputs, pool, recorded), expected), case["name"]
 
 
-def test_maps(value_cases: dict[str, Any], recorded: Any) -> None:
+def test_maps(value_cases, recorded):
     def raising(outputs: Any) -> Any:
         raise RuntimeError("no")
 
@@ -104,7 +104,7 @@ def test_maps(value_cases: dict[str, Any], recorded: Any) -> None:
             ]
 
 
-def test_scales(value_cases: dict[str, Any]) -> None:
+def test_scales(value_cases):
     for case in value_cases["scale"]:
         expected = case["expect"]
         if expected.get("error"):
@@ -114,7 +114,7 @@ def test_scales(value_cases: dict[str, Any]) -> None:
             assert str(scale_of(case["given"]["scale"])) == expected["display"], case["name"]
 
 
-def test_token_probabilities(value_cases: dict[str, Any], recorded: Any) -> None:
+def test_token_probabilities(value_cases, recorded):
     extractors: dict[str, Any] = {
         "argmax": ArgmaxScoreExtractor,
         "weighted_sum": WeightedSummedScoreExtractor,
@@ -141,7 +141,7 @@ def test_token_probabilities(value_cases: dict[str, Any], recorded: Any) -> None
             ]
 
 
-def test_patterns(value_cases: dict[str, Any], recorded: Any) -> None:
+def test_patterns(value_cases, recorded):
     for case in value_cases["regex"]:
         inputs = case["given"]
         unit = JudgeUnit(scale_of(inputs["scale"])).prompt("J").via("m", retries=0)
@@ -155,12 +155,12 @@ def test_patterns(value_cases: dict[str, Any], recorded: Any) -> None:
             )
 
 
-def test_verdicts(value_cases: dict[str, Any]) -> None:
+def test_verdicts(value_cases):
     for case in value_cases["rubric_parse"]:
         assert parse_verdict(case["given"]["text"]) == case["expect"], case["name"]
 
 
-def test_conversations(value_cases: dict[str, Any], recorded: Any) -> None:
+def test_conversations(value_cases, recorded):
     cases = {case["name"]: case for case in value_cases["conversation"]}
     case = cases["conversation/debate_repeat2_unnumbered"]
     roles = ["Proponent", "Opponent"]
@@ -180,7 +180,7 @@ def test_conversations(value_cases: dict[str, Any], recorded: Any) -> None:
         dense.validate()
 
 
-def test_propagated_values(value_cases: dict[str, Any], recorded: Any) -> None:
+def test_propagated_values(value_cases, recorded):
     cases = {case["name"].partition("/")[2]: case["expect"] for case in value_cases["propagate"]}
     first = JudgeUnit(name="a", explanation=True).prompt("A").via("m")
     second = JudgeUnit(name="b").prompt("B {previous.explanation}").via("m", retries=2)
@@ -207,7 +207,7 @@ def test_propagated_values(value_cases: dict[str, Any], recorded: Any) -> None:
     )
 
 
-def test_pinned_units_are_called_once_each(value_cases: dict[str, Any]) -> None:
+def test_pinned_units_are_called_once_each(value_cases):
     cases = {case["name"].partition("/")[2]: case for case in value_cases["pin"]}
     cot, judge = (
         CoTUnit().prompt("Think."),

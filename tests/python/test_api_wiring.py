@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +29,7 @@ def pipeline_of(case: dict[str, Any]) -> Pipeline:
     return pipeline
 
 
-def test_every_wiring_case_has_its_graph(shared: Path) -> None:
+def test_every_wiring_case_has_its_graph(shared):
     cases = json.loads((shared / "spec" / "wiring-cases.json").read_text(encoding="utf-8"))["cases"]
     assert len(cases) > 10
     for case in cases:

@@ -1,7 +1,5 @@
 """No expression and no template takes more text or time than it may."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -76,15 +74,13 @@ TEMPLATES = {
 
 
 @pytest.mark.parametrize("text", EXPRESSIONS)
-def test_an_expression_ends_before_it_fills_the_memory(text: str) -> None:
+def test_an_expression_ends_before_it_fills_the_memory(text):
     with pytest.raises(RowError):
         compile_expression(text)({})
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_template_ends_before_it_fills_memory_or_time(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_template_ends_before_it_fills_memory_or_time(name, monkeypatch):
     monkeypatch.setattr(sandbox, "LONGEST_RENDER_S", 0.1)
     template = compile_jinja(TEMPLATES[name], (), unresolved, lambda *_: None)
     assert template is not None
@@ -95,18 +91,18 @@ def test_a_template_ends_before_it_fills_memory_or_time(
 
 
 @pytest.mark.parametrize("spec", [">1000000000", "01000000000d", ".1000000000f"])
-def test_a_placeholder_is_not_padded_to_a_gigabyte(spec: str) -> None:
+def test_a_placeholder_is_not_padded_to_a_gigabyte(spec):
     with pytest.raises(RowError, match="four digits"):
         insert(1, spec)
 
 
-def test_each_rendering_has_its_own_account() -> None:
+def test_each_rendering_has_its_own_account():
     third = compile_expression(f"('a' * {sandbox.LARGEST_TEXT // 3}) | length")
     for _ in range(5):
         assert third({}) == sandbox.LARGEST_TEXT // 3
 
 
-def test_a_long_document_passes() -> None:
+def test_a_long_document_passes():
     text = "word " * 400_000
     template = compile_jinja(
         "{% for one in x %}- {{ one | trim }}\n{% endfor %}", ("x",), unresolved, lambda *_: None
@@ -115,7 +111,7 @@ def test_a_long_document_passes() -> None:
     assert template.render({"x": [text, text]}).messages[0].content.count("word") == 800_000
 
 
-def test_loops_over_a_rows_own_values_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loops_over_a_rows_own_values_end(monkeypatch):
     monkeypatch.setattr(sandbox, "LONGEST_RENDER_S", 0.1)
     loops = "".join(f"{{% for {name} in x %}}" for name in "abcd")
     template = compile_jinja(loops + "{% endfor %}" * 4, ("x",), unresolved, lambda *_: None)

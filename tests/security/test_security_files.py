@@ -52,7 +52,7 @@ def codes(folder: Path, text: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", NAMING)
 @pytest.mark.parametrize("way", ["dots", "absolute", "link", "sly"])
-def test_a_file_outside_is_refused(folder: Path, kind: str, way: str) -> None:
+def test_a_file_outside_is_refused(folder, kind, way):
     outside = str(folder.parent / "secret.md")
     file = {
         "dots": "../secret.md",
@@ -69,15 +69,13 @@ def test_a_file_outside_is_refused(folder: Path, kind: str, way: str) -> None:
     "way",
     ["~/secret.md", "file://%s", "$HOME/secret.md", "${HOME}/secret.md", "%%2e%%2e/secret.md"],
 )
-def test_no_other_spelling_leads_out(
-    folder: Path, kind: str, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_other_spelling_leads_out(folder, kind, way, monkeypatch):
     monkeypatch.setenv("HOME", str(folder.parent))
     file = way % (folder.parent / "secret.md") if "%s" in way else way.replace("%%", "%")
     assert codes(folder, NAMING[kind] % f'"{file}"'.replace('"', "" if kind == "use" else '"'))
 
 
-def test_a_used_file_cannot_reach_out_either(folder: Path) -> None:
+def test_a_used_file_cannot_reach_out_either(folder):
     (folder / "deep").mkdir()
     inner = "blocks: {b: [{unit: CoTUnit, prompt: {file: %s}}]}\npipeline: [{use: b}]\n"
     (folder / "deep/b.yaml").write_text(HEAD + inner % "../../secret.md")
@@ -89,9 +87,7 @@ def test_a_used_file_cannot_reach_out_either(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("flags", "code"), [([], 2), (["--allow-outside"], 0)])
-def test_allow_outside_lets_the_commands_read_it(
-    folder: Path, flags: list[str], code: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_allow_outside_lets_the_commands_read_it(folder, flags, code, capsys):
     path = folder / "p.yaml"
     path.write_text(HEAD + NAMING["prompt"] % "../secret.md")
     with pytest.raises(SystemExit) as caught:
@@ -100,7 +96,7 @@ def test_allow_outside_lets_the_commands_read_it(
     assert ("--allow-outside" in capsys.readouterr().err) == bool(code)
 
 
-def test_a_setting_of_the_command_line_may_name_any_file(folder: Path) -> None:
+def test_a_setting_of_the_command_line_may_name_any_file(folder):
     (folder / "p.yaml").write_text(HEAD + NAMING["prompt"] % "none.md")
     flags = ["--set", f"pipeline[0].prompt.file={folder.parent / 'secret.md'}"]
     with pytest.raises(SystemExit) as caught:
@@ -108,7 +104,7 @@ def test_a_setting_of_the_command_line_may_name_any_file(folder: Path) -> None:
     assert caught.value.code == 0
 
 
-def test_from_yaml_refuses_unless_it_is_allowed(folder: Path) -> None:
+def test_from_yaml_refuses_unless_it_is_allowed(folder):
     path = folder / "p.yaml"
     path.write_text(HEAD + NAMING["prompt"] % "../secret.md")
     with pytest.raises(SpecError, match="outside"):
@@ -120,9 +116,7 @@ def test_from_yaml_refuses_unless_it_is_allowed(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "fine"), [("inside.png", True), ("../secret.png", False), ("link.png", False)]
 )
-def test_a_row_names_only_pictures_in_its_folder(
-    folder: Path, file: str, nested: bool, fine: bool
-) -> None:
+def test_a_row_names_only_pictures_in_its_folder(folder, file, nested, fine):
     types, row = ("{photo: image}", {"photo": file})
     if nested:
         types, row = "{of: {photo: image}}", {"of": row}  # type: ignore[assignment,dict-item]
@@ -138,7 +132,7 @@ def test_a_row_names_only_pictures_in_its_folder(
             RowInputs(plan, folder).row(row)
 
 
-def test_a_recording_outside_answers_only_where_the_user_names_it(folder: Path) -> None:
+def test_a_recording_outside_answers_only_where_the_user_names_it(folder):
     replies = folder.parent / "calls.jsonl"
     replies.write_text('{"row": 0, "unit": "judge", "reply": "{\\"score\\": 4}"}\n')
     asks = "pipeline: [{unit: JudgeUnit, prompt: '{source.q}', model: 'replay/%s'}]"
@@ -158,7 +152,7 @@ def _code(arguments: list[str]) -> int:
     return int(caught.value.code or 0)
 
 
-def test_a_model_cannot_name_a_picture_of_this_machine(folder: Path) -> None:
+def test_a_model_cannot_name_a_picture_of_this_machine(folder):
     pipeline = "pipeline: [{unit: JudgeUnit, prompt: '{source.q}', response: {photo: image}}]"
     (folder / "p.yaml").write_text(HEAD + pipeline)
     kind = build_plan(load(folder / "p.yaml")).plan.nodes[0].output.fields["photo"]
@@ -170,7 +164,7 @@ def test_a_model_cannot_name_a_picture_of_this_machine(folder: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has none of them")
 @pytest.mark.parametrize("kind", ["fifo", "directory", "device"])
-def test_what_is_no_file_is_reported_without_waiting(folder: Path, kind: str) -> None:
+def test_what_is_no_file_is_reported_without_waiting(folder, kind):
     odd = folder / "odd.md"
     if kind == "fifo":
         os.mkfifo(odd)
@@ -192,7 +186,7 @@ def test_what_is_no_file_is_reported_without_waiting(folder: Path, kind: str) ->
         assert kind == "directory" or "outside" in reported
 
 
-def test_a_prompt_without_end_is_not_read_whole(folder: Path) -> None:
+def test_a_prompt_without_end_is_not_read_whole(folder):
     with (folder / "long.md").open("wb") as file:
         file.truncate(10**12)  # a hole: the disk holds nothing of it
     assert codes(folder, NAMING["prompt"] % "long.md") == ["too-large"]

@@ -52,9 +52,7 @@ def pages(path: Path, names: set[str]) -> list[int]:
     return bytes_of_data
 
 
-def test_a_flipped_bit_of_a_table_is_reported_or_changes_no_value(
-    command: Command, tmp_path: Path
-) -> None:
+def test_a_flipped_bit_of_a_table_is_reported_or_changes_no_value(command, tmp_path):
     code, whole = command(*RUN)
     assert code == 0 and whole["evaluations"]
     shutil.copytree("out", "kept")
@@ -80,8 +78,8 @@ def test_a_flipped_bit_of_a_table_is_reported_or_changes_no_value(
 
 
 def test_a_flipped_bit_of_the_database_is_reported_or_changes_no_value(
-    command: Command, tmp_path: Path, scripted_model: Any
-) -> None:
+    command, tmp_path, scripted_model
+):
     code, whole = command(*RUN)
     assert code == 0
     facts = json.loads((tmp_path / "out" / "run.json").read_text())

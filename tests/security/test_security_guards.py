@@ -1,7 +1,5 @@
 """The table of guards in README.md of this folder names tests that exist."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -9,7 +7,7 @@ HERE = Path(__file__).parent
 ROW = re.compile(r"^\| .* \| `([^`]*\.py)` \| (.*) \|$", re.M)
 
 
-def test_every_guard_names_a_test_that_exists() -> None:
+def test_every_guard_names_a_test_that_exists():
     rows = ROW.findall((HERE / "README.md").read_text(encoding="utf-8"))
     assert len(rows) > 80
     for file, names in rows:

@@ -60,7 +60,7 @@ def key_of(environ: dict[str, str] | None = None, **keys: Any) -> str | None:
         "https://127.0.0.1.evil.example",
     ],
 )
-def test_no_key_goes_to_a_host_that_the_file_chose(base: str) -> None:
+def test_no_key_goes_to_a_host_that_the_file_chose(base):
     if "#" in base:  # refused before any key is looked for
         with pytest.raises(Refused, match="has a fragment"):
             key_of(name="gpt-4o", api_base=base)
@@ -83,7 +83,7 @@ def test_no_key_goes_to_a_host_that_the_file_chose(base: str) -> None:
         "http://evil.example\t@127.0.0.1/v1",
     ],
 )
-def test_an_address_that_parsers_read_differently_is_refused(base: str, planned: Planned) -> None:
+def test_an_address_that_parsers_read_differently_is_refused(base, planned):
     with pytest.raises(Refused, match="the base URL"):
         key_of({}, name="gpt-4o", api_base=base)
     with pytest.raises(Refused, match="the base URL"):
@@ -126,9 +126,7 @@ def test_an_address_that_parsers_read_differently_is_refused(base: str, planned:
         ({"name": "m", "api_base": EVIL}, {"JUDGE_API_BASE": "evil.example"}, "sk-own"),
     ],
 )
-def test_a_key_goes_to_its_provider_and_to_the_users_own_hosts(
-    keys: dict[str, Any], environ: dict[str, str], key: str
-) -> None:
+def test_a_key_goes_to_its_provider_and_to_the_users_own_hosts(keys, environ, key):
     assert key_of(environ, **keys) == key
 
 
@@ -144,7 +142,7 @@ def test_a_key_goes_to_its_provider_and_to_the_users_own_hosts(
         {"VERDICT_ALLOW_HOSTS": "own.example, sub.evil.example, evil.example.org"},
     ],
 )
-def test_no_other_variable_lists_a_host(environ: dict[str, str]) -> None:
+def test_no_other_variable_lists_a_host(environ):
     assert key_of(environ, name="gpt-4o", api_base=EVIL) is None
     with pytest.raises(Refused, match="is not sent to") as caught:
         key_of(environ, name="gpt-4o", api_base=EVIL, api_key_env="OPENAI_API_KEY")
@@ -154,13 +152,13 @@ def test_no_other_variable_lists_a_host(environ: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "host", ["127.0.0.2", "localhost.", "0.0.0.0", "[::ffff:7f00:1]", "127.1.1.1"]
 )
-def test_nothing_else_is_this_machine(host: str) -> None:
+def test_nothing_else_is_this_machine(host):
     assert (
         key_of({"ZERO": "0", "H": host}, name="gpt-4o", api_base=f"http://{host}:8000/v1") is None
     )
 
 
-def test_a_provider_key_goes_to_no_other_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_key_goes_to_no_other_provider(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-own")
     trouble = check_model(Model(name="anthropic/m", api_base="https://api.groq.com/v1"))
     assert trouble is not None and "--allow-host api.groq.com" in trouble
@@ -169,7 +167,7 @@ def test_a_provider_key_goes_to_no_other_provider(monkeypatch: pytest.MonkeyPatc
     assert trouble is not None and "litellm would send a key" in trouble
 
 
-def test_a_providers_key_does_not_go_to_another_provider() -> None:
+def test_a_providers_key_does_not_go_to_another_provider():
     with pytest.raises(Refused, match="GROQ_API_KEY"):
         key_of(name="m", api_base="https://api.openai.com/v1", api_key_env="GROQ_API_KEY")
 
@@ -184,7 +182,7 @@ def test_a_providers_key_does_not_go_to_another_provider() -> None:
         "https://${BRANCH}/v1",
     ],
 )
-def test_a_variable_does_not_become_part_of_a_foreign_address(base: str, planned: Planned) -> None:
+def test_a_variable_does_not_become_part_of_a_foreign_address(base, planned):
     environ = {
         "BRANCH": "evil.example",
         "GITHUB_TOKEN": "ghp-own",
@@ -223,9 +221,7 @@ def test_a_variable_does_not_become_part_of_a_foreign_address(base: str, planned
         {"name": "huggingface/HTTPS:\\\\evil.example/m"},
     ],
 )
-def test_what_litellm_would_follow_is_refused_before_the_run(
-    keys: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_litellm_would_follow_is_refused_before_the_run(keys, monkeypatch):
     for name, value in ENVIRON.items():
         monkeypatch.setenv(name, value)
     trouble = check_model(Model(**keys))
@@ -239,7 +235,7 @@ def test_what_litellm_would_follow_is_refused_before_the_run(
 @pytest.mark.parametrize(
     "name", ["aws_region_name", "vertex_location", "vertex_project", "api_version"]
 )
-def test_a_part_of_a_providers_address_stays_within_it(name: str) -> None:
+def test_a_part_of_a_providers_address_stays_within_it(name):
     for value in (
         "evil.example/",
         "evil.example#",
@@ -274,19 +270,19 @@ def test_a_part_of_a_providers_address_stays_within_it(name: str) -> None:
         },
     ],
 )
-def test_arguments_of_a_request_are_taken(params: dict[str, Any]) -> None:
+def test_arguments_of_a_request_are_taken(params):
     for name, base in (("cohere/command-r-08-2024", None), ("m", "http://127.0.0.1/v1")):
         assert check_model(Model(name=name, api_base=base, params=params)) is None
 
 
-def test_a_misspelled_argument_has_its_nearest_spelling() -> None:
+def test_a_misspelled_argument_has_its_nearest_spelling():
     trouble = check_model(Model(name="anthropic/m", params={"repetition_penalti": 1}))
     assert trouble is not None and "did you mean repetition_penalty?" in trouble
 
 
 @pytest.mark.parametrize("place", ["extra_headers", "headers"])
 @pytest.mark.parametrize("name", ["Authorization", "api-key", "X-API-Key", "cookie"])
-def test_a_key_is_not_in_the_file_as_a_header(place: str, name: str) -> None:
+def test_a_key_is_not_in_the_file_as_a_header(place, name):
     model = Model(
         name="openai/m", api_base="http://127.0.0.1/v1", params={place: {name: "Bearer sk-own"}}
     )

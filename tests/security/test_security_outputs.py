@@ -34,9 +34,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("inert", [False, True])
-def test_no_cell_of_inert_csv_is_a_formula(
-    inert: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_cell_of_inert_csv_is_a_formula(inert, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("p.yaml").write_text(
         "verdict: 1\nname: p\nmodel: baseline/echo\npipeline: [{unit: JudgeUnit, prompt: '{source.q}', scale: boolean}]\n",
@@ -127,7 +125,7 @@ COMMANDS = (
 )
 
 
-def test_a_run_says_nothing_that_steers_a_terminal(hostile: str) -> None:
+def test_a_run_says_nothing_that_steers_a_terminal(hostile):
     assert "failed 1" in hostile
     assert STEERING.findall(hostile) == []
 
@@ -135,14 +133,12 @@ def test_a_run_says_nothing_that_steers_a_terminal(hostile: str) -> None:
 @pytest.mark.parametrize(
     "command", COMMANDS, ids=lambda command: " ".join(command[:4])[:60].replace("\x1b", "^")
 )
-def test_no_command_says_what_steers_a_terminal(
-    hostile: str, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_command_says_what_steers_a_terminal(hostile, command, capsys):
     output = ran(capsys, *command)
     assert output and STEERING.findall(output) == []
 
 
-def test_reports_of_it_are_sound_files(hostile: str) -> None:
+def test_reports_of_it_are_sound_files(hostile):
     ElementTree.parse("out/junit.xml")
     page = Path("out/report.html").read_text(encoding="utf-8")
     assert "<script>alert(1)" not in page
@@ -157,11 +153,11 @@ def test_reports_of_it_are_sound_files(hostile: str) -> None:
 
 
 def test_a_provider_s_words_steer_no_terminal(
-    loopback_saying: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    loopback_saying,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     monkeypatch.chdir(tmp_path)
     url = loopback_saying(400, {"error": {"message": f"bad {SIGNS}", "code": SIGNS}})
     Path("p.yaml").write_text(
@@ -206,9 +202,7 @@ def loopback_saying() -> Iterator[Any]:
         server.server_close()
 
 
-def test_a_diagram_of_hostile_values_has_no_statement_and_no_markup_of_theirs(
-    hostile: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_diagram_of_hostile_values_has_no_statement_and_no_markup_of_theirs(hostile, capsys):
     drawn = ran(capsys, "graph", "p.yaml", "--format", "mermaid")
     assert len(drawn.splitlines()) == 2 and "<script" not in drawn
     ElementTree.fromstring(ran(capsys, "graph", "p.yaml", "--format", "svg"))
@@ -235,9 +229,7 @@ os._exit(0)
 
 
 @pytest.mark.parametrize("name", ["report.json", "results.parquet", "results.csv"])
-def test_a_process_killed_before_the_rename_leaves_the_old_file_whole(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_process_killed_before_the_rename_leaves_the_old_file_whole(name, tmp_path):
     with ParquetTable(tmp_path / "source.parquet", {"row": "int"}) as table:
         table.write({"row": 1})
     (tmp_path / name).write_bytes(b"old")

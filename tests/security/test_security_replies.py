@@ -83,7 +83,7 @@ BROKEN: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_body_that_is_no_reply_is_an_error_of_the_call(name: str) -> None:
+def test_a_body_that_is_no_reply_is_an_error_of_the_call(name):
     assert isinstance(answer_to(body(BROKEN[name])), Retryable)
 
 
@@ -99,13 +99,13 @@ def test_a_body_that_is_no_reply_is_an_error_of_the_call(name: str) -> None:
         "many",
     ],
 )
-def test_a_usage_that_is_none_counts_nothing(usage: Any) -> None:
+def test_a_usage_that_is_none_counts_nothing(usage):
     reply = answer_to(body(json.dumps(chat(usage=usage, x=float("nan"))).encode()))
     assert isinstance(reply, Reply)
     assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (0, 0)
 
 
-def test_cached_tokens_below_nothing_do_not_lower_the_cost() -> None:
+def test_cached_tokens_below_nothing_do_not_lower_the_cost():
     usage = {
         "prompt_tokens": 9,
         "completion_tokens": 1,
@@ -134,7 +134,7 @@ PAID_FOR: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", PAID_FOR)
-def test_an_unreadable_reply_that_says_what_it_used_is_paid_for(name: str) -> None:
+def test_an_unreadable_reply_that_says_what_it_used_is_paid_for(name):
     content = PAID_FOR[name].replace(b"%b", json.dumps(USED).encode())
     request = Request(Row(0, 0, {}), "j", PRICED, (Message("user", "x"),))
     with pytest.raises(Retryable) as caught:
@@ -144,7 +144,7 @@ def test_an_unreadable_reply_that_says_what_it_used_is_paid_for(name: str) -> No
     )
 
 
-def test_a_stream_that_broke_off_is_paid_for_where_it_says_what_it_used() -> None:
+def test_a_stream_that_broke_off_is_paid_for_where_it_says_what_it_used():
     content = (
         b'data: {"choices": [{"delta": {"content": "x"}}], "usage": %b}\n\n'
         % json.dumps(USED).encode()
@@ -156,17 +156,17 @@ def test_a_stream_that_broke_off_is_paid_for_where_it_says_what_it_used() -> Non
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_an_unreadable_reply_that_says_nothing_of_it_has_no_cost(name: str) -> None:
+def test_an_unreadable_reply_that_says_nothing_of_it_has_no_cost(name):
     error = answer_to(body(BROKEN[name]))
     assert isinstance(error, Retryable) and error.reply is None
 
 
-def test_names_as_long_as_books_are_not_stored() -> None:
+def test_names_as_long_as_books_are_not_stored():
     reply = answer_to(body(json.dumps(chat(model="m" * 10**6)).encode()))
     assert isinstance(reply, Reply) and reply.model == "m"
 
 
-def test_of_duplicate_keys_the_last_counts_as_json_says() -> None:
+def test_of_duplicate_keys_the_last_counts_as_json_says():
     twice = b'{"choices": [], "choices": [{"message": {"content": "no", "content": "ok"}}]}'
     reply = answer_to(body(twice))
     assert isinstance(reply, Reply) and reply.text == "ok"
@@ -185,9 +185,7 @@ def test_of_duplicate_keys_the_last_counts_as_json_says() -> None:
         b'data: {"error": %b}\n\n',
     ],
 )
-def test_however_deep_a_body_is_it_is_an_error_of_the_call(
-    around: bytes, depth: int, stream: bool
-) -> None:
+def test_however_deep_a_body_is_it_is_an_error_of_the_call(around, depth, stream):
     request = Request(Row(0, 0, {}), "j", Model(name="m"), (Message("user", "x"),), stream=stream)
     for deep in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth):
         for hidden in ((), (KEY,)):
@@ -222,7 +220,7 @@ EVENTS = {
 
 
 @pytest.mark.parametrize("name", EVENTS)
-def test_a_stream_of_nonsense_is_an_error_of_the_call(name: str) -> None:
+def test_a_stream_of_nonsense_is_an_error_of_the_call(name):
     line = b"data: " + json.dumps(EVENTS[name]).encode() + b"\n\n"
     assert isinstance(
         answer_to(body(line * 3, Content_Type="text/event-stream"), stream=True), Retryable
@@ -237,9 +235,7 @@ def grown(run: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("status", [200, 500])
-def test_a_stream_without_end_is_left_at_the_limit(
-    status: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stream_without_end_is_left_at_the_limit(status, monkeypatch):
     monkeypatch.setattr(native, "MAX_BODY", 2**20)
     sent = 0
 
@@ -256,7 +252,7 @@ def test_a_stream_without_end_is_left_at_the_limit(
     assert sent < 2**25
 
 
-def test_a_stream_that_trickles_ends_with_the_calls_time() -> None:
+def test_a_stream_that_trickles_ends_with_the_calls_time():
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -269,9 +265,7 @@ def test_a_stream_that_trickles_ends_with_the_calls_time() -> None:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
-def test_a_packed_body_that_unpacks_to_far_more_is_left_at_the_limit(
-    coding: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_packed_body_that_unpacks_to_far_more_is_left_at_the_limit(coding, monkeypatch):
     monkeypatch.setattr(native, "MAX_BODY", 2**23)
     packer = zlib.compressobj(9, zlib.DEFLATED, 31 if coding == "gzip" else 15)
     packed = b"".join(packer.compress(b" " * 2**20) for _ in range(400)) + packer.flush()
@@ -280,16 +274,14 @@ def test_a_packed_body_that_unpacks_to_far_more_is_left_at_the_limit(
     assert isinstance(answers[0], Retryable) and "larger than" in str(answers[0])
 
 
-def test_a_packed_body_is_read() -> None:
+def test_a_packed_body_is_read():
     packed = gzip.compress(json.dumps(chat()).encode())
     reply = answer_to(body(packed, Content_Encoding="gzip"))
     assert isinstance(reply, Reply) and reply.text == "ok"
 
 
 @pytest.mark.parametrize("escaped", [False, True])
-def test_a_key_that_an_error_repeats_is_removed(
-    escaped: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_that_an_error_repeats_is_removed(escaped, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     key_text = "".join(f"\\u{ord(letter):04x}" for letter in KEY) if escaped else KEY
     error = answer_to(body(b'{"error": {"message": "bad key: %b"}}' % key_text.encode(), 401))
@@ -338,9 +330,7 @@ TOLD: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("escaped", ["not", "as numbers", "a slash"])
 @pytest.mark.parametrize("place", TOLD)
-def test_a_key_that_a_reply_repeats_is_in_no_part_of_it(
-    place: str, escaped: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_that_a_reply_repeats_is_in_no_part_of_it(place, escaped, monkeypatch):
     key = KEY.replace("-", "/") if escaped == "a slash" else KEY
     monkeypatch.setenv("OPENAI_API_KEY", key)
     body_ = json.dumps(chat(**TOLD[place])).replace(
@@ -354,8 +344,8 @@ def test_a_key_that_a_reply_repeats_is_in_no_part_of_it(
 
 
 def test_a_key_in_the_pieces_of_a_stream_is_put_together_nowhere(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     events = [
         {"choices": [{"delta": {"content": KEY[:9]}}]},
@@ -374,7 +364,7 @@ def test_a_key_in_the_pieces_of_a_stream_is_put_together_nowhere(
     "text", [f"no {KEY}", "x" * 490 + KEY + "y" * 99, f"litellm.X: Exception - {KEY}"]
 )
 @pytest.mark.parametrize("kind", [OSError, ValueError])
-def test_a_key_in_litellms_words_is_removed(kind: type[Exception], text: str) -> None:
+def test_a_key_in_litellms_words_is_removed(kind, text):
     problem = kind(text)
     if kind is ValueError:
         problem.message = text  # type: ignore[attr-defined]
@@ -384,7 +374,7 @@ def test_a_key_in_litellms_words_is_removed(kind: type[Exception], text: str) ->
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_not_followed(status: int) -> None:
+def test_a_redirect_is_not_followed(status):
     paths: list[str] = []
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
@@ -400,6 +390,6 @@ def test_a_redirect_is_not_followed(status: int) -> None:
 @pytest.mark.parametrize(
     "value", ["nan", "1e999", "-1", "Mon, 99 Foo 99999 99:99:99", "\u0661", "9" * 400]
 )
-def test_a_wait_that_is_none_is_not_waited_for(value: str) -> None:
+def test_a_wait_that_is_none_is_not_waited_for(value):
     error = answer_to(body(b"{}", 429, Retry_After=value, x_ratelimit_remaining_requests=value))
     assert isinstance(error, Retryable)

@@ -84,9 +84,7 @@ def replace_by_link(path: Path) -> None:
     ],
     ids=["finished", "killed"],
 )
-def test_a_damaged_file_is_reported_or_changes_no_number(
-    state: str, names: tuple[str, ...], commands: list[Any], damage: Any, command: Command
-) -> None:
+def test_a_damaged_file_is_reported_or_changes_no_number(state, names, commands, damage, command):
     code, judged = command(*RUN)
     assert (code, len(judged)) == (0, 2)
     expected = {words[0]: command(*words)[1] for words in (RUN, ("report", "out"), ("gate", "out"))}

@@ -104,9 +104,7 @@ WAYS = {
 
 @pytest.mark.parametrize("status", [200, 401])
 @pytest.mark.parametrize("way", WAYS)
-def test_no_file_and_no_stream_holds_the_key(
-    way: str, status: int, server: Any, tmp_path: Path
-) -> None:
+def test_no_file_and_no_stream_holds_the_key(way, status, server, tmp_path):
     server.status, server.quiet = status, way in ("the address's path", "the address's query")
     model, variable = WAYS[way]
     traced = way in ("api_key_env", "litellm")
@@ -165,9 +163,7 @@ def test_no_file_and_no_stream_holds_the_key(
         assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in cached_files)
 
 
-def test_what_is_written_of_a_mistake_holds_no_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_written_of_a_mistake_holds_no_key(tmp_path, monkeypatch, capsys):
     import tempfile
 
     from verdict_cli.cli import app as command

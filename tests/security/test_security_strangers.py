@@ -70,7 +70,7 @@ def run(finished_run: Path, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_run_json_of_any_values_is_read_or_refused(run: Path) -> None:
+def test_run_json_of_any_values_is_read_or_refused(run):
     facts = json.loads((run / "run.json").read_bytes())
     for name in facts:
         for value in ODD:
@@ -90,9 +90,7 @@ def test_run_json_of_any_values_is_read_or_refused(run: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["rows", "models", "cost_usd", "floors", "stages", "started"])
-def test_run_json_of_a_wrong_type_is_reported(
-    run: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_run_json_of_a_wrong_type_is_reported(run, name, capsys):
     facts = json.loads((run / "run.json").read_bytes())
     (run / "run.json").write_text(
         json.dumps({**facts, name: "\x1b[31m" if name != "started" else 5}), "utf-8"
@@ -104,9 +102,7 @@ def test_run_json_of_a_wrong_type_is_reported(
 
 @pytest.mark.parametrize("table", ["results", "calls"])
 @pytest.mark.parametrize("kind", ["missing", "texts", "lists", "nothing"])
-def test_tables_of_other_columns_are_errors_and_never_a_mistake_of_the_program(
-    run: Path, table: str, kind: str
-) -> None:
+def test_tables_of_other_columns_are_errors_and_never_a_mistake_of_the_program(run, table, kind):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -134,9 +130,7 @@ def test_tables_of_other_columns_are_errors_and_never_a_mistake_of_the_program(
     "name", ["run.db", "run.json.part", "results.parquet.part", "report.html.part"]
 )
 @pytest.mark.parametrize("command", ["run", "report"])
-def test_nothing_is_written_through_a_link(
-    finished_run: Path, run: Path, name: str, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_written_through_a_link(finished_run, run, name, command, capsys):
     target = run.parent / "own"
     target.write_text("mine\n", encoding="utf-8")
     (run / name).unlink(missing_ok=True)
@@ -159,7 +153,7 @@ def test_nothing_is_written_through_a_link(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="O_NOFOLLOW is POSIX's")
-def test_a_label_is_not_written_through_a_link(run: Path) -> None:
+def test_a_label_is_not_written_through_a_link(run):
     from verdict_cli.errors import OutputError
     from verdict_cli.storage.tables.human_labels import add_label
 
@@ -174,7 +168,7 @@ def test_a_label_is_not_written_through_a_link(run: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"[" * 100_000, b"\xff\xfe{", b'{"a": 1e999}', b"", b"[]", b"null"]
 )
-def test_files_that_are_not_json_are_reported(run: Path, content: bytes) -> None:
+def test_files_that_are_not_json_are_reported(run, content):
     for name in ("run.json", "report.json", "labels.jsonl", "run.db"):
         original = (run / name).read_bytes() if (run / name).exists() else None
         (run / name).write_bytes(content)
@@ -182,7 +176,7 @@ def test_files_that_are_not_json_are_reported(run: Path, content: bytes) -> None
         (run / name).unlink() if original is None else (run / name).write_bytes(original)
 
 
-def test_a_table_of_a_stranger_s_pipeline_names_no_file_elsewhere(run: Path) -> None:
+def test_a_table_of_a_stranger_s_pipeline_names_no_file_elsewhere(run):
     (run / "spec.yaml").write_text(
         PIPELINE.replace("'{source.q}'", "{file: ../own}"), encoding="utf-8"
     )
@@ -190,9 +184,7 @@ def test_a_table_of_a_stranger_s_pipeline_names_no_file_elsewhere(run: Path) -> 
     assert ran("report", str(run)) == 2
 
 
-def test_two_processes_do_not_write_to_one_directory(
-    finished_run: Path, tmp_path: Path, loopback: Any
-) -> None:
+def test_two_processes_do_not_write_to_one_directory(finished_run, tmp_path, loopback):
     url = loopback.start("--latency-ms", "1500")
     slow = PIPELINE.replace("baseline/lexical", f"{{name: openai/m, api_base: '{url}'}}")
     (tmp_path / "p.yaml").write_text(slow, encoding="utf-8")
