@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import jsonl
+from paths import ROOT
 
 FLAGS = (
     "--no-sandbox",
@@ -88,7 +90,7 @@ def recorded_run(
             {"id": row["id"], "unit": "judge", "reply": row["gpt4_label"]}
             for row in csv.DictReader(file)
         ]
-    (folder / "replies.jsonl").write_text("".join(f"{json.dumps(reply)}\n" for reply in replies))
+    (folder / "replies.jsonl").write_text(jsonl(replies))
     (folder / "pipeline.yaml").write_text(PIPELINE)
     run = folder / "run"
     verdict(
@@ -112,7 +114,7 @@ def hostile_run(verdict: Callable[..., None], tmp_path_factory: pytest.TempPathF
         {"id": text[:200], "text": text, "label": text[:200], "kind": name}
         for name, text in HOSTILE.items()
     ]
-    (folder / "data.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (folder / "data.jsonl").write_text(jsonl(rows))
     (folder / "pipeline.yaml").write_text(
         "verdict: 1\nname: hostile\nmodel: baseline/lexical\ndataset: {id: id}\n"
         "pipeline:\n  - {unit: JudgeUnit, name: judge, prompt: '{source.text}'}\n"
@@ -182,8 +184,7 @@ def check_chat(page: Any) -> None:
 def two_runs(verdict: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two runs over the sample."""
     folder = tmp_path_factory.mktemp("two")
-    root = Path(__file__).resolve().parents[1]
-    config, data = root / "configs" / "xstest.yaml", root / "datasets" / "xstest_sample.jsonl"
+    config, data = ROOT / "configs" / "xstest.yaml", ROOT / "datasets" / "xstest_sample.jsonl"
     for model in ("lexical", "random"):
         verdict(
             "run", config, data, "--model", f"baseline/{model}", "--out", folder / model, "--quiet"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+from paths import SHARED
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Reply, Request
@@ -35,10 +36,6 @@ pytest_plugins = (
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 settings.register_profile("explore", deadline=None, max_examples=1_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
-
-ROOT = Path(__file__).resolve().parent.parent
-SHARED = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared"))
-
 
 SLOW = frozenset((Path(__file__).parent / "slow_tests.txt").read_text(encoding="utf-8").split())
 """Single tests that take most of a second or more, over their cases. Modules that are slow as a whole mark themselves."""

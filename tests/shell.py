@@ -15,8 +15,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[1]
+from paths import ROOT
 
 
 def needs(*features: str) -> pytest.MarkDecorator:
@@ -120,15 +119,6 @@ def shell(
 def root() -> Path:
     """The project's own folder."""
     return ROOT
-
-
-@pytest.fixture
-def shared() -> Path:
-    """The folder of shared cases and data."""
-    path = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared"))
-    if not path.exists():
-        pytest.skip("the shared folder is not there: set VERDICT_SHARED")
-    return path
 
 
 @dataclass

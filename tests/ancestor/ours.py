@@ -7,10 +7,10 @@ The library adds no sentence about the scale to a prompt, so these pipelines lea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import yaml
+from paths import ROOT
 
 from verdict_cli import (
     ArgmaxScoreExtractor,
@@ -45,7 +45,7 @@ TEXT = {"text": "The bridge opened in 1932.", "topic": "history"}
 PAIR = {"question": "What is 6 x 7?", "x": "It is 42.", "y": "It is 36."}
 STARS = DiscreteScale((1, 5))
 STARS_OR_NONE = DiscreteScale((0, 5))
-PAPER = Path(__file__).resolve().parents[2] / "configs" / "paper"
+PAPER = ROOT / "configs" / "paper"
 
 Case = tuple[Pipeline, Mapping[str, Any] | list[Mapping[str, Any]]]
 CASES: dict[str, Callable[[], Case]] = {}

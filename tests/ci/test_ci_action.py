@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from paths import ROOT
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import COMMANDS, app
@@ -22,7 +23,6 @@ from verdict_cli.cli.app import COMMANDS, app
 pytestmark = pytest.mark.slow  # `make test-all`
 
 
-ROOT = Path(__file__).resolve().parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
 SHELL = {name: step["run"] for name, step in STEPS.items() if "run" in step}

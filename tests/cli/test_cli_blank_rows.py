@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 BLANKS: list[Any] = [None, "", "  \t"]
 JUDGE = (
@@ -35,7 +36,7 @@ def data_file(shell: Any, form: str, values: list[Any]) -> Path:
         pandas = pytest.importorskip("pandas")
         pandas.DataFrame(rows).to_parquet(shell.folder / "rows.parquet")
         return Path(shell.folder / "rows.parquet")
-    path: Path = shell.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    path: Path = shell.write("rows.jsonl", jsonl(rows))
     return path
 
 

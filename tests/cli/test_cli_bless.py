@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 PIPELINE = """verdict: 1
 name: t
@@ -37,7 +38,7 @@ ROWS = [
 @pytest.fixture
 def runs(shell: Any) -> Any:
     """Two runs of the same rows, `old` and `new`; the baseline of the first."""
-    data = shell.write("d.jsonl", "".join(json.dumps(row) + "\n" for row in ROWS))
+    data = shell.write("d.jsonl", jsonl(ROWS))
     for name in ("old", "new"):
         config = shell.write(f"{name}.yaml", PIPELINE.replace("COLUMN", name))
         assert shell("run", config, data, "--out", name, "-q").code == 0
@@ -115,7 +116,7 @@ def test_a_missing_file_is_exit_2_before_a_row_is_judged(runs: Any) -> None:
 
 def test_rows_without_an_id_are_refused(shell: Any) -> None:
     rows = [{"label": True, "new": True, "p": 0.5, "doc": 1}] * 3
-    data = shell.write("d.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    data = shell.write("d.jsonl", jsonl(rows))
     config = PIPELINE.replace("COLUMN", "new").replace("dataset: {id: key}\n", "")
     assert shell("run", shell.write("c.yaml", config), data, "--out", "out", "-q").code == 0
     done = shell("gate", "out", "--bless", "judge.baseline")

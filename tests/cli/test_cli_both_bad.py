@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 from verdict_cli import PairwiseJudgeUnit, Pipeline, load_run
 from verdict_cli.storage.tables.human_labels import FILE, add_label
@@ -30,7 +31,7 @@ def rows(shell: Any) -> Any:
         {"id": key, "a": "x", "b": "y", "label": "both_bad" if key == "r4" else choice}
         for key, choice in CHOICES.items()
     ]
-    return shell.write("d.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    return shell.write("d.jsonl", jsonl(lines))
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from jsonl import jsonl
 
 CONFIG = """verdict: 1
 name: t
@@ -20,9 +21,7 @@ gates: [{metric: x.accuracy, min: 0.9}]
 
 @pytest.fixture(scope="module")
 def rows() -> str:
-    return "".join(
-        json.dumps({"key": row, "label": True, "said": row < 2_000}) + "\n" for row in range(3_000)
-    )
+    return jsonl({"key": row, "label": True, "said": row < 2_000} for row in range(3_000))
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 CONFIG = """verdict: 1
 name: t
@@ -36,8 +37,8 @@ def judged(shell: Any, out: str, right: list[bool], config: str = CONFIG, last: 
         )
         reply_label = label if hit else labels[1 - place % 2]
         replies.append({"row": place, "unit": "judge", "reply": json.dumps({"score": reply_label})})
-    data = shell.write(f"{out}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    tape = shell.write(f"{out}-tape.jsonl", "".join(json.dumps(reply) + "\n" for reply in replies))
+    data = shell.write(f"{out}.jsonl", jsonl(rows))
+    tape = shell.write(f"{out}-tape.jsonl", jsonl(replies))
     return shell(
         "run",
         shell.write(f"{out}.yaml", config),
@@ -171,12 +172,10 @@ def test_rows_of_integer_or_absent_ids_are_compared(
     rows = [{"text": f"t{place}", "label": "safe"} for place in range(2)]
     if form["id"]:
         rows = [{"id": form["id"] + place, **row} for place, row in enumerate(rows)]
-    data = shell.write("d.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    data = shell.write("d.jsonl", jsonl(rows))
     for out, label in (("a", "safe"), ("b", "unsafe")):
         reply = json.dumps({"score": label})
-        tape = shell.write(f"{out}-tape.jsonl", "".join(
-            json.dumps({"row": place, "unit": "judge", "reply": reply}) + "\n" for place in range(2)
-        ))  # fmt: skip
+        tape = shell.write(f"{out}-tape.jsonl", jsonl({"row": place, "unit": "judge", "reply": reply} for place in range(2)))  # fmt: skip
         run = shell("run", shell.write("p.yaml", config), data, "--replay", tape, "--out", out)
         assert run.code == 0
         assert ("rows are identified by the column 'id'" in run.err) == bool(form["id"])

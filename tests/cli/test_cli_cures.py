@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 HEAD = "verdict: 1\nname: judge\nmodel: baseline/lexical\n"
 JUDGE = "{unit: JudgeUnit, name: j, prompt: 'Is {source.answer} ok?'}"
@@ -13,7 +14,7 @@ ROWS = [{"answer": "2", "question": "a"}, {"answer": "5", "question": "b"}]
 
 
 def validated(shell: Any, text: str, data: str = "") -> Any:
-    rows = data or "".join(json.dumps(row) + "\n" for row in ROWS)
+    rows = data or jsonl(ROWS)
     file = shell.write("d.csv" if data else "d.jsonl", rows)
     return shell("validate", shell.write("c.yaml", HEAD + text), "--data", file, "--json").json()
 
@@ -71,7 +72,7 @@ def test_fc8_a_quorum_that_cannot_be_met_is_a_warning(quorum: int, warns: bool, 
 def test_fc8_each_over_a_column_without_lists_is_a_warning(
     value: Any, warns: bool, shell: Any
 ) -> None:
-    rows = "".join(json.dumps({"parts": value}) + "\n" for _ in range(2))
+    rows = jsonl({"parts": value} for _ in range(2))
     file = shell.write("d.jsonl", rows)
     unit = JUDGE.replace("name: j", "name: j, each: source.parts, as: part")
     text = f"pipeline: [{unit.replace('source.answer', 'part')}]\n"
@@ -112,7 +113,7 @@ COMPARED = (
 
 def run_of(shell: Any, name: str, rows: list[dict[str, Any]]) -> None:
     config = shell.write("c.yaml", COMPARED)
-    data = shell.write(f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    data = shell.write(f"{name}.jsonl", jsonl(rows))
     assert shell("run", config, data, "--out", name).code == 0
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
@@ -40,7 +41,7 @@ def done(tmp_path: Path) -> dict[str, Any]:
             replies.append(reply(place, 1, -0.01 if place < 15 else -0.5))
     (tmp_path / "c.yaml").write_text(CONFIG)
     for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
-        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        (tmp_path / name).write_text(jsonl(lines))
     return run(tmp_path, "r.jsonl", "out")
 
 

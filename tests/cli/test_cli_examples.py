@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 STEPS = """- unit: JudgeUnit
   scale: {values: [bad, good]}
@@ -25,7 +25,7 @@ def test_each_prompt_shows_examples_of_other_rows_and_clusters(
     rows = [
         {"text": f"text {n}", "label": "good" if n % 2 else "bad", "doc": n // 4} for n in range(8)
     ]
-    shell.write("labelled.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    shell.write("labelled.jsonl", jsonl(rows))
     config = shell.config(STEPS, head="model: gpt-4o-mini\ndelimit: true")
     prompts: dict[str, str] = {}
 

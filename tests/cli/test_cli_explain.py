@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import ROOT
 from shell import needs
 
 from verdict_cli.cli.app import COMMANDS, main
 from verdict_cli.errors import EXITS
 from verdict_cli.language.metric_registry import METRICS
 from verdict_cli.language.reference import entries
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_unit_scale_and_extractor_is_explained_with_its_keys_and_an_example(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from jsonl import jsonl
+from paths import ROOT
 
 HEAD = "verdict: 1\nname: judge\nmodel: baseline/lexical\n"
 UNIT = (
@@ -135,7 +135,7 @@ def cured(text: str, problems: list[dict[str, Any]]) -> str:
 @pytest.mark.parametrize("name", WRONG)
 def test_the_cures_of_the_first_round_make_the_file_valid(name: str, shell: Any) -> None:
     text = broken(WRONG[name])
-    data = shell.write("data.jsonl", "".join(json.dumps(row) + "\n" for row in ROWS))
+    data = shell.write("data.jsonl", jsonl(ROWS))
     done = shell("validate", shell.write("judge.yaml", text), "--data", data, "--json")
     problems = done.json()["errors"]
     assert done.code == 2
@@ -159,8 +159,7 @@ def test_several_pipelines_are_checked_at_once(shell: Any) -> None:
 
 @pytest.mark.parametrize(("scale", "code"), [("boolean", 0), ("bool", 2)])
 def test_the_pre_commit_hook_checks_two_files(scale: str, code: int, shell: Any) -> None:
-    root = Path(__file__).resolve().parents[2]
-    (hook,) = yaml.safe_load((root / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     files = [shell.write(f"judges/{name}.yaml", RIGHT) for name in ("one", "two")]
     files[1].write_text(RIGHT.replace("boolean", scale))
     assert all(re.search(hook["files"], f"judges/{file.name}") for file in files)
@@ -168,6 +167,6 @@ def test_the_pre_commit_hook_checks_two_files(scale: str, code: int, shell: Any)
 
 
 def test_the_second_argument_may_still_be_a_dataset(shell: Any) -> None:
-    data = shell.write("data.jsonl", "".join(json.dumps(row) + "\n" for row in ROWS))
+    data = shell.write("data.jsonl", jsonl(ROWS))
     wrong = shell.write("judge.yaml", RIGHT.replace("source.label", "source.labl"))
     assert "no column 'labl'" in shell("validate", wrong, data).err

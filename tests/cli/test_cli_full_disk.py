@@ -6,17 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
 import pytest
+from paths import ROOT
 
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.tables.reader import read_table
 
 pytest.importorskip("resource", reason="this system limits no file sizes")
-ROOT = Path(__file__).resolve().parents[2]
 ROWS = 60
 LIMITED = """
 import resource, sys

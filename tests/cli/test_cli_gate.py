@@ -7,6 +7,7 @@ import shutil
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 CONFIG = """verdict: 1
 name: t
@@ -119,7 +120,7 @@ evaluate:
 gates: [{metric: x.balanced_accuracy, min: 0.9, confidence: 0.95}]
 """
     rows = [{"label": row < 2, "said": row < 4, "doc": row // 2} for row in range(100)]
-    data = shell.write("d.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    data = shell.write("d.jsonl", jsonl(rows))
     done = shell("run", shell.write("p.yaml", config), data, "--out", "out", "-q")
     assert done.code == 1, done.err
     accuracy = json.loads((shell.folder / "out/report.json").read_text())["evaluations"]["y"][

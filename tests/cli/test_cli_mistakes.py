@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 from shell import needs
 
 ROWS = [
@@ -17,7 +18,7 @@ ROWS = [
 
 
 def lines(rows: list[dict[str, Any]]) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)
+    return jsonl(rows)
 
 
 def judge(

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import ROOT
 
 from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.llm.providers import price_book
 from verdict_cli.run.model_warnings import retirement_warnings
 
-ROOT = Path(__file__).resolve().parents[2]
 JUDGE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'%s}"
 COMMANDS = ("validate", "run", "estimate")
 

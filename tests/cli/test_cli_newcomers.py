@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 JUDGE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.answer}'}"
 
 

@@ -8,6 +8,7 @@ import sqlite3
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 from verdict_cli.storage.tables.reader import read_table
 
@@ -16,7 +17,7 @@ COMMANDS = ("validate", "run", "estimate")
 
 
 def data(shell: Any, *rows: dict[str, Any], name: str = "data.jsonl") -> Any:
-    return shell.write(name, "".join(json.dumps(row) + "\n" for row in rows))
+    return shell.write(name, jsonl(rows))
 
 
 def judge(shell: Any, prompt: str = "Rate {source.text}", more: str = "") -> Any:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import ROOT
 
 from verdict_cli.removed import COMMAND_LINES, KEYS, removed_from
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "removed.md"
+PAGE = ROOT / "docs" / "removed.md"
 
 
 @pytest.mark.parametrize("line", COMMAND_LINES)

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 CONFIG = """verdict: 1
 name: t
@@ -20,7 +21,7 @@ gates: [{metric: level.mean, min: 0.9, confidence: 0.95}]
 
 def judged(shell: Any, rows: list[dict[str, Any]], id_key: str = "") -> Any:
     config = shell.write("c.yaml", CONFIG.replace("ID\n", id_key))
-    data = shell.write("d.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    data = shell.write("d.jsonl", jsonl(rows))
     return shell("run", config, data, "--out", "out", "--json")
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from paths import ROOT
 
 from verdict_cli.llm.middleware.rate_limit import share_of
 from verdict_cli.model import RateLimit
@@ -75,7 +76,7 @@ def test_merged_shards_equal_one_run(shell: Any, data: Path, more: tuple[str, ..
 
 
 def test_the_documented_ci_jobs_give_one_run(shell: Any, data: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     jobs = yaml.safe_load(next(block for block in blocks if "matrix:" in block))["jobs"]
     judge, merge = (

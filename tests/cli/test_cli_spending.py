@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 from shell import needs
 
 pytestmark = needs("align", "audit", "rank", "sweep")
@@ -43,8 +44,8 @@ def command(shell: Any, monkeypatch: pytest.MonkeyPatch, scripted_model: Any) ->
     scripted_model.answer = answer
     config = shell.config(JUDGE, "model: gpt-4o-mini")
     rows = [{"text": f"text number {n}", "label": 1 + n % 5} for n in range(40)]
-    shell.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    shell.write("texts.jsonl", "".join(json.dumps(row["text"]) + "\n" for row in rows))
+    shell.write("rows.jsonl", jsonl(rows))
+    shell.write("texts.jsonl", jsonl(row["text"] for row in rows))
 
     def run(name: str, *more: str, answer: str | None = None) -> Any:
         if answer is not None:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from paths import ROOT
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
@@ -19,7 +20,6 @@ from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
 from verdict_cli.run.preflight import dataset_for, preflight
 
-ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "configs"
 SAMPLES = {
     "demo": "xstest_sample",

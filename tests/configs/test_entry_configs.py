@@ -5,19 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import ROOT, SHARED
 
 from verdict_cli import Pipeline
 from verdict_cli.stats.measure import Measures, measure
 from verdict_cli.storage.tables.reader import read_table
 
-ROOT = Path(__file__).resolve().parents[2]
-SHARED = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared"))
 Rows = list[dict[str, Any]]
 
 

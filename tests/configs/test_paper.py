@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from paths import ROOT
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
@@ -16,7 +17,6 @@ from verdict_cli.language.load import load
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import LLMNode, Plan
 
-ROOT = Path(__file__).resolve().parents[2]
 PAPER = ROOT / "configs" / "paper"
 SAMPLES = {
     "figure1_debate_summary": "answers_sample",

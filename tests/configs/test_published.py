@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import pytest
+from paths import ROOT, SHARED
 
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.evaluations import Published
@@ -14,8 +14,7 @@ from verdict_cli.report.report import build_report
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.measure import Measures
 
-ROOT = Path(__file__).resolve().parents[2]
-SEEDS = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "seeds"
+SEEDS = SHARED / "seeds"
 TABLES = sorted((ROOT / "configs").glob("**/published/*.yaml"))
 PAPER = {"xstest": 12, "judgebench": 12, "judgebench_arguments": 12, "expertqa": 15}
 

@@ -2,14 +2,12 @@
 
 import csv
 import json
-import os
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from paths import ROOT, SHARED
 
-ROOT = Path(__file__).parents[2]
 README = (ROOT / "datasets" / "README.md").read_text(encoding="utf-8")
 ROWS = [
     json.loads(line)
@@ -66,7 +64,7 @@ def test_the_readme_counts_the_rows_of_every_type():
 
 
 def test_no_row_is_a_real_xstest_prompt():
-    shared = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared"))
+    shared = SHARED
     real = shared / "data" / "xstest" / "xstest_prompts.csv"
     if not real.exists():
         pytest.skip("the real XSTest prompts are not here")

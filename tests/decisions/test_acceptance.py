@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 from verdict_cli.storage.tables.reader import read_table, table_columns
 
@@ -47,7 +48,7 @@ def judged(
 ) -> list[dict[str, Any]]:
     """The results of a run, which ends with this code."""
     config = shell.config(steps, head)
-    rows = shell.write("d.jsonl", "".join(json.dumps(row) + "\n" for row in data))
+    rows = shell.write("d.jsonl", jsonl(data))
     done = shell("run", config, rows, "--out", "out", "--no-cache", "--yes", *options)
     assert done.code == code, done.err + done.out
     return table(shell.folder / "out" / "results.parquet")
@@ -417,7 +418,7 @@ def test_settings_that_no_decision_model_has_are_refused(shell, monkeypatch, set
 
 def test_an_estimate_counts_requests_and_bills_no_output(shell):
     config = shell.config(RUBRIC, "model: typesafe/jev-1.13.0")
-    rows = shell.write("d.jsonl", "".join(json.dumps(row) + "\n" for row in rubric_rows(100)))
+    rows = shell.write("d.jsonl", jsonl(rubric_rows(100)))
     done = shell("estimate", config, rows, "--json")
     assert done.code == 0, done.err
     line = done.json()
@@ -433,9 +434,7 @@ def test_questions_are_cached_one_by_one(shell, decision_servers, model):
         (5, "two", 50, 0),
         (6, "three", 50, 10),
     ):
-        rows = shell.write(
-            "d.jsonl", "".join(json.dumps(row) + "\n" for row in rubric_rows(10, criteria))
-        )
+        rows = shell.write("d.jsonl", jsonl(rubric_rows(10, criteria)))
         decision_servers.reset(url)
         done = shell("run", config, rows, "--out", out, "--yes")
         assert done.code == 0, done.err

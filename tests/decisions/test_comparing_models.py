@@ -2,6 +2,8 @@
 
 import json
 
+from jsonl import jsonl
+
 
 def test_a_sweep_over_models_reports_accuracy_ece_cost_and_p95(shell, decision_servers):
     url = decision_servers.start("--cost")
@@ -9,9 +11,7 @@ def test_a_sweep_over_models_reports_accuracy_ece_cost_and_p95(shell, decision_s
     measured = "evaluate: {ok: {prediction: output.score, target: source.ok, metrics: [accuracy]}, sure: {probability: output.expected, target: source.ok}}"
     names = [json.dumps({"name": f"systemone/{name}", "api_base": url}) for name in ("jev", "clef")]
     config = shell.config(judge + measured, f"model: {names[0]}")
-    rows = shell.write(
-        "d.jsonl", "".join(json.dumps({"a": str(n), "ok": n % 2 == 0}) + "\n" for n in range(20))
-    )
+    rows = shell.write("d.jsonl", jsonl({"a": str(n), "ok": n % 2 == 0} for n in range(20)))
     done = shell(
         "sweep",
         config,

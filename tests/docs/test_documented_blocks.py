@@ -25,6 +25,7 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from paths import ROOT
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
@@ -32,7 +33,6 @@ from verdict_cli.cli.app import app
 pytestmark = pytest.mark.slow  # `make test-all`
 
 
-ROOT = Path(__file__).resolve().parents[2]
 OF_A_CHECKOUT = [
     ROOT / name for name in ("CONTRIBUTING.md", "benchmarks/README.md", "datasets/README.md")
 ]

@@ -5,15 +5,13 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from paths import ROOT
 
 from verdict_cli import errors
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,10 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
-SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "tools" / "unused_keys.py"
+from paths import ROOT
+
+SCRIPT = ROOT / "docs" / "tools" / "unused_keys.py"
 
 
 def test_each_key_has_an_example():

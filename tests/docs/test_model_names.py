@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from pathlib import Path
+
+from paths import ROOT
 
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.model_checks import retirement_date
 from verdict_cli.llm.providers.price_book import entry_of
 from verdict_cli.model import Model
 
-ROOT = Path(__file__).resolve().parents[2]
 AS_PRINTED = {
     "configs/paper/figure4_jury.yaml": {
         "cohere/command-r",

@@ -6,11 +6,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 
-ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",

@@ -2,9 +2,9 @@
 
 import runpy
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from paths import ROOT
+
 SCRIPT = ROOT / "docs" / "tools" / "reference.py"
 EXAMPLES = sorted((ROOT / "configs" / "examples").glob("*.yaml"))
 

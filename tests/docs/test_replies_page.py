@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import runpy
-from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "tools" / "replies_page.py"))
 
 

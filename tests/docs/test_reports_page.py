@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from paths import ROOT
 
 
 def test_the_example_writes_a_page_with_its_charts_and_tables(tmp_path, monkeypatch):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import csv
-import os
 import sys
-from pathlib import Path
 
 import pytest
+from paths import ROOT, SHARED
 
-ROOT = Path(__file__).resolve().parents[2]
-SHARED = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared"))
 CASES = (
     "xstest",
     "judgebench",

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
+from paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PHRASES = {"mend": "fix", "told apart": "distinguish", "figure": "metric"}
 
 

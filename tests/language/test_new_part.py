@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
 pytestmark = pytest.mark.slow  # `make test-all`
 
 
-PACKAGE = Path(__file__).resolve().parents[2] / "verdict_cli"
+PACKAGE = ROOT / "verdict_cli"
 
 SCALE = '''
 from typing import Any, Literal

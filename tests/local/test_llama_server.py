@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import ROOT
 
 pytestmark = pytest.mark.local
 
-ROOT = Path(__file__).resolve().parents[2]
 LLAMA = Path(os.environ.get("VERDICT_LLAMA", ROOT / ".venv-llama" / "bin" / "python")).absolute()
 HEAD = "verdict: 1\nname: small\nmodel: {name: openai/smollm2, cache: false%s}\npipeline:\n"
 

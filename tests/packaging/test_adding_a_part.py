@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from paths import ROOT
 
 pytestmark = pytest.mark.slow  # `make test-all`
 
 
-ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("verdict_cli", "schemas", "configs", "datasets")
 
 

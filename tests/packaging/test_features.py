@@ -15,10 +15,10 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
 from verdict_cli.registry import feature_parts
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "verdict_cli"
 FEATURES = sorted(path.parent.name for path in PACKAGE.glob("features/*/__init__.py"))
 DOCUMENTED_NAMES = {"rewards": "rl"}

@@ -13,10 +13,10 @@ import venv
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
 pytestmark = pytest.mark.slow  # `make test-all`
 
-ROOT = Path(__file__).resolve().parents[2]
 # Of a new environment with the versions of constraints.txt: megabytes of files without bytecode, and packages beside verdict;
 # then without what the line of docs/portability.md removes. What was measured is in docs/portability.md.
 CEILINGS = {

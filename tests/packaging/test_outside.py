@@ -6,14 +6,12 @@ import json
 import re
 import shlex
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import yaml
+from paths import ROOT
 
 from verdict_cli import __version__
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def read(name: str) -> Any:

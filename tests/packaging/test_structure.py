@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "verdict_cli"
 
 MACHINE_PATH = re.compile(rb"/(?:work|root|home|tmp|Users)/[A-Za-z0-9_.-]+")

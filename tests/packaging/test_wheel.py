@@ -14,11 +14,11 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from paths import ROOT
 
 pytestmark = pytest.mark.slow  # `make test-all`
 
 
-ROOT = Path(__file__).resolve().parents[2]
 OUTSIDE = ("schemas", "configs", "datasets")
 
 

@@ -15,8 +15,8 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, req
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from jsonl import jsonl
+from paths import ROOT
 
 
 def _name(requirement: str) -> str:
@@ -94,7 +94,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "site" / "sitecustomize.py").write_text(BLOCKER)
     (folder / "case.yaml").write_text(PIPELINE)
     (folder / "rows.jsonl").write_text(
-        "".join(json.dumps({"id": row, "q": f"q {row}", "label": True}) + "\n" for row in range(4))
+        jsonl({"id": row, "q": f"q {row}", "label": True} for row in range(4))
     )
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from jsonl import jsonl
 
 from verdict_cli.errors import SpecError
 from verdict_cli.language.load import load
@@ -26,11 +27,8 @@ def write(folder: Path, examples: str = "{file: rows.jsonl}", rows=None) -> Path
     (folder / "rows.jsonl").write_text(
         "".join(f"{yaml.safe_dump(row, default_flow_style=True).strip()}\n" for row in ())
     )
-    import json
 
-    (folder / "rows.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in (ROWS if rows is None else rows))
-    )
+    (folder / "rows.jsonl").write_text(jsonl(ROWS if rows is None else rows))
     path = folder / "x.yaml"
     path.write_text(HEAD.format(examples=examples))
     return path

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from paths import SHARED
 
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language.document.document import parse_document
@@ -18,7 +18,6 @@ from verdict_cli.language.load import validated
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
 
-SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 CASES = SHARED / "spec" / "wiring-cases.json"
 CASE_LIST = json.loads(CASES.read_text(encoding="utf-8"))["cases"] if CASES.exists() else []
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
+from paths import ROOT
+
+PAGE = ROOT / "docs" / "python.md"
 
 
 def test_every_block_of_the_page_runs(capsys):

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas
 import pytest
+from jsonl import jsonl
 from typer.testing import CliRunner
 
 from verdict_cli import (
@@ -126,7 +127,7 @@ def test_a_model_that_cannot_answer_is_refused_before_any_call(
 
 def test_a_table_is_the_same_from_a_frame_a_list_and_a_file(tmp_path):
     path = tmp_path / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    path.write_text(jsonl(ROWS))
     tables = [
         jury().run_dataset(data)
         for data in (pandas.DataFrame(ROWS), ROWS, path, str(path), iter(ROWS))
@@ -200,7 +201,7 @@ def test_a_saved_run_has_the_report_and_the_gates_of_verdict_run(tmp_path):
         "gates: [{metric: right.accuracy, min: 0.5}, {metric: run.failed, max: 0}]\n"
     )
     rows = [{**row, "label": not place} for place, row in enumerate(ROWS)]
-    (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (tmp_path / "rows.jsonl").write_text(jsonl(rows))
     Pipeline.from_yaml(config).run_dataset(rows, tmp_path / "python")
     CliRunner().invoke(
         app, ["run", str(config), str(tmp_path / "rows.jsonl"), "--out", str(tmp_path / "command")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 from shell import needs
 
 from verdict_cli import (
@@ -41,7 +42,7 @@ from verdict_cli import (
 from verdict_cli.language.load import load
 from verdict_cli.plan.build import build_plan
 
-CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+CONFIGS = ROOT / "configs"
 
 
 def from_file(path: Path) -> str:

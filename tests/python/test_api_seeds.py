@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import json
 import math
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 import verdict_cli
 
@@ -74,8 +74,8 @@ def test_the_g_eval_of_figure_5_runs(shared, recorded):
     replay = recorded(judges)
     replay.write_text(
         replay.read_text()
-        + "".join(
-            json.dumps({"id": "pinned", "unit": unit, "reply": line["reply"]}) + "\n"
+        + jsonl(
+            {"id": "pinned", "unit": unit, "reply": line["reply"]}
             for unit, line in thoughts.items()
         )
     )

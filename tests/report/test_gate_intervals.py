@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 STEPS = """
 - {unit: JudgeUnit, name: judge, scale: boolean, prompt: "Is {source.text} good?"}
@@ -22,7 +23,7 @@ def test_a_share_with_a_gate_has_the_gates_interval_and_the_rows_that_count(
     from verdict_cli.messages import Reply
 
     scripted_model.answer = lambda request: Reply(json.dumps({"score": request.row.index < 4}))
-    data = "".join(json.dumps({"text": f"text {at}", "good": at < 4}) + "\n" for at in range(84))
+    data = jsonl({"text": f"text {at}", "good": at < 4} for at in range(84))
     shell(
         "run",
         shell.config(STEPS, "model: {name: m, retries: 0}"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
 import pytest
+from jsonl import jsonl
 
 from verdict_cli.report.row_columns import scored_columns
 from verdict_cli.run.load_run import load_run
@@ -35,8 +35,8 @@ def test_a_column_without_a_value_is_not_shown(
 ) -> None:
     rows = [{"id": row, "answer": "a", "label": row == 0} for row in range(2)]
     recorded = [{"id": row, "unit": "judge", "reply": reply} for row, reply in enumerate(replies)]
-    data = shell.write("d.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    recording = shell.write("r.jsonl", "".join(json.dumps(reply) + "\n" for reply in recorded))
+    data = shell.write("d.jsonl", jsonl(rows))
+    recording = shell.write("r.jsonl", jsonl(recorded))
     shell("run", shell.write("p.yaml", PIPELINE), data, "--replay", recording, "--out", "out")
     folder = shell.folder / "out"
     _, _, plan = load_run(folder)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from jsonl import jsonl
+
 from verdict_cli.run_facts import RunFacts, tell
 
 REPEATED = "is in several rows"
@@ -34,9 +36,7 @@ def test_warnings_are_in_run_json_and_in_every_report_also_later(shell: Any) -> 
         "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}",
         head="model: baseline/lexical\ndataset: {id: id}",
     )
-    rows = shell.write(
-        "data.jsonl", "".join(json.dumps({"id": "x", "text": text}) + "\n" for text in "ab")
-    )
+    rows = shell.write("data.jsonl", jsonl({"id": "x", "text": text} for text in "ab"))
     run = shell.folder / "run"
     done = shell("run", config, rows, "--out", run)
     assert done.err.count(REPEATED) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from jsonl import jsonl
 from shell import Outcome, Shell
 
 ROWS = [{"text": "a", "label": True, "n": "1"}, {"text": "b", "label": True, "n": "x", "other": 1}]
@@ -14,7 +15,7 @@ def run(shell: Shell, keys: str) -> Outcome:
     evaluate = f"evaluate: {{e: {{prediction: output.score, target: source.label, {keys}}}}}"
     step = "  - {unit: JudgeUnit, name: j, scale: boolean, prompt: '{source.text}'}"
     shell.config(step, f"model: baseline/lexical\n{evaluate}")
-    shell.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in ROWS))
+    shell.write("rows.jsonl", jsonl(ROWS))
     return shell("run", "pipeline.yaml", "rows.jsonl", "--out", "out")
 
 
@@ -61,7 +62,7 @@ def test_row_25_a_paid_run_has_its_report_where_an_evaluation_cannot_be_measured
     evaluate = f"evaluate:\n  right: {{prediction: output.score, target: source.label}}\n  broken: {broken}"
     gates = "gates: [{metric: right.accuracy, min: 0}, {metric: broken.accuracy, min: 0}]"
     shell.config(step, f"model: baseline/lexical\n{evaluate}\n{gates}")
-    shell.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in ROWS))
+    shell.write("rows.jsonl", jsonl(ROWS))
     done = shell("run", "pipeline.yaml", "rows.jsonl", "--out", "out")
     assert done.code == 2
     assert "evaluate.broken.by[0]" in done.err

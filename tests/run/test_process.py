@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import resource
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ from collections import namedtuple
 from pathlib import Path
 
 import pytest
+from jsonl import jsonl
 
 from verdict_cli.cli.show_report import to_terminal
 from verdict_cli.errors import OutputError, UsageError
@@ -27,9 +27,7 @@ pipeline:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "pipeline.yaml").write_text(PIPELINE)
-    (tmp_path / "data.jsonl").write_text(
-        "".join(json.dumps({"id": i, "q": f"question {i}"}) + "\n" for i in range(4))
-    )
+    (tmp_path / "data.jsonl").write_text(jsonl({"id": i, "q": f"question {i}"} for i in range(4)))
     return tmp_path
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from msgspec import structs
+from paths import ROOT
 
 from verdict_cli.errors import DataError
 from verdict_cli.run.digests import write_digests
@@ -19,7 +20,6 @@ from verdict_cli.storage.tables.reader import read_arrow, read_table
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
 PIPELINE = """verdict: 1
 name: p
 model: baseline/lexical

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 CONFIG = """\
 verdict: 1
@@ -46,7 +47,7 @@ def command_in(
     monkeypatch.chdir(folder)
     (folder / "p.yaml").write_text(CONFIG)
     rows = [{"text": f"text {number}", "label": 1 + number % 5} for number in range(40)]
-    (folder / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "d.jsonl").write_text(jsonl(rows))
     scripted_model.answer = reply_to
 
     def call(*words: str) -> tuple[int, dict[str, Any]]:

@@ -15,6 +15,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from jsonl import jsonl
 
 from verdict_cli.cli.app import app, main
 from verdict_cli.storage.tables.writer import ParquetTable
@@ -40,9 +41,7 @@ def test_no_cell_of_inert_csv_is_a_formula(inert, tmp_path, monkeypatch):
         "verdict: 1\nname: p\nmodel: baseline/echo\npipeline: [{unit: JudgeUnit, prompt: '{source.q}', scale: boolean}]\n",
         encoding="utf-8",
     )
-    Path("d.jsonl").write_text(
-        "".join(json.dumps({"q": text, "=c": -1.5}) + "\n" for text in HOSTILE), encoding="utf-8"
-    )
+    Path("d.jsonl").write_text(jsonl({"q": text, "=c": -1.5} for text in HOSTILE), encoding="utf-8")
     with pytest.raises(SystemExit):
         app(
             [
@@ -97,7 +96,7 @@ def hostile(
         | {"label": "a\x1b[31m", "g": SIGNS + MARKUP}
         for place in range(4)
     ]
-    Path("d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    Path("d.jsonl").write_text(jsonl(rows), encoding="utf-8")
     Path("broken.jsonl").write_text(
         '{"id": "\\u001b[31m", "q\\u009b": 1}\n{"q\x1b[31m\x9b"\n', encoding="utf-8"
     )

@@ -19,7 +19,6 @@ import pytest
 pytestmark = pytest.mark.slow  # `make test-all`
 
 
-ROOT = Path(__file__).resolve().parents[2]
 KEY = "planted-Zq7Lw0Xv93kTbN51"
 GOOD = {
     "choices": [{"message": {"content": '{"score": 4}'}, "finish_reason": "stop"}],

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 from verdict_cli.cli.app import main
 from verdict_cli.errors import JournalError
@@ -48,7 +49,7 @@ def ran(*arguments: str) -> int:
 def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("strangers")
     (folder / "p.yaml").write_text(PIPELINE, encoding="utf-8")
-    rows = "".join(json.dumps({"id": place, "q": "a", "label": 3}) + "\n" for place in range(5))
+    rows = jsonl({"id": place, "q": "a", "label": 3} for place in range(5))
     (folder / "d.jsonl").write_text(rows, encoding="utf-8")
     arguments = [
         "run",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from finished_runs import finished_run
+from jsonl import jsonl
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
@@ -79,7 +80,7 @@ def test_a_run_declares_its_fields_and_the_report_keeps_to_their_scale(tmp_path:
         {"row": row, "unit": "judge", "reply": json.dumps({"explanation": "", "score": 3 + row})}
         for row in (0, 1)
     ]
-    (tmp_path / "r.jsonl").write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+    (tmp_path / "r.jsonl").write_text(jsonl(replies))
     words = ["run", "p.yaml", "d.jsonl", "--replay", "r.jsonl", "--out", "out", "--json", "--quiet"]
     paths = [str(tmp_path / word) if "." in word or word == "out" else word for word in words]
     done = CliRunner().invoke(app, paths)

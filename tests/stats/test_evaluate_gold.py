@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonl import jsonl
 from msgspec.structs import replace
 from scipy.stats import linregress, t
 from typer.testing import CliRunner
@@ -291,7 +292,7 @@ def test_a_run_has_raw_and_corrected_values_and_gates_check_them(tmp_path: Path)
         replies.append({"id": key, "unit": "judge", "reply": "good" if verdict else "bad"})
     (tmp_path / "c.yaml").write_text(CONFIG)
     for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
-        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        (tmp_path / name).write_text(jsonl(lines))
     words = ["run", tmp_path / "c.yaml", tmp_path / "d.jsonl", "--replay", tmp_path / "r.jsonl"]
     result = CliRunner().invoke(
         app, [*map(str, words), "--out", str(tmp_path / "out"), "--json", "--quiet"]

@@ -3,9 +3,7 @@
 import gzip
 import itertools
 import json
-import os
 import warnings
-from pathlib import Path
 
 import krippendorff
 import numpy as np
@@ -13,6 +11,7 @@ import pytest
 import sklearn.metrics
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paths import SHARED
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.sample import Sample
@@ -21,7 +20,6 @@ from verdict_cli.stats.measure import measure
 from verdict_cli.stats.metrics.panel import panel_statistics
 from verdict_cli.storage.tables.writer import ParquetTable
 
-SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).parents[3] / "shared"))
 TRIVIAQA = SHARED / "data" / "triviaqa_judges" / "judgements_v1.jsonl.gz"
 NOMINAL = st.sampled_from(["safe", "unsafe", "odd", None])
 NUMBERS = st.sampled_from([1, 2, 5, None])

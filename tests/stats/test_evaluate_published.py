@@ -2,18 +2,17 @@
 
 import gzip
 import json
-import os
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from paths import SHARED
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.measure import measure
 from verdict_cli.storage.tables.writer import ParquetTable
 
-DATA = Path(os.environ.get("VERDICT_SHARED", Path(__file__).parents[3] / "shared")) / "data"
+DATA = SHARED / "data"
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="no shared data beside the project")
 
 

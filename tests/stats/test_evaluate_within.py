@@ -2,19 +2,17 @@
 
 import gzip
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pandas
 import pytest
 import scipy.stats
+from paths import SHARED
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.measure import measure
 from verdict_cli.storage.tables.writer import ParquetTable
 
-SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).parents[3] / "shared"))
 SUMMEVAL = SHARED / "data" / "summeval" / "summaries.jsonl.gz"
 COEFFICIENTS = {
     "pearson_within": scipy.stats.pearsonr,

@@ -2,11 +2,11 @@
 
 import importlib.util
 import sys
-from pathlib import Path
 
 import pytest
+from paths import ROOT
 
-FILE = Path(__file__).parents[2] / "benchmarks" / "interval_coverage.py"
+FILE = ROOT / "benchmarks" / "interval_coverage.py"
 spec = importlib.util.spec_from_file_location("interval_coverage", FILE)
 benchmark = importlib.util.module_from_spec(spec)
 sys.modules[spec.name] = benchmark

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 from shell import Shell
 
 from verdict_cli.errors import DataError
@@ -76,7 +76,7 @@ def measured(
     with ParquetTable(results, columns, declared={"output.choice": WORDS}) as table:
         for row, row_id in enumerate(ids):
             table.write({"row": row, "id": row_id, "status": "ok", "output.choice": "good"})
-    (folder / FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / FILE).write_text(jsonl(lines))
     evaluation = Evaluation(prediction=prediction, target="human.label", metrics=("accuracy",))
     return measure({"e": evaluation}, results)["e"]
 
@@ -187,7 +187,7 @@ def test_row_12_a_gate_on_labels_of_which_some_are_lost_does_not_pass(
         {"id": f"r{row}" if label else "other", "label": label or "good", "by": "b"}
         for row in range(2)
     ]
-    (shell.folder / "out" / FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (shell.folder / "out" / FILE).write_text(jsonl(lines))
     result = shell("report", "out")
     assert result.code == code, result.out
     assert message in " ".join(result.err.split())

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from paths import SHARED
 from scipy.stats import binomtest
 
 from verdict_cli.features.align.search import PART_SHARES, is_better, split_rows, successive_halving
 
-DATA = Path(os.environ.get("VERDICT_SHARED", "../shared")) / "data"
+DATA = SHARED / "data"
 SHARED = DATA / "realmistake"
 
 

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 from verdict_cli.messages import Request
 
@@ -45,7 +46,7 @@ def rows(shell: Any, count: int = 10, **more: Any) -> Path:
         }
         for index in range(count)
     ]
-    return shell.write("d.jsonl", "".join(f"{json.dumps(row)}\n" for row in records))
+    return shell.write("d.jsonl", jsonl(records))
 
 
 def audit(shell: Any, steps: str, *words: str | Path, data: Path | None = None) -> dict[str, Any]:
@@ -172,7 +173,7 @@ BRIDGES = [
 
 def bridges(shell: Any) -> Path:
     texts = [*BRIDGES, "A short answer", "Another one"]
-    return shell.write("b.jsonl", "".join(f"{json.dumps({'answer': text})}\n" for text in texts))
+    return shell.write("b.jsonl", jsonl({"answer": text} for text in texts))
 
 
 def test_a_judge_that_knows_the_facts_notices_every_kind_of_planted_error(
@@ -311,15 +312,12 @@ def test_a_judge_that_favours_its_family_is_found_beyond_what_people_say(
 ) -> None:
     data = shell.write(
         "f.jsonl",
-        "".join(
-            json.dumps(
-                {
-                    "answer": f"{'ours' if index % 2 else 'theirs'} {index}",
-                    "by": "xy"[index % 2],
-                    "label": 2 + index % 2,
-                }
-            )
-            + "\n"
+        jsonl(
+            {
+                "answer": f"{'ours' if index % 2 else 'theirs'} {index}",
+                "by": "xy"[index % 2],
+                "label": 2 + index % 2,
+            }
             for index in range(12)
         ),
     )
@@ -382,15 +380,12 @@ def test_options_that_do_not_fit_are_refused(
 def test_by_replay_only_what_was_recorded_is_measured(shell: Any) -> None:
     shell.write(
         "r.jsonl",
-        "".join(
-            json.dumps(
-                {
-                    "row": index,
-                    "unit": f"judge[{copy}]",
-                    "reply": json.dumps({"score": 1 + (copy == 1)}),
-                }
-            )
-            + "\n"
+        jsonl(
+            {
+                "row": index,
+                "unit": f"judge[{copy}]",
+                "reply": json.dumps({"score": 1 + (copy == 1)}),
+            }
             for index in range(10)
             for copy in range(2)
         ),
@@ -440,10 +435,10 @@ def test_position_is_what_the_recorded_orders_and_the_published_agreement_say(
         for output in outputs
         for call, order in enumerate(("orig", "swap"))
     ]
-    shell.write("r.jsonl", "".join(f"{json.dumps(reply)}\n" for reply in replies))
+    shell.write("r.jsonl", jsonl(replies))
     data = shell.write(
         "d.jsonl",
-        "".join(f"{json.dumps(line)}\n" for line in _lines(folder / f"dataset_{subset}.jsonl.gz")),
+        jsonl(_lines(folder / f"dataset_{subset}.jsonl.gz")),
     )
     effect = audit(shell, LLMBAR, "--replay", "r.jsonl", data=data)["position: judge"]
     winners = [
@@ -480,8 +475,8 @@ def test_the_noise_floor_is_what_five_recorded_samples_say(shell: Any, shared: P
         for place, reply in enumerate(row["predictions_list"])
         if reply is not None
     ]
-    shell.write("r.jsonl", "".join(f"{json.dumps(reply)}\n" for reply in replies))
-    data = shell.write("d.jsonl", "".join(f"{json.dumps({'key': key})}\n" for key in keys))
+    shell.write("r.jsonl", jsonl(replies))
+    data = shell.write("d.jsonl", jsonl({"key": key} for key in keys))
     steps = """
 - unit: JudgeUnit
   name: judge

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 from batch_server import BatchServer
+from jsonl import jsonl
 
 from verdict_cli.features.batches.run_hooks import BatchOptions
 from verdict_cli.features.batches.sent import RunBatches
@@ -56,9 +56,7 @@ class BatchBench:
         model = f"{{name: {name}, api_base: '{self.server.url}{base}'{', ' if head else ''}{head}}}"
         config.write_text(f"verdict: 1\nname: t\nmodel: {model}\npipeline:{steps}")
         data = self.folder / f"{rows}.jsonl"
-        data.write_text(
-            "".join(json.dumps({"text": f"text {place}"}) + "\n" for place in range(rows))
-        )
+        data.write_text(jsonl({"text": f"text {place}"} for place in range(rows)))
         dataset = Dataset(files=(data,))
         batches = more.pop("batches", BatchOptions(every_model=True))
         plan = build_plan(load(config)).plan

@@ -16,6 +16,8 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
+from jsonl import jsonl
+
 
 @dataclass
 class ServedBatch:
@@ -122,7 +124,7 @@ class BatchServer:
         if not rows:
             return ""
         name = f"file-{len(self.files)}"
-        self.files[name] = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        self.files[name] = jsonl(rows).encode()
         return name
 
     def cancel(self, batch: ServedBatch) -> None:
@@ -257,7 +259,7 @@ def gemini_batch(state: BatchServer, batch: ServedBatch) -> dict[str, Any]:
                     "response": {"candidates": [candidate], "usageMetadata": usage},
                 }
             )
-        state.files[name] = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        state.files[name] = jsonl(rows).encode()
         about |= {"state": "BATCH_STATE_SUCCEEDED", "output": {"responsesFile": name}}
     return {"name": batch.id, "metadata": about, "done": batch.status != "in_progress"}
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from batch_bench import BatchBench
 from batch_server import reply_to
+from jsonl import jsonl
 from typer.testing import CliRunner, Result
 
 from verdict_cli.cli.app import app
@@ -90,7 +91,7 @@ def test_a_wave_is_exported_and_its_results_imported(bench: BatchBench) -> None:
             }
             for line in lines
         ]
-        results.write_text("".join(json.dumps(line) + "\n" for line in reversed(answered)))
+        results.write_text(jsonl(reversed(answered)))
         assert (
             "12 requests answered" in run_command("import", bench.folder / "file", results).output
         )
@@ -114,8 +115,8 @@ def test_a_batch_whose_requests_are_all_rejected_stops_the_run_and_is_sent_again
     replies = [{"status_code": 200, "body": reply_to(line["body"])} for line in lines[:answers]]
     replies += [rejection] * (len(lines) - answers)
     results.write_text(
-        "".join(
-            json.dumps({"custom_id": line["custom_id"], "response": reply}) + "\n"
+        jsonl(
+            {"custom_id": line["custom_id"], "response": reply}
             for line, reply in zip(lines, replies, strict=True)
         )
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from loopback_site import Site, opened
+from paths import ROOT
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def site() -> Iterator[Site]:
 @pytest.fixture
 def root() -> Path:
     """The project's own folder."""
-    return Path(__file__).resolve().parents[3]
+    return ROOT
 
 
 @pytest.fixture(autouse=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
+from paths import SHARED
 from typer.testing import CliRunner, Result
 
 from verdict_cli.cli.app import app
@@ -15,9 +15,7 @@ from verdict_cli.features.benchmarks import recorded
 from verdict_cli.features.benchmarks.card import cards
 from verdict_cli.features.benchmarks.recorded import Case, PublishedValue
 
-SHARED = (
-    Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"
-)
+SHARED = SHARED / "data"
 JUDGED = [name for name, card in cards().items() if card.config is not None]
 LEXICAL = ("--model", "baseline/lexical", "--quiet")
 

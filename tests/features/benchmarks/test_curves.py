@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import csv
 import itertools
-import os
 import sys
 from pathlib import Path
 
 import pytest
+from paths import ROOT, SHARED
 
-ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import curves  # noqa: E402 - a script
+import curves
 
-RECORDINGS = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "data"
+RECORDINGS = SHARED / "data"
 has_recordings = pytest.mark.skipif(not RECORDINGS.is_dir(), reason="no recordings")
 
 

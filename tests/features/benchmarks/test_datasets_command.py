@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import os
 from pathlib import Path
 
 import pytest
 from loopback_site import Site, cut_off, refused, whole
+from paths import SHARED
 from typer.testing import CliRunner, Result
 
 from verdict_cli.cli.app import app
@@ -18,9 +18,7 @@ from verdict_cli.features.benchmarks import download
 from verdict_cli.features.benchmarks.card import Card, CardFile, cards
 from verdict_cli.features.benchmarks.recorded import FOLDERS
 
-SHARED = (
-    Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"
-)
+SHARED = SHARED / "data"
 PLACES = {**FOLDERS, "halueval": "halueval_general"}
 REAL = [
     pytest.param(name, SHARED / PLACES.get(name, name) / file.name, id=f"{name}/{file.name}")

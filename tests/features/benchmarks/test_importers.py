@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import jsonl
+from paths import SHARED
 
 from verdict_cli.errors import DataError, UsageError
 from verdict_cli.features.benchmarks.card import cards
@@ -19,9 +19,7 @@ from verdict_cli.plan.build import load_plan
 from verdict_cli.run.preflight import dataset_for
 from verdict_cli.storage.datasets.read import scan
 
-SHARED = (
-    Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"
-)
+SHARED = SHARED / "data"
 
 REAL = {
     "xstest": ("xstest/xstest_prompts.csv", 450, {"safe": 250, "unsafe": 200}),
@@ -93,7 +91,7 @@ MADE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def write_rows(path: Path, *rows: dict[str, Any]) -> Path:
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    path.write_text(jsonl(rows), encoding="utf-8")
     return path
 
 

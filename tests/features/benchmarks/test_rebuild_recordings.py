@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 import typer
+from paths import ROOT, SHARED
 from typer.testing import CliRunner, Result
 
-ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import rebuild_recordings as module  # noqa: E402 - a script
-from rebuild_recordings import (  # noqa: E402
+import rebuild_recordings as module
+from rebuild_recordings import (
     RULES,
     Rebuilt,
     RecordedFile,
@@ -32,9 +32,7 @@ from rebuild_recordings import (  # noqa: E402
     recorded_sets,
 )
 
-SHARED = (
-    Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"
-)
+SHARED = SHARED / "data"
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from jsonl import jsonl
 from loopback_site import Handler, Site, send
 from typer.testing import CliRunner, Result
 
@@ -51,7 +52,7 @@ def judgebench_jsonl(count: int = 4) -> bytes:
         {"pair_id": f"p{n}", "question": f"q{n}", **row, "label": ("A>B", "B>A")[n % 2]}
         for n in range(count)
     ]
-    return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+    return jsonl(rows).encode()
 
 
 def aggrefact_parquet(length: int = 20) -> bytes:

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[3]
+from paths import ROOT
 
 pytestmark = pytest.mark.slow
 

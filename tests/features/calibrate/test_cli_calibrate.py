@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from jsonl import jsonl
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
@@ -54,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
         ]
         replies.append({"id": key, "unit": "judge", "reply": "yes", "logprobs": [top]})
     for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
-        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        (tmp_path / name).write_text(jsonl(lines))
     return tmp_path
 
 
@@ -260,7 +261,7 @@ def votes(tmp_path: Path) -> Path:
             vote = truth if draw.random() < right else not truth
             replies.append({"id": key, "unit": f"judge[{place}]", "reply": "yes" if vote else "no"})
     for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
-        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        (tmp_path / name).write_text(jsonl(lines))
     return tmp_path
 
 
@@ -337,7 +338,7 @@ def test_a_bound_on_how_many_votes_agree_makes_a_jury_abstain(tmp_path: Path) ->
             vote = "true" if right == truth else "false"
             replies.append({"id": key, "unit": f"juror[{juror}]", "reply": vote})
     for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
-        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        (tmp_path / name).write_text(jsonl(lines))
     run(tmp_path, JURY)
     words = [
         "--unit",
@@ -377,7 +378,7 @@ def test_copies_of_a_row_and_rows_of_a_cluster_count_once(tmp_path: Path) -> Non
         for juror in range(5)
     ]
     for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
-        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        (tmp_path / name).write_text(jsonl(lines))
     run(tmp_path, REPEATED)
     words = [
         "calibrate",

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 from shell import needs
 
 TRACE, SPAN = "5b8aa5a2d2c872e8321cf37308d69df2", "051581bf3cb55c13"
@@ -36,7 +37,7 @@ def judged(shell: Any, scripted_model: Any) -> Any:
             }
             for index, (trace, span) in enumerate(ids)
         ]
-        shell.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        shell.write("rows.jsonl", jsonl(rows))
         shell(
             "run", shell.config(JUDGE.format(scale=scale), head), "rows.jsonl", "--out", "out", "-q"
         )

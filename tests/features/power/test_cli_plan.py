@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 from verdict_cli.features.power.sample_size import Parts, rows_for_share, rows_with_repeats
 
@@ -27,10 +28,7 @@ LOCAL = "model: baseline/random"
 def rows(shell: Any, count: int = 40) -> Path:
     return shell.write(
         "d.jsonl",
-        "".join(
-            json.dumps({"text": f"text {index}", "good": index % 2 == 0}) + "\n"
-            for index in range(count)
-        ),
+        jsonl({"text": f"text {index}", "good": index % 2 == 0} for index in range(count)),
     )
 
 

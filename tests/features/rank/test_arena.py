@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from paths import ROOT
 from scipy.optimize import minimize
 
 from verdict_cli.features.rank.arena_keys import ArenaKeys
@@ -22,7 +23,7 @@ from verdict_cli.language.gate_rules import Gate, gate_problems
 from verdict_cli.storage.tables.column_types import DeclaredType
 from verdict_cli.storage.tables.writer import ParquetTable
 
-FILE = Path(__file__).parents[3] / "benchmarks" / "arena_ranks.py"
+FILE = ROOT / "benchmarks" / "arena_ranks.py"
 spec = importlib.util.spec_from_file_location("arena_ranks", FILE)
 simulation = importlib.util.module_from_spec(spec)
 sys.modules[spec.name] = simulation

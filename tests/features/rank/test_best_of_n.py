@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonl import jsonl
 
 from verdict_cli.features.rank.best_of_n import best_of
 
@@ -50,7 +51,7 @@ def rows(shell: Any, prompts: int = 6, candidates: int = 3) -> str:
         for prompt in range(prompts)
         for place in range(candidates)
     ]
-    return str(shell.write("d.jsonl", "".join(json.dumps(line) + "\n" for line in lines)))
+    return str(shell.write("d.jsonl", jsonl(lines)))
 
 
 def number(text: str) -> list[int]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from paths import ROOT
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
@@ -103,7 +104,7 @@ def test_the_sample_of_battles_is_the_commands_and_a_run_ranks_its_systems(
         ],
     )
     assert ranked.exit_code == 0, ranked.output
-    sample = Path(__file__).parents[3] / "datasets" / "battles_sample.jsonl"
+    sample = ROOT / "datasets" / "battles_sample.jsonl"
     assert (tmp_path / "battles.jsonl").read_text() == sample.read_text()
     judged = [
         "run",

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 from shell import Outcome, Shell
 
 from verdict_cli.features.rank.contest_rows import WinnerError, Winners
@@ -101,7 +102,7 @@ def test_row_9_codes_are_refused_with_an_expression_that_is_read(
 
 def run(shell: Shell, rows: list[dict[str, Any]], winner: str = "source.winner") -> Outcome:
     shell.write("pipeline.yaml", PIPELINE.replace("WINNER", json.dumps(winner)))
-    shell.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    shell.write("rows.jsonl", jsonl(rows))
     return shell("run", "pipeline.yaml", "rows.jsonl", "--out", "out")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import ROOT
 
 from verdict_cli.errors import DataError, UsageError
 from verdict_cli.rl import trl_reward, trl_rewards, verl_reward
@@ -193,9 +194,4 @@ def test_the_import_path_needs_no_trainer(tmp_path: Path) -> None:
     import sys
 
     code = "import sys, verdict_cli.rl; sys.exit(any(name in sys.modules for name in ('torch', 'trl', 'scipy')))"
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], check=False, cwd=Path(__file__).parents[3]
-        ).returncode
-        == 0
-    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0

@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
 pytestmark = pytest.mark.trl
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_grpo_trains_a_tiny_model_on_scores_pairs_and_criteria(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from paths import ROOT
 from served import ONE_JUDGE
 
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
-ROOT = Path(__file__).resolve().parents[3]
 T = TypeVar("T")
 
 

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 from verdict_cli.features.sweep.compare_variants import short_labels
 from verdict_cli.messages import Reply, Request, Usage
@@ -48,10 +49,7 @@ def requests(scripted_model: Any) -> list[Request]:
 def rows(shell: Any, count: int = 20) -> Path:
     return shell.write(
         "d.jsonl",
-        "".join(
-            json.dumps({"text": f"text {index}", "good": index % 2 == 0}) + "\n"
-            for index in range(count)
-        ),
+        jsonl({"text": f"text {index}", "good": index % 2 == 0} for index in range(count)),
     )
 
 
@@ -203,10 +201,7 @@ def test_the_page_has_the_frontier_and_the_runs(shell: Any) -> None:
 def test_a_recording_of_one_copy_answers_the_first_of_several(shell: Any) -> None:
     shell.write(
         "r.jsonl",
-        "".join(
-            json.dumps({"row": index, "unit": "judge", "reply": '{"score": true}'}) + "\n"
-            for index in range(4)
-        ),
+        jsonl({"row": index, "unit": "judge", "reply": '{"score": true}'} for index in range(4)),
     )
     steps = STEPS.replace("scale: boolean", "scale: boolean, on_failure: skip")
     done = shell(

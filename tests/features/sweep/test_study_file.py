@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from jsonl import jsonl
 
 from verdict_cli.features.sweep.study_file import Study, read_study, studies
 
@@ -31,7 +32,7 @@ TWO = [
 def write(shell: Any, **keys: Any) -> tuple[str, str]:
     shell.write("judge.yaml", f"verdict: 1\nname: judge\n{PIPELINE}")
     rows = [{"text": f"text {index}", "good": index % 2 == 0} for index in range(6)]
-    data = shell.write("d.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    data = shell.write("d.jsonl", jsonl(rows))
     return str(shell.write("study.yaml", yaml.safe_dump({**STUDY, **keys}))), str(data)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 JUDGE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
 
@@ -112,7 +112,7 @@ def traced_rows(shell: Any, *judged: tuple[str | None, str | None]) -> Path:
         {"text": f"text {index}", "trace_id": ids[0], "span_id": ids[1]}
         for index, ids in enumerate(judged)
     ]
-    path: Path = shell.write("traced.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    path: Path = shell.write("traced.jsonl", jsonl(rows))
     return path
 
 

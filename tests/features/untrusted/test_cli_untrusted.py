@@ -11,6 +11,8 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
+from jsonl import jsonl
+from paths import ROOT
 
 from verdict_cli.storage.tables.reader import read_table
 
@@ -248,7 +250,7 @@ def test_a_bomb_of_processor_time_ends_the_process_and_is_reported(shell: Any) -
     )
     data = shell.write(
         "d.jsonl",
-        "".join(json.dumps({"text": f"{row} " + "a" * 200 + "b"}) + "\n" for row in range(40)),
+        jsonl({"text": f"{row} " + "a" * 200 + "b"} for row in range(40)),
     )
     code, output = ended(
         limited(shell, "run", config, data, "--untrusted", "--budget", "1", "--out", "out", cpu_s=3)
@@ -277,7 +279,7 @@ def limited(shell: Any, *arguments: str | Path, cpu_s: int = 60, memory: int = 4
     process = subprocess.Popen(
         [sys.executable, "-c", LIMITED.format(cpu_s=cpu_s, memory=memory), *map(str, arguments)],
         cwd=shell.folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -316,7 +318,7 @@ def attacked(folder: Path, attack: str, *, hook: bool) -> str:
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,

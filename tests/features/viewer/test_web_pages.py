@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from browser_fixtures import HOSTILE, check_chat
+from jsonl import jsonl
 from msgspec.structs import replace
 
 from verdict_cli.messages import Reply, Usage
@@ -267,10 +268,7 @@ def writing_run(verdict, tmp_path_factory) -> Path:
         "שלום עולם, זהו מבחן קצר",
     ]
     (folder / "data.jsonl").write_text(
-        "".join(
-            json.dumps({"id": f"r{n}", "text": text, "label": 5 * n}) + "\n"
-            for n, text in enumerate(texts)
-        )
+        jsonl({"id": f"r{n}", "text": text, "label": 5 * n} for n, text in enumerate(texts))
     )
     (folder / "pipeline.yaml").write_text(
         "verdict: 1\nname: writing\nmodel: baseline/lexical\ndataset: {id: id}\n"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 from verdict_cli.language.package_files import configs
 from verdict_cli.llm.providers.detect_models import AtHand
@@ -24,7 +25,7 @@ def init_file(shell: Any, name: str = "judge.yaml") -> str:
 
 
 def rows(shell: Any, *records: dict[str, Any], name: str = "data.jsonl") -> Path:
-    return shell.write(name, "".join(json.dumps(record) + "\n" for record in records))
+    return shell.write(name, jsonl(records))
 
 
 @pytest.fixture
@@ -154,7 +155,7 @@ def test_what_does_not_fit_the_file_is_reported_before_anything_is_written(
 )
 def test_the_labels_say_which_scale_they_are_on(labels: list[Any], scale: str, shell: Any) -> None:
     rows = [{"text": f"text {place}", "gold": label} for place, label in enumerate(labels)]
-    data = shell.write("data.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    data = shell.write("data.jsonl", jsonl(rows))
     result = shell("init", data, *QUESTION, "--columns", "text", "--target", "gold")
     assert result.code == 0, result.err
     assert scale in (shell.folder / "judge.yaml").read_text(encoding="utf-8")

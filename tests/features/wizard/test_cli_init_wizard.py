@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from jsonl import jsonl
 
 from verdict_cli.language.document.document import read_document
 
@@ -37,7 +38,7 @@ def init_file(shell: Any, name: str = "judge.yaml") -> str:
 
 
 def rows(shell: Any, *records: dict[str, Any], name: str = "data.jsonl") -> Path:
-    return shell.write(name, "".join(json.dumps(record) + "\n" for record in records))
+    return shell.write(name, jsonl(records))
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from jsonl import jsonl
 
 from verdict_cli.features.wizard.columns import Column, main_column
 from verdict_cli.language.document.document import read_document
@@ -48,7 +49,7 @@ def write_records(shell: Any, records: list[dict[str, Any]], suffix: str) -> Pat
         return shell.folder / "data.xlsx"
     if suffix == "json":
         return shell.write("data.json", json.dumps(records))
-    return shell.write("data.jsonl", "".join(json.dumps(record) + "\n" for record in records))
+    return shell.write("data.jsonl", jsonl(records))
 
 
 FORMS: dict[str, tuple[str, dict[str, Sequence[Any]], str, str | None]] = {

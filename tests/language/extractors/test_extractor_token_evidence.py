@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
@@ -298,9 +299,7 @@ def run(
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
     """The results, the calls, and what the terminal showed."""
     data = tmp_path / "data.jsonl"
-    data.write_text(
-        "".join(json.dumps({"text": f"t{index}"}) + "\n" for index in range(rows)), encoding="utf-8"
-    )
+    data.write_text(jsonl({"text": f"t{index}"} for index in range(rows)), encoding="utf-8")
     path = write(tmp_path, unit, model)
     result = CliRunner().invoke(
         app, ["run", str(path), str(data), "--out", str(tmp_path / "out"), "--no-cache"]

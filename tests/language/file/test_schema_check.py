@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
+from paths import ROOT
 from shell import needs
 
 from verdict_cli.errors import Problem, SpecError
@@ -22,7 +23,6 @@ from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.source_positions import Document, Position, ValueNode
 from verdict_cli.plan.build import load_plan
 
-ROOT = Path(__file__).resolve().parents[3]
 SHIPPED = ROOT / "schemas" / "pipeline.schema.json"
 VALIDATOR = Draft202012Validator(orjson.loads(SHIPPED.read_bytes()))
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))

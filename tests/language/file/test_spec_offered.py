@@ -11,7 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jsonl import jsonl
 from jsonschema import Draft202012Validator
+from paths import ROOT
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
@@ -27,9 +29,7 @@ from verdict_cli.stats.metrics.metric_families import array_statistic
 pytestmark = pytest.mark.slow  # `make test-all`
 
 
-DOCUMENTED = (Path(__file__).resolve().parents[3] / "docs" / "packages.md").read_text(
-    encoding="utf-8"
-)
+DOCUMENTED = (ROOT / "docs" / "packages.md").read_text(encoding="utf-8")
 CODE = (
     DOCUMENTED.partition('```python title="starry.py"\n')[2].partition("```\n")[0]
     + """
@@ -99,9 +99,7 @@ def _file(
         {"text": "two", "stars": 5},
         {"text": "three", "stars": 2},
     ]
-    (folder / "d.jsonl").write_text(
-        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
-    )
+    (folder / "d.jsonl").write_text(jsonl(lines), encoding="utf-8")
     return path
 
 
@@ -138,9 +136,7 @@ def test_a_run_measures_with_what_a_package_offers(folder: Path) -> None:
         {"row": index, "unit": "judge", "reply": f"So:\n{stars}"}
         for index, stars in enumerate(["***", "****", "**"])
     ]
-    (folder / "r.jsonl").write_text(
-        "".join(json.dumps(line) + "\n" for line in replies), encoding="utf-8"
-    )
+    (folder / "r.jsonl").write_text(jsonl(replies), encoding="utf-8")
     done = subprocess.run(
         [
             sys.executable,

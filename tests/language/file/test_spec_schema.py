@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
+from paths import ROOT
 from shell import needs
 
 from verdict_cli.language.evaluations import Published
 from verdict_cli.language.json_schema import file_schema, pipeline_schema
 
-SCHEMAS = Path(__file__).resolve().parents[3] / "schemas"
+SCHEMAS = ROOT / "schemas"
 
 
 def card_schema() -> Any:

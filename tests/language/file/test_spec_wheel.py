@@ -6,8 +6,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[3]
+from paths import ROOT
 
 
 def test_the_wheel_has_every_pipeline_table_sample_card_and_schema(tmp_path: Path) -> None:

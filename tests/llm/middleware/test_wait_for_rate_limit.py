@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import ROOT
 
 from verdict_cli.errors import Retryable
 from verdict_cli.llm.middleware.rate_limit import RateLimiters, rate_limited
@@ -186,7 +187,7 @@ def test_no_row_is_lost_to_a_server_that_limits_requests_and_states_no_delay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A real server: 600 requests a minute in bursts of at most 10, 429 without headers; the command's defaults."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mock")
     sys.modules.pop("rate_limit", None)
     from rate_limit import LimitedServer, judge

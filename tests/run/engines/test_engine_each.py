@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 from typer.testing import CliRunner
 
 from verdict_cli import Each, JudgeUnit, Layer, MapUnit, MeanPoolUnit, Pipeline
@@ -38,7 +39,7 @@ ROWS = [
 @pytest.fixture
 def run(tmp_path: Path) -> Any:
     (tmp_path / "p.yaml").write_text(PIPELINE)
-    (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    (tmp_path / "d.jsonl").write_text(jsonl(ROWS))
 
     def run(*arguments: str) -> tuple[int, str, list[dict[str, Any]], list[dict[str, Any]]]:
         out = tmp_path / "out"
@@ -75,7 +76,7 @@ def test_replies_are_recorded_and_replayed_by_entry(run: Any, tmp_path: Path) ->
         {"id": "a", "unit": "check", "item": "0.1", "reply": '{"score": false}'},
         {"id": "c", "unit": "check", "item": "0.0", "reply": '{"score": true}'},
     ]
-    (tmp_path / "r.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "r.jsonl").write_text(jsonl(lines))
     code, output, results, calls = run("--replay", str(tmp_path / "r.jsonl"))
     assert code == 0, output
     assert [row["check.score"] for row in results] == [[[True, False], []], None, [[True]]]
@@ -115,7 +116,7 @@ def test_an_item_may_be_a_number_and_is_checked(run: Any, tmp_path: Path) -> Non
     lines = [
         {"row": 0, "unit": "check", "item": item, "reply": '{"score": true}'} for item in (0, 1)
     ]
-    (tmp_path / "r.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "r.jsonl").write_text(jsonl(lines))
     code, output, results, _ = run("--replay", str(tmp_path / "r.jsonl"))
     assert (code, results[0]["output.score"]) == (0, [True, True])
     (tmp_path / "r.jsonl").write_text(json.dumps(lines[0] | {"item": "first"}) + "\n")

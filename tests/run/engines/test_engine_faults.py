@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 from verdict_cli.language.load import load
 from verdict_cli.plan.build import build_plan
@@ -41,7 +42,7 @@ def judged(
         "pipeline:\n- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}\n"
     )
     data = folder / "data.jsonl"
-    data.write_text("".join(json.dumps({"text": f"text {n}"}) + "\n" for n in range(ROWS)))
+    data.write_text(jsonl({"text": f"text {n}"} for n in range(ROWS)))
     plan = build_plan(load(config)).plan
     dataset = Dataset(files=(data,))
     source = scan(dataset)

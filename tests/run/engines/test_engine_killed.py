@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import ROOT
 
 pytestmark = pytest.mark.slow  # `make test-all`
 
 
-SCRIPT = Path(__file__).resolve().parents[3] / "benchmarks" / "kills.py"
+SCRIPT = ROOT / "benchmarks" / "kills.py"
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from paths import SHARED
 
 from verdict_cli.language.load import load
 from verdict_cli.messages import Reply, Request, Result, Row
@@ -91,7 +91,7 @@ def model() -> Callable[..., FakeModel]:
 @pytest.fixture
 def value_case() -> Callable[[str], Any]:
     """What the shared case of this name expects."""
-    shared = Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared"))
+    shared = SHARED
     path = shared / "spec" / "value-cases.json"
     if not path.exists():
         pytest.skip("the shared value cases are not there: set VERDICT_SHARED")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 from verdict_cli import Pipeline
 from verdict_cli.errors import RowError
@@ -83,9 +84,7 @@ def judged(
     """The scores by unit, the messages sent, and the metrics."""
     folder.mkdir()
     (folder / "p.yaml").write_text(text, encoding="utf-8")
-    (folder / "replies.jsonl").write_text(
-        "".join(f"{json.dumps(reply)}\n" for reply in replies), encoding="utf-8"
-    )
+    (folder / "replies.jsonl").write_text(jsonl(replies), encoding="utf-8")
     pipeline = Pipeline.from_yaml(folder / "p.yaml")
     pipeline.run_dataset(rows, folder / "run", replay=folder / "replies.jsonl")
     results = folder / "run" / "results.parquet"

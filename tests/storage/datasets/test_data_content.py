@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import jsonl
+from paths import ROOT
 
 from verdict_cli.storage.datasets.dataset import Dataset, content_key
 from verdict_cli.storage.datasets.read import stream_rows
@@ -24,7 +26,7 @@ def test_the_same_rows_have_the_same_keys_in_every_format(tmp_path: Path) -> Non
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    (tmp_path / "x.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+    (tmp_path / "x.jsonl").write_text(jsonl(ROWS))
     (tmp_path / "x.json").write_text(json.dumps(ROWS, indent=2))
     (tmp_path / "x.csv").write_text("b,a\n" + "".join(f"{row['b']},{row['a']}\n" for row in ROWS))
     (tmp_path / "x.tsv").write_text("a\tb\n" + "".join(f"{row['a']}\t{row['b']}\n" for row in ROWS))
@@ -58,7 +60,7 @@ def test_another_process_finds_the_same_key() -> None:
     program = f"from verdict_cli.storage.datasets.dataset import content_key\nprint(content_key({ROWS[0]!r}))"
     done = subprocess.run(
         [sys.executable, "-c", program],
-        cwd=Path(__file__).parents[3],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,

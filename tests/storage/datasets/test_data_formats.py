@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from paths import ROOT
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.storage.datasets import json_files
@@ -227,10 +228,9 @@ def test_importing_data_and_reading_jsonl_need_no_heavy_module(tmp_path: Path) -
         "scan(Dataset(locate(sys.argv[1])))\n"
         "print([name for name in ('pyarrow', 'pandas', 'numpy') if name in sys.modules])\n"
     )
-    root = Path(__file__).parents[3]
     done = subprocess.run(
         [sys.executable, "-c", program, str(path)],
-        cwd=root,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from jsonl import jsonl
 
 from verdict_cli.errors import DataError
 from verdict_cli.storage.datasets.dataset import Dataset
@@ -40,7 +40,7 @@ def without_nulls(value: Any, depth: int = 0) -> Any:
 
 def test_s7_a_null_field_below_the_top_level_is_an_absent_key(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "rows.parquet")
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    (tmp_path / "rows.jsonl").write_text(jsonl(ROWS))
     assert sources(tmp_path / "rows.parquet") == [
         without_nulls(row) for row in sources(tmp_path / "rows.jsonl")
     ]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 from shell import Shell
 
 from verdict_cli.errors import DataError
@@ -16,7 +17,7 @@ from verdict_cli.language.conversation import ConversationError, transcript
 
 def rows(log_format: str, tmp_path: Path, *documents: Any, name: str = "log.jsonl") -> list[LogRow]:
     path = tmp_path / name
-    path.write_text("".join(json.dumps(document) + "\n" for document in documents))
+    path.write_text(jsonl(documents))
     return list(read_logs(log_format, [path]))
 
 
@@ -176,9 +177,7 @@ def test_row_11_messages_that_are_not_read_are_reported_before_a_call(shell: She
         [{"role": "user", "content": "Hi"}],
         [{"role": "user", "content": [{"type": "hologram"}]}],
     ]
-    shell.write(
-        "rows.jsonl", "".join(json.dumps({"messages": messages}) + "\n" for messages in rows)
-    )
+    shell.write("rows.jsonl", jsonl({"messages": messages} for messages in rows))
     for words in (
         ("validate", "pipeline.yaml", "rows.jsonl"),
         ("run", "pipeline.yaml", "rows.jsonl", "--out", "out"),

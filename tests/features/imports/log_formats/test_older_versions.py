@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from jsonl import jsonl
 from test_tool_logs import CHAT, LANGFUSE
 
 from verdict_cli.errors import DataError
@@ -136,9 +137,9 @@ def test_any_attributes_are_messages_or_none(values: dict[str, Any]) -> None:
 
 
 CONTENTS = {path.name: path.read_bytes() for path in LOGS.iterdir()} | {
-    "langfuse-1.jsonl": "".join(json.dumps(record) + "\n" for record in LANGFUSE).encode(),
+    "langfuse-1.jsonl": jsonl(LANGFUSE).encode(),
     "langfuse-2.json": json.dumps({"data": LANGFUSE, "meta": {"page": 1}}).encode(),
-    "chat-1.jsonl": "".join(json.dumps(record) + "\n" for record in CHAT).encode(),
+    "chat-1.jsonl": jsonl(CHAT).encode(),
 }
 
 

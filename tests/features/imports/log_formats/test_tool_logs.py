@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 from verdict_cli.errors import DataError
 from verdict_cli.features.imports.logs import LOG_FORMATS, read_logs
@@ -149,7 +150,7 @@ CHAT = [
 
 def lines(tmp_path: Path, name: str, values: list[Any]) -> Path:
     path = tmp_path / name
-    path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
+    path.write_text(jsonl(values), encoding="utf-8")
     return path
 
 
