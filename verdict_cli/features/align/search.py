@@ -184,15 +184,12 @@ def successive_halving(
     while True:
         if len(left) <= 2:
             seen = rows
-        columns = [np.asarray(column, dtype=np.float64) for column in score(left, seen)]
-        known = np.concatenate([column[np.isfinite(column)] for column in columns] or [np.zeros(0)])
-        lowest = float(known.min()) if len(known) else 0.0
-        means = {
-            candidate: float(np.where(np.isfinite(column), column, lowest).mean())
-            for candidate, column in zip(left, columns, strict=True)
-        }
-        rounds.append(HalvingRound(seen, means))
-        order = sorted(left, key=lambda candidate: (-means[candidate], candidate))
+        columns = np.array(score(left, seen), dtype=np.float64)
+        known = np.isfinite(columns)
+        lowest = columns[known].min() if known.any() else 0.0
+        means = np.where(known, columns, lowest).mean(axis=1)
+        rounds.append(HalvingRound(seen, dict(zip(left, means.tolist(), strict=True))))
+        order = [left[at] for at in np.argsort(-means, kind="stable")]
         if seen >= rows:
             return order[0], tuple(rounds)
         left = sorted(order[: max(2, (len(order) + 1) // 2)])

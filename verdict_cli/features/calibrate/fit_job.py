@@ -62,14 +62,13 @@ ProbabilityFit = Callable[[Floats, Ints, int], JsonObject]
 def temperature(p: Floats, truth: Ints, positive: int) -> JsonObject:
     """The divisor of the log-probabilities of least log loss, between 1/100 and 100 (Guo et al., 2017, section 4.2)."""
     from scipy.optimize import minimize_scalar
-    from scipy.special import logsumexp
+    from scipy.special import log_softmax
 
     logs = np.log(np.maximum(p, MIN_PROBABILITY))
 
     def loss(exponent: float) -> float:
-        scaled = logs / np.exp(exponent)
-        own = np.take_along_axis(scaled, truth[:, None], 1)[:, 0]
-        return float((logsumexp(scaled, axis=1) - own).sum())
+        scaled = log_softmax(logs / np.exp(exponent), axis=1)
+        return -float(scaled[np.arange(len(truth)), truth].sum())
 
     fitted = minimize_scalar(loss, bounds=(np.log(0.01), np.log(100)), method="bounded")
     return {"temperature": float(np.exp(fitted.x))}
@@ -79,6 +78,7 @@ def platt(p: Floats, truth: Ints, positive: int) -> JsonObject:
     """The line through the log-odds of least log loss, each target drawn in by what one row more of each value would
     say (Platt, 1999, section 2.2), so that the line is finite where the values can be separated without error."""
     from scipy.optimize import minimize
+    from scipy.special import expit
 
     x = probability_log_odds(p[:, positive])
     right = truth == positive
@@ -88,10 +88,9 @@ def platt(p: Floats, truth: Ints, positive: int) -> JsonObject:
 
     def loss(line: Floats) -> tuple[float, Floats]:
         odds = line[0] * x + line[1]
-        off = 1 / (1 + np.exp(-np.clip(odds, -700, 700))) - targets_drawn_in
-        return float((np.logaddexp(0, odds) - targets_drawn_in * odds).sum()), np.array(
-            [off @ x, off.sum()]
-        )
+        off = expit(odds) - targets_drawn_in
+        total = (np.logaddexp(0, odds) - targets_drawn_in * odds).sum()
+        return float(total), np.array([off @ x, off.sum()])
 
     fitted = minimize(loss, np.array([1.0, 0.0]), jac=True, method="BFGS")
     return {"slope": float(fitted.x[0]), "intercept": float(fitted.x[1])}
@@ -571,13 +570,14 @@ def logistic(votes: Ints, truth: Ints) -> Floats:
     its squared weights drawn to 0 by half a row's worth), which counts judges that err together as fewer.
     ``votes`` are (rows, units) of 0 and 1, -1 where there is none; ``truth`` 0 or 1."""
     from scipy.optimize import minimize
+    from scipy.special import expit
 
     signs = np.where(votes < 0, 0, 2 * votes - 1) * (2 * truth - 1)[:, None]
 
     def loss(weights: Floats) -> tuple[float, Floats]:
         margin = signs @ weights
-        slope = -signs.T @ (1 / (1 + np.exp(np.clip(margin, -700, 700))))
-        return float(np.logaddexp(0, -margin).sum() + weights @ weights / 4), slope + weights / 2
+        total = np.logaddexp(0, -margin).sum() + weights @ weights / 4
+        return float(total), weights / 2 - signs.T @ expit(-margin)
 
     units = votes.shape[1]
     start = np.full(units, 1 / units)
@@ -588,29 +588,26 @@ def logistic(votes: Ints, truth: Ints) -> Floats:
 def dawid_skene(votes: Ints, kinds: int) -> tuple[Floats, Floats]:
     """The probability of each value at each row, and each unit's share of right votes, without a label
     (Dawid and Skene, 1979): EM from the shares of the votes. ``votes`` are (rows, units), -1 where there is none."""
-    rows, units = votes.shape
-    indicators = np.zeros((rows, units, kinds))
-    at = votes >= 0
-    cells = np.nonzero(at)
-    indicators[cells[0], cells[1], votes[at]] = 1.0
+    from scipy.special import logsumexp, softmax
+
+    indicators = (votes[:, :, None] == np.arange(kinds)).astype(np.float64)
+    answered = indicators.sum(axis=(0, 2))
     truth = indicators.sum(axis=1)
-    truth[~at.any(axis=1)] = 1.0
+    truth[~truth.any(axis=1)] = 1.0
     truth /= truth.sum(axis=1, keepdims=True)
     last = -np.inf
     for _ in range(STEPS):
-        prior = (truth.sum(axis=0) + 1) / (rows + kinds)
+        prior = (truth.sum(axis=0) + 1) / (len(votes) + kinds)
         confusion = np.einsum("rk,rul->ukl", truth, indicators) + 1 / kinds
         confusion /= confusion.sum(axis=2, keepdims=True)
         logs = np.log(prior) + np.einsum("rul,ukl->rk", indicators, np.log(confusion))
-        most = logs.max(axis=1, keepdims=True)
-        scaled = np.exp(logs - most)
-        likelihood = float((np.log(scaled.sum(axis=1)) + most[:, 0]).sum())
-        truth = scaled / scaled.sum(axis=1, keepdims=True)
+        likelihood = float(logsumexp(logs, axis=1).sum())
+        truth = softmax(logs, axis=1)
         if likelihood - last < 1e-9 * abs(likelihood):
             break
         last = likelihood
     hits = np.einsum("rk,ruk->u", truth, indicators)
-    return truth, hits / np.maximum(at.sum(axis=0), 1)
+    return truth, hits / np.maximum(answered, 1)
 
 
 def _held_out_sums(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 from verdict_cli.errors import DataError, Problem, RowError
@@ -63,7 +64,7 @@ class Winners:
             and expression.path[-1] == "choice"
         )
         self._values: Counter[Any] = Counter()
-        self._unread = [0, 0, 0]
+        self._unread = Counter[int]()
         self._unread_values: tuple[Counter[Any], ...] = (Counter(), Counter(), Counter())
         self._differ: dict[tuple[int, int], str] = {}
         self._named_tie = ""
@@ -87,10 +88,9 @@ class Winners:
                 _count(self._unread_values[reading], winner)
         if isinstance(winner, str) and shares[0] != 0.5 and _folded(winner) in TIES:
             self._named_tie = self._named_tie or _place(row, systems, winner)
-        for first in range(3):
-            for second in range(first + 1, 3):
-                if abs(shares[first] - shares[second]) > 0 and (first, second) not in self._differ:
-                    self._differ[first, second] = _place(row, systems, winner)
+        for pair in combinations(range(3), 2):
+            if abs(shares[pair[0]] - shares[pair[1]]) > 0:
+                self._differ.setdefault(pair, _place(row, systems, winner))
         return shares
 
     def reading(self) -> int:
@@ -103,66 +103,66 @@ class Winners:
         if self._named_tie and 0 in complete:
             raise self._ambiguous((0, 1), self._named_tie)
         for pair, place in self._differ.items():
-            if pair[0] in complete and pair[1] in complete:
+            if {*pair} <= {*complete}:
                 raise self._ambiguous(pair, place)
         return complete[0]
 
     def _ambiguous(self, pair: tuple[int, int], place: str) -> WinnerError:
-        message = f"`{self._text}` can be read as {self.READINGS[pair[0]]} or as {self.READINGS[pair[1]]} ({place})"
         text = self._text
-        names = f"1 if {text} == SYSTEM_A else 0 if {text} == SYSTEM_B else 0.5"
-        if pair[1] == 2:
-            return WinnerError(
-                message, f'for names write `winner: "{names}"`, for shares `winner: "{text} / 1"`'
+        one, other = (self.READINGS[reading] for reading in pair)
+        cure = f"1 if {text} == SYSTEM_A else 0 if {text} == SYSTEM_B else 0.5"
+        kind, second = "shares", f"{text} / 1"
+        if pair[1] == 1:
+            first, last = (
+                [value for value in self._values if _position_share(value) == share]
+                for share in (1.0, 0.0)
             )
-        first = [value for value in self._values if _position_share(value) == 1.0]
-        second = [value for value in self._values if _position_share(value) == 0.0]
-        positions = f"1 if {text} in {first} else 0 if {text} in {second} else 0.5"
+            kind, second = (
+                "positions",
+                f"1 if {text} in {first} else 0 if {text} in {last} else 0.5",
+            )
         return WinnerError(
-            message, f'for names write `winner: "{names}"`, for positions `winner: "{positions}"`'
+            f"`{text}` can be read as {one} or as {other} ({place})",
+            f'for names write `winner: "{cure}"`, for {kind} `winner: "{second}"`',
         )
 
     def _not_read(self) -> WinnerError:
-        numbers = [
-            value
-            for value in self._values
-            if isinstance(value, int | float) and not isinstance(value, bool)
-        ]
-        if len(numbers) == len(self._values):
+        values = list(self._values)
+        if all(_is_number(value) for value in values):
             message = f"`{self._text}` gives {_listed(self._values)}: numbers are shares of the first system's win, from 0 to 1"
-            return WinnerError(message, self._number_cure(sorted(numbers)))
+            return WinnerError(message, self._number_cure(sorted(values)))
         fewest = min(range(3), key=self._unread.__getitem__)
-        unread = self._unread_values[fewest]
         message = (
             f"{self._unread[fewest]:,} of {plural(self.total, 'winner')} by `{self._text}` are neither A, B, tie "
-            f"nor a system of the row: {_listed(unread)}"
+            f"nor a system of the row: {_listed(self._unread_values[fewest])}"
         )
-        mapped = ", ".join(f"{value!r}: {_guess(value)!r}" for value in list(self._values)[:_SHOWN])
-        return WinnerError(
-            message, f'say what each value means, such as `winner: "{{{mapped}}}[{self._text}]"`'
-        )
+        return WinnerError(message, self._words("value", {v: _guess(v) for v in values[:_SHOWN]}))
+
+    def _words(self, kind: str, words: Mapping[Any, str]) -> str:
+        mapped = ", ".join(f"{value!r}: {word!r}" for value, word in words.items())
+        return f'say what each {kind} means, such as `winner: "{{{mapped}}}[{self._text}]"`'
 
     def _number_cure(self, numbers: list[Any]) -> str:
         low, high = numbers[0], numbers[-1]
         if len(numbers) <= 3:
-            words = _CODES.get(tuple(numbers)) or dict(
-                zip(numbers, ("A", "B", "tie"), strict=False)
-            )
-            mapped = ", ".join(f"{number!r}: {words[number]!r}" for number in numbers)
-            return f'say what each number means, such as `winner: "{{{mapped}}}[{self._text}]"`'
+            words = _CODES.get(tuple(numbers), ("A", "B", "tie"))
+            return self._words("number", dict(zip(numbers, words, strict=False)))
+        share = f"{self._text} / {100 if 10 < high <= 100 else high:g}"
         if low < 0:
             reach = max(high, -low)
-            return (
-                f'make them shares, such as `winner: "({self._text} + {reach:g}) / {2 * reach:g}"`'
-            )
-        return f'make them shares, such as `winner: "{self._text} / {100 if 10 < high <= 100 else high:g}"`'
+            share = f"({self._text} + {reach:g}) / {2 * reach:g}"
+        return f'make them shares, such as `winner: "{share}"`'
 
 
-_CODES: dict[tuple[Any, ...], dict[Any, str]] = {
-    (0, 1, 2): {0: "tie", 1: "A", 2: "B"},
-    (-1, 0, 1): {-1: "B", 0: "tie", 1: "A"},
-    (-1, 1): {-1: "B", 1: "A"},
-    (1, 1.5, 2): {1: "A", 1.5: "tie", 2: "B"},
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_CODES: Mapping[tuple[Any, ...], Sequence[str]] = {
+    (0, 1, 2): ("tie", "A", "B"),
+    (-1, 0, 1): ("B", "tie", "A"),
+    (-1, 1): ("B", "A"),
+    (1, 1.5, 2): ("A", "tie", "B"),
 }
 """What the codes of data sets of pairs usually mean: an example that the reader is to check."""
 
@@ -309,7 +309,7 @@ def _size(expression: Expression, values: Values) -> float:
     value = expression(values)
     if isinstance(value, str | list | tuple):
         return float(len(value))
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+    if _is_number(value) and math.isfinite(value):
         return float(value)
     raise RowError(f"`{expression.text}` gives {value!r:.80}, which is neither a number nor a text")
 
