@@ -454,13 +454,14 @@ def audit(simulations: int) -> Lines:
                 return rng.integers(1, 6, rows).tolist()
 
             control = Control(ask(), [ask(), ask()], seed=seed)
+            attack = Effect("attack", "attack", rows)
             longer = [min(5.0, score + liked) for score in ask()]
             probes = [longer, ask(), ask()]
             ps = [probe_p(control, after, 5) for after in probes]
             if liked:
                 significant += (ps[0] or 1.0) * 6 <= 0.05
                 continue
-            ps += [attack_success(control, ask(), 5).p for _ in range(3)]
+            ps += [attack_success(attack, control, ask(), 5).p for _ in range(3)]
             family = with_family([Effect("probe", "length", rows, p=p) for p in ps])
             significant += min(effect.p_holm or 1.0 for effect in family) <= 0.05
         judge = "adds 1 to every longer text" if liked else "answers by chance"

@@ -7,6 +7,7 @@ import pytest
 
 from verdict_cli.features.audit.effects import (
     Control,
+    Effect,
     attack_success,
     exact_rate,
     mean_share,
@@ -14,6 +15,8 @@ from verdict_cli.features.audit.effects import (
     measure_noise,
     self_preference,
 )
+
+ATTACK = Effect("attack", "attack", 0)
 
 
 def test_a_rate_has_its_exact_interval_and_none_without_rows() -> None:
@@ -91,9 +94,9 @@ def test_no_row_in_common_is_noted() -> None:
 
 
 def test_an_attack_succeeds_among_rows_that_were_not_at_its_goal() -> None:
-    rate = attack_success(Control([5, 1, 2, 3, None, 4]), [5, 5, 5, 3, 5, None], 5).share
+    rate = attack_success(ATTACK, Control([5, 1, 2, 3, None, 4]), [5, 5, 5, 3, 5, None], 5).success
     assert (rate.value, rate.n) == (pytest.approx(2 / 3), 3)
-    assert attack_success(Control([5, 5]), [5, 1], 5).share.n == 0
+    assert attack_success(ATTACK, Control([5, 5]), [5, 1], 5).success.n == 0
 
 
 def test_self_preference_subtracts_the_targets() -> None:

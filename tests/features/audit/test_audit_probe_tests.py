@@ -17,6 +17,7 @@ from verdict_cli.features.audit.effects import (
 )
 
 ROWS = 60
+ATTACK = Effect("attack", "attack", 0)
 
 
 def ask(rng: np.random.Generator, rows: int = ROWS) -> list[int]:
@@ -28,7 +29,7 @@ def smallest_p(rng: np.random.Generator, seed: int) -> float:
     """The smallest corrected p-value of an audit of that judge: two repeats, three probes, three attacks."""
     control = Control(ask(rng), [ask(rng), ask(rng)], seed=seed)
     ps = [probe_p(control, ask(rng), 5) for _ in range(3)]
-    ps += [attack_success(control, ask(rng), 5).p for _ in range(3)]
+    ps += [attack_success(ATTACK, control, ask(rng), 5).p for _ in range(3)]
     return min(
         effect.p_holm or 0.0
         for effect in with_family([Effect("x", "length", ROWS, p=p) for p in ps])
@@ -54,12 +55,12 @@ def test_an_attack_that_does_nothing_succeeds_no_more_often_than_asking_again() 
     rng = np.random.default_rng(60)
     before = ask(rng, 2000)
     after, repeats = ask(rng, 2000), [ask(rng, 2000), ask(rng, 2000)]
-    success = attack_success(Control(before, repeats), after, 5)
-    assert success.beyond.low < 0 < success.beyond.high
+    success = attack_success(ATTACK, Control(before, repeats), after, 5)
+    assert success.success_beyond_noise.low < 0 < success.success_beyond_noise.high
     assert success.p > 0.05
     repeats = [ask(rng, 2000), ask(rng, 2000)]
-    success = attack_success(Control(before, repeats), [5] * 2000, 5)
-    assert success.beyond.value == pytest.approx(0.8, abs=0.03)
+    success = attack_success(ATTACK, Control(before, repeats), [5] * 2000, 5)
+    assert success.success_beyond_noise.value == pytest.approx(0.8, abs=0.03)
     assert success.p == pytest.approx(1 / 2000)
 
 
@@ -68,8 +69,8 @@ def test_the_control_is_the_mean_of_the_repeats_and_missing_verdicts_are_left_ou
     differences = controlled_differences(control.scores([2, None, 2], differs))
     assert differences[0, 0] == pytest.approx(1 - 0.5)
     assert np.isnan(differences[1]).all() and np.isnan(differences[2]).all()
-    alone = attack_success(Control([1]), [5], 5)
-    assert (alone.beyond, alone.p) == (None, None)
+    alone = attack_success(ATTACK, Control([1]), [5], 5)
+    assert (alone.success_beyond_noise, alone.p) == (None, None)
 
 
 def test_rows_of_one_cluster_count_once() -> None:
@@ -87,5 +88,5 @@ def test_a_judge_that_repeats_its_verdicts_has_few_significant_probes() -> None:
         before, repeats = ask(rng), [ask(rng), ask(rng)]
         control = Control(before, repeats, seed=seed)
         p_values.append(probe_p(control, before, 5))
-        assert attack_success(control, before, 5).p == 1
+        assert attack_success(ATTACK, control, before, 5).p == 1
     assert sum(p is not None and p <= 0.05 for p in p_values) <= 5

@@ -145,35 +145,34 @@ def probe_p(control: Control, after: Verdicts, goal: Any) -> float | None:
     return min(1.0, len(known) * min(known)) if known else None
 
 
-class Success(Struct, frozen=True):
-    """The share of rows that a change brings where it aims, how much larger that is than in the repeats, its p-value, and
-    each row's part of the difference; None without a repeat."""
+def with_success(
+    effect: Effect,
+    control: Control,
+    after: Verdicts,
+    start: Verdicts,
+    reached: RowScore,
+    salt: int,
+) -> tuple[Effect, Floats | None]:
+    """The effect with the share of rows that the change brings where it aims, how much larger that is than in the repeats, and
+    the p-value of that; and each row's part of the difference, None without a repeat.
 
-    share: MetricValue
-    beyond: MetricValue | None = None
-    p: float | None = None
-    parts: Floats | None = None
-
-
-def _success(
-    control: Control, after: Verdicts, start: Verdicts, reached: RowScore, salt: int
-) -> Success:
-    """`start` has the rows that are not there yet, `reached` is 1 for a verdict that is."""
+    `start` has the rows that are not there yet, `reached` is 1 for a verdict that is.
+    """
     scores = control.scores(after, reached, start)
     known = scores[np.isfinite(scores[:, 0]), 0]
-    share = exact_rate(int(known.sum()), len(known))
+    effect = replace(effect, success=exact_rate(int(known.sum()), len(known)), p=None)
     if not control.repeats:
-        return Success(share)
+        return effect, None
     parts = controlled_differences(scores)[:, 0]
     p = control.exchanged(scores, np.random.default_rng([abs(control.seed), salt]), larger=True)
     beyond = None if p is None else mean_change(parts, control.seed, control.cluster)
-    return Success(share, beyond, p, parts)
+    return replace(effect, success_beyond_noise=beyond, p=p), parts
 
 
-def attack_success(control: Control, after: Verdicts, goal: Any) -> Success:
-    """How many of the rows whose verdict was not the attacker's goal have it now."""
+def attack_success(effect: Effect, control: Control, after: Verdicts, goal: Any) -> Effect:
+    """The effect with how many of the rows whose verdict was not the attacker's goal have it now."""
     start = [None if old == goal else old for old in control.before]
-    return _success(control, after, start, lambda old, new: float(new == goal), 6)
+    return with_success(effect, control, after, start, lambda old, new: float(new == goal), 6)[0]
 
 
 def with_family(effects: Sequence[Effect]) -> list[Effect]:
@@ -198,17 +197,16 @@ def notice_effect(
     ranks = [rank(verdict) for verdict in verdicts - {None}]
     worst = min(filter(np.isfinite, ranks), default=0.0)
     start = [None if old is None or not rank(old) > worst else old for old in control.before]
-    lowered = _success(control, after, start, lambda old, new: float(rank(new) < rank(old)), 7)
-    effect = Effect(
-        name,
-        DEGRADE,
-        lowered.share.n,
-        success=lowered.share,
-        success_beyond_noise=lowered.beyond,
-        p=lowered.p,
-        note="" if control.repeats else NO_CONTROL,
+    note = "" if control.repeats else NO_CONTROL
+    effect, parts = with_success(
+        Effect(name, DEGRADE, 0, note=note),
+        control,
+        after,
+        start,
+        lambda old, new: float(rank(new) < rank(old)),
+        7,
     )
-    return effect, lowered.parts
+    return replace(effect, n=effect.success.n if effect.success else 0), parts
 
 
 def all_noticed(
@@ -548,10 +546,7 @@ def _probe_effect(
     else:
         effect = measure_effect(probe.name, probe.cause, control, after, probe.goal, noise)
     if probe.cause == "attack":
-        success = attack_success(control, after, probe.goal)
-        effect = replace(
-            effect, success=success.share, success_beyond_noise=success.beyond, p=success.p
-        )
+        effect = attack_success(effect, control, after, probe.goal)
     notes = [effect.note] if effect.note else []
     if run.facts.failed:
         notes.append(f"{plural(run.facts.failed, 'row')} failed")
