@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verdict_cli.errors import UsageError
-from verdict_cli.features.sweep.study_file import SweepVariant, combinations, varied
+from verdict_cli.features.sweep.study_file import StudyVariant, combinations, varied
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.document.overrides import apply_override, remove_value
 
@@ -25,7 +25,7 @@ pipeline:
 DOCUMENT = parse_document(TEXT, "t.yaml")
 
 
-def variants(vary: Sequence[str], *, together: bool = False) -> tuple[SweepVariant, ...]:
+def variants(vary: Sequence[str], *, together: bool = False) -> tuple[StudyVariant, ...]:
     return combinations(DOCUMENT, varied(vary), together=together)
 
 

@@ -21,7 +21,7 @@ from verdict_cli.cli.study import Arm, choose_metric, open_arms
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.features.sweep.study_file import (
     Study,
-    SweepVariant,
+    StudyVariant,
     combinations,
     named_variants,
     pipeline_of,
@@ -137,9 +137,9 @@ def run_study(command: StudyCommand, how: RowOptions, *, as_json: bool, yes: boo
 
     study = command.study
     assert study.pipeline is not None
-    config = pipeline_of(study, command.path, study.pipeline)
-    variants = _variants(study, command.path, config, how)
-    plans = _planned(config, how, variants)
+    config = pipeline_of(command.path, study.pipeline)
+    variants = _variants(study, config, how)
+    plans = _planned(command.path, config, how, variants)
     chosen = [
         choose_metric(
             [
@@ -185,16 +185,18 @@ def run_study(command: StudyCommand, how: RowOptions, *, as_json: bool, yes: boo
     raise typer.Exit(3 if any(run.facts.failed for run in results) else 0)
 
 
-def _variants(study: Study, path: Path, config: Path, how: RowOptions) -> tuple[SweepVariant, ...]:
+def _variants(study: Study, config: Path, how: RowOptions) -> tuple[StudyVariant, ...]:
     if study.variants:
-        return named_variants(study, path, how.model)
+        return named_variants(study, how.model)
     if how.model is not None and "model" in study.vary:
         raise UsageError("--model and --vary model= cannot be combined", hint="remove one of them")
     document = apply_override(read_document(file_or_named(config, configs)), how.settings or ())
     return combinations(document, study.vary, together=study.together)
 
 
-def _planned(config: Path, how: RowOptions, variants: Sequence[SweepVariant]) -> list[Plan]:
+def _planned(
+    path: Path, config: Path, how: RowOptions, variants: Sequence[StudyVariant]
+) -> list[Plan]:
     """The plan of every variant. SpecError with the problems of all variants."""
     plans, problems = [], []
     warned: set[Any] = set()
@@ -204,8 +206,9 @@ def _planned(config: Path, how: RowOptions, variants: Sequence[SweepVariant]) ->
             settings=[*(how.settings or ()), *variant.settings],
             model=variant.model or how.model,
         )
+        file = pipeline_of(path, variant.pipeline) if variant.pipeline else config
         try:
-            built = options.built(variant.pipeline or config, off=variant.off)
+            built = options.built(file, off=variant.off)
         except SpecError as error:
             problems += [
                 structs.replace(problem, message=f"variant {variant.name}: {problem.message}")
@@ -233,7 +236,7 @@ def _announce(sessions: Sequence[Session]) -> None:
     )
 
 
-def _slugs(variants: Sequence[SweepVariant]) -> list[str]:
+def _slugs(variants: Sequence[StudyVariant]) -> list[str]:
     """A folder name for each variant, without duplicates."""
     slugs: list[str] = []
     for variant in variants:

@@ -8,7 +8,6 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from msgspec import Struct
 from pydantic import Field, ValidationError
 
 from verdict_cli.config_model import ConfigModel, NonEmptyText, Seq
@@ -38,6 +37,11 @@ class StudyVariant(ConfigModel):
     off: Seq[NonEmptyText] = ()
     """Paths of what is left out."""
 
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The values as `--set` takes them."""
+        return tuple(f"{path}={json.dumps(value)}" for path, value in self.set.items())
+
 
 class Study(ConfigModel):
     """A pipeline, what varies, and the metrics that compare the variants."""
@@ -62,16 +66,6 @@ class Study(ConfigModel):
     """The axis of the frontier. [default: cost if it is known, else calls]"""
 
 
-class SweepVariant(Struct, frozen=True):
-    """One pipeline of a study: `settings` are as `--set` takes them, `off` the paths that are left out."""
-
-    name: str
-    settings: tuple[str, ...] = ()
-    off: tuple[str, ...] = ()
-    model: str | None = None
-    pipeline: Path | None = None
-
-
 def studies() -> dict[str, Path]:
     """The studies that come with verdict, by name."""
     return {path.stem: path for path in sorted((folder("configs") / "studies").glob("*.yaml"))}
@@ -93,25 +87,20 @@ def read_study(path: Path) -> Study | None:
     return study
 
 
-def pipeline_of(study: Study, path: Path, named: str) -> Path:
-    """The file of a pipeline that the study names; a shipped one by its name."""
+def pipeline_of(path: Path, named: str) -> Path:
+    """The file of a pipeline that the study of this path names; a shipped one by its name."""
     beside = file_or_named(path, studies).parent / named
     return beside if beside.is_file() else file_or_named(Path(named), configs)
 
 
-def named_variants(study: Study, path: Path, model: str | None) -> tuple[SweepVariant, ...]:
+def named_variants(study: Study, model: str | None) -> tuple[StudyVariant, ...]:
     """The variants that the study lists; with `--model`, those that differ in more than the model."""
-    chosen: dict[object, SweepVariant] = {}
+    chosen: dict[object, StudyVariant] = {}
     for variant in study.variants:
-        settings = tuple(f"{at}={json.dumps(value)}" for at, value in variant.set.items())
         own_model = variant.model if model is None else None
-        pipeline = None
-        if variant.pipeline is not None:
-            pipeline = pipeline_of(study, path, variant.pipeline)
-        name = f"{variant.name}, {variant.model}" if own_model else variant.name
-        key = (settings, variant.off, own_model, pipeline)
-        if key not in chosen:
-            chosen[key] = SweepVariant(name, settings, variant.off, own_model, pipeline)
+        name = f"{variant.name}, {own_model}" if own_model else variant.name
+        key = (variant.settings, variant.off, own_model, variant.pipeline)
+        chosen.setdefault(key, variant.model_copy(update={"name": name, "model": own_model}))
     _check_names([variant.name for variant in chosen.values()], "the study")
     return tuple(chosen.values())
 
@@ -149,33 +138,30 @@ def _items(text: str, vary: str) -> tuple[Any, ...]:
 
 def combinations(
     document: Document, vary: Mapping[str, Sequence[Any]], *, together: bool = False
-) -> tuple[SweepVariant, ...]:
+) -> tuple[StudyVariant, ...]:
     """Every combination of the values, the last path changing fastest; `together` takes the first values of all
     paths, then the second ones, and so on.
 
     For a path to a mapping or a list, `on` keeps it and `off` leaves it out; elsewhere they are texts.
     """
-    choices = [
-        [
-            _choice(path, f"{name}={_text(value)}", value, _switches(document, path, values))
-            for value in values
-        ]
-        for name, (path, values) in zip(_short_names(list(vary)), vary.items(), strict=True)
-    ]
     if together and len({len(values) for values in vary.values()}) > 1:
         counts = ", ".join(f"{path} has {len(values)}" for path, values in vary.items())
         raise UsageError(f"--together needs as many values of each path: {counts}")
-    grid = zip(*choices, strict=True) if together else product(*choices)
-    variants = tuple(
-        SweepVariant(
-            " ".join(choice.name for choice in chosen),
-            tuple(setting for choice in chosen for setting in choice.settings),
-            tuple(path for choice in chosen for path in choice.off),
+    names = _short_names(list(vary))
+    switched = {path for path, values in vary.items() if _switches(document, path, values)}
+    grid = zip(*vary.values(), strict=True) if together else product(*vary.values())
+    variants = []
+    for chosen in grid:
+        values = dict(zip(vary, chosen, strict=True))
+        words = [f"{name}={_text(value)}" for name, value in zip(names, chosen, strict=True)]
+        variant = StudyVariant(
+            name=" ".join(words),
+            set={path: value for path, value in values.items() if path not in switched},
+            off=tuple(path for path in vary if path in switched and values[path] == "off"),
         )
-        for chosen in grid
-    )
+        variants.append(variant)
     _check_names([variant.name for variant in variants], "--vary")
-    return variants
+    return tuple(variants)
 
 
 def _switches(document: Document, path: str, values: Sequence[Any]) -> bool:
@@ -185,13 +171,6 @@ def _switches(document: Document, path: str, values: Sequence[Any]) -> bool:
     return (
         len(words) == len(values) and target is not None and isinstance(target.value, dict | list)
     )
-
-
-def _choice(path: str, name: str, value: Any, switched: bool) -> SweepVariant:
-    """The variant of one value of one path."""
-    if switched:
-        return SweepVariant(name, off=(path,) if value == "off" else ())
-    return SweepVariant(name, (f"{path}={json.dumps(value)}",))
 
 
 def _text(value: Any) -> str:
