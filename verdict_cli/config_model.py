@@ -223,15 +223,16 @@ def did_you_mean(word: str, known: Iterable[str], otherwise: str, alike: float =
 
 def _lists_for_tuples(schema: Any) -> Any:
     """Let every tuple of a schema take a list, which is what YAML has. In strict mode pydantic refuses it."""
-    if isinstance(schema, list):
-        return [_lists_for_tuples(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    relaxed = {
-        key: value if key == "metadata" else _lists_for_tuples(value)
-        for key, value in schema.items()
-    }
-    return {**relaxed, "strict": False} if schema.get("type") == "tuple" else relaxed
+    parts = [schema]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, list):
+            parts += part
+        elif isinstance(part, dict):
+            parts += part.values()
+            if part.get("type") == "tuple":
+                part["strict"] = False
+    return schema
 
 
 def lazy_schema(look_up: Callable[[], type[Any]]) -> CoreSchema:

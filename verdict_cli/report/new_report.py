@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -16,7 +17,7 @@ from verdict_cli.report.renderers.html import render_html
 from verdict_cli.report.renderers.json import render_json
 from verdict_cli.report.renderers.junit import render_junit
 from verdict_cli.report.renderers.markdown import render_markdown
-from verdict_cli.report.report import EvaluationStudy, Report, build_report
+from verdict_cli.report.report import EvaluationStudy, Report, build_report, full_json
 from verdict_cli.report.report_context import EvaluationResults, ReportContext, evaluate_run
 from verdict_cli.report.run_document import run_document
 from verdict_cli.report.unchanged import is_readable, report_inputs
@@ -61,18 +62,19 @@ def new_report(
         export_table(directory.results, directory.path / name, inert="csv-inert" in formats)
         directory.put(name)
     report = structs.replace(report, files=(*FILES, *exports))
-    short = run_document(report)
     context = ReportContext(plan, directory.results, directory.calls, studied, facts.seed)
+    document = run_document(report, context)
     texts = [
-        _write(directory, "report.md", lambda: render_markdown(short), warn),
-        _write(directory, "report.html", lambda: render_html(run_document(report, context)), warn),
-        _write(directory, "junit.xml", lambda: render_junit(short), warn),
+        _write(directory, "report.md", lambda: render_markdown(document), warn),
+        _write(directory, "report.html", lambda: render_html(document), warn),
+        _write(directory, "junit.xml", lambda: render_junit(document), warn),
     ]
     is_complete = not any(mark in text for mark in (NOT_CREATED, INTERNAL) for text in texts)
     if is_complete and is_readable(report):
         inputs = report_inputs(run._replace(facts=report.facts), made_with)
         report = structs.replace(report, inputs=inputs)
-    _write(directory, "report.json", lambda: render_json(run_document(report)), warn)
+    document = structs.replace(document, data=partial(full_json, report))
+    _write(directory, "report.json", lambda: render_json(document), warn)
     write_digests(directory, facts, report.files)
     return report
 

@@ -5,7 +5,7 @@ Charts show possible biases: verdicts by the length of the judged text, and by t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -65,15 +65,9 @@ def run_document(report: Report, context: ReportContext | None = None) -> Report
 
     Each section is created on its own: one that fails is replaced by a note that names it.
     """
-
-    def make(title: str) -> Iterator[Section]:
-        return SECTIONS[title](report, context)
-
-    sections = [
-        section
-        for title in SECTIONS.names()
-        for section in isolated_sections(title, partial(make, title))
-    ]
+    sections: list[Section] = []
+    for title in SECTIONS.names():
+        sections += isolated_sections(title, partial(_sections, title, report, context))
     facts = report.facts
     rows = (
         f"{plural(facts.rows, 'row')} of {facts.dataset}"
@@ -85,11 +79,15 @@ def run_document(report: Report, context: ReportContext | None = None) -> Report
         facts.name,
         sections,
         lead=lead,
-        data=lambda: full_json(report),
+        data=partial(full_json, report),
         conclusion=run_conclusion(report),
         started=facts.started,
         seconds=facts.wall_s,
     )
+
+
+def _sections(title: str, report: Report, context: ReportContext | None) -> Iterable[Section]:
+    return SECTIONS[title](report, context)
 
 
 def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]:

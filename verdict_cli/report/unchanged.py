@@ -50,7 +50,7 @@ def report_inputs(run: RunResult, made_with: Sequence[Any]) -> str:
 
 
 @cache
-def _program() -> tuple[tuple[str, int, int], ...]:
+def _program() -> list[tuple[str, int, int]]:
     """The files of this package: in a checkout, another program may have the same version."""
     paths = [
         os.path.join(folder, name)  # noqa: PTH118 -- a third of the time
@@ -59,7 +59,7 @@ def _program() -> tuple[tuple[str, int, int], ...]:
         if not name.endswith(".pyc")
     ]
     found = [(path, os.stat(path)) for path in sorted(paths)]  # noqa: PTH116
-    return tuple((path, status.st_mtime_ns, status.st_size) for path, status in found)
+    return [(path, status.st_mtime_ns, status.st_size) for path, status in found]
 
 
 def unchanged_report(run: RunResult, made_with: Sequence[Any]) -> Report | None:

@@ -239,6 +239,8 @@ class UnfitError(Exception):
         self.code, self.message, self.hint = code, message, hint
 
 
+_SURROGATE = regex("[\ud800-\udfff]")
+
 # YAML 1.2.2, section 10.3.2, in its order.
 _NULL = regex(r"null|Null|NULL|~|")
 _BOOL = regex(r"(true|True|TRUE)|false|False|FALSE")
@@ -249,7 +251,7 @@ _UNBOUNDED = regex(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 def resolve(text: str, tag: str | None, *, plain: bool) -> Any:
     """The value of a scalar with this tag. Raises UnfitError."""
-    if any("\ud800" <= letter <= "\udfff" for letter in text):
+    if _SURROGATE.search(text):
         text = _joined(text)
     if tag in ("!", "!!str") or (tag is None and not plain):
         return text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -168,16 +169,14 @@ def _breakable(text: str) -> Any:
     """The text escaped; a long name may break after its underscores."""
     from markupsafe import Markup, escape
 
-    return Markup("_<wbr>").join(
-        escape(formatting.visible_text(piece)) for piece in text.split("_")
-    )
+    return Markup("_<wbr>").join(escape(formatting.visible_text(text)).split("_"))
 
 
 def _lines(text: str) -> Any:
     """The text escaped, with its line ends and tabs."""
-    from markupsafe import Markup, escape
+    from markupsafe import escape
 
-    return Markup("\n").join(
-        Markup("\t").join(escape(formatting.visible_text(piece)) for piece in line.split("\t"))
-        for line in text.split("\n")
+    pieces = re.split("([\n\t])", text)
+    return escape(
+        "".join([piece if piece in "\n\t" else formatting.visible_text(piece) for piece in pieces])
     )

@@ -38,16 +38,18 @@ def kind_of(column: Any) -> ColumnKind | None:
     declared = declared_type(column)
     if declared and declared.shape and field("", "native", declared).type == column.type:
         return "native"
-    tests: dict[ColumnKind, tuple[Callable[[Any], bool], ...]] = {
-        "null": (pa.types.is_null,),
-        "bool": (pa.types.is_boolean,),
-        "int": (pa.types.is_integer,),
-        "float": (pa.types.is_floating,),
-        "str": (pa.types.is_string, pa.types.is_large_string),
-    }
-    return next(
-        (kind for kind, fits in tests.items() if any(test(column.type) for test in fits)), None
+    kinds: tuple[tuple[Callable[[Any], bool], ColumnKind], ...] = (
+        (pa.types.is_string, "str"),
+        (pa.types.is_large_string, "str"),
+        (pa.types.is_integer, "int"),
+        (pa.types.is_floating, "float"),
+        (pa.types.is_boolean, "bool"),
+        (pa.types.is_null, "null"),
     )
+    for is_type, kind in kinds:
+        if is_type(column.type):
+            return kind
+    return None
 
 
 def list_types(path: Path) -> dict[str, dict[str, Any]]:
@@ -287,32 +289,33 @@ def _plain_values(column: Any, sparse: bool) -> list[Any]:
     import pyarrow as pa
 
     kind, types = column.type, pa.types
-    readers: tuple[tuple[tuple[Callable[[Any], bool], ...], Callable[[Any, bool], list[Any]]], ...]
-    readers = (
-        ((types.is_decimal,), _decimals),
-        ((types.is_interval,), _others),  # they are temporal, too
-        ((types.is_temporal,), lambda column, _: _times(column)),
-        ((types.is_primitive,), _primitives),
-        (
-            (types.is_string, types.is_large_string, types.is_null),
-            lambda column, _: column.to_pylist(),
-        ),
-        (
-            (types.is_dictionary,),
-            lambda column, sparse: _plain_values(column.dictionary_decode(), sparse),
-        ),
-        ((types.is_struct,), _structs),
-        ((types.is_map,), _maps),
-        (
-            (types.is_list, types.is_large_list),
-            lambda column, sparse: _slices(column, _plain_values(column.values, sparse), list),
-        ),
-        ((types.is_fixed_size_list,), _fixed_lists),
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind):
+        plain: list[Any] = column.to_pylist()
+        return plain
+    readers: tuple[tuple[Callable[[Any], bool], Callable[[Any, bool], list[Any]]], ...] = (
+        (types.is_decimal, _decimals),
+        (types.is_interval, _others),  # they are temporal, too
+        (types.is_temporal, _times),
+        (types.is_primitive, _primitives),
+        (types.is_dictionary, _dictionaries),
+        (types.is_struct, _structs),
+        (types.is_map, _maps),
+        (types.is_list, _lists),
+        (types.is_large_list, _lists),
+        (types.is_fixed_size_list, _fixed_lists),
     )
-    for tests, read in readers:
-        if any(is_type(kind) for is_type in tests):
+    for is_type, read in readers:
+        if is_type(kind):
             return read(column, sparse)
     return _others(column, sparse)
+
+
+def _dictionaries(column: Any, sparse: bool) -> list[Any]:
+    return _plain_values(column.dictionary_decode(), sparse)
+
+
+def _lists(column: Any, sparse: bool) -> list[Any]:
+    return _slices(column, _plain_values(column.values, sparse), list)
 
 
 def _primitives(column: Any, sparse: bool) -> list[Any]:
@@ -392,7 +395,7 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
-def _times(column: Any) -> list[Any]:
+def _times(column: Any, sparse: bool) -> list[Any]:
     """Dates and times as ISO text, durations as seconds."""
     import numpy as np
     import pyarrow as pa
