@@ -5,11 +5,11 @@ The sentence of a study (an audit, a sweep, a ranking) is in the package of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.plural import plural
@@ -62,7 +62,7 @@ def run_conclusion(report: Report) -> str:
             f"{head}{metric.replace('_', ' ')} {numbers} on {_counted(value.n, report.measures[name])}"
         )
     parts += [gates_conclusion(report.gates)] if report.gates else []
-    if main is not None and (wrong := _wrong(report.measures[name])) is not None:
+    if main is not None and (wrong := wrong_rows(report.measures[name].values)) is not None:
         unit = report.measures[name].of
         parts.append(f"{plural(wrong, f'{unit[:-1]} disagrees|{unit} disagree')} with the labels")
     sentences = {name: study.conclusion() for name, study in report.studies.items()}
@@ -79,18 +79,16 @@ def _counted(count: int, measures: Measures) -> str:
     return plural(count, "entry|entries" if measures.of == "entries" else "row")
 
 
-def _wrong(measures: Measures) -> int | None:
+def wrong_rows(metrics: Mapping[str, Any]) -> int | None:
     """How many rows have another prediction than their target; None where that is not what the metrics are of."""
-    matrix = measures.values.get("confusion")
+    matrix, accuracy = metrics.get("confusion"), metrics.get("accuracy")
     if matrix is not None and matrix.value is not None:
-        counts = matrix.value["counts"]
-        return int(sum(sum(row) - row[at] for at, row in enumerate(counts)))
-    accuracy = measures.values.get("accuracy")
-    return (
-        None
-        if accuracy is None or accuracy.value is None
-        else round((1 - accuracy.value) * accuracy.n)
-    )
+        counts: list[list[int]] = matrix.value["counts"]
+        return sum(sum(row) - row[index] for index, row in enumerate(counts))
+    if accuracy is None or accuracy.value is None:
+        return None
+    wrong: int = round((1 - accuracy.value) * accuracy.n)
+    return wrong
 
 
 def primary_metric(

@@ -13,14 +13,14 @@ from time import time
 from typing import TYPE_CHECKING, Any, get_args
 
 import orjson
-from msgspec import Struct
+from msgspec import Struct, convert, to_builtins
 from starlette.exceptions import HTTPException
 
 from verdict_cli.errors import DataError
 from verdict_cli.features.viewer.run_view import PER_PAGE, RunEntry, Runs, RunView, label_metrics
-from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.report import formatting
 from verdict_cli.report.comparison import compare_finished, has_own_unit
+from verdict_cli.report.conclusions import metric_direction, wrong_rows
 from verdict_cli.report.run_document import is_beyond_chance
 from verdict_cli.run.load_run import load_run
 from verdict_cli.stats.columns.row_identities import row_identities
@@ -198,8 +198,55 @@ def _texts(
 
 
 _MOST_BYTES = 20_000_000
-_INVALID = (LookupError, TypeError, ValueError, AttributeError)
-"""Raised by a report.json that verdict did not write."""
+
+
+class _Ends(Struct, frozen=True):
+    """A value with its interval; that of a confusion matrix is a mapping."""
+
+    value: float | dict[str, Any] | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+class _Figure(_Ends, frozen=True):
+    n: int = 0
+    reason: str = ""
+
+
+class _Gate(_Ends, frozen=True):
+    metric: str = ""
+    verdict: str = ""
+    rule: str = ""
+    reason: str = ""
+    passed: bool = False
+    implied: bool = False
+
+
+class _Published(Struct, frozen=True):
+    metric: str = ""
+
+
+class _Evaluation(Struct, frozen=True):
+    """An evaluation; a leaderboard has `ranked_by` and `systems`."""
+
+    figures: dict[str, _Figure] = {}
+    kind: str = ""
+    of: str = "rows"
+    coverage: float | None = None
+    warnings: list[str] = []
+    groups: dict[str, dict[str, dict[str, _Figure]]] = {}
+    ranked_by: str = ""
+    systems: list[dict[str, Any]] = []
+
+
+class _ReportFile(Struct, frozen=True):
+    """What the viewer shows of a `report.json`."""
+
+    evaluations: dict[str, _Evaluation] = {}
+    published: dict[str, _Published] = {}
+    gates: list[_Gate] = []
+    level: float = CONFIDENCE_LEVEL
+    conclusion: str = ""
 
 
 class RunSummaries:
@@ -218,170 +265,119 @@ class RunSummaries:
         stamp = (stat.st_mtime_ns, stat.st_size)
         known = self._known.get(path)
         if known is None or known[0] != stamp:
-            known = self._known[path] = (stamp, run_summary(_report(path, stat.st_size)))
+            report = None
+            if stat.st_size <= _MOST_BYTES:
+                with suppress(OSError, ValueError):
+                    report = orjson.loads(path.read_bytes())
+            known = self._known[path] = (stamp, run_summary(report))
         return known[1]
 
 
-def run_summary(report: Mapping[str, Any]) -> dict[str, Any]:
-    """The summary of a `report.json`.
+def run_summary(content: Any) -> dict[str, Any]:
+    """The summary of a `report.json`; an empty one of what verdict did not write.
 
     `main` is the first metric of the first evaluation (of a leaderboard, that of its first system), `second` one that
     is corrected for chance, `gates` are their outcomes, `evaluations` have all metrics and the main one by slice.
     """
     try:
-        evaluated = _mapping(report.get("evaluations"))
+        report = convert(content, _ReportFile)
         boards = [
-            board
-            for name, evaluation in evaluated.items()
-            if (board := _leaderboard(name, evaluation)) is not None
+            _leaderboard(name, evaluation)
+            for name, evaluation in report.evaluations.items()
+            if evaluation.ranked_by
         ]
-        evaluations = [
-            _evaluation(name, evaluation, _mapping(_mapping(report.get("published")).get(name)))
-            for name, evaluation in evaluated.items()
-            if _mapping(evaluation).get("figures")
-        ]
-        summary = {
-            "main": next(
-                (evaluation["main"] for evaluation in evaluations if evaluation["main"]),
-                _of_leaderboards(boards),
-            ),
-            "second": next(
-                (evaluation["second"] for evaluation in evaluations if evaluation["main"]), None
-            ),
-            "coverage": next(
-                (evaluation["coverage"] for evaluation in evaluations if evaluation["main"]), None
-            ),
-            "gates": [_gate(gate) for gate in report.get("gates") or ()],
-            "evaluations": evaluations,
-            "leaderboards": boards,
-            "level": _number(report.get("level", CONFIDENCE_LEVEL)),
-        }
-        return summary | {
-            "conclusion": formatting.visible_text(str(report.get("conclusion") or ""), 400)
-        }
-    except _INVALID:
+    except (LookupError, ValueError):
         return run_summary({})
+    evaluations = [
+        _evaluation(name, evaluation, report.published.get(name, _Published()).metric)
+        for name, evaluation in report.evaluations.items()
+        if evaluation.figures
+    ]
+    measured = next((each for each in evaluations if each["main"]), None)
+    return {
+        "main": _of_leaderboards(boards) if measured is None else measured["main"],
+        "second": None if measured is None else measured["second"],
+        "coverage": None if measured is None else measured["coverage"],
+        "gates": to_builtins(report.gates),
+        "evaluations": evaluations,
+        "leaderboards": boards,
+        "level": report.level,
+        "conclusion": formatting.visible_text(report.conclusion, 400),
+    }
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _report(path: Path, size: int) -> Mapping[str, Any]:
-    try:
-        return _mapping(orjson.loads(path.read_bytes())) if size <= _MOST_BYTES else {}
-    except (OSError, ValueError):
-        return {}
-
-
-def _evaluation(
-    name: str, evaluation: Mapping[str, Any], published: Mapping[str, Any]
-) -> dict[str, Any]:
+def _evaluation(name: str, evaluation: _Evaluation, published: str) -> dict[str, Any]:
     """One evaluation: its metrics, the main one with its slices, and one corrected for chance."""
-    figures = evaluation["figures"]
-    metrics = [_metric(metric, value) for metric, value in figures.items() if metric != "confusion"]
-    known = [metric for metric in metrics if metric["value"] is not None]
-    first = next(
-        (metric for metric in known if metric["metric"] == published.get("metric")),
-        known[0] if known else None,
-    )
-    second = next((metric for metric in known if is_beyond_chance(metric["metric"])), None)
-    counted = str(evaluation.get("of") or "rows")
-    main = first and {"evaluation": name, **first, "of": counted, "wrong": _wrong(figures)}
+    figures = evaluation.figures
+    metrics = [
+        {"metric": metric, **to_builtins(figure)}
+        for metric, figure in figures.items()
+        if metric != "confusion"
+    ]
+    defined = [metric for metric in metrics if metric["value"] is not None]
+    main = next((metric for metric in defined if metric["metric"] == published), None)
+    if main is None and defined:
+        main = defined[0]
+    second = next((metric for metric in defined if is_beyond_chance(metric["metric"])), None)
+    slices: list[dict[str, Any]] = []
+    if main is not None:
+        slices = [*_slices(main["metric"], evaluation.groups)]
+        wrong = wrong_rows(figures)
+        main = {"evaluation": name, **main, "of": evaluation.of, "wrong": wrong}
+    is_main = main is not None and second is not None and second["metric"] == main["metric"]
     return {
         "name": name,
-        "kind": formatting.kind_text(str(evaluation.get("kind") or "")),
+        "kind": formatting.kind_text(evaluation.kind),
         "metrics": metrics,
         "main": main,
-        "second": None if second is None or second == first else {"evaluation": name, **second},
-        "coverage": _number(evaluation.get("coverage")),
-        "warnings": [str(warning) for warning in evaluation.get("warnings") or ()],
-        "slices": []
-        if first is None
-        else list(_slices(first["metric"], _mapping(evaluation.get("groups")))),
+        "second": None if second is None or is_main else {"evaluation": name, **second},
+        "coverage": evaluation.coverage,
+        "warnings": evaluation.warnings,
+        "slices": slices,
     }
 
 
-def _metric(name: str, figure: Mapping[str, Any]) -> dict[str, Any]:
-    ends = {key: _number(figure.get(key)) for key in ("value", "low", "high")}
-    return {
-        "metric": name,
-        **ends,
-        "n": int(figure.get("n") or 0),
-        "reason": str(figure.get("reason") or ""),
-    }
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
-
-
-def _wrong(figures: Mapping[str, Any]) -> int | None:
-    """How many rows have another prediction than their target; None where that is not what the metrics are of."""
-    matrix = _mapping(_mapping(figures.get("confusion")).get("value"))
-    if matrix:
-        return sum(int(sum(row)) - int(row[index]) for index, row in enumerate(matrix["counts"]))
-    accuracy = _mapping(figures.get("accuracy"))
-    return (
-        None
-        if accuracy.get("value") is None
-        else round((1 - float(accuracy["value"])) * int(accuracy["n"]))
-    )
-
-
-def _slices(metric: str, groups: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _slices(
+    metric: str, groups: Mapping[str, Mapping[str, Mapping[str, _Figure]]]
+) -> Iterator[dict[str, Any]]:
     """The metric for each value of each expression, the worst value first."""
-    record = find_metric(metric)
-    sign = -1 if record is not None and record.lower_is_better else 1
+    sign = metric_direction(metric) or 1
     for expression, values in groups.items():
         rows = [
-            {"slice": value, **_metric(metric, metrics[metric])}
+            {"slice": value, "metric": metric, **to_builtins(metrics[metric])}
             for value, metrics in values.items()
+            if metric in metrics
         ]
         rows.sort(key=lambda row: (row["value"] is None, sign * (row["value"] or 0)))
         yield {"by": expression, "rows": rows}
 
 
-def _gate(gate: Mapping[str, Any]) -> dict[str, Any]:
-    ends = {key: _number(gate.get(key)) for key in ("value", "low", "high")}
-    texts = {key: str(gate.get(key) or "") for key in ("metric", "verdict", "rule", "reason")}
-    truths = {key: gate.get(key) is True for key in ("passed", "implied")}
-    return {**texts, **ends, **truths}
-
-
-def _leaderboard(name: str, evaluation: Any) -> dict[str, Any] | None:
-    """The metric of the ranks and the systems, best first; None for another kind of evaluation."""
-    try:
-        metric = str(evaluation["ranked_by"])
-        return {
-            "evaluation": name,
-            "metric": metric,
-            "systems": [_system(system, metric) for system in evaluation["systems"]],
+def _leaderboard(name: str, evaluation: _Evaluation) -> dict[str, Any]:
+    """The metric of the ranks and the systems, best first."""
+    metric = evaluation.ranked_by
+    systems = [
+        {
+            **{key: system[key] for key in ("system", "n", "rank")},
+            **to_builtins(convert(system[metric], _Ends)),
         }
-    except _INVALID:
-        return None
-
-
-def _system(system: Mapping[str, Any], metric: str) -> dict[str, Any]:
-    first, last = map(int, system["rank"])
-    ends = {key: _number(system[metric].get(key)) for key in ("value", "low", "high")}
-    return {"system": str(system["system"]), "n": int(system["n"]), "rank": [first, last], **ends}
+        for system in evaluation.systems
+    ]
+    return {"evaluation": name, "metric": metric, "systems": systems}
 
 
 def _of_leaderboards(boards: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The metric of the first system."""
-    for board in boards:
-        for system in board["systems"][:1]:
-            ends = {key: system[key] for key in ("value", "low", "high", "n")}
-            name = f"{board['metric']} of {system['system']}"
-            return {
-                "evaluation": board["evaluation"],
-                "metric": name,
-                **ends,
-                "of": "rows",
-                "wrong": None,
-            }
-    return None
+    board = next((board for board in boards if board["systems"]), None)
+    if board is None:
+        return None
+    system = board["systems"][0]
+    return {
+        "evaluation": board["evaluation"],
+        "metric": f"{board['metric']} of {system['system']}",
+        **{key: system[key] for key in ("value", "low", "high", "n")},
+        "of": "rows",
+        "wrong": None,
+    }
 
 
 LATEST = 30
