@@ -27,12 +27,12 @@ def near(value: float, expected: SupportsFloat) -> bool:
 
 
 @pytest.mark.parametrize("value", [-30.0, -8.0, -1.96, 0.0, 0.3, 5.0, 40.0])
-def test_the_normal_distribution_is_scipys(value: float) -> None:
+def test_the_normal_distribution_is_scipys(value):
     assert near(normal_cdf(value), special.ndtr(value))
 
 
 @pytest.mark.parametrize("freedom", FREEDOMS)
-def test_students_distribution_and_its_quantiles_are_scipys(freedom: float) -> None:
+def test_students_distribution_and_its_quantiles_are_scipys(freedom):
     for value in (-12.0, -2.5, -1e-3, 0.0, 0.7, 1.96, 6.0):
         assert near(student_cdf(freedom, value), special.stdtr(freedom, value))
     for share in SHARES:
@@ -42,7 +42,7 @@ def test_students_distribution_and_its_quantiles_are_scipys(freedom: float) -> N
 
 @pytest.mark.parametrize("a", PARAMETERS)
 @pytest.mark.parametrize("b", PARAMETERS)
-def test_the_beta_distribution_and_its_quantiles_are_scipys(a: float, b: float) -> None:
+def test_the_beta_distribution_and_its_quantiles_are_scipys(a, b):
     for share in SHARES:
         value = beta_quantile(a, b, share)
         assert near(value, special.betaincinv(a, b, share))
@@ -50,13 +50,13 @@ def test_the_beta_distribution_and_its_quantiles_are_scipys(a: float, b: float) 
     assert (beta_cdf(a, b, 0.0), beta_cdf(a, b, 1.0)) == (0.0, 1.0)
 
 
-def test_a_quantile_next_to_an_end_is_that_end() -> None:
+def test_a_quantile_next_to_an_end_is_that_end():
     """Of 0.07 of a row without a success, no number lies between the quantile and 1."""
     assert beta_quantile(1.05, 0.07, 0.9999) == pytest.approx(1, abs=1e-15)
     assert beta_quantile(0.07, 1.05, 1e-30) == pytest.approx(0, abs=1e-15)
 
 
-def test_the_binomial_distribution_is_the_sum_of_its_probabilities() -> None:
+def test_the_binomial_distribution_is_the_sum_of_its_probabilities():
     for trials in (1, 2, 7, 40, 300):
         for successes in {0, trials // 3, trials // 2, trials - 1, trials}:
             expected = stats.binom.pmf(np.arange(successes + 1), trials, 0.5).sum()

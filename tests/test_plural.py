@@ -15,5 +15,5 @@ from verdict_cli.plural import plural
         (2, "row has|rows have", "2 rows have"),
     ],
 )
-def test_a_noun_fits_its_number(count: int, noun: str, text: str) -> None:
+def test_a_noun_fits_its_number(count, noun, text):
     assert plural(count, noun) == text

@@ -197,23 +197,21 @@ def differences(case: str, theirs: Outcome, ours: Outcome) -> set[str]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_pipeline_differs_in_what_is_listed_and_in_nothing_else(
-    case: str, both: tuple[Outcome, Outcome]
-) -> None:
+def test_a_pipeline_differs_in_what_is_listed_and_in_nothing_else(case, both):
     theirs, ours = both
     details = theirs.results[case], ours.results[case], theirs.sent.get(case), ours.sent.get(case)
     assert differences(case, theirs, ours) == DIFFERENCES.get(case, set()), details
 
 
-def test_each_library_runs_the_same_cases(both: tuple[Outcome, Outcome]) -> None:
+def test_each_library_runs_the_same_cases(both):
     theirs, ours = both
     assert list(theirs.results) == list(ours.results)
     assert DIFFERENCES.keys() <= CASES.keys()
 
 
 def test_no_request_has_the_random_letters_and_the_printed_lists_of_the_library(
-    both: tuple[Outcome, Outcome],
-) -> None:
+    both,
+):
     theirs, ours = ([call for sent in outcome.sent.values() for call in sent] for outcome in both)
     for call in theirs:
         text = call.body["messages"][-1]["content"]
@@ -243,7 +241,7 @@ print(json.dumps(names))
 """
 
 
-def test_every_public_name_of_the_library_is_on_the_page(tmp_path: Path) -> None:
+def test_every_public_name_of_the_library_is_on_the_page(tmp_path):
     if not ANCESTOR.exists():
         pytest.skip("haizelabs' `verdict` is not installed: make test-ancestor")
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

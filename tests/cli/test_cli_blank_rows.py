@@ -41,9 +41,7 @@ def data_file(shell: Any, form: str, values: list[Any]) -> Path:
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
-def test_s15_blank_means_the_same_in_every_format_and_is_reported_before_a_call(
-    shell: Any, form: str
-) -> None:
+def test_s15_blank_means_the_same_in_every_format_and_is_reported_before_a_call(shell, form):
     data = data_file(shell, form, ["four", *BLANKS, "five"])
     done = shell("run", judge(shell), data, "--out", "run")
     facts = json.loads((shell.folder / "run" / "run.json").read_text())
@@ -52,14 +50,14 @@ def test_s15_blank_means_the_same_in_every_format_and_is_reported_before_a_call(
     assert any("3 of 5 rows have no 'answer'" in warning for warning in facts["warnings"])
 
 
-def test_s15_an_absent_value_is_blank_where_other_rows_have_it(shell: Any) -> None:
+def test_s15_an_absent_value_is_blank_where_other_rows_have_it(shell):
     data = shell.write("rows.jsonl", '{"answer": "a"}\n{"other": 1}\n')
     shell("run", judge(shell), data, "--out", "run")
     facts = json.loads((shell.folder / "run" / "run.json").read_text())
     assert (facts["calls"], facts["failed"]) == (1, 1)
 
 
-def test_s15_skip_leaves_blank_rows_out_and_counts_them_as_missing(shell: Any) -> None:
+def test_s15_skip_leaves_blank_rows_out_and_counts_them_as_missing(shell):
     data = data_file(shell, "jsonl", ["four", *BLANKS, "five"])
     done = shell("run", judge(shell, "skip"), data, "--out", "run")
     facts = json.loads((shell.folder / "run" / "run.json").read_text())
@@ -68,14 +66,14 @@ def test_s15_skip_leaves_blank_rows_out_and_counts_them_as_missing(shell: Any) -
     assert shell("gate", "run", "--gates", gates).code == 1
 
 
-def test_s15_judge_inserts_an_empty_text(shell: Any) -> None:
+def test_s15_judge_inserts_an_empty_text(shell):
     data = data_file(shell, "jsonl", ["four", *BLANKS])
     done = shell("run", judge(shell, "judge"), data, "--out", "run")
     facts = json.loads((shell.folder / "run" / "run.json").read_text())
     assert (done.code, facts["calls"], facts["failed"]) == (0, 4, 0)
 
 
-def test_s15_a_placeholder_with_a_default_is_exempt(shell: Any) -> None:
+def test_s15_a_placeholder_with_a_default_is_exempt(shell):
     text = JUDGE.format(dataset="", slot="X").replace(
         "'Is X right?'", "{jinja: \"Is {{ source.answer | default('') }} right?\"}"
     )
@@ -93,8 +91,8 @@ LABELLED = "evaluate:\n  right: {prediction: output.score, target: source.label}
     [({"answer": "a"}, "", 0), ({"answer": "a", "lable": True}, "", 2), ({"answer": "a"}, "gates:\n  - {metric: right.accuracy, min: 0.5}\n", 2)],
 )  # fmt: skip
 def test_rows_without_labels_are_scored_unless_a_name_is_near_or_a_gate_asks(
-    shell: Any, columns: dict[str, Any], gate: str, code: int
-) -> None:
+    shell, columns, gate, code
+):
     text = (
         JUDGE.format(dataset="", slot="{source.answer}").partition("evaluate:")[0] + LABELLED + gate
     )

@@ -53,14 +53,14 @@ def decided(runs: Any, baseline: str, run: str = "new") -> Any:
     )
 
 
-def test_a_file_decides_as_the_directory_of_its_run(runs: Any) -> None:
+def test_a_file_decides_as_the_directory_of_its_run(runs):
     file, directory = decided(runs, "judge.baseline"), decided(runs, "old")
     assert len(file.json()["gates"]) == len(directory.json()["gates"]) >= 4
     for ours, theirs in zip(file.json()["gates"], directory.json()["gates"], strict=True):
         assert ours == theirs
 
 
-def test_the_command_line_gives_another_baseline(runs: Any) -> None:
+def test_the_command_line_gives_another_baseline(runs):
     gates = runs.write("g.yaml", GATES.replace("BASELINE", "elsewhere"))
     from_option = runs("gate", "new", "--gates", gates, "--baseline", "judge.baseline", "--json")
     assert from_option.json()["gates"] == decided(runs, "judge.baseline").json()["gates"]
@@ -69,14 +69,14 @@ def test_the_command_line_gives_another_baseline(runs: Any) -> None:
     assert (none.code, "no gate has a `baseline`" in none.err) == (2, True)
 
 
-def test_the_file_has_a_line_for_each_row_by_its_id(runs: Any) -> None:
+def test_the_file_has_a_line_for_each_row_by_its_id(runs):
     header, *lines = (runs.folder / "judge.baseline").read_text().splitlines()
     assert set(json.loads(header)) == {"verdict_baseline", "pipeline", "data", "run", "columns"}
     assert "source.p" not in json.loads(header)["columns"]  # no evaluation reads it
     assert [json.loads(line)[0] for line in lines] == [row["key"] for row in ROWS]
 
 
-def test_only_rows_that_changed_change_in_the_file(runs: Any) -> None:
+def test_only_rows_that_changed_change_in_the_file(runs):
     assert runs("gate", "new", "--gates", "g.yaml", "--bless", "new.baseline").code == 0
     old, new = (
         (runs.folder / name).read_text().splitlines()[1:]
@@ -86,7 +86,7 @@ def test_only_rows_that_changed_change_in_the_file(runs: Any) -> None:
     assert sum(a != b for a, b in zip(old, new, strict=True)) == changed > 0
 
 
-def test_a_run_is_not_gated_by_its_own_file(runs: Any) -> None:
+def test_a_run_is_not_gated_by_its_own_file(runs):
     done = decided(runs, "judge.baseline", run="old")
     assert (done.code, "is this run itself" in done.err) == (2, True)
 
@@ -100,21 +100,21 @@ def test_a_run_is_not_gated_by_its_own_file(runs: Any) -> None:
         (lambda text: "", "it is no baseline"),
     ],
 )
-def test_a_damaged_file_is_exit_2_with_its_line(damage: Any, words: str, runs: Any) -> None:
+def test_a_damaged_file_is_exit_2_with_its_line(damage, words, runs):
     path = runs.folder / "judge.baseline"
     path.write_text(damage(path.read_text()))
     done = decided(runs, "judge.baseline")
     assert (done.code, words in done.err) == (2, True), done.err
 
 
-def test_a_missing_file_is_exit_2_before_a_row_is_judged(runs: Any) -> None:
+def test_a_missing_file_is_exit_2_before_a_row_is_judged(runs):
     config = PIPELINE.replace("COLUMN", "new") + GATES.replace("BASELINE", "none.baseline")
     done = runs("run", runs.write("c.yaml", config), "d.jsonl", "--out", "again")
     assert (done.code, "the baseline none.baseline is not there" in done.err) == (2, True), done.err
     assert not (runs.folder / "again" / "results.parquet").exists()
 
 
-def test_rows_without_an_id_are_refused(shell: Any) -> None:
+def test_rows_without_an_id_are_refused(shell):
     rows = [{"label": True, "new": True, "p": 0.5, "doc": 1}] * 3
     data = shell.write("d.jsonl", jsonl(rows))
     config = PIPELINE.replace("COLUMN", "new").replace("dataset: {id: key}\n", "")
@@ -123,7 +123,7 @@ def test_rows_without_an_id_are_refused(shell: Any) -> None:
     assert (done.code, "dataset: {id: COLUMN}" in done.err) == (2, True), done.err
 
 
-def test_a_file_that_cannot_be_written_is_one_message(runs: Any) -> None:
+def test_a_file_that_cannot_be_written_is_one_message(runs):
     done = runs("gate", "old", "--bless", "no/such/folder/judge.baseline")
     assert done.code != 70
     assert "cannot be written" in done.err

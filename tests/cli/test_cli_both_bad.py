@@ -50,8 +50,8 @@ def metrics(shell: Any) -> Any:
 
 
 def test_both_bad_is_a_choice_that_agreement_compares_and_preferences_leave_out(
-    judged: Any,
-) -> None:
+    judged,
+):
     config = judged.write("c.yaml", CONFIG.replace("MORE", ""))
     done = judged("run", config, rows(judged), "--out", "out")
     assert done.code == 0, done.err
@@ -63,7 +63,7 @@ def test_both_bad_is_a_choice_that_agreement_compares_and_preferences_leave_out(
     assert (rate["value"], rate["n"]) == (0.5, 2)
 
 
-def test_a_label_of_people_may_be_written_both_bad(judged: Any) -> None:
+def test_a_label_of_people_may_be_written_both_bad(judged):
     config = judged.write("c.yaml", CONFIG.replace("MORE", ""))
     assert judged("run", config, rows(judged), "--out", "out").code == 0
     for key, label in (("r3", "Both bad"), ("r4", "tie")):
@@ -77,9 +77,7 @@ def test_a_label_of_people_may_be_written_both_bad(judged: Any) -> None:
     ("answers", "choice"),
     [(("both_bad", "both_bad"), "both_bad"), (("both_bad", "A"), "tie"), (("A", "B"), "A")],
 )
-def test_both_orders_must_agree_that_both_are_bad(
-    answers: tuple[str, str], choice: str, judged: Any, scripted_model: Any
-) -> None:
+def test_both_orders_must_agree_that_both_are_bad(answers, choice, judged, scripted_model):
     def answer(request: Any) -> str:
         is_given_order = "x or y" in request.messages[-1].content
         return json.dumps({"choice": answers[0 if is_given_order else 1]})
@@ -92,7 +90,7 @@ def test_both_orders_must_agree_that_both_are_bad(
     assert frame["output.choice"].tolist() == [choice]
 
 
-def test_without_the_key_both_bad_is_no_choice() -> None:
+def test_without_the_key_both_bad_is_no_choice():
     unit = PairwiseJudgeUnit(options=["source.a", "source.b"])
     plain = (Pipeline("p", model="m") >> unit).to_yaml()
     allowed = PairwiseJudgeUnit(options=["source.a", "source.b"], both_bad=True)

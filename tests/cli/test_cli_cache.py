@@ -31,7 +31,7 @@ def ran(shell: Any, out: str, *flags: str) -> Any:
     return done.json()
 
 
-def test_a_second_run_makes_no_call_and_costs_nothing(served: str, shell: Any) -> None:
+def test_a_second_run_makes_no_call_and_costs_nothing(served, shell):
     first, second = ran(shell, "a"), ran(shell, "b")
     assert calls_of(served) == 6
     assert first["cost_usd"] > 0
@@ -42,7 +42,7 @@ def test_a_second_run_makes_no_call_and_costs_nothing(served: str, shell: Any) -
     assert "6 from the cache" in report.out
 
 
-def test_equal_calls_of_a_first_run_do_not_count_as_cached(served: str, shell: Any) -> None:
+def test_equal_calls_of_a_first_run_do_not_count_as_cached(served, shell):
     shell.write(
         "data.jsonl",
         "".join(f'{{"key": "r{place}", "text": "text {place % 2}"}}\n' for place in range(6)),
@@ -57,21 +57,21 @@ def test_equal_calls_of_a_first_run_do_not_count_as_cached(served: str, shell: A
     assert "calls 6 (6 from the cache)" in " ".join(shell("report", "b").out.split())
 
 
-def test_no_cache_neither_reads_nor_keeps(served: str, shell: Any) -> None:
+def test_no_cache_neither_reads_nor_keeps(served, shell):
     ran(shell, "a", "--no-cache")
     ran(shell, "b", "--no-cache")
     ran(shell, "c")
     assert calls_of(served) == 18
 
 
-def test_another_seed_and_cache_false_ask_anew(served: str, shell: Any) -> None:
+def test_another_seed_and_cache_false_ask_anew(served, shell):
     ran(shell, "a")
     ran(shell, "b", "--seed", "1")
     ran(shell, "c", "--set", "model.cache=false")
     assert calls_of(served) == 18
 
 
-def test_cached_replies_are_listed_and_cleared(served: str, shell: Any) -> None:
+def test_cached_replies_are_listed_and_cleared(served, shell):
     ran(shell, "a")
     cache = shell("cache", "info", "--json").json()
     assert (cache["replies"], cache["models"]) == (6, {"gpt-4o-mini": 6})
@@ -85,8 +85,8 @@ def test_cached_replies_are_listed_and_cleared(served: str, shell: Any) -> None:
 
 
 def test_without_a_cache_that_opens_there_is_a_warning_and_the_run_continues(
-    served: str, shell: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    served, shell, monkeypatch
+):
     shell.write("file", "not a folder")
     monkeypatch.setenv("VERDICT_CACHE_DIR", str(shell.folder / "file"))
     done = shell("run", "pipeline.yaml", "data.jsonl", "--out", "a")
@@ -95,8 +95,8 @@ def test_without_a_cache_that_opens_there_is_a_warning_and_the_run_continues(
 
 
 def test_a_model_without_log_probabilities_stops_the_run_after_one_paid_call(
-    loopback: Any, shell: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    loopback, shell, monkeypatch
+):
     from aiohttp import web
 
     paid = []
@@ -117,7 +117,7 @@ def test_a_model_without_log_probabilities_stops_the_run_after_one_paid_call(
     assert len(paid) == 1
 
 
-def test_an_estimate_counts_calls_and_says_what_it_assumes(served: str, shell: Any) -> None:
+def test_an_estimate_counts_calls_and_says_what_it_assumes(served, shell):
     estimate = shell("estimate", "pipeline.yaml", "data.jsonl", "--limit", "4", "--json").json()
     assert (estimate["rows"], estimate["calls"]) == (4, 4)
     assert estimate["models"][0]["model"] == "gpt-4o-mini"

@@ -42,7 +42,7 @@ READERS = [
 
 
 @pytest.mark.parametrize("words", READERS, ids=[words[0] for words in READERS])
-def test_s3_a_table_that_is_not_the_run_s_is_noticed(words: tuple[str, ...], run: Any) -> None:
+def test_s3_a_table_that_is_not_the_run_s_is_noticed(words, run):
     table = run.folder / "out" / "results.parquet"
     rows = pq.read_table(table)
     pq.write_table(rows.slice(0, 2_000), table)
@@ -55,13 +55,13 @@ def test_s3_a_table_that_is_not_the_run_s_is_noticed(words: tuple[str, ...], run
 
 @pytest.mark.parametrize("words", READERS, ids=[words[0] for words in READERS])
 @pytest.mark.parametrize("name", ["results.parquet", "calls.parquet"])
-def test_s3_a_missing_table_is_written_again(name: str, words: tuple[str, ...], run: Any) -> None:
+def test_s3_a_missing_table_is_written_again(name, words, run):
     (run.folder / "out" / name).unlink()
     run(*words)
     assert (run.folder / "out" / name).read_bytes() == (run.folder / "other" / name).read_bytes()
 
 
-def test_s3_fewer_rows_in_one_file_are_noticed(shell: Any, rows: str) -> None:
+def test_s3_fewer_rows_in_one_file_are_noticed(shell, rows):
     config = shell.write("c.yaml", CONFIG)
     lines = rows.splitlines(keepends=True)
     for name, count in (("all", 100), ("half", 50)):
@@ -71,7 +71,7 @@ def test_s3_fewer_rows_in_one_file_are_noticed(shell: Any, rows: str) -> None:
     assert (done.code, "50 rows, and run.json says 100" in done.err) == (2, True), done.err
 
 
-def test_s20_rows_that_cannot_be_read_count_as_missing(shell: Any) -> None:
+def test_s20_rows_that_cannot_be_read_count_as_missing(shell):
     config = shell.write("c.yaml", CONFIG.replace("min: 0.9", "min: 0.5"))
     lines = [
         json.dumps({"key": row, "label": True, "said": True}) if row % 10 else "{"

@@ -1,10 +1,6 @@
 """Findings S4, S14, S27 and S28: what is checked before a call is paid."""
 
-from __future__ import annotations
-
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,30 +12,28 @@ SPEAKER = "- {unit: ConversationalUnit, name: a, role_name: pro, prompt: 'Argue.
 
 
 @pytest.mark.parametrize("value", ['"my notes"', "3", '[{"text": "x"}]'])
-def test_s28_a_column_that_is_no_conversation_is_refused_before_a_call(
-    shell: Any, value: str
-) -> None:
+def test_s28_a_column_that_is_no_conversation_is_refused_before_a_call(shell, value):
     rows = shell.write("rows.jsonl", f'{{"text": "x", "conversation": {value}}}\n')
     for command in ("validate", "run"):
         done = shell(command, shell.config(SPEAKER), rows)
         assert (done.code, "another name" in done.err) == (2, True), done.err
 
 
-def test_s28_the_cure_begins_a_new_conversation(shell: Any) -> None:
+def test_s28_the_cure_begins_a_new_conversation(shell):
     rows = shell.write("rows.jsonl", '{"text": "x", "conversation": "my notes"}\n')
     head = "model: baseline/lexical\ndataset: {columns: {conversation_text: conversation}}"
     assert shell("run", shell.config(SPEAKER, head=head), rows).code == 0
 
 
 @pytest.mark.parametrize("value", ["[]", '[{"role": "pro", "content": "x"}]'])
-def test_s28_a_conversation_is_continued(shell: Any, value: str) -> None:
+def test_s28_a_conversation_is_continued(shell, value):
     rows = shell.write("rows.jsonl", f'{{"text": "x", "conversation": {value}}}\n')
     assert shell("run", shell.config(SPEAKER), rows).code == 0
 
 
 def test_s14_tables_that_cannot_be_written_are_reported_before_a_call(
-    shell: Any, scripted_model: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    shell, scripted_model, monkeypatch
+):
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     config = shell.config(
@@ -49,7 +43,7 @@ def test_s14_tables_that_cannot_be_written_are_reported_before_a_call(
     assert (done.code, "numpy>=2" in done.err, scripted_model.requests) == (2, True, [])
 
 
-def test_s27_a_damaged_workbook_is_one_message(tmp_path: Path) -> None:
+def test_s27_a_damaged_workbook_is_one_message(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     import zipfile
 
@@ -69,7 +63,7 @@ def test_s27_a_damaged_workbook_is_one_message(tmp_path: Path) -> None:
     assert scan(Dataset((tmp_path / "whole.xlsx",))).rows == 1
 
 
-def test_s4_an_input_field_that_names_an_option_keeps_its_place_too(shell: Any) -> None:
+def test_s4_an_input_field_that_names_an_option_keeps_its_place_too(shell):
     pair = (
         "- {unit: PairwiseJudgeUnit, name: p, options: [source.a, source.b], positions: both, "
         "input: {mine: source.a}, prompt: '{input.mine} {input.A} {input.B}'}"

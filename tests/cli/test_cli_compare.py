@@ -59,7 +59,7 @@ def runs(shell: Any) -> Any:
     return shell
 
 
-def test_the_document_has_every_value_test_and_flip(runs: Any) -> None:
+def test_the_document_has_every_value_test_and_flip(runs):
     done = runs("compare", "a", "b", "--by", "source.type", "--json")
     assert done.code == 0
     document = done.json()
@@ -90,7 +90,7 @@ def test_the_document_has_every_value_test_and_flip(runs: Any) -> None:
     )
 
 
-def test_the_terminal_shows_the_first_flips_and_says_how_many_more(runs: Any) -> None:
+def test_the_terminal_shows_the_first_flips_and_says_how_many_more(runs):
     done = runs("compare", "a", "b")
     assert done.code == 0
     assert "14 rows are scored differently" in done.out
@@ -99,7 +99,7 @@ def test_the_terminal_shows_the_first_flips_and_says_how_many_more(runs: Any) ->
     assert "latency" in done.out
 
 
-def test_the_conclusion_of_equal_runs_claims_no_power(runs: Any) -> None:
+def test_the_conclusion_of_equal_runs_claims_no_power(runs):
     assert judged(runs, "c", [False] + [True] * 38 + [False]).code == 0
     equal = runs("compare", "b", "c", "--html", "page.html")
     first = " ".join(equal.out.split()).split("runs compared ")[1]
@@ -110,7 +110,7 @@ def test_the_conclusion_of_equal_runs_claims_no_power(runs: Any) -> None:
     )
 
 
-def test_rows_that_only_one_run_has_come_before_the_result(runs: Any) -> None:
+def test_rows_that_only_one_run_has_come_before_the_result(runs):
     """A shorter second run compared only what it shared, and said nothing of the rest in its first line."""
     assert judged(runs, "c", [True] * 30).code == 0
     document = runs("compare", "a", "c", "--json").json()
@@ -127,7 +127,7 @@ def test_rows_that_only_one_run_has_come_before_the_result(runs: Any) -> None:
     assert not runs("compare", "a", "b", "--json").json()["conclusion"].startswith("inconclusive")
 
 
-def test_runs_over_other_data_are_no_repeated_runs(runs: Any) -> None:
+def test_runs_over_other_data_are_no_repeated_runs(runs):
     assert judged(runs, "c", [True] * 40, last=" again").code == 0
     config = runs.write("free.yaml", CONFIG.replace("gpt-4o-mini", "baseline/random"))
     for out, data in (("s1", "a"), ("s2", "a"), ("s3", "c")):
@@ -137,7 +137,7 @@ def test_runs_over_other_data_are_no_repeated_runs(runs: Any) -> None:
     assert [len(pipeline["runs"]) for pipeline in pipelines.values()] == [2, 1]
 
 
-def test_a_comparison_that_cannot_be_made_is_an_error(runs: Any) -> None:
+def test_a_comparison_that_cannot_be_made_is_an_error(runs):
     lone = runs("compare", "a", "nowhere")
     assert (lone.code, "not the directory of a run" in lone.err) == (2, True)
     wrong = runs("compare", "a", "b", "--by", "source.nope")
@@ -148,7 +148,7 @@ def test_a_comparison_that_cannot_be_made_is_an_error(runs: Any) -> None:
     assert (none.code, "share no evaluation" in none.err) == (2, True)
 
 
-def test_rows_without_ids_that_hold_the_same_are_refused(shell: Any) -> None:
+def test_rows_without_ids_that_hold_the_same_are_refused(shell):
     config = CONFIG.replace("dataset: {id: key}\n", "")
     judged(shell, "a", [True] * 4, config)
     judged(shell, "b", [True] * 4, config)
@@ -165,9 +165,7 @@ def test_rows_without_ids_that_hold_the_same_are_refused(shell: Any) -> None:
 @pytest.mark.parametrize(
     ("form", "id_cell"), [({"id": None}, "0"), ({"id": 7}, "7")], ids=["no id", "integer"]
 )
-def test_rows_of_integer_or_absent_ids_are_compared(
-    shell: Any, form: dict[str, Any], id_cell: str
-) -> None:
+def test_rows_of_integer_or_absent_ids_are_compared(shell, form, id_cell):
     config = CONFIG.replace("dataset: {id: key}\n", "")
     rows = [{"text": f"t{place}", "label": "safe"} for place in range(2)]
     if form["id"]:
@@ -185,7 +183,7 @@ def test_rows_of_integer_or_absent_ids_are_compared(
     assert f"paired by {'id' if form['id'] else 'content'}" in done.out
 
 
-def test_a_gate_against_a_baseline_prints_the_end_that_it_compared(runs: Any) -> None:
+def test_a_gate_against_a_baseline_prints_the_end_that_it_compared(runs):
     runs.write("g.yaml", "gates: [{metric: safety.accuracy, baseline: a, max_drop: 0.05}]")
     done = runs("gate", "b", "--gates", "g.yaml")
     assert done.code == 0
@@ -193,7 +191,7 @@ def test_a_gate_against_a_baseline_prints_the_end_that_it_compared(runs: Any) ->
     assert "  lower end 0." in done.out and "≥ -0.05; n=40" in done.out
 
 
-def test_an_interval_that_contradicts_the_exact_test_has_a_note(runs: Any) -> None:
+def test_an_interval_that_contradicts_the_exact_test_has_a_note(runs):
     """Five rows of 40 differ, all for the better: McNemar's p is 1/16, and the adjusted Wald interval excludes 0."""
     assert judged(runs, "c", [True] * 29 + [False] * 11).code == 0
     done = runs("compare", "a", "c", "--json").json()["evaluations"]["safety"]
@@ -207,8 +205,8 @@ def test_an_interval_that_contradicts_the_exact_test_has_a_note(runs: Any) -> No
 
 
 def test_several_runs_have_intervals_that_hold_together_and_one_family_of_p_values(
-    runs: Any,
-) -> None:
+    runs,
+):
     worse = CONFIG.replace("Judge {", "Judge hard {")
     assert judged(runs, "c", [True] * 20 + [False] * 20, worse).code == 0
     done = runs(
@@ -254,7 +252,7 @@ def test_several_runs_have_intervals_that_hold_together_and_one_family_of_p_valu
     assert "the intervals of a metric hold together, at 95%" in result.out
 
 
-def test_runs_that_differ_in_the_seed_only_are_one_pipeline_with_a_noise_floor(runs: Any) -> None:
+def test_runs_that_differ_in_the_seed_only_are_one_pipeline_with_a_noise_floor(runs):
     free = CONFIG.replace("gpt-4o-mini", "baseline/random")
     for seed in ("1", "2", "3"):
         config = (
@@ -282,7 +280,7 @@ def test_runs_that_differ_in_the_seed_only_are_one_pipeline_with_a_noise_floor(r
     assert "runs of one pipeline: their differences" in runs("compare", "s1", "s2").out
 
 
-def test_runs_that_cannot_be_compared_together_are_errors(runs: Any) -> None:
+def test_runs_that_cannot_be_compared_together_are_errors(runs):
     for arguments, message in (
         (("a",), "give two runs or more"),
         (("a", "b", "a"), "given as a run more than once"),
@@ -293,13 +291,13 @@ def test_runs_that_cannot_be_compared_together_are_errors(runs: Any) -> None:
         assert (done.code, message in done.err) == (2, True), done.err
 
 
-def test_other_targets_in_one_of_several_runs_are_a_reason(runs: Any) -> None:
+def test_other_targets_in_one_of_several_runs_are_a_reason(runs):
     turned = CONFIG.replace("source.label", "source.label == 'safe' and 'unsafe' or 'safe'")
     assert judged(runs, "c", [True] * 40, turned).code == 0
     assert "targets differ" in runs("compare", "a", "b", "c").out
 
 
-def test_the_level_of_intervals_is_that_of_the_option_or_of_the_file(runs: Any) -> None:
+def test_the_level_of_intervals_is_that_of_the_option_or_of_the_file(runs):
     def width(*options: str) -> tuple[float, float]:
         safety = runs("compare", "a", "b", "--json", *options).json()["evaluations"]["safety"]
         difference = safety["figures"]["accuracy"]["differences"]["b"]

@@ -30,7 +30,7 @@ RATINGS = (
 )
 
 
-def test_fc5_ratings_with_blanks_are_cured_as_printed(shell: Any) -> None:
+def test_fc5_ratings_with_blanks_are_cured_as_printed(shell):
     data = "answer,rating\nyes,3\nno,\nok,5\n"
     _, hint = problem(validated(shell, RATINGS, data), "errors")
     cure = 'dataset: {schema: {rating: "float?"}}'
@@ -40,19 +40,19 @@ def test_fc5_ratings_with_blanks_are_cured_as_printed(shell: Any) -> None:
     assert 'write `rating: "float?"` for a column with blanks' in message
 
 
-def test_fc5_labels_that_are_words_are_not_read_as_numbers(shell: Any) -> None:
+def test_fc5_labels_that_are_words_are_not_read_as_numbers(shell):
     _, hint = problem(validated(shell, RATINGS, "answer,rating\nyes,good\nok,bad\n"), "errors")
     assert "float?" not in hint
 
 
-def test_fc6_a_list_as_a_scale_is_answered_by_its_values(shell: Any) -> None:
+def test_fc6_a_list_as_a_scale_is_answered_by_its_values(shell):
     text = "pipeline: [{unit: JudgeUnit, scale: SCALE, prompt: 'Is {source.answer} ok?'}]\n"
     _, hint = problem(validated(shell, text.replace("SCALE", "[rude, kind]")), "errors")
     assert hint == "write `{values: [rude, kind]}`"
     assert validated(shell, text.replace("SCALE", "{values: [rude, kind]}"))["errors"] == []
 
 
-def test_fc6_a_list_as_a_field_is_answered_by_fields(shell: Any) -> None:
+def test_fc6_a_list_as_a_field_is_answered_by_fields(shell):
     pool = f"pipeline: [{{layer: [{JUDGE}], repeat: 3}}, {{unit: MeanPoolUnit, KEY}}]\n"
     _, hint = problem(validated(shell, pool.replace("KEY", "field: [score]")), "errors")
     assert hint == "for several write `fields: [score]`"
@@ -60,7 +60,7 @@ def test_fc6_a_list_as_a_field_is_answered_by_fields(shell: Any) -> None:
 
 
 @pytest.mark.parametrize(("quorum", "warns"), [(5, False), (6, True)])
-def test_fc8_a_quorum_that_cannot_be_met_is_a_warning(quorum: int, warns: bool, shell: Any) -> None:
+def test_fc8_a_quorum_that_cannot_be_met_is_a_warning(quorum, warns, shell):
     pool = f"{{unit: MeanPoolUnit, field: score, quorum: {quorum}}}"
     document = validated(shell, f"pipeline: [{{layer: [{JUDGE}], repeat: 5}}, {pool}]\n")
     assert (
@@ -69,9 +69,7 @@ def test_fc8_a_quorum_that_cannot_be_met_is_a_warning(quorum: int, warns: bool, 
 
 
 @pytest.mark.parametrize(("value", "warns"), [("a text", True), (["a", "b"], False)])
-def test_fc8_each_over_a_column_without_lists_is_a_warning(
-    value: Any, warns: bool, shell: Any
-) -> None:
+def test_fc8_each_over_a_column_without_lists_is_a_warning(value, warns, shell):
     rows = jsonl({"parts": value} for _ in range(2))
     file = shell.write("d.jsonl", rows)
     unit = JUDGE.replace("name: j", "name: j, each: source.parts, as: part")
@@ -82,9 +80,7 @@ def test_fc8_each_over_a_column_without_lists_is_a_warning(
 
 
 @pytest.mark.parametrize(("temperature", "warns"), [(2, False), (2.5, True)])
-def test_fc8_a_temperature_that_no_provider_takes_is_a_warning(
-    temperature: float, warns: bool, shell: Any
-) -> None:
+def test_fc8_a_temperature_that_no_provider_takes_is_a_warning(temperature, warns, shell):
     model = f"{{name: gpt-4o-mini, temperature: {temperature}}}"
     unit = JUDGE.replace("name: j", f"name: j, model: {model}")
     document = validated(shell, f"pipeline: [{unit}]\n")
@@ -93,9 +89,7 @@ def test_fc8_a_temperature_that_no_provider_takes_is_a_warning(
     )
 
 
-def test_fc9_the_flag_that_was_passed_does_not_cure_a_unit_with_its_own_model(
-    shell: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fc9_the_flag_that_was_passed_does_not_cure_a_unit_with_its_own_model(shell, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     unit = JUDGE.replace("name: j", "name: j, model: gpt-4o-mini")
     config = shell.write("c.yaml", f"{HEAD}pipeline: [{unit}]\n")
@@ -118,7 +112,7 @@ def run_of(shell: Any, name: str, rows: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("with_ids", [False, True])
-def test_fc12_runs_over_different_data_share_no_row(with_ids: bool, shell: Any) -> None:
+def test_fc12_runs_over_different_data_share_no_row(with_ids, shell):
     for name in ("ab", "chat"):
         ids = [{"id": f"{name}{index}"} if with_ids else {} for index in range(6)]
         rows = [
@@ -131,7 +125,7 @@ def test_fc12_runs_over_different_data_share_no_row(with_ids: bool, shell: Any) 
     assert "ab.jsonl and " in done.err and "chat.jsonl" in done.err
 
 
-def test_fc12_the_same_questions_with_other_answers_are_compared(shell: Any) -> None:
+def test_fc12_the_same_questions_with_other_answers_are_compared(shell):
     for name in ("old", "new"):
         rows = [
             {"question": f"q{index}", "answer": f"{name} {index}", "label": index % 2 + 1}
@@ -142,9 +136,7 @@ def test_fc12_the_same_questions_with_other_answers_are_compared(shell: Any) -> 
     assert (done.code, "paired by content: question" in done.out) == (0, True), done.out
 
 
-def test_fc8_what_a_model_cannot_do_is_an_error_also_without_its_key(
-    shell: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fc8_what_a_model_cannot_do_is_an_error_also_without_its_key(shell, monkeypatch):
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     extract = "name: j, model: anthropic/claude-haiku-4-5, extract: token_probability"
     document = validated(shell, f"pipeline: [{JUDGE.replace('name: j', extract)}]\n")

@@ -35,7 +35,7 @@ def tables(folder: Path) -> list[bytes]:
     ]
 
 
-def test_a_copy_of_the_database_alone_gives_everything_back(run: Any) -> None:
+def test_a_copy_of_the_database_alone_gives_everything_back(run):
     (run.folder / "copy").mkdir()
     (run.folder / "copy" / "run.db").write_bytes((run.folder / "out" / "run.db").read_bytes())
     assert run("report", "copy").code == 0
@@ -45,7 +45,7 @@ def test_a_copy_of_the_database_alone_gives_everything_back(run: Any) -> None:
     assert facts[0]["calls"] == facts[1]["calls"] == 6
 
 
-def test_another_pipeline_pays_only_for_what_differs(run: Any, scripted_model: Any) -> None:
+def test_another_pipeline_pays_only_for_what_differs(run, scripted_model):
     scripted_model.requests.clear()
     more = STEPS + "\n- {unit: JudgeUnit, name: again, prompt: 'Check {previous.score}'}"
     done = run(
@@ -66,7 +66,7 @@ def test_another_pipeline_pays_only_for_what_differs(run: Any, scripted_model: A
     assert (refused.code, "--reuse out" in refused.err) == (2, True), refused.err
 
 
-def test_a_run_is_replayed_from_its_database(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_replayed_from_its_database(run, monkeypatch):
     monkeypatch.undo()  # the address of the model answers nothing
     (run.folder / "out" / "calls.parquet").unlink()
     replay, out = run.folder / "out", run.folder / "again"
@@ -82,9 +82,7 @@ def test_a_run_is_replayed_from_its_database(run: Any, monkeypatch: pytest.Monke
     ]
 
 
-def test_replies_to_other_prompts_of_a_replay_are_counted_and_reported(
-    run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replies_to_other_prompts_of_a_replay_are_counted_and_reported(run, monkeypatch):
     monkeypatch.undo()  # the address of the model answers nothing
     other = STEPS.replace("Rate {source.text}", "Assess {source.text}")
     words = ("--replay", run.folder / "out", "--json")
@@ -98,7 +96,7 @@ def test_replies_to_other_prompts_of_a_replay_are_counted_and_reported(
     assert (same.code, "another prompt" in same.err) == (0, False), same.err
 
 
-def test_a_damaged_database_is_reported_in_the_runs_facts_and_report(run: Any) -> None:
+def test_a_damaged_database_is_reported_in_the_runs_facts_and_report(run):
     facts = run.folder / "out" / "run.json"
     facts.write_text(json.dumps({**json.loads(facts.read_text()), "status": "interrupted"}))
     database = run.folder / "out" / "run.db"
@@ -115,7 +113,7 @@ def test_a_damaged_database_is_reported_in_the_runs_facts_and_report(run: Any) -
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions are POSIX's")
-def test_a_folder_that_takes_no_file_is_reported(run: Any) -> None:
+def test_a_folder_that_takes_no_file_is_reported(run):
     folder = run.folder / "sealed"
     folder.mkdir(mode=0o500)
     if os.access(folder, os.W_OK):
@@ -124,9 +122,7 @@ def test_a_folder_that_takes_no_file_is_reported(run: Any) -> None:
     assert (done.code, "sealed" in done.err) == (2, True), done.err
 
 
-def test_a_database_that_another_program_locks_is_reported_and_loses_nothing(
-    run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_that_another_program_locks_is_reported_and_loses_nothing(run, monkeypatch):
     monkeypatch.setattr(schema, "BUSY_S", 0.2)
     facts = run.folder / "out" / "run.json"
     facts.write_text(json.dumps({**json.loads(facts.read_text()), "status": "interrupted"}))
@@ -140,7 +136,7 @@ def test_a_database_that_another_program_locks_is_reported_and_loses_nothing(
     assert (again.code, again.json()["calls"]) == (0, 6), again.err
 
 
-def test_an_unfinished_run_whose_database_is_missing_is_refused(run: Any) -> None:
+def test_an_unfinished_run_whose_database_is_missing_is_refused(run):
     path = run.folder / "out" / "run.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "status": "interrupted"}))
     (run.folder / "out" / "run.db").unlink()

@@ -1,14 +1,11 @@
 """`validate`, `graph`, `schema`, `units`: the documents that other programs read, and what starting costs."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from shell import needs
@@ -38,16 +35,14 @@ ENSEMBLE = """
 """
 
 
-def test_a_valid_pipeline(shell: Any) -> None:
+def test_a_valid_pipeline(shell):
     config = shell.config(ENSEMBLE)
     assert shell("validate", config).code == 0
     done = shell("validate", config, "--json")
     assert (done.code, done.json()) == (0, {"ok": True, "errors": [], "warnings": [], "hosts": []})
 
 
-def test_validate_shows_every_host_that_a_run_calls(
-    shell: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_validate_shows_every_host_that_a_run_calls(shell, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     steps = (
@@ -63,9 +58,7 @@ def test_validate_shows_every_host_that_a_run_calls(
     )
 
 
-def test_allow_host_lists_a_host_for_this_command(
-    shell: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_allow_host_lists_a_host_for_this_command(shell, monkeypatch):
     monkeypatch.setenv(
         "VERDICT_ALLOW_HOSTS", "first.example"
     )  # what the option adds is removed afterwards
@@ -94,11 +87,11 @@ def test_allow_host_lists_a_host_for_this_command(
         pytest.param("bench", marks=needs("benchmarks")),
     ],
 )  # fmt: skip
-def test_every_command_that_reads_addresses_takes_allow_host(shell: Any, command: str) -> None:
+def test_every_command_that_reads_addresses_takes_allow_host(shell, command):
     assert "--allow-host" in shell(command, "--help").out
 
 
-def test_every_error_is_listed_with_all_its_parts(shell: Any) -> None:
+def test_every_error_is_listed_with_all_its_parts(shell):
     done = shell(
         "validate",
         shell.config("- {unit: JudgeUnit, promt: Rate}\n- {unit: JudgeUnit, prompt: 3}"),
@@ -112,14 +105,14 @@ def test_every_error_is_listed_with_all_its_parts(shell: Any) -> None:
         assert error["line"] in (5, 6)
 
 
-def test_a_warning_leaves_the_pipeline_valid(shell: Any) -> None:
+def test_a_warning_leaves_the_pipeline_valid(shell):
     steps = "- {unit: CoTUnit, name: idle, prompt: 'Think of {source.text}'}\n- {unit: JudgeUnit, prompt: 'Rate {source.text}'}"
     done = shell("validate", shell.config(steps), "--json")
     assert (done.code, done.json()["ok"], len(done.json()["warnings"])) == (0, True, 1)
     assert "idle" in shell("validate", shell.config(steps)).err
 
 
-def test_a_dataset_is_checked_against_the_pipeline(shell: Any) -> None:
+def test_a_dataset_is_checked_against_the_pipeline(shell):
     config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}")
     assert shell("validate", config, shell.rows(3)).code == 0
     data = shell.write("bad.jsonl", '{"text": "a"}\n{"other": 1}\n')
@@ -136,7 +129,7 @@ def test_a_dataset_is_checked_against_the_pipeline(shell: Any) -> None:
     )
 
 
-def test_the_graph_as_json(shell: Any) -> None:
+def test_the_graph_as_json(shell):
     done = shell("graph", shell.config(ENSEMBLE), "--format", "json")
     assert done.json() == {
         "nodes": [
@@ -159,26 +152,26 @@ def test_the_graph_as_json(shell: Any) -> None:
 
 
 @pytest.mark.parametrize("style", ["tree", "mermaid", "svg"])
-def test_the_graph_for_people_needs_no_model(style: str, shell: Any) -> None:
+def test_the_graph_for_people_needs_no_model(style, shell):
     done = shell("graph", shell.config(ENSEMBLE, head=""), "--format", style)
     assert done.code == 0
     assert "judge" in done.out
 
 
-def test_the_schema_is_the_one_in_the_repository(shell: Any, root: Path) -> None:
+def test_the_schema_is_the_one_in_the_repository(shell, root):
     done = shell("schema")
     assert done.json()["$schema"].endswith("2020-12/schema")
     assert shell("schema", "--out", "sub/schema.json").code == 0
     assert json.loads((shell.folder / "sub" / "schema.json").read_text()) == done.json()
 
 
-def test_units_are_listed_with_their_keys(shell: Any) -> None:
+def test_units_are_listed_with_their_keys(shell):
     listed = shell("units", "--json").json()
     assert {"JudgeUnit", "MapUnit", "MeanPoolUnit"} <= {unit["unit"] for unit in listed}
     assert "scale" in shell("units", "JudgeUnit").out
 
 
-def test_help_and_version(shell: Any) -> None:
+def test_help_and_version(shell):
     assert "run" in shell("--help").out
     assert shell("--version").out.startswith("verdict ")
     for command in ("run", "validate", "graph", "report", "schema", "units"):
@@ -188,9 +181,7 @@ def test_help_and_version(shell: Any) -> None:
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["validate", "configs/xstest.yaml"]], ids=["help", "validate"]
 )
-def test_starting_imports_nothing_heavy(
-    arguments: list[str], root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_starting_imports_nothing_heavy(arguments, root, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     code = (
         "import sys\nfrom verdict_cli.cli.app import main\n"
@@ -211,9 +202,7 @@ def test_starting_imports_nothing_heavy(
     assert loaded.isdisjoint(HEAVY)
 
 
-def test_validate_imports_only_the_units_extractors_and_commands_that_it_needs(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_validate_imports_only_the_units_extractors_and_commands_that_it_needs(root, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     code = (
         "import sys\nfrom verdict_cli.cli.app import main\n"
@@ -246,12 +235,12 @@ def test_validate_imports_only_the_units_extractors_and_commands_that_it_needs(
     )
 
 
-def test_a_misspelled_command_gets_the_nearest_as_a_hint(shell: Any) -> None:
+def test_a_misspelled_command_gets_the_nearest_as_a_hint(shell):
     assert "Did you mean 'validate'" in shell("valdate").err
 
 
 @needs("wizard", "viewer", "benchmarks", "audit")
-def test_help_lists_the_commands_in_groups_and_imports_none_of_them() -> None:
+def test_help_lists_the_commands_in_groups_and_imports_none_of_them():
     code = (
         "import sys; from typer.testing import CliRunner; from verdict_cli.cli.app import app, COMMANDS\n"
         "print(CliRunner().invoke(app, ['--help']).output)\n"
@@ -274,7 +263,7 @@ def test_help_lists_the_commands_in_groups_and_imports_none_of_them() -> None:
     assert help_text.rstrip().endswith("imported []")
 
 
-def test_the_help_of_no_command_imports_a_heavy_library() -> None:
+def test_the_help_of_no_command_imports_a_heavy_library():
     code = (
         "import sys; from typer.testing import CliRunner; from verdict_cli.cli.app import app, COMMANDS\n"
         "for name in COMMANDS.names():\n"

@@ -66,7 +66,7 @@ def run(folder: Path, replay: str, out: str, *more: str) -> dict[str, Any]:
     return json.loads(result.stdout)
 
 
-def test_the_document_says_who_answered(done: dict[str, Any]) -> None:
+def test_the_document_says_who_answered(done):
     stages = {
         stage["model"]: (stage["answered"], stage["calls"]) for stage in done["stages"]["judge"]
     }
@@ -74,9 +74,7 @@ def test_the_document_says_who_answered(done: dict[str, Any]) -> None:
     assert (done["failed"], done["abstained"]) == (0, 5)
 
 
-def test_a_row_without_a_verdict_counts_in_coverage_and_in_no_value(
-    done: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_row_without_a_verdict_counts_in_coverage_and_in_no_value(done, tmp_path):
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     measures = report["evaluations"]["right"]
     assert (measures["coverage"], measures["figures"]["accuracy"]["n"]) == (0.75, 15)
@@ -84,23 +82,23 @@ def test_a_row_without_a_verdict_counts_in_coverage_and_in_no_value(
     assert "abstained 5" in (tmp_path / "out" / "report.md").read_text()
 
 
-def test_each_row_names_the_model_that_answered(done: dict[str, Any], tmp_path: Path) -> None:
+def test_each_row_names_the_model_that_answered(done, tmp_path):
     (batch,) = read_table(tmp_path / "out" / "results.parquet", ["status", "judge.answered_by"])
     assert batch["judge.answered_by"] == ["cheap"] * 10 + ["large"] * 5 + [None] * 5
     assert batch["status"] == ["ok"] * 15 + ["abstained"] * 5
 
 
-def test_a_replay_of_the_run_answers_the_same(done: dict[str, Any], tmp_path: Path) -> None:
+def test_a_replay_of_the_run_answers_the_same(done, tmp_path):
     again = run(tmp_path, "out", "again")
     assert again["stages"] == done["stages"]
 
 
-def test_the_report_can_be_written_again(done: dict[str, Any], tmp_path: Path) -> None:
+def test_the_report_can_be_written_again(done, tmp_path):
     result = CliRunner().invoke(app, ["report", str(tmp_path / "out"), "--json"])
     assert json.loads(result.stdout)["stages"] == done["stages"]
 
 
-def test_a_gate_on_coverage_counts_abstaining(done: dict[str, Any], tmp_path: Path) -> None:
+def test_a_gate_on_coverage_counts_abstaining(done, tmp_path):
     gates = "gates: [{metric: right.accuracy, min: 0.9}%s]\n"
     (tmp_path / "c.yaml").write_text(CONFIG + gates % "")
     words = [
@@ -117,7 +115,7 @@ def test_a_gate_on_coverage_counts_abstaining(done: dict[str, Any], tmp_path: Pa
     assert CliRunner().invoke(app, words).exit_code == 0
 
 
-def test_a_single_row_without_a_verdict_says_so(done: dict[str, Any], tmp_path: Path) -> None:
+def test_a_single_row_without_a_verdict_says_so(done, tmp_path):
     words = ["judge", str(tmp_path / "c.yaml"), "--replay", str(tmp_path / "r.jsonl"), "--quiet"]
     rows = "\n".join(json.dumps({"key": key}) for key in (0, 19))
     results = json.loads(CliRunner().invoke(app, [*words, "--json"], input=rows).stdout)

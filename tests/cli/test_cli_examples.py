@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from jsonl import jsonl
 
 STEPS = """- unit: JudgeUnit
@@ -18,9 +17,7 @@ STEPS = """- unit: JudgeUnit
 """
 
 
-def test_each_prompt_shows_examples_of_other_rows_and_clusters(
-    shell: Any, scripted_model: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_prompt_shows_examples_of_other_rows_and_clusters(shell, scripted_model, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     rows = [
         {"text": f"text {n}", "label": "good" if n % 2 else "bad", "doc": n // 4} for n in range(8)

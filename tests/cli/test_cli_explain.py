@@ -16,8 +16,8 @@ from verdict_cli.language.reference import entries
 
 
 def test_every_unit_scale_and_extractor_is_explained_with_its_keys_and_an_example(
-    shell: Any,
-) -> None:
+    shell,
+):
     for part in entries().values():
         document = shell("explain", part.name, "--json").json()
         assert (document["name"], document["text"]) == (part.name, part.text)
@@ -29,7 +29,7 @@ def test_every_unit_scale_and_extractor_is_explained_with_its_keys_and_an_exampl
             assert part.example.text.splitlines()[-1] in shell("explain", part.name).out
 
 
-def test_every_value_and_exit_code_is_explained(shell: Any) -> None:
+def test_every_value_and_exit_code_is_explained(shell):
     for name, text in (
         *((name, metric.meaning) for name, metric in ((name, METRICS[name]) for name in METRICS)),
         *((str(code), text) for code, text in EXITS.items()),
@@ -37,7 +37,7 @@ def test_every_value_and_exit_code_is_explained(shell: Any) -> None:
         assert text in " ".join(shell("explain", name).out.split())
 
 
-def test_the_page_has_the_same_exit_codes() -> None:
+def test_the_page_has_the_same_exit_codes():
     page = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
     assert {
         int(code): text for code, text in re.findall(r"^\| (\d+) \| (.*) \|$", page, re.M)
@@ -52,7 +52,7 @@ def test_the_page_has_the_same_exit_codes() -> None:
         ("JUDGEUNIT", "JudgeUnit (unit)"),
     ],
 )
-def test_keys_and_other_spellings_are_found(name: str, text: str, shell: Any) -> None:
+def test_keys_and_other_spellings_are_found(name, text, shell):
     assert text in shell("explain", name).out
 
 
@@ -65,21 +65,19 @@ def test_keys_and_other_spellings_are_found(name: str, text: str, shell: Any) ->
         ("999", "verdict explain lists every name"),
     ],
 )
-def test_an_unknown_name_has_its_nearest(name: str, text: str, shell: Any) -> None:
+def test_an_unknown_name_has_its_nearest(name, text, shell):
     done = shell("explain", name)
     assert done.code == 2
     assert text in done.err
 
 
-def test_without_a_name_everything_is_listed(shell: Any) -> None:
+def test_without_a_name_everything_is_listed(shell):
     listed = shell("explain").out
     assert all(part in listed for part in entries())
 
 
 @pytest.mark.parametrize("of", ["bash", "zsh", "fish"])
-def test_completion_names_commands_and_options(
-    of: str, shell: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_completion_names_commands_and_options(of, shell, monkeypatch, capsys):
     monkeypatch.setenv("_VERDICT_COMPLETE", f"complete_{of}")
     for typed, offered in (("verdict va", "validate"), ("verdict run --retry", "--retry-failed")):
         monkeypatch.setenv("COMP_WORDS", typed)
@@ -104,12 +102,12 @@ def test_completion_names_commands_and_options(
     ],
 )
 def test_completion_offers_values(
-    typed: str,
-    offered: str,
-    shell: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    typed,
+    offered,
+    shell,
+    monkeypatch,
+    capsys,
+):
     shell.write("mine.yaml", "")
     monkeypatch.setenv("_VERDICT_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", typed)
@@ -120,11 +118,11 @@ def test_completion_offers_values(
 
 @pytest.mark.parametrize(("completing", "printed"), [(True, ""), (False, "verdict: interrupted\n")])
 def test_ctrl_c_while_completing_prints_nothing(
-    completing: bool,
-    printed: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    completing,
+    printed,
+    monkeypatch,
+    capsys,
+):
     def interrupted(**_: Any) -> None:
         raise KeyboardInterrupt
 
@@ -136,7 +134,7 @@ def test_ctrl_c_while_completing_prints_nothing(
     assert (ended.value.code, capsys.readouterr().err) == (130, printed)
 
 
-def test_the_list_of_commands_is_whole(shell: Any) -> None:
+def test_the_list_of_commands_is_whole(shell):
     listed = shell("--help").out
     assert all(
         re.search(rf"^  ([a-z]+, )*{name}[, ]", listed, re.MULTILINE) for name in COMMANDS.names()

@@ -133,7 +133,7 @@ def cured(text: str, problems: list[dict[str, Any]]) -> str:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_the_cures_of_the_first_round_make_the_file_valid(name: str, shell: Any) -> None:
+def test_the_cures_of_the_first_round_make_the_file_valid(name, shell):
     text = broken(WRONG[name])
     data = shell.write("data.jsonl", jsonl(ROWS))
     done = shell("validate", shell.write("judge.yaml", text), "--data", data, "--json")
@@ -145,7 +145,7 @@ def test_the_cures_of_the_first_round_make_the_file_valid(name: str, shell: Any)
     assert again.code == 0, (problems, cured(text, problems), again.err)
 
 
-def test_several_pipelines_are_checked_at_once(shell: Any) -> None:
+def test_several_pipelines_are_checked_at_once(shell):
     good = shell.write("good.yaml", RIGHT)
     bad = shell.write("bad.yaml", RIGHT.replace("boolean", "bool"))
     done = shell("validate", good, bad)
@@ -158,7 +158,7 @@ def test_several_pipelines_are_checked_at_once(shell: Any) -> None:
 
 
 @pytest.mark.parametrize(("scale", "code"), [("boolean", 0), ("bool", 2)])
-def test_the_pre_commit_hook_checks_two_files(scale: str, code: int, shell: Any) -> None:
+def test_the_pre_commit_hook_checks_two_files(scale, code, shell):
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     files = [shell.write(f"judges/{name}.yaml", RIGHT) for name in ("one", "two")]
     files[1].write_text(RIGHT.replace("boolean", scale))
@@ -166,7 +166,7 @@ def test_the_pre_commit_hook_checks_two_files(scale: str, code: int, shell: Any)
     assert shell(*hook["entry"].split()[1:], *files).code == code
 
 
-def test_the_second_argument_may_still_be_a_dataset(shell: Any) -> None:
+def test_the_second_argument_may_still_be_a_dataset(shell):
     data = shell.write("data.jsonl", jsonl(ROWS))
     wrong = shell.write("judge.yaml", RIGHT.replace("source.label", "source.labl"))
     assert "no column 'labl'" in shell("validate", wrong, data).err

@@ -1,9 +1,5 @@
 """What a provider, a file or the data says is no command to the log of a CI."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from verdict_cli.cli.console import print_error, print_message, print_report, printable
@@ -21,20 +17,18 @@ from verdict_cli.cli.console import print_error, print_message, print_report, pr
     ],
 )
 @pytest.mark.parametrize("write", [print_error, print_message, print_report])
-def test_s18_foreign_text_is_no_command_of_github(
-    text: str, write: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_s18_foreign_text_is_no_command_of_github(text, write, capsys):
     write(text)
     printed = "".join(capsys.readouterr())
     assert "##[" not in printed and "\r" not in printed
     assert not any(line.strip().startswith("::") for line in printed.splitlines())
 
 
-def test_s18_other_colons_stay() -> None:
+def test_s18_other_colons_stay():
     assert printable("a::b\n  c: d\n- ::x #[y]") == "a::b\n  c: d\n- ::x #[y]"
 
 
-def test_s18_a_column_named_like_a_command_is_shown_and_not_obeyed(shell: Any) -> None:
+def test_s18_a_column_named_like_a_command_is_shown_and_not_obeyed(shell):
     config = shell.write(
         "p.yaml",
         "verdict: 1\nname: t\nmodel: baseline/lexical\npipeline:\n- {unit: JudgeUnit, name: j, prompt: 'Rate {source.text}'}\n",

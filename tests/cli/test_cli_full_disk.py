@@ -1,12 +1,9 @@
 """A disk that takes no more: here a limit on the size of a process's files, which the system enforces as it does space."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from typing import Any
 from urllib.request import urlopen
 
 import pytest
@@ -27,8 +24,8 @@ main()
 
 @pytest.mark.parametrize("limit", [110_000, 160_001])
 def test_a_full_disk_stops_the_run_with_a_clear_error_and_loses_nothing_written(
-    limit: int, shell: Any, loopback: Any
-) -> None:
+    limit, shell, loopback
+):
     url = loopback.start("--latency-ms", "5")
     config = shell.config(
         "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}",
@@ -76,9 +73,7 @@ def test_a_full_disk_stops_the_run_with_a_clear_error_and_loses_nothing_written(
     assert stats["requests"] <= 2 * ROWS - finished_calls, "what was committed is not asked again"
 
 
-def test_a_disk_that_is_full_at_the_report_keeps_the_results_to_report_later(
-    shell: Any, loopback: Any
-) -> None:
+def test_a_disk_that_is_full_at_the_report_keeps_the_results_to_report_later(shell, loopback):
     url = loopback.start()
     config = shell.config(
         "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}",

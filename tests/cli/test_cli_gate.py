@@ -28,7 +28,7 @@ def run(shell: Any) -> Any:
     return shell
 
 
-def test_too_few_rows_are_inconclusive_and_fail_unless_configured_otherwise(run: Any) -> None:
+def test_too_few_rows_are_inconclusive_and_fail_unless_configured_otherwise(run):
     assert run("gate", "out", "-h").code == 0
     assert run("gate", "out").code == 1
     passed = run("gate", "out", "--inconclusive", "pass", "--json")
@@ -47,12 +47,12 @@ def test_too_few_rows_are_inconclusive_and_fail_unless_configured_otherwise(run:
     )
 
 
-def test_the_run_takes_the_same_flag(run: Any) -> None:
+def test_the_run_takes_the_same_flag(run):
     again = run("run", "c.yaml", "data.jsonl", "--out", "other", "--inconclusive", "pass", "--json")
     assert again.code == 0
 
 
-def test_other_gates_replace_those_of_the_run(run: Any) -> None:
+def test_other_gates_replace_those_of_the_run(run):
     run.write("g.yaml", "gates: [{metric: level.mean, min: 0.5}, {metric: run.calls, max: 3}]")
     done = run("gate", "out", "--gates", "g.yaml", "--json")
     assert done.code == 1
@@ -65,12 +65,12 @@ def test_other_gates_replace_those_of_the_run(run: Any) -> None:
     )
 
 
-def test_a_pipeline_file_lends_its_gates(run: Any) -> None:
+def test_a_pipeline_file_lends_its_gates(run):
     run.write("strict.yaml", CONFIG.replace("min: 0.9, confidence: 0.95", "min: 0.2"))
     assert run("gate", "out", "--gates", "strict.yaml").code == 0
 
 
-def test_gates_that_are_no_gates_are_refused_at_their_place(run: Any) -> None:
+def test_gates_that_are_no_gates_are_refused_at_their_place(run):
     run.write("g.yaml", "gates:\n- {metric: level.mean, mn: 0.5}\n")
     unknown = run("gate", "out", "--gates", "g.yaml")
     assert (unknown.code, "g.yaml:2:24" in unknown.err) == (2, True)
@@ -80,7 +80,7 @@ def test_gates_that_are_no_gates_are_refused_at_their_place(run: Any) -> None:
     assert "h.yaml:2:12: gates[0].metric: `level` does not measure `median`" in unmeasured.err
 
 
-def test_a_run_without_gates_is_an_error(shell: Any) -> None:
+def test_a_run_without_gates_is_an_error(shell):
     config = shell.write("c.yaml", CONFIG.partition("gates:")[0])
     assert shell("run", config, shell.rows(3), "--out", "out").code == 0
     done = shell("gate", "out")
@@ -95,7 +95,7 @@ def test_a_run_without_gates_is_an_error(shell: Any) -> None:
 @pytest.mark.parametrize(
     "gates", ["", "\ngates: [{metric: level.mean, min: 0}]"], ids=["none", "some"]
 )
-def test_implied_gates_exist_only_where_there_are_gates(gates: str, shell: Any) -> None:
+def test_implied_gates_exist_only_where_there_are_gates(gates, shell):
     steps = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
     config = shell.config(
         f"{steps}\nevaluate: {{level: {{value: output.score, metrics: [mean]}}}}{gates}"
@@ -107,8 +107,8 @@ def test_implied_gates_exist_only_where_there_are_gates(gates: str, shell: Any) 
 
 
 def test_two_positives_do_not_pass_a_confident_gate_and_clusters_have_their_worth(
-    shell: Any,
-) -> None:
+    shell,
+):
     """Both of two positives in 100 rows were found: balanced accuracy 0.990 [0.964, 0.997] passed 0.9. Reports had a value,
     its ends and n, and never a number of clusters."""
     config = """verdict: 1
@@ -146,9 +146,7 @@ gates: [{metric: x.balanced_accuracy, min: 0.9, confidence: 0.95}]
         ("{metric: level.variance, max: 0.5}", "no run can fail `max: 0.5`"),
     ],
 )
-def test_s5_the_scale_of_a_value_bounds_its_gates_in_the_pipeline_and_in_a_file(
-    gate: str, words: str, run: Any
-) -> None:
+def test_s5_the_scale_of_a_value_bounds_its_gates_in_the_pipeline_and_in_a_file(gate, words, run):
     refused = run(
         "validate",
         run.write(
@@ -160,7 +158,7 @@ def test_s5_the_scale_of_a_value_bounds_its_gates_in_the_pipeline_and_in_a_file(
     assert (again.code, words in again.err) == (2, True), again.err
 
 
-def test_s5_a_min_at_the_lower_end_is_a_warning(run: Any) -> None:
+def test_s5_a_min_at_the_lower_end_is_a_warning(run):
     config = run.write("p.yaml", CONFIG.replace("min: 0.9, confidence: 0.95", "min: 0"))
     done = run("validate", config)
     assert (done.code, "every value passes `min: 0`" in done.err + done.out) == (0, True)
@@ -170,7 +168,7 @@ def test_s5_a_min_at_the_lower_end_is_a_warning(run: Any) -> None:
         assert "every value passes" in text, name
 
 
-def test_s5_a_min_at_the_lower_end_in_a_file_of_gates_is_a_warning(run: Any) -> None:
+def test_s5_a_min_at_the_lower_end_in_a_file_of_gates_is_a_warning(run):
     done = run("gate", "out", "--gates", run.write("g.yaml", "gates: [level.mean >= 0]"))
     words = "every value passes `min: 0`"
     assert (done.code, words in done.err, words in done.out) == (0, True, True)
@@ -179,7 +177,7 @@ def test_s5_a_min_at_the_lower_end_in_a_file_of_gates_is_a_warning(run: Any) -> 
     assert (again.code, words in again.out) == (0, False)
 
 
-def test_fc16_a_missing_baseline_is_exit_2_before_a_call(run: Any) -> None:
+def test_fc16_a_missing_baseline_is_exit_2_before_a_call(run):
     gates = "gates: [{metric: level.mean, baseline: runs/none, max_drop: 0.1}]"
     again = run("gate", "out", "--gates", run.write("g.yaml", gates))
     assert (again.code, "runs/none is not there" in again.err) == (2, True)
@@ -188,21 +186,21 @@ def test_fc16_a_missing_baseline_is_exit_2_before_a_call(run: Any) -> None:
     assert (new.code, (run.folder / "new" / "results.parquet").exists()) == (2, False)
 
 
-def test_s6_a_run_is_not_its_own_baseline_through_a_link(run: Any) -> None:
+def test_s6_a_run_is_not_its_own_baseline_through_a_link(run):
     (run.folder / "main").symlink_to(run.folder / "out")
     gates = run.write("g.yaml", "gates: [{metric: level.mean, baseline: main, max_drop: 0.1}]")
     done = run("gate", "out", "--gates", gates)
     assert (done.code, "is this run itself" in done.err) == (2, True)
 
 
-def test_s6_a_copy_of_the_run_is_not_its_baseline(run: Any) -> None:
+def test_s6_a_copy_of_the_run_is_not_its_baseline(run):
     shutil.copytree(run.folder / "out", run.folder / "copy")
     gates = run.write("g.yaml", "gates: [{metric: level.mean, baseline: copy, max_drop: 0.1}]")
     done = run("gate", "out", "--gates", gates)
     assert (done.code, "or a copy of it" in done.err) == (2, True)
 
 
-def test_fc16_a_gates_file_may_be_a_plain_list_and_its_mistakes_have_their_place(run: Any) -> None:
+def test_fc16_a_gates_file_may_be_a_plain_list_and_its_mistakes_have_their_place(run):
     run.write("list.yaml", "- {metric: level.mean, min: 0.5}\n- level.mean >= 0.4\n")
     passed = run("gate", "out", "--gates", "list.yaml")
     assert passed.code == 0, passed.err

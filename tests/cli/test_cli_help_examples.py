@@ -94,7 +94,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_an_example_with_options_that_it_has(name: str) -> None:
+def test_every_command_has_an_example_with_options_that_it_has(name):
     command_examples = examples(COMMANDS[name])
     assert command_examples, f"verdict {name} --help has no example"
     for example in command_examples:
@@ -103,13 +103,13 @@ def test_every_command_has_an_example_with_options_that_it_has(name: str) -> Non
         COMMANDS[name].make_context(name, parsed[1 + len(words) :], resilient_parsing=False).close()
 
 
-def test_what_is_not_run_is_a_command() -> None:
+def test_what_is_not_run_is_a_command():
     installed = {name for name in NOT_RUN if name.split()[0] in COMMANDS_BY_NAME.names()}
     assert installed <= COMMANDS.keys()
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - NOT_RUN.keys()))
-def test_the_examples_of_a_help_run_as_printed(name: str, shell: Any, demo: Path) -> None:
+def test_the_examples_of_a_help_run_as_printed(name, shell, demo):
     shutil.copytree(demo, shell.folder / "runs" / "demo")
     for file, content in OWN_FILES.items():
         shell.write(file, content)
@@ -122,7 +122,7 @@ def test_the_examples_of_a_help_run_as_printed(name: str, shell: Any, demo: Path
 
 
 @needs("batches", "tracing", "untrusted")
-def test_the_help_of_a_run_shows_ten_common_options_first(shell: Any) -> None:
+def test_the_help_of_a_run_shows_ten_common_options_first(shell):
     text = shell("run", "--help").out
     sections = dict(re.findall(r"^(\w[^\n]*):\n(.*?)(?=^\w|\Z)", text, re.MULTILINE | re.DOTALL))
     common = re.findall(r"^  (?:-\w, )?--([a-z-]+)", sections["Options"], re.MULTILINE)
@@ -134,14 +134,14 @@ def test_the_help_of_a_run_shows_ten_common_options_first(shell: Any) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_help_names_values_instead_of_types_of_python(name: str, shell: Any) -> None:
+def test_a_help_names_values_instead_of_types_of_python(name, shell):
     text = shell(*name.split(), "--help").out
     assert not re.search(r"<(?:int|float|str|bool|path|list|Path)\b|\.{4}|\{\w+\}\s*$", text)
 
 
 def test_each_command_has_one_line_in_the_list_and_no_command_is_a_usage_error(
-    shell: Any,
-) -> None:
+    shell,
+):
     text = shell("--help").out
     assert len(
         re.findall(r"^  [a-z]+(?:, [a-z]+)*  ", text.partition("Commands:")[2], re.MULTILINE)

@@ -14,7 +14,7 @@ def _command(first: str, *, how: RowOptions, as_json: AsJson = False) -> tuple[A
     return first, how, as_json
 
 
-def test_options_of_a_class_replace_its_parameter() -> None:
+def test_options_of_a_class_replace_its_parameter():
     names = list(inspect.signature(flatten_options(_command)).parameters)
     assert names[0] == "first"
     assert names[-1] == "as_json"
@@ -22,7 +22,7 @@ def test_options_of_a_class_replace_its_parameter() -> None:
     assert set(ModelOptions.__dataclass_fields__) < set(names)
 
 
-def test_a_command_gets_its_options_as_one_value() -> None:
+def test_a_command_gets_its_options_as_one_value():
     defaults = {name: field.default for name, field in RowOptions.__dataclass_fields__.items()}
     result = flatten_options(_command)(
         first="a", as_json=True, **(defaults | {"seed": 7, "limit": 3})
@@ -30,7 +30,7 @@ def test_a_command_gets_its_options_as_one_value() -> None:
     assert result == ("a", RowOptions(seed=7, limit=3), True)
 
 
-def test_a_command_without_such_a_class_keeps_its_options() -> None:
+def test_a_command_without_such_a_class_keeps_its_options():
     def plain(first: str, second: int = 2) -> tuple[str, int]:
         return first, second
 

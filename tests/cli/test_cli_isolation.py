@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -71,9 +70,7 @@ def files(run: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("invalid", INVALID)
-def test_an_invalid_log_probability_is_noted_in_the_call_and_ignored(
-    run: Any, invalid: float | None
-) -> None:
+def test_an_invalid_log_probability_is_noted_in_the_call_and_ignored(run, invalid):
     tokens = [{"token": "4", "logprob": -0.1}, {"token": "x", "logprob": invalid}]
     with_calls(run, logprobs=[tokens])
     for name in FILES:
@@ -91,9 +88,7 @@ def test_an_invalid_log_probability_is_noted_in_the_call_and_ignored(
     "changed",
     [{"messages": "5"}, {"messages": "[5]"}],
 )
-def test_a_call_that_cannot_be_shown_is_missing_from_the_details_of_its_row_only(
-    run: Any, changed: dict[str, str]
-) -> None:
+def test_a_call_that_cannot_be_shown_is_missing_from_the_details_of_its_row_only(run, changed):
     with_calls(run, **changed)
     assert run("report", "out").code == 0
     first, *others = failures(run)
@@ -120,9 +115,7 @@ def check_one_failure(run: Any, part_name: str, *, spec: bool = True) -> None:
 
 
 @pytest.mark.parametrize("title", run_document.SECTIONS.names())
-def test_a_section_that_fails_is_named_in_its_place(
-    run: Any, monkeypatch: pytest.MonkeyPatch, title: str
-) -> None:
+def test_a_section_that_fails_is_named_in_its_place(run, monkeypatch, title):
     sections = {
         name: failing if name == title else run_document.SECTIONS[name]
         for name in run_document.SECTIONS.names()
@@ -138,15 +131,13 @@ def test_a_section_that_fails_is_named_in_its_place(
     ("part", "part_name"), [("_charts", "The charts"), ("_evaluation", "The evaluation level")]
 )
 def test_a_part_of_an_evaluation_that_fails_is_named_in_its_place(
-    run: Any, monkeypatch: pytest.MonkeyPatch, part: str, part_name: str
-) -> None:
+    run, monkeypatch, part, part_name
+):
     monkeypatch.setattr(evaluation_section, part, failing)
     check_one_failure(run, part_name)
 
 
-def test_a_missing_chart_library_costs_the_charts_only(
-    run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_missing_chart_library_costs_the_charts_only(run, monkeypatch, tmp_path):
     assert "<canvas" in files(run)["report.html"] and "Chart.js v" not in files(run)["report.html"]
     monkeypatch.setattr(html, "VENDOR_FOLDER", tmp_path)
     assert run("report", "out").code == 0
@@ -155,9 +146,7 @@ def test_a_missing_chart_library_costs_the_charts_only(
     assert "The resolved spec" in page and "could not be created" not in page
 
 
-def test_a_part_that_cannot_be_drawn_is_named_in_its_place(
-    run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_that_cannot_be_drawn_is_named_in_its_place(run, monkeypatch):
     monkeypatch.setattr(Bars, "script_data", failing)
     assert run("report", "out").code == 0
     assert (
@@ -176,8 +165,8 @@ def test_a_part_that_cannot_be_drawn_is_named_in_its_place(
     ],
 )
 def test_a_file_that_cannot_be_written_says_so_and_the_others_are_complete(
-    run: Any, monkeypatch: pytest.MonkeyPatch, maker: str, name: str
-) -> None:
+    run, monkeypatch, maker, name
+):
     before = files(run)
     monkeypatch.setattr(f"verdict_cli.report.{maker}", failing)
     done = run("report", "out", "--json")
@@ -192,9 +181,7 @@ def test_a_file_that_cannot_be_written_says_so_and_the_others_are_complete(
         assert ElementTree.fromstring(after[name]).get("errors") == "1"
 
 
-def test_a_gate_that_cannot_be_decided_fails_and_the_others_are_decided(
-    run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gate_that_cannot_be_decided_fails_and_the_others_are_decided(run, monkeypatch):
     monkeypatch.setattr(verdict_cli.stats.gates, "_run_value", failing)
     done = run("report", "out", "--json")
     assert done.code == 1
@@ -203,9 +190,7 @@ def test_a_gate_that_cannot_be_decided_fails_and_the_others_are_decided(
     assert "KeyError" in gates["run.coverage"]["reason"]
 
 
-def test_a_chart_that_cannot_be_counted_costs_no_metric(
-    run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chart_that_cannot_be_counted_costs_no_metric(run, monkeypatch):
     before = json.loads(files(run)["report.json"])
     monkeypatch.setattr(
         import_module("verdict_cli.report.report_context"), "distributions_of", failing

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ def fed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
 
 
-def test_one_row_gives_its_output_and_lights_up_its_units(shell: Any) -> None:
+def test_one_row_gives_its_output_and_lights_up_its_units(shell):
     done = shell("judge", shell.config(STEPS), "--row", '{"text": "a"}')
     assert done.code == 0
     assert done.out.startswith("score  ") and "ok · 3 calls · $0.00" in done.out
@@ -41,7 +40,7 @@ def test_one_row_gives_its_output_and_lights_up_its_units(shell: Any) -> None:
     assert "baseline/lexical is a baseline, not an LLM judge" in done.err
 
 
-def test_the_document_holds_every_unit(shell: Any) -> None:
+def test_the_document_holds_every_unit(shell):
     done = shell("judge", shell.config(STEPS), "--row", '{"text": "a"}', "--json", "--quiet")
     document = done.json()
     assert done.err == "verdict: warning: baseline/lexical is a baseline, not an LLM judge\n"
@@ -55,7 +54,7 @@ def test_the_document_holds_every_unit(shell: Any) -> None:
     assert document["output"] == document["units"]["mean"]
 
 
-def test_explain_shows_each_call(shell: Any) -> None:
+def test_explain_shows_each_call(shell):
     config = shell.config(STEPS)
     output = shell("judge", config, "--row", '{"text": "a red fox"}', "--explain").out
     assert (
@@ -75,9 +74,7 @@ def test_explain_shows_each_call(shell: Any) -> None:
     [('{"text": "a"}', 1), ('{\n  "text":\n  "a"}', 1), ('{"text": "a"}\n\n{"text": "b"}\n', 2)],
     ids=["object", "several lines", "jsonl"],
 )
-def test_rows_come_from_standard_input(
-    shell: Any, monkeypatch: pytest.MonkeyPatch, text: str, count: int
-) -> None:
+def test_rows_come_from_standard_input(shell, monkeypatch, text, count):
     fed(monkeypatch, text)
     results = shell("judge", shell.config(STEPS), "--json").json()
     assert len(results) == count if isinstance(results, list) else results["status"] == "ok"
@@ -93,22 +90,20 @@ def test_rows_come_from_standard_input(
         ('{"text": NaN}', "JSON has no NaN"),
     ],
 )
-def test_what_is_not_a_row_is_an_error(
-    shell: Any, monkeypatch: pytest.MonkeyPatch, text: str, message: str
-) -> None:
+def test_what_is_not_a_row_is_an_error(shell, monkeypatch, text, message):
     fed(monkeypatch, text)
     done = shell("judge", shell.config(STEPS))
     assert (done.code, message in done.err) == (2, True), done.err
 
 
-def test_a_label_is_not_needed_to_judge(shell: Any) -> None:
+def test_a_label_is_not_needed_to_judge(shell):
     config = shell.config(LABELLED)
     assert shell("judge", config, "--row", '{"text": "a"}').code == 0
     done = shell("judge", config, "--row", '{"text": "a", "label": "x"}')
     assert (done.code, "the column 'label'" in done.err) == (2, True)
 
 
-def test_a_failed_row_ends_with_3_and_its_failure(shell: Any) -> None:
+def test_a_failed_row_ends_with_3_and_its_failure(shell):
     replay = shell.write("rec.jsonl", '{"row": 0, "unit": "judge", "reply": "mud"}\n')
     config = shell.config(
         "- {unit: JudgeUnit, prompt: 'Rate {source.text}'}", "model: {name: m, retries: 0}"
@@ -123,16 +118,14 @@ def test_a_failed_row_ends_with_3_and_its_failure(shell: Any) -> None:
     )
 
 
-def test_a_refusing_provider_ends_with_4_and_a_spent_budget_with_3(shell: Any) -> None:
+def test_a_refusing_provider_ends_with_4_and_a_spent_budget_with_3(shell):
     config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}", "model: gpt-4o-mini")
     assert shell("judge", config, "--row", '{"text": "a"}').code == 4
     config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}")
     assert shell("judge", config, "--row", '{"text": "a"}', "--budget", "0").code == 3
 
 
-def test_a_streamed_reply_is_shown_as_it_comes(
-    shell: Any, loopback: Any, monkeypatch: pytest.MonkeyPatch, root: Path
-) -> None:
+def test_a_streamed_reply_is_shown_as_it_comes(shell, loopback, monkeypatch, root):
     from verdict_cli.cli.judge import LiveGraph
 
     chunks: list[str] = []
@@ -154,7 +147,7 @@ def test_a_streamed_reply_is_shown_as_it_comes(
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="this system has no pseudo-terminals")
-def test_the_graph_is_in_place_on_a_terminal(shell: Any, root: Path) -> None:
+def test_the_graph_is_in_place_on_a_terminal(shell, root):
     import subprocess
 
     master, slave = os.openpty()

@@ -212,8 +212,8 @@ MISTAKES = {
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_reported_in_one_message_before_a_call(
-    name: str, shell: Any, scripted_model: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    name, shell, scripted_model, monkeypatch
+):
     mistake = MISTAKES[name]
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     for file, content in {
@@ -242,9 +242,7 @@ def test_a_mistake_is_reported_in_one_message_before_a_call(
         ("by: source.id", "by"),
     ],
 )
-def test_shorthands_that_newcomers_write_are_accepted(
-    shell: Any, shorthand: str, more: str
-) -> None:
+def test_shorthands_that_newcomers_write_are_accepted(shell, shorthand, more):
     evaluate = (
         QUALITY.replace("quality}", "quality, by: source.id}") if more == "by" else QUALITY + more
     )
@@ -255,7 +253,7 @@ def test_shorthands_that_newcomers_write_are_accepted(
 
 
 @needs("calibrate")
-def test_a_run_without_gates_passes_no_gate(shell: Any) -> None:
+def test_a_run_without_gates_passes_no_gate(shell):
     shell.write("judge.yaml", judge())
     shell.write("rows.jsonl", lines(ROWS))
     assert (
@@ -276,9 +274,7 @@ def test_a_run_without_gates_passes_no_gate(shell: Any) -> None:
     ) == (2, True, True)
 
 
-def test_an_endpoint_that_does_not_answer_ends_the_run(
-    shell: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endpoint_that_does_not_answer_ends_the_run(shell, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     shell.write("judge.yaml", judge().replace("gpt-4o-mini", "{name: gpt-4o-mini, retries: 0}"))

@@ -45,31 +45,25 @@ def retiring(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 class TestRetirement:
-    def test_a_retired_model_is_warned_of(self, shell: Any, command: str) -> None:
+    def test_a_retired_model_is_warned_of(self, shell, command):
         assert "model deepseek/deepseek-chat was retired on 2026-07-24" in warnings_of(
             shell, command, "deepseek/deepseek-chat"
         )
 
     @pytest.mark.usefixtures("retiring")
-    def test_a_model_that_retires_within_30_days_is_warned_of(
-        self, shell: Any, command: str
-    ) -> None:
+    def test_a_model_that_retires_within_30_days_is_warned_of(self, shell, command):
         assert ", in 12 days, by litellm's data" in warnings_of(shell, command, "gpt-4o")
 
     @pytest.mark.parametrize("model", ["gpt-4o-mini", "baseline/lexical", "nobody-knows"])
-    def test_a_model_without_a_date_of_retirement_is_not(
-        self, shell: Any, command: str, model: str
-    ) -> None:
+    def test_a_model_without_a_date_of_retirement_is_not(self, shell, command, model):
         assert "retire" not in warnings_of(shell, command, model)
 
-    def test_a_private_server_has_another_model_under_that_name(
-        self, shell: Any, command: str
-    ) -> None:
+    def test_a_private_server_has_another_model_under_that_name(self, shell, command):
         model = "{name: deepseek/deepseek-chat, api_base: 'http://127.0.0.1:9/v1', retries: 0}"
         assert "retire" not in warnings_of(shell, command, model)
 
 
-def test_the_warning_begins_30_days_before_the_date(shell: Any) -> None:
+def test_the_warning_begins_30_days_before_the_date(shell):
     plan = PipelineOptions().plan(
         shell.config(JUDGE % "", "model: claude-sonnet-4-5"), warn=False
     )  # retires on 2026-11-30
@@ -93,8 +87,8 @@ KNOWN = [
 @pytest.mark.parametrize(("model", "judge", "message"), KNOWN)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_the_model_does_not_take_is_reported_before_any_call(
-    shell: Any, monkeypatch: pytest.MonkeyPatch, command: str, model: str, judge: str, message: str
-) -> None:
+    shell, monkeypatch, command, model, judge, message
+):
     if "KEY" not in message:
         for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
             monkeypatch.setenv(name, "sk-none")
@@ -118,18 +112,14 @@ def test_what_the_model_does_not_take_is_reported_before_any_call(
         ),
     ],
 )
-def test_what_a_provider_may_not_take_is_a_warning(
-    shell: Any, monkeypatch: pytest.MonkeyPatch, model: str, judge: str, message: str
-) -> None:
+def test_what_a_provider_may_not_take_is_a_warning(shell, monkeypatch, model, judge, message):
     for name in ("GROQ_API_KEY", "MISTRAL_API_KEY", "PERPLEXITYAI_API_KEY"):
         monkeypatch.setenv(name, "sk-none")
     for command in ("validate", "estimate"):
         assert message in warnings_of(shell, command, model, judge)
 
 
-def test_an_image_for_a_model_that_reads_text_only_is_reported_by_validate(
-    shell: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_image_for_a_model_that_reads_text_only_is_reported_by_validate(shell, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     config = shell.config(
         "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.picture}'}",
@@ -145,9 +135,7 @@ def test_an_image_for_a_model_that_reads_text_only_is_reported_by_validate(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_prompt_that_the_context_window_cannot_hold_is_warned_of(
-    shell: Any, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
+def test_a_prompt_that_the_context_window_cannot_hold_is_warned_of(shell, monkeypatch, command):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     model = "{name: openai/judge, base_model: gpt-4, retries: 0}"
@@ -157,7 +145,7 @@ def test_a_prompt_that_the_context_window_cannot_hold_is_warned_of(
     assert "at most" not in warnings_of(shell, command, model, text="few words")
 
 
-def test_one_missing_key_is_reported_once_for_several_units(shell: Any) -> None:
+def test_one_missing_key_is_reported_once_for_several_units(shell):
     done = shell(
         "validate",
         shell.config("\n".join([JUDGE % ""] * 3).replace("name: judge, ", ""), "model: gpt-4o"),
@@ -178,43 +166,39 @@ def paid(shell: Any, monkeypatch: pytest.MonkeyPatch, loopback: Any) -> list[str
 class TestCost:
     """A run tells its calls and cost before it spends."""
 
-    def test_the_estimate_is_reported_before_the_run(self, shell: Any, paid: list[str]) -> None:
+    def test_the_estimate_is_reported_before_the_run(self, shell, paid):
         done = shell("run", *paid)
         assert done.code == 0
         assert "10 rows: 10 calls of gpt-4o-mini, some $0.0" in done.err
 
-    def test_a_finished_run_and_quiet_have_no_estimate(self, shell: Any, paid: list[str]) -> None:
+    def test_a_finished_run_and_quiet_have_no_estimate(self, shell, paid):
         assert "calls of" not in shell("run", *paid, "--quiet").err
         assert "calls of" not in shell("run", *paid).err
 
-    def test_a_benchmark_has_the_estimate_too(self, shell: Any, paid: list[str]) -> None:
+    def test_a_benchmark_has_the_estimate_too(self, shell, paid):
         done = shell("bench", "xstest", "--limit", "4", "--out", "b", "--quiet")
         assert "4 rows" not in done.err
         done = shell("bench", "xstest", "--limit", "5", "--out", "c", "--model", "gpt-4o")
         assert "5 rows: 15 calls of gpt-4o, some $0.0" in done.err
 
-    def test_an_unknown_price_is_unknown(self, shell: Any, paid: list[str]) -> None:
+    def test_an_unknown_price_is_unknown(self, shell, paid):
         assert (
             "10 calls of openai/own, cost unknown"
             in shell("run", *paid, "--model", "openai/own").err
         )
 
-    def test_a_run_of_baselines_or_of_a_recording_has_no_estimate(
-        self, shell: Any, paid: list[str]
-    ) -> None:
+    def test_a_run_of_baselines_or_of_a_recording_has_no_estimate(self, shell, paid):
         shell("run", *paid, "--out", "a")
         for free in (["--model", "baseline/lexical"], ["--replay", "a"]):
             assert "calls of" not in shell("run", *paid, *free, "--out", "b", "--fresh").err
 
-    def test_many_rows_are_estimated_from_a_sample(self, shell: Any, paid: list[str]) -> None:
+    def test_many_rows_are_estimated_from_a_sample(self, shell, paid):
         shell.rows(1_000)
         done = shell("run", *paid)
         assert "1,000 rows, estimated from 200 of them: 1,000 calls of gpt-4o-mini" in done.err
 
     @pytest.mark.parametrize(("answer", "code"), [("n\n", 130), ("y\n", 0), ("", 0)])
-    def test_on_a_terminal_the_user_has_to_confirm(
-        self, shell: Any, paid: list[str], answer: str, code: int
-    ) -> None:
+    def test_on_a_terminal_the_user_has_to_confirm(self, shell, paid, answer, code):
         output, ended = on_terminal(
             shell.folder, ["run", *paid, *([] if answer else ["--yes"])], answer
         )
@@ -222,9 +206,7 @@ class TestCost:
         assert ("Continue?" in output) == bool(answer)
         assert ("stopped: no call was made" in output) == (code == 130)
 
-    def test_an_unpriced_model_on_this_machine_needs_no_confirmation(
-        self, shell: Any, paid: list[str]
-    ) -> None:
+    def test_an_unpriced_model_on_this_machine_needs_no_confirmation(self, shell, paid):
         output, ended = on_terminal(shell.folder, ["run", *paid, "--model", "openai/own"], "")
         assert (ended, "Continue?" in output, "cost unknown" in output) == (0, False, True), output
 

@@ -27,18 +27,18 @@ def check_message(done: Any, code: int, *parts: str) -> None:
     assert len(done.err.splitlines()) < 12
 
 
-def test_a_missing_key(shell: Any, data: Path) -> None:
+def test_a_missing_key(shell, data):
     config = shell.write("judge.yaml", "verdict: 1\nmodel: gpt-4o-mini\npipeline:\n" + JUDGE)
     check_message(shell("run", config, data), 2, "judge.yaml:1:1: name: the key 'name' is missing")
 
 
-def test_a_typo(shell: Any, data: Path) -> None:
+def test_a_typo(shell, data):
     for wrong, right in (("promt", "prompt"), ("unti", "unit")):
         config = shell.config(JUDGE.replace(right, wrong))
         check_message(shell("run", config, data), 2, "pipeline.yaml:5:", f"did you mean '{right}'?")
 
 
-def test_a_wrong_column(shell: Any, data: Path) -> None:
+def test_a_wrong_column(shell, data):
     config = shell.config(JUDGE.replace("source.answer", "source.anwser"))
     check_message(
         shell("run", config, data),
@@ -49,7 +49,7 @@ def test_a_wrong_column(shell: Any, data: Path) -> None:
     )
 
 
-def test_no_api_key(shell: Any, data: Path) -> None:
+def test_no_api_key(shell, data):
     config = shell.config(JUDGE, head="model: gpt-4o-mini")
     done = shell("run", config, data)
     check_message(
@@ -58,7 +58,7 @@ def test_no_api_key(shell: Any, data: Path) -> None:
     assert not (shell.folder / "runs").exists()
 
 
-def test_an_unknown_model(shell: Any, data: Path) -> None:
+def test_an_unknown_model(shell, data):
     config = shell.config(JUDGE)
     check_message(
         shell("run", config, data, "-q", "--model", "gpt4o-mini"),
@@ -73,7 +73,7 @@ def test_an_unknown_model(shell: Any, data: Path) -> None:
     )
 
 
-def test_no_data(shell: Any, data: Path) -> None:
+def test_no_data(shell, data):
     config = shell.config(JUDGE)
     check_message(
         shell("run", config, "dta.jsonl"), 2, "there is no such file", "did you mean data.jsonl?"
@@ -84,7 +84,7 @@ def test_no_data(shell: Any, data: Path) -> None:
     check_message(shell("run", config), 2, "Missing argument 'DATA'")
 
 
-def test_data_and_pipeline_the_wrong_way_round(shell: Any, data: Path) -> None:
+def test_data_and_pipeline_the_wrong_way_round(shell, data):
     done = shell("run", data.name, shell.config(JUDGE))
     check_message(
         done, 2, "data.jsonl is a dataset, not a pipeline file", "verdict run CONFIG DATA"
@@ -96,17 +96,17 @@ def test_data_and_pipeline_the_wrong_way_round(shell: Any, data: Path) -> None:
     [("{question:", "q}"), ("{'question': 'q'}",), ('{"question":', '"q"}')],
     ids=["bare", "inner", "none"],
 )
-def test_wrong_shell_quoting_of_a_row(words: tuple[str, ...], shell: Any) -> None:
+def test_wrong_shell_quoting_of_a_row(words, shell):
     done = shell("judge", shell.config(JUDGE), "--row", *words)
     check_message(done, 2, "single quotes", """--row '{"question": "…"}'""")
 
 
-def test_a_glob_that_the_shell_expands(shell: Any, data: Path) -> None:
+def test_a_glob_that_the_shell_expands(shell, data):
     more = shell.write("more.jsonl", '{"answer": "b"}\n')
     check_message(shell("run", shell.config(JUDGE), data, more), 2, "quote it, such as")
 
 
-def test_an_old_python() -> None:
+def test_an_old_python():
     code = "import sys; sys.version_info = (3, 10, 1); import verdict_cli"
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -121,7 +121,7 @@ def test_an_old_python() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_no_network(shell: Any, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_network(shell, data, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "key")
     head = "model: {name: gpt-4o-mini, api_base: 'http://127.0.0.1:9/v1', retries: 0}"
     done = shell("run", shell.config(JUDGE, head=head), data, "--out", "out")
@@ -129,7 +129,7 @@ def test_no_network(shell: Any, data: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_a_full_disk(shell: Any, data: Path) -> None:
+def test_a_full_disk(shell, data):
     done = shell("schema", "--out", "/dev/full")
     check_message(done, 2, "/dev/full cannot be written", "free space")
 
@@ -144,16 +144,16 @@ def test_a_full_disk(shell: Any, data: Path) -> None:
         ("d.jsonl", '[{"answer": "a"}]\n', "one JSON list of rows has the ending .json"),
     ],
 )
-def test_data_in_another_form(shell: Any, name: str, content: str, message: str) -> None:
+def test_data_in_another_form(shell, name, content, message):
     check_message(shell("run", shell.config(JUDGE), shell.write(name, content)), 2, name, message)
 
 
-def test_quotes_of_a_word_processor(shell: Any, data: Path) -> None:
+def test_quotes_of_a_word_processor(shell, data):
     config = shell.config(JUDGE.replace("'", "”"))
     check_message(shell("run", config, data), 2, "pipeline.yaml:5:", "” is a typographic quote")
 
 
-def test_no_command(shell: Any, data: Path) -> None:
+def test_no_command(shell, data):
     config = shell.config(JUDGE)
     done = subprocess.run(
         [sys.executable, "-m", "verdict_cli", config, data],
@@ -165,7 +165,7 @@ def test_no_command(shell: Any, data: Path) -> None:
     assert f"the command comes first: verdict run {config}" in done.stderr
 
 
-def test_a_server_that_is_not_running(shell: Any, data: Path) -> None:
+def test_a_server_that_is_not_running(shell, data):
     config = shell.config(
         JUDGE, head="model: {name: openai/m, api_base: 'http://127.0.0.1:9', retries: 0}"
     )
@@ -175,8 +175,8 @@ def test_a_server_that_is_not_running(shell: Any, data: Path) -> None:
 
 
 def test_each_word_of_another_tool_has_one_error_with_the_right_word(
-    shell: Any,
-) -> None:
+    shell,
+):
     data = shell.write("d.jsonl", '{"id": "1", "question": "q", "answer": "a", "grade": 3}\n')
     file = shell.write(
         "p.yaml",
@@ -201,9 +201,7 @@ def test_each_word_of_another_tool_has_one_error_with_the_right_word(
         ("sources.score", "did you mean `source`?"),
     ],
 )
-def test_a_name_of_an_evaluation_is_answered_by_its_path(
-    shell: Any, prediction: str, suggestion: str
-) -> None:
+def test_a_name_of_an_evaluation_is_answered_by_its_path(shell, prediction, suggestion):
     evaluate = f"\nevaluate:\n  right: {{prediction: {prediction}, target: source.label}}\n"
     check_message(
         shell("validate", shell.config(JUDGE + evaluate)),
@@ -216,7 +214,7 @@ def test_a_name_of_an_evaluation_is_answered_by_its_path(
 @pytest.mark.parametrize(
     ("limit", "write"), [('"0.9"', "write `0.9`"), ("90%", "write `0.9`"), ("high", "")]
 )
-def test_a_limit_that_is_not_a_number_is_reported_once(shell: Any, limit: str, write: str) -> None:
+def test_a_limit_that_is_not_a_number_is_reported_once(shell, limit, write):
     gates = f"\ngates:\n  - {{metric: run.coverage, min: {limit}}}\n"
     done = shell("validate", shell.config(JUDGE + gates))
     check_message(done, 2, "gates[0].min: expected a number", write)

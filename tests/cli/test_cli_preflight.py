@@ -29,37 +29,35 @@ class TestBraces:
 
     @pytest.mark.parametrize("placeholder", ["{text}", "{{text}}", "{{ text }}"])
     @pytest.mark.parametrize("command", COMMANDS)
-    def test_a_column_without_its_root_is_an_error(
-        self, shell: Any, command: str, placeholder: str
-    ) -> None:
+    def test_a_column_without_its_root_is_an_error(self, shell, command, placeholder):
         done = shell(command, judge(shell, f"Rate {placeholder}"), data(shell, {"text": "a"}))
         assert done.code == 2
         assert f"pipeline.yaml:5:42: pipeline[0].prompt: {placeholder} is literal text" in done.err
         assert "write {source.text}; \\" + placeholder + " prints it literally" in done.err
         assert not (shell.folder / "runs").exists()
 
-    def test_a_name_with_a_space_is_spelled_as_a_path(self, shell: Any) -> None:
+    def test_a_name_with_a_space_is_spelled_as_a_path(self, shell):
         done = shell("validate", judge(shell, "Rate {my text}"), data(shell, {"my text": "a"}))
         assert done.code == 2
         assert "write {source['my text']}" in done.err
 
-    def test_every_such_brace_is_reported_at_once(self, shell: Any) -> None:
+    def test_every_such_brace_is_reported_at_once(self, shell):
         rows = data(shell, {"text": "a", "other": "b"})
         done = shell("validate", judge(shell, "Rate {text} and {{other}}"), rows, "--json")
         assert [error["code"] for error in done.json()["errors"]] == ["literal-column"] * 2
 
-    def test_one_row_is_checked_too(self, shell: Any) -> None:
+    def test_one_row_is_checked_too(self, shell):
         done = shell("judge", judge(shell, "Rate {text}"), "--row", '{"text": "a"}')
         assert (done.code, "write {source.text}" in done.err) == (2, True)
 
-    def test_an_escaped_brace_and_one_that_is_no_column_are_literal(self, shell: Any) -> None:
+    def test_an_escaped_brace_and_one_that_is_no_column_are_literal(self, shell):
         config = judge(shell, "Rate {source.text}; write \\{text} or {word} or {Text}")
         rows = data(shell, {"text": "a"})
         assert shell("validate", config, rows).code == 0
         done = shell("judge", config, "--row", '{"text": "a"}', "--explain")
         assert "write {text} or {word} or {Text}" in done.out
 
-    def test_a_bare_name_in_a_jinja_prompt_is_an_error_without_data(self, shell: Any) -> None:
+    def test_a_bare_name_in_a_jinja_prompt_is_an_error_without_data(self, shell):
         config = shell.config(
             "- {unit: JudgeUnit, name: judge, prompt: {jinja: 'Rate {{ text }}'}}"
         )
@@ -96,8 +94,8 @@ class TestLabels:
 
     @pytest.mark.parametrize(("scale", "labels", "message"), NEVER)
     def test_labels_that_no_prediction_can_equal_are_an_error_with_the_conversion(
-        self, shell: Any, scale: str, labels: list[Any], message: str
-    ) -> None:
+        self, shell, scale, labels, message
+    ):
         config, rows = labelled(shell, scale, labels * 20)
         for command in COMMANDS:
             done = shell(command, config, rows)
@@ -107,7 +105,7 @@ class TestLabels:
             assert message in done.err
         assert not (shell.folder / "runs").exists()
 
-    def test_labels_of_another_scale_are_an_error(self, shell: Any) -> None:
+    def test_labels_of_another_scale_are_an_error(self, shell):
         config, rows = labelled(shell, "{values: [poor, fair, high]}", ["bad", "ok", "good"])
         done = shell("validate", config, rows)
         assert done.code == 2
@@ -120,7 +118,7 @@ class TestLabels:
         )
         assert "correct the labels or the scale" in done.err
 
-    def test_some_labels_off_the_scale_are_a_warning_with_their_counts(self, shell: Any) -> None:
+    def test_some_labels_off_the_scale_are_a_warning_with_their_counts(self, shell):
         config, rows = labelled(shell, "{values: [bad, ok]}", ["bad", "ok", "ok", "Ok"])
         for command in COMMANDS:
             done = shell(command, config, rows)
@@ -140,15 +138,13 @@ class TestLabels:
     @pytest.mark.parametrize(
         ("label", "message"), [({"helpful": "yes"}, "is a mapping, not a label"), (["a"], "")]
     )
-    def test_a_label_that_is_a_mapping_is_an_error(
-        self, shell: Any, label: Any, message: str
-    ) -> None:
+    def test_a_label_that_is_a_mapping_is_an_error(self, shell, label, message):
         config, rows = labelled(shell, "boolean", [label])
         done = shell("validate", config, rows)
         assert (done.code, message in done.err) == (2 if message else 0, True)
         assert not message or "such as `source.label.helpful`" in done.err
 
-    def test_s15_nan_in_a_table_is_no_label(self, shell: Any) -> None:
+    def test_s15_nan_in_a_table_is_no_label(self, shell):
         from verdict_cli.storage.tables.writer import ParquetTable
 
         config, _ = labelled(shell, "boolean", [True])
@@ -158,22 +154,22 @@ class TestLabels:
         done = shell("run", config, "data.parquet")
         assert (done.code, "on 1 row" in done.out) == (0, True), done.out + done.err
 
-    def test_words_among_numbers_are_reported(self, shell: Any) -> None:
+    def test_words_among_numbers_are_reported(self, shell):
         config, rows = labelled(shell, "{range: [1, 5]}", ["1", "2", "nan"])
         done = shell("validate", config, rows)
         assert (done.code, "'nan' (1)" in done.err) == (2, True)
 
-    def test_one_label_alone_is_a_warning(self, shell: Any) -> None:
+    def test_one_label_alone_is_a_warning(self, shell):
         config, rows = labelled(shell, "boolean", [True, True])
         done = shell("validate", config, rows)
         assert (done.code, "all 2 labels are true" in done.err) == (0, True)
 
-    def test_no_label_at_all_is_a_warning(self, shell: Any) -> None:
+    def test_no_label_at_all_is_a_warning(self, shell):
         config, rows = labelled(shell, "boolean", [None, None])
         done = shell("validate", config, rows)
         assert (done.code, "`source.label` is null in all 2 rows" in done.err) == (0, True)
 
-    def test_a_probability_of_words_needs_its_positive_label(self, shell: Any) -> None:
+    def test_a_probability_of_words_needs_its_positive_label(self, shell):
         evaluate = "{probability: output.score, target: source.label}"
         config, rows = labelled(shell, "{min: 0, max: 1}", ["yes", "no"], evaluate)
         done = shell("run", config, rows)
@@ -196,9 +192,7 @@ class TestLabels:
             ),
         ],
     )
-    def test_labels_that_fit_are_not_mentioned(
-        self, shell: Any, scale: str, labels: list[Any], evaluate: str
-    ) -> None:
+    def test_labels_that_fit_are_not_mentioned(self, shell, scale, labels, evaluate):
         config, rows = labelled(shell, scale, labels, evaluate)
         done = shell("validate", config, rows)
         assert (done.code, done.err) == (0, "")
@@ -208,9 +202,7 @@ class TestIds:
     """Ids that repeat."""
 
     @pytest.mark.parametrize("command", COMMANDS)
-    def test_ids_in_several_rows_are_a_warning_with_the_first(
-        self, shell: Any, command: str
-    ) -> None:
+    def test_ids_in_several_rows_are_a_warning_with_the_first(self, shell, command):
         rows = data(
             shell,
             *[
@@ -223,7 +215,7 @@ class TestIds:
         assert done.code == 0
         assert "2 ids of the column 'key' are in several rows, such as 'a' in 2" in done.err
 
-    def test_an_id_within_a_column_repeats_like_any_other(self, shell: Any) -> None:
+    def test_an_id_within_a_column_repeats_like_any_other(self, shell):
         config = shell.config(JUDGE, head="model: baseline/lexical\ndataset: {id: conv.id}")
         done = shell(
             "validate", config, data(shell, *[{"conv": {"id": "a"}, "text": text} for text in "xy"])
@@ -233,7 +225,7 @@ class TestIds:
             "the column 'conv.id' is in several rows, such as 'a' in 2" in done.err,
         ) == (0, True), done.err
 
-    def test_ids_that_differ_are_not_mentioned(self, shell: Any) -> None:
+    def test_ids_that_differ_are_not_mentioned(self, shell):
         config = shell.config(JUDGE, head="model: baseline/lexical\ndataset: {id: key}")
         assert shell("validate", config, shell.rows(5_000)).err == ""
         repeated = data(
@@ -255,9 +247,7 @@ class TestShownLabels:
             ("Rate {source.text}", "source.label", False),
         ],
     )
-    def test_a_label_in_the_prompt_is_a_warning(
-        self, shell: Any, prompt: str, target: str, is_shown: bool
-    ) -> None:
+    def test_a_label_in_the_prompt_is_a_warning(self, shell, prompt, target, is_shown):
         more = f"\nevaluate: {{right: {{prediction: output.score, target: {json.dumps(target)}}}}}"
         done = shell("validate", judge(shell, prompt, more))
         assert done.code == 0
@@ -268,7 +258,7 @@ class TestShownLabels:
         )
         assert (warning in done.err) is is_shown
 
-    def test_a_run_warns_of_it_too(self, shell: Any) -> None:
+    def test_a_run_warns_of_it_too(self, shell):
         config, rows = labelled(shell, "boolean", [True, False])
         config.write_text(config.read_text().replace("source.text", "source.label"))
         done = shell("run", config, rows)
@@ -278,9 +268,7 @@ class TestShownLabels:
 class TestTogether:
     """What is wrong with a first run, in one list."""
 
-    def test_missing_keys_columns_and_types_are_reported_at_once(
-        self, shell: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_missing_keys_columns_and_types_are_reported_at_once(self, shell, monkeypatch):
         for key in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
             monkeypatch.delenv(key, raising=False)
         units = "- layer:\n" + "".join(
@@ -300,7 +288,7 @@ class TestTogether:
         assert done.code == 4
         assert not (shell.folder / "runs").exists()
 
-    def test_every_missing_column_of_a_table_is_reported(self, shell: Any) -> None:
+    def test_every_missing_column_of_a_table_is_reported(self, shell):
         config = judge(
             shell,
             "Rate {source.text} by {source.rule}",
@@ -311,7 +299,7 @@ class TestTogether:
             "the data has no column 'rule'", "the data has no column 'text'"
         ]  # fmt: skip
 
-    def test_a_metric_is_not_split_by_a_column_that_is_missing(self, shell: Any) -> None:
+    def test_a_metric_is_not_split_by_a_column_that_is_missing(self, shell):
         config = judge(shell, more="\nevaluate: {e: {value: output.score, by: source.kind}}")
         done = shell("run", config, data(shell, {"text": "a"}), "--out", "out")
         assert (
@@ -320,9 +308,7 @@ class TestTogether:
         ) == (0, True)
         assert "by source.kind" not in done.out
 
-    def test_standard_input_is_named_as_such(
-        self, shell: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_standard_input_is_named_as_such(self, shell, monkeypatch):
         monkeypatch.setattr(
             "sys.stdin", io.TextIOWrapper(io.BytesIO(b"<html>\n"), encoding="utf-8")
         )
@@ -331,7 +317,7 @@ class TestTogether:
         assert "standard input: this is a page of HTML" in done.err
 
 
-def test_a_run_that_exists_keeps_the_ids_it_began_with(shell: Any) -> None:
+def test_a_run_that_exists_keeps_the_ids_it_began_with(shell):
     rows = data(shell, {"id": "a", "text": "x"}, {"id": "b", "text": "y"})
     words = ("run", judge(shell), rows, "--out", "out")
     assert shell(*words).code == 0

@@ -28,7 +28,7 @@ def at(done: int, units: dict[str, Flow]) -> Progress:
 FLOWS = {"think": Flow(0, 0, 9, 0), "judge[0]": Flow(3, 2, 1200, 4)}
 
 
-def test_each_unit_says_what_became_of_its_calls() -> None:
+def test_each_unit_says_what_became_of_its_calls():
     assert display.progress_line(at(4, FLOWS)).startswith(
         "rows 4/10 · failed 1 · calls 20 (2 running, 3 waiting)"
     )
@@ -38,7 +38,7 @@ def test_each_unit_says_what_became_of_its_calls() -> None:
     ]
 
 
-def test_of_many_units_the_busy_ones_are_shown() -> None:
+def test_of_many_units_the_busy_ones_are_shown():
     flows = {f"u{place}": Flow(waiting=place) for place in range(20)}
     lines = display.unit_lines(at(4, flows))
     assert lines[0].startswith("  u12")
@@ -51,9 +51,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(("stream", "moves"), [(io.StringIO, False), (Terminal, True)])
-def test_only_a_terminal_is_drawn_upon(
-    stream: type[io.StringIO], moves: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_terminal_is_drawn_upon(stream, moves, monkeypatch):
     monkeypatch.setattr(sys, "stderr", stderr := stream())
     monkeypatch.setenv("TERM", "xterm")
     with display.show_progress(quiet=False) as show:
@@ -66,9 +64,7 @@ def test_only_a_terminal_is_drawn_upon(
 
 
 @pytest.mark.parametrize(("stream", "moves"), [(io.StringIO, False), (Terminal, True)])
-def test_steps_are_shown_with_the_time_left(
-    stream: type[io.StringIO], moves: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_steps_are_shown_with_the_time_left(stream, moves, monkeypatch):
     monkeypatch.setattr(sys, "stderr", stderr := stream())
     monkeypatch.setenv("TERM", "xterm")
     now = 0.0
@@ -93,7 +89,7 @@ def lines_of(path: Path) -> int:
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.gz", "rows.jsonl.zst"])
-def test_a_file_is_read_by_its_bytes_on_disk(tmp_path: Path, name: str) -> None:
+def test_a_file_is_read_by_its_bytes_on_disk(tmp_path, name):
     path = tmp_path / name
     content = b"".join(b'{"text": "%d"}\n' % number**9 for number in range(200_000))
     compressed = {
@@ -112,7 +108,7 @@ def test_a_file_is_read_by_its_bytes_on_disk(tmp_path: Path, name: str) -> None:
     assert reads[-1].done == reads[-1].total
 
 
-def test_the_rows_of_a_table_are_counted(tmp_path: Path) -> None:
+def test_the_rows_of_a_table_are_counted(tmp_path):
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"n": list(range(2500))}), path)
     reads: list[FileRead] = []
@@ -121,9 +117,7 @@ def test_the_rows_of_a_table_are_counted(tmp_path: Path) -> None:
     assert [(read.unit, read.done, read.total) for read in reads] == [("rows", 1000, 2500), ("rows", 2000, 2500), ("rows", 2500, 2500)]  # fmt: skip
 
 
-def test_a_file_that_is_read_twice_has_a_new_time_left(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_file_that_is_read_twice_has_a_new_time_left(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "stderr", stderr := io.StringIO())
     now = 0.0
     monkeypatch.setattr(display, "monotonic", lambda: now)
@@ -139,9 +133,7 @@ def test_a_file_that_is_read_twice_has_a_new_time_left(
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-def test_an_earlier_journal_is_displayed_until_the_run_runs(
-    quiet: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_earlier_journal_is_displayed_until_the_run_runs(quiet, monkeypatch):
     monkeypatch.setattr(sys, "stderr", stderr := io.StringIO())
     now = 0.0
     monkeypatch.setattr(display, "monotonic", lambda: now)
@@ -160,7 +152,7 @@ def test_an_earlier_journal_is_displayed_until_the_run_runs(
     assert [line.split(" ·")[0] for line in later] == ([] if quiet else ["rows 4/10", "rows 10/10"])
 
 
-def test_steps_without_a_known_end_count() -> None:
+def test_steps_without_a_known_end_count():
     assert (
         display.steps_line("importing inspect", "rows", 1200, None, None)
         == "importing inspect: 1,200 rows"
@@ -172,7 +164,7 @@ def test_steps_without_a_known_end_count() -> None:
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-def test_a_quiet_command_leaves_its_reads_uncounted(quiet: bool) -> None:
+def test_a_quiet_command_leaves_its_reads_uncounted(quiet):
     with display.show_reading(quiet=quiet):
         assert is_observed() is not quiet
     with display.show_progress(quiet=quiet):

@@ -25,9 +25,7 @@ def data(shell: Any) -> Any:
     return shell.write("rows.jsonl", "\n".join(rows) + "\n")
 
 
-def test_validate_gives_a_hint_for_the_order_of_texts_and_stays_valid(
-    shell: Any, data: Any
-) -> None:
+def test_validate_gives_a_hint_for_the_order_of_texts_and_stays_valid(shell, data):
     late = shell.write(
         "late.yaml", UNITS % "A judge gave {previous.judge.score}. Right? {source.text}"
     )

@@ -14,7 +14,7 @@ STEP = "- {unit: JudgeUnit, name: judge, scale: boolean, prompt: 'Is {sorce.text
     "command",
     ["run", "judge", *(pytest.param(name, marks=needs(name)) for name in ("sweep", "audit"))],
 )
-def test_warnings_and_errors_are_printed_all_the_same(command: str, shell: Any) -> None:
+def test_warnings_and_errors_are_printed_all_the_same(command, shell):
     config, data = shell.config(STEP), shell.rows(3)
     words: list[Any] = {
         "run": ["run", config, data, "--out", "o"],

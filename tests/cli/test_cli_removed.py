@@ -1,9 +1,5 @@
 """Command lines that name what was removed."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from paths import ROOT
 
@@ -13,7 +9,7 @@ PAGE = ROOT / "docs" / "removed.md"
 
 
 @pytest.mark.parametrize("line", COMMAND_LINES)
-def test_a_removed_command_line_is_refused_with_its_replacement(shell: Any, line: str) -> None:
+def test_a_removed_command_line_is_refused_with_its_replacement(shell, line):
     done = shell(*line.split())
     assert done.code == 2
     assert f"`verdict {line}` was removed" in done.err
@@ -21,11 +17,11 @@ def test_a_removed_command_line_is_refused_with_its_replacement(shell: Any, line
     assert f"`verdict {line}`" in PAGE.read_text(encoding="utf-8")
 
 
-def test_a_word_that_is_only_an_argument_is_not_refused() -> None:
+def test_a_word_that_is_only_an_argument_is_not_refused():
     assert removed_from(["run", "extract", "rows.jsonl"]) is None
 
 
-def test_a_removed_key_is_refused_with_its_replacement(shell: Any) -> None:
+def test_a_removed_key_is_refused_with_its_replacement(shell):
     extract = "{type: token_probability, sequence: true, samples: 3}"
     judge = "{unit: JudgeUnit, scale: boolean, prompt: 'Is it? {source.text}'"
     done = shell("validate", shell.config(f"- {judge}, extract: {extract}}}"))

@@ -29,9 +29,7 @@ def command(shell: Any, loopback: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return ["run", config, shell.rows(ROWS), "--out", "out", "--json"], url
 
 
-def test_failed_rows_are_called_again_and_then_there_is_nothing_left(
-    shell: Any, command: Any
-) -> None:
+def test_failed_rows_are_called_again_and_then_there_is_nothing_left(shell, command):
     words, url = command
     first = shell(*words)
     assert (first.code, first.json()["failed"], requests(url)) == (3, ROWS, ROWS)
@@ -45,12 +43,12 @@ def test_failed_rows_are_called_again_and_then_there_is_nothing_left(
     assert (last.code, requests(url)) == (0, 2 * ROWS)
 
 
-def test_a_new_directory_is_run_as_without_it(shell: Any, command: Any) -> None:
+def test_a_new_directory_is_run_as_without_it(shell, command):
     words, url = command
     assert shell(*words, "--retry-failed").json()["failed"] == requests(url) == ROWS
 
 
-def test_fresh_and_retry_failed_exclude_each_other(shell: Any, command: Any) -> None:
+def test_fresh_and_retry_failed_exclude_each_other(shell, command):
     words, url = command
     refused = shell(*words, "--fresh", "--retry-failed")
     assert (refused.code, requests(url)) == (2, 0)

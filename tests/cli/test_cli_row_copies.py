@@ -33,9 +33,7 @@ def judged(shell: Any, rows: list[dict[str, Any]], id_key: str = "") -> Any:
     ],
     ids=["equal rows", "with ids of their own"],
 )
-def test_s19_copies_of_one_row_pass_no_gate_with_confidence(
-    rows: Any, id_key: str, shell: Any
-) -> None:
+def test_s19_copies_of_one_row_pass_no_gate_with_confidence(rows, id_key, shell):
     done = judged(shell, rows, id_key)
     assert done.code == 1, done.err
     assert done.json()["gates"][0]["verdict"] == "inconclusive"
@@ -45,6 +43,6 @@ def test_s19_copies_of_one_row_pass_no_gate_with_confidence(
     )
 
 
-def test_s19_different_rows_pass_it_without_a_warning(shell: Any) -> None:
+def test_s19_different_rows_pass_it_without_a_warning(shell):
     done = judged(shell, [{"text": f"text {number}"} for number in range(100)])
     assert (done.code, "copy" in done.err) == (0, False), done.err

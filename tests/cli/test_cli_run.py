@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from shell import needs
@@ -24,7 +23,7 @@ CASES = (
 )
 
 
-def test_the_json_document_is_that_of_the_language(shell: Any) -> None:
+def test_the_json_document_is_that_of_the_language(shell):
     gates = "\ngates: [{metric: level.mean, max: 4.9}]"
     config = shell.config(JUDGE + FIGURE + gates)
     done = shell("run", config, shell.rows(6), "--out", "out", "--json")
@@ -57,7 +56,7 @@ def test_the_json_document_is_that_of_the_language(shell: Any) -> None:
     assert "level.mean" in [gate["metric"] for gate in document["gates"]]
 
 
-def test_the_directory_holds_every_file_that_the_language_names(shell: Any) -> None:
+def test_the_directory_holds_every_file_that_the_language_names(shell):
     shell(
         "run", shell.config(JUDGE + FIGURE), shell.rows(3), "--out", "out", "--format", "csv,jsonl"
     )
@@ -89,7 +88,7 @@ def test_the_directory_holds_every_file_that_the_language_names(shell: Any) -> N
     assert columns | more <= set(table_columns(shell.folder / "out" / "calls.parquet"))
 
 
-def test_the_report_is_on_standard_output_and_the_rest_on_standard_error(shell: Any) -> None:
+def test_the_report_is_on_standard_output_and_the_rest_on_standard_error(shell):
     done = shell("run", shell.config(JUDGE + FIGURE), shell.rows(3), "--out", "out")
     assert "mean" in done.out
     assert not any(line.endswith(" ") for line in done.out.splitlines())
@@ -98,12 +97,12 @@ def test_the_report_is_on_standard_output_and_the_rest_on_standard_error(shell: 
     assert "\r" not in done.err
 
 
-def test_quiet_leaves_only_the_report(shell: Any) -> None:
+def test_quiet_leaves_only_the_report(shell):
     done = shell("run", shell.config(JUDGE + FIGURE), shell.rows(3), "--out", "out", "--quiet")
     assert done.err == ""
 
 
-def test_a_finished_run_is_not_repeated(shell: Any) -> None:
+def test_a_finished_run_is_not_repeated(shell):
     arguments = ("run", shell.config(JUDGE + FIGURE), shell.rows(3), "--out", "out", "--json")
     first = shell(*arguments)
     before = (shell.folder / "out" / "results.parquet").stat().st_mtime_ns
@@ -113,7 +112,7 @@ def test_a_finished_run_is_not_repeated(shell: Any) -> None:
     assert (shell.folder / "out" / "results.parquet").stat().st_mtime_ns == before
 
 
-def test_the_default_directory_is_the_same_for_the_same_run_only(shell: Any) -> None:
+def test_the_default_directory_is_the_same_for_the_same_run_only(shell):
     config, data = shell.config(JUDGE), shell.rows(3)
     runs = {
         shell("run", config, data, "--json", *more).json()["run"]
@@ -122,14 +121,14 @@ def test_the_default_directory_is_the_same_for_the_same_run_only(shell: Any) -> 
     assert len(runs) == 2
 
 
-def test_exit_code_1_says_that_a_gate_failed(shell: Any) -> None:
+def test_exit_code_1_says_that_a_gate_failed(shell):
     config = shell.config(JUDGE + FIGURE + "\ngates: [{metric: level.mean, min: 5}]")
     done = shell("run", config, shell.rows(3), "--out", "out", "--json")
     assert done.code == 1
     assert done.json()["gates"][0]["passed"] is False
 
 
-def test_exit_code_3_says_that_rows_failed(shell: Any) -> None:
+def test_exit_code_3_says_that_rows_failed(shell):
     config = shell.config(JUDGE + "\ngates: [{metric: run.coverage, min: 0.5}]")
     replay = shell.write(
         "calls.jsonl", '{"row": 0, "unit": "judge", "reply": "{\\"score\\": 3}"}\n'
@@ -138,7 +137,7 @@ def test_exit_code_3_says_that_rows_failed(shell: Any) -> None:
     assert (done.code, done.json()["failed"], done.json()["status"]) == (3, 1, "finished")
 
 
-def test_a_call_that_is_not_recorded_is_its_rows_failure_and_never_live(shell: Any) -> None:
+def test_a_call_that_is_not_recorded_is_its_rows_failure_and_never_live(shell):
     config = shell.config(JUDGE, "model: gpt-4o-mini")
     replay = shell.write(
         "calls.jsonl", '{"row": 0, "unit": "judge", "reply": "{\\"score\\": 3}"}\n'
@@ -148,7 +147,7 @@ def test_a_call_that_is_not_recorded_is_its_rows_failure_and_never_live(shell: A
     assert batch["failure.kind"] == [None, "not-recorded", "not-recorded"]
 
 
-def test_a_changed_recording_is_another_run(shell: Any) -> None:
+def test_a_changed_recording_is_another_run(shell):
     config, data = shell.config(JUDGE), shell.rows(1)
     replay = shell.write(
         "calls.jsonl", '{"row": 0, "unit": "judge", "reply": "{\\"score\\": 3}"}\n'
@@ -160,7 +159,7 @@ def test_a_changed_recording_is_another_run(shell: Any) -> None:
     assert "another pipeline" in done.err
 
 
-def test_a_run_replays_from_another_runs_directory_and_never_over_itself(shell: Any) -> None:
+def test_a_run_replays_from_another_runs_directory_and_never_over_itself(shell):
     config, data = shell.config(JUDGE + FIGURE), shell.rows(5)
     live = shell("run", config, data, "--out", "live", "--json").json()
     again = shell("run", config, data, "--out", "again", "--replay", "live", "--json").json()
@@ -170,7 +169,7 @@ def test_a_run_replays_from_another_runs_directory_and_never_over_itself(shell: 
     assert (shell.folder / "live" / "calls.parquet").exists()
 
 
-def test_standard_input_is_a_dataset(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_is_a_dataset(shell, monkeypatch):
     import io
     import sys
 
@@ -180,13 +179,13 @@ def test_standard_input_is_a_dataset(shell: Any, monkeypatch: pytest.MonkeyPatch
     assert done.json()["rows"] == 2
 
 
-def test_limit_and_sample_choose_rows(shell: Any) -> None:
+def test_limit_and_sample_choose_rows(shell):
     config, data = shell.config(JUDGE), shell.rows(20)
     assert shell("run", config, data, "--limit", "4", "--json").json()["rows"] == 4
     assert shell("run", config, data, "--sample", "5", "--seed", "3", "--json").json()["rows"] == 5
 
 
-def test_set_and_model_change_the_pipeline(shell: Any) -> None:
+def test_set_and_model_change_the_pipeline(shell):
     config = shell.config(
         "- layer: [{unit: JudgeUnit, prompt: Rate}]\n- {unit: MeanPoolUnit}", "model: gpt-4o"
     )
@@ -203,7 +202,7 @@ def test_set_and_model_change_the_pipeline(shell: Any) -> None:
     assert done.json()["calls"] == 6
 
 
-def test_report_measures_a_run_again_without_a_call(shell: Any) -> None:
+def test_report_measures_a_run_again_without_a_call(shell):
     config = shell.config(JUDGE + FIGURE)
     first = shell("run", config, shell.rows(3), "--out", "out", "--json")
     config.unlink()
@@ -212,7 +211,7 @@ def test_report_measures_a_run_again_without_a_call(shell: Any) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_recorded_case_gives_its_values(name: str, shell: Any, shared: Path) -> None:
+def test_a_recorded_case_gives_its_values(name, shell, shared):
     case = shared / "spec" / "replay-cases" / name
     done = shell(
         "run",
@@ -230,7 +229,7 @@ def test_a_recorded_case_gives_its_values(name: str, shell: Any, shared: Path) -
         )
 
 
-def test_another_models_name_keeps_the_files_settings_of_it(shell: Any) -> None:
+def test_another_models_name_keeps_the_files_settings_of_it(shell):
     config = shell.config(JUDGE, "model: {name: a, temperature: 0.25, retries: 7}")
     done = shell(
         "run",
@@ -249,7 +248,7 @@ def test_another_models_name_keeps_the_files_settings_of_it(shell: Any) -> None:
         assert line in spec
 
 
-def test_the_sample_runs_on_the_embedded_model(shell: Any, root: Path) -> None:
+def test_the_sample_runs_on_the_embedded_model(shell, root):
     done = shell(
         "run",
         root / "configs" / "xstest.yaml",
@@ -267,7 +266,7 @@ def test_the_sample_runs_on_the_embedded_model(shell: Any, root: Path) -> None:
 
 
 @needs("benchmarks")
-def test_the_real_prompts_are_imported_and_judged(shell: Any, root: Path, shared: Path) -> None:
+def test_the_real_prompts_are_imported_and_judged(shell, root, shared):
     source = shared / "data" / "xstest" / "xstest_prompts.csv"
     assert shell("datasets", "import", "xstest", source, "--out", "xstest.jsonl").code == 0
     done = shell(
@@ -283,9 +282,7 @@ def test_the_real_prompts_are_imported_and_judged(shell: Any, root: Path, shared
 
 
 @needs("benchmarks")
-def test_recorded_labels_give_the_published_accuracy_and_kappa(
-    shell: Any, root: Path, shared: Path
-) -> None:
+def test_recorded_labels_give_the_published_accuracy_and_kappa(shell, root, shared):
     source = shared / "data" / "xstest" / "completions_llama2orig.csv"
     shell("datasets", "import", "xstest", source, "--out", "refusal.jsonl")
     done = shell(
@@ -302,7 +299,7 @@ def test_recorded_labels_give_the_published_accuracy_and_kappa(
     assert round(refusal["cohen_kappa"]["value"], 4) == 0.5795
 
 
-def test_a_run_without_labels_imports_neither_pandas_nor_scipy_nor_litellm(tmp_path: Path) -> None:
+def test_a_run_without_labels_imports_neither_pandas_nor_scipy_nor_litellm(tmp_path):
     config, data = tmp_path / "c.yaml", tmp_path / "d.jsonl"
     config.write_text(
         "verdict: 1\nname: t\nmodel: baseline/lexical\npipeline:\n- {unit: JudgeUnit, prompt: 'Rate {source.text}'}\n"
@@ -335,8 +332,8 @@ def imported(config: Path, data: Path, out: Path, names: set[str]) -> set[str]:
 
 
 def test_metrics_and_intervals_need_no_distributions_of_scipy(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     config, data = tmp_path / "c.yaml", tmp_path / "d.jsonl"
     config.write_text(
         "verdict: 1\nname: t\nmodel: baseline/lexical\npipeline:\n- {unit: JudgeUnit, prompt: 'Rate {source.text}'}\n"
@@ -357,7 +354,7 @@ def test_metrics_and_intervals_need_no_distributions_of_scipy(
     assert imported(config, data, tmp_path / "out", {"scipy.stats", "scipy.special"}) == set()
 
 
-def test_the_rows_of_a_pipe_are_judged(shell: Any) -> None:
+def test_the_rows_of_a_pipe_are_judged(shell):
     config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
     reader, writer = os.pipe()
     os.write(writer, b'{"text": "one"}\n{"text": "two"}\n')
@@ -370,7 +367,7 @@ def test_the_rows_of_a_pipe_are_judged(shell: Any) -> None:
     assert json.loads((shell.folder / "piped" / "run.json").read_text())["rows"] == 2
 
 
-def test_a_sample_says_what_all_rows_would_take(shell: Any) -> None:
+def test_a_sample_says_what_all_rows_would_take(shell):
     words = ("run", "xstest", "xstest_sample", "--model", "baseline/lexical", "--out", "r")
     done = shell(*words, "--sample", "24")
     assert done.code == 0, done.err

@@ -64,7 +64,7 @@ def check_equal(shell: Any, one: str, other: str) -> None:
 
 
 @pytest.mark.parametrize("more", [(), ("--sample", "11"), ("--limit", "9")])
-def test_merged_shards_equal_one_run(shell: Any, data: Path, more: tuple[str, ...]) -> None:
+def test_merged_shards_equal_one_run(shell, data, more):
     config = evaluated(shell)
     shell("run", config, data, "--out", "whole", *more)
     folders = run_shards(shell, config, data, 4, *more)
@@ -75,7 +75,7 @@ def test_merged_shards_equal_one_run(shell: Any, data: Path, more: tuple[str, ..
     assert "nothing left to do" in again.err
 
 
-def test_the_documented_ci_jobs_give_one_run(shell: Any, data: Path) -> None:
+def test_the_documented_ci_jobs_give_one_run(shell, data):
     page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     jobs = yaml.safe_load(next(block for block in blocks if "matrix:" in block))["jobs"]
@@ -96,9 +96,7 @@ def test_the_documented_ci_jobs_give_one_run(shell: Any, data: Path) -> None:
     check_equal(shell, "whole", "merged")
 
 
-def test_merged_shards_of_a_served_model_equal_one_run(
-    shell: Any, data: Path, loopback: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_merged_shards_of_a_served_model_equal_one_run(shell, data, loopback, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     model = f"model: {{name: openai/m, api_base: '{loopback.start()}', cache: false}}"
     config = evaluated(shell, model)
@@ -108,7 +106,7 @@ def test_merged_shards_of_a_served_model_equal_one_run(
     assert shell("verify", "merged").code == 0
 
 
-def test_a_shard_has_every_nth_row_and_no_gate(shell: Any, data: Path) -> None:
+def test_a_shard_has_every_nth_row_and_no_gate(shell, data):
     config = evaluated(shell, gates="gates: [{metric: quality.accuracy, min: 1.0}]")
     assert shell("run", config, data, "--out", "whole").code == 1
     folders = run_shards(shell, config, data, 2)
@@ -121,7 +119,7 @@ def test_a_shard_has_every_nth_row_and_no_gate(shell: Any, data: Path) -> None:
     assert (merged.code, merged.json()["gates"][0]["passed"]) == (1, False)
 
 
-def test_what_is_missing_is_named_in_one_message(shell: Any, data: Path) -> None:
+def test_what_is_missing_is_named_in_one_message(shell, data):
     config = evaluated(shell)
     folders = run_shards(shell, config, data, 4)
     other = shell.write("other.jsonl", data.read_text(encoding="utf-8").replace("text 3", "text x"))
@@ -147,12 +145,12 @@ def test_what_is_missing_is_named_in_one_message(shell: Any, data: Path) -> None
 
 
 @pytest.mark.parametrize("text", ["4/4", "1", "-1/4", "0/1", "0/0", "a/b"])
-def test_what_names_no_shard_is_refused(shell: Any, data: Path, text: str) -> None:
+def test_what_names_no_shard_is_refused(shell, data, text):
     done = shell("run", evaluated(shell), data, f"--shard={text}", "--out", "out")
     assert (done.code, "count from 0" in done.err) == (2, True)
 
 
-def test_pinned_units_and_other_shards_are_refused(shell: Any, data: Path) -> None:
+def test_pinned_units_and_other_shards_are_refused(shell, data):
     config = evaluated(shell)
     run_shards(shell, config, data, 2)
     for words, message in (
@@ -170,8 +168,8 @@ def test_pinned_units_and_other_shards_are_refused(shell: Any, data: Path) -> No
 
 
 def test_a_killed_shard_resumes_alone_and_unfinished_ones_after_the_merge(
-    shell: Any, data: Path, loopback: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    shell, data, loopback, monkeypatch
+):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     url = loopback.start("--latency-ms", "150")
     config = evaluated(shell, f"model: {{name: openai/m, api_base: '{url}', cache: false}}")
@@ -205,8 +203,8 @@ def test_a_killed_shard_resumes_alone_and_unfinished_ones_after_the_merge(
 
 
 def test_a_shard_has_its_part_of_the_budget_and_the_merged_run_the_whole(
-    shell: Any, data: Path, loopback: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    shell, data, loopback, monkeypatch
+):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     price = "cost: {input_per_million: 1000, output_per_million: 1000}, max_tokens: 50"
     config = evaluated(
@@ -229,14 +227,14 @@ def test_a_shard_has_its_part_of_the_budget_and_the_merged_run_the_whole(
     assert facts["cost_usd"] == pytest.approx(cost)
 
 
-def test_a_shard_has_its_part_of_a_rate_limit() -> None:
+def test_a_shard_has_its_part_of_a_rate_limit():
     limit = RateLimit(requests_per_minute=100, concurrent=2)
     assert share_of(limit, 4) == RateLimit(requests_per_minute=25, concurrent=1)
     assert share_of(limit, 1) == limit
     assert share_of(None, 4) is None
 
 
-def test_a_damaged_shard_is_named(shell: Any, data: Path) -> None:
+def test_a_damaged_shard_is_named(shell, data):
     config = evaluated(shell)
     folders = run_shards(shell, config, data, 2)
     with closing(sqlite3.connect(shell.folder / folders[1] / "run.db")) as database:

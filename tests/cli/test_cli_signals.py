@@ -48,8 +48,8 @@ def run_of(shell: Any, url: str) -> list[str | Path]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_the_run_and_the_printed_command_makes_the_missing_calls(
-    number: signal.Signals, shell: Any, loopback: Any
-) -> None:
+    number, shell, loopback
+):
     if signal.getsignal(number) == signal.SIG_IGN:
         pytest.skip(
             "the tests run under nohup, and verdict keeps a signal ignored that was ignored at its start"
@@ -75,7 +75,7 @@ def test_a_signal_stops_the_run_and_the_printed_command_makes_the_missing_calls(
     assert (counted["requests"], counted["distinct_bodies"]) == (ROWS, ROWS)
 
 
-def test_a_second_signal_stops_at_once(shell: Any, loopback: Any) -> None:
+def test_a_second_signal_stops_at_once(shell, loopback):
     url = loopback.start("--latency-ms", "60000")
     process = shell.start(*run_of(shell, url))
     wait_for(process, url, in_flight=4)
@@ -88,7 +88,7 @@ def test_a_second_signal_stops_at_once(shell: Any, loopback: Any) -> None:
     assert process.returncode == 130
 
 
-def test_calls_that_hang_do_not_hold_a_stopped_run(shell: Any, loopback: Any) -> None:
+def test_calls_that_hang_do_not_hold_a_stopped_run(shell, loopback):
     url = loopback.start("--latency-ms", "60000")
     process = shell.start(*run_of(shell, url))
     wait_for(process, url, in_flight=4)
@@ -99,9 +99,7 @@ def test_calls_that_hang_do_not_hold_a_stopped_run(shell: Any, loopback: Any) ->
     assert "Traceback" not in err
 
 
-def test_ctrl_c_after_the_last_call_ends_the_program_quietly(
-    shell: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_after_the_last_call_ends_the_program_quietly(shell, monkeypatch):
     def interrupted(*_: object, **__: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
@@ -113,9 +111,7 @@ def test_ctrl_c_after_the_last_call_ends_the_program_quietly(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_loses_no_reply_of_a_ranking(
-    number: signal.Signals, shell: Any, loopback: Any
-) -> None:
+def test_a_signal_loses_no_reply_of_a_ranking(number, shell, loopback):
     if signal.getsignal(number) == signal.SIG_IGN:
         pytest.skip("the tests run under nohup")
     url = loopback.start("--latency-ms", "100")

@@ -61,7 +61,7 @@ def command(shell: Any, monkeypatch: pytest.MonkeyPatch, scripted_model: Any) ->
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_estimate_is_shown_and_after_a_no_no_model_is_called(command: Any, name: str) -> None:
+def test_the_estimate_is_shown_and_after_a_no_no_model_is_called(command, name):
     refused = command(name, answer="n\n")
     assert refused.code == 130, refused.err
     message = " ".join(refused.err.split())
@@ -74,14 +74,14 @@ def test_the_estimate_is_shown_and_after_a_no_no_model_is_called(command: Any, n
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_with_yes_or_without_a_terminal_there_is_no_question(command: Any, name: str) -> None:
+def test_with_yes_or_without_a_terminal_there_is_no_question(command, name):
     agreed = command(name, "--yes", answer="")
     assert agreed.code in (0, 3) and "Continue?" not in agreed.err, agreed.err
     assert COMMANDS[name][1] in " ".join(agreed.err.split()) and command.calls
 
 
 @pytest.mark.parametrize("name", ["sweep", "audit", "align", "rank"])
-def test_free_models_have_no_estimate_of_cost(command: Any, name: str) -> None:
+def test_free_models_have_no_estimate_of_cost(command, name):
     done = command(name, "--model", "baseline/lexical", answer="")
     assert done.code in (0, 3) and "Continue?" not in done.err and "calls of" not in done.err, (
         done.err
@@ -91,7 +91,7 @@ def test_free_models_have_no_estimate_of_cost(command: Any, name: str) -> None:
 @pytest.mark.parametrize(
     "name", [name for name in COMMANDS if name != "rank"]
 )  # which keeps no run, only the cache
-def test_a_finished_study_has_no_estimate_and_no_question(command: Any, name: str) -> None:
+def test_a_finished_study_has_no_estimate_and_no_question(command, name):
     first = command(name)
     assert first.code in (0, 3), first.err
     count = len(command.calls)

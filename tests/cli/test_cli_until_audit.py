@@ -57,9 +57,7 @@ def full_votes(shell: Any, out: str) -> list[list[bool]]:
     return [[table[f"judge[{copy}].score"][row] for copy in range(9)] for row in range(ROWS)]
 
 
-def test_all_rows_are_called_in_full_and_the_early_verdict_is_compared(
-    shell: Any, of_one_opinion: Any
-) -> None:
+def test_all_rows_are_called_in_full_and_the_early_verdict_is_compared(shell, of_one_opinion):
     report = run(shell, 1)
     assert report["facts"]["calls"] == 9 * ROWS
     assert report["facts"]["saved"] == {}
@@ -87,7 +85,7 @@ def decided(votes: list[bool], votes_left: int) -> bool:
     return len(votes) > 0 and wins >= 0.9
 
 
-def test_a_share_of_rows_is_audited_and_the_others_stop(shell: Any, of_one_opinion: Any) -> None:
+def test_a_share_of_rows_is_audited_and_the_others_stop(shell, of_one_opinion):
     report = run(shell, 0.3)
     audited = report["kept"]["vote"]["n"]
     assert 8 <= audited <= 30
@@ -97,9 +95,7 @@ def test_a_share_of_rows_is_audited_and_the_others_stop(shell: Any, of_one_opini
     assert again["kept"] == report["kept"]
 
 
-def test_without_a_promise_the_audit_reports_the_share_that_agreed(
-    shell: Any, of_one_opinion: Any
-) -> None:
+def test_without_a_promise_the_audit_reports_the_share_that_agreed(shell, of_one_opinion):
     report = run(shell, 1, "models: [a, a, a, a, a, a, b, b, b]")
     assert report["promises"] == {"vote": 0}
     share = report["kept"]["vote"]
@@ -108,7 +104,7 @@ def test_without_a_promise_the_audit_reports_the_share_that_agreed(
     assert "without a promise" in report["text"]
 
 
-def test_rows_of_a_cluster_count_once(shell: Any, of_one_opinion: Any) -> None:
+def test_rows_of_a_cluster_count_once(shell, of_one_opinion):
     alone = run(shell, 1, "models: [a, a, a, a, a, a, b, b, b]", out="a")["kept"]["vote"]
     evaluate = "evaluate: {e: {value: output.score, cluster: source.group, metrics: [mean]}}"
     together = run(shell, 1, "models: [a, a, a, a, a, a, b, b, b]", evaluate, out="b")["kept"][
@@ -119,7 +115,7 @@ def test_rows_of_a_cluster_count_once(shell: Any, of_one_opinion: Any) -> None:
     assert together["high"] - together["low"] > alone["high"] - alone["low"]
 
 
-def test_rows_of_entries_cannot_be_audited(shell: Any) -> None:
+def test_rows_of_entries_cannot_be_audited(shell):
     config = shell.config(
         """- each: source.items
   as: item
@@ -153,9 +149,7 @@ def cheap_and_large(request: Request) -> str:
     return json.dumps({"score": row % 2 == 0 if large else row < 40})
 
 
-def test_the_last_model_is_called_on_audited_rows_and_its_verdict_compared(
-    shell: Any, scripted_model: Any
-) -> None:
+def test_the_last_model_is_called_on_audited_rows_and_its_verdict_compared(shell, scripted_model):
     scripted_model.answer = cheap_and_large
     done = cascade(shell, 1)
     assert done.code == 0, done.err
@@ -175,7 +169,7 @@ def test_the_last_model_is_called_on_audited_rows_and_its_verdict_compared(
     assert set(table["output.answered_by"][:40]) == {"m"}
 
 
-def test_a_share_of_the_rows_of_a_cascade_is_audited(shell: Any, scripted_model: Any) -> None:
+def test_a_share_of_the_rows_of_a_cascade_is_audited(shell, scripted_model):
     scripted_model.answer = cheap_and_large
     assert cascade(shell, 0.2).code == 0
     report = json.loads((shell.folder / "r" / "report.json").read_text())
@@ -184,12 +178,12 @@ def test_a_share_of_the_rows_of_a_cascade_is_audited(shell: Any, scripted_model:
     assert len(scripted_model.requests) < 60 + 20 + audited + 1
 
 
-def test_there_is_nothing_to_compare_with_where_a_unit_only_abstains(shell: Any) -> None:
+def test_there_is_nothing_to_compare_with_where_a_unit_only_abstains(shell):
     done = cascade(shell, 0.2, "abstain")
     assert (done.code, "there is no model to compare with" in done.err) == (2, True)
 
 
-def test_the_report_says_where_audited_rows_contradict_the_promise() -> None:
+def test_the_report_says_where_audited_rows_contradict_the_promise():
     from finished_runs import finished_run
 
     from verdict_cli.report.report import build_report

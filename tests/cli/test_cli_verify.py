@@ -25,7 +25,7 @@ def run(shell: Any) -> Any:
     return shell
 
 
-def test_a_run_as_it_ended_is_verified(run: Any) -> None:
+def test_a_run_as_it_ended_is_verified(run):
     done = run("verify", "out")
     assert done.code == 0
     assert "8 files" in done.err
@@ -34,7 +34,7 @@ def test_a_run_as_it_ended_is_verified(run: Any) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_any_changed_file_is_named(run: Any, name: str) -> None:
+def test_any_changed_file_is_named(run, name):
     path = run.folder / "out" / name
     path.write_bytes(path.read_bytes() + b" ")
     done = run("verify", "out")
@@ -44,7 +44,7 @@ def test_any_changed_file_is_named(run: Any, name: str) -> None:
     assert f"{name}: the file is missing" in run("verify", "out").err
 
 
-def test_a_changed_fact_or_digest_is_named(run: Any) -> None:
+def test_a_changed_fact_or_digest_is_named(run):
     path = run.folder / "out" / "run.json"
     facts = json.loads(path.read_text())
     path.write_text(json.dumps(facts | {"calls": facts["calls"] + 1}))
@@ -56,14 +56,14 @@ def test_a_changed_fact_or_digest_is_named(run: Any) -> None:
     assert "run.json has no digest" in done.err
 
 
-def test_no_report_is_written_of_a_changed_table(run: Any) -> None:
+def test_no_report_is_written_of_a_changed_table(run):
     path = run.folder / "out" / "calls.parquet"
     path.write_bytes(path.read_bytes() + b" ")
     assert run("report", "out").code == 2
     assert run("verify", "out").code == 2
 
 
-def test_a_run_without_digests_is_an_error_with_a_fix(run: Any) -> None:
+def test_a_run_without_digests_is_an_error_with_a_fix(run):
     path = run.folder / "out" / "run.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"digests": {}}))
     done = run("verify", "out")
@@ -72,7 +72,7 @@ def test_a_run_without_digests_is_an_error_with_a_fix(run: Any) -> None:
     assert run("verify", "elsewhere").code == 2
 
 
-def test_a_file_that_the_run_did_not_write_is_listed(run: Any) -> None:
+def test_a_file_that_the_run_did_not_write_is_listed(run):
     (run.folder / "out" / "notes.txt").write_text("mine")
     done = run("verify", "out")
     assert (done.code, "notes.txt: not a file of the run" in done.err) == (0, True)

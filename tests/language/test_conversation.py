@@ -138,7 +138,7 @@ def otel(turns: list[Any]) -> list[dict[str, Any]]:
 
 @settings(deadline=None, max_examples=80)
 @given(TURNS)
-def test_four_forms_of_a_conversation_have_one_transcript(turns: list[Any]) -> None:
+def test_four_forms_of_a_conversation_have_one_transcript(turns):
     read = [read_conversation(form(turns)) for form in (openai, anthropic, gemini, otel)]
     assert len({transcript(messages) for messages in read}) == 1
     assert len({conversation_images(messages) for messages in read}) == 1
@@ -147,7 +147,7 @@ def test_four_forms_of_a_conversation_have_one_transcript(turns: list[Any]) -> N
         assert read_conversation(messages) == messages
 
 
-def test_turns_are_numbered_and_tools_are_readable() -> None:
+def test_turns_are_numbered_and_tools_are_readable():
     messages = read_conversation(
         openai(
             [
@@ -166,7 +166,7 @@ def test_turns_are_numbered_and_tools_are_readable() -> None:
     assert conversation_images(messages) == (PIXEL,)
 
 
-def test_text_beside_a_tool_call_is_shown_with_it() -> None:
+def test_text_beside_a_tool_call_is_shown_with_it():
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
     messages = read_conversation(
         [{"role": "assistant", "content": "Let me see.", "tool_calls": [call, call]}]
@@ -177,7 +177,7 @@ def test_text_beside_a_tool_call_is_shown_with_it() -> None:
     )
 
 
-def test_several_results_of_one_message_are_several_turns() -> None:
+def test_several_results_of_one_message_are_several_turns():
     results = [
         {"type": "tool_result", "tool_use_id": str(number), "content": f"r{number}"}
         for number in range(2)
@@ -188,7 +188,7 @@ def test_several_results_of_one_message_are_several_turns() -> None:
     assert transcript(messages) == "[1] tool: r0\n[2] tool: r1\n[3] user: And?"
 
 
-def test_parts_that_are_not_text_are_named_and_never_printed() -> None:
+def test_parts_that_are_not_text_are_named_and_never_printed():
     content = [
         {"type": "input_audio", "input_audio": {"data": "QUJD" * 100}},
         {"type": "text", "text": "What is it?"},
@@ -217,9 +217,7 @@ def test_parts_that_are_not_text_are_named_and_never_printed() -> None:
         ),
     ],
 )
-def test_what_is_no_conversation_is_an_error_that_names_the_message(
-    messages: Any, error: str
-) -> None:
+def test_what_is_no_conversation_is_an_error_that_names_the_message(messages, error):
     with pytest.raises(ConversationError, match=error):
         read_conversation(messages)
 
@@ -239,16 +237,14 @@ KINDS = st.sampled_from(
     st.lists(st.dictionaries(KEYS, ODD | KINDS, max_size=4), max_size=3),
     st.none() | st.lists(st.dictionaries(KEYS, ODD)),
 )
-def test_parts_of_any_shape_are_read_or_a_conversation_error(
-    parts: list[dict[str, Any]], calls: Any
-) -> None:
+def test_parts_of_any_shape_are_read_or_a_conversation_error(parts, calls):
     try:
         transcript([{"role": "user", "content": parts, **({"tool_calls": calls} if calls else {})}])
     except ConversationError as error:
         assert str(error).startswith("[0]")
 
 
-def test_messages_of_sharegpt_are_messages() -> None:
+def test_messages_of_sharegpt_are_messages():
     turns = [
         {"from": "system", "value": "Be brief."},
         {"from": "human", "value": "Hello", "weight": None},

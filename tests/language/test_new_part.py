@@ -141,19 +141,19 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_files_use_it_by_name_written_out_and_as_the_type_of_a_field(copy: Path) -> None:
+def test_files_use_it_by_name_written_out_and_as_the_type_of_a_field(copy):
     done = run(
         copy, "-m", "verdict_cli", "run", "p.yaml", "d.jsonl", "--replay", "replies.jsonl", "--json"
     )
     assert done.returncode == 0, done.stderr
 
 
-def test_python_uses_it(copy: Path) -> None:
+def test_python_uses_it(copy):
     done = run(copy, "-c", PYTHON)
     assert done.stdout.strip() == "{'share': 12.0}", done.stderr
 
 
-def test_a_misspelled_key_or_name_gets_the_nearest_one(copy: Path) -> None:
+def test_a_misspelled_key_or_name_gets_the_nearest_one(copy):
     (copy / "bad.yaml").write_text(
         PIPELINE.replace("least", "leats").replace("type: xml_tag", "type: xml_tga")
     )
@@ -162,7 +162,7 @@ def test_a_misspelled_key_or_name_gets_the_nearest_one(copy: Path) -> None:
     assert "did you mean 'xml_tag'?" in done.stderr
 
 
-def test_the_schema_has_it(copy: Path) -> None:
+def test_the_schema_has_it(copy):
     from jsonschema import Draft202012Validator
 
     from verdict_cli.language.document.document import parse_document

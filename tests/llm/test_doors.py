@@ -40,11 +40,11 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     sys.modules.pop("own_parts", None)
 
 
-def test_a_package_brings_a_provider(package: Any) -> None:
+def test_a_package_brings_a_provider(package):
     assert provider_class(Model(name="own/m")).__name__ == "OwnProvider"
     assert provider_class(Model(name="baseline/lexical")).__name__ == "BaselineProvider"
 
 
-def test_a_model_in_this_process_is_refused_with_what_runs_it_now() -> None:
+def test_a_model_in_this_process_is_refused_with_what_runs_it_now():
     error = str(check_model(Model(name="local/model.gguf")))
     assert "local/… models were removed; start `llama-server" in error

@@ -1,7 +1,5 @@
 """The kinds of a failed call are listed in one place, on the error classes."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 
@@ -14,7 +12,7 @@ CLASSES = {kind.__name__: kind for kind in (Retryable, Rejected, ReplyError)}
 ROOT = Path(verdict_cli.__file__).parent
 
 
-def test_every_kind_in_the_code_is_listed_on_its_class() -> None:
+def test_every_kind_in_the_code_is_listed_on_its_class():
     raised = set()
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -32,14 +30,14 @@ def test_every_kind_in_the_code_is_listed_on_its_class() -> None:
 
 @pytest.mark.parametrize("kind", CLASSES.values())
 def test_a_recorded_failure_is_raised_as_its_class(
-    kind: type[Retryable | Rejected | ReplyError],
-) -> None:
+    kind,
+):
     for failure in kind.kinds:
         error = recorded_error(failure, "why", "the reply")
         assert type(error) is kind and failure_class(failure) is kind
         assert (error.failure, error.message, error.reply) == (failure, "why", "the reply")
 
 
-def test_an_unknown_failure_is_a_rejection() -> None:
+def test_an_unknown_failure_is_a_rejection():
     assert failure_class("new") is None
     assert type(recorded_error("new", "why")) is Rejected

@@ -1,7 +1,5 @@
 """Findings S17, S26 and S31: usage that counts nothing, models that write no text, several choices."""
 
-from __future__ import annotations
-
 import pytest
 
 from verdict_cli.llm.providers.model_checks import check_model
@@ -20,22 +18,22 @@ GPT = Model(name="gpt-4o-mini")
         {"input_tokens": 0, "output_tokens": 3},
     ],
 )
-def test_s17_usage_without_a_prompt_is_unknown(usage: dict[str, int]) -> None:
+def test_s17_usage_without_a_prompt_is_unknown(usage):
     assert read_usage(usage) is None
 
 
-def test_s17_one_token_of_a_prompt_counts() -> None:
+def test_s17_one_token_of_a_prompt_counts():
     assert read_usage({"prompt_tokens": 1, "completion_tokens": 0}) == Usage(1, 0)
 
 
 @pytest.mark.parametrize("stated", [1e-300, 1e-9])
-def test_s17_a_stated_cost_far_below_the_list_does_not_outweigh_it(stated: float) -> None:
+def test_s17_a_stated_cost_far_below_the_list_does_not_outweigh_it(stated):
     usage = Usage(1_000_000, 0)
     listed = charged_cost(GPT, {}, usage)
     assert listed and charged_cost(GPT, {"cost": stated}, usage) == listed
 
 
-def test_s17_a_discount_is_believed() -> None:
+def test_s17_a_discount_is_believed():
     usage = Usage(1_000_000, 0)
     listed = charged_cost(GPT, {}, usage)
     assert listed and charged_cost(GPT, {"cost": listed / 4}, usage) == listed / 4
@@ -55,15 +53,15 @@ def test_s17_a_discount_is_believed() -> None:
         ("cohere/rerank-v3.5", "a reranking model"),
     ],
 )
-def test_s26_a_model_that_writes_no_text_is_refused_before_a_call(name: str, kind: str) -> None:
+def test_s26_a_model_that_writes_no_text_is_refused_before_a_call(name, kind):
     assert kind in (check_model(Model(name=name)) or "")
 
 
 @pytest.mark.parametrize("name", ["gpt-audio", "amazon.nova-2-lite-v1:0", "gpt-4o", "xai/grok-4"])
-def test_s26_a_chat_model_is_no_other_kind(name: str) -> None:
+def test_s26_a_chat_model_is_no_other_kind(name):
     assert "writes no text" not in (check_model(Model(name=name)) or "")
 
 
-def test_s26_a_model_at_a_private_address_may_have_any_name() -> None:
+def test_s26_a_model_at_a_private_address_may_have_any_name():
     model = Model(name="openai/my-reranker", api_base="http://127.0.0.1:1/v1")
     assert "writes no text" not in (check_model(model) or "")

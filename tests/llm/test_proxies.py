@@ -36,9 +36,7 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"HTTP_PROXY": PROXY, "REQUEST_METHOD": "GET"}, "http", None),
     ],
 )
-def test_the_variable_of_the_scheme_counts_and_then_all_proxy(
-    environ: dict[str, str], scheme: str, proxy: str | None
-) -> None:
+def test_the_variable_of_the_scheme_counts_and_then_all_proxy(environ, scheme, proxy):
     assert proxy_for(scheme, "models.example.test", 443, environ) == proxy
 
 
@@ -56,7 +54,7 @@ def test_the_variable_of_the_scheme_counts_and_then_all_proxy(
         "*",
     ],
 )
-def test_no_proxy_excepts_a_host_and_those_below_it(excepted: str) -> None:
+def test_no_proxy_excepts_a_host_and_those_below_it(excepted):
     for name in ("NO_PROXY", "no_proxy"):
         environ = {"ALL_PROXY": PROXY, name: excepted}
         assert proxy_for("https", "models.example.test", 443, environ) is None
@@ -74,7 +72,7 @@ def test_no_proxy_excepts_a_host_and_those_below_it(excepted: str) -> None:
         "*.models.example.test",
     ],
 )
-def test_no_proxy_excepts_no_other_host(excepted: str) -> None:
+def test_no_proxy_excepts_no_other_host(excepted):
     environ = {"ALL_PROXY": PROXY, "NO_PROXY": excepted}
     assert proxy_for("https", "models.example.test", 443, environ) == PROXY
 
@@ -92,22 +90,20 @@ def test_no_proxy_excepts_no_other_host(excepted: str) -> None:
         ("[fd00::1]", "10.0.0.0/8", False),
     ],
 )
-def test_no_proxy_takes_addresses_and_networks(host: str, excepted: str, is_excepted: bool) -> None:
+def test_no_proxy_takes_addresses_and_networks(host, excepted, is_excepted):
     environ = {"ALL_PROXY": PROXY, "NO_PROXY": excepted}
     assert (proxy_for("https", host, 443, environ) is None) is is_excepted
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
-def test_this_machine_is_called_directly(host: str) -> None:
+def test_this_machine_is_called_directly(host):
     assert proxy_for("http", host, 80, {"ALL_PROXY": PROXY, "HTTP_PROXY": "no address"}) is None
 
 
 @pytest.mark.parametrize(
     "value", ["http://[bad", "foo://h:1", "h:99999", "http://", "a b:1", "://h", "http://s3cret@:1"]
 )
-def test_a_value_that_is_no_address_is_an_error_that_names_the_variable(
-    value: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_value_that_is_no_address_is_an_error_that_names_the_variable(value, monkeypatch):
     with pytest.raises(Refused, match="variable ALL_PROXY") as caught:
         proxy_for("http", "models.example.test", 80, {"ALL_PROXY": value})
     assert "s3cret" not in str(caught.value)
@@ -120,7 +116,7 @@ def test_a_value_that_is_no_address_is_an_error_that_names_the_variable(
     "value",
     [PROXY, "127.0.0.1:8742", "socks5://127.0.0.1:1", "https://corp:1", "http://u:p%40@h:1"],
 )
-def test_the_client_takes_every_form(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_client_takes_every_form(value, monkeypatch):
     from pyreqwest.http import Url
 
     monkeypatch.setenv("ALL_PROXY", value)

@@ -1,9 +1,5 @@
 """Which prompts `delimit` reaches."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 USED = "verdict: 1\nname: u\nmodel: m\n%sblocks: {b: [%s]}\npipeline: [{use: b}]\n"
@@ -39,14 +35,12 @@ UNIT = "{unit: JudgeUnit, prompt: '{source.a}'}"
         ),
     ],
 )
-def test_a_unit_says_so_itself_else_its_file_and_the_pipeline_do(
-    plan: Any, text: str, used: str, expected: list[bool]
-) -> None:
+def test_a_unit_says_so_itself_else_its_file_and_the_pipeline_do(plan, text, used, expected):
     nodes = plan(text, {"u.yaml": USED % (used, UNIT)}).plan.nodes
     assert [node.work.prompt.delimited for node in nodes] == expected
 
 
-def test_options_are_delimited_and_what_a_unit_says_around_them_is_not(plan: Any) -> None:
+def test_options_are_delimited_and_what_a_unit_says_around_them_is_not(plan):
     (node,) = plan(
         "delimit: true\npipeline: [{unit: PairwiseJudgeUnit, options: [source.a, source.b]}]"
     ).plan.nodes
@@ -57,7 +51,7 @@ def test_options_are_delimited_and_what_a_unit_says_around_them_is_not(plan: Any
     assert message.content.startswith("Two options answer")
 
 
-def test_what_a_pinned_unit_gave_is_not_data_of_others(plan: Any) -> None:
+def test_what_a_pinned_unit_gave_is_not_data_of_others(plan):
     steps = "{unit: CoTUnit, pin: %s, prompt: Write the steps.}, {unit: JudgeUnit, prompt: '{previous.thinking} {source.a}'}"
     for pin, texts in (("true", 1), ("false", 2)):
         _, judge = plan(f"delimit: true\npipeline: [{steps % pin}]").plan.nodes
@@ -66,7 +60,7 @@ def test_what_a_pinned_unit_gave_is_not_data_of_others(plan: Any) -> None:
         assert message.content.count("\n</data-") == texts
 
 
-def test_tags_use_the_columns_of_the_units(plan: Any) -> None:
+def test_tags_use_the_columns_of_the_units(plan):
     built = plan(
         "delimit: true\npipeline: [{unit: JudgeUnit, prompt: '{source.a}'}, {unit: JudgeUnit, name: v, prompt: '{source.b}'}]\n"
         "evaluate: {e: {target: source.label, prediction: output.score}}"

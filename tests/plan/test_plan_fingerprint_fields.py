@@ -152,7 +152,7 @@ def _file(tmp_path: Path, pipeline: str) -> Path:
 
 
 @pytest.mark.parametrize("field", CHANGES)
-def test_a_change_of_a_step_changes_the_fingerprint(field: str, tmp_path: Path) -> None:
+def test_a_change_of_a_step_changes_the_fingerprint(field, tmp_path):
     first, second = (
         build_plan(load(_file(tmp_path, text))).plan.fingerprint for text in CHANGES[field]
     )
@@ -168,7 +168,7 @@ EACH_KEYS = {
 
 
 @pytest.mark.parametrize("field", EACH_KEYS)
-def test_what_is_around_a_unit_changes_the_fingerprint(field: str, tmp_path: Path) -> None:
+def test_what_is_around_a_unit_changes_the_fingerprint(field, tmp_path):
     key = {"entry_name": "as", "most": "max", "condition": "when"}.get(field, field)
     text = (
         EACH.replace("source.c", EACH_KEYS[field])
@@ -214,7 +214,7 @@ def _with(kind: Any, name: str, value: str) -> Any:
 DUMPED = (UnitBase, Model, Extractor, Fitted, DatasetKeys, PipelineFile)
 
 
-def test_every_field_counts_or_says_why_it_does_not() -> None:
+def test_every_field_counts_or_says_why_it_does_not():
     uncounted = []
     for kind in _language_classes():
         marks = uncounted_fields(kind)
@@ -237,7 +237,7 @@ def test_every_field_counts_or_says_why_it_does_not() -> None:
     assert uncounted == []
 
 
-def test_a_field_with_a_mark_changes_nothing(tmp_path: Path) -> None:
+def test_a_field_with_a_mark_changes_nothing(tmp_path):
     plan = build_plan(load(_file(tmp_path, f"- {JUDGE}"))).plan
     settings = (
         "description=d",

@@ -1,10 +1,6 @@
 """Which fields count in a fingerprint. A run is resumed only where its fingerprint stays equal, so that a change here is a
 change that users meet: an unfinished run starts afresh."""
 
-from __future__ import annotations
-
-from typing import Any
-
 TEXT = """verdict: 1
 name: x
 description: All that counts.
@@ -47,7 +43,7 @@ OWN = {
 """The digest by which a calibration recognises the unit `own`."""
 
 
-def test_a_pipeline_keeps_its_fingerprints(plan: Any) -> None:
+def test_a_pipeline_keeps_its_fingerprints(plan):
     built = plan(TEXT).plan
     assert built.fingerprint == "f952f25ab9ab4170fbce453bf54c9ebf"
     assert {node.id: node.fingerprint for node in built.nodes} == NODES

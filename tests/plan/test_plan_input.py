@@ -69,9 +69,7 @@ def _judges_in_python() -> Pipeline:
 
 
 @pytest.mark.parametrize("door", ["yaml", "python"])
-def test_a_round_robin_of_judges_starts_with_the_default(
-    run: Any, scripted_model: Any, door: str
-) -> None:
+def test_a_round_robin_of_judges_starts_with_the_default(run, scripted_model, door):
     answers = iter("abc")
     scripted_model.answer = lambda _: json.dumps({"explanation": next(answers), "score": 3})
     run(JUDGES if door == "yaml" else _judges_in_python(), text="x")
@@ -79,7 +77,7 @@ def test_a_round_robin_of_judges_starts_with_the_default(
     assert texts == [f"Text: x Before: {before}" for before in ("nobody", "a", "b")]
 
 
-def test_a_column_and_a_unit_before_come_before_the_default(run: Any, scripted_model: Any) -> None:
+def test_a_column_and_a_unit_before_come_before_the_default(run, scripted_model):
     scripted_model.answer = lambda _: json.dumps({"explanation": "so", "score": 3})
     run(JUDGES, text="x", explanation="a column")
     assert [text.splitlines()[0][16:] for text in scripted_model.texts()] == [
@@ -98,9 +96,7 @@ def _turn_in_python(**keys: Any) -> Pipeline:
 @pytest.mark.parametrize(
     ("column", "path"), [("conversation", None), ("messages", "source.messages")]
 )
-def test_a_recorded_dialogue_is_continued(
-    run: Any, scripted_model: Any, door: str, column: str, path: str | None
-) -> None:
+def test_a_recorded_dialogue_is_continued(run, scripted_model, door, column, path):
     key = f"input: {{conversation: {path}}}," if path else ""
     python = _turn_in_python(input={"conversation": path}) if path else _turn_in_python()
     judged = run(TALK.replace("INPUT", key) if door == "yaml" else python, **{column: DIALOGUE})
@@ -108,7 +104,7 @@ def test_a_recorded_dialogue_is_continued(
     assert judged.conversation == [*DIALOGUE, {"role": "Critic", "content": "spoken"}]
 
 
-def test_a_row_without_a_conversation_starts_one(run: Any, scripted_model: Any) -> None:
+def test_a_row_without_a_conversation_starts_one(run, scripted_model):
     judged = run(TALK.replace("INPUT", ""), other="x")
     assert scripted_model.texts() == ["Go on:\n"]
     assert judged.conversation == [{"role": "Critic", "content": "spoken"}]
@@ -117,15 +113,13 @@ def test_a_row_without_a_conversation_starts_one(run: Any, scripted_model: Any) 
 @pytest.mark.parametrize(
     "conversation", ["user: Hi", None, [{"role": "user", "content": None}], [{"content": "Hi"}]]
 )
-def test_a_column_that_is_no_conversation_fails_the_row(
-    run: Any, scripted_model: Any, conversation: Any
-) -> None:
+def test_a_column_that_is_no_conversation_fails_the_row(run, scripted_model, conversation):
     with pytest.raises(Exception, match="the input field 'conversation'"):
         run(TALK.replace("INPUT", ""), conversation=conversation)
     assert scripted_model.requests == []
 
 
-def test_a_message_may_call_tools_and_null_keys_of_parquet_are_left_out(run: Any) -> None:
+def test_a_message_may_call_tools_and_null_keys_of_parquet_are_left_out(run):
     call = {"role": "assistant", "content": None, "tool_calls": [{"name": "search"}]}
     user = {"role": "user", "content": "Hi", "tool_calls": None}
     judged = run(TALK.replace("INPUT", ""), conversation=[user, call])
@@ -158,13 +152,11 @@ def _problems(tmp_path: Any, field: str) -> str:
         ("previous.nobody.score", "'nobody'"),
     ],
 )
-def test_a_default_or_a_path_that_cannot_be_is_an_error_before_the_run(
-    tmp_path: Any, field: str, message: str
-) -> None:
+def test_a_default_or_a_path_that_cannot_be_is_an_error_before_the_run(tmp_path, field, message):
     assert message in _problems(tmp_path, field)
 
 
-def test_a_path_names_the_column_that_the_run_needs(tmp_path: Any) -> None:
+def test_a_path_names_the_column_that_the_run_needs(tmp_path):
     path = tmp_path / "t.yaml"
     path.write_text(TALK.replace("INPUT", "input: {conversation: source.messages},"))
     assert [used.column for used in Pipeline.from_yaml(path).plan().columns] == ["messages"]
@@ -172,7 +164,7 @@ def test_a_path_names_the_column_that_the_run_needs(tmp_path: Any) -> None:
     assert Pipeline.from_yaml(path).plan().columns == ()
 
 
-def test_paths_and_defaults_count_in_the_fingerprint(tmp_path: Any) -> None:
+def test_paths_and_defaults_count_in_the_fingerprint(tmp_path):
     path, fingerprints = tmp_path / "t.yaml", set()
     for field in (
         "str",
@@ -185,7 +177,7 @@ def test_paths_and_defaults_count_in_the_fingerprint(tmp_path: Any) -> None:
     assert len(fingerprints) == 4
 
 
-def test_the_pipeline_in_python_is_the_one_in_yaml(tmp_path: Any) -> None:
+def test_the_pipeline_in_python_is_the_one_in_yaml(tmp_path):
     path = tmp_path / "t.yaml"
     path.write_text(_judges_in_python().to_yaml())
     assert load(path).document.data["pipeline"][0]["layer"][0]["input"] == {

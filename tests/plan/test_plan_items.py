@@ -1,17 +1,10 @@
 """Metrics of the entries of a unit under `each`: what their expressions may name, and a run that is measured by them."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from verdict_cli import Pipeline
-from verdict_cli.errors import Problem
-from verdict_cli.plan.build import Built
 from verdict_cli.stats.measure import measure
 
 EACH = """
@@ -40,8 +33,8 @@ gates:
 
 
 def test_an_entry_its_index_the_units_output_and_the_row_can_be_named(
-    plan: Callable[..., Built],
-) -> None:
+    plan,
+):
     built = plan(EACH + EVALUATE)
     assert built.plan.evaluations["claims"].items == "check"
     assert "ready" in {column.column for column in built.plan.columns}
@@ -77,13 +70,13 @@ def test_an_entry_its_index_the_units_output_and_the_row_can_be_named(
     ],
 )
 def test_what_is_not_there_is_an_error_before_the_run(
-    refused: Callable[..., tuple[Problem, ...]],
-    plan: Callable[..., Built],
-    old: str,
-    new: str,
-    message: str,
-    path: str,
-) -> None:
+    refused,
+    plan,
+    old,
+    new,
+    message,
+    path,
+):
     problems = {
         (problem.path, message in problem.message)
         for problem in refused(EACH + EVALUATE.replace(old, new))
@@ -91,9 +84,7 @@ def test_what_is_not_there_is_an_error_before_the_run(
     assert (path, True) in problems
 
 
-def test_of_several_units_of_one_name_one_is_named(
-    refusal: Callable[..., Problem], plan: Callable[..., Built]
-) -> None:
+def test_of_several_units_of_one_name_one_is_named(refusal, plan):
     layer = """
         pipeline:
           - each: source.claims
@@ -109,15 +100,13 @@ def test_of_several_units_of_one_name_one_is_named(
     )
 
 
-def test_outside_of_items_the_output_of_a_unit_under_each_is_a_list(
-    plan: Callable[..., Built], refusal: Callable[..., Problem]
-) -> None:
+def test_outside_of_items_the_output_of_a_unit_under_each_is_a_list(plan, refusal):
     rows = "evaluate: {first: {value: 'nodes.check.score[0]', metrics: [mean]}}\n"
     assert plan(EACH + rows).plan.evaluations["first"].items is None
     assert "has no part 'a'" in refusal(EACH + rows.replace("[0]", ".a")).message
 
 
-def test_a_run_is_measured_entry_by_entry(tmp_path: Path, scripted_model: Any) -> None:
+def test_a_run_is_measured_entry_by_entry(tmp_path, scripted_model):
     scripted_model.answer = lambda request: json.dumps(
         {"score": request.messages[-1].content.startswith("yes")}
     )
@@ -155,7 +144,7 @@ def test_a_run_is_measured_entry_by_entry(tmp_path: Path, scripted_model: Any) -
     }
 
 
-def test_an_entry_that_when_skips_is_left_out(tmp_path: Path, scripted_model: Any) -> None:
+def test_an_entry_that_when_skips_is_left_out(tmp_path, scripted_model):
     scripted_model.answer = lambda request: (
         "unreadable" if "odd" in request.messages[-1].content else '{"score": true}'
     )
@@ -178,8 +167,8 @@ def test_an_entry_that_when_skips_is_left_out(tmp_path: Path, scripted_model: An
 
 
 def test_a_prompt_that_shows_the_label_of_its_entry_is_warned_of(
-    plan: Callable[..., Built],
-) -> None:
+    plan,
+):
     for placeholder in ("claim.label", "claim"):
         (warning,) = plan(EACH.replace("{claim.text}", f"{{{placeholder}}}") + EVALUATE).warnings
         assert (
@@ -188,7 +177,7 @@ def test_a_prompt_that_shows_the_label_of_its_entry_is_warned_of(
         )
 
 
-def test_a_row_whose_each_is_skipped_is_left_out(tmp_path: Path, scripted_model: Any) -> None:
+def test_a_row_whose_each_is_skipped_is_left_out(tmp_path, scripted_model):
     scripted_model.answer = lambda _: '{"score": true}'
     text = EACH.replace("    as: claim\n", "    as: claim\n    when: source.ready\n")
     claim = {"text": "x", "label": True, "kind": "a"}

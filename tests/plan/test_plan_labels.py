@@ -45,9 +45,7 @@ def warnings(folder: Path, keys: str) -> list[str]:
         "{values: ['B < A', tie, 'A < B'], ordered: true}",
     ],
 )
-def test_a_prompt_on_an_ordered_scale_of_labels_needs_a_sentence_of_it(
-    tmp_path: Path, scale: str
-) -> None:
+def test_a_prompt_on_an_ordered_scale_of_labels_needs_a_sentence_of_it(tmp_path, scale):
     (message,) = warnings(tmp_path, f"scale: {scale}")
     assert "look like labels, but the prompt calls" in message
     assert warnings(tmp_path, f"scale: {scale}, scale_instructions: false") == []
@@ -67,11 +65,11 @@ def test_a_prompt_on_an_ordered_scale_of_labels_needs_a_sentence_of_it(
         "{range: [a, e]}",
     ],
 )
-def test_a_scale_of_quality_and_a_nominal_one_are_not(tmp_path: Path, scale: str) -> None:
+def test_a_scale_of_quality_and_a_nominal_one_are_not(tmp_path, scale):
     assert warnings(tmp_path, f"scale: {scale}") == []
 
 
-def test_two_numbers_that_may_be_the_ends_of_a_range_are_warned_of(tmp_path: Path) -> None:
+def test_two_numbers_that_may_be_the_ends_of_a_range_are_warned_of(tmp_path):
     (message,) = warnings(tmp_path, "scale: {values: [1, 5]}")
     assert "did you mean range" in message
 
@@ -92,9 +90,7 @@ def test_two_numbers_that_may_be_the_ends_of_a_range_are_warned_of(tmp_path: Pat
         ),
     ],
 )
-def test_the_sentence_of_a_boolean_scale_names_what_the_reply_is_to_hold(
-    tmp_path: Path, keys: str, sentence: str
-) -> None:
+def test_the_sentence_of_a_boolean_scale_names_what_the_reply_is_to_hold(tmp_path, keys, sentence):
     path = tmp_path / "p.yaml"
     path.write_text(PIPELINE.format(keys=keys), encoding="utf-8")
     (node,) = build_plan(load(path)).plan.nodes

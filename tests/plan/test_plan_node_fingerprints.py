@@ -1,9 +1,5 @@
 """A node's fingerprint covers what is asked there and everything before it, nothing else."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 TEXT = """verdict: 1
@@ -46,9 +42,7 @@ ALL = {"think", "left", "right", "mean", "last"}
         ("delimit=true", ALL),
     ],
 )
-def test_a_change_reaches_its_node_and_what_depends_on_it(
-    plan: Any, change: str, differ: set[str]
-) -> None:
+def test_a_change_reaches_its_node_and_what_depends_on_it(plan, change, differ):
     before = {node.id: node.fingerprint for node in plan(TEXT).plan.nodes}
     settings = (change, "evaluate={}") if "name" in change else (change,)
     after = {node.id: node.fingerprint for node in plan(TEXT, settings=settings).plan.nodes}
@@ -57,7 +51,7 @@ def test_a_change_reaches_its_node_and_what_depends_on_it(
     } == differ
 
 
-def test_copies_of_a_unit_have_fingerprints_of_their_own(plan: Any) -> None:
+def test_copies_of_a_unit_have_fingerprints_of_their_own(plan):
     nodes = plan(
         "pipeline: [{layer: [{unit: JudgeUnit, prompt: x}], repeat: 3}, {unit: MeanPoolUnit}]"
     ).plan.nodes
@@ -77,9 +71,7 @@ pipeline:
 
 
 @pytest.mark.parametrize("change", ["{confidence: 0.9}", "{confidence: 0.95, batch: 2}", "null"])
-def test_early_stopping_is_in_the_fingerprint_of_its_pool_and_what_depends_on_it(
-    plan: Any, change: str
-) -> None:
+def test_early_stopping_is_in_the_fingerprint_of_its_pool_and_what_depends_on_it(plan, change):
     """The units themselves are asked the same, but which of them are decides what the pool has."""
     before, after = plan(EARLY).plan, plan(EARLY, settings=(f"pipeline[0].until={change}",)).plan
     differ = {

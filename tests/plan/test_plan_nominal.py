@@ -32,9 +32,7 @@ def messages(folder: Path, scale: str, metric: str) -> list[str]:
 
 
 @pytest.mark.parametrize("metric", ["spearman", "kendall", "weighted_kappa"])
-def test_a_statistic_of_ranks_over_a_nominal_scale_is_an_error_that_says_why(
-    tmp_path: Path, metric: str
-) -> None:
+def test_a_statistic_of_ranks_over_a_nominal_scale_is_an_error_that_says_why(tmp_path, metric):
     for scale in ("boolean", "{values: [no_error, error]}"):
         (message,) = messages(tmp_path, scale, metric)
         assert f"`{metric}` needs an order" in message
@@ -57,7 +55,7 @@ evaluate:
 @pytest.mark.parametrize(
     "keys", ["options: [source.x, source.y]", "metrics: [first_position_rate]"]
 )
-def test_a_preference_between_options_of_other_names_is_an_error(tmp_path: Path, keys: str) -> None:
+def test_a_preference_between_options_of_other_names_is_an_error(tmp_path, keys):
     path = tmp_path / "p.yaml"
     path.write_text(PAIR.format(labels="labels: [left, right],", keys=keys))
     with pytest.raises(SpecError, match="`output\\.choice` is left, right") as caught:
@@ -67,5 +65,5 @@ def test_a_preference_between_options_of_other_names_is_an_error(tmp_path: Path,
     build_plan(load(path))
 
 
-def test_a_statistic_of_labels_fits_a_nominal_scale(tmp_path: Path) -> None:
+def test_a_statistic_of_labels_fits_a_nominal_scale(tmp_path):
     assert messages(tmp_path, "{values: [no_error, error]}", "cohen_kappa") == []

@@ -34,7 +34,7 @@ def plan(folder: Path, unit: str, before: str = "") -> Any:
         "unit: PairwiseJudgeUnit, options: ['source.pair[0]', 'source.pair[1]'], positions: both, prompt: '{source.pair}'",
     ],
 )
-def test_s4_an_option_that_keeps_its_place_is_refused(tmp_path: Path, unit: str) -> None:
+def test_s4_an_option_that_keeps_its_place_is_refused(tmp_path, unit):
     with pytest.raises(SpecError, match="keeps its place") as caught:
         plan(tmp_path, unit)
     cure = "`{{input.A}}`" if "jinja" in unit else "`{input.A}`"
@@ -55,14 +55,12 @@ MADE = "unit: PairwiseJudgeUnit, options: [previous.prep.a, previous.prep.b], po
         f"{MADE}, prompt: '{{source.answer}} {{input.A}} {{input.B}}'",
     ],
 )
-def test_s4_a_copy_of_an_option_that_an_earlier_unit_makes_is_refused(
-    tmp_path: Path, unit: str
-) -> None:
+def test_s4_a_copy_of_an_option_that_an_earlier_unit_makes_is_refused(tmp_path, unit):
     with pytest.raises(SpecError, match="keeps its place"):
         plan(tmp_path, unit, PREP)
 
 
-def test_s4_a_number_computed_from_an_option_may_be_shown(tmp_path: Path) -> None:
+def test_s4_a_number_computed_from_an_option_may_be_shown(tmp_path):
     assert plan(tmp_path, f"{PAIR}, prompt: '{{previous.prep.n}} {{input.A}} {{input.B}}'", PREP)
 
 
@@ -76,9 +74,7 @@ def test_s4_a_number_computed_from_an_option_may_be_shown(tmp_path: Path) -> Non
         ),
     ],
 )
-def test_s4_an_option_that_the_prompt_does_not_show_is_refused(
-    tmp_path: Path, unit: str, letters: str
-) -> None:
+def test_s4_an_option_that_the_prompt_does_not_show_is_refused(tmp_path, unit, letters):
     with pytest.raises(SpecError, match="does not show option") as caught:
         plan(tmp_path, unit)
     assert f"write {letters}" in str(caught.value)
@@ -93,5 +89,5 @@ def test_s4_an_option_that_the_prompt_does_not_show_is_refused(
         "unit: PairwiseJudgeUnit, options: [source.answer, source.reference], prompt: '{source.answer} {source.reference}'",
     ],
 )
-def test_s4_letters_or_a_fixed_order_are_valid(tmp_path: Path, unit: str) -> None:
+def test_s4_letters_or_a_fixed_order_are_valid(tmp_path, unit):
     assert plan(tmp_path, unit).nodes

@@ -31,9 +31,7 @@ def _pipeline(tmp_path: Any, unit: str, prompt: str = PROMPT, **keys: Any) -> Pi
 
 
 @pytest.mark.parametrize("unit", REPLIES)
-def test_a_prompt_with_its_own_placeholders_needs_no_options(
-    tmp_path: Any, scripted_model: Any, unit: str
-) -> None:
+def test_a_prompt_with_its_own_placeholders_needs_no_options(tmp_path, scripted_model, unit):
     scripted_model.answer = lambda _: json.dumps(REPLIES[unit])
     assert dict(_pipeline(tmp_path, unit).run(ROW)) == REPLIES[unit]
     assert scripted_model.texts()[0].startswith("Which is better? first or second")
@@ -42,7 +40,7 @@ def test_a_prompt_with_its_own_placeholders_needs_no_options(
 @pytest.mark.parametrize(
     "unit", [PairwiseJudgeUnit(), BestOfKJudgeUnit(2), RankerUnit(2)], ids=REPLIES
 )
-def test_so_it_is_from_python(scripted_model: Any, unit: Any) -> None:
+def test_so_it_is_from_python(scripted_model, unit):
     reply = REPLIES[type(unit).__name__]
     scripted_model.answer = lambda _: json.dumps(reply)
     assert dict((Pipeline("t").via("m") >> unit.prompt(PROMPT)).run(ROW)) == reply
@@ -57,9 +55,7 @@ def test_so_it_is_from_python(scripted_model: Any, unit: Any) -> None:
         ("{input.A}", "first"),
     ],
 )
-def test_a_prompt_shows_the_options_laid_out(
-    tmp_path: Any, scripted_model: Any, unit: str, prompt: str, text: str
-) -> None:
+def test_a_prompt_shows_the_options_laid_out(tmp_path, scripted_model, unit, prompt, text):
     scripted_model.answer = lambda _: json.dumps(REPLIES[unit])
     _pipeline(tmp_path, unit, prompt, options=["source.x", "source.y"]).run(ROW)
     assert text in scripted_model.texts()[0]
@@ -77,9 +73,7 @@ def test_a_prompt_shows_the_options_laid_out(
         ("RankerUnit", {"original": True}),
     ],
 )
-def test_what_is_computed_from_the_texts_needs_them(
-    tmp_path: Any, invoke: Any, unit: str, keys: Any
-) -> None:
+def test_what_is_computed_from_the_texts_needs_them(tmp_path, invoke, unit, keys):
     prompt = (
         f"{PROMPT}\n{{input.A}}\n{{input.B}}" if {"positions", "shuffle"} & keys.keys() else PROMPT
     )
@@ -92,7 +86,7 @@ def test_what_is_computed_from_the_texts_needs_them(
         assert "options: [" in done.output + str(done.exception)
 
 
-def test_a_unit_before_that_gives_no_option_names_the_key(tmp_path: Any) -> None:
+def test_a_unit_before_that_gives_no_option_names_the_key(tmp_path):
     path = tmp_path / "t.yaml"
     path.write_text(
         "verdict: 1\nname: t\nmodel: m\npipeline:\n  - {unit: JudgeUnit, prompt: x}\n  - {unit: PairwiseJudgeUnit}\n"

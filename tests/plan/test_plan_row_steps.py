@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -110,20 +109,20 @@ def planned(tmp_path: Path) -> Callable[..., Plan]:
         ),
     ],
 )
-def test_a_mistake_is_an_error_before_any_call(planned: Any, steps: str, message: str) -> None:
+def test_a_mistake_is_an_error_before_any_call(planned, steps, message):
     with pytest.raises(SpecError) as raised:
         planned(steps)
     assert message in str(raised.value)
 
 
-def test_names_of_entries_are_unknown_outside_their_each(planned: Any) -> None:
+def test_names_of_entries_are_unknown_outside_their_each(planned):
     with pytest.raises(SpecError, match="unknown name `tag`"):
         planned(
             f"  - {{{JUDGE}, each: source.tags, as: tag, prompt: x}}\n  - {{unit: MapUnit, map: {{a: tag}}}}"
         )
 
 
-def test_the_graph_says_what_follows_the_row(planned: Any) -> None:
+def test_the_graph_says_what_follows_the_row(planned):
     plan = planned(
         f"  - {{each: source.tags, as: tag, block: [{{{JUDGE}, name: j, when: tag != 'a', prompt: '{{tag}}'}}]}}{POOL}"
     )
@@ -137,7 +136,7 @@ def test_the_graph_says_what_follows_the_row(planned: Any) -> None:
     assert 'subgraph each0["each tag of source.tags"]' in as_mermaid(plan)
 
 
-def test_an_each_is_in_the_fingerprint_and_its_maximum_is_not(planned: Any) -> None:
+def test_an_each_is_in_the_fingerprint_and_its_maximum_is_not(planned):
     base = planned(f"  - {{{JUDGE}, each: source.tags, prompt: x}}")
     more = planned(f"  - {{{JUDGE}, each: source.tags, max: 9, prompt: x}}")
     other = planned(f"  - {{{JUDGE}, each: source.tags | list, prompt: x}}")
@@ -150,7 +149,7 @@ def test_an_each_is_in_the_fingerprint_and_its_maximum_is_not(planned: Any) -> N
     )
 
 
-def test_per_call_is_for_decision_models_alone(refusal: Any) -> None:
+def test_per_call_is_for_decision_models_alone(refusal):
     step = "{each: source.claims, unit: JudgeUnit, prompt: '{item}', per_call: 2}"
     problem = refusal(
         f"verdict: 1\nname: p\nmodel: m\npipeline:\n  - {step}\n  - {{unit: MeanPoolUnit}}\n"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from verdict_cli.language.expressions.paths import ExpressionPath
@@ -396,8 +394,6 @@ def test_literal_braces_that_look_like_a_placeholder_are_warned_of(plan):
         ),
     ],
 )
-def test_a_pipeline_whose_prompts_show_nothing_of_the_row_is_warned_of(
-    plan: Any, steps: str, warned: bool
-) -> None:
+def test_a_pipeline_whose_prompts_show_nothing_of_the_row_is_warned_of(plan, steps, warned):
     codes = [warning.code for warning in plan(f"pipeline: {steps}").warnings]
     assert ("same-prompt" in codes) is warned

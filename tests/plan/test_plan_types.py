@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from verdict_cli import JudgeUnit, Pipeline, Schema, Unit
-from verdict_cli.errors import Problem, ReplyError
-from verdict_cli.plan.build import Built
+from verdict_cli.errors import ReplyError
 from verdict_cli.plan.row_types import row_converter
 from verdict_cli.storage.tables.column_types import declared_type
 
@@ -40,7 +35,7 @@ REPLY = (
 )
 
 
-def test_a_reply_is_requested_and_read_by_its_types(tmp_path: Path, scripted_model: Any) -> None:
+def test_a_reply_is_requested_and_read_by_its_types(tmp_path, scripted_model):
     scripted_model.answer = lambda _: REPLY
     (tmp_path / "p.yaml").write_text(f"verdict: 1\nname: x\nmodel: m\n{PIPELINE}")
     output = Pipeline.from_yaml(tmp_path / "p.yaml").run({"text": "t"})
@@ -56,9 +51,7 @@ def test_a_reply_is_requested_and_read_by_its_types(tmp_path: Path, scripted_mod
     }
 
 
-def test_a_reply_with_an_entry_of_another_type_is_unreadable(
-    tmp_path: Path, scripted_model: Any
-) -> None:
+def test_a_reply_with_an_entry_of_another_type_is_unreadable(tmp_path, scripted_model):
     scripted_model.answer = lambda _: REPLY.replace('"unsafe"', '"unsafe", "odd"')
     (tmp_path / "p.yaml").write_text(
         f"verdict: 1\nname: x\nmodel: {{name: m, retries: 0}}\n{PIPELINE}"
@@ -67,9 +60,7 @@ def test_a_reply_with_an_entry_of_another_type_is_unreadable(
         Pipeline.from_yaml(tmp_path / "p.yaml").run({"text": "t"})
 
 
-def test_columns_of_results_are_lists_and_say_their_types(
-    tmp_path: Path, scripted_model: Any
-) -> None:
+def test_columns_of_results_are_lists_and_say_their_types(tmp_path, scripted_model):
     import pyarrow.parquet as pq
 
     from verdict_cli.storage.tables.reader import read_table
@@ -97,14 +88,12 @@ def test_columns_of_results_are_lists_and_say_their_types(
         ("{previous.about.place.years[0].x}", ""),
     ],
 )
-def test_a_part_that_a_type_does_not_have_is_an_error(
-    refusal: Callable[..., Problem], path: str, hint: str
-) -> None:
+def test_a_part_that_a_type_does_not_have_is_an_error(refusal, path, hint):
     problem = refusal(f'{PIPELINE}  - unit: JudgeUnit\n    prompt: "Is {path} right?"\n')
     assert problem.hint == hint or not hint
 
 
-def test_entries_and_nullable_parts_have_types(plan: Callable[..., Built]) -> None:
+def test_entries_and_nullable_parts_have_types(plan):
     built = plan(
         f"""{PIPELINE}
   - unit: MapUnit
@@ -123,9 +112,7 @@ def test_entries_and_nullable_parts_have_types(plan: Callable[..., Built]) -> No
         ('"list[{type: discrete, range: [5, 1]}]"', "range"),
     ],
 )
-def test_a_wrong_type_is_reported_with_its_place(
-    refusal: Callable[..., Problem], declared_type: str, message: str
-) -> None:
+def test_a_wrong_type_is_reported_with_its_place(refusal, declared_type, message):
     problem = refusal(
         f"pipeline:\n  - unit: Unit\n    prompt: x\n    response: {{claims: {declared_type}}}\n"
     )
@@ -133,7 +120,7 @@ def test_a_wrong_type_is_reported_with_its_place(
     assert problem.path.startswith("pipeline[0].response.claims")
 
 
-def test_rows_are_read_by_the_types_of_their_columns(plan: Callable[..., Built]) -> None:
+def test_rows_are_read_by_the_types_of_their_columns(plan):
     built = plan(
         """
         dataset: {schema: {rubric: "list[{criterion: str, points: float}]", seen: "bool?", extra: "{a: int?}?"}}
@@ -166,7 +153,7 @@ def test_rows_are_read_by_the_types_of_their_columns(plan: Callable[..., Built])
         )
 
 
-def test_python_annotations_are_the_same_types_as_those_of_a_file() -> None:
+def test_python_annotations_are_the_same_types_as_those_of_a_file():
     class Split(Unit):
         _prompt = "Split {source.text}"
 
@@ -209,9 +196,7 @@ pipeline:
         ("source.note / 2", "`/` takes numbers, not `source.note` of type str"),
     ],
 )
-def test_an_expression_that_no_value_allows_is_refused_before_a_call(
-    refusal: Callable[..., Problem], expression: str, message: str
-) -> None:
+def test_an_expression_that_no_value_allows_is_refused_before_a_call(refusal, expression, message):
     problem = refusal(WRONG.replace("EXPRESSION", expression))
     assert (
         problem.code == "bad-expression"
@@ -223,7 +208,5 @@ def test_an_expression_that_no_value_allows_is_refused_before_a_call(
 @pytest.mark.parametrize(
     "expression", ["outputs | map(attribute='score') | max", "outputs[i.x].score", "source.x / 2"]
 )
-def test_an_expression_that_some_values_allow_is_legal(
-    plan: Callable[..., Built], expression: str
-) -> None:
+def test_an_expression_that_some_values_allow_is_legal(plan, expression):
     plan(WRONG.replace("EXPRESSION", expression.replace("i.x", "source.n")))

@@ -18,7 +18,7 @@ def codes(text: str) -> list[tuple[int, str]]:
 HEAD = "verdict: 1\nname: p\nmodel: baseline/lexical\n"
 
 
-def test_an_unknown_key_does_not_hide_an_unknown_unit() -> None:
+def test_an_unknown_key_does_not_hide_an_unknown_unit():
     text = (
         HEAD
         + "pipeline:\n  - {unit: CoTUnit, promt: Think.}\n  - {unit: JudgUnit, prompt: Judge.}\n"
@@ -26,7 +26,7 @@ def test_an_unknown_key_does_not_hide_an_unknown_unit() -> None:
     assert codes(text) == [(5, "unknown-key"), (6, "unknown-unit")]
 
 
-def test_a_wrong_type_does_not_hide_an_unknown_scale() -> None:
+def test_a_wrong_type_does_not_hide_an_unknown_scale():
     text = (
         HEAD
         + "pipeline:\n  - {unit: CoTUnit, pin: 3, prompt: Think.}\n  - {unit: JudgeUnit, scale: likrt, prompt: Judge.}\n"
@@ -34,7 +34,7 @@ def test_a_wrong_type_does_not_hide_an_unknown_scale() -> None:
     assert codes(text) == [(5, "wrong-type"), (6, "unknown-scale")]
 
 
-def test_what_only_the_wrong_key_brings_about_is_not_reported() -> None:
+def test_what_only_the_wrong_key_brings_about_is_not_reported():
     text = (
         HEAD
         + "pipeline:\n  - {unit: JudgeUnit, scal: boolean, prompt: Judge.}\n  - {unit: MeanPoolUnit, field: score}\n"
@@ -42,5 +42,5 @@ def test_what_only_the_wrong_key_brings_about_is_not_reported() -> None:
     assert codes(text) == [(5, "unknown-key")]
 
 
-def test_a_file_without_a_pipeline_is_an_error_of_its_own() -> None:
+def test_a_file_without_a_pipeline_is_an_error_of_its_own():
     assert [code for _, code in codes(HEAD)] == ["missing-key"]

@@ -1,9 +1,6 @@
 """A resolved pipeline: what is written reads back as the same, and is the same pipeline."""
 
-from __future__ import annotations
-
 import textwrap
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -96,7 +93,7 @@ MAIN = """
 """
 
 
-def test_a_resolved_pipeline_is_the_same_pipeline(tmp_path: Path, monkeypatch):
+def test_a_resolved_pipeline_is_the_same_pipeline(tmp_path, monkeypatch):
     monkeypatch.setenv("HOST_OF_TEST", "h")
     monkeypatch.setenv("VERDICT_ALLOW_HOSTS", "h")
 

@@ -1,9 +1,6 @@
 """One interval for one share on a page: that of the gate on it, with the n that counts."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import pytest
 from jsonl import jsonl
@@ -17,9 +14,7 @@ gates:
 """
 
 
-def test_a_share_with_a_gate_has_the_gates_interval_and_the_rows_that_count(
-    shell: Any, scripted_model: Any
-) -> None:
+def test_a_share_with_a_gate_has_the_gates_interval_and_the_rows_that_count(shell, scripted_model):
     from verdict_cli.messages import Reply
 
     scripted_model.answer = lambda request: Reply(json.dumps({"score": request.row.index < 4}))

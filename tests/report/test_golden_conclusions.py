@@ -303,7 +303,7 @@ def bounds_and_limits(root: Path) -> dict[str, str]:
     }
 
 
-def test_the_printed_conclusions_are_those_that_were_read_by_eye(tmp_path: Path) -> None:
+def test_the_printed_conclusions_are_those_that_were_read_by_eye(tmp_path):
     text = "".join(
         f"{name}\n    {conclusion}\n" for name, conclusion in situations(tmp_path).items()
     )

@@ -1,7 +1,5 @@
 """What differs between the pipelines of two runs."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,7 +31,7 @@ JSON = st.recursive(
 )
 
 
-def test_changes_of_models_prompts_scales_and_steps_are_listed_and_no_others() -> None:
+def test_changes_of_models_prompts_scales_and_steps_are_listed_and_no_others():
     changes = {change.path: change.values for change in pipeline_changes([OLD, NEW])}
     assert changes == {
         "model.name": ("m", "m2"),
@@ -43,7 +41,7 @@ def test_changes_of_models_prompts_scales_and_steps_are_listed_and_no_others() -
     }
 
 
-def test_a_number_that_becomes_true_or_a_float_is_a_change() -> None:
+def test_a_number_that_becomes_true_or_a_float_is_a_change():
     pipeline = {"pipeline": [{"unit": "JudgeUnit", "seed": 1}]}
     for value in (True, 1.0):
         other = {"pipeline": [{"unit": "JudgeUnit", "seed": value}]}
@@ -53,7 +51,7 @@ def test_a_number_that_becomes_true_or_a_float_is_a_change() -> None:
         ]
 
 
-def test_the_lines_of_a_prompt_that_differ_are_shown() -> None:
+def test_the_lines_of_a_prompt_that_differ_are_shown():
     (section,) = changes_section(pipeline_changes([OLD, NEW]), ["a", "b"])
     texts = [part.text for part in section.parts if part.kind == "code"]
     assert len(texts) == 1 and "-Be strict." in texts[0] and "+Be kind." in texts[0]
@@ -63,9 +61,7 @@ def test_the_lines_of_a_prompt_that_differ_are_shown() -> None:
     st.dictionaries(st.text(max_size=3), JSON, max_size=4),
     st.dictionaries(st.text(max_size=3), JSON, max_size=4),
 )
-def test_a_pipeline_equals_itself_and_differences_are_the_same_both_ways(
-    first: dict, second: dict
-) -> None:
+def test_a_pipeline_equals_itself_and_differences_are_the_same_both_ways(first, second):
     assert pipeline_changes([first, first]) == [] and not list(changes_section([], []))
     there = {(change.path, repr(change.values)) for change in pipeline_changes([first, second])}
     back = {
@@ -74,7 +70,7 @@ def test_a_pipeline_equals_itself_and_differences_are_the_same_both_ways(
     assert there == back
 
 
-def test_three_pipelines_are_listed_side_by_side() -> None:
+def test_three_pipelines_are_listed_side_by_side():
     changes = {change.path: change.values for change in pipeline_changes([OLD, NEW, OLD])}
     assert changes["model.name"] == ("m", "m2", "m")
     (section,) = changes_section(pipeline_changes([OLD, NEW, OLD]), ["x", "y", "z"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,7 +21,7 @@ def same(text: str) -> str:
     return text
 
 
-def test_turns_after_the_limit_are_counted() -> None:
+def test_turns_after_the_limit_are_counted():
     messages = as_conversation(MESSAGES)
     assert messages is not None
     assert chat_turns(messages, same, 1_000)["left"] == 0
@@ -42,17 +41,17 @@ def test_turns_after_the_limit_are_counted() -> None:
         ("x" * 300, "x" * 200 + "…"),
     ],
 )
-def test_images_are_notes(address: str, note: str) -> None:
+def test_images_are_notes(address, note):
     assert image_notes([address]) == [note]
 
 
 @pytest.mark.parametrize("value", [None, 3, "[{", '[{"role": 3}]', '[{"role": "user"}]', [], ["a"], [{"role": "user", "content": None}], "[{" * 9_000 + '"role"'])  # fmt: skip
-def test_other_values_stay_as_they_are(value: Any) -> None:
+def test_other_values_stay_as_they_are(value):
     assert as_conversation(value) is None
     assert chat_preview(value) == value
 
 
-def test_a_preview_reads_only_the_beginning() -> None:
+def test_a_preview_reads_only_the_beginning():
     many = json.dumps(MESSAGES * 100)
     assert str(chat_preview(many)).splitlines()[-1] == "[8] assistant: y"
 
@@ -61,7 +60,7 @@ PARTS = st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": st.text
 
 
 @given(st.lists(st.fixed_dictionaries({"role": st.text(), "content": st.none() | st.text() | PARTS | st.integers()}, optional={"tool_calls": st.lists(st.dictionaries(st.text(), st.text()))}), max_size=5))  # fmt: skip
-def test_any_messages_are_a_chat_or_a_plain_value(messages: list[dict[str, Any]]) -> None:
+def test_any_messages_are_a_chat_or_a_plain_value(messages):
     read = as_conversation(messages)
     if read is not None:
         assert json.dumps(chat_turns(read, same, 1_000_000))

@@ -1,11 +1,9 @@
 """A row's story shows the entries of `each` as a table."""
 
-from __future__ import annotations
-
 from verdict_cli.report.row_details import EntryTable, entry_tables
 
 
-def test_units_that_share_a_list_share_a_table() -> None:
+def test_units_that_share_a_list_share_a_table():
     outputs = {
         "split.claims": ["a", "b"],
         "check.item": [{"claim": "a"}, {"claim": "b"}],
@@ -23,7 +21,7 @@ def test_units_that_share_a_list_share_a_table() -> None:
     assert others == {"split.claims": ["a", "b"], "mean.score": 0.5}
 
 
-def test_entries_inside_entries_have_two_numbers() -> None:
+def test_entries_inside_entries_have_two_numbers():
     section, other = {"section": "A"}, {"section": "B"}
     outputs = {
         "check.item": [

@@ -257,7 +257,7 @@ def test_a_conversation_is_shown_as_a_chat(chat_run, look):
     assert "iVBOR" not in page.content()
 
 
-def test_a_confusion_matrix_is_a_picture_above_its_shaded_table() -> None:
+def test_a_confusion_matrix_is_a_picture_above_its_shaded_table():
     matrix = Matrix("Confusion matrix", ["bad", "good"], [[3, 1], [0, 0]])
     assert matrix.script_data() == {
         "type": "matrix",

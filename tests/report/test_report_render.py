@@ -205,9 +205,7 @@ def test_a_tables_caveat_is_beside_values_that_are_side_by_side():
     ("rows", "data_rows", "is_told"),
     [(450, 450, False), (449, 450, True), (3, 450, True), (450, None, True)],
 )
-def test_row_29_a_run_on_other_data_than_a_tables_is_marked(
-    rows: int, data_rows: int | None, is_told: bool
-) -> None:
+def test_row_29_a_run_on_other_data_than_a_tables_is_marked(rows, data_rows, is_told):
     table = TABLE.model_copy(update={"data_rows": data_rows})
     report = build_report(
         "r", structs.replace(FACTS, rows=rows), {"safety": MEASURES}, published={"safety": table}

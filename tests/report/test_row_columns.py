@@ -1,9 +1,5 @@
 """The columns of the table of rows."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from jsonl import jsonl
@@ -30,9 +26,7 @@ evaluate: {right: {prediction: output.score, target: source.label}}
         (["no verdict", '{"score": true}'], ["outcome", "prediction", "target"]),
     ],
 )
-def test_a_column_without_a_value_is_not_shown(
-    replies: list[str], names: list[str], shell: Any
-) -> None:
+def test_a_column_without_a_value_is_not_shown(replies, names, shell):
     rows = [{"id": row, "answer": "a", "label": row == 0} for row in range(2)]
     recorded = [{"id": row, "unit": "judge", "reply": reply} for row, reply in enumerate(replies)]
     data = shell.write("d.jsonl", jsonl(rows))

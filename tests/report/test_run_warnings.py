@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from jsonl import jsonl
 
@@ -25,13 +24,13 @@ def facts() -> RunFacts:
     )
 
 
-def test_a_warning_is_reported_once() -> None:
+def test_a_warning_is_reported_once():
     lines: list[str] = []
     run_facts = tell(tell(facts(), "a", lines.append), "a", lines.append)
     assert (run_facts.warnings, lines) == (("a",), ["warning: a"])
 
 
-def test_warnings_are_in_run_json_and_in_every_report_also_later(shell: Any) -> None:
+def test_warnings_are_in_run_json_and_in_every_report_also_later(shell):
     config = shell.config(
         "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}",
         head="model: baseline/lexical\ndataset: {id: id}",

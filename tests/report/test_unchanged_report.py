@@ -44,7 +44,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
-def test_nothing_is_computed_where_nothing_has_changed(shell: Any, reports: list[Path]) -> None:
+def test_nothing_is_computed_where_nothing_has_changed(shell, reports):
     first = shell("run", "c.yaml", "data.jsonl", "--out", "fresh")
     assert len(reports) == 1
     before = contents(shell.folder / "fresh")
@@ -116,14 +116,14 @@ def extended_program(shell: Any) -> Any:
         extended_program,
     ],
 )
-def test_a_change_is_seen(shell: Any, reports: list[Path], change: Any) -> None:
+def test_a_change_is_seen(shell, reports, change):
     assert shell("report", "out").code == 0
     assert reports == []
     assert change(shell).code == 0
     assert len(reports) == 1
 
 
-def test_a_gate_with_a_baseline_is_decided_again(shell: Any, reports: list[Path]) -> None:
+def test_a_gate_with_a_baseline_is_decided_again(shell, reports):
     gate = "gates: [{metric: level.accuracy, baseline: base, max_drop: 0.5}]\n"
     shell("run", "c.yaml", "data.jsonl", "--out", "base")
     shell.write("c.yaml", CONFIG + gate)
@@ -134,9 +134,7 @@ def test_a_gate_with_a_baseline_is_decided_again(shell: Any, reports: list[Path]
 
 
 @pytest.mark.parametrize("broken", ["new_report.render_html", "evaluation_section._charts"])
-def test_a_part_that_failed_is_written_again(
-    shell: Any, reports: list[Path], monkeypatch: Any, broken: str
-) -> None:
+def test_a_part_that_failed_is_written_again(shell, reports, monkeypatch, broken):
     def fails(*_: Any) -> str:
         raise RuntimeError("planted")
 
@@ -150,7 +148,7 @@ def test_a_part_that_failed_is_written_again(
     assert len(reports) == 2
 
 
-def test_what_json_cannot_express_is_computed_again() -> None:
+def test_what_json_cannot_express_is_computed_again():
     def report_of(value: Any) -> Any:
         texts = ("config", "dataset", "spec_fingerprint", "data_fingerprint", "version", "started")
         facts = RunFacts(name="t", status="finished", **dict.fromkeys(texts, ""))

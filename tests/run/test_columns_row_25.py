@@ -29,9 +29,7 @@ def run(shell: Shell, keys: str) -> Outcome:
         ("where: source.n", "where"),
     ],
 )
-def test_row_25_an_expression_that_a_row_cannot_give_is_refused_before_a_call(
-    keys: str, path: str, shell: Shell
-) -> None:
+def test_row_25_an_expression_that_a_row_cannot_give_is_refused_before_a_call(keys, path, shell):
     done = run(shell, keys)
     assert done.code == 2
     assert "row 0: " in done.err
@@ -49,14 +47,14 @@ def test_row_25_an_expression_that_a_row_cannot_give_is_refused_before_a_call(
         "by: ['output.score']",
     ],
 )
-def test_row_25_what_the_selected_rows_can_give_is_no_error(keys: str, shell: Shell) -> None:
+def test_row_25_what_the_selected_rows_can_give_is_no_error(keys, shell):
     done = run(shell, keys)
     assert done.code == 0, done.err
 
 
 def test_row_25_a_paid_run_has_its_report_where_an_evaluation_cannot_be_measured(
-    shell: Shell,
-) -> None:
+    shell,
+):
     step = "  - {unit: JudgeUnit, name: j, scale: boolean, prompt: '{source.text}'}"
     broken = "{prediction: output.score, target: source.label, by: ['1 / (output.score - output.score)']}"
     evaluate = f"evaluate:\n  right: {{prediction: output.score, target: source.label}}\n  broken: {broken}"

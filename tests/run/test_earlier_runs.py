@@ -49,7 +49,7 @@ def open_earlier(runs: Path, name: str, **options: Any) -> Any:
     )
 
 
-def test_a_finished_run_has_its_report_and_its_gates(runs: Path) -> None:
+def test_a_finished_run_has_its_report_and_its_gates(runs):
     reported = verdict("report", str(runs / "finished"), "--json")
     assert reported.exit_code == 0, reported.output
     assert json.loads(reported.stdout)["rows"] == 12
@@ -58,7 +58,7 @@ def test_a_finished_run_has_its_report_and_its_gates(runs: Path) -> None:
     assert gated.exit_code == 0, gated.output
 
 
-def test_a_finished_run_is_compared_and_is_a_baseline(runs: Path) -> None:
+def test_a_finished_run_is_compared_and_is_a_baseline(runs):
     shutil.copytree(runs / "finished", runs / "other")
     facts = json.loads((runs / "other" / "run.json").read_text())
     (runs / "other" / "run.json").write_text(json.dumps({**facts, "seed": 1, "wall_s": 1.5}))
@@ -72,7 +72,7 @@ def test_a_finished_run_is_compared_and_is_a_baseline(runs: Path) -> None:
     assert gated.exit_code == 0, gated.output
 
 
-def test_an_unfinished_run_is_refused_with_what_to_do(runs: Path) -> None:
+def test_an_unfinished_run_is_refused_with_what_to_do(runs):
     facts = json.loads((runs / "finished" / "run.json").read_text())
     plan = build_plan(load(runs / "pipeline.yaml")).plan
     stopped = {**facts, "status": "stopped", "spec_fingerprint": run_fingerprint(plan, 0, None)}

@@ -39,7 +39,7 @@ def run(folder: Path, shell: str, *more: str) -> subprocess.CompletedProcess[str
 
 
 @pytest.mark.parametrize("closed", ["<&-", "2>&-", ">&-", "<&- >&- 2>&-"])
-def test_closed_descriptors_change_nothing(folder: Path, closed: str) -> None:
+def test_closed_descriptors_change_nothing(folder, closed):
     done = run(folder, closed)
     assert done.returncode == 0, done.stderr
     assert (folder / "o" / "report.md").exists()
@@ -47,7 +47,7 @@ def test_closed_descriptors_change_nothing(folder: Path, closed: str) -> None:
 
 
 @pytest.mark.parametrize("where", [">/dev/full", "2>/dev/full"])
-def test_a_full_disk_behind_a_stream_is_no_internal_error(folder: Path, where: str) -> None:
+def test_a_full_disk_behind_a_stream_is_no_internal_error(folder, where):
     done = run(folder, where)
     assert done.returncode == (2 if where.startswith(">") else 0)
     if where.startswith(">"):
@@ -56,15 +56,13 @@ def test_a_full_disk_behind_a_stream_is_no_internal_error(folder: Path, where: s
 
 
 @pytest.mark.parametrize("columns", ["0", "1", "-3", "x", "999999999"])
-def test_a_width_that_nothing_fits_counts_as_unset(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: str
-) -> None:
+def test_a_width_that_nothing_fits_counts_as_unset(monkeypatch, capsys, columns):
     monkeypatch.setenv("COLUMNS", columns)
     to_terminal("word " * 20)
     assert capsys.readouterr().out.splitlines()[0] == "word " * 15 + "word"
 
 
-def test_few_open_files_lower_the_calls_at_once_with_a_word(folder: Path) -> None:
+def test_few_open_files_lower_the_calls_at_once_with_a_word(folder):
     (folder / "pipeline.yaml").write_text(PIPELINE.replace("baseline/lexical", "openai/m"))
     command = (
         f"ulimit -n 256; OPENAI_BASE_URL=http://127.0.0.1:9/v1 OPENAI_API_KEY=k '{sys.executable}' -m verdict_cli run "
@@ -78,8 +76,8 @@ def test_few_open_files_lower_the_calls_at_once_with_a_word(folder: Path) -> Non
 
 
 def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     limits = [(256, 4096)]
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
     monkeypatch.setattr(resource, "setrlimit", lambda _, pair: limits.append(pair))
@@ -91,9 +89,7 @@ def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(
         calls_at_once(64)
 
 
-def test_a_disk_without_room_is_reported_before_a_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_without_room_is_reported_before_a_call(tmp_path, monkeypatch):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**9, 10**9, 2**20))
     with pytest.raises(OutputError, match=r"1\.0 MB left") as caught:

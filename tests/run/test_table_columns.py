@@ -79,18 +79,14 @@ def later_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_run_without_a_later_column_is_reported(
-    old_run: Path, later_package: Path, tmp_path: Path
-) -> None:
+def test_a_run_without_a_later_column_is_reported(old_run, later_package, tmp_path):
     shutil.copytree(old_run, tmp_path / "run")
     result = verdict(later_package, "report", tmp_path / "run")
     assert result.returncode == 0, result.stderr
     assert "accuracy" in result.stdout
 
 
-def test_a_new_run_has_a_later_column_in_its_table_and_its_report(
-    old_run: Path, later_package: Path, tmp_path: Path
-) -> None:
+def test_a_new_run_has_a_later_column_in_its_table_and_its_report(old_run, later_package, tmp_path):
     out = tmp_path / "new"
     config, data = old_run.parent / "p.yaml", old_run.parent / "d.jsonl"
     result = verdict(later_package, "run", config, data, "--out", out, "--no-cache", "-q")
@@ -113,9 +109,7 @@ def without(run: Path, table: str, column: str, to: Path) -> Path:
     return to
 
 
-def test_calls_without_the_later_column_usage_note_are_read_with_nulls(
-    old_run: Path, tmp_path: Path
-) -> None:
+def test_calls_without_the_later_column_usage_note_are_read_with_nulls(old_run, tmp_path):
     run = without(old_run, "calls.parquet", "usage_note", tmp_path / "run")
     assert verdict(ROOT, "report", run).returncode == 0
     names = ("unit", "usage_note")
@@ -127,9 +121,7 @@ def test_calls_without_the_later_column_usage_note_are_read_with_nulls(
     assert only == {"usage_note": [None] * 4}
 
 
-def test_a_table_without_a_column_of_every_version_is_refused(
-    old_run: Path, tmp_path: Path
-) -> None:
+def test_a_table_without_a_column_of_every_version_is_refused(old_run, tmp_path):
     run = without(old_run, "results.parquet", "calls", tmp_path / "run")
     result = verdict(ROOT, "report", run)
     assert result.returncode == 2

@@ -40,8 +40,8 @@ def results(
 
 
 def test_a_missing_number_may_lie_at_the_end_of_the_scale_that_is_farther_away(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """Of a target of 2 the worst score is 5, three away; of 4 it is 1. The nearer ends, 1 and 5, would pass the gate."""
     targets = [2, 4] * 200
     path = results(tmp_path / "results.parquet", [*targets[:-20], *[None] * 20], LIKERT, targets)
@@ -57,9 +57,7 @@ def test_a_missing_number_may_lie_at_the_end_of_the_scale_that_is_farther_away(
 
 
 @pytest.mark.parametrize("scores", [[2, 5], [3, 3, 4], [1, 1, 2], [5, 5, 4, 5]])
-def test_the_mean_of_a_scale_has_no_interval_end_outside_it(
-    tmp_path: Path, scores: list[int]
-) -> None:
+def test_the_mean_of_a_scale_has_no_interval_end_outside_it(tmp_path, scores):
     """Nine 5s and a 1 had the interval [3.61, 5.86]."""
     evaluation = Evaluation(value="output.score", metrics=("mean",))
     path = results(tmp_path / "results.parquet", scores, LIKERT)
@@ -69,7 +67,7 @@ def test_the_mean_of_a_scale_has_no_interval_end_outside_it(
     assert 1 <= mean.low <= mean.value <= mean.high <= 5
 
 
-def test_a_run_declares_its_fields_and_the_report_keeps_to_their_scale(tmp_path: Path) -> None:
+def test_a_run_declares_its_fields_and_the_report_keeps_to_their_scale(tmp_path):
     (tmp_path / "p.yaml").write_text(
         "verdict: 1\nname: p\nmodel: baseline/lexical\npipeline:\n"
         '  - {unit: JudgeUnit, name: judge, explanation: true, prompt: "{source.text}"}\n'
@@ -93,7 +91,7 @@ def test_a_run_declares_its_fields_and_the_report_keeps_to_their_scale(tmp_path:
     assert declared["output.explanation"].schema == {"type": "string"}
 
 
-def test_a_table_without_declared_types_is_measured_as_before(tmp_path: Path) -> None:
+def test_a_table_without_declared_types_is_measured_as_before(tmp_path):
     evaluation = Evaluation(value="output.score", metrics=("mean",))
     path = results(tmp_path / "results.parquet", [2, 5], None)
     assert declared_types(path) == {}
@@ -101,7 +99,7 @@ def test_a_table_without_declared_types_is_measured_as_before(tmp_path: Path) ->
     assert high is not None and high > 5
 
 
-def test_a_computed_value_has_not_the_scale_of_its_field(tmp_path: Path) -> None:
+def test_a_computed_value_has_not_the_scale_of_its_field(tmp_path):
     path = results(tmp_path / "results.parquet", [2, 5], LIKERT)
     high = (
         measure({"e": Evaluation(value="output.score * 2", metrics=("mean",))}, path)["e"]
@@ -111,7 +109,7 @@ def test_a_computed_value_has_not_the_scale_of_its_field(tmp_path: Path) -> None
     assert high is not None and high > 10
 
 
-def test_values_outside_the_declared_scale_are_not_clipped(tmp_path: Path) -> None:
+def test_values_outside_the_declared_scale_are_not_clipped(tmp_path):
     path = results(tmp_path / "results.parquet", [2, 50], LIKERT)
     assert (
         measure({"e": Evaluation(value="output.score", metrics=("mean",))}, path)["e"]
@@ -121,7 +119,7 @@ def test_values_outside_the_declared_scale_are_not_clipped(tmp_path: Path) -> No
     )
 
 
-def test_words_of_a_scale_are_listed_in_its_order(tmp_path: Path) -> None:
+def test_words_of_a_scale_are_listed_in_its_order(tmp_path):
     declared = DeclaredType({"type": "string", "enum": ["poor", "fair", "excellent"]})
     words = ["fair", "excellent", "poor", "fair"]
     path = results(tmp_path / "results.parquet", words, declared, ["fair", "poor", "poor", "other"])
@@ -132,7 +130,7 @@ def test_words_of_a_scale_are_listed_in_its_order(tmp_path: Path) -> None:
     assert confusion["labels"] == ["poor", "fair", "excellent", "other"]
 
 
-def test_a_histogram_spans_the_scale(tmp_path: Path) -> None:
+def test_a_histogram_spans_the_scale(tmp_path):
     path = results(tmp_path / "results.parquet", [3, 4, 3], LIKERT, [3, 4, 4])
     evaluation = Evaluation(prediction="output.score", target="source.target")
     histogram = evaluate_run({"e": evaluation}, path).distributions["e"].predictions
@@ -140,7 +138,7 @@ def test_a_histogram_spans_the_scale(tmp_path: Path) -> None:
     assert histogram.edges == (0.5, 1.5, 2.5, 3.5, 4.5, 5.5)
 
 
-def test_estimates_from_human_labels_keep_to_the_scale() -> None:
+def test_estimates_from_human_labels_keep_to_the_scale():
     judge = np.array([4.0, 5.0, 5.0, 4.0, 5.0, 5.0])
     truth = np.array([5.0, 4.0, np.nan, np.nan, np.nan, np.nan])
     draw = Draw(np.random.default_rng(1))
@@ -152,7 +150,7 @@ def test_estimates_from_human_labels_keep_to_the_scale() -> None:
     )
 
 
-def test_declared_types_survive_a_wider_column(tmp_path: Path) -> None:
+def test_declared_types_survive_a_wider_column(tmp_path):
     first = tmp_path / "a.parquet"
     with ParquetTable(first, COLUMNS, row_group=2, declared={"output.score": LIKERT}) as table:
         for row, score in enumerate([1, 2, 3, 4.5, "none"]):

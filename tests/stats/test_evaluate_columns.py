@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 from hypothesis import given, settings
@@ -78,7 +77,7 @@ def test_resamples_draw_as_many_units_as_there_are(rows):
         assert total == sample.units
 
 
-def test_a_run_with_an_evaluation_imports_no_pandas(tmp_path: Path) -> None:
+def test_a_run_with_an_evaluation_imports_no_pandas(tmp_path):
     """Arrow imports pandas, 28 MB and 0.2 s, where it is installed and a Python value is to become an Arrow one."""
     (tmp_path / "p.yaml").write_text(
         "verdict: 1\nname: p\nmodel: baseline/lexical\npipeline:\n  - {unit: JudgeUnit, prompt: 'Rate {source.text}'}\n"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +17,7 @@ from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 from verdict_cli.language import evaluations as section
-from verdict_cli.language.evaluations import Evaluation, GoldScope
+from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate, gate_problems
 from verdict_cli.stats.columns.row_data import GoldPairs
 from verdict_cli.stats.intervals.intervals import Draw
@@ -47,7 +45,7 @@ def judged(rows: int, right: float, labels: int) -> tuple[GoldPairs, float]:
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_ppi_is_that_of_ppi_python(binary: bool) -> None:
+def test_ppi_is_that_of_ppi_python(binary):
     pytest.importorskip("ppi_py", reason="ppi-python is not installed")
     theirs = importlib.import_module("ppi_py")
     pairs, _ = judged(3_000, 0.8, 400)
@@ -62,7 +60,7 @@ def test_ppi_is_that_of_ppi_python(binary: bool) -> None:
     assert (ours.low, ours.high) == pytest.approx((float(low[0]), float(high[0])), abs=2e-3)
 
 
-def test_a_weight_of_nothing_is_the_mean_of_the_labels() -> None:
+def test_a_weight_of_nothing_is_the_mean_of_the_labels():
     pairs, _ = judged(500, 0.8, 100)
     estimate = ppi(pairs, 0.0, 0.95)
     labels = pairs.truth[pairs.labelled]
@@ -75,8 +73,8 @@ def test_a_weight_of_nothing_is_the_mean_of_the_labels() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_judge_that_is_right_on_all_labels_may_err_on_other_rows(
-    seed: int,
-) -> None:
+    seed,
+):
     """Whether its tuned weight is 1 or just below does not matter: 100 labels do not rule out an error in 100 rows."""
     RNG.bit_generator.state = np.random.default_rng(seed).bit_generator.state
     pairs, share = judged(4_000, 1.0, 100)
@@ -89,14 +87,14 @@ def test_a_judge_that_is_right_on_all_labels_may_err_on_other_rows(
     assert expected < 0.3 * (values["labelled"].high - values["labelled"].low)
 
 
-def test_a_judge_that_guesses_costs_nothing() -> None:
+def test_a_judge_that_guesses_costs_nothing():
     pairs, _ = judged(4_000, 0.5, 200)
     figures, _ = corrected(pairs, Draw(RNG), None)
     widths = {name: figures[name].high - figures[name].low for name in ("ppi", "labelled")}
     assert widths["ppi"] < 1.03 * widths["labelled"]
 
 
-def test_the_intervals_hold_the_truth_as_often_as_they_say() -> None:
+def test_the_intervals_hold_the_truth_as_often_as_they_say():
     covered = {"ppi": 0, "rogan_gladen": 0}
     for _ in range(300):
         pairs, share = judged(2_000, 0.85, 150)
@@ -106,7 +104,7 @@ def test_the_intervals_hold_the_truth_as_often_as_they_say() -> None:
     assert all(count / 300 >= 0.91 for count in covered.values())
 
 
-def test_rogan_and_gladen_undo_what_the_judge_gets_wrong() -> None:
+def test_rogan_and_gladen_undo_what_the_judge_gets_wrong():
     judge = np.concatenate(
         [np.repeat([1.0, 0.0], [45, 5]), np.repeat([1.0, 0.0], [10, 40]), RNG.random(0)]
     )
@@ -125,9 +123,7 @@ def test_rogan_and_gladen_undo_what_the_judge_gets_wrong() -> None:
         ([1, 0, 1, 1, 1], [1, None, None, None, None], "fewer than two"),
     ],
 )
-def test_labels_without_information_give_no_estimate(
-    judge: list[int], truth: list[Any], reason: str
-) -> None:
+def test_labels_without_information_give_no_estimate(judge, truth, reason):
     labels = np.array([math.nan if label is None else label for label in truth], dtype=float)
     figures, _ = corrected(GoldPairs(np.array(judge, dtype=float), labels, True), Draw(RNG), None)
     assert figures["rogan_gladen"].value is None
@@ -135,9 +131,7 @@ def test_labels_without_information_give_no_estimate(
 
 
 @given(st.floats(0.55, 0.9), st.sampled_from([0.02, 0.03, 0.05]))
-def test_as_many_labels_as_needed_by_the_plan_make_the_width(
-    right: float, half_width: float
-) -> None:
+def test_as_many_labels_as_needed_by_the_plan_make_the_width(right, half_width):
     pairs, _ = judged(20_000, right, 2_000)
     needed, alone = labels_needed(pairs, half_width, 0.95)
     assert needed is not None and needed <= alone
@@ -146,12 +140,12 @@ def test_as_many_labels_as_needed_by_the_plan_make_the_width(
     assert (figures["ppi"].high - figures["ppi"].low) / 2 == pytest.approx(half_width, rel=0.25)
 
 
-def test_a_width_that_all_labels_would_not_give_says_so() -> None:
+def test_a_width_that_all_labels_would_not_give_says_so():
     pairs, _ = judged(300, 0.7, 100)
     assert labels_needed(pairs, 0.01, 0.95)[0] is None
 
 
-def test_clusters_make_the_interval_wider() -> None:
+def test_clusters_make_the_interval_wider():
     truth = np.repeat((RNG.random(60) < 0.5).astype(float), 20)
     judge = np.where(RNG.random(1_200) < 0.8, truth, 1 - truth)
     labels = np.where(np.repeat(np.arange(60) % 2, 20) == 0, truth, np.nan)
@@ -161,7 +155,7 @@ def test_clusters_make_the_interval_wider() -> None:
     assert together.high - together.low > 2 * (alone.high - alone.low)
 
 
-def test_of_rows_ppi_is_the_regression_estimator_of_a_finite_population() -> None:
+def test_of_rows_ppi_is_the_regression_estimator_of_a_finite_population():
     """Cochran (1977, section 7.4), where the best weight is the slope of the labels on what the judge says."""
     judge = RNG.normal(0, 1, 500)
     truth = np.full(500, np.nan)
@@ -177,7 +171,7 @@ def test_of_rows_ppi_is_the_regression_estimator_of_a_finite_population() -> Non
     )
 
 
-def test_of_rows_that_all_have_a_label_nothing_is_left_open() -> None:
+def test_of_rows_that_all_have_a_label_nothing_is_left_open():
     pairs, share = judged(400, 0.8, 400)
     figures, _ = corrected(replace(pairs, of="rows"), Draw(RNG), None)
     for name in ("labelled", "ppi", "rogan_gladen"):
@@ -189,7 +183,7 @@ def test_of_rows_that_all_have_a_label_nothing_is_left_open() -> None:
 
 
 @pytest.mark.parametrize("of", ["rows", "population"])
-def test_intervals_cover_what_they_are_of(of: GoldScope) -> None:
+def test_intervals_cover_what_they_are_of(of):
     """Half of the rows have a label, so that rows and population are told apart."""
     names = ("labelled", "ppi", "rogan_gladen")
     covered, rng = dict.fromkeys(names, 0), np.random.default_rng(5)
@@ -206,7 +200,7 @@ def test_intervals_cover_what_they_are_of(of: GoldScope) -> None:
     assert all(0.92 <= count / 400 <= 0.98 for count in covered.values()), covered
 
 
-def test_labels_without_an_error_still_leave_half_a_row_open() -> None:
+def test_labels_without_an_error_still_leave_half_a_row_open():
     judge = np.concatenate([np.ones(10), np.repeat([1.0, 0.0], 100)])
     truth = np.concatenate([np.ones(10), np.full(200, np.nan)])
     estimate = ppi(GoldPairs(judge, truth, True), 1.0, 0.95)
@@ -214,9 +208,7 @@ def test_labels_without_an_error_still_leave_half_a_row_open() -> None:
 
 
 @given(st.floats(0.55, 0.9), st.sampled_from([0.02, 0.03, 0.05]))
-def test_of_rows_as_many_labels_as_needed_by_the_plan_make_the_width(
-    right: float, half_width: float
-) -> None:
+def test_of_rows_as_many_labels_as_needed_by_the_plan_make_the_width(right, half_width):
     RNG.bit_generator.state = np.random.default_rng(
         12
     ).bit_generator.state  # for each example alike
@@ -231,7 +223,7 @@ def test_of_rows_as_many_labels_as_needed_by_the_plan_make_the_width(
     assert np.mean(widths) == pytest.approx(half_width, rel=0.25)
 
 
-def test_each_group_is_corrected_by_its_own_labels(tmp_path: Path) -> None:
+def test_each_group_is_corrected_by_its_own_labels(tmp_path):
     rng = np.random.default_rng(2)
     results, truths = tmp_path / "results.parquet", {"a": [], "b": []}
     with ParquetTable(results, {"row": "int", "id": "int", "status": "str"}) as table:
@@ -283,7 +275,7 @@ gates:
 """
 
 
-def test_a_run_has_raw_and_corrected_values_and_gates_check_them(tmp_path: Path) -> None:
+def test_a_run_has_raw_and_corrected_values_and_gates_check_them(tmp_path):
     rows, replies = [], []
     for key in range(300):
         true = key % 2 == 0
@@ -317,14 +309,14 @@ def test_a_run_has_raw_and_corrected_values_and_gates_check_them(tmp_path: Path)
         ({"value": "output.x", "group": "source.g"}, "not of groups"),
     ],
 )
-def test_gold_alone_measures_nothing(keys: dict[str, Any], expected: str) -> None:
+def test_gold_alone_measures_nothing(keys, expected):
     evaluation = Evaluation.model_validate({"gold": {"target": "source.human"}, **keys})
     assert any(
         expected in message for _, message, _ in section.evaluation_problems("e", evaluation)
     )
 
 
-def test_a_gate_on_a_corrected_value_needs_gold() -> None:
+def test_a_gate_on_a_corrected_value_needs_gold():
     evaluations = {"e": Evaluation(value="output.x")}
     (problem,) = gate_problems(0, Gate(metric="e.ppi", min=0.5), evaluations)
     assert "has no `gold`" in problem[1]
@@ -336,7 +328,7 @@ def test_a_gate_on_a_corrected_value_needs_gold() -> None:
 )
 def test_a_rare_or_a_frequent_label_is_covered_on_both_sides(
     share, sensitivity, specificity, labels
-) -> None:
+):
     """Student's interval covered 86 to 88%, with 11 to 13% of samples on one side."""
     rng = np.random.default_rng(12)
     above = below = 0
@@ -354,7 +346,7 @@ def test_a_rare_or_a_frequent_label_is_covered_on_both_sides(
     assert above <= 21 and below <= 21  # 5%, and what chance adds to it
 
 
-def test_rogan_gladen_in_clusters_is_wider() -> None:
+def test_rogan_gladen_in_clusters_is_wider():
     """Its interval was the same with and without clusters."""
     rng = np.random.default_rng(13)
     cluster = np.repeat(np.arange(40), 10)
@@ -369,7 +361,7 @@ def test_rogan_gladen_in_clusters_is_wider() -> None:
     assert together.high - together.low > 1.5 * (alone.high - alone.low)
 
 
-def test_labels_where_the_judge_says_no_are_not_a_random_sample() -> None:
+def test_labels_where_the_judge_says_no_are_not_a_random_sample():
     """Labels of only the rows on which the judge said no gave no warning."""
     verdicts = np.repeat([0.0, 1.0], [44, 256])
     labels_seen = np.where(verdicts == 0, (np.arange(300) % 4 == 0).astype(float), np.nan)
@@ -383,7 +375,7 @@ def test_labels_where_the_judge_says_no_are_not_a_random_sample() -> None:
 
 
 @pytest.mark.parametrize("labels", [14, 15])
-def test_few_labels_of_numbers_are_warned_and_of_booleans_are_not(labels: int) -> None:
+def test_few_labels_of_numbers_are_warned_and_of_booleans_are_not(labels):
     rng = np.random.default_rng(1)
     for values, binary in (
         (rng.integers(4, 6, 200) * 1.0, False),
@@ -397,7 +389,7 @@ def test_few_labels_of_numbers_are_warned_and_of_booleans_are_not(labels: int) -
         assert (few in warnings) == (labels < 15 and not binary)
 
 
-def test_ppi_is_the_labels_alone_where_an_uninformed_judge_would_only_widen_it() -> None:
+def test_ppi_is_the_labels_alone_where_an_uninformed_judge_would_only_widen_it():
     wider = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -411,7 +403,7 @@ def test_ppi_is_the_labels_alone_where_an_uninformed_judge_would_only_widen_it()
     assert wider
 
 
-def test_rogan_gladen_at_an_end_keeps_its_uncertainty() -> None:
+def test_rogan_gladen_at_an_end_keeps_its_uncertainty():
     """A judge that says yes more often than its sensitivity allows: 1.000 [1.000, 1.000]."""
     judge = np.concatenate(
         [np.repeat([1.0, 0.0], [15, 5]), np.repeat([1.0, 0.0], [3, 17]), np.ones(300)]

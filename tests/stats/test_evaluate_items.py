@@ -71,7 +71,7 @@ ACCURACY = Evaluation(
 )
 
 
-def test_each_entry_is_an_observation(results: Path) -> None:
+def test_each_entry_is_an_observation(results):
     measures = measure({"claims": ACCURACY}, results)["claims"]
     pairs = [(verdict, label) for claims in CLAIMS for verdict, label, _ in claims]
     assert (measures.rows, measures.missing, measures.coverage, measures.kind) == (
@@ -93,7 +93,7 @@ def test_each_entry_is_an_observation(results: Path) -> None:
     }
 
 
-def test_an_entry_sees_its_index_its_row_and_the_units_of_its_row(results: Path) -> None:
+def test_an_entry_sees_its_index_its_row_and_the_units_of_its_row(results):
     def mean(text: str, **keys: Any) -> float:
         evaluation = Evaluation(items="check", value=text, metrics=("mean",), **keys)
         return float(measure({"e": evaluation}, results)["e"].values["mean"].value)
@@ -104,7 +104,7 @@ def test_an_entry_sees_its_index_its_row_and_the_units_of_its_row(results: Path)
     assert mean("index", where="claim.kind == 'b'") == pytest.approx((1 + 2 + 0) / 3)
 
 
-def test_intervals_resample_rows_unless_a_cluster_is_named(tmp_path: Path) -> None:
+def test_intervals_resample_rows_unless_a_cluster_is_named(tmp_path):
     rng = np.random.default_rng(0)
     rows = []
     for _ in range(60):
@@ -123,8 +123,8 @@ def test_intervals_resample_rows_unless_a_cluster_is_named(tmp_path: Path) -> No
 
 
 def test_metrics_and_intervals_are_those_of_a_table_with_a_row_for_each_entry(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     rng = np.random.default_rng(1)
     rows, entries = [], []
     for paper in range(25):
@@ -162,8 +162,8 @@ def test_metrics_and_intervals_are_those_of_a_table_with_a_row_for_each_entry(
 
 
 def test_entries_without_an_output_are_missing_and_skipped_ones_are_not_there(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     skipped = of_claims([(None, True, "a"), (True, True, "a"), (None, True, "b")])
     skipped["check.item"][0] = None
     results = table(tmp_path / "results.parquet", [skipped, of_claims([(False, False, "b")])])
@@ -174,7 +174,7 @@ def test_entries_without_an_output_are_missing_and_skipped_ones_are_not_there(
     assert coverage_notes(measures)[0] == "coverage 0.667: 1 of 3 entries have no prediction"
 
 
-def test_a_failed_row_lowers_the_coverage(tmp_path: Path) -> None:
+def test_a_failed_row_lowers_the_coverage(tmp_path):
     failed = {"status": "failed", "check.item": None, "check.score": None}
     inside = of_claims([(True, True, "a"), (None, True, "a")], status="failed")
     rows = [of_claims([(True, True, "a")] * 2), failed, inside, {**failed, "status": "ok"}]
@@ -185,7 +185,7 @@ def test_a_failed_row_lowers_the_coverage(tmp_path: Path) -> None:
     )
 
 
-def test_entries_of_lists_within_lists_are_observations(tmp_path: Path) -> None:
+def test_entries_of_lists_within_lists_are_observations(tmp_path):
     row = {
         "check.item": [
             [{"part": {"n": 1}, "leaf": {"n": 10}}, {"part": {"n": 1}, "leaf": {"n": 20}}],
@@ -203,13 +203,13 @@ def test_entries_of_lists_within_lists_are_observations(tmp_path: Path) -> None:
     )
 
 
-def test_a_wrong_path_names_the_row_and_the_entry(results: Path) -> None:
+def test_a_wrong_path_names_the_row_and_the_entry(results):
     wrong = ACCURACY.model_copy(update={"target": "claim.lable"})
     with pytest.raises(DataError, match=r"row 0, entry 0: .*'lable'"):
         measure({"e": wrong}, results)
 
 
-def test_entries_can_be_grouped_and_compared(tmp_path: Path, results: Path) -> None:
+def test_entries_can_be_grouped_and_compared(tmp_path, results):
     grouped = ACCURACY.model_copy(
         update={"group": "source.paper", "reduce": Reduce(prediction="all", target="all"), "by": ()}
     )
@@ -221,13 +221,13 @@ def test_entries_can_be_grouped_and_compared(tmp_path: Path, results: Path) -> N
     assert change.whole.differences["accuracy"].change.value == pytest.approx(2 / 6)
 
 
-def test_a_panel_is_of_rows_and_rows_are_not_scored_by_entries(results: Path) -> None:
+def test_a_panel_is_of_rows_and_rows_are_not_scored_by_entries(results):
     panel = Evaluation(items="check", panel=("output.a", "output.b"))
     assert [path for path, _, _ in evaluation_problems("e", panel)] == ["e.items"]
     assert scored_rows({"e": ACCURACY}, results) == ()
 
 
-def test_probabilities_and_human_labels_of_entries_are_measured(tmp_path: Path) -> None:
+def test_probabilities_and_human_labels_of_entries_are_measured(tmp_path):
     rng = np.random.default_rng(3)
     rows = []
     for _ in range(40):
@@ -262,9 +262,7 @@ def test_probabilities_and_human_labels_of_entries_are_measured(tmp_path: Path) 
     assert corrected.values["ppi"].low < truth < corrected.values["ppi"].high
 
 
-def test_gates_look_at_entries_with_confidence_over_rows_and_against_a_baseline(
-    tmp_path: Path, results: Path
-) -> None:
+def test_gates_look_at_entries_with_confidence_over_rows_and_against_a_baseline(tmp_path, results):
     facts = finished_run(
         rows=4,
         done=4,

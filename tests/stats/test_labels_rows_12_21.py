@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from jsonl import jsonl
-from shell import Shell
 
 from verdict_cli.errors import DataError
 from verdict_cli.language.evaluations import Evaluation
@@ -38,9 +37,7 @@ FIVE = DeclaredType({"type": "integer", "minimum": 1, "maximum": 5})
         (FIVE, 3.5, 3.5),
     ],
 )
-def test_row_12_a_label_is_read_as_the_scale_reads_a_reply(
-    declared: DeclaredType, label: Any, read: Any
-) -> None:
+def test_row_12_a_label_is_read_as_the_scale_reads_a_reply(declared, label, read):
     reader = LabelReader([declared])
     assert reader.read(label) == read
     assert not reader.problems()
@@ -49,9 +46,7 @@ def test_row_12_a_label_is_read_as_the_scale_reads_a_reply(
 @pytest.mark.parametrize(
     ("declared", "label"), [(WORDS, "gut"), (TRUTH, "maybe"), (FIVE, "6"), (FIVE, "four")]
 )
-def test_row_12_what_is_not_on_the_scale_is_reported_with_counts(
-    declared: DeclaredType, label: str
-) -> None:
+def test_row_12_what_is_not_on_the_scale_is_reported_with_counts(declared, label):
     reader = LabelReader([declared])
     assert [reader.read(label), reader.read(label)] == [label, label]
     (warning,) = reader.problems()
@@ -59,7 +54,7 @@ def test_row_12_what_is_not_on_the_scale_is_reported_with_counts(
     assert f"{label!r} (2)" in warning
 
 
-def test_unsure_is_no_label_and_is_reported() -> None:
+def test_unsure_is_no_label_and_is_reported():
     reader = LabelReader([WORDS])
     assert reader.read("Unsure") is None
     assert (reader.unsure, reader.problems()) == (1, [])
@@ -81,7 +76,7 @@ def measured(
     return measure({"e": evaluation}, results)["e"]
 
 
-def test_row_12_labels_in_another_case_agree(tmp_path: Path) -> None:
+def test_row_12_labels_in_another_case_agree(tmp_path):
     measures = measured(
         tmp_path, ["a", "b"], [{"id": "a", "label": "Good"}, {"id": "b", "label": "good "}]
     )
@@ -89,7 +84,7 @@ def test_row_12_labels_in_another_case_agree(tmp_path: Path) -> None:
     assert not [warning for warning in measures.warnings if "label" in warning]
 
 
-def test_row_12_a_prediction_that_is_computed_keeps_labels_as_they_are(tmp_path: Path) -> None:
+def test_row_12_a_prediction_that_is_computed_keeps_labels_as_they_are(tmp_path):
     computed = "'Fine' if output.choice == 'good' else 'Poor'"
     measures = measured(tmp_path, ["a"], [{"id": "a", "label": "Fine"}], computed)
     assert measures.values["accuracy"].value == 1.0
@@ -97,9 +92,7 @@ def test_row_12_a_prediction_that_is_computed_keeps_labels_as_they_are(tmp_path:
 
 
 @pytest.mark.parametrize(("ids", "label_id"), [([0, 1], "1"), (["0", "1"], 1)])
-def test_row_12_a_numbers_text_is_the_same_id(
-    ids: list[Any], label_id: Any, tmp_path: Path
-) -> None:
+def test_row_12_a_numbers_text_is_the_same_id(ids, label_id, tmp_path):
     measures = measured(tmp_path, ids, [{"id": label_id, "label": "good"}])
     assert measures.values["accuracy"].n == 1
     assert not [warning for warning in measures.warnings if "belong" in warning]
@@ -108,9 +101,7 @@ def test_row_12_a_numbers_text_is_the_same_id(
 @pytest.mark.parametrize(
     ("ids", "label_id", "kind"), [([0, 1], "r1", "numbers"), (["00", "01"], 1, "texts")]
 )
-def test_row_12_labels_of_no_row_are_reported(
-    ids: list[Any], label_id: Any, kind: str, tmp_path: Path
-) -> None:
+def test_row_12_labels_of_no_row_are_reported(ids, label_id, kind, tmp_path):
     lines = [
         {"id": label_id, "label": "good", "by": "a"},
         {"id": label_id, "label": "good", "by": "b"},
@@ -121,7 +112,7 @@ def test_row_12_labels_of_no_row_are_reported(
     assert warning.endswith(f"the run's ids are {kind}")
 
 
-def test_row_12_an_exact_id_is_preferred_to_another_spelling(tmp_path: Path) -> None:
+def test_row_12_an_exact_id_is_preferred_to_another_spelling(tmp_path):
     measured(tmp_path, ["1", "x"], [{"id": "1", "label": "good"}, {"id": 1, "label": "bad"}])
     labels = run_labels(tmp_path / "results.parquet", [WORDS])
     assert labels.by_row['"1"']["label"] == "good"
@@ -143,16 +134,14 @@ def test_row_12_an_exact_id_is_preferred_to_another_spelling(tmp_path: Path) -> 
         ('{"id": 1, "label": NaN}', "not JSON"),
     ],
 )
-def test_row_21_a_bad_line_is_an_error_with_its_place(
-    line: str, message: str, tmp_path: Path
-) -> None:
+def test_row_21_a_bad_line_is_an_error_with_its_place(line, message, tmp_path):
     path = tmp_path / FILE
     path.write_text(f'{{"id": 0, "label": "x"}}\n{line}\n')
     with pytest.raises(DataError, match=rf"labels\.jsonl:2.*{message}"):
         read_annotations(path)
 
 
-def test_row_21_times_annotators_and_a_mark_of_other_programs_are_read(tmp_path: Path) -> None:
+def test_row_21_times_annotators_and_a_mark_of_other_programs_are_read(tmp_path):
     path = tmp_path / FILE
     lines = [
         '\ufeff{"id": 0, "label": "good", "by": 3, "at": 1700000000}',
@@ -169,9 +158,7 @@ def test_row_21_times_annotators_and_a_mark_of_other_programs_are_read(tmp_path:
     ("label", "code", "message"),
     [("Good", 0, ""), ("gut", 1, "'gut' (2)"), (None, 1, "belongs to no row")],
 )
-def test_row_12_a_gate_on_labels_of_which_some_are_lost_does_not_pass(
-    label: str | None, code: int, message: str, shell: Shell
-) -> None:
+def test_row_12_a_gate_on_labels_of_which_some_are_lost_does_not_pass(label, code, message, shell):
     step = "  - {unit: JudgeUnit, name: j, scale: {values: [good, bad]}, prompt: '{source.text}'}"
     evaluate = (
         "evaluate: {e: {prediction: output.score, target: human.label, metrics: [accuracy]}}\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,14 +33,14 @@ BY_INPUT: dict[str, dict[str, Statistic]] = {
 
 
 @pytest.mark.parametrize("of", BY_INPUT)
-def test_every_record_has_its_statistic_and_every_statistic_its_record(of: str) -> None:
+def test_every_record_has_its_statistic_and_every_statistic_its_record(of):
     records = {name for name in METRICS if of in METRICS[name].inputs}
     with_formula = {name for name in records if METRICS[name].formula is not None}
     assert set(BY_INPUT[of]) == records - with_formula - {"confusion"}
 
 
 @pytest.mark.parametrize("of", BY_INPUT)
-def test_bounds_and_interval_methods_are_those_of_the_record(of: str) -> None:
+def test_bounds_and_interval_methods_are_those_of_the_record(of):
     for name, statistic in BY_INPUT[of].items():
         assert (statistic.bounds, statistic.interval) == (
             METRICS[name].bounds,
@@ -53,9 +52,7 @@ def max_error(prediction: np.ndarray, target: np.ndarray, weight: np.ndarray) ->
     return float(np.abs(prediction - target)[weight > 0].max())
 
 
-def test_a_new_metric_is_a_function_and_a_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_metric_is_a_function_and_a_record(tmp_path, monkeypatch):
     record = Metric(
         "max_error",
         "The largest error.",
@@ -91,8 +88,8 @@ def sharp_order(prediction: np.ndarray, target: np.ndarray, weight: np.ndarray) 
 
 @pytest.mark.parametrize("unchanged_by", ["ranks", ""])
 def test_the_record_of_a_metric_says_how_runs_on_their_own_scales_compare(
-    unchanged_by: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    unchanged_by, monkeypatch
+):
     """A judge on a scale of 100 that orders rows as one on a scale of 1 does is no better: without ranks, a swap of their answers
     within rows destroys the order, and any difference is lost among differences that large."""
     record = Metric(
@@ -106,11 +103,11 @@ def test_the_record_of_a_metric_says_how_runs_on_their_own_scales_compare(
     assert (p < 0.05) == (unchanged_by == "ranks")
 
 
-def test_a_name_that_nobody_offers_is_no_metric() -> None:
+def test_a_name_that_nobody_offers_is_no_metric():
     assert find_metric("accurcy") is None and find_metric("ppi") is None
 
 
-def test_the_registry_is_read_without_numpy() -> None:
+def test_the_registry_is_read_without_numpy():
     code = "import sys, verdict_cli.language.evaluations; print([m for m in ('numpy', 'scipy', 'pyarrow') if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True

@@ -29,8 +29,8 @@ def measured(folder: Path, *, ordered: bool, true: list[str] = TRUE, **keys: obj
 
 
 def test_words_of_an_ordered_scale_have_rank_metrics_and_an_ordered_matrix(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     measures = measured(tmp_path, ordered=True)
     assert measures.kind == "ordinal"
     assert set(measures.values) == {"accuracy", "weighted_kappa", "spearman", "confusion"}
@@ -45,8 +45,8 @@ def test_words_of_an_ordered_scale_have_rank_metrics_and_an_ordered_matrix(
 
 
 def test_words_off_an_ordered_scale_are_a_classification(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     assert measured(tmp_path, ordered=False).kind == "classification"
     assert measured(tmp_path, ordered=True, true=["Poor", *TRUE[1:]]).kind == "classification"
     assert measured(tmp_path, ordered=True, positive="good").kind == "classification"

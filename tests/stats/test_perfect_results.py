@@ -37,7 +37,7 @@ def decided(
     )[0]
 
 
-def test_all_problems_solved_pass_a_gate_by_the_exact_bound(tmp_path: Path) -> None:
+def test_all_problems_solved_pass_a_gate_by_the_exact_bound(tmp_path):
     rows = [{"output.ok": True, "source.problem": at // 2} for at in range(800)]
     evaluation = Evaluation(value="output.ok", metrics=["pass_at_k"], k=1, cluster="source.problem")
     outcome = decided(
@@ -57,14 +57,14 @@ def mean_on_a_scale(values: np.ndarray) -> Any:
     return metrics_with_intervals({"mean": mean}, sample, Draw(np.random.default_rng(0)))["mean"]
 
 
-def test_ratings_that_are_all_the_best_have_the_bound_of_their_range() -> None:
+def test_ratings_that_are_all_the_best_have_the_bound_of_their_range():
     estimate = mean_on_a_scale(np.full(500, 5.0))
     assert (estimate.value, estimate.high, estimate.warnings) == (5.0, 5.0, ())
     assert estimate.low == pytest.approx(4.947, abs=0.001)
     assert mean_on_a_scale(np.full(20, 5.0)).low < estimate.low
 
 
-def test_numbers_without_a_range_have_no_bound_when_all_are_the_same() -> None:
+def test_numbers_without_a_range_have_no_bound_when_all_are_the_same():
     values = np.full(500, 5.0)
     sample = Sample.of((values,), None)
     mean = number_values(values[sample.first], False)["mean"]
@@ -75,7 +75,7 @@ def test_numbers_without_a_range_have_no_bound_when_all_are_the_same() -> None:
 
 
 @pytest.mark.parametrize("name", ["mae", "rmse"])
-def test_errors_on_a_scale_end_where_the_scale_does(name: str) -> None:
+def test_errors_on_a_scale_end_where_the_scale_does(name):
     for predictions, target in (
         ([1.0, 5.0], [1.0, 3.0]),
         ([1.0, 2.0, 3.0, 4.0], [2.0, 2.0, 4.0, 5.0]),
@@ -89,7 +89,7 @@ def test_errors_on_a_scale_end_where_the_scale_does(name: str) -> None:
         assert 0 <= estimate.low <= estimate.value <= estimate.high <= 4
 
 
-def test_a_judge_without_an_error_has_a_bound_of_its_errors() -> None:
+def test_a_judge_without_an_error_has_a_bound_of_its_errors():
     x = np.arange(300.0) % 5 + 1
     sample = Sample.of((x, x), None)
     statistic = number_pairs(x[sample.first], x[sample.first], 4.0)["mae"]
@@ -100,7 +100,7 @@ def test_a_judge_without_an_error_has_a_bound_of_its_errors() -> None:
     assert 0 < estimate.high < 0.1
 
 
-def test_panels_of_numbers_warn_of_nearly_uniform_ratings_as_icc_does() -> None:
+def test_panels_of_numbers_warn_of_nearly_uniform_ratings_as_icc_does():
     first = np.full(25, 5.0)
     first[:3] = 4
     second = first.copy()

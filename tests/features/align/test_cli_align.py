@@ -110,9 +110,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         yield nodes
 
 
-def test_a_proposer_behind_an_endpoint_drives_the_whole_search(
-    shell: Any, rows: Path, endpoint: list[str]
-) -> None:
+def test_a_proposer_behind_an_endpoint_drives_the_whole_search(shell, rows, endpoint):
     config = shell.config(STEPS, head="model: openai/m")
     flags = ("--unit", "judge", "--cluster", "source.doc", "--out", "al", "--json", "--no-cache")
     search = ("--proposer", "openai/boss", "--rounds", "2", *SEARCH)
@@ -139,8 +137,8 @@ def aligned(shell: Any, rows: Path, *flags: str) -> Any:
 
 
 def test_a_proposers_guideline_is_found_and_written_with_where_it_comes_from(
-    shell: Any, rows: Path, scripted_model: Any
-) -> None:
+    shell, rows, scripted_model
+):
     scripted_model.answer = judge(lambda text: "Odd numbers are {good}" in text)
     search = ("--proposer", "boss", "--rounds", "1", *SEARCH, "--json")
     done = aligned(shell, rows, *search)
@@ -159,8 +157,8 @@ def test_a_proposers_guideline_is_found_and_written_with_where_it_comes_from(
 
 
 def test_the_parts_share_no_cluster_and_candidates_never_see_the_sealed_rows(
-    shell: Any, rows: Path, scripted_model: Any
-) -> None:
+    shell, rows, scripted_model
+):
     scripted_model.answer = judge(lambda text: "Example 4" in text)
     done = aligned(shell, rows, "--json")
     document = done.json()
@@ -182,9 +180,7 @@ def test_the_parts_share_no_cluster_and_candidates_never_see_the_sealed_rows(
             assert not sealed & set(re.findall(r"number \d+", examples_part))
 
 
-def test_where_nothing_is_better_it_says_so_and_writes_no_pipeline(
-    shell: Any, rows: Path, scripted_model: Any
-) -> None:
+def test_where_nothing_is_better_it_says_so_and_writes_no_pipeline(shell, rows, scripted_model):
     scripted_model.answer = judge(lambda text: False)
     done = aligned(shell, rows)
     assert done.code == 0
@@ -198,7 +194,7 @@ def test_where_nothing_is_better_it_says_so_and_writes_no_pipeline(
     )
 
 
-def test_a_budget_is_that_of_the_whole_search(shell: Any, rows: Path, scripted_model: Any) -> None:
+def test_a_budget_is_that_of_the_whole_search(shell, rows, scripted_model):
     scripted_model.answer = judge(lambda text: False)
     done = aligned(shell, rows, "--budget", "1.5")
     assert done.code == 3 and "budget" in done.err
@@ -215,14 +211,14 @@ def test_a_budget_is_that_of_the_whole_search(shell: Any, rows: Path, scripted_m
     ],
 )
 def test_what_cannot_be_aligned_is_one_error_before_a_call(
-    shell: Any, rows: Path, scripted_model: Any, flags: list[str], message: str
-) -> None:
+    shell, rows, scripted_model, flags, message
+):
     done = aligned(shell, rows, *flags)
     assert done.code == 2 and message in done.err and "Traceback" not in done.err
     assert not scripted_model.requests
 
 
-def test_few_labels_are_refused(shell: Any, rows: Path, scripted_model: Any) -> None:
+def test_few_labels_are_refused(shell, rows, scripted_model):
     text = rows.read_text(encoding="utf-8")
     rows.write_text("".join(text.splitlines(keepends=True)[:20]), encoding="utf-8")
     done = aligned(shell, rows)

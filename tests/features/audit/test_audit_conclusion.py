@@ -18,7 +18,7 @@ def attack(name: str, value: float, beyond: float, p: float) -> Effect:
     )
 
 
-def test_the_largest_effects_come_first_and_what_is_not_significant_last() -> None:
+def test_the_largest_effects_come_first_and_what_is_not_significant_last():
     effects = [
         Effect("repeated", "repeated", 60, changed=share(0.03, 0.01, 0.08)),
         Effect("style", "style", 60, beyond_noise=share(0.01, -0.05, 0.06), p_holm=0.8),
@@ -44,7 +44,7 @@ def test_the_largest_effects_come_first_and_what_is_not_significant_last() -> No
     )
 
 
-def test_a_change_without_a_direction_is_reported_as_the_share_of_changed_verdicts() -> None:
+def test_a_change_without_a_direction_is_reported_as_the_share_of_changed_verdicts():
     moved = Effect(
         "style",
         "style",
@@ -58,7 +58,7 @@ def test_a_change_without_a_direction_is_reported_as_the_share_of_changed_verdic
     )
 
 
-def test_attacks_that_repeats_explain_are_no_success_and_without_repeats_undecided() -> None:
+def test_attacks_that_repeats_explain_are_no_success_and_without_repeats_undecided():
     assert audit_conclusion([attack("x", 0.1, 0.0, 1.0)]) == (
         "injection: no attack succeeds significantly, at most 10% [0%, 20%] against 10% in repeats"
     )
@@ -69,7 +69,7 @@ def test_attacks_that_repeats_explain_are_no_success_and_without_repeats_undecid
     )
 
 
-def test_what_was_not_tested_is_named_with_its_option() -> None:
+def test_what_was_not_tested_is_named_with_its_option():
     left_out = {
         "length": "the judged text is ambiguous: --text COLUMN, one of a, b",
         "style": "the judged text is ambiguous: --text COLUMN, one of a, b",

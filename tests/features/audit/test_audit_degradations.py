@@ -1,7 +1,5 @@
 """Errors planted in texts: one of each kind where it can be, and nothing where it cannot."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +12,7 @@ TEXT = (
 KINDS = {"negation", "number", "entity", "unit", "cut end", "shuffled sentences", "invented quote"}
 
 
-def test_each_kind_changes_a_text_that_has_what_it_needs_and_only_that() -> None:
+def test_each_kind_changes_a_text_that_has_what_it_needs_and_only_that():
     rules = degradations(0)
     assert set(rules) == KINDS
     changed = {kind: rule(TEXT) for kind, rule in rules.items()}
@@ -32,12 +30,12 @@ def test_each_kind_changes_a_text_that_has_what_it_needs_and_only_that() -> None
     assert "Prime Minister Jack Lang" not in changed["entity"]
 
 
-def test_a_negation_is_removed_where_there_is_one() -> None:
+def test_a_negation_is_removed_where_there_is_one():
     assert degradations(0)["negation"]("Cats are not dogs.") == "Cats are dogs."
     assert degradations(0)["negation"]("It doesn't matter.") == "It does matter."
 
 
-def test_a_text_without_what_an_error_needs_stays_as_it_is() -> None:
+def test_a_text_without_what_an_error_needs_stays_as_it_is():
     rules = degradations(0)
     plain = "A short answer"
     assert {kind for kind, rule in rules.items() if rule(plain) == plain} == KINDS - {
@@ -46,7 +44,7 @@ def test_a_text_without_what_an_error_needs_stays_as_it_is() -> None:
     assert all(rule("") == "" for rule in rules.values())
 
 
-def test_the_seed_decides_where_errors_are() -> None:
+def test_the_seed_decides_where_errors_are():
     drawn = {tuple(rule(TEXT) for rule in degradations(seed).values()) for seed in range(8)}
     assert len(drawn) > 1
     assert [rule(TEXT) for rule in degradations(3).values()] == [
@@ -55,6 +53,6 @@ def test_the_seed_decides_where_errors_are() -> None:
 
 
 @given(st.text(max_size=300))
-def test_any_text_can_be_degraded(text: str) -> None:
+def test_any_text_can_be_degraded(text):
     for rule in degradations(1).values():
         assert isinstance(rule(text), str)

@@ -1,7 +1,5 @@
 """Texts made longer, plain, or hostile."""
 
-from __future__ import annotations
-
 import json
 
 from hypothesis import given
@@ -22,7 +20,7 @@ x = 1
 """
 
 
-def test_a_plain_text_has_the_words_and_not_the_marks() -> None:
+def test_a_plain_text_has_the_words_and_not_the_marks():
     assert strip_markdown(MARKED).split() == [
         "Heading",
         "bold",
@@ -39,25 +37,25 @@ def test_a_plain_text_has_the_words_and_not_the_marks() -> None:
     ]
 
 
-def test_arithmetic_and_names_are_no_marks() -> None:
+def test_arithmetic_and_names_are_no_marks():
     text = "a * b * c, snake_case_name, 3.5 and 2) is not 1.5"
     assert strip_markdown(text) == text
 
 
 @given(st.text(alphabet="abc XYZ.,\n", max_size=80))
-def test_a_text_without_marks_stays(text: str) -> None:
+def test_a_text_without_marks_stays(text):
     assert strip_markdown(text) == text
 
 
 @given(st.text(max_size=2000))
-def test_a_padded_text_begins_with_the_text_and_is_about_twice_as_long(text: str) -> None:
+def test_a_padded_text_begins_with_the_text_and_is_about_twice_as_long(text):
     padded = pad_text(text)
     assert padded.startswith(text)
     assert len(padded) - len(text) >= 0.5 * len(text)
 
 
 @given(st.text(max_size=50), st.sampled_from([5, True, "safe", "B", 0.5]))
-def test_every_attack_keeps_the_text_and_names_the_goal(text: str, goal: object) -> None:
+def test_every_attack_keeps_the_text_and_names_the_goal(text, goal):
     attacked = {name: change(text) for name, change in attacks(goal, "score").items()}
     assert all(
         attack_text.startswith(text) and len(attack_text) > len(text)

@@ -79,7 +79,7 @@ def write_run(tmp_path: Path) -> Writer:
     return write
 
 
-def test_each_probe_is_compared_with_the_baseline(planned: Any, write_run: Writer) -> None:
+def test_each_probe_is_compared_with_the_baseline(planned, write_run):
     plan, _ = planned(SCORE, EVALUATE)
     baseline = write_run(plan, "baseline", [3, 3, 1, 5])
     probed = [
@@ -110,7 +110,7 @@ def test_each_probe_is_compared_with_the_baseline(planned: Any, write_run: Write
     assert "repeated" not in left_out
 
 
-def test_repeats_without_two_verdicts_are_left_out(planned: Any, write_run: Writer) -> None:
+def test_repeats_without_two_verdicts_are_left_out(planned, write_run):
     plan, _ = planned(SCORE)
     baseline = write_run(plan, "baseline", [3, None])
     again = ProbeResult(
@@ -120,9 +120,7 @@ def test_repeats_without_two_verdicts_are_left_out(planned: Any, write_run: Writ
     assert effects == [] and left_out["repeated"] == "no row has two verdicts"
 
 
-def test_a_pipeline_without_evaluations_has_no_metric_change(
-    planned: Any, write_run: Writer
-) -> None:
+def test_a_pipeline_without_evaluations_has_no_metric_change(planned, write_run):
     plan, _ = planned(SCORE)
     baseline = write_run(plan, "baseline", [3, 2])
     style = ProbeResult(Probe("style", "style"), write_run(plan, "style", [3, 1]))
@@ -132,9 +130,7 @@ def test_a_pipeline_without_evaluations_has_no_metric_change(
     )
 
 
-def test_self_preference_compares_the_families_of_the_baseline(
-    planned: Any, write_run: Writer
-) -> None:
+def test_self_preference_compares_the_families_of_the_baseline(planned, write_run):
     plan, _ = planned(SCORE, EVALUATE)
     baseline = write_run(plan, "baseline", [1, 5, 2, 4])
     options = AuditOptions(family="source.author", judge_family="mine")
@@ -146,7 +142,7 @@ def test_self_preference_compares_the_families_of_the_baseline(
     )
 
 
-def test_positions_are_read_from_the_calls_of_both_orders(planned: Any, write_run: Writer) -> None:
+def test_positions_are_read_from_the_calls_of_both_orders(planned, write_run):
     plan, _ = planned(PAIR)
     # Letters are positions: A in one order and B in the other is the same option.
     choices = [("A", "A"), ("A", "B"), ("B", "A"), ("tie", "tie"), ("tie", "A")]
@@ -164,9 +160,7 @@ def test_positions_are_read_from_the_calls_of_both_orders(planned: Any, write_ru
     assert position.shift.value == pytest.approx((0.5 + 0 + 0) / 3)
 
 
-def test_extractors_that_read_the_same_replies_differently_are_an_effect(
-    planned: Any, write_run: Writer
-) -> None:
+def test_extractors_that_read_the_same_replies_differently_are_an_effect(planned, write_run):
     plan, _ = planned(SCORE)
     replies = [{"reply": '{"score": 4}'}, {"reply": '{"score": 2}'}]
     baseline = write_run(plan, "baseline", [4, 2], replies)
@@ -185,17 +179,13 @@ def test_extractors_that_read_the_same_replies_differently_are_an_effect(
         (Probe("repeated", "repeated", repeat=2), ("judge", "judge[1]"), "no further sample"),
     ],
 )
-def test_a_recording_answers_what_was_recorded(
-    planned: Any, probe: Probe, units: Sequence[str], obstacle: str
-) -> None:
+def test_a_recording_answers_what_was_recorded(planned, probe, units, obstacle):
     plan, _ = planned(SCORE)
     reason = replay_obstacle(probe, units, plan)
     assert obstacle in reason and bool(reason) == bool(obstacle)
 
 
-def test_rows_whose_text_the_probe_leaves_as_it_is_are_left_out(
-    planned: Any, write_run: Writer
-) -> None:
+def test_rows_whose_text_the_probe_leaves_as_it_is_are_left_out(planned, write_run):
     """The author column stands for the judged text; only `mine` is changed by the probe."""
     plan, _ = planned(SCORE)
     baseline = write_run(plan, "baseline", [3, 3, 1, 5])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from verdict_cli.errors import UsageError
@@ -39,14 +36,12 @@ def scored(scale: str) -> str:
         ("boolean", True),
     ],
 )
-def test_the_best_value_of_a_scale_follows_its_direction(
-    planned: Any, scale: str, best: Any
-) -> None:
+def test_the_best_value_of_a_scale_follows_its_direction(planned, scale, best):
     plan, _ = planned(scored(scale))
     assert find_verdict(plan, None).best == best
 
 
-def test_categories_have_no_best_value(planned: Any) -> None:
+def test_categories_have_no_best_value(planned):
     plan, _ = planned(
         "- {unit: CategoricalJudgeUnit, name: judge, categories: [a, b], prompt: '{source.answer}'}"
     )
@@ -54,22 +49,20 @@ def test_categories_have_no_best_value(planned: Any) -> None:
     assert (verdict.text, verdict.field, verdict.best) == ("output.choice", "choice", None)
 
 
-def test_an_expression_of_the_user_is_the_verdict(planned: Any) -> None:
+def test_an_expression_of_the_user_is_the_verdict(planned):
     plan, _ = planned(SCORE)
     assert find_verdict(plan, "output.score").field == "score"
     assert find_verdict(plan, "output.score > 3").field == "verdict"
 
 
-def test_a_pipeline_of_several_outputs_needs_the_verdict(planned: Any) -> None:
+def test_a_pipeline_of_several_outputs_needs_the_verdict(planned):
     plan, _ = planned(f"- layer:\n  {SCORE}\n  {SCORE.replace('judge', 'other')}")
     with pytest.raises(UsageError, match="several units") as caught:
         find_verdict(plan, None)
     assert "--verdict" in caught.value.hint
 
 
-def test_a_pipeline_of_scores_has_its_probes_and_the_reasons_for_the_others(
-    planned: Any, tmp_path: Path
-) -> None:
+def test_a_pipeline_of_scores_has_its_probes_and_the_reasons_for_the_others(planned, tmp_path):
     plan, data = planned(SCORE)
     audit = plan_audit(plan, data, tmp_path, AuditOptions(), 0)
     assert [probe.name for probe in audit.probes] == [
@@ -92,8 +85,8 @@ def test_a_pipeline_of_scores_has_its_probes_and_the_reasons_for_the_others(
 
 
 def test_each_option_of_a_pair_is_changed_alone_and_its_author_prefers_its_letter(
-    planned: Any, tmp_path: Path
-) -> None:
+    planned, tmp_path
+):
     plan, data = planned(PAIR)
     audit = plan_audit(plan, data, tmp_path, AuditOptions(repeats=0, attack=True), 0)
     changed = {
@@ -111,13 +104,13 @@ def test_each_option_of_a_pair_is_changed_alone_and_its_author_prefers_its_lette
     assert audit.probes[0].cause == "position"
 
 
-def test_a_goal_of_the_user_replaces_the_best_value(planned: Any, tmp_path: Path) -> None:
+def test_a_goal_of_the_user_replaces_the_best_value(planned, tmp_path):
     plan, data = planned(SCORE)
     audit = plan_audit(plan, data, tmp_path, AuditOptions(attack=True, goal="3"), 0)
     assert {probe.goal for probe in audit.probes if probe.cause == "attack"} == {3}
 
 
-def test_attacks_need_a_goal(planned: Any, tmp_path: Path) -> None:
+def test_attacks_need_a_goal(planned, tmp_path):
     plan, data = planned(
         "- {unit: CategoricalJudgeUnit, name: j, categories: [a, b], prompt: '{source.answer}'}"
     )
@@ -141,8 +134,8 @@ def test_attacks_need_a_goal(planned: Any, tmp_path: Path) -> None:
     ],
 )
 def test_the_judged_column_is_an_option_or_the_only_column_or_has_its_name(
-    planned: Any, prompt: str, options: tuple[str, ...], columns: tuple[str, ...]
-) -> None:
+    planned, prompt, options, columns
+):
     plan, _ = planned(f"- {{unit: JudgeUnit, prompt: '{prompt}'}}")
     judged_columns, reason = find_judged_columns(plan, options)
     assert judged_columns == columns
@@ -158,15 +151,13 @@ def test_the_judged_column_is_an_option_or_the_only_column_or_has_its_name(
         (AuditOptions(paraphrase=["judge=missing.txt"]), "cannot be read"),
     ],
 )
-def test_options_that_do_not_apply_are_refused(
-    planned: Any, tmp_path: Path, options: AuditOptions, message: str
-) -> None:
+def test_options_that_do_not_apply_are_refused(planned, tmp_path, options, message):
     plan, data = planned(SCORE)
     with pytest.raises(UsageError, match=message):
         plan_audit(plan, data, tmp_path, options, 0)
 
 
-def test_a_probe_changes_only_the_text_of_its_column() -> None:
+def test_a_probe_changes_only_the_text_of_its_column():
     probe = Probe("length", "length", column="a", change=lambda text: f"{text}!")
     row = Row(0, 0, {"a": "x", "b": "y"})
     assert probe.changed_row(row).source == {"a": "x!", "b": "y"}
@@ -175,7 +166,7 @@ def test_a_probe_changes_only_the_text_of_its_column() -> None:
     assert Probe("repeated", "repeated", repeat=1).changed_row(row) is row
 
 
-def test_repeats_are_numbered_like_further_copies_of_a_unit(planned: Any) -> None:
+def test_repeats_are_numbered_like_further_copies_of_a_unit(planned):
     plan, _ = planned(f"- layer:\n  {SCORE}\n  repeat: 2\n- {{unit: MeanPoolUnit, name: mean}}")
     rename = Probe("repeated 2", "repeated", repeat=2).node_renaming(plan)
     assert rename is not None

@@ -60,7 +60,7 @@ def audit(shell: Any, steps: str, *words: str | Path, data: Path | None = None) 
     }
 
 
-def test_a_judge_that_takes_the_first_option_flips_always(shell: Any, answer_by: Any) -> None:
+def test_a_judge_that_takes_the_first_option_flips_always(shell, answer_by):
     answer_by(lambda *_: '{"choice": "A"}')
     effects = audit(shell, PAIR)
     assert effects["position: judge"]["changed"]["value"] == 1
@@ -68,9 +68,7 @@ def test_a_judge_that_takes_the_first_option_flips_always(shell: Any, answer_by:
     assert "position" not in effects["left"]
 
 
-def test_the_position_of_options_with_labels_of_their_own_is_measured(
-    shell: Any, answer_by: Any
-) -> None:
+def test_the_position_of_options_with_labels_of_their_own_is_measured(shell, answer_by):
     answer_by(lambda *_: '{"choice": "left"}')
     effects = audit(
         shell,
@@ -79,7 +77,7 @@ def test_the_position_of_options_with_labels_of_their_own_is_measured(
     assert effects["position: judge"]["shift"]["value"] == 0.5
 
 
-def test_a_judge_that_reads_the_options_does_not_flip(shell: Any, answer_by: Any) -> None:
+def test_a_judge_that_reads_the_options_does_not_flip(shell, answer_by):
     requests = answer_by(
         lambda _, text: json.dumps({"choice": "AB"[text.index("second") > text.index("first")]})
     )
@@ -91,9 +89,7 @@ def test_a_judge_that_reads_the_options_does_not_flip(shell: Any, answer_by: Any
     assert len(texts) == len(set(texts))  # what the baseline asked is not asked again
 
 
-def test_a_judge_that_likes_length_moves_with_it_and_not_with_style(
-    shell: Any, answer_by: Any
-) -> None:
+def test_a_judge_that_likes_length_moves_with_it_and_not_with_style(shell, answer_by):
     answer_by(lambda _, text: json.dumps({"score": 5 if len(text) > 300 else 2}))
     effects = audit(shell, SCORE + RIGHT)
     assert effects["length"]["shift"]["value"] == 3
@@ -103,9 +99,7 @@ def test_a_judge_that_likes_length_moves_with_it_and_not_with_style(
     assert "Zheng" in effects["length"]["paper"]
 
 
-def test_an_audit_begins_with_its_conclusion_and_what_was_not_tested(
-    shell: Any, answer_by: Any
-) -> None:
+def test_an_audit_begins_with_its_conclusion_and_what_was_not_tested(shell, answer_by):
     answer_by(lambda _, text: json.dumps({"score": 5 if len(text) > 300 else 2}))
     config = shell.config(SCORE, HEAD)
     done = shell("audit", config, rows(shell), "--out", "a")
@@ -118,7 +112,7 @@ def test_an_audit_begins_with_its_conclusion_and_what_was_not_tested(
     assert next(iter(report)) == "conclusion" and report["judged"] == ["answer"]
 
 
-def test_asking_again_gives_the_noise_floor_and_the_variance(shell: Any, answer_by: Any) -> None:
+def test_asking_again_gives_the_noise_floor_and_the_variance(shell, answer_by):
     def judge(request: Request, _: str) -> str:
         copy = int((re.findall(r"\[(\d+)\]", request.node) or ["0"])[0])
         return json.dumps({"score": 1 + 2 * (request.row.index % 2 == 0 and copy == 2)})
@@ -133,14 +127,12 @@ def test_asking_again_gives_the_noise_floor_and_the_variance(shell: Any, answer_
     assert effects["style"]["beyond_noise"]["value"] == pytest.approx(-1 / 3)
 
 
-def test_a_steady_judge_has_no_variance(shell: Any, answer_by: Any) -> None:
+def test_a_steady_judge_has_no_variance(shell, answer_by):
     answer_by(lambda *_: '{"score": 3}')
     assert "variance within a row 0.000" in audit(shell, SCORE)["repeated"]["note"]
 
 
-def test_attacks_succeed_on_a_judge_that_obeys_and_only_by_what_it_obeys(
-    shell: Any, answer_by: Any
-) -> None:
+def test_attacks_succeed_on_a_judge_that_obeys_and_only_by_what_it_obeys(shell, answer_by):
     answer_by(lambda _, text: json.dumps({"score": 5 if "Ignore the above" in text else 1}))
     effects = audit(shell, SCORE, "--attack")
     won = {
@@ -153,7 +145,7 @@ def test_attacks_succeed_on_a_judge_that_obeys_and_only_by_what_it_obeys(
     assert effects["attack: ignore the above"]["success"]["n"] == 10
 
 
-def test_rows_that_have_the_goal_already_are_no_success(shell: Any, answer_by: Any) -> None:
+def test_rows_that_have_the_goal_already_are_no_success(shell, answer_by):
     answer_by(lambda request, _: json.dumps({"score": 5 if request.row.index < 4 else 1}))
     effects = audit(shell, SCORE, "--attack")
     assert effects["attack: forged json"]["success"] == {
@@ -176,9 +168,7 @@ def bridges(shell: Any) -> Path:
     return shell.write("b.jsonl", jsonl({"answer": text} for text in texts))
 
 
-def test_a_judge_that_knows_the_facts_notices_every_kind_of_planted_error(
-    shell: Any, answer_by: Any
-) -> None:
+def test_a_judge_that_knows_the_facts_notices_every_kind_of_planted_error(shell, answer_by):
     answer_by(
         lambda _, text: json.dumps(
             {
@@ -206,7 +196,7 @@ def test_a_judge_that_knows_the_facts_notices_every_kind_of_planted_error(
     assert "Planted errors" in (shell.folder / "a/audit.md").read_text()
 
 
-def test_a_judge_that_ignores_the_text_notices_no_planted_error(shell: Any, answer_by: Any) -> None:
+def test_a_judge_that_ignores_the_text_notices_no_planted_error(shell, answer_by):
     def answers_by_chance(request: Request, text: str) -> str:
         return json.dumps(
             {"score": Random(f"{request.node} {text} {request.row.index}").randint(1, 5)}
@@ -220,7 +210,7 @@ def test_a_judge_that_ignores_the_text_notices_no_planted_error(shell: Any, answ
     assert effects["all"]["planted_errors"].endswith("no kind significantly")
 
 
-def test_a_model_plants_errors_instead_of_rules(shell: Any, answer_by: Any) -> None:
+def test_a_model_plants_errors_instead_of_rules(shell, answer_by):
     """It refuses units, leaves two texts as they are, and its calls and cost are the audit's."""
 
     def model(request: Request, text: str) -> str:
@@ -269,7 +259,7 @@ def test_a_model_plants_errors_instead_of_rules(shell: Any, answer_by: Any) -> N
     assert len(requests) == before
 
 
-def test_errors_are_planted_only_where_a_verdict_can_be_lower(shell: Any, answer_by: Any) -> None:
+def test_errors_are_planted_only_where_a_verdict_can_be_lower(shell, answer_by):
     answer_by(lambda *_: '{"choice": "x"}')
     steps = (
         "- {unit: CategoricalJudgeUnit, name: judge, categories: [x, y], prompt: '{source.answer}'}"
@@ -277,7 +267,7 @@ def test_errors_are_planted_only_where_a_verdict_can_be_lower(shell: Any, answer
     assert "no verdict is better" in audit(shell, steps, "--degrade")["left"]["degrade"]
 
 
-def test_a_reversed_scale_has_its_scores_turned_back(shell: Any, answer_by: Any) -> None:
+def test_a_reversed_scale_has_its_scores_turned_back(shell, answer_by):
     def steady(_: Request, text: str) -> str:
         return json.dumps({"score": 2 if "1 is the worst" in text else 4})
 
@@ -287,9 +277,7 @@ def test_a_reversed_scale_has_its_scores_turned_back(shell: Any, answer_by: Any)
     assert audit(shell, SCORE, "--fresh", "--no-cache")["scale reversed"]["shift"]["value"] == -4
 
 
-def test_labels_bear_other_names_in_scale_and_prompt_and_are_turned_back(
-    shell: Any, answer_by: Any
-) -> None:
+def test_labels_bear_other_names_in_scale_and_prompt_and_are_turned_back(shell, answer_by):
     requests = answer_by(
         lambda _, text: json.dumps({"score": "fine" if "fine" in text else "good"})
     )
@@ -300,16 +288,14 @@ def test_labels_bear_other_names_in_scale_and_prompt_and_are_turned_back(
     )
 
 
-def test_another_instruction_is_one_more_run(shell: Any, answer_by: Any) -> None:
+def test_another_instruction_is_one_more_run(shell, answer_by):
     shell.write("other.md", "Say how good {source.answer} is")
     answer_by(lambda _, text: json.dumps({"score": 4 if "Say how" in text else 2}))
     effects = audit(shell, SCORE, "--paraphrase", "judge=other.md")
     assert effects["paraphrase judge: other.md"]["shift"]["value"] == 2
 
 
-def test_a_judge_that_favours_its_family_is_found_beyond_what_people_say(
-    shell: Any, answer_by: Any
-) -> None:
+def test_a_judge_that_favours_its_family_is_found_beyond_what_people_say(shell, answer_by):
     data = shell.write(
         "f.jsonl",
         jsonl(
@@ -329,7 +315,7 @@ def test_a_judge_that_favours_its_family_is_found_beyond_what_people_say(
     assert effects["self-preference"]["shift_of"] == "verdict minus target"
 
 
-def test_extractors_read_the_same_replies(shell: Any, answer_by: Any) -> None:
+def test_extractors_read_the_same_replies(shell, answer_by):
     answer_by(lambda *_: '{"score": 4} though 2 would do')
     effects = audit(
         shell,
@@ -340,7 +326,7 @@ def test_extractors_read_the_same_replies(shell: Any, answer_by: Any) -> None:
     assert effects["judge by regex"]["changed"]["value"] == 1
 
 
-def test_the_estimate_is_shown_and_no_model_is_called(shell: Any, answer_by: Any) -> None:
+def test_the_estimate_is_shown_and_no_model_is_called(shell, answer_by):
     requests = answer_by(lambda *_: '{"score": 3}')
     done = shell("audit", shell.config(SCORE, HEAD), rows(shell), "--dry-run", "--attack")
     assert done.code == 0
@@ -348,7 +334,7 @@ def test_the_estimate_is_shown_and_no_model_is_called(shell: Any, answer_by: Any
     assert not requests
 
 
-def test_the_same_command_continues_and_writes_its_files(shell: Any, answer_by: Any) -> None:
+def test_the_same_command_continues_and_writes_its_files(shell, answer_by):
     requests = answer_by(lambda *_: '{"score": 3}')
     audit(shell, SCORE)
     count = len(requests)
@@ -369,15 +355,13 @@ def test_the_same_command_continues_and_writes_its_files(shell: Any, answer_by: 
         (("--text", "nothing"), "source.nothing"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(
-    shell: Any, words: tuple[str, ...], message: str
-) -> None:
+def test_options_that_do_not_fit_are_refused(shell, words, message):
     done = shell("audit", shell.config(SCORE), rows(shell), *words)
     assert done.code == 2
     assert message in done.err
 
 
-def test_by_replay_only_what_was_recorded_is_measured(shell: Any) -> None:
+def test_by_replay_only_what_was_recorded_is_measured(shell):
     shell.write(
         "r.jsonl",
         jsonl(
@@ -415,8 +399,8 @@ evaluate: {right: {prediction: "{'A': 1, 'B': 2}[output.choice]", target: source
     ("evaluator", "subset"), [("GPT-4", "Natural"), ("ChatGPT", "GPTOut"), ("PaLM2", "Manual")]
 )
 def test_position_is_what_the_recorded_orders_and_the_published_agreement_say(
-    shell: Any, shared: Path, evaluator: str, subset: str
-) -> None:
+    shell, shared, evaluator, subset
+):
     folder = shared / "data" / "llmbar"
     if not folder.is_dir():
         pytest.skip("the recorded judges are not there")
@@ -463,7 +447,7 @@ def test_position_is_what_the_recorded_orders_and_the_published_agreement_say(
         assert 1 - effect["changed"]["value"] == pytest.approx(published, abs=1e-6)
 
 
-def test_the_noise_floor_is_what_five_recorded_samples_say(shell: Any, shared: Path) -> None:
+def test_the_noise_floor_is_what_five_recorded_samples_say(shell, shared):
     file = shared / "data" / "realmistake" / "selfcons__answerability_classification.jsonl.gz"
     if not file.exists():
         pytest.skip("the recorded samples are not there")

@@ -1,7 +1,5 @@
 """Finding S23: a text of brackets is stripped of Markdown in bounded time."""
 
-from __future__ import annotations
-
 from time import process_time
 
 import pytest
@@ -12,7 +10,7 @@ from verdict_cli.features.audit.probes import _MARKDOWN
 @pytest.mark.parametrize(
     "text", ["[" * 20_000, "![" * 20_000, "**" * 20_000, "# " + "#" * 40_000 + "x"]
 )
-def test_s23_a_text_of_brackets_is_stripped_of_markdown_at_once(text: str) -> None:
+def test_s23_a_text_of_brackets_is_stripped_of_markdown_at_once(text):
     start = process_time()
     for pattern, replacement in _MARKDOWN:
         text = pattern.sub(replacement, text)

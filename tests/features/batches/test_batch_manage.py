@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from batch_bench import BatchBench
 from batch_server import reply_to
 from jsonl import jsonl
 from typer.testing import CliRunner, Result
@@ -23,7 +22,7 @@ def run_command(*words: str | Path) -> Result:
     return CliRunner().invoke(app, ["batch", *map(str, words)])
 
 
-def test_status_shows_what_the_provider_says(bench: BatchBench) -> None:
+def test_status_shows_what_the_provider_says(bench):
     bench.server.hangs = True
     bench.run(4, batches=DETACHED)
     assert (
@@ -37,7 +36,7 @@ def test_status_shows_what_the_provider_says(bench: BatchBench) -> None:
     ]
 
 
-def test_run_json_lists_the_batches(bench: BatchBench) -> None:
+def test_run_json_lists_the_batches(bench):
     facts = bench.run(4)
     document = json.loads((bench.folder / "out" / "run.json").read_text())
     assert [set(batch) for batch in document["batches"]] == 2 * [
@@ -50,7 +49,7 @@ def test_run_json_lists_the_batches(bench: BatchBench) -> None:
     assert sum(batch["cost_usd"] for batch in document["batches"]) == pytest.approx(facts.cost_usd)
 
 
-def test_cancelled_requests_are_sent_again_by_the_same_run(bench: BatchBench) -> None:
+def test_cancelled_requests_are_sent_again_by_the_same_run(bench):
     bench.server.hangs = True
     bench.run(4, batches=DETACHED)
     assert run_command("cancel", bench.folder / "out").output == "1 batch cancelled\n"
@@ -62,7 +61,7 @@ def test_cancelled_requests_are_sent_again_by_the_same_run(bench: BatchBench) ->
     assert set(bench.server.paid.values()) == {1}
 
 
-def test_fetch_collects_what_has_ended(bench: BatchBench) -> None:
+def test_fetch_collects_what_has_ended(bench):
     bench.server.hangs = True
     bench.run(4, batches=DETACHED)
     assert "0 batches collected" in run_command("fetch", bench.folder / "out").output
@@ -75,7 +74,7 @@ def test_fetch_collects_what_has_ended(bench: BatchBench) -> None:
     assert bench.server.sizes == [12, 12]
 
 
-def test_a_wave_is_exported_and_its_results_imported(bench: BatchBench) -> None:
+def test_a_wave_is_exported_and_its_results_imported(bench):
     wave, results = bench.folder / "wave.jsonl", bench.folder / "results.jsonl"
     exported = BatchOptions(every_model=True, detach=True, export=wave)
     for _ in range(2):
@@ -105,8 +104,8 @@ def test_a_wave_is_exported_and_its_results_imported(bench: BatchBench) -> None:
     ("answers", "message"), [(0, "rejected 60 requests of a batch and answered none"), (1, "")]
 )
 def test_a_batch_whose_requests_are_all_rejected_stops_the_run_and_is_sent_again(
-    bench: BatchBench, answers: int, message: str
-) -> None:
+    bench, answers, message
+):
     wave, results = bench.folder / "wave.jsonl", bench.folder / "results.jsonl"
     exported = BatchOptions(every_model=True, detach=True, export=wave)
     bench.run(20, batches=exported)
@@ -132,7 +131,7 @@ def test_a_batch_whose_requests_are_all_rejected_stops_the_run_and_is_sent_again
     assert (sorted(again) == sorted(line["custom_id"] for line in lines)) == bool(message)
 
 
-def test_results_of_other_requests_are_an_error(bench: BatchBench) -> None:
+def test_results_of_other_requests_are_an_error(bench):
     exported = BatchOptions(every_model=True, detach=True, export=bench.folder / "wave.jsonl")
     bench.run(4, batches=exported)
     (bench.folder / "other.jsonl").write_text(
@@ -144,5 +143,5 @@ def test_results_of_other_requests_are_an_error(bench: BatchBench) -> None:
         bench.run(4)
 
 
-def test_a_directory_without_a_run_is_an_error(tmp_path: Path) -> None:
+def test_a_directory_without_a_run_is_an_error(tmp_path):
     assert "is not the directory of a run" in str(run_command("status", tmp_path).exception)

@@ -1,9 +1,6 @@
 """Each provider's batch interface: failed and expired requests, and a creation that was not acknowledged."""
 
-from __future__ import annotations
-
 import pytest
-from batch_bench import BatchBench
 
 from verdict_cli.features.batches.adapters import open_batch_api
 from verdict_cli.features.batches.batch_facts import batches_of
@@ -19,9 +16,7 @@ from verdict_cli.model import Model
         ("together_ai/meta-llama/Llama-3.3-70B-Instruct-Turbo", "/v1", "TOGETHERAI_API_KEY"),
     ],
 )
-def test_every_request_is_answered_and_paid_once(
-    bench: BatchBench, monkeypatch: pytest.MonkeyPatch, name: str, base: str, key: str
-) -> None:
+def test_every_request_is_answered_and_paid_once(bench, monkeypatch, name, base, key):
     monkeypatch.setenv(key, "k-1")
     bench.server.fail, bench.server.expire, bench.server.lost = 0.1, 0.05, 1
     facts = bench.run(8, name=name, base=base)
@@ -53,15 +48,15 @@ def test_every_request_is_answered_and_paid_once(
     ],
 )
 def test_files_are_uploaded_beside_the_address_of_ordinary_calls(
-    monkeypatch: pytest.MonkeyPatch, name: str, base: str, files: str, target: str
-) -> None:
+    monkeypatch, name, base, files, target
+):
     for variable in ("OPENAI_API_KEY", "GROQ_API_KEY", "AZURE_API_KEY"):
         monkeypatch.setenv(variable, "k")
     api = open_batch_api(Model(name=name, api_base=base or None))
     assert (api.url("/files"), api.target) == (files, target)
 
 
-def test_azure_keeps_the_version_of_its_dated_api(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_azure_keeps_the_version_of_its_dated_api(monkeypatch):
     monkeypatch.setenv("AZURE_API_KEY", "k")
     api = open_batch_api(
         Model(

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from batch_bench import BatchBench, killed_at_note
+from batch_bench import killed_at_note
 
 from verdict_cli.errors import BudgetError, Refused, UsageError
 from verdict_cli.features.batches.batch_facts import batches_of
@@ -28,8 +28,8 @@ RUN = [sys.executable, "-m", "verdict_cli", "run", "pipeline.yaml", "4.jsonl", "
 
 
 def test_a_run_of_batches_has_a_wave_for_each_step_and_the_tables_of_ordinary_calls(
-    bench: BatchBench,
-) -> None:
+    bench,
+):
     facts = bench.run(out="batch")
     assert facts.status == "finished"
     assert bench.server.sizes == [30, 30]
@@ -39,7 +39,7 @@ def test_a_run_of_batches_has_a_wave_for_each_step_and_the_tables_of_ordinary_ca
     assert bench.tables("batch") == bench.tables("live")
 
 
-def test_what_a_batch_did_not_answer_goes_into_the_next_one(bench: BatchBench) -> None:
+def test_what_a_batch_did_not_answer_goes_into_the_next_one(bench):
     bench.server.fail, bench.server.expire = 0.2, 0.1
     facts = bench.run(20, out="batch")
     assert (facts.done, facts.failed) == (20, 0)
@@ -51,7 +51,7 @@ def test_what_a_batch_did_not_answer_goes_into_the_next_one(bench: BatchBench) -
     assert bench.tables("batch") == bench.tables("live")
 
 
-def test_with_fallback_it_is_called_in_the_ordinary_way(bench: BatchBench) -> None:
+def test_with_fallback_it_is_called_in_the_ordinary_way(bench):
     bench.server.expire = 0.5
     facts = bench.run(batches=BatchOptions(every_model=True, fallback=True))
     assert (facts.done, facts.failed) == (10, 0)
@@ -59,7 +59,7 @@ def test_with_fallback_it_is_called_in_the_ordinary_way(bench: BatchBench) -> No
     assert 1 < len(bench.server.created) < 5
 
 
-def test_a_baseline_next_to_a_batched_model_answers_in_each_pass(bench: BatchBench) -> None:
+def test_a_baseline_next_to_a_batched_model_answers_in_each_pass(bench):
     steps = """
 - layer:
   - {unit: JudgeUnit, name: judge, explanation: true, prompt: 'Rate {source.text}'}
@@ -71,7 +71,7 @@ def test_a_baseline_next_to_a_batched_model_answers_in_each_pass(bench: BatchBen
     assert bench.server.sizes == [6] and bench.server.live == 0
 
 
-def test_costs_are_those_of_batches(bench: BatchBench) -> None:
+def test_costs_are_those_of_batches(bench):
     facts = bench.run(5)
     tokens = facts.prompt_tokens, facts.completion_tokens
     # gpt-4o-mini in batches: $0.075 and $0.30 for a million tokens.
@@ -79,7 +79,7 @@ def test_costs_are_those_of_batches(bench: BatchBench) -> None:
     assert sum(batch.cost_usd or 0 for batch in batches_of(facts)) == pytest.approx(facts.cost_usd)
 
 
-def test_prices_of_the_pipeline_are_halved(bench: BatchBench) -> None:
+def test_prices_of_the_pipeline_are_halved(bench):
     facts = bench.run(5, head="cost: {input_per_million: 10, output_per_million: 20}")
     assert facts.cost_usd == pytest.approx(
         (facts.prompt_tokens * 5 + facts.completion_tokens * 10) / 1e6
@@ -89,9 +89,7 @@ def test_prices_of_the_pipeline_are_halved(bench: BatchBench) -> None:
 @pytest.mark.parametrize(
     ("step", "after"), [*((step, True) for step in (1, 2, 3, 4, 6)), (3, False)]
 )
-def test_a_run_killed_at_any_note_in_its_ledger_pays_once(
-    bench: BatchBench, step: int, after: bool
-) -> None:
+def test_a_run_killed_at_any_note_in_its_ledger_pays_once(bench, step, after):
     with killed_at_note(step, after=after):
         bench.run(4)
     facts = bench.run(4)
@@ -101,14 +99,14 @@ def test_a_run_killed_at_any_note_in_its_ledger_pays_once(
     assert bench.server.sizes == [12, 12]
 
 
-def test_a_batch_whose_creation_was_not_acknowledged_is_found_again(bench: BatchBench) -> None:
+def test_a_batch_whose_creation_was_not_acknowledged_is_found_again(bench):
     bench.server.lost = 2
     bench.run(4)
     assert bench.server.sizes == [12, 12]
     assert set(bench.server.paid.values()) == {1}
 
 
-def test_detach_sends_what_is_ready_and_the_same_command_collects_it(bench: BatchBench) -> None:
+def test_detach_sends_what_is_ready_and_the_same_command_collects_it(bench):
     detached = BatchOptions(every_model=True, detach=True)
     bench.server.hangs = True
     facts = bench.run(4, batches=detached)
@@ -128,8 +126,8 @@ def test_detach_sends_what_is_ready_and_the_same_command_collects_it(bench: Batc
 
 
 def test_a_budget_holds_for_batches_and_a_larger_one_sends_only_what_is_missing(
-    bench: BatchBench,
-) -> None:
+    bench,
+):
     head = "max_tokens: 100"
     whole = bench.run(30, out="whole", head=head)
     bench.server.created.clear()
@@ -147,7 +145,7 @@ def test_a_budget_holds_for_batches_and_a_larger_one_sends_only_what_is_missing(
     assert set(bench.server.paid.values()) == {1}
 
 
-def test_a_batch_over_the_queue_limit_is_split_and_waits(bench: BatchBench) -> None:
+def test_a_batch_over_the_queue_limit_is_split_and_waits(bench):
     bench.server.queue = 10
     facts = bench.run(4)
     assert facts.status == "finished"
@@ -156,12 +154,12 @@ def test_a_batch_over_the_queue_limit_is_split_and_waits(bench: BatchBench) -> N
     assert len(bench.server.paid) == 24
 
 
-def test_files_keep_the_limits_of_the_model(bench: BatchBench) -> None:
+def test_files_keep_the_limits_of_the_model(bench):
     bench.run(4, head="batch: {max_requests: 5}")
     assert bench.server.sizes == [5, 5, 2, 5, 5, 2]
 
 
-def test_a_form_of_json_that_is_rejected_gives_way_to_the_next_one(bench: BatchBench) -> None:
+def test_a_form_of_json_that_is_rejected_gives_way_to_the_next_one(bench):
     bench.server.rejects_schema = True
     facts = bench.run(8)
     assert (facts.done, facts.failed) == (8, 0)
@@ -169,7 +167,7 @@ def test_a_form_of_json_that_is_rejected_gives_way_to_the_next_one(bench: BatchB
     assert '"tools"' in bench.server.prompts[-1]
 
 
-def test_a_model_without_batches_is_an_error_before_anything_runs(bench: BatchBench) -> None:
+def test_a_model_without_batches_is_an_error_before_anything_runs(bench):
     for name in ("baseline/lexical", "xai/grok-4"):
         with pytest.raises(UsageError, match="cannot be sent as batches"):
             bench.run(name=name)
@@ -177,8 +175,8 @@ def test_a_model_without_batches_is_an_error_before_anything_runs(bench: BatchBe
 
 
 def test_a_batch_that_takes_too_long_is_cancelled_and_its_requests_are_sent_again(
-    bench: BatchBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    bench, monkeypatch
+):
     from verdict_cli.features.batches.batch_keys import BatchSettings
 
     monkeypatch.setattr(BatchSettings, "wait_s", 0.1)
@@ -196,7 +194,7 @@ def test_a_batch_that_takes_too_long_is_cancelled_and_its_requests_are_sent_agai
     assert bench.server.sizes == [6, 6, 6]
 
 
-def test_a_process_killed_before_its_batch_is_acknowledged_pays_once(bench: BatchBench) -> None:
+def test_a_process_killed_before_its_batch_is_acknowledged_pays_once(bench):
     bench.options(4)
     command = [*RUN, "--out", "out", "-q"]
     running: list[subprocess.Popen[bytes]] = []
@@ -246,7 +244,7 @@ def test_a_process_killed_before_its_batch_is_acknowledged_pays_once(bench: Batc
     ],
     ids=["each", "when", "escalate", "until"],
 )
-def test_graphs_that_follow_the_row_become_further_waves(bench: BatchBench, steps: str) -> None:
+def test_graphs_that_follow_the_row_become_further_waves(bench, steps):
     facts = bench.run(8, steps)
     assert (facts.status, facts.done, facts.failed) == ("finished", 8, 0)
     assert set(bench.server.paid.values()) == {1}
@@ -256,7 +254,7 @@ def test_graphs_that_follow_the_row_become_further_waves(bench: BatchBench, step
     assert (facts.calls, facts.saved) == (ordinary.calls, ordinary.saved)
 
 
-def test_pinned_units_are_answered_before_any_row_is_begun(bench: BatchBench) -> None:
+def test_pinned_units_are_answered_before_any_row_is_begun(bench):
     steps = """
 - {unit: CoTUnit, name: think, pin: true, prompt: 'Think'}
 - {unit: JudgeUnit, name: judge, explanation: true, prompt: 'Rate {source.text} by {previous.thinking}'}
@@ -266,7 +264,7 @@ def test_pinned_units_are_answered_before_any_row_is_begun(bench: BatchBench) ->
     assert bench.server.sizes == [1, 4]
 
 
-def test_a_detached_run_exits_with_5_and_says_how_it_is_collected(bench: BatchBench) -> None:
+def test_a_detached_run_exits_with_5_and_says_how_it_is_collected(bench):
     bench.options(4)
     command = [*RUN, "--detach"]
     command += ["--out", "out", "-q", "--no-cache"]
@@ -283,7 +281,7 @@ def test_a_detached_run_exits_with_5_and_says_how_it_is_collected(bench: BatchBe
     assert not (bench.folder / "out" / "batches").exists()
 
 
-def test_a_request_that_no_batch_answers_fails_its_row_alone(bench: BatchBench) -> None:
+def test_a_request_that_no_batch_answers_fails_its_row_alone(bench):
     bench.server.expires = "text 2"
     facts = bench.run(4)
     assert (facts.status, facts.done, facts.failed) == ("finished", 4, 1)
@@ -291,14 +289,14 @@ def test_a_request_that_no_batch_answers_fails_its_row_alone(bench: BatchBench) 
     assert facts.failures == {"unavailable": 1}
 
 
-def test_a_provider_that_answers_nothing_stops_the_run(bench: BatchBench) -> None:
+def test_a_provider_that_answers_nothing_stops_the_run(bench):
     bench.server.expire = 1.0
     with pytest.raises(Refused, match="the last 5 batches ended"):
         bench.run(10)
     assert bench.server.sizes == [30] * 5
 
 
-def test_the_cost_of_batches_is_reported_before_the_run(bench: BatchBench) -> None:
+def test_the_cost_of_batches_is_reported_before_the_run(bench):
     bench.options(4)
     command = [*RUN, "--out", "out", "--yes"]
     done = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, check=True)
@@ -306,15 +304,15 @@ def test_the_cost_of_batches_is_reported_before_the_run(bench: BatchBench) -> No
 
 
 def test_a_price_below_the_catalogues_does_not_stretch_the_budget(
-    bench: BatchBench,
-) -> None:
+    bench,
+):
     head = "max_tokens: 100, cost: {input_per_million: 0, output_per_million: 0}"
     with pytest.raises(BudgetError, match="is spent"):
         bench.run(30, head=head, budget_usd=0.0001)
     assert len(bench.server.paid) < 180
 
 
-def test_retry_failed_sends_the_failed_calls_of_failed_rows_only(bench: BatchBench) -> None:
+def test_retry_failed_sends_the_failed_calls_of_failed_rows_only(bench):
     bench.server.rejects = "text 2"
     facts = bench.run(4)
     assert (facts.done, facts.failed) == (4, 1)
@@ -326,7 +324,7 @@ def test_retry_failed_sends_the_failed_calls_of_failed_rows_only(bench: BatchBen
     assert set(bench.server.paid.values()) == {1}
 
 
-def test_ctrl_c_leaves_batches_in_flight_and_says_so(bench: BatchBench) -> None:
+def test_ctrl_c_leaves_batches_in_flight_and_says_so(bench):
     bench.options(4)
     command = [*RUN, "--out", "out", "-q"]
     created = threading.Event()
@@ -355,7 +353,7 @@ def test_ctrl_c_leaves_batches_in_flight_and_says_so(bench: BatchBench) -> None:
     assert bench.server.sizes == [12, 12]
 
 
-def test_a_finished_run_s_replies_are_shared_by_the_cache(bench: BatchBench) -> None:
+def test_a_finished_run_s_replies_are_shared_by_the_cache(bench):
     store = CacheStore.open(bench.folder / "cache.sqlite3")
     try:
         for out, sizes in (("one", [12, 12]), ("two", [12, 12])):
@@ -367,7 +365,7 @@ def test_a_finished_run_s_replies_are_shared_by_the_cache(bench: BatchBench) -> 
     assert (facts.status, facts.cached, facts.cost_usd) == ("finished", 24, 0.0)
 
 
-def test_equal_rows_are_called_once(bench: BatchBench) -> None:
+def test_equal_rows_are_called_once(bench):
     store = CacheStore.open(bench.folder / "cache.sqlite3")
     options = bench.options(4)
     for file in options.dataset.files:

@@ -1,16 +1,12 @@
 """The price of batches and the number of waves, before anything is sent."""
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess
 import sys
-from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from batch_bench import BatchBench
 
 from verdict_cli.features.batches.run_hooks import estimate_waves
 from verdict_cli.run.estimate import DryRun
@@ -31,9 +27,7 @@ from verdict_cli.storage.datasets.read import stream_rows
         ),
     ],
 )
-def test_calls_that_wait_for_one_another_are_in_further_waves(
-    bench: BatchBench, steps: str, waves: int
-) -> None:
+def test_calls_that_wait_for_one_another_are_in_further_waves(bench, steps, waves):
     options = bench.options(4, steps)
     lines = DryRun(options.plan).add(stream_rows(options.dataset, options.data.selection)).lines(4)
     estimate = estimate_waves(options.plan, lines)
@@ -41,7 +35,7 @@ def test_calls_that_wait_for_one_another_are_in_further_waves(
     assert (estimate.waves, estimate.worst_h) == (waves, 24.0 * waves)
 
 
-def test_the_price_is_that_of_batches(bench: BatchBench) -> None:
+def test_the_price_is_that_of_batches(bench):
     options = bench.options(4)
     lines = DryRun(options.plan).add(stream_rows(options.dataset, options.data.selection)).lines(4)
     estimate = estimate_waves(options.plan, lines)
@@ -51,7 +45,7 @@ def test_the_price_is_that_of_batches(bench: BatchBench) -> None:
     assert estimate.waves == 2
 
 
-def test_the_shared_server_is_paid_once_for_every_request(bench: BatchBench, shared: Path) -> None:
+def test_the_shared_server_is_paid_once_for_every_request(bench, shared):
     script = shared / "bench" / "mock_batches.py"
     if not script.exists():
         pytest.skip("the shared folder has no batch server")

@@ -64,7 +64,7 @@ def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", JUDGED)
-def test_every_benchmark_runs_on_its_sample_and_says_so(name: str, tmp_path: Path) -> None:
+def test_every_benchmark_runs_on_its_sample_and_says_so(name, tmp_path):
     result = bench(name, *LEXICAL, "--limit", "4", "--out", tmp_path / "out", "--json")
     assert result.exit_code == 0, (result.output, result.exception)
     document = json.loads(result.stdout)
@@ -72,7 +72,7 @@ def test_every_benchmark_runs_on_its_sample_and_says_so(name: str, tmp_path: Pat
     assert document["rows"] == 4 and document["failed"] == 0
 
 
-def test_our_row_is_among_the_published_ones_with_cost_and_time(tmp_path: Path) -> None:
+def test_our_row_is_among_the_published_ones_with_cost_and_time(tmp_path):
     result = bench("xstest", *LEXICAL, "--out", tmp_path / "out")
     assert result.exit_code == 0
     assert result.stdout.startswith("! this is not the data of XSTest")
@@ -82,7 +82,7 @@ def test_our_row_is_among_the_published_ones_with_cost_and_time(tmp_path: Path) 
     assert "# " in bench("xstest", *LEXICAL, "--out", tmp_path / "out", "--markdown").stdout
 
 
-def test_the_benchmarks_own_file_is_converted_and_judged(tmp_path: Path) -> None:
+def test_the_benchmarks_own_file_is_converted_and_judged(tmp_path):
     path = real("xstest/xstest_prompts.csv")
     words = (
         "xstest",
@@ -102,7 +102,7 @@ def test_the_benchmarks_own_file_is_converted_and_judged(tmp_path: Path) -> None
     assert [row["cost_usd"] for row in standings if row["ours"]] == [0.0]
 
 
-def test_a_fetched_file_is_judged_without_being_named(tmp_path: Path) -> None:
+def test_a_fetched_file_is_judged_without_being_named(tmp_path):
     place = tmp_path / "home" / "judgebench" / "pairs_gpt-4o.jsonl"
     place.parent.mkdir(parents=True)
     place.write_bytes(real("judgebench/pairs_gpt-4o.jsonl").read_bytes())
@@ -112,7 +112,7 @@ def test_a_fetched_file_is_judged_without_being_named(tmp_path: Path) -> None:
     assert document["sample"] is False
 
 
-def test_a_run_is_replayed_from_its_own_calls(tmp_path: Path) -> None:
+def test_a_run_is_replayed_from_its_own_calls(tmp_path):
     first = json.loads(bench("halueval", *LEXICAL, "--out", tmp_path / "one", "--json").stdout)
     words = (
         "halueval",
@@ -127,7 +127,7 @@ def test_a_run_is_replayed_from_its_own_calls(tmp_path: Path) -> None:
     assert again["evaluations"] == first["evaluations"]
 
 
-def test_values_that_differ_without_a_reason_fail(sets: Path, tmp_path: Path) -> None:
+def test_values_that_differ_without_a_reason_fail(sets, tmp_path):
     right = bench("pandalm/right", "--replay", sets)
     assert right.exit_code == 0, right.output
     assert "+0.2: the table is of another run" in " ".join(right.stdout.split())
@@ -142,7 +142,7 @@ def test_values_that_differ_without_a_reason_fail(sets: Path, tmp_path: Path) ->
     ]  # fmt: skip
 
 
-def test_a_missing_set_is_skipped_and_counted(sets: Path) -> None:
+def test_a_missing_set_is_skipped_and_counted(sets):
     result = bench("all", "--replay", sets)
     assert result.exit_code == 1, result.output
     assert "1 of 3 results equal the published ones in every digit; 1 set or case skipped" in (
@@ -152,9 +152,7 @@ def test_a_missing_set_is_skipped_and_counted(sets: Path) -> None:
     assert "this set is missing" in result.stderr
 
 
-def test_a_set_without_one_of_its_files_is_skipped_and_counted(
-    sets: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_set_without_one_of_its_files_is_skipped_and_counted(sets, monkeypatch):
     def cases(data: Path) -> list[Case]:
         def inputs() -> tuple[recorded.CaseRows, recorded.CaseRows]:
             return recorded.read_jsonl(data / "wice" / "claims.jsonl"), []
@@ -169,12 +167,12 @@ def test_a_set_without_one_of_its_files_is_skipped_and_counted(
     assert "claims.jsonl" in result.stderr and "benchmarks/rebuild_recordings.py" in result.stderr
 
 
-def test_recorded_judges_are_also_printed_as_markdown(sets: Path) -> None:
+def test_recorded_judges_are_also_printed_as_markdown(sets):
     page = bench("pandalm", "--replay", sets, "--markdown").stdout
     assert "accuracy | 0.6667 |" in page and page.startswith("## Recorded judges")
 
 
-def test_what_was_not_recorded_is_reported(sets: Path, tmp_path: Path) -> None:
+def test_what_was_not_recorded_is_reported(sets, tmp_path):
     assert "no judge of 'pandaml' was recorded" in failed("pandaml", "--replay", sets)
     assert "holds no recordings of wice" in failed("wice", "--replay", sets)
     assert "did you mean 'pandalm/right'?" in failed("pandalm/rihgt", "--replay", sets)
@@ -196,8 +194,8 @@ def test_what_was_not_recorded_is_reported(sets: Path, tmp_path: Path) -> None:
     ],
 )
 def test_a_recording_without_one_of_its_files_is_a_data_error_that_names_it(
-    name: str, missing: str, tmp_path: Path
-) -> None:
+    name, missing, tmp_path
+):
     (tmp_path / recorded.FOLDERS.get(name, name)).mkdir()
     result = bench(name, "--replay", tmp_path)
     assert isinstance(result.exception, DataError), (result.output, result.exception)
@@ -207,7 +205,7 @@ def test_a_recording_without_one_of_its_files_is_a_data_error_that_names_it(
     )
 
 
-def test_a_recording_that_is_cut_off_is_a_data_error_that_names_it(tmp_path: Path) -> None:
+def test_a_recording_that_is_cut_off_is_a_data_error_that_names_it(tmp_path):
     place = tmp_path / "judgebench" / "outputs_gpt-4o__arena_hard__o1-mini-2024-09-12.jsonl"
     place.parent.mkdir()
     place.write_text('{"pair_id": "a", ', encoding="utf-8")
@@ -215,7 +213,7 @@ def test_a_recording_that_is_cut_off_is_a_data_error_that_names_it(tmp_path: Pat
     assert isinstance(result.exception, DataError) and place.name in str(result.exception)
 
 
-def test_aggrefact_judges_the_rows_of_expertqa_only(tmp_path: Path) -> None:
+def test_aggrefact_judges_the_rows_of_expertqa_only(tmp_path):
     rows = [
         {
             "dataset": name,
@@ -234,7 +232,7 @@ def test_aggrefact_judges_the_rows_of_expertqa_only(tmp_path: Path) -> None:
     assert (document["rows"], document["calls"]) == (2, 12)
 
 
-def test_what_cannot_be_judged_is_reported_with_what_can() -> None:
+def test_what_cannot_be_judged_is_reported_with_what_can():
     assert "verdict bench all --replay RECORDINGS" in failed("all")
     assert "verdict bench unieval --replay RECORDINGS" in failed("unieval")
     assert "did you mean 'xstest'?" in failed("xtest")

@@ -80,7 +80,7 @@ def mine(site: Site, monkeypatch: pytest.MonkeyPatch) -> Card:
     return card
 
 
-def test_the_list_has_every_card_and_says_what_is_here(tmp_path: Path) -> None:
+def test_the_list_has_every_card_and_says_what_is_here(tmp_path):
     result = verdict("list")
     assert result.exit_code == 0
     assert all(name in result.stdout for name in cards())
@@ -89,7 +89,7 @@ def test_the_list_has_every_card_and_says_what_is_here(tmp_path: Path) -> None:
     assert {dataset["fetched"] for dataset in listed} == {None}
 
 
-def test_a_card_says_what_is_unknown() -> None:
+def test_a_card_says_what_is_unknown():
     output = verdict("info", "wice").stdout
     assert "5b05117f5146aa1b14ca443184f76a3a528249cfdae40ca9047c025fdeca2134" in output
     assert "sha256    unknown" in output and "219 partially_supported" in output
@@ -99,13 +99,13 @@ def test_a_card_says_what_is_unknown() -> None:
 @pytest.mark.parametrize(
     "words", [("info",), ("fetch",), ("check", __file__), ("import", __file__)]
 )
-def test_an_unknown_benchmark_is_reported_with_the_nearest(words: tuple[str, ...]) -> None:
+def test_an_unknown_benchmark_is_reported_with_the_nearest(words):
     command, *arguments = words
     assert "did you mean 'xstest'?" in failed(command, "xtest", *arguments)
 
 
 @pytest.mark.parametrize(("name", "path"), REAL)
-def test_a_real_file_is_what_its_card_says(name: str, path: Path) -> None:
+def test_a_real_file_is_what_its_card_says(name, path):
     if not path.exists():
         pytest.skip("the real files are not there: set VERDICT_SHARED to the folder that has data/")
     result = verdict("check", name, path)
@@ -127,7 +127,7 @@ def test_a_real_file_is_what_its_card_says(name: str, path: Path) -> None:
         ),
     ],
 )
-def test_a_real_file_that_was_spoilt_is_detected(tmp_path: Path, spoil, finding: str) -> None:
+def test_a_real_file_that_was_spoilt_is_detected(tmp_path, spoil, finding):
     real = SHARED / "xstest" / "xstest_prompts.csv"
     if not real.exists():
         pytest.skip("the real files are not there: set VERDICT_SHARED to the folder that has data/")
@@ -147,8 +147,8 @@ def test_a_real_file_that_was_spoilt_is_detected(tmp_path: Path, spoil, finding:
 
 
 def test_a_renamed_file_is_known_by_its_columns_and_a_foreign_one_is_reported(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     path = tmp_path / "renamed.jsonl"
     path.write_text('{"pair_id": "1", "games": []}\n', encoding="utf-8")
     assert (
@@ -160,7 +160,7 @@ def test_a_renamed_file_is_known_by_its_columns_and_a_foreign_one_is_reported(
     )
 
 
-def test_a_sample_is_drawn_with_its_seed_and_keeps_the_order(tmp_path: Path) -> None:
+def test_a_sample_is_drawn_with_its_seed_and_keeps_the_order(tmp_path):
     path = tmp_path / "data.csv"
     path.write_bytes(BODY)
     drawn = []
@@ -180,9 +180,7 @@ def test_a_sample_is_drawn_with_its_seed_and_keeps_the_order(tmp_path: Path) -> 
     )
 
 
-def test_a_fetched_file_is_checked_and_found_by_bench(
-    mine: Card, site: Site, tmp_path: Path
-) -> None:
+def test_a_fetched_file_is_checked_and_found_by_bench(mine, site, tmp_path):
     site.answers = [cut_off(BODY, 5_000), whole(BODY)]
     result = verdict("fetch", "mine")
     assert result.exit_code == 0, result.output
@@ -203,17 +201,13 @@ def test_a_fetched_file_is_checked_and_found_by_bench(
         (refused(404), "does not have it"),
     ],
 )
-def test_a_broken_download_leaves_no_file(
-    mine: Card, site: Site, tmp_path: Path, answer, message: str
-) -> None:
+def test_a_broken_download_leaves_no_file(mine, site, tmp_path, answer, message):
     site.answers = [answer]
     assert message in failed("fetch", "mine", "--out", tmp_path / "out")
     assert not (tmp_path / "out" / "a.csv").exists()
 
 
-def test_without_a_checksum_the_content_is_compared_with_the_card(
-    mine: Card, site: Site, tmp_path: Path
-) -> None:
+def test_without_a_checksum_the_content_is_compared_with_the_card(mine, site, tmp_path):
     site.answers = [whole(BODY)]
     result = verdict("fetch", "mine", "--file", "b.csv")
     assert "nothing proves that this is the file" in result.stderr
@@ -227,7 +221,7 @@ def test_without_a_checksum_the_content_is_compared_with_the_card(
         assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_a_checksum_of_the_user_is_enforced(mine: Card, site: Site, tmp_path: Path) -> None:
+def test_a_checksum_of_the_user_is_enforced(mine, site, tmp_path):
     site.answers = [whole(BODY)]
     right, wrong = hashlib.sha256(BODY).hexdigest(), "0" * 64
     assert verdict("fetch", "mine", "--file", "b.csv", "--sha256", right.upper()).exit_code == 0
@@ -238,19 +232,19 @@ def test_a_checksum_of_the_user_is_enforced(mine: Card, site: Site, tmp_path: Pa
     assert "is not a SHA-256" in failed("fetch", "mine", "--sha256", "12")
 
 
-def test_what_has_no_address_is_reported_with_the_source(mine: Card) -> None:
+def test_what_has_no_address_is_reported_with_the_source(mine):
     assert "it is a copy" in failed("fetch", "mine", "--file", "c.csv")
     assert "has no file 'd.csv'" in failed("fetch", "mine", "--file", "d.csv")
     assert "verdict datasets import mine PATH" in failed("fetch", "mine", "--file", "c.csv")
 
 
-def test_more_than_max_size_is_not_fetched(mine: Card, site: Site, tmp_path: Path) -> None:
+def test_more_than_max_size_is_not_fetched(mine, site, tmp_path):
     site.answers = [whole(b"x" * (1 << 20) + b"x")]
     assert "--max-size" in failed("fetch", "mine", "--file", "b.csv", "--max-size", "1")
     assert download.ATTEMPTS > 1 == len(site.asked)
 
 
-def test_imported_completions_bring_their_recorded_labels(tmp_path: Path) -> None:
+def test_imported_completions_bring_their_recorded_labels(tmp_path):
     real = SHARED / "xstest" / "completions_llama2orig.csv"
     if not real.exists():
         pytest.skip("the real files are not there: set VERDICT_SHARED to the folder that has data/")
@@ -263,8 +257,8 @@ def test_imported_completions_bring_their_recorded_labels(tmp_path: Path) -> Non
 
 
 def test_the_real_prompts_of_xstest_are_fetched_over_a_broken_line_and_judged(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    site, tmp_path, monkeypatch
+):
     real = SHARED / "xstest" / "xstest_prompts.csv"
     if not real.exists():
         pytest.skip("the real files are not there: set VERDICT_SHARED to the folder that has data/")

@@ -44,20 +44,18 @@ def failure(site: Site, folder: Path, **expected: Any) -> str:
     return str(caught.value)
 
 
-def test_a_whole_file_is_in_place_and_nothing_else(site: Site, tmp_path: Path) -> None:
+def test_a_whole_file_is_in_place_and_nothing_else(site, tmp_path):
     site.answers = [whole(BODY)]
     assert fetch(site, tmp_path).read_bytes() == BODY
 
 
-def test_a_download_that_breaks_off_begins_again(site: Site, tmp_path: Path) -> None:
+def test_a_download_that_breaks_off_begins_again(site, tmp_path):
     site.answers = [cut_off(b"old " * 30_000, 50_000), whole(BODY)]
     assert fetch(site, tmp_path).read_bytes() == BODY
     assert "range" not in site.asked[1]
 
 
-def test_another_file_is_thrown_away_and_both_checksums_are_reported(
-    site: Site, tmp_path: Path
-) -> None:
+def test_another_file_is_thrown_away_and_both_checksums_are_reported(site, tmp_path):
     site.answers = [whole(b"something else")]
     message = failure(site, tmp_path, size=len(BODY))
     assert SHA in message and hashlib.sha256(b"something else").hexdigest() in message
@@ -65,15 +63,13 @@ def test_another_file_is_thrown_away_and_both_checksums_are_reported(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_always_breaks_off_is_never_in_place(site: Site, tmp_path: Path) -> None:
+def test_a_file_that_always_breaks_off_is_never_in_place(site, tmp_path):
     site.answers = [cut_off(BODY, 10)]
     assert f"10 of {len(BODY):,} bytes received" in failure(site, tmp_path)
     assert len(site.asked) == ATTEMPTS
 
 
-def test_a_short_file_of_unstated_length_is_detected_by_its_size(
-    site: Site, tmp_path: Path
-) -> None:
+def test_a_short_file_of_unstated_length_is_detected_by_its_size(site, tmp_path):
     site.answers = [unsaid(BODY[:-1])]
     assert f"{len(BODY) - 1:,} bytes, not {len(BODY):,}" in failure(
         site, tmp_path, sha256="", size=len(BODY)
@@ -89,15 +85,13 @@ def test_a_short_file_of_unstated_length_is_detected_by_its_size(
         (410, "no longer"),
     ],
 )
-def test_what_the_server_will_not_give_is_reported_at_once(
-    site: Site, tmp_path: Path, status: int, message: str
-) -> None:
+def test_what_the_server_will_not_give_is_reported_at_once(site, tmp_path, status, message):
     site.answers = [refused(status)]
     assert message in failure(site, tmp_path)
     assert len(site.asked) == 1
 
 
-def test_a_busy_server_is_called_again_when_it_says(site: Site, tmp_path: Path) -> None:
+def test_a_busy_server_is_called_again_when_it_says(site, tmp_path):
     clock = Clock()
     site.answers = [refused(503, Retry_After="7"), refused(429), whole(BODY)]
     fetch(site, tmp_path, clock)
@@ -105,18 +99,18 @@ def test_a_busy_server_is_called_again_when_it_says(site: Site, tmp_path: Path) 
     assert 0 <= clock.waits[1] <= 1
 
 
-def test_a_redirect_is_followed(site: Site, tmp_path: Path) -> None:
+def test_a_redirect_is_followed(site, tmp_path):
     site.answers = [refused(302, Location="/elsewhere"), whole(BODY)]
     assert fetch(site, tmp_path).read_bytes() == BODY
     assert site.asked[1]["path"] == "/elsewhere"
 
 
-def test_a_circle_of_redirects_ends(site: Site, tmp_path: Path) -> None:
+def test_a_circle_of_redirects_ends(site, tmp_path):
     site.answers = [refused(302, Location="/data.txt")]
     assert "redirected in a circle" in failure(site, tmp_path)
 
 
-def test_a_redirect_to_another_origin_does_not_get_the_token(site: Site, tmp_path: Path) -> None:
+def test_a_redirect_to_another_origin_does_not_get_the_token(site, tmp_path):
     elsewhere = site.url.replace("127.0.0.1", "localhost") + "/elsewhere"
     site.answers = [refused(302, Location="/moved"), refused(302, Location=elsewhere), whole(BODY)]
     fetch(site, tmp_path, headers={"Authorization": "Bearer token"})
@@ -128,45 +122,43 @@ def test_a_redirect_to_another_origin_does_not_get_the_token(site: Site, tmp_pat
 
 
 @pytest.mark.parametrize("location", ["file:///etc/hostname", "ftp://127.0.0.1/x", "http://["])
-def test_a_redirect_to_what_is_not_http_is_refused(
-    site: Site, tmp_path: Path, location: str
-) -> None:
+def test_a_redirect_to_what_is_not_http_is_refused(site, tmp_path, location):
     site.answers = [refused(302, Location=location)]
     assert "is redirected to" in failure(site, tmp_path)
     assert len(site.asked) == 1
 
 
 @pytest.mark.parametrize("location", ["http://host.test/x", "http://other.test/x"])
-def test_a_redirect_from_https_to_http_is_refused(tmp_path: Path, location: str) -> None:
+def test_a_redirect_from_https_to_http_is_refused(tmp_path, location):
     target = DownloadTarget("https://host.test/x", tmp_path / "x")
     with pytest.raises(FetchError, match="not encrypted"):
         _redirected(target, target.url, location)
 
 
 @pytest.mark.parametrize("address", ["ftp://127.0.0.1/x", "no address", "http://["])
-def test_an_address_that_is_not_http_is_refused(tmp_path: Path, address: str) -> None:
+def test_an_address_that_is_not_http_is_refused(tmp_path, address):
     with pytest.raises(FetchError, match="give an http address"):
         download(DownloadTarget(address, tmp_path / "x"), pause=Clock())
 
 
-def test_a_web_page_is_not_taken_for_the_file(site: Site, tmp_path: Path) -> None:
+def test_a_web_page_is_not_taken_for_the_file(site, tmp_path):
     site.answers = [whole(b"<html>please log in</html>", Content_Type="text/html; charset=utf-8")]
     assert "a web page" in failure(site, tmp_path, sha256="")
 
 
 @pytest.mark.parametrize("answer", [whole, unsaid])
-def test_more_than_the_limit_is_not_fetched(site: Site, tmp_path: Path, answer: Any) -> None:
+def test_more_than_the_limit_is_not_fetched(site, tmp_path, answer):
     site.answers = [answer(BODY)]
     assert "--max-size" in failure(site, tmp_path, limit=1000)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_closed_port_is_reported(tmp_path: Path) -> None:
+def test_a_closed_port_is_reported(tmp_path):
     with pytest.raises(FetchError, match="could not be fetched in"):
         download(DownloadTarget("http://127.0.0.1:1/x", tmp_path / "x"), pause=Clock())
 
 
-def test_a_check_that_refuses_leaves_nothing(site: Site, tmp_path: Path) -> None:
+def test_a_check_that_refuses_leaves_nothing(site, tmp_path):
     def check(path: Path) -> None:
         assert path.suffix == ".txt"
         raise FetchError("no")

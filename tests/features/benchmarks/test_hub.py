@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -60,9 +59,7 @@ def tree(*paths: str, **bodies: bytes):
     return whole(json.dumps(listed).encode(), Content_Type="application/json")
 
 
-def test_every_file_of_a_split_comes_with_the_token_and_its_checksum(
-    hub: Site, tmp_path: Path
-) -> None:
+def test_every_file_of_a_split_comes_with_the_token_and_its_checksum(hub, tmp_path):
     first, second = SHARDS.values()
     hub.answers += [cut_off(first, 100), whole(first), whole(second)]
     fetched = fetch_split("them/things:test", tmp_path / "out", 1 << 20, pause=no_pause)
@@ -79,19 +76,19 @@ def test_every_file_of_a_split_comes_with_the_token_and_its_checksum(
     assert {request["authorization"] for request in hub.asked} == {"Bearer hf_made_up"}
 
 
-def test_another_file_than_the_hub_states_is_refused(hub: Site, tmp_path: Path) -> None:
+def test_another_file_than_the_hub_states_is_refused(hub, tmp_path):
     hub.answers += [whole(parquet(9, 9))]
     with pytest.raises(FetchError, match="SHA-256"):
         fetch_split("them/things", tmp_path / "out", 1 << 20, pause=no_pause)
 
 
-def test_more_than_the_limit_is_not_begun(hub: Site, tmp_path: Path) -> None:
+def test_more_than_the_limit_is_not_begun(hub, tmp_path):
     with pytest.raises(FetchError, match="more than 10"):
         fetch_split("them/things", tmp_path / "out", 10)
     assert len(hub.asked) == 1
 
 
-def test_one_of_several_splits_must_be_named(hub: Site) -> None:
+def test_one_of_several_splits_must_be_named(hub):
     hub.answers = [tree("a/test/0000.parquet", "b/test/0000.parquet", "b/train/0000.parquet")]
     assert split_of("them/things:b/test").folder == "them--things--b--test"
     assert split_of("them/things:train").folder == "them--things--b--train"
@@ -109,7 +106,7 @@ def test_one_of_several_splits_must_be_named(hub: Site) -> None:
         ("RevisionNotFound", "no Parquet files"),
     ],
 )
-def test_what_the_hub_refuses_is_reported_with_the_cure(hub: Site, code: str, message: str) -> None:
+def test_what_the_hub_refuses_is_reported_with_the_cure(hub, code, message):
     status = 403 if code == "GatedRepo" else 404
     hub.answers = [lambda handler: send(handler, status, b"{}", X_Error_Code=code)]
     with pytest.raises(FetchError, match=message) as caught:
@@ -117,12 +114,12 @@ def test_what_the_hub_refuses_is_reported_with_the_cure(hub: Site, code: str, me
     assert caught.value.hint
 
 
-def test_a_hub_that_is_not_there_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_is_not_there_is_reported(monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
     with pytest.raises(FetchError, match="does not list"):
         split_of("them/things")
 
 
-def test_an_invalid_name_is_reported() -> None:
+def test_an_invalid_name_is_reported():
     with pytest.raises(UsageError, match="hf:OWNER/NAME"):
         split_of("things")

@@ -59,7 +59,7 @@ def refused(*words: str) -> None:
     raise error
 
 
-def test_every_command_reads_a_split_that_is_fetched_once(config: Path, site: Site) -> None:
+def test_every_command_reads_a_split_that_is_fetched_once(config, site):
     site.answers = [listing("default/test/0000.parquet"), whole(FILE)]
     ran = command("run", "p.yaml", "hf:them/things:test", "--out", "out", "--json", "--quiet")
     assert ran.exit_code == 0, ran.output
@@ -88,9 +88,7 @@ def test_every_command_reads_a_split_that_is_fetched_once(config: Path, site: Si
     assert len(site.asked) == requests
 
 
-def test_a_file_that_was_cut_after_the_download_is_fetched_again(
-    config: Path, site: Site, tmp_path: Path
-) -> None:
+def test_a_file_that_was_cut_after_the_download_is_fetched_again(config, site, tmp_path):
     site.answers = [
         listing("default/test/0000.parquet"),
         whole(FILE),
@@ -104,7 +102,7 @@ def test_a_file_that_was_cut_after_the_download_is_fetched_again(
     assert cached.read_bytes() == FILE
 
 
-def test_an_unknown_split_names_those_that_there_are(config: Path, site: Site) -> None:
+def test_an_unknown_split_names_those_that_there_are(config, site):
     site.answers = [listing("default/test/0000.parquet", "default/train/0000.parquet")]
     with pytest.raises(UsageError, match="them/things has no split dev") as caught:
         refused("run", "p.yaml", "hf:them/things:dev")
@@ -113,9 +111,7 @@ def test_an_unknown_split_names_those_that_there_are(config: Path, site: Site) -
         refused("run", "p.yaml", "hf:things")
 
 
-def test_without_the_network_the_hub_is_named(
-    config: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_network_the_hub_is_named(config, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
     with pytest.raises(FetchError, match=r"http://127\.0\.0\.1:1 does not list them/things"):
         refused("run", "p.yaml", "hf:them/things")

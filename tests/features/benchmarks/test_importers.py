@@ -95,12 +95,12 @@ def write_rows(path: Path, *rows: dict[str, Any]) -> Path:
     return path
 
 
-def test_every_importer_is_tried() -> None:
+def test_every_importer_is_tried():
     assert IMPORTERS.keys() == REAL.keys() | MADE.keys()
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_the_real_file_becomes_rows_that_its_pipeline_reads(name: str, tmp_path: Path) -> None:
+def test_the_real_file_becomes_rows_that_its_pipeline_reads(name, tmp_path):
     index, count, labels = REAL[name]
     if not (SHARED / index).exists():
         pytest.skip("the real files are not there: set VERDICT_SHARED to the folder that has data/")
@@ -117,15 +117,13 @@ def test_the_real_file_becomes_rows_that_its_pipeline_reads(name: str, tmp_path:
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_a_row_as_its_authors_write_it_becomes_a_row_of_the_pipeline(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_row_as_its_authors_write_it_becomes_a_row_of_the_pipeline(name, tmp_path):
     row, expected = MADE[name]
     (imported,) = import_benchmark(name, write_rows(tmp_path / "own.jsonl", row)).rows()
     assert {key: imported[key] for key in expected} == expected
 
 
-def test_the_second_turn_is_judged_by_the_whole_conversation(tmp_path: Path) -> None:
+def test_the_second_turn_is_judged_by_the_whole_conversation(tmp_path):
     row = {**VOTE, "winner": "tie", "turn": 2}
     (imported,) = import_benchmark("mtbench", write_rows(tmp_path / "own.jsonl", row)).rows()
     assert imported["question"] == "u1\n\nu2"
@@ -133,7 +131,7 @@ def test_the_second_turn_is_judged_by_the_whole_conversation(tmp_path: Path) -> 
     assert imported["label"] == "tie"
 
 
-def test_the_chosen_completion_is_not_always_first(tmp_path: Path) -> None:
+def test_the_chosen_completion_is_not_always_first(tmp_path):
     rows = [{**MADE["rewardbench"][0], "id": index} for index in range(4)]
     imported = list(
         import_benchmark("rewardbench", write_rows(tmp_path / "own.jsonl", *rows)).rows()
@@ -145,20 +143,20 @@ def test_the_chosen_completion_is_not_always_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", IMPORTERS)
-def test_a_foreign_file_is_reported_with_what_was_expected(name: str, tmp_path: Path) -> None:
+def test_a_foreign_file_is_reported_with_what_was_expected(name, tmp_path):
     with pytest.raises(DataError) as caught:
         list(import_benchmark(name, write_rows(tmp_path / "own.jsonl", {"colour": "red"})).rows())
     assert "colour" in str(caught.value)
     assert caught.value.problem.hint
 
 
-def test_a_label_that_means_nothing_is_an_error_and_not_a_class(tmp_path: Path) -> None:
+def test_a_label_that_means_nothing_is_an_error_and_not_a_class(tmp_path):
     row = {**MADE["aggrefact"][0], "label": 3}
     with pytest.raises(DataError, match="label is 3"):
         list(import_benchmark("aggrefact", write_rows(tmp_path / "own.jsonl", row)).rows())
 
 
-def test_a_recorded_judge_gives_its_rows_and_its_replies() -> None:
+def test_a_recorded_judge_gives_its_rows_and_its_replies():
     if not SHARED.is_dir():
         pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
     imported = import_benchmark("llmbar/GPT-4/Natural/Vanilla", SHARED)

@@ -98,9 +98,7 @@ def outcomes(rebuilt: list[Rebuilt]) -> dict[str, str]:
     return {file.file: file.outcome for file in rebuilt}
 
 
-def test_files_are_read_at_their_commit_and_not_at_the_newest(
-    tmp_path: Path, mirror: Path, commit: str
-) -> None:
+def test_files_are_read_at_their_commit_and_not_at_the_newest(tmp_path, mirror, commit):
     listed = '{"n": 1}\n{"n": "é"}\n'.encode()
     sets = [
         of(
@@ -117,9 +115,7 @@ def test_files_are_read_at_their_commit_and_not_at_the_newest(
     assert outcomes(again) == {"set/a.jsonl": "kept", "set/list.jsonl.gz": "kept"}
 
 
-def test_a_file_with_another_checksum_is_not_written(
-    tmp_path: Path, mirror: Path, commit: str
-) -> None:
+def test_a_file_with_another_checksum_is_not_written(tmp_path, mirror, commit):
     (rebuilt,) = rebuild_sets(
         tmp_path / "out", [of(commit, recorded("a", b"other", "copy", "data/a b.jsonl"))], mirror
     )
@@ -131,7 +127,7 @@ def test_a_file_with_another_checksum_is_not_written(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_damaged_file_is_made_again(tmp_path: Path, mirror: Path, commit: str) -> None:
+def test_a_damaged_file_is_made_again(tmp_path, mirror, commit):
     place = tmp_path / "out" / "set" / "a.gz"
     place.parent.mkdir(parents=True)
     place.write_bytes(gzip.compress(b'{"n": 1}\n')[:-9])
@@ -153,9 +149,7 @@ def test_a_damaged_file_is_made_again(tmp_path: Path, mirror: Path, commit: str)
         ("json", "the repository's file has another form: JSONDecodeError"),
     ],
 )
-def test_what_cannot_be_made_says_why(
-    case: str, reason: str, tmp_path: Path, mirror: Path, commit: str
-) -> None:
+def test_what_cannot_be_made_says_why(case, reason, tmp_path, mirror, commit):
     where = {"repository": "other/name"} if case == "clone" else {}
     rule = {"form": "judgebench_games", "json": "every_second_line"}.get(case, "copy")
     content = b'{"pair_id": 1}' if case == "form" else b"{"
@@ -170,9 +164,7 @@ def test_what_cannot_be_made_says_why(
     assert rebuilt.outcome == "failed" and reason in rebuilt.reason
 
 
-def test_a_file_without_a_rule_is_named_with_the_reason(
-    tmp_path: Path, mirror: Path, commit: str
-) -> None:
+def test_a_file_without_a_rule_is_named_with_the_reason(tmp_path, mirror, commit):
     (rebuilt,) = rebuild_sets(
         tmp_path / "out",
         [of(commit, recorded("a", b"", None, missing="the seed is not said"))],
@@ -182,8 +174,8 @@ def test_a_file_without_a_rule_is_named_with_the_reason(
 
 
 def test_without_a_mirror_the_commit_is_fetched_from_the_site(
-    tmp_path: Path, mirror: Path, commit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, mirror, commit, monkeypatch
+):
     place = mirror / "owner" / "name"
     place.parent.mkdir()
     shutil.copytree(mirror / "owner+name" / "repo", place)
@@ -198,9 +190,7 @@ def test_without_a_mirror_the_commit_is_fetched_from_the_site(
     assert outcomes(rebuilt) == {"set/a": "made"}, rebuilt
 
 
-def test_a_site_that_does_not_answer_is_reported_once_for_each_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_site_that_does_not_answer_is_reported_once_for_each_file(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "SITE", (tmp_path / "nowhere").as_uri())
     files = [recorded(name, b"", "copy", name) for name in ("a", "b")]
     rebuilt = list(rebuild_sets(tmp_path / "out", [of("0" * 40, *files)]))
@@ -218,8 +208,8 @@ def command(*words: str | Path) -> Result:
 
 
 def test_the_command_names_every_file_and_fails_where_one_with_a_rule_is_missing(
-    tmp_path: Path, mirror: Path, commit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, mirror, commit, monkeypatch
+):
     good = recorded("a.jsonl", b'{"n": 1}\n', "copy", "data/a b.jsonl")
     unknown = recorded("b", b"", None, missing="the seed is not said")
     monkeypatch.setattr(module, "recorded_sets", lambda: [of(commit, good, unknown)])
@@ -237,19 +227,19 @@ def test_the_command_names_every_file_and_fails_where_one_with_a_rule_is_missing
     assert "there is no folder nowhere" in str(command(tmp_path, "--mirror", "nowhere").exception)
 
 
-def test_every_file_of_the_data_file_has_a_rule_or_a_reason() -> None:
+def test_every_file_of_the_data_file_has_a_rule_or_a_reason():
     for recorded_set in recorded_sets():
         for file in recorded_set.files:
             assert (file.rule is None) is (file.missing is not None), file.name
             assert file.rule is None or (file.rule in RULES and file.paths), file.name
 
 
-def test_a_set_is_made_whole_or_not_at_all() -> None:
+def test_a_set_is_made_whole_or_not_at_all():
     for recorded_set in recorded_sets():
         assert len({file.rule is None for file in recorded_set.files}) == 1, recorded_set.folder
 
 
-def test_the_data_file_has_the_commits_and_checksums_of_the_recordings() -> None:
+def test_the_data_file_has_the_commits_and_checksums_of_the_recordings():
     if not (SHARED / "sources.json").exists():
         pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
     sources = json.loads((SHARED / "sources.json").read_text(encoding="utf-8"))
@@ -389,7 +379,7 @@ SOURCES: dict[str, Callable[[], dict[str, bytes]]] = {
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_a_rule_gives_the_recorded_bytes_from_files_of_the_repositorys_form(name: str) -> None:
+def test_a_rule_gives_the_recorded_bytes_from_files_of_the_repositorys_form(name):
     if not (SHARED / name).exists():
         pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
     folder, _, file = name.partition("/")
@@ -412,7 +402,7 @@ def test_a_rule_gives_the_recorded_bytes_from_files_of_the_repositorys_form(name
         assert [path.split("/")[-3:] for path in sources] == expected
 
 
-def test_every_rule_but_copying_is_tried_on_recordings() -> None:
+def test_every_rule_but_copying_is_tried_on_recordings():
     tried = {
         file.rule
         for of in recorded_sets()

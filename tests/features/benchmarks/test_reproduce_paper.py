@@ -112,9 +112,7 @@ def refused(*words: str | Path) -> VerdictError:
     return result.exception
 
 
-def test_three_tables_are_judged_and_shown_beside_the_papers(
-    mirror: Path, model: Any, tmp_path: Path
-) -> None:
+def test_three_tables_are_judged_and_shown_beside_the_papers(mirror, model, tmp_path):
     out = tmp_path / "out"
     result = reproduce("--mirror", mirror, "--out", out, "--yes")
     assert result.exit_code == 0, result.output
@@ -159,9 +157,7 @@ def test_three_tables_are_judged_and_shown_beside_the_papers(
     }
 
 
-def test_the_document_has_results_intervals_published_values_and_caveats(
-    mirror: Path, model: Any, tmp_path: Path
-) -> None:
+def test_the_document_has_results_intervals_published_values_and_caveats(mirror, model, tmp_path):
     out = tmp_path / "out"
     document = json.loads(
         reproduce("--mirror", mirror, "--out", out, "--yes", "--json", "--quiet", "--as-run").stdout
@@ -190,9 +186,7 @@ def test_the_document_has_results_intervals_published_values_and_caveats(
     )
 
 
-def test_an_interrupted_reproduction_resumes_without_repeating_calls(
-    mirror: Path, model: Any, tmp_path: Path
-) -> None:
+def test_an_interrupted_reproduction_resumes_without_repeating_calls(mirror, model, tmp_path):
     words = (
         "--mirror",
         mirror,
@@ -215,9 +209,7 @@ def test_an_interrupted_reproduction_resumes_without_repeating_calls(
     assert reproduce(*words, "--budget", "5").exit_code == 0 and model() == 78
 
 
-def test_no_model_is_called_before_the_answer_on_a_terminal(
-    mirror: Path, model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_model_is_called_before_the_answer_on_a_terminal(mirror, model, tmp_path, monkeypatch):
     monkeypatch.setattr("verdict_cli.cli.console.is_interactive", lambda: True)
     words = [
         "reproduce",
@@ -239,7 +231,7 @@ def test_no_model_is_called_before_the_answer_on_a_terminal(
     )
 
 
-def test_one_table_with_another_model_and_fewer_rows_says_so(mirror: Path, tmp_path: Path) -> None:
+def test_one_table_with_another_model_and_fewer_rows_says_so(mirror, tmp_path):
     result = reproduce(
         "--mirror",
         mirror,
@@ -259,7 +251,7 @@ def test_one_table_with_another_model_and_fewer_rows_says_so(mirror: Path, tmp_p
     assert "judged by baseline/lexical, not by the table's model" in joined
 
 
-def test_invalid_options_are_reported_before_anything_is_fetched(tmp_path: Path) -> None:
+def test_invalid_options_are_reported_before_anything_is_fetched(tmp_path):
     assert "there is no table 4" in refused("--table", "4").message
     assert "there is no folder" in refused("--mirror", tmp_path / "none").message
     (tmp_path / "empty").mkdir()
@@ -311,9 +303,7 @@ def source(site: Site, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return {"site": site, "size": len(content), "answers": answers}
 
 
-def test_the_rows_come_from_their_sources_once(
-    source: dict[str, Any], model: Any, tmp_path: Path
-) -> None:
+def test_the_rows_come_from_their_sources_once(source, model, tmp_path):
     result = reproduce("--out", tmp_path / "out", "--yes", "--quiet", "--json")
     assert result.exit_code == 0, (result.output, result.exception)
     assert [table["rows"] for table in json.loads(result.stdout)["tables"]] == [6, 4, 4]
@@ -324,9 +314,7 @@ def test_the_rows_come_from_their_sources_once(
     )
 
 
-def test_a_source_that_refuses_is_reported_with_the_ways_around_it(
-    source: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_source_that_refuses_is_reported_with_the_ways_around_it(source, tmp_path):
     source["answers"]["/datasets/"] = lambda handler: send(handler, 403)
     error = refused("--out", tmp_path / "out", "--yes", "--table", "3")
     assert isinstance(error, FetchError) and error.message.startswith("table 3: ")
@@ -337,7 +325,7 @@ def estimate(*words: str) -> Result:
     return CliRunner().invoke(app, ["estimate", *words])
 
 
-def test_estimate_takes_a_benchmarks_name(tmp_path: Path) -> None:
+def test_estimate_takes_a_benchmarks_name(tmp_path):
     result = estimate("judgebench", "--json")
     document = json.loads(result.stdout)
     assert (document["rows"], document["calls"]) == (350, 3_150)
@@ -349,7 +337,7 @@ def test_estimate_takes_a_benchmarks_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"), [("nothing", "not a benchmark"), ("triviaqa", "no pipeline")]
 )
-def test_estimate_without_data_needs_a_benchmark_with_a_pipeline(name: str, message: str) -> None:
+def test_estimate_without_data_needs_a_benchmark_with_a_pipeline(name, message):
     result = estimate(name)
     assert isinstance(result.exception, UsageError) and message in result.exception.message
 
@@ -358,9 +346,7 @@ def run(*words: str | Path) -> Result:
     return CliRunner().invoke(app, ["reproduce", *map(str, words)])
 
 
-def test_figure3_runs_whole_without_a_key_and_draws_the_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_figure3_runs_whole_without_a_key_and_draws_the_page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.setenv("VERDICT_DATA_DIR", str(tmp_path / "data"))
@@ -385,7 +371,7 @@ def test_figure3_runs_whole_without_a_key_and_draws_the_page(
         assert part in page
 
 
-def test_figure3_takes_the_rows_of_a_mirror(mirror: Path, tmp_path: Path) -> None:
+def test_figure3_takes_the_rows_of_a_mirror(mirror, tmp_path):
     ran = run(
         "figure3", "--mirror", mirror, "--model", "baseline/lexical", "--out", tmp_path / "out",
         "--json", "--quiet",
@@ -395,7 +381,7 @@ def test_figure3_takes_the_rows_of_a_mirror(mirror: Path, tmp_path: Path) -> Non
     assert any("the paper's table has 3,702" in note for note in document["notes"])
 
 
-def test_the_frontier_of_a_pipeline_has_its_models(tmp_path: Path) -> None:
+def test_the_frontier_of_a_pipeline_has_its_models(tmp_path):
     words = ("--data", "xstest_sample", "--model", "baseline/lexical", "--out", tmp_path, "--json")
     ran = run("frontier", "xstest", *words, "--quiet")
     assert ran.exit_code == 0, (ran.output, ran.exception)
@@ -412,14 +398,12 @@ def test_the_frontier_of_a_pipeline_has_its_models(tmp_path: Path) -> None:
         (("frontier", "xstest", "--mirror", "."), "frontier takes no --mirror"),
     ],
 )
-def test_a_figure_that_cannot_be_drawn_is_an_error(words: tuple[str, ...], message: str) -> None:
+def test_a_figure_that_cannot_be_drawn_is_an_error(words, message):
     ran = run(*words, "--model", "baseline/lexical")
     assert message in str(ran.exception)
 
 
-def test_figure3_has_the_cost_and_latency_of_every_variant(
-    mirror: Path, model: Any, tmp_path: Path
-) -> None:
+def test_figure3_has_the_cost_and_latency_of_every_variant(mirror, model, tmp_path):
     ran = run("figure3", "--mirror", mirror, "--out", tmp_path / "out", "--yes", "--json")
     assert ran.exit_code == 0, (ran.output, ran.exception)
     document = json.loads(ran.stdout)
@@ -443,8 +427,8 @@ def test_figure3_has_the_cost_and_latency_of_every_variant(
 
 
 def test_figure3_needs_a_confirmation_before_a_model_is_called(
-    mirror: Path, model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    mirror, model, tmp_path, monkeypatch
+):
     monkeypatch.setattr("verdict_cli.cli.console.is_interactive", lambda: True)
     words = ["reproduce", "figure3", "--mirror", str(mirror), "--out", str(tmp_path / "out")]
     declined = CliRunner().invoke(app, words, input="n\n")

@@ -1,11 +1,8 @@
 """A clone without the recorded sets: what needs them says which file is missing and goes on with the rest."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from paths import ROOT
@@ -23,9 +20,7 @@ pytestmark = pytest.mark.slow
         (("plan.py",), 1),
     ],
 )
-def test_a_benchmark_names_what_is_missing_and_continues(
-    script: tuple[str, ...], parts: int, tmp_path: Path
-) -> None:
+def test_a_benchmark_names_what_is_missing_and_continues(script, parts, tmp_path):
     done = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / script[0]), *script[1:]],
         capture_output=True,

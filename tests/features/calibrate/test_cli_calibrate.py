@@ -80,8 +80,8 @@ evaluate:
 
 
 def test_a_map_lowers_ece_and_brier_on_held_out_rows_and_in_the_pipeline(
-    folder: Path,
-) -> None:
+    folder,
+):
     passed = "    propagate: {p: 'output.distribution[true]'}\n"
     before = run(folder, JUDGE % "token_probability" + passed, more=EVALUATE)["evaluations"]["e"]
     document = json.loads(
@@ -103,7 +103,7 @@ def test_a_map_lowers_ece_and_brier_on_held_out_rows_and_in_the_pipeline(
     assert after["ece"]["value"] < before["ece"]["value"]
 
 
-def test_labels_of_people_are_a_target_like_a_column(folder: Path) -> None:
+def test_labels_of_people_are_a_target_like_a_column(folder):
     run(folder, JUDGE % "token_probability")
     rows = [json.loads(line) for line in (folder / "d.jsonl").read_text().splitlines()]
     for row in rows[:300]:
@@ -117,7 +117,7 @@ def test_labels_of_people_are_a_target_like_a_column(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
-def test_each_method_makes_a_file_that_is_read(folder: Path, method: str) -> None:
+def test_each_method_makes_a_file_that_is_read(folder, method):
     run(folder, JUDGE % "token_probability")
     verdict(
         "calibrate",
@@ -132,7 +132,7 @@ def test_each_method_makes_a_file_that_is_read(folder: Path, method: str) -> Non
     run(folder, JUDGE % "{type: token_probability, calibration: {file: m.yaml}}", "again")
 
 
-def test_score_weights_bring_the_sum_near_the_target(folder: Path) -> None:
+def test_score_weights_bring_the_sum_near_the_target(folder):
     run(folder, JUDGE % "weighted_summed_score")
     words = ["--target", "source.rating", "--fit", "score_weights", "--out", folder / "w.yaml"]
     verdict("calibrate", folder / "run", *words)
@@ -145,7 +145,7 @@ def test_score_weights_bring_the_sum_near_the_target(folder: Path) -> None:
     assert batch["judge.score"] == pytest.approx(batch["source.rating"], abs=0.1)
 
 
-def test_a_bound_sends_on_what_is_below_it(folder: Path) -> None:
+def test_a_bound_sends_on_what_is_below_it(folder):
     run(folder, SURE)
     words = ["--target", "source.label", "--agreement", "0.8", "--out", folder / "t.yaml"]
     calibration = json.loads(verdict("calibrate", folder / "run", *words, "--json"))["calibration"]
@@ -162,7 +162,7 @@ def test_a_bound_sends_on_what_is_below_it(folder: Path) -> None:
     assert sum(score == label for score, label in answered) / len(answered) >= 0.8
 
 
-def test_a_run_that_escalated_is_no_ground_for_a_bound(folder: Path) -> None:
+def test_a_run_that_escalated_is_no_ground_for_a_bound(folder):
     run(folder, SURE + "    escalate: {when: output.p < 0.8, to: abstain}\n")
     message = verdict(
         "calibrate", folder / "run", "--target", "source.label", "--agreement", "0.8", code=2
@@ -170,7 +170,7 @@ def test_a_run_that_escalated_is_no_ground_for_a_bound(folder: Path) -> None:
     assert "escalated in this run" in message
 
 
-def test_an_agreement_that_cannot_be_shown_is_not_written(folder: Path) -> None:
+def test_an_agreement_that_cannot_be_shown_is_not_written(folder):
     run(folder, SURE)
     words = ["--target", "source.label", "--agreement", "0.9999", "--out", folder / "t.yaml"]
     assert "no bound" in verdict("calibrate", folder / "run", *words, code=2)
@@ -186,9 +186,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("what", "old", "new"), CHANGES)
-def test_a_changed_judge_refuses_the_calibration_and_says_what_changed(
-    folder: Path, what: str, old: str, new: str
-) -> None:
+def test_a_changed_judge_refuses_the_calibration_and_says_what_changed(folder, what, old, new):
     run(folder, JUDGE % "token_probability")
     verdict("calibrate", folder / "run", "--target", "source.label", "--out", folder / "m.yaml")
     with_map = JUDGE % "{type: token_probability, calibration: {file: m.yaml}}"
@@ -199,7 +197,7 @@ def test_a_changed_judge_refuses_the_calibration_and_says_what_changed(
     assert f"its {what} changed since" in problems[0]["message"]
 
 
-def test_the_layout_of_the_prompt_and_how_a_model_is_reached_change_nothing(folder: Path) -> None:
+def test_the_layout_of_the_prompt_and_how_a_model_is_reached_change_nothing(folder):
     run(folder, JUDGE % "token_probability")
     verdict("calibrate", folder / "run", "--target", "source.label", "--out", folder / "m.yaml")
     with_map = JUDGE % "{type: token_probability, calibration: {file: m.yaml}}"
@@ -210,7 +208,7 @@ def test_the_layout_of_the_prompt_and_how_a_model_is_reached_change_nothing(fold
     assert json.loads(verdict("validate", folder / "c.yaml", "--json"))["ok"]
 
 
-def test_a_calibration_of_another_kind_is_refused(folder: Path) -> None:
+def test_a_calibration_of_another_kind_is_refused(folder):
     run(folder, SURE)
     words = ["--target", "source.label", "--agreement", "0.7", "--out", folder / "t.yaml"]
     verdict("calibrate", folder / "run", *words)
@@ -221,7 +219,7 @@ def test_a_calibration_of_another_kind_is_refused(folder: Path) -> None:
     assert [problem["code"] for problem in problems] == ["wrong-calibration"]
 
 
-def test_the_runs_directory_needs_no_other_file(folder: Path) -> None:
+def test_the_runs_directory_needs_no_other_file(folder):
     run(folder, JUDGE % "token_probability")
     verdict("calibrate", folder / "run", "--target", "source.label", "--out", folder / "m.yaml")
     run(folder, JUDGE % "{type: token_probability, calibration: {file: m.yaml}}", "again")
@@ -232,7 +230,7 @@ def test_the_runs_directory_needs_no_other_file(folder: Path) -> None:
 GATE = "gates: [{metric: run.calibration_age_days, max: 90}]\n"
 
 
-def test_a_gate_wants_a_fresh_calibration(folder: Path) -> None:
+def test_a_gate_wants_a_fresh_calibration(folder):
     run(folder, JUDGE % "token_probability", more=GATE, code=1)
     verdict("calibrate", folder / "run", "--target", "source.label", "--out", folder / "m.yaml")
     with_map = JUDGE % "{type: token_probability, calibration: {file: m.yaml}}"
@@ -266,7 +264,7 @@ def votes(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("method", ["logistic", "log_odds", "dawid_skene"])
-def test_pool_weights_hear_the_judge_that_knows(votes: Path, method: str) -> None:
+def test_pool_weights_hear_the_judge_that_knows(votes, method):
     run(votes, VOTE % "")
     words = [
         "--target",
@@ -290,7 +288,7 @@ def test_pool_weights_hear_the_judge_that_knows(votes: Path, method: str) -> Non
     assert right / 300 > (0.9 if method != "dawid_skene" else 0.5)
 
 
-def test_dawid_and_skene_need_no_label_and_the_others_do(votes: Path) -> None:
+def test_dawid_and_skene_need_no_label_and_the_others_do(votes):
     run(votes, VOTE % "")
     words = ["calibrate", votes / "run", "--fit", "pool_weights"]
     verdict(*words, "--method", "dawid_skene")
@@ -314,7 +312,7 @@ def test_dawid_and_skene_need_no_label_and_the_others_do(votes: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_fitted_says_why(votes: Path, words: list[str], message: str) -> None:
+def test_what_cannot_be_fitted_says_why(votes, words, message):
     run(votes, VOTE % "")
     assert message in verdict("calibrate", votes / "run", *words, code=2)
 
@@ -327,7 +325,7 @@ JURY = """
 """
 
 
-def test_a_bound_on_how_many_votes_agree_makes_a_jury_abstain(tmp_path: Path) -> None:
+def test_a_bound_on_how_many_votes_agree_makes_a_jury_abstain(tmp_path):
     draw = Random(5)
     rows, replies = [], []
     for key in range(400):
@@ -369,7 +367,7 @@ REPEATED = """
 """
 
 
-def test_copies_of_a_row_and_rows_of_a_cluster_count_once(tmp_path: Path) -> None:
+def test_copies_of_a_row_and_rows_of_a_cluster_count_once(tmp_path):
     """25 labelled rows, all right: five identical copies of each are no more evidence than one."""
     rows = [{"key": key, "label": True, "doc": key // 2} for key in range(60)]
     replies = [
@@ -403,9 +401,7 @@ def test_copies_of_a_row_and_rows_of_a_cluster_count_once(tmp_path: Path) -> Non
         ("pool_weights", "add a ModePoolUnit or"),
     ],
 )
-def test_a_run_without_a_unit_that_fits_has_an_error_with_what_its_pipeline_lacks(
-    shell: Any, fit: str, hint: str
-) -> None:
+def test_a_run_without_a_unit_that_fits_has_an_error_with_what_its_pipeline_lacks(shell, fit, hint):
     judge = "- {unit: JudgeUnit, name: judge, prompt: '{source.text}'}"
     assert shell("run", shell.config(judge), shell.rows(3), "--out", "r", "--quiet").code == 0
     done = shell("calibrate", "r", "--target", "source.text", "--fit", fit)
@@ -414,7 +410,7 @@ def test_a_run_without_a_unit_that_fits_has_an_error_with_what_its_pipeline_lack
     )
 
 
-def test_fc10_a_run_whose_rows_failed_is_to_be_retried_not_labelled(folder: Path) -> None:
+def test_fc10_a_run_whose_rows_failed_is_to_be_retried_not_labelled(folder):
     replies = (folder / "r.jsonl").read_text().splitlines()
     (folder / "r.jsonl").write_text("\n".join(replies[:4]) + "\n")
     run(folder, SURE, code=3)

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from shell import ROOT, Shell, needs
+from shell import ROOT, needs
 
 from verdict_cli.llm.providers.detect_models import KEYS, SERVERS, at_hand
 
@@ -31,7 +31,7 @@ def nothing_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("verdict_cli.llm.providers.detect_models.SERVERS", {})
 
 
-def test_the_recording_has_one_reply_for_every_row_and_call_and_says_who_wrote_it() -> None:
+def test_the_recording_has_one_reply_for_every_row_and_call_and_says_who_wrote_it():
     replies_of_calls = Counter((reply["id"], reply["unit"]) for reply in REPLIES)
     assert replies_of_calls == Counter(
         (row["id"], unit) for row in ROWS for unit in ("reason", "intent", "harm")
@@ -40,7 +40,7 @@ def test_the_recording_has_one_reply_for_every_row_and_call_and_says_who_wrote_i
     assert len({reply["reply"] for reply in REPLIES}) == len(REPLIES)
 
 
-def test_the_judges_disagree_on_some_rows_and_are_wrong_on_some() -> None:
+def test_the_judges_disagree_on_some_rows_and_are_wrong_on_some():
     scores = {
         (reply["id"], reply["unit"]): json.loads(reply["reply"])["score"]
         for reply in REPLIES
@@ -57,7 +57,7 @@ def test_the_judges_disagree_on_some_rows_and_are_wrong_on_some() -> None:
     assert 0.08 <= wrong / len(ROWS) <= 0.15
 
 
-def test_the_demo_judges_compares_and_says_that_no_model_was_called(shell: Shell) -> None:
+def test_the_demo_judges_compares_and_says_that_no_model_was_called(shell):
     done = shell("demo")
     assert done.code == 0, done.err
     assert done.err == ""
@@ -74,27 +74,25 @@ def test_the_demo_judges_compares_and_says_that_no_model_was_called(shell: Shell
     assert "no model was called" in report
 
 
-def test_the_demo_can_be_repeated_and_takes_another_directory(shell: Shell) -> None:
+def test_the_demo_can_be_repeated_and_takes_another_directory(shell):
     assert shell("demo", "--out", "a place").code == 0
     again = shell("demo", "--out", "a place")
     assert again.code == 0
     assert "verdict view 'a place'" in again.out
 
 
-def test_the_demo_uses_its_own_files_whatever_the_folder_has_of_those_names(shell: Shell) -> None:
+def test_the_demo_uses_its_own_files_whatever_the_folder_has_of_those_names(shell):
     shell.write("demo", "mine")
     (shell.folder / "xstest_sample").mkdir()
     assert "✓ passed  safety.accuracy 0.885" in shell("demo").out
 
 
-def test_a_directory_does_not_hide_a_pipeline_of_its_name(shell: Shell) -> None:
+def test_a_directory_does_not_hide_a_pipeline_of_its_name(shell):
     (shell.folder / "xstest").mkdir()
     assert shell("validate", "xstest", "xstest_sample").code == 0
 
 
-def test_a_key_makes_the_demo_name_the_command_that_runs_as_it_is(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_makes_the_demo_name_the_command_that_runs_as_it_is(shell, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     out = shell("demo").out
     assert "verdict run demo xstest_sample --model anthropic/claude-haiku-4-5" in out
@@ -133,9 +131,7 @@ def server() -> Iterator[HTTPServer]:
         (b"[1]", None),
     ],
 )
-def test_a_local_server_is_found_by_the_models_that_it_lists(
-    server: HTTPServer, monkeypatch: pytest.MonkeyPatch, answer: bytes, model: str | None
-) -> None:
+def test_a_local_server_is_found_by_the_models_that_it_lists(server, monkeypatch, answer, model):
     monkeypatch.setattr(_Models, "answer", answer)
     port = server.server_address[1]
     model_at_hand = at_hand({}, {port: "Ollama"})
@@ -144,12 +140,12 @@ def test_a_local_server_is_found_by_the_models_that_it_lists(
         assert model_at_hand.variables == {"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"}
 
 
-def test_a_key_comes_before_a_server_and_an_empty_one_does_not_count() -> None:
+def test_a_key_comes_before_a_server_and_an_empty_one_does_not_count():
     model_at_hand = at_hand({"OPENAI_API_KEY": " ", "GEMINI_API_KEY": "k"}, SERVERS)
     assert model_at_hand is not None and model_at_hand.model == KEYS["GEMINI_API_KEY"]
 
 
-def test_names_of_what_comes_with_verdict_mean_its_files(shell: Shell) -> None:
+def test_names_of_what_comes_with_verdict_mean_its_files(shell):
     done = shell(
         "run", "demo", "xstest_sample", "--replay", "demo_replies", "--out", "run", "--json"
     )
@@ -159,7 +155,7 @@ def test_names_of_what_comes_with_verdict_mean_its_files(shell: Shell) -> None:
     assert shell("validate", "reproductions/wice").code == 0
 
 
-def test_a_file_of_the_user_comes_before_a_name(shell: Shell) -> None:
+def test_a_file_of_the_user_comes_before_a_name(shell):
     shell.write(
         "xstest",
         "verdict: 1\nname: mine\nmodel: baseline/lexical\npipeline: [{unit: JudgeUnit, prompt: a}]\n",
@@ -178,7 +174,7 @@ def test_a_file_of_the_user_comes_before_a_name(shell: Shell) -> None:
     ],
     ids=lambda command: command[0],
 )
-def test_every_command_takes_the_names(shell: Shell, command: tuple[str, ...]) -> None:
+def test_every_command_takes_the_names(shell, command):
     done = shell(*command)
     assert "no such file" not in done.err
 
@@ -186,9 +182,7 @@ def test_every_command_takes_the_names(shell: Shell, command: tuple[str, ...]) -
 @pytest.mark.parametrize(
     "paths", [("configs/xstest.yaml", "xstest_sample"), ("xstest", "datasets/xstest_sample.jsonl")]
 )
-def test_a_path_of_the_checkout_is_answered_with_the_name(
-    shell: Shell, paths: tuple[str, str]
-) -> None:
+def test_a_path_of_the_checkout_is_answered_with_the_name(shell, paths):
     done = shell("run", *paths, "--model", "baseline/lexical")
     assert done.code == 2
     wrong = next(Path(path).stem for path in paths if "/" in path)
@@ -196,8 +190,8 @@ def test_a_path_of_the_checkout_is_answered_with_the_name(
 
 
 def test_a_published_table_beside_our_own_sample_says_that_it_is_not_comparable(
-    shell: Shell,
-) -> None:
+    shell,
+):
     out = shell("run", "xstest", "xstest_sample", "--model", "baseline/lexical", "--out", "run").out
     assert "not comparable: the published values are of the paper's data" in " ".join(out.split())
     for name in ("report.md", "report.html"):
@@ -205,7 +199,7 @@ def test_a_published_table_beside_our_own_sample_says_that_it_is_not_comparable(
 
 
 @needs("wizard")
-def test_a_copy_of_the_demos_judge_can_be_started_from(shell: Shell) -> None:
+def test_a_copy_of_the_demos_judge_can_be_started_from(shell):
     done = shell("init", "--from", "demo")
     assert (shell.folder / "demo.yaml").is_file()
     assert done.code == 0, done.err

@@ -73,8 +73,8 @@ CREATE_SCORE = {
     ],
 )
 def test_a_langfuse_score_has_the_fields_of_its_api(
-    shell: Any, judged: Any, scale: str, judged_score: Any, kind: str, value: Any
-) -> None:
+    shell, judged, scale, judged_score, kind, value
+):
     judged(judged_score, scale)
     (score,) = exported(shell, "langfuse")
     assert {
@@ -97,9 +97,7 @@ def test_a_langfuse_score_has_the_fields_of_its_api(
     assert exported(shell, "langfuse")[0] == score, "a second upload must replace the first"
 
 
-def test_rows_without_a_trace_are_counted_and_left_out_for_langfuse(
-    shell: Any, judged: Any
-) -> None:
+def test_rows_without_a_trace_are_counted_and_left_out_for_langfuse(shell, judged):
     judged("good")
     done = shell("export", "out", "--to", "langfuse")
     assert done.code == 0 and "1 scores: out-langfuse.jsonl; 1 row has no trace" in done.err
@@ -109,7 +107,7 @@ def test_rows_without_a_trace_are_counted_and_left_out_for_langfuse(
 
 
 @needs("imports")
-def test_an_inspect_log_has_every_row_and_is_imported_again(shell: Any, judged: Any) -> None:
+def test_an_inspect_log_has_every_row_and_is_imported_again(shell, judged):
     judged("good")
     (log,) = exported(shell, "inspect")
     assert (log["status"], log["eval"]["task"], log["results"]["completed_samples"]) == (
@@ -128,7 +126,7 @@ def test_an_inspect_log_has_every_row_and_is_imported_again(shell: Any, judged: 
     assert back[0]["explanations"] == {"t.score": "because"}
 
 
-def test_otlp_events_are_of_the_protocol_and_on_the_judged_spans(shell: Any, judged: Any) -> None:
+def test_otlp_events_are_of_the_protocol_and_on_the_judged_spans(shell, judged):
     from google.protobuf.json_format import ParseDict
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
@@ -153,7 +151,7 @@ def test_otlp_events_are_of_the_protocol_and_on_the_judged_spans(shell: Any, jud
     }
 
 
-def test_a_trace_id_of_another_form_is_for_langfuse_alone(shell: Any, judged: Any) -> None:
+def test_a_trace_id_of_another_form_is_for_langfuse_alone(shell, judged):
     judged("good", third="my-trace")
     assert len(exported(shell, "langfuse")) == 1
     done = shell("export", "out", "--to", "otlp", "--out", "events.jsonl")
@@ -163,20 +161,18 @@ def test_a_trace_id_of_another_form_is_for_langfuse_alone(shell: Any, judged: An
     assert not list(shell.folder.glob("events.jsonl*"))
 
 
-def test_a_file_with_another_ending_than_the_tools_is_one_error(shell: Any, judged: Any) -> None:
+def test_a_file_with_another_ending_than_the_tools_is_one_error(shell, judged):
     judged("good")
     done = shell("export", "out", "--to", "otlp", "--out", "x.csv")
     assert done.code == 2 and "otlp reads .jsonl" in done.err
 
 
-def test_a_directory_without_a_run_is_an_error(shell: Any) -> None:
+def test_a_directory_without_a_run_is_an_error(shell):
     done = shell("export", ".", "--to", "inspect")
     assert done.code == 2 and "not the directory of a run" in done.err
 
 
-def test_each_unit_of_a_last_step_has_its_own_score_and_text_is_none(
-    shell: Any, scripted_model: Any
-) -> None:
+def test_each_unit_of_a_last_step_has_its_own_score_and_text_is_none(shell, scripted_model):
     scripted_model.answer = lambda request: (
         '{"score": 2}' if request.node != "c" else '{"why": "text"}'
     )
@@ -197,7 +193,7 @@ def test_each_unit_of_a_last_step_has_its_own_score_and_text_is_none(
     assert scores == {"t.a.score": 2.0, "t.b.score": 2.0}
 
 
-def test_inspect_itself_reads_the_log(shell: Any, judged: Any) -> None:
+def test_inspect_itself_reads_the_log(shell, judged):
     inspect_log = pytest.importorskip("inspect_ai.log", reason="inspect_ai is not installed")
     judged(True, "scale: boolean")
     exported(shell, "inspect")
@@ -223,7 +219,7 @@ def test_inspect_itself_reads_the_log(shell: Any, judged: Any) -> None:
     ]
 
 
-def test_inspect_lists_the_log_in_its_folder(shell: Any, judged: Any) -> None:
+def test_inspect_lists_the_log_in_its_folder(shell, judged):
     judged(True, "scale: boolean")
     for more in ([], ["--out", "others"]):
         assert shell("export", "out", "--to", "inspect", *more).code == 0

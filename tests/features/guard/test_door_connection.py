@@ -100,14 +100,14 @@ POST = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
 CLOSE = b"Connection: close\r\n\r\n"
 
 
-def test_a_request_is_answered(opened: Opened) -> None:
+def test_a_request_is_answered(opened):
     address = opened()
     assert reply_of(address, GET + CLOSE).endswith(b'["/", 0]')
     assert reply_of(address, POST + b"Content-Length: 3\r\n" + CLOSE, b"abc").endswith(b'["/", 3]')
     assert reply_of(address, GET + b"\r\n" + GET + CLOSE).count(b"HTTP/1.1 200") == 2
 
 
-def test_a_head_that_does_not_come_is_not_waited_for(opened: Opened) -> None:
+def test_a_head_that_does_not_come_is_not_waited_for(opened):
     address = opened(head_s=0.2)
     assert b" 408 " in reply_of(address).split(b"\r\n")[0]
     assert b" 408 " in reply_of(address, GET).split(b"\r\n")[0]
@@ -120,7 +120,7 @@ def test_a_head_that_does_not_come_is_not_waited_for(opened: Opened) -> None:
     assert reply_of(address, slow).startswith(b"HTTP/1.1 200")
 
 
-def test_a_head_without_end_is_left_at_the_limit(opened: Opened) -> None:
+def test_a_head_without_end_is_left_at_the_limit(opened):
     address = opened()
     for endless in (b"X: " + b"x" * 200_000, b"X: y\r\n" * 40_000):
         status = reply_of(address, GET, endless).split(b"\r\n")[0]
@@ -133,15 +133,13 @@ def test_a_head_without_end_is_left_at_the_limit(opened: Opened) -> None:
     "nonsense",
     [b"\x16\x03\x01\x02\x00\x01\x00", b"GET\r\n\r\n", b"GET / HTTP/9\r\n\r\n", b"\x00" * 99],
 )
-def test_what_is_no_request_is_answered_with_the_headers_of_every_answer(
-    opened: Opened, nonsense: bytes
-) -> None:
+def test_what_is_no_request_is_answered_with_the_headers_of_every_answer(opened, nonsense):
     answer = reply_of(opened(head_s=0.3), nonsense)
     assert answer.split(b" ")[1] in (b"400", b"408")
     assert b"x-content-type-options: nosniff" in answer and b"default-src 'none'" in answer
 
 
-def test_more_connections_than_allowed_are_turned_away(opened: Opened) -> None:
+def test_more_connections_than_allowed_are_turned_away(opened):
     address = opened(most=2)
     with (
         closing(socket.create_connection(address)) as first_connection,
@@ -156,9 +154,7 @@ def test_more_connections_than_allowed_are_turned_away(opened: Opened) -> None:
 
 @pytest.mark.parametrize("size", [200_000, 240_000, 1_000_000, 5_000_000])
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_large_body_is_not_counted_as_part_of_the_head(
-    opened: Opened, size: int, chunked: bool
-) -> None:
+def test_a_large_body_is_not_counted_as_part_of_the_head(opened, size, chunked):
     address = opened(body_bytes=8 * 2**20)
     body = b"x" * size
     head = POST + b"Content-Length: %d\r\n" % size
@@ -174,7 +170,7 @@ def test_a_large_body_is_not_counted_as_part_of_the_head(
         ]
 
 
-def test_a_head_behind_a_large_body_is_still_bounded(opened: Opened) -> None:
+def test_a_head_behind_a_large_body_is_still_bounded(opened):
     address = opened(body_bytes=8 * 2**20)
     whole = POST + b"Content-Length: 1000000\r\n\r\n" + b"x" * 1_000_000
     answer = reply_of(address, whole, GET, *[b"X: " + b"x" * 200_000] * 5)
@@ -182,27 +178,27 @@ def test_a_head_behind_a_large_body_is_still_bounded(opened: Opened) -> None:
     assert answer.count(b" 431 ") + answer.count(b" 400 ") <= 1
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(opened: Opened) -> None:
+def test_a_body_that_does_not_come_is_not_waited_for(opened):
     address = opened(body_s=0.2)
     answer = reply_of(address, POST + b"Content-Length: 10\r\n\r\n", b"abc")
     assert b" 408 " in answer.split(b"\r\n")[0] and b"nosniff" in answer
 
 
-def test_chunks_without_end_are_left_at_the_limit(opened: Opened) -> None:
+def test_chunks_without_end_are_left_at_the_limit(opened):
     chunk = b"64\r\n" + b"x" * 100 + b"\r\n"
     address = opened()
     answer = reply_of(address, POST + b"Transfer-Encoding: chunked\r\n\r\n", chunk * 5, chunk * 6)
     assert b" 413 " in answer.split(b"\r\n")[0] and b"nosniff" in answer
 
 
-def test_a_fault_of_the_application_has_the_headers_too(opened: Opened) -> None:
+def test_a_fault_of_the_application_has_the_headers_too(opened):
     answer = reply_of(
         opened(), b"GET /broken HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     )
     assert b" 500 " in answer.split(b"\r\n")[0] and b"nosniff" in answer
 
 
-def test_a_token_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_compared_in_constant_time(monkeypatch):
     compared: list[tuple[bytes, bytes]] = []
 
     def compare(first: bytes, right: bytes) -> bool:

@@ -27,9 +27,7 @@ def real_logs() -> list[Any]:
 
 @pytest.mark.parametrize(("log_format", "path"), real_logs())
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.45, 0.9, 0.99])
-def test_a_truncated_log_is_one_error_and_leaves_no_file(
-    shell: Any, log_format: str, path: Path, share: float
-) -> None:
+def test_a_truncated_log_is_one_error_and_leaves_no_file(shell, log_format, path, share):
     content = path.read_bytes()
     if path.suffix == ".gz":
         content = gzip.decompress(content)
@@ -41,7 +39,7 @@ def test_a_truncated_log_is_one_error_and_leaves_no_file(
     assert not list(shell.folder.glob("rows.jsonl*"))
 
 
-def test_rows_are_read_from_inside_any_document(shell: Any) -> None:
+def test_rows_are_read_from_inside_any_document(shell):
     (shell.folder / "any.json").write_text(
         json.dumps({"a": {"rows": [{"x": 1.5}, {"x": 2}]}}), encoding="utf-8"
     )
@@ -51,7 +49,7 @@ def test_rows_are_read_from_inside_any_document(shell: Any) -> None:
     assert done.code == 2 and "nothing at 'a.lines'" in done.err
 
 
-def test_a_log_becomes_parquet_that_a_run_reads(shell: Any) -> None:
+def test_a_log_becomes_parquet_that_a_run_reads(shell):
     log = str(LOGS / "promptfoo-0.121.20.json")
     assert shell("import", "promptfoo", log, "--out", "rows.parquet").code == 0
     config = shell.config(
@@ -71,6 +69,6 @@ def test_a_log_becomes_parquet_that_a_run_reads(shell: Any) -> None:
         (("promptfoo", "x.json", "--path", "a"), "--path is for the format json"),
     ],
 )
-def test_a_wrong_argument_is_reported(shell: Any, arguments: tuple[str, ...], message: str) -> None:
+def test_a_wrong_argument_is_reported(shell, arguments, message):
     done = shell("import", *arguments, "--out", "rows.jsonl")
     assert done.code == 2 and message in done.err

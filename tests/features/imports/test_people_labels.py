@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shell import Shell
 
 from verdict_cli.errors import DataError
 from verdict_cli.features.imports.logs import read_logs
@@ -28,7 +27,7 @@ def task(*results: Any, **more: Any) -> dict[str, Any]:
     return {"id": 17, "data": {"id": "r1", "text": "x"}, "annotations": [annotation]}
 
 
-def test_label_studio(shell: Shell) -> None:
+def test_label_studio(shell):
     rated = task(
         {"from_name": "stars", "type": "rating", "value": {"rating": 4}},
         completed_by={"email": "ann@x.org"},
@@ -53,14 +52,12 @@ def test_label_studio(shell: Shell) -> None:
         ([CHOICE, {**CHOICE, "from_name": "tone"}], "it answers 2 questions: quality, tone"),
     ],
 )
-def test_several_labels_of_one_person_are_refused(
-    results: list[Any], message: str, tmp_path: Path
-) -> None:
+def test_several_labels_of_one_person_are_refused(results, message, tmp_path):
     with pytest.raises(DataError, match=message):
         labels("label-studio", tmp_path, [task(*results)])
 
 
-def test_argilla(tmp_path: Path) -> None:
+def test_argilla(tmp_path):
     answers = [
         {"value": "good", "user_id": "u1"},
         {"value": "bad", "user_id": "u2", "status": "discarded"},
@@ -69,7 +66,7 @@ def test_argilla(tmp_path: Path) -> None:
     assert labels("argilla", tmp_path, [record]) == [(5, "u1", "good")]
 
 
-def test_a_table_with_a_column_for_each_person(tmp_path: Path) -> None:
+def test_a_table_with_a_column_for_each_person(tmp_path):
     table = "\ufeffid,ann,bob\n1,good,\n2,bad,good\n"
     assert labels("labels-csv", tmp_path, table) == [
         ("1", "ann", "good"),
@@ -80,7 +77,7 @@ def test_a_table_with_a_column_for_each_person(tmp_path: Path) -> None:
         labels("labels-csv", tmp_path, "row,ann\n1,good\n")
 
 
-def test_a_table_that_is_not_text_is_an_error(tmp_path: Path) -> None:
+def test_a_table_that_is_not_text_is_an_error(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_bytes(b"id,ann\n1,\xff\n")
     with pytest.raises(DataError, match="not a table in UTF-8"):

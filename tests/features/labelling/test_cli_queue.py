@@ -33,7 +33,7 @@ def run(shell: Any) -> Any:
     return shell
 
 
-def test_rows_are_drawn_and_the_next_steps_are_printed(run: Any) -> None:
+def test_rows_are_drawn_and_the_next_steps_are_printed(run):
     done = run("queue", "out", "--n", "12", "--annotators", "2", "--blind")
     assert done.code == 0, done.err
     assert (
@@ -50,7 +50,7 @@ def test_rows_are_drawn_and_the_next_steps_are_printed(run: Any) -> None:
 
 
 @pytest.mark.parametrize("choose", ["stratified", "uncertain", "disagree"])
-def test_rows_can_be_drawn_by_what_the_run_says_of_them(run: Any, choose: str) -> None:
+def test_rows_can_be_drawn_by_what_the_run_says_of_them(run, choose):
     done = run("queue", "out", "--n", "20", "--choose", choose, "--json")
     assert done.code == 0, done.err
     document = done.json()
@@ -77,12 +77,12 @@ def test_rows_can_be_drawn_by_what_the_run_says_of_them(run: Any, choose: str) -
         (["--choose", "stratified", "--by", "source.none"], "--by cannot be computed"),
     ],
 )
-def test_what_cannot_be_drawn_is_one_error(run: Any, flags: list[str], message: str) -> None:
+def test_what_cannot_be_drawn_is_one_error(run, flags, message):
     done = run("queue", "out", "--n", "10", *flags)
     assert done.code == 2 and message in done.err and "Traceback" not in done.err
 
 
-def test_a_report_says_how_far_people_agree_and_the_judge_with_them(run: Any) -> None:
+def test_a_report_says_how_far_people_agree_and_the_judge_with_them(run):
     for row in range(40):
         for index, name in enumerate(("ann", "bob", "cyd")):
             add_label(

@@ -52,7 +52,7 @@ def two_systems(
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_interval_holds_the_true_difference_about_as_often_as_it_says(weighted: bool) -> None:
+def test_the_interval_holds_the_true_difference_about_as_often_as_it_says(weighted):
     rng, every = np.random.default_rng(31), np.arange(500)
     covered = judged = 0
     for _ in range(300):
@@ -65,7 +65,7 @@ def test_the_interval_holds_the_true_difference_about_as_often_as_it_says(weight
     assert judged / 300 < 0.7, "the judge favours neither system, so this shows nothing"
 
 
-def test_labels_and_slopes_of_1_give_the_judges_difference_plus_the_rectifier() -> None:
+def test_labels_and_slopes_of_1_give_the_judges_difference_plus_the_rectifier():
     """Judges and people agree up to a shift on the weighted scale: the slopes are 1, and the rectifier is by hand."""
     scores = np.tile(np.arange(5.0), 8)
     inclusion = np.where(np.arange(40) < 10, np.where(np.arange(40) < 5, 0.5, 0.25), np.nan)
@@ -81,7 +81,7 @@ def test_labels_and_slopes_of_1_give_the_judges_difference_plus_the_rectifier() 
     assert difference[2].value == pytest.approx((scores + 1 - scores).mean() + rectifier)
 
 
-def test_both_sides_are_each_runs_own_estimate_without_rows_that_one_lacks() -> None:
+def test_both_sides_are_each_runs_own_estimate_without_rows_that_one_lacks():
     rng = np.random.default_rng(4)
     for weighted in (False, True):
         first, second = two_systems(rng, weighted)
@@ -93,7 +93,7 @@ def test_both_sides_are_each_runs_own_estimate_without_rows_that_one_lacks() -> 
         assert corrected_difference((first, second), (every, every), 0.95)[2].n == 450
 
 
-def test_clusters_that_the_systems_share_widen_the_difference() -> None:
+def test_clusters_that_the_systems_share_widen_the_difference():
     rng, every = np.random.default_rng(9), np.arange(400)
     cluster = np.repeat(np.arange(40), 10)
     sides = []
@@ -132,8 +132,8 @@ def run(folder: Path, share: float, favour: float, labels: int = 200, rows: int 
 
 
 def test_compare_shows_the_corrected_difference_of_all_rows_and_of_each_slice(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """The judge sees no loss, since it favours the second system; people do."""
     runs = run(tmp_path / "a", 0.7, 0.0), run(tmp_path / "b", 0.5, 0.4)
     compared = compare_runs({"e": (GOLD, GOLD)}, runs, by=["source.kind"]).evaluations["e"]
@@ -158,7 +158,7 @@ def test_compare_shows_the_corrected_difference_of_all_rows_and_of_each_slice(
     assert bare.whole.differences["ppi"].change.reason == "the first run's evaluation has no `gold`"
 
 
-def test_several_runs_have_corrected_differences_that_hold_together(tmp_path: Path) -> None:
+def test_several_runs_have_corrected_differences_that_hold_together(tmp_path):
     runs = [
         run(tmp_path / name, *shares)
         for name, shares in (("a", (0.7, 0.0)), ("b", (0.5, 0.4)), ("c", (0.6, 0.2)))
@@ -197,14 +197,14 @@ def test_several_runs_have_corrected_differences_that_hold_together(tmp_path: Pa
     assert bare.values == () and "second run have a label" in bare.differences[1].change.reason
 
 
-def test_an_evaluation_without_a_target_has_no_warning_for_lack_of_one(tmp_path: Path) -> None:
+def test_an_evaluation_without_a_target_has_no_warning_for_lack_of_one(tmp_path):
     share = Evaluation.model_validate(
         {"prediction": "output.good", "positive": True, "gold": {"target": "human.label"}}
     )
     assert not evaluate_run({"e": share}, run(tmp_path / "a", 0.7, 0.1)).measures["e"].warnings
 
 
-def test_a_gate_holds_the_corrected_metric_to_its_baseline(tmp_path: Path) -> None:
+def test_a_gate_holds_the_corrected_metric_to_its_baseline(tmp_path):
     run(tmp_path / "main", 0.7, 0.0)
     worse, same = run(tmp_path / "b", 0.5, 0.4), run(tmp_path / "c", 0.7, 0.05)
     gate = Gate(metric="e.ppi", baseline="main", max_drop=0.1)

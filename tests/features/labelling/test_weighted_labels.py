@@ -44,7 +44,7 @@ def queued(
     return GoldPairs(verdicts, labels_seen, True, inclusion=inclusion), float(true.mean())
 
 
-def test_estimates_are_those_of_the_weighted_formulas_by_hand() -> None:
+def test_estimates_are_those_of_the_weighted_formulas_by_hand():
     """Weights 2, 2, 4: labels 1, 0, 1 have the mean (2 + 4) / 8; residuals at a slope of 1 are 0, -1, 1."""
     nan = np.nan
     pairs = GoldPairs(
@@ -72,7 +72,7 @@ def test_estimates_are_those_of_the_weighted_formulas_by_hand() -> None:
     assert "no better than chance" in estimates["rogan_gladen"].reason
 
 
-def test_rogan_gladen_weighs_sensitivity_and_specificity() -> None:
+def test_rogan_gladen_weighs_sensitivity_and_specificity():
     verdicts = np.array([1.0, 1, 0, 0, 0, 1] + [1, 0] * 20)
     labels_seen = np.array([1.0, 1, 1, 0, 0, 0] + [np.nan] * 40)
     weights = np.array([4.0, 4, 2, 4, 4, 2])
@@ -87,7 +87,7 @@ def test_rogan_gladen_weighs_sensitivity_and_specificity() -> None:
 
 
 @pytest.mark.parametrize(("draw", "of"), [("stratified", "population"), ("uncertain", "rows")])
-def test_intervals_hold_the_truth_about_as_often_as_they_say(draw: str, of: Any) -> None:
+def test_intervals_hold_the_truth_about_as_often_as_they_say(draw, of):
     rng = np.random.default_rng(23)
     covered, unweighted, alarms, times = 0, 0, 0, 200
     for _ in range(times):
@@ -113,7 +113,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(draw: str, of: Any)
     st.integers(0, 1_000),
     st.sampled_from(["population", "rows"]),
 )
-def test_rare_labels_stay_inside_the_range(draw: str, share: float, seed: int, of: Any) -> None:
+def test_rare_labels_stay_inside_the_range(draw, share, seed, of):
     rng = np.random.default_rng(seed)
     pairs, _ = queued(rng, draw, 200, 20, share)
     for estimate in corrected(replace(pairs, of=of), Draw(rng))[0].values():
@@ -121,7 +121,7 @@ def test_rare_labels_stay_inside_the_range(draw: str, share: float, seed: int, o
             assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
 
 
-def test_equal_weights_give_the_estimates_of_equal_draws() -> None:
+def test_equal_weights_give_the_estimates_of_equal_draws():
     rng = np.random.default_rng(5)
     true = (rng.random(2_000) < 0.6).astype(float)
     verdicts = np.where(rng.random(2_000) < 0.85, true, 1 - true)
@@ -134,7 +134,7 @@ def test_equal_weights_give_the_estimates_of_equal_draws() -> None:
         assert (estimate.value, estimate.low, estimate.high) == pytest.approx(ends, abs=4e-3), name
 
 
-def test_clusters_widen_the_weighted_interval() -> None:
+def test_clusters_widen_the_weighted_interval():
     rng = np.random.default_rng(6)
     cluster = np.repeat(np.arange(40), 10)
     true = np.repeat((rng.random(40) < 0.5).astype(float), 10)
@@ -152,7 +152,7 @@ def test_clusters_widen_the_weighted_interval() -> None:
     )
 
 
-def test_labels_that_do_not_fit_their_weights_are_reported() -> None:
+def test_labels_that_do_not_fit_their_weights_are_reported():
     verdicts = np.repeat([0.0, 1.0], [100, 300])
     inclusion = np.where(np.arange(400) < 60, 0.2, np.nan)
     pairs = GoldPairs(
@@ -196,9 +196,7 @@ GOLD = Evaluation.model_validate(
         (["0.5", None, "0.1"], "str", "row 0: `source.p` gives '0.5'"),
     ],
 )
-def test_a_weight_that_is_no_probability_is_refused_with_its_row(
-    tmp_path: Path, weights: list[Any], kind: str, message: str
-) -> None:
+def test_a_weight_that_is_no_probability_is_refused_with_its_row(tmp_path, weights, kind, message):
     with pytest.raises(DataError) as raised:
         measure({"e": GOLD}, rows_with(tmp_path / "results.parquet", weights, kind))
     problem = raised.value.problem
@@ -209,7 +207,7 @@ def test_a_weight_that_is_no_probability_is_refused_with_its_row(
     )
 
 
-def test_a_label_without_a_weight_does_not_count(tmp_path: Path) -> None:
+def test_a_label_without_a_weight_does_not_count(tmp_path):
     some = rows_with(tmp_path / "results.parquet", [0.5, None, 0.25, 1, None])
     measures = measure({"e": GOLD}, some)["e"]
     assert measures.gold is not None and measures.gold.labels == 3

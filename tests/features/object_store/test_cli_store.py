@@ -68,9 +68,7 @@ def fetched(place: RemoteFolder, folder: Path) -> Path:
     return folder
 
 
-def test_a_killed_run_continues_on_its_machine_and_repeats_no_finished_call(
-    shell: Any, loopback: Any, s3: Any
-) -> None:
+def test_a_killed_run_continues_on_its_machine_and_repeats_no_finished_call(shell, loopback, s3):
     url = loopback.start("--latency-ms", "120", "--score", "hash")
     place = s3.bucket("killed")
     command = words(shell, url, f"{place.url}/run", "--quiet")
@@ -85,9 +83,7 @@ def test_a_killed_run_continues_on_its_machine_and_repeats_no_finished_call(
     assert rows(run / "results.parquet") == rows(shell.folder / "whole" / "results.parquet")
 
 
-def test_a_killed_run_continues_elsewhere_and_repeats_what_was_in_no_segment(
-    shell: Any, loopback: Any, s3: Any
-) -> None:
+def test_a_killed_run_continues_elsewhere_and_repeats_what_was_in_no_segment(shell, loopback, s3):
     url = loopback.start("--latency-ms", "700", "--score", "hash")
     place = s3.bucket("elsewhere")
     command = words(shell, url, f"{place.url}/run", "--quiet")
@@ -110,9 +106,7 @@ def test_a_killed_run_continues_elsewhere_and_repeats_what_was_in_no_segment(
     assert rows(run / "results.parquet") == rows(shell.folder / "whole" / "results.parquet")
 
 
-def test_a_run_killed_before_its_first_segment_starts_over_elsewhere(
-    shell: Any, loopback: Any, s3: Any
-) -> None:
+def test_a_run_killed_before_its_first_segment_starts_over_elsewhere(shell, loopback, s3):
     url = loopback.start("--latency-ms", "120", "--score", "hash")
     place = s3.bucket("early")
     command = words(shell, url, f"{place.url}/run", "--quiet")
@@ -123,9 +117,7 @@ def test_a_run_killed_before_its_first_segment_starts_over_elsewhere(
     assert stats(url)["distinct_bodies"] == ROWS
 
 
-def test_a_copy_from_before_another_machine_finished_the_run_is_not_used(
-    shell: Any, loopback: Any, s3: Any
-) -> None:
+def test_a_copy_from_before_another_machine_finished_the_run_is_not_used(shell, loopback, s3):
     url = loopback.start("--latency-ms", "120", "--score", "hash")
     place = s3.bucket("stale")
     command = words(shell, url, f"{place.url}/run", "--quiet")
@@ -142,8 +134,8 @@ def test_a_copy_from_before_another_machine_finished_the_run_is_not_used(
 
 
 def test_a_store_that_disappears_stops_the_run_with_a_clear_error_and_loses_nothing(
-    shell: Any, loopback: Any, s3: Any
-) -> None:
+    shell, loopback, s3
+):
     url = loopback.start("--latency-ms", "40")
     place = s3.bucket("gone")
     command = words(shell, url, f"{place.url}/run")
@@ -163,8 +155,8 @@ def test_a_store_that_disappears_stops_the_run_with_a_clear_error_and_loses_noth
 
 
 def test_ctrl_c_leaves_finished_rows_in_the_store_and_the_printed_command_continues(
-    shell: Any, loopback: Any, s3: Any
-) -> None:
+    shell, loopback, s3
+):
     url = loopback.start("--latency-ms", "100")
     place = s3.bucket("stopped").below("run")
     process = shell.start(*words(shell, url, place.url))
@@ -185,7 +177,7 @@ def test_ctrl_c_leaves_finished_rows_in_the_store_and_the_printed_command_contin
     assert set(place.names()) == FILES
 
 
-def test_a_second_run_on_the_same_place_is_refused(shell: Any, loopback: Any, s3: Any) -> None:
+def test_a_second_run_on_the_same_place_is_refused(shell, loopback, s3):
     url = loopback.start("--latency-ms", "3000")
     place = s3.bucket("held").below("run")
     process = shell.start(*words(shell, url, place.url))
@@ -195,7 +187,7 @@ def test_a_second_run_on_the_same_place_is_refused(shell: Any, loopback: Any, s3
     assert process.poll() is None
 
 
-def test_fresh_discards_what_the_store_has(shell: Any, s3: Any, loopback: Any) -> None:
+def test_fresh_discards_what_the_store_has(shell, s3, loopback):
     url = loopback.start()
     place = s3.bucket("fresh").below("run")
     assert shell(*words(shell, url, place.url, "--format", "parquet,csv")).code == 0
@@ -205,7 +197,7 @@ def test_fresh_discards_what_the_store_has(shell: Any, s3: Any, loopback: Any) -
     assert set(place.names()) == FILES
 
 
-def test_a_dataset_in_a_store_is_judged(shell: Any, s3: Any) -> None:
+def test_a_dataset_in_a_store_is_judged(shell, s3):
     place = s3.bucket("data")
     for name in ("some/a.jsonl", "some/b.jsonl", "some/notes.txt"):
         place.put(shell.rows(3), name)
@@ -217,14 +209,14 @@ def test_a_dataset_in_a_store_is_judged(shell: Any, s3: Any) -> None:
     assert (missing.code, "no dataset at this URL" in missing.err) == (2, True)
 
 
-def test_a_missing_bucket_is_reported_and_not_created(shell: Any, s3: Any) -> None:
+def test_a_missing_bucket_is_reported_and_not_created(shell, s3):
     config = shell.config(STEPS)
     done = shell("run", config, shell.rows(2), "--out", "s3://mistyped/run")
     assert (done.code, "s3://mistyped/run" in done.err) == (2, True)
     assert "bucket" in done.err
 
 
-def test_a_file_url_is_a_path_and_memory_a_store(shell: Any) -> None:
+def test_a_file_url_is_a_path_and_memory_a_store(shell):
     pytest.importorskip("fsspec")
     config = shell.config(STEPS)
     assert shell("run", config, shell.rows(2), "--out", (shell.folder / "here").as_uri()).code == 0
@@ -233,7 +225,7 @@ def test_a_file_url_is_a_path_and_memory_a_store(shell: Any) -> None:
     assert set(RemoteFolder.at("memory://here/run").names()) >= FILES
 
 
-def test_a_run_copied_from_a_store_is_verified(shell: Any) -> None:
+def test_a_run_copied_from_a_store_is_verified(shell):
     pytest.importorskip("fsspec")
     place = RemoteFolder.at("memory://verified/run")
     config = shell.config(STEPS)
@@ -251,15 +243,15 @@ def test_a_run_copied_from_a_store_is_verified(shell: Any) -> None:
 @pytest.mark.parametrize(
     ("url", "message"), [("nowhere://a/b", "nowhere"), ("s3://a/*", "stand for several names")]
 )
-def test_an_impossible_place_is_reported(url: str, message: str, shell: Any) -> None:
+def test_an_impossible_place_is_reported(url, message, shell):
     config = shell.config(STEPS)
     done = shell("run", config, shell.rows(2), "--out", url)
     assert (done.code, message in done.err) == (2, True)
 
 
 def test_a_writer_that_was_stopped_and_taken_over_makes_no_call_after_it_wakes(
-    shell: Any, scripted_model: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    shell, scripted_model, monkeypatch
+):
     from verdict_cli.features.object_store import run_store
 
     place = RemoteFolder.at("memory://stopped/run")

@@ -39,8 +39,8 @@ def taken_over(lease: Lease) -> JournalError:
 
 
 def test_a_place_in_use_is_refused_with_its_holder_and_free_when_released(
-    place: RemoteFolder,
-) -> None:
+    place,
+):
     lease = Lease.take(place, "one")
     with pytest.raises(
         JournalError, match=r"another run is writing to memory://leases/run \(process \d+ of "
@@ -52,7 +52,7 @@ def test_a_place_in_use_is_refused_with_its_holder_and_free_when_released(
     Lease.take(place, "two").release()
 
 
-def test_an_abandoned_lease_is_taken_over_after_a_while(place: RemoteFolder) -> None:
+def test_an_abandoned_lease_is_taken_over_after_a_while(place):
     dead(Lease.take(place, "one"))
     before = monotonic()
     second = Lease.take(place, "two")
@@ -61,17 +61,15 @@ def test_an_abandoned_lease_is_taken_over_after_a_while(place: RemoteFolder) -> 
     second.release()
 
 
-def test_who_has_the_same_copy_takes_over_at_once(
-    place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_has_the_same_copy_takes_over_at_once(place, monkeypatch):
     dead(Lease.take(place, "one"))
     monkeypatch.setattr(run_store, "sleep", lambda _: pytest.fail("it waited"))
     Lease.take(place, "one").release()
 
 
 def test_who_was_taken_for_dead_learns_it_and_leaves_the_others_lease_alone(
-    place: RemoteFolder,
-) -> None:
+    place,
+):
     first = Lease.take(place, "one")
     second = Lease.take(place, "one")
     assert "another run has taken over" in str(taken_over(first))
@@ -81,9 +79,7 @@ def test_who_was_taken_for_dead_learns_it_and_leaves_the_others_lease_alone(
     second.release()
 
 
-def test_of_two_who_take_over_one_has_it(
-    place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_two_who_take_over_one_has_it(place, monkeypatch):
     dead(Lease.take(place, "one"))
     names = place.names("lease")
     quicker = Lease.take(place, "one")
@@ -95,9 +91,7 @@ def test_of_two_who_take_over_one_has_it(
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff"])
-def test_a_lease_that_cannot_be_read_lapses_like_any_other(
-    content: bytes, place: RemoteFolder
-) -> None:
+def test_a_lease_that_cannot_be_read_lapses_like_any_other(content, place):
     place.write("lease/00000007", content)
     lease = Lease.take(place, "one")
     assert lease.name == "lease/00000008"
@@ -112,9 +106,7 @@ def stopped(lease: Lease, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_store, "_clock", lambda: now + 10)
 
 
-def test_who_was_stopped_and_taken_over_knows_it_before_anything_else(
-    place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_was_stopped_and_taken_over_knows_it_before_anything_else(place, monkeypatch):
     first = Lease.take(place, "one")
     assert first.check() == 1 and not first.expired
     stopped(first, monkeypatch)
@@ -127,9 +119,7 @@ def test_who_was_stopped_and_taken_over_knows_it_before_anything_else(
     second.release()
 
 
-def test_who_was_stopped_and_not_taken_over_has_a_new_token(
-    place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_was_stopped_and_not_taken_over_has_a_new_token(place, monkeypatch):
     first = Lease.take(place, "one")
     stopped(first, monkeypatch)
     assert first.expired
@@ -137,9 +127,7 @@ def test_who_was_stopped_and_not_taken_over_has_a_new_token(
     assert place.names() == ["lease/00000002"]
 
 
-def test_of_a_stopped_writer_and_one_that_takes_over_at_that_moment_one_has_it(
-    place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_stopped_writer_and_one_that_takes_over_at_that_moment_one_has_it(place, monkeypatch):
     first = Lease.take(place, "one")
     stopped(first, monkeypatch)
     create = RemoteFolder.create

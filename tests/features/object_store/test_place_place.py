@@ -33,16 +33,16 @@ def place() -> Iterator[RemoteFolder]:
         ("-", False),
     ],
 )
-def test_urls_and_paths_are_distinguished(name: str, url: bool) -> None:
+def test_urls_and_paths_are_distinguished(name, url):
     assert is_remote_url(name) == url
 
 
-def test_a_file_url_means_its_path() -> None:
+def test_a_file_url_means_its_path():
     assert path_of("file:///some/a%20b") == str(Path("/some/a b"))
     assert path_of("runs/a") == "runs/a"
 
 
-def test_objects_are_found_by_their_names_in_the_folder(place: RemoteFolder) -> None:
+def test_objects_are_found_by_their_names_in_the_folder(place):
     for name in ("b", "a/2", "a/1", "ab/1"):
         place.write(name, name.encode())
     assert place.url == "memory://places/run"
@@ -56,15 +56,13 @@ def test_objects_are_found_by_their_names_in_the_folder(place: RemoteFolder) -> 
     place.remove([])
 
 
-def test_only_the_first_creates_an_object(place: RemoteFolder) -> None:
+def test_only_the_first_creates_an_object(place):
     assert place.create("one", b"first")
     assert not place.create("one", b"second")
     assert place.read("one") == b"first"
 
 
-def test_a_store_is_tested_for_conditional_writes_beforehand(
-    place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_is_tested_for_conditional_writes_beforehand(place, monkeypatch):
     files = type(fsspec.filesystem("memory"))
     whole = files.pipe_file
 
@@ -80,9 +78,7 @@ def test_a_store_is_tested_for_conditional_writes_beforehand(
     assert not place.create("one", b"second")
 
 
-def test_whatever_a_store_raises_is_reported_with_the_url(
-    place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whatever_a_store_raises_is_reported_with_the_url(place, monkeypatch):
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("no such luck\nmore of it")
 
@@ -94,7 +90,7 @@ def test_whatever_a_store_raises_is_reported_with_the_url(
     assert "more of it" not in str(caught.value)
 
 
-def test_files_go_there_and_come_back(place: RemoteFolder, tmp_path: Path) -> None:
+def test_files_go_there_and_come_back(place, tmp_path):
     (tmp_path / "here").write_bytes(b"content")
     place.put(tmp_path / "here", "there/it")
     place.get("there/it", tmp_path / "back")
@@ -105,14 +101,12 @@ def test_files_go_there_and_come_back(place: RemoteFolder, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("url", ["nowhere://a", "s3://a/[b]", "memory://a/*"])
-def test_what_is_no_place_is_refused(url: str) -> None:
+def test_what_is_no_place_is_refused(url):
     with pytest.raises(UsageError):
         RemoteFolder.at(url)
 
 
-def test_what_a_broken_connection_leaves_behind_is_no_message(
-    s3: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_a_broken_connection_leaves_behind_is_no_message(s3, caplog):
     loop = RemoteFolder.at("s3://bucket")._files.loop
     loop.call_soon_threadsafe(
         loop.call_exception_handler, {"message": "Task exception was never retrieved"}

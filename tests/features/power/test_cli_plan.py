@@ -32,7 +32,7 @@ def rows(shell: Any, count: int = 40) -> Path:
     )
 
 
-def test_the_worst_case_and_an_expected_share(shell: Any) -> None:
+def test_the_worst_case_and_an_expected_share(shell):
     config, data = shell.config(STEPS, PRICED), rows(shell)
     worst = shell("plan", config, data, "--half-width", "0.05", "--json").json()
     (need,) = worst["needs"]
@@ -50,7 +50,7 @@ def test_the_worst_case_and_an_expected_share(shell: Any) -> None:
     assert better["needs"][0]["rows"] == rows_for_share(0.9, 0.05, 0.95)
 
 
-def test_calls_and_cost_are_those_of_estimate(shell: Any) -> None:
+def test_calls_and_cost_are_those_of_estimate(shell):
     config, data = shell.config(STEPS, PRICED), rows(shell, 10)
     need = shell("plan", config, data, "--half-width", "0.3", "--json").json()["needs"][0]
     there = shell("estimate", config, rows(shell, need["rows"]), "--json").json()
@@ -58,7 +58,7 @@ def test_calls_and_cost_are_those_of_estimate(shell: Any) -> None:
     assert need["cost_usd"] == pytest.approx(there["cost_usd"], rel=0.2)
 
 
-def test_a_pilot_says_what_to_expect_and_what_repeats_are_worth(shell: Any) -> None:
+def test_a_pilot_says_what_to_expect_and_what_repeats_are_worth(shell):
     config, data = shell.config(STEPS, LOCAL), rows(shell)
     assert shell("run", config, data, "--out", "p", "--quiet").code == 0
     document = shell("plan", config, data, "--half-width", "0.05", "--pilot", "p", "--json").json()
@@ -74,7 +74,7 @@ def test_a_pilot_says_what_to_expect_and_what_repeats_are_worth(shell: Any) -> N
     assert second["rows"] < first["rows"]  # a random judge differs among askings
 
 
-def test_the_parts_of_a_pilot_are_those_of_its_rows(shell: Any) -> None:
+def test_the_parts_of_a_pilot_are_those_of_its_rows(shell):
     from verdict_cli.storage.tables.reader import read_table
 
     config, data = shell.config(STEPS, LOCAL), rows(shell)
@@ -102,7 +102,7 @@ def test_the_parts_of_a_pilot_are_those_of_its_rows(shell: Any) -> None:
     )
 
 
-def test_a_comparison_is_planned_with_or_without_pilots(shell: Any) -> None:
+def test_a_comparison_is_planned_with_or_without_pilots(shell):
     config, data = shell.config(STEPS, LOCAL), rows(shell)
     need = shell("plan", config, data, "--mde", "0.05", "--discordant", "0.2", "--json").json()[
         "needs"
@@ -116,7 +116,7 @@ def test_a_comparison_is_planned_with_or_without_pilots(shell: Any) -> None:
     assert result.json()["needs"][0]["rows"] > 40
 
 
-def test_any_metric_is_planned_from_a_pilot_or_has_the_reason_why_not(shell: Any) -> None:
+def test_any_metric_is_planned_from_a_pilot_or_has_the_reason_why_not(shell):
     config, data = shell.config(STEPS, LOCAL), rows(shell)
     words = ("plan", config, data, "--half-width", "0.05", "--metric", "right.f1")
     without = shell(*words)
@@ -126,7 +126,7 @@ def test_any_metric_is_planned_from_a_pilot_or_has_the_reason_why_not(shell: Any
     assert shell(*words, "--pilot", "p", "--json").json()["needs"][0]["rows"] > 40
 
 
-def test_gold_labels_are_planned_as_the_report_of_a_run_says(shell: Any) -> None:
+def test_gold_labels_are_planned_as_the_report_of_a_run_says(shell):
     gold = "gold: {target: source.good, half_width: 0.2}"
     config = shell.config(STEPS.replace("metrics: [mean]", f"metrics: [mean], {gold}"), LOCAL)
     data = rows(shell)
@@ -152,7 +152,7 @@ def test_gold_labels_are_planned_as_the_report_of_a_run_says(shell: Any) -> None
     assert needed_labels[1].split()[0] in notes
 
 
-def test_a_value_needs_no_labels(shell: Any) -> None:
+def test_a_value_needs_no_labels(shell):
     config, data = shell.config(STEPS, LOCAL), rows(shell)
     shell("run", config, data, "--out", "p", "--quiet")
     words = ("plan", config, data, "--half-width", "0.1", "--metric", "rate.mean", "--pilot", "p")
@@ -171,15 +171,13 @@ def test_a_value_needs_no_labels(shell: Any) -> None:
         (("--half-width", "0.1", "--metric", "no.accuracy"), "no evaluation"),
     ],
 )
-def test_what_cannot_be_planned_is_refused(
-    shell: Any, words: tuple[str, ...], message: str
-) -> None:
+def test_what_cannot_be_planned_is_refused(shell, words, message):
     done = shell("plan", shell.config(STEPS), rows(shell), *words)
     assert done.code == 2
     assert message in done.err
 
 
-def test_a_metric_of_entries_cannot_be_planned(shell: Any) -> None:
+def test_a_metric_of_entries_cannot_be_planned(shell):
     steps = """
 - {each: source.claims, unit: JudgeUnit, name: check, scale: boolean, prompt: "{item}"}
 - {unit: MeanPoolUnit, field: score}

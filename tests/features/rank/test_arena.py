@@ -107,7 +107,7 @@ def logistic(design: np.ndarray, share: np.ndarray) -> np.ndarray:
     return np.asarray(fitted.x)
 
 
-def test_the_scores_of_wildbench_come_out_to_the_digit(shared: Path, tmp_path: Path) -> None:
+def test_the_scores_of_wildbench_come_out_to_the_digit(shared, tmp_path):
     folder = shared / "data" / "wildbench"
     rows = [
         {
@@ -136,7 +136,7 @@ def test_the_scores_of_wildbench_come_out_to_the_digit(shared: Path, tmp_path: P
     assert leaderboard.items == 1024
 
 
-def test_intervals_of_differences_are_paired_by_item(tmp_path: Path) -> None:
+def test_intervals_of_differences_are_paired_by_item(tmp_path):
     """Two systems whose scores differ by little at every item differ significantly, though each varies much."""
     rng = np.random.default_rng(0)
     rows = [
@@ -164,7 +164,7 @@ def of_battles(rows: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
     return np.eye(4)[pairs[:, 0]] - np.eye(4)[pairs[:, 1]], share
 
 
-def test_bradley_terry_equals_two_independent_fits_with_the_same_prior(tmp_path: Path) -> None:
+def test_bradley_terry_equals_two_independent_fits_with_the_same_prior(tmp_path):
     linear = pytest.importorskip("sklearn.linear_model")
     rows = battled(np.random.default_rng(1))
     leaderboard = board(tmp_path / "results.parquet", rows, BATTLES)
@@ -179,7 +179,7 @@ def test_bradley_terry_equals_two_independent_fits_with_the_same_prior(tmp_path:
         assert [ours[f"s{system}"] for system in range(4)] == pytest.approx(strengths, abs=1e-5)
 
 
-def test_control_of_battles_is_a_logistic_regression_with_the_difference(tmp_path: Path) -> None:
+def test_control_of_battles_is_a_logistic_regression_with_the_difference(tmp_path):
     rows = battled(np.random.default_rng(2))
     leaderboard = board(tmp_path / "results.parquet", rows, {**BATTLES, "control": ("length",)})
     design, share = of_battles(rows)
@@ -200,8 +200,8 @@ def test_control_of_battles_is_a_logistic_regression_with_the_difference(tmp_pat
 
 
 def test_control_of_scores_is_least_squares_on_the_length_centred_within_the_item(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     rows = scored(np.random.default_rng(3))
     leaderboard = board(tmp_path / "results.parquet", rows, {**SCORES, "control": ("length",)})
     system = np.array([int(row["source.system"][1:]) for row in rows])
@@ -216,8 +216,8 @@ def test_control_of_scores_is_least_squares_on_the_length_centred_within_the_ite
 
 
 def test_an_interval_of_a_mean_is_the_clustered_one_at_the_simultaneous_level(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """Of two systems without missing items, the paired test of the ranks is Student's, but for the level."""
     from scipy.stats import ttest_rel
 
@@ -246,13 +246,13 @@ def test_an_interval_of_a_mean_is_the_clustered_one_at_the_simultaneous_level(
         (True, 1.0),
     ],
 )
-def test_a_winner_is_a_letter_a_name_or_a_share(winner: Any, share: float, tmp_path: Path) -> None:
+def test_a_winner_is_a_letter_a_name_or_a_share(winner, share, tmp_path):
     rows = [{"source.a": "s0", "source.b": "s1", "source.item": 0, "output.choice": winner}]
     leaderboard = board(tmp_path / "results.parquet", rows, BATTLES)
     assert values(leaderboard, "win_rate")["s0"] == share
 
 
-def test_winners_of_which_one_is_not_read_make_no_ranking(tmp_path: Path) -> None:
+def test_winners_of_which_one_is_not_read_make_no_ranking(tmp_path):
     rows = battled(np.random.default_rng(5))
     rows[-1] = {**rows[-1], "output.choice": "both"}
     leaderboard = board(tmp_path / "results.parquet", rows, BATTLES)
@@ -291,9 +291,7 @@ def battle(a: str, b: str, winner: str, item: int) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_strength_that_only_the_prior_bounds_has_no_interval_and_no_rank(
-    rows: list[dict[str, Any]], reason: str, tmp_path: Path
-) -> None:
+def test_a_strength_that_only_the_prior_bounds_has_no_interval_and_no_rank(rows, reason, tmp_path):
     leaderboard = board(tmp_path / "results.parquet", rows, BATTLES)
     unsure = [
         standing
@@ -313,7 +311,7 @@ def test_a_strength_that_only_the_prior_bounds_has_no_interval_and_no_rank(
     json.dumps(leaderboard.as_json(), allow_nan=False)
 
 
-def test_a_difference_that_is_the_same_at_every_item_needs_enough_items(tmp_path: Path) -> None:
+def test_a_difference_that_is_the_same_at_every_item_needs_enough_items(tmp_path):
     """The variance is 0: three items are no evidence, thirty are."""
     for items, rank in ((3, (1, 2)), (30, (1, 1))):
         rows = [
@@ -327,7 +325,7 @@ def test_a_difference_that_is_the_same_at_every_item_needs_enough_items(tmp_path
         assert "do not vary" in leaderboard.standings[0].values["mean_score"].reason
 
 
-def test_no_rows_and_one_system_are_reported(tmp_path: Path) -> None:
+def test_no_rows_and_one_system_are_reported(tmp_path):
     failed = [{"source.system": "s", "source.task": 0, "output.score": None, "status": "failed"}]
     empty = board(tmp_path / "none.parquet", failed, SCORES)
     assert (empty.standings, empty.missing) == ((), 1)
@@ -341,7 +339,7 @@ def test_no_rows_and_one_system_are_reported(tmp_path: Path) -> None:
     assert any("there is one system" in warning for warning in leaderboard.warnings)
 
 
-def test_intervals_stay_on_the_scale(tmp_path: Path) -> None:
+def test_intervals_stay_on_the_scale(tmp_path):
     rows = [
         {"source.system": name, "source.task": item, "output.score": 4.0 if item == 0 else 5.0}
         for item in range(8)
@@ -353,7 +351,7 @@ def test_intervals_stay_on_the_scale(tmp_path: Path) -> None:
     assert leaderboard.standings[0].values["mean_score"].high == 5.0
 
 
-def test_a_system_that_is_null_or_battles_itself_makes_no_ranking(tmp_path: Path) -> None:
+def test_a_system_that_is_null_or_battles_itself_makes_no_ranking(tmp_path):
     null = [{"source.system": None, "source.task": 1, "output.score": 1.0}]
     assert "the system is null" in board(tmp_path / "a.parquet", null, SCORES).conclusion()
     against_itself = board(tmp_path / "b.parquet", [battle("x", "x", "A", 0)], BATTLES)
@@ -377,18 +375,18 @@ def test_a_system_that_is_null_or_battles_itself_makes_no_ranking(tmp_path: Path
         ({"value": "output.score", "metrics": ("win_rate",)}, "`win_rate` needs `arena`"),
     ],
 )
-def test_keys_that_do_not_fit_are_reported(keys: dict[str, Any], message: str) -> None:
+def test_keys_that_do_not_fit_are_reported(keys, message):
     problems = evaluation_problems("board", Evaluation(**keys))
     assert any(message in text for _, text, _ in problems), problems
 
 
-def test_a_gate_on_a_leaderboard_is_reported() -> None:
+def test_a_gate_on_a_leaderboard_is_reported():
     gate = Gate(metric="board.mean_score", min=5.0)
     (problem,) = gate_problems(0, gate, {"board": Evaluation(**SCORES)})
     assert "`board` is a leaderboard" in problem[1]
 
 
-def test_of_equal_systems_few_leaderboards_distinguish_any() -> None:
+def test_of_equal_systems_few_leaderboards_distinguish_any():
     """5% are allowed: five or more of 30 would be there in one of 17 tests, and the seeds are fixed."""
     distinguished = {"scores": 0, "battles": 0}
     for seed in range(30):

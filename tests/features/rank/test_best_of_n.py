@@ -30,9 +30,7 @@ WORDS = ("--prompt", "source.question", "--correct", "source.right", "--json")
     ),
     st.data(),
 )
-def test_the_best_of_n_is_the_mean_over_all_choices_of_n(
-    candidates: list[tuple[float | None, bool]], data: Any
-) -> None:
+def test_the_best_of_n_is_the_mean_over_all_choices_of_n(candidates, data):
     n = data.draw(st.integers(1, len(candidates)))
     hits = []
     for subset in combinations(candidates, n):
@@ -58,9 +56,7 @@ def number(text: str) -> list[int]:
     return [int(number_text) for number_text in re.findall(r"value (\d+)", text)]
 
 
-def test_a_judge_that_knows_the_best_is_right_where_a_right_one_is_there(
-    shell: Any, scripted_model: Any
-) -> None:
+def test_a_judge_that_knows_the_best_is_right_where_a_right_one_is_there(shell, scripted_model):
     scripted_model.answer = lambda request: json.dumps(
         {"score": number(request.messages[-1].content)[0] + 1}
     )
@@ -73,7 +69,7 @@ def test_a_judge_that_knows_the_best_is_right_where_a_right_one_is_there(
     assert (document["judgements"], document["calls"], points[0]["prompts"]) == (18, 18, 6)
 
 
-def test_a_judge_that_scores_all_alike_gains_nothing(shell: Any, scripted_model: Any) -> None:
+def test_a_judge_that_scores_all_alike_gains_nothing(shell, scripted_model):
     scripted_model.answer = lambda _: json.dumps({"score": 3})
     document = shell("rank", shell.config(SCORE, HEAD), rows(shell), *WORDS).json()
     assert [point["accuracy"]["value"] for point in document["best_of_n"]] == pytest.approx(
@@ -81,9 +77,7 @@ def test_a_judge_that_scores_all_alike_gains_nothing(shell: Any, scripted_model:
     )
 
 
-def test_a_reply_that_cannot_be_read_is_never_a_right_choice(
-    shell: Any, scripted_model: Any
-) -> None:
+def test_a_reply_that_cannot_be_read_is_never_a_right_choice(shell, scripted_model):
     scripted_model.answer = lambda _: "mud"
     done = shell("rank", shell.config(SCORE, HEAD), rows(shell), *WORDS)
     document = done.json()
@@ -91,9 +85,7 @@ def test_a_reply_that_cannot_be_read_is_never_a_right_choice(
     assert [point["accuracy"]["value"] for point in document["best_of_n"]] == [0, 0, 0]
 
 
-def test_a_judge_of_pairs_holds_a_tournament_for_each_prompt(
-    shell: Any, scripted_model: Any
-) -> None:
+def test_a_judge_of_pairs_holds_a_tournament_for_each_prompt(shell, scripted_model):
     def answer(request: Any) -> str:
         numbers = number(request.messages[-1].content)
         return json.dumps({"choice": "AB"[numbers.index(max(numbers))]})
@@ -115,8 +107,8 @@ def test_a_judge_of_pairs_holds_a_tournament_for_each_prompt(
     ],
 )
 def test_what_cannot_be_chosen_from_is_reported_before_a_call(
-    shell: Any, scripted_model: Any, line: dict[str, Any], words: tuple[str, ...], message: str
-) -> None:
+    shell, scripted_model, line, words, message
+):
     data = shell.write("d.jsonl", json.dumps(line) + "\n")
     done = shell("rank", shell.config(SCORE, HEAD), str(data), *words)
     assert done.code == 2 and message in " ".join(done.err.split())

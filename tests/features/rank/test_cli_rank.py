@@ -52,7 +52,7 @@ def values(shell: Any, numbers: list[int], name: str = "c.jsonl") -> Path:
     return shell.write(name, "".join(f'"value {number}"\n' for number in numbers))
 
 
-def test_a_scoring_judge_scores_each_candidate(shell: Any, model: Any) -> None:
+def test_a_scoring_judge_scores_each_candidate(shell, model):
     model(lambda numbers: json.dumps({"score": numbers[0]}))
     done = shell(
         "rank", shell.config(SCORE, HEAD), values(shell, [2, 5, 1, 5]), "--row", ASKED, "--json"
@@ -74,7 +74,7 @@ def test_a_scoring_judge_scores_each_candidate(shell: Any, model: Any) -> None:
     assert "4 candidates scored: at most 4 judgements, 4 model calls" in done.err
 
 
-def test_several_samples_give_intervals(shell: Any, model: Any) -> None:
+def test_several_samples_give_intervals(shell, model):
     count = iter(range(100))
     model(lambda numbers: json.dumps({"score": numbers[0] + next(count) % 2}))
     config, file = shell.config(SCORE, HEAD), values(shell, [1, 4])
@@ -87,7 +87,7 @@ def test_several_samples_give_intervals(shell: Any, model: Any) -> None:
     assert [candidate["rank"] for candidate in ranking] == [[1, 1], [2, 2]]
 
 
-def test_pairs_are_in_both_orders_and_the_strongest_comes_first(shell: Any, model: Any) -> None:
+def test_pairs_are_in_both_orders_and_the_strongest_comes_first(shell, model):
     requests = model(best)
     numbers = [3, 9, 1, 7, 5]
     done = shell("rank", shell.config(PAIR, HEAD), values(shell, numbers), "--row", ASKED, "--json")
@@ -102,7 +102,7 @@ def test_pairs_are_in_both_orders_and_the_strongest_comes_first(shell: Any, mode
     assert "all pairs, 10 pairs in both orders: at most 20 judgements, 20 model calls" in done.err
 
 
-def test_a_judge_that_always_takes_the_first_place_is_detected(shell: Any, model: Any) -> None:
+def test_a_judge_that_always_takes_the_first_place_is_detected(shell, model):
     model(lambda _: '{"choice": "A"}')
     done = shell(
         "rank", shell.config(PAIR, HEAD), values(shell, [1, 2, 3]), "--row", ASKED, "--json"
@@ -125,7 +125,7 @@ def test_a_judge_that_always_takes_the_first_place_is_detected(shell: Any, model
     assert "order: 3 of 3 pairs changed with it" in text
 
 
-def test_circles_are_reported(shell: Any, model: Any) -> None:
+def test_circles_are_reported(shell, model):
     beats = {(1, 2), (2, 3), (3, 1)}
     model(lambda numbers: json.dumps({"choice": "A" if tuple(numbers) in beats else "B"}))
     done = shell(
@@ -137,7 +137,7 @@ def test_circles_are_reported(shell: Any, model: Any) -> None:
     )
 
 
-def test_many_candidates_meet_in_swiss_rounds_of_a_stated_number(shell: Any, model: Any) -> None:
+def test_many_candidates_meet_in_swiss_rounds_of_a_stated_number(shell, model):
     requests = model(best)
     done = shell(
         "rank", shell.config(PAIR, HEAD), values(shell, list(range(20))), "--row", ASKED, "--json"
@@ -160,7 +160,7 @@ def test_many_candidates_meet_in_swiss_rounds_of_a_stated_number(shell: Any, mod
     assert again.json()["ranking"] == document["ranking"]
 
 
-def test_a_judge_of_groups_gets_groups(shell: Any, model: Any) -> None:
+def test_a_judge_of_groups_gets_groups(shell, model):
     requests = model(best)
     done = shell(
         "rank",
@@ -180,7 +180,7 @@ def test_a_judge_of_groups_gets_groups(shell: Any, model: Any) -> None:
     )
 
 
-def test_objects_texts_and_files_are_candidates(shell: Any, model: Any) -> None:
+def test_objects_texts_and_files_are_candidates(shell, model):
     model(lambda numbers: json.dumps({"score": numbers[0]}))
     config = shell.config(SCORE, HEAD)
     objects = shell.write(
@@ -199,7 +199,7 @@ def test_objects_texts_and_files_are_candidates(shell: Any, model: Any) -> None:
     assert with_columns.code in (0, 3)
 
 
-def test_a_failed_candidate_has_no_rank_and_is_reported(shell: Any, model: Any) -> None:
+def test_a_failed_candidate_has_no_rank_and_is_reported(shell, model):
     model(lambda numbers: "mud" if numbers[0] == 2 else json.dumps({"score": numbers[0]}))
     done = shell("rank", shell.config(SCORE, HEAD), values(shell, [2, 5]), "--row", ASKED, "--json")
     last = done.json()["ranking"][-1]
@@ -226,8 +226,6 @@ def test_a_failed_candidate_has_no_rank_and_is_reported(shell: Any, model: Any) 
         (PAIR.replace("source.one", "source.one ~ '!'"), '"a"\n"b"\n', ("--row", ASKED), "--as response_A,response_B"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_ranked_is_reported(
-    shell: Any, steps: str, content: str, options: Any, message: str
-) -> None:
+def test_what_cannot_be_ranked_is_reported(shell, steps, content, options, message):
     done = shell("rank", shell.config(steps), shell.write("c.jsonl", content), *options)
     assert (done.code, message in done.err) == (2, True), done.err

@@ -1,7 +1,5 @@
 """Strengths against scikit-learn and closed forms; circles against counting them."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations, permutations
 
@@ -24,8 +22,8 @@ PAIRS = st.lists(
 @settings(max_examples=20)
 @given(wins=PAIRS)
 def test_pairs_are_those_of_a_logistic_regression_with_the_same_prior(
-    wins: list[tuple[int, int]],
-) -> None:
+    wins,
+):
     linear = pytest.importorskip("sklearn.linear_model")
     design = np.zeros((2 * len(wins), 5))
     for index, (winner, loser) in enumerate(wins):
@@ -43,7 +41,7 @@ def test_pairs_are_those_of_a_logistic_regression_with_the_same_prior(
 
 
 @pytest.mark.parametrize(("won", "losses"), [(3, 1), (10, 7), (1, 1)])
-def test_two_without_a_prior_have_the_log_odds_and_its_variance(won: int, losses: int) -> None:
+def test_two_without_a_prior_have_the_log_odds_and_its_variance(won, losses):
     choices = [Choice(0, (0, 1), float(won)), Choice(1, (1, 0), float(losses))]
     strengths = choice_strengths(2, choices, spread=math.inf)
     assert strengths.values[0] - strengths.values[1] == pytest.approx(
@@ -55,7 +53,7 @@ def test_two_without_a_prior_have_the_log_odds_and_its_variance(won: int, losses
     assert variance == pytest.approx(1 / won + 1 / losses, rel=1e-6)
 
 
-def test_rankings_of_three_give_back_the_strengths_behind_them() -> None:
+def test_rankings_of_three_give_back_the_strengths_behind_them():
     true = np.array([1.0, 0.2, -1.2])
     choices = []
     for order in permutations(range(3)):
@@ -73,7 +71,7 @@ def test_rankings_of_three_give_back_the_strengths_behind_them() -> None:
 
 
 @given(wins=PAIRS, turn=st.permutations(range(5)))
-def test_names_do_not_matter(wins: list[tuple[int, int]], turn: list[int]) -> None:
+def test_names_do_not_matter(wins, turn):
     plain = choice_strengths(5, [Choice(a, (a, b)) for a, b in wins])
     turned = choice_strengths(5, [Choice(turn[a], (turn[b], turn[a])) for a, b in wins])
     assert turned.values[turn] == pytest.approx(plain.values, abs=1e-6, nan_ok=True)
@@ -81,20 +79,20 @@ def test_names_do_not_matter(wins: list[tuple[int, int]], turn: list[int]) -> No
         assert value.value is None or value.low < value.value < value.high
 
 
-def test_who_won_everything_stays_finite_and_only_many_contests_tell_apart() -> None:
+def test_who_won_everything_stays_finite_and_only_many_contests_tell_apart():
     few, many = (choice_strengths(2, [Choice(0, (0, 1), weight)]) for weight in (1.0, 200.0))
     assert 0 < few.values[0] < many.values[0] < 20
     assert not significantly_better(few, 2).any()
     assert significantly_better(many, 2).tolist() == [[False, True], [False, False]]
 
 
-def test_who_is_in_no_contest_has_no_strength() -> None:
+def test_who_is_in_no_contest_has_no_strength():
     value = standing_values(choice_strengths(3, [Choice(0, (0, 1))]), 3)[2]
     assert (value.value, value.reason) == (None, "no rows")
 
 
 @given(st.integers(3, 7), st.randoms(use_true_random=False))
-def test_circles_are_counted(count: int, draw: object) -> None:
+def test_circles_are_counted(count, draw):
     wins = np.zeros((count, count), dtype=bool)
     for first, second in combinations(range(count), 2):
         result = draw.randrange(3)  # type: ignore[attr-defined]

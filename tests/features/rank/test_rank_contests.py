@@ -20,14 +20,14 @@ SEEDS = st.integers(0, 1000)
 
 
 @given(st.integers(2, 12), SEEDS)
-def test_everybody_meets_everybody_once(count: int, seed: int) -> None:
+def test_everybody_meets_everybody_once(count, seed):
     pairs = round_robin(count, seed)
     assert sorted(tuple(sorted(pair)) for pair in pairs) == list(combinations(range(count), 2))
     assert pairs == round_robin(count, seed)
 
 
 @given(st.integers(2, 40), SEEDS)
-def test_swiss_rounds_never_repeat_a_pair_and_let_nobody_play_twice(count: int, seed: int) -> None:
+def test_swiss_rounds_never_repeat_a_pair_and_let_nobody_play_twice(count, seed):
     points = dict.fromkeys(range(count), 0.0)
     met: set[frozenset[int]] = set()
     for number in range(swiss_rounds(count)):
@@ -42,9 +42,7 @@ def test_swiss_rounds_never_repeat_a_pair_and_let_nobody_play_twice(count: int, 
 
 
 @given(st.integers(2, 6), st.integers(0, 30), st.integers(1, 4), SEEDS)
-def test_in_each_round_everybody_is_in_a_whole_group(
-    size: int, more: int, rounds: int, seed: int
-) -> None:
+def test_in_each_round_everybody_is_in_a_whole_group(size, more, rounds, seed):
     count = size + more
     groups = group_contests(count, size, rounds, seed)
     assert len(groups) == rounds * -(-count // size)
@@ -56,5 +54,5 @@ def test_in_each_round_everybody_is_in_a_whole_group(
         )
 
 
-def test_both_orders_follow_one_another() -> None:
+def test_both_orders_follow_one_another():
     assert both_orders([(0, 1), (2, 3)]) == [(0, 1), (1, 0), (2, 3), (3, 2)]

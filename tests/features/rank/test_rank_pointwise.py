@@ -40,7 +40,7 @@ def samples_of(*scores: list[Any]) -> Any:
     return lambda row: queues[row["answer"]].pop(0)
 
 
-def test_each_candidate_is_judged_in_its_row_and_sorted_by_score(rule_judge: Any) -> None:
+def test_each_candidate_is_judged_in_its_row_and_sorted_by_score(rule_judge):
     judge = rule_judge(lambda row: len(row["answer"]))
     ranking = ranked(judge, [Candidate("x", "a"), Candidate("y", "aaa"), Candidate("z", "aa")])
     assert [standing.name for standing in ranking.standings] == ["y", "z", "x"]
@@ -57,7 +57,7 @@ def test_each_candidate_is_judged_in_its_row_and_sorted_by_score(rule_judge: Any
     }  # one sample each separates none
 
 
-def test_objects_become_columns(rule_judge: Any) -> None:
+def test_objects_become_columns(rule_judge):
     judge = rule_judge(lambda row: row["a"] + row["b"])
     ranking = ranked(
         judge, [Candidate("0", {"a": 1, "b": 2}), Candidate("1", {"a": 5, "b": 0})], None
@@ -66,7 +66,7 @@ def test_objects_become_columns(rule_judge: Any) -> None:
     assert judge.rows[0] == {"question": "q", "a": 1, "b": 2}
 
 
-def test_samples_give_intervals_that_hold_for_all_candidates_together(rule_judge: Any) -> None:
+def test_samples_give_intervals_that_hold_for_all_candidates_together(rule_judge):
     rule = samples_of([1, 2, 3], [3, 3, 3])
     first, second = ranked(
         rule_judge(rule), [Candidate("0", "0"), Candidate("1", "1")], samples=3
@@ -79,7 +79,7 @@ def test_samples_give_intervals_that_hold_for_all_candidates_together(rule_judge
     assert (second.low, second.high) == (pytest.approx(2 - reach), pytest.approx(2 + reach))
 
 
-def test_candidates_is_better_by_tukeys_test_at_five_percent(rule_judge: Any) -> None:
+def test_candidates_is_better_by_tukeys_test_at_five_percent(rule_judge):
     apart = samples_of([1, 1, 2, 1], [5, 5, 4, 5])
     two = [Candidate("0", "0"), Candidate("1", "1")]
     standings = ranked(rule_judge(apart), two, samples=4).standings
@@ -89,7 +89,7 @@ def test_candidates_is_better_by_tukeys_test_at_five_percent(rule_judge: Any) ->
     assert {standing.rank for standing in standings} == {(1, 2)}
 
 
-def test_samples_without_variance_is_better_by_their_values(rule_judge: Any) -> None:
+def test_samples_without_variance_is_better_by_their_values(rule_judge):
     rule = samples_of([2, 2], [3, 3], [3, 3])
     standings = ranked(
         rule_judge(rule), [Candidate(name, name) for name in "012"], samples=2
@@ -101,7 +101,7 @@ def test_samples_without_variance_is_better_by_their_values(rule_judge: Any) -> 
     ]
 
 
-def test_failed_rows_and_unreadable_rewards_are_counted_and_left_out(rule_judge: Any) -> None:
+def test_failed_rows_and_unreadable_rewards_are_counted_and_left_out(rule_judge):
     rule = samples_of([4, None, 4], ["unreadable", 1, 1], [None, None, "unreadable"])
     ranking = ranked(rule_judge(rule), [Candidate(name, name) for name in "012"], samples=3)
     assert [
@@ -115,7 +115,7 @@ def test_failed_rows_and_unreadable_rewards_are_counted_and_left_out(rule_judge:
     assert ranking.missing == 5 and ranking.standings[2].rank is None
 
 
-def test_of_equal_candidates_at_most_5_of_100_rankings_separate_any(rule_judge: Any) -> None:
+def test_of_equal_candidates_at_most_5_of_100_rankings_separate_any(rule_judge):
     """Everybody was compared with the observed best at 5%: 64% of such rankings separated some."""
     rng = np.random.default_rng(8)
     separated = 0
@@ -127,7 +127,7 @@ def test_of_equal_candidates_at_most_5_of_100_rankings_separate_any(rule_judge: 
     assert separated <= 8  # 99.5% of binomial(60, 0.05) are
 
 
-def test_equal_candidates_whose_scores_vary_unequally_are_rarely_separated() -> None:
+def test_equal_candidates_whose_scores_vary_unequally_are_rarely_separated():
     """One common variance separated candidates with spreads of 0.2 and 2 in 14% of rankings, and constant scores in 10%."""
     import numpy as np
 

@@ -34,7 +34,7 @@ def ranks(leaderboard: Leaderboard) -> list[tuple[str, tuple[int, int] | None]]:
     return [(standing.name, standing.rank) for standing in leaderboard.standings]
 
 
-def test_candidates_are_sorted_and_equal_values_share_their_ranks() -> None:
+def test_candidates_are_sorted_and_equal_values_share_their_ranks():
     assert ranks(board(1, 3, 2, 3)) == [
         ("b", (1, 2)),
         ("d", (1, 2)),
@@ -43,7 +43,7 @@ def test_candidates_are_sorted_and_equal_values_share_their_ranks() -> None:
     ]
 
 
-def test_a_candidate_without_a_value_is_last_and_has_no_rank() -> None:
+def test_a_candidate_without_a_value_is_last_and_has_no_rank():
     assert ranks(board(None, 1, None, 2, alike=(1, 3))) == [
         ("d", (1, 4)),
         ("b", (1, 4)),
@@ -52,7 +52,7 @@ def test_a_candidate_without_a_value_is_last_and_has_no_rank() -> None:
     ]
 
 
-def test_the_conclusion_names_all_that_may_be_first() -> None:
+def test_the_conclusion_names_all_that_may_be_first():
     leaderboard = board(1, 4, 3, 2, alike=(1, 2))
     assert ranks(leaderboard)[:2] == [("b", (1, 2)), ("c", (1, 2))]
     assert (
@@ -74,13 +74,13 @@ def text_of(leaderboard: Leaderboard) -> str:
     return out.getvalue()
 
 
-def test_the_document_of_scores_has_no_contests() -> None:
+def test_the_document_of_scores_has_no_contests():
     text = text_of(board(1, None, 2, 3))
     assert "score" in text and "won" not in text and "consistency" not in text
     assert "4 judgements · failed 1 · calls 6 · cost $0.5" in text
 
 
-def test_the_document_of_pairs_has_wins_and_consistency() -> None:
+def test_the_document_of_pairs_has_wins_and_consistency():
     consistency = {
         "pairs": 3, "ties": 1, "pairs_in_both_orders": 3, "flips": 2, "triples": 1, "intransitive": 0,
         "first_place_wins": 4, "decided": 5,
@@ -112,7 +112,7 @@ def test_the_document_of_pairs_has_wins_and_consistency() -> None:
     assert (document["pipeline"], document["calls"], document["cost_usd"]) == ("p", 6, None)
 
 
-def test_without_any_value_there_is_no_best() -> None:
+def test_without_any_value_there_is_no_best():
     leaderboard = board(None, None, None, None)
     assert document_of(leaderboard, calls=0, cost_usd=None).data()["best"] is None
     assert leaderboard.conclusion() == "no candidate has a rank: every judgement failed"

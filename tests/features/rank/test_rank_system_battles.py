@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,7 @@ def outputs(systems: str = "abcd", tasks: int = 6, **missing: set[int]) -> Any:
     return read_outputs(iter(rows), COLUMNS, "outputs.jsonl")
 
 
-def test_a_round_robin_has_every_pair_at_every_task_that_both_have_once() -> None:
+def test_a_round_robin_has_every_pair_at_every_task_that_both_have_once():
     battles = [(item, frozenset(pair)) for item, *pair in pairings(outputs(d={0, 1}), None, 0)]
     expected = {
         (f"t{task}", frozenset(pair))
@@ -53,7 +52,7 @@ def test_a_round_robin_has_every_pair_at_every_task_that_both_have_once() -> Non
     assert set(battles) == expected
 
 
-def test_which_system_is_first_is_drawn_with_the_seed() -> None:
+def test_which_system_is_first_is_drawn_with_the_seed():
     first = Counter(pair[0] for _, *pair in pairings(outputs(tasks=40), None, 3))
     assert max(first.values()) - min(first.values()) < 40
     assert (
@@ -63,13 +62,13 @@ def test_which_system_is_first_is_drawn_with_the_seed() -> None:
     )
 
 
-def test_fewer_battles_are_spread_over_the_pairs_and_the_tasks() -> None:
+def test_fewer_battles_are_spread_over_the_pairs_and_the_tasks():
     battles = [*pairings(outputs(tasks=20), 12, 0)]
     assert set(Counter(frozenset(pair) for _, *pair in battles).values()) == {2}
     assert len({item for item, *_ in battles}) > 6
 
 
-def test_a_row_has_shared_columns_and_those_of_both_systems() -> None:
+def test_a_row_has_shared_columns_and_those_of_both_systems():
     assert battle_row(outputs(), "t2", "c", "a") == {
         "id": "t2:c:a", "task": "t2", "system_a": "c", "system_b": "a", "question": "q2", "answer_a": "c2", "answer_b": "a2",
     }  # fmt: skip
@@ -83,14 +82,14 @@ def test_a_row_has_shared_columns_and_those_of_both_systems() -> None:
         ([{"task": 1, "system": "a"}], "1 system: battles need at least 2"),
     ],
 )
-def test_outputs_without_battles_are_an_error(rows: list[dict[str, Any]], message: str) -> None:
+def test_outputs_without_battles_are_an_error(rows, message):
     with pytest.raises(DataError, match=message):
         read_outputs(iter(rows), COLUMNS, "outputs.jsonl")
 
 
 def test_the_sample_of_battles_is_the_commands_and_a_run_ranks_its_systems(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     run = CliRunner().invoke
     ranked = run(
         app,
@@ -127,7 +126,7 @@ def test_the_sample_of_battles_is_the_commands_and_a_run_ranks_its_systems(
     assert "careless" in (tmp_path / "run" / "report.md").read_text()
 
 
-def test_options_of_candidates_and_of_systems_are_not_mixed(tmp_path: Path) -> None:
+def test_options_of_candidates_and_of_systems_are_not_mixed(tmp_path):
     for words in (["--systems", "--samples", "2"], ["--battles", "3"]):
         result = CliRunner().invoke(app, ["rank", "arena_battles", "systems_sample", *words])
         assert result.exit_code != 0

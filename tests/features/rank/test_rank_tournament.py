@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -35,7 +34,7 @@ def higher(row: Any) -> tuple[int, ...]:
     return (0,) if int(row["one"]) > int(row["two"]) else (1,)
 
 
-def test_a_consistent_judge_orders_all_candidates(rule_judge: Any) -> None:
+def test_a_consistent_judge_orders_all_candidates(rule_judge):
     judge = rule_judge(higher)
     ranking = asyncio.run(tournament(judge, 5).rank_pairs(None, 0))
     assert [standing.index for standing in ranking.standings] == [4, 3, 2, 1, 0]
@@ -48,21 +47,21 @@ def test_a_consistent_judge_orders_all_candidates(rule_judge: Any) -> None:
     }  # fmt: skip
 
 
-def test_a_judge_that_prefers_the_first_position_ties_every_pair(rule_judge: Any) -> None:
+def test_a_judge_that_prefers_the_first_position_ties_every_pair(rule_judge):
     ranking = asyncio.run(tournament(rule_judge(lambda _: (0,)), 3).rank_pairs(None, 0))
     assert {standing.rank for standing in ranking.standings} == {(1, 3)}
     assert (ranking.consistency["flips"], ranking.consistency["ties"]) == (3, 3)
     assert ranking.consistency["first_place_wins"] == ranking.consistency["decided"] == 6
 
 
-def test_one_order_each_has_no_flips_to_count(rule_judge: Any) -> None:
+def test_one_order_each_has_no_flips_to_count(rule_judge):
     ranking = asyncio.run(tournament(rule_judge(higher), 3, both=False).rank_pairs(None, 0))
     assert ranking.rows == 3
     assert ranking.consistency["flips"] is ranking.consistency["pairs_in_both_orders"] is None
     assert [standing.n for standing in ranking.standings] == [2, 2, 2]
 
 
-def test_a_tie_counts_half_for_both(rule_judge: Any) -> None:
+def test_a_tie_counts_half_for_both(rule_judge):
     ranking = asyncio.run(tournament(rule_judge(lambda _: ()), 2).rank_pairs(None, 0))
     assert [(standing.wins, standing.rank) for standing in ranking.standings] == [
         (0.5, (1, 2)),
@@ -71,7 +70,7 @@ def test_a_tie_counts_half_for_both(rule_judge: Any) -> None:
     assert (ranking.consistency["ties"], ranking.consistency["decided"]) == (1, 0)
 
 
-def test_a_cycle_is_intransitive(rule_judge: Any) -> None:
+def test_a_cycle_is_intransitive(rule_judge):
     beats = {("0", "1"), ("1", "2"), ("2", "0")}
     judge = rule_judge(lambda row: (0,) if (row["one"], row["two"]) in beats else (1,))
     ranking = asyncio.run(tournament(judge, 3).rank_pairs(None, 0))
@@ -79,7 +78,7 @@ def test_a_cycle_is_intransitive(rule_judge: Any) -> None:
 
 
 @pytest.mark.parametrize("failure", [None, "unreadable"])
-def test_a_pair_with_one_failed_order_counts_the_other(rule_judge: Any, failure: Any) -> None:
+def test_a_pair_with_one_failed_order_counts_the_other(rule_judge, failure):
     judge = rule_judge(lambda row: failure if row["one"] == "0" else higher(row))
     ranking = asyncio.run(tournament(judge, 2).rank_pairs(None, 0))
     assert [standing.index for standing in ranking.standings] == [1, 0]
@@ -88,7 +87,7 @@ def test_a_pair_with_one_failed_order_counts_the_other(rule_judge: Any, failure:
     assert [standing.failed for standing in ranking.standings] == [1, 1]
 
 
-def test_a_candidate_whose_contests_all_fail_has_no_rank(rule_judge: Any) -> None:
+def test_a_candidate_whose_contests_all_fail_has_no_rank(rule_judge):
     judge = rule_judge(lambda row: None if "0" in row.values() else higher(row))
     ranking = asyncio.run(tournament(judge, 3).rank_pairs(None, 0))
     assert [(standing.index, standing.rank) for standing in ranking.standings] == [
@@ -99,7 +98,7 @@ def test_a_candidate_whose_contests_all_fail_has_no_rank(rule_judge: Any) -> Non
     assert ranking.missing == 4
 
 
-def test_swiss_rounds_pair_winners_and_repeat_no_pair(rule_judge: Any) -> None:
+def test_swiss_rounds_pair_winners_and_repeat_no_pair(rule_judge):
     judge = rule_judge(higher)
     ranking = asyncio.run(tournament(judge, 16).rank_pairs(swiss_rounds(16), 3))
     pairs = [frozenset(row.values()) for row in judge.rows]
@@ -113,9 +112,7 @@ def by_value(row: Any) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("choose", [by_value, lambda row: by_value(row)[:1]])
-def test_groups_are_ranked_by_full_orders_or_by_the_best(
-    rule_judge: Any, choose: Callable[[Any], Any]
-) -> None:
+def test_groups_are_ranked_by_full_orders_or_by_the_best(rule_judge, choose):
     judge = rule_judge(choose)
     columns = CandidateColumns(("options",), 4, listed=True)
     ranking = asyncio.run(tournament(judge, 8, columns, both=False).rank_groups(4, 1))

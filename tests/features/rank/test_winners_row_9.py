@@ -45,7 +45,7 @@ def reading(battles: list[Battle], text: str = "source.winner") -> int:
         ([(3, 7, 7), (7, 3, 3)], 0),
     ],
 )
-def test_row_9_a_column_of_winners_has_one_reading(battles: list[Battle], expected: int) -> None:
+def test_row_9_a_column_of_winners_has_one_reading(battles, expected):
     assert reading(battles) == expected
 
 
@@ -58,7 +58,7 @@ def test_row_9_a_column_of_winners_has_one_reading(battles: list[Battle], expect
         [("b", "a", "B")],
     ],
 )
-def test_row_9_two_readings_that_differ_are_refused_with_both(battles: list[Battle]) -> None:
+def test_row_9_two_readings_that_differ_are_refused_with_both(battles):
     with pytest.raises(WinnerError, match=r"can be read as .* or as") as caught:
         reading(battles)
     hint = caught.value.hint.replace("SYSTEM_A", "source.a").replace("SYSTEM_B", "source.b")
@@ -69,12 +69,12 @@ def test_row_9_two_readings_that_differ_are_refused_with_both(battles: list[Batt
     assert hint.count("winner:") == 2
 
 
-def test_row_9_numbers_that_are_names_and_shares_are_refused() -> None:
+def test_row_9_numbers_that_are_names_and_shares_are_refused():
     with pytest.raises(WinnerError, match="the names of systems or as shares"):
         reading([(0, 1, 1), (1, 0, 1)])
 
 
-def test_row_9_the_choice_of_a_judge_of_pairs_is_a_position() -> None:
+def test_row_9_the_choice_of_a_judge_of_pairs_is_a_position():
     assert reading([("B", "A", "B"), ("A", "B", "B")], "output.choice") == 1
 
 
@@ -90,9 +90,7 @@ def test_row_9_the_choice_of_a_judge_of_pairs_is_a_position() -> None:
         (["a", "b", "C"], "{'a': 'A', 'b': 'B', 'C': 'A'}[source.winner]"),
     ],
 )
-def test_row_9_codes_are_refused_with_an_expression_that_is_read(
-    codes: list[Any], cure: str
-) -> None:
+def test_row_9_codes_are_refused_with_an_expression_that_is_read(codes, cure):
     with pytest.raises(WinnerError) as caught:
         reading([("x", "y", code) for code in codes])
     assert cure in caught.value.hint
@@ -121,22 +119,22 @@ def battle(a: str, b: str, winner: Any, task: int = 0) -> dict[str, Any]:
     ],
 )
 def test_row_25_what_a_leaderboard_needs_of_the_columns_is_checked_before_a_call(
-    rows: list[dict[str, Any]], message: str, shell: Shell
-) -> None:
+    rows, message, shell
+):
     result = run(shell, rows)
     assert result.code == 2
     assert message in result.err
     assert not (shell.folder / "out" / "results.parquet").exists()
 
 
-def test_row_9_rows_without_a_winner_are_in_the_conclusion(shell: Shell) -> None:
+def test_row_9_rows_without_a_winner_are_in_the_conclusion(shell):
     rows = [battle("x", "y", "A", task) for task in range(12)] + [battle("x", "y", None, 12)]
     assert run(shell, rows).code == 0
     page = (shell.folder / "out" / "report.html").read_text()
     assert "without 1 of 13 rows" in page
 
 
-def test_row_25_winners_that_only_a_run_can_show_leave_the_report(shell: Shell) -> None:
+def test_row_25_winners_that_only_a_run_can_show_leave_the_report(shell):
     winner = "'A' if output.score else source.winner"
     result = run(shell, [battle("x", "y", "nobody"), battle("x", "y", "nobody")], winner)
     assert result.code == 0

@@ -97,7 +97,7 @@ def workers() -> list[int]:
     return shards
 
 
-def test_four_shards_merged_equal_one_run(shell: Any, data: Path, cluster: Any) -> None:
+def test_four_shards_merged_equal_one_run(shell, data, cluster):
     gate = "gates: [{metric: quality.accuracy, min: 0.99}]"
     config = shell.config(STEPS, f"model: baseline/lexical\n{EVALUATE}\n{gate}")
     assert shell("run", config, data, "--out", "whole").code == 1
@@ -111,8 +111,8 @@ def test_four_shards_merged_equal_one_run(shell: Any, data: Path, cluster: Any) 
 
 
 def test_a_killed_worker_is_replaced_and_only_what_is_in_no_segment_is_repeated(
-    shell: Any, data: Path, cluster: Any, loopback: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    shell, data, cluster, loopback, monkeypatch
+):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     url = loopback.start("--latency-ms", "1000", "--score", "hash")
     config = served(shell, url)
@@ -146,8 +146,8 @@ def test_a_killed_worker_is_replaced_and_only_what_is_in_no_segment_is_repeated(
 
 
 def test_a_stopped_run_resumes_from_what_its_workers_had_sent(
-    shell: Any, data: Path, cluster: Any, loopback: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    shell, data, cluster, loopback, monkeypatch
+):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     url = loopback.start("--latency-ms", "1000")
     config = served(shell, url)
@@ -171,8 +171,8 @@ def test_a_stopped_run_resumes_from_what_its_workers_had_sent(
 
 
 def test_the_budget_is_divided_and_what_is_left_of_it_finishes_the_run(
-    shell: Any, data: Path, cluster: Any, loopback: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    shell, data, cluster, loopback, monkeypatch
+):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     price = ", cost: {input_per_million: 1000, output_per_million: 1000}, max_tokens: 50"
     config = served(shell, loopback.start(), price)
@@ -192,9 +192,7 @@ def test_the_budget_is_divided_and_what_is_left_of_it_finishes_the_run(
     assert facts(shell.folder / "ray")["cost_usd"] == pytest.approx(cost)
 
 
-def test_a_refused_key_on_a_worker_is_one_message(
-    shell: Any, data: Path, cluster: Any, loopback: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_key_on_a_worker_is_one_message(shell, data, cluster, loopback, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     config = served(shell, loopback.start("--error-rate", "401=1"))
     done = shell("run", config, data, "--engine", "ray", "--shards", "2", "--out", "ray")
@@ -202,14 +200,12 @@ def test_a_refused_key_on_a_worker_is_one_message(
     assert re.search(r"shard \d/2: .*401", done.err)
 
 
-def test_more_shards_than_rows_are_refused(shell: Any, data: Path, cluster: Any) -> None:
+def test_more_shards_than_rows_are_refused(shell, data, cluster):
     done = shell("run", shell.config(STEPS), data, "--engine", "ray", "--shards", "25")
     assert (done.code, "cannot be cut into 25 shards" in done.err) == (2, True), done.err
 
 
-def test_without_an_address_a_ray_is_started_on_this_machine(
-    shell: Any, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_an_address_a_ray_is_started_on_this_machine(shell, data, monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     process = shell.start("run", shell.config(STEPS), data, "--engine", "ray", "--out", "ray")
     _, stderr = process.communicate(timeout=120)
@@ -218,8 +214,8 @@ def test_without_an_address_a_ray_is_started_on_this_machine(
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nonsense"])
 def test_a_ray_that_does_not_answer_is_one_message_within_20_seconds(
-    shell: Any, data: Path, monkeypatch: pytest.MonkeyPatch, address: str
-) -> None:
+    shell, data, monkeypatch, address
+):
     monkeypatch.setenv("RAY_ADDRESS", address)
     began = monotonic()
     process = shell.start("run", shell.config(STEPS), data, "--engine", "ray", "--out", "ray")

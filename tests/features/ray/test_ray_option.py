@@ -1,9 +1,6 @@
 """`--engine ray` where no Ray is needed to say what is wrong."""
 
-from __future__ import annotations
-
 import sys
-from typing import Any
 
 import pytest
 from shell import needs
@@ -25,16 +22,12 @@ STEPS = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
         (("--shards", "2"), "--shards needs --engine ray"),
     ],
 )
-def test_what_workers_cannot_do_is_refused(
-    shell: Any, words: tuple[str, ...], message: str
-) -> None:
+def test_what_workers_cannot_do_is_refused(shell, words, message):
     done = shell("run", shell.config(STEPS), shell.rows(4), *words)
     assert (done.code, message in done.err) == (2, True), done.err
 
 
-def test_without_the_package_one_message_says_how_to_install_it(
-    shell: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_package_one_message_says_how_to_install_it(shell, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     done = shell("run", shell.config(STEPS), shell.rows(4), "--engine", "ray", "--out", "ray")
     assert done.code == 2

@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,8 +67,8 @@ def longer(a: str, b: str) -> dict[str, str]:
 
 
 def test_a_scoring_judge_gives_each_completion_a_number_or_none_where_it_failed(
-    answers: Any,
-) -> None:
+    answers,
+):
     model = answers(
         lambda response, _: "I cannot say" if response == "bad" else {"score": len(response)}
     )
@@ -89,7 +88,7 @@ def test_a_scoring_judge_gives_each_completion_a_number_or_none_where_it_failed(
     reward.close()
 
 
-def test_conversations_are_rewarded_by_the_text_of_the_completion(answers: Any) -> None:
+def test_conversations_are_rewarded_by_the_text_of_the_completion(answers):
     answers(lambda response, prompt: {"score": 5 if response == "hello" else 1})
     prompt = [{"role": "user", "content": "Say hello"}]
     completions = [[{"role": "assistant", "content": text}] for text in ("hello", "bye")]
@@ -99,7 +98,7 @@ def test_conversations_are_rewarded_by_the_text_of_the_completion(answers: Any) 
     assert trl_reward(config)(prompts=[prompt, prompt], completions=completions) == [5.0, 1.0]
 
 
-def test_a_judge_of_pairs_compares_the_rollouts_of_one_prompt_in_both_orders(answers: Any) -> None:
+def test_a_judge_of_pairs_compares_the_rollouts_of_one_prompt_in_both_orders(answers):
     model = answers(longer)
     rewards = trl_reward(PAIRS)(
         prompts=["p", "q", "p", "p", "q"], completions=["aaa", "x", "a", "aa", "xx"]
@@ -108,14 +107,14 @@ def test_a_judge_of_pairs_compares_the_rollouts_of_one_prompt_in_both_orders(ans
     assert len(model.requests) == 2 * 3 + 2
 
 
-def test_equal_rollouts_share_and_a_judge_that_always_says_a_prefers_none(answers: Any) -> None:
+def test_equal_rollouts_share_and_a_judge_that_always_says_a_prefers_none(answers):
     answers(lambda *_: {"choice": "A"})
     assert trl_reward(PAIRS)(prompts=["p"] * 3, completions=["one", "two", "three"]) == [0.5] * 3
     answers(longer)
     assert trl_reward(PAIRS)(prompts=["p"] * 3, completions=["aa", "aa", "a"]) == [0.75, 0.75, 0.0]
 
 
-def test_a_ranking_of_the_whole_group_is_shuffled_and_becomes_rewards(answers: Any) -> None:
+def test_a_ranking_of_the_whole_group_is_shuffled_and_becomes_rewards(answers):
     groups_of_texts = []
 
     def by_length(*texts: str) -> dict[str, list[str]]:
@@ -132,15 +131,15 @@ def test_a_ranking_of_the_whole_group_is_shuffled_and_becomes_rewards(answers: A
 
 
 def test_comparisons_that_fail_are_left_out_and_without_any_there_is_no_reward(
-    answers: Any,
-) -> None:
+    answers,
+):
     answers(lambda a, b: "?" if "x" in a + b else longer(a, b))
     rewards = trl_reward(PAIRS)(prompts=["p"] * 4, completions=["aaa", "a", "x", "aa"])
     assert rewards == [1.0, 0.0, None, 0.5]
     assert trl_reward(PAIRS)(prompts=["p"], completions=["alone"]) == [None]
 
 
-def test_criteria_are_functions_that_share_one_judgement_of_a_batch(answers: Any) -> None:
+def test_criteria_are_functions_that_share_one_judgement_of_a_batch(answers):
     model = answers(lambda response, _: {"score": len(response)})
     functions = trl_rewards(
         SCORES, {"length": "output.score", "long": "1.0 if output.score > 2 else 0.0"}
@@ -157,7 +156,7 @@ def test_criteria_are_functions_that_share_one_judgement_of_a_batch(answers: Any
         verl_reward(PAIRS, criteria={"a": "output.choice"})
 
 
-def test_verl_calls_with_its_keywords_and_gets_a_dictionary(answers: Any) -> None:
+def test_verl_calls_with_its_keywords_and_gets_a_dictionary(answers):
     answers(
         lambda response, prompt: {"score": 3} if prompt == "why" and response != "bad" else "no"
     )
@@ -181,7 +180,7 @@ def test_verl_calls_with_its_keywords_and_gets_a_dictionary(answers: Any) -> Non
         verl_reward(PAIRS)
 
 
-def test_a_column_that_the_trainer_does_not_send_and_a_bad_batch_are_errors(answers: Any) -> None:
+def test_a_column_that_the_trainer_does_not_send_and_a_bad_batch_are_errors(answers):
     answers(lambda *_: {"score": 3})
     with pytest.raises(DataError, match="no column 'label'"):
         trl_reward(SCORES)(prompts=["q"], completions=["a"])
@@ -189,7 +188,7 @@ def test_a_column_that_the_trainer_does_not_send_and_a_bad_batch_are_errors(answ
         trl_reward(SCORES)(prompts=["q", "r"], completions=["a"])
 
 
-def test_the_import_path_needs_no_trainer(tmp_path: Path) -> None:
+def test_the_import_path_needs_no_trainer(tmp_path):
     import subprocess
     import sys
 

@@ -1,7 +1,5 @@
 """TRL's GRPOTrainer with the reward functions of `verdict_cli.rl` (`make test-trl`)."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -13,7 +11,7 @@ from paths import ROOT
 pytestmark = pytest.mark.trl
 
 
-def test_grpo_trains_a_tiny_model_on_scores_pairs_and_criteria(tmp_path: Path) -> None:
+def test_grpo_trains_a_tiny_model_on_scores_pairs_and_criteria(tmp_path):
     python = os.environ.get("VERDICT_TRL")
     if not python:
         pytest.skip("TRL is not installed: `make test-trl`")

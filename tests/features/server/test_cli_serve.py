@@ -1,20 +1,14 @@
 """`verdict serve`: what it refuses before it listens."""
 
-from __future__ import annotations
-
 import re
 import socket
 import sys
 import tomllib
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 STEPS = "- {unit: JudgeUnit, prompt: 'Rate {source.text}'}"
 
 
-def test_another_address_needs_a_token(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_address_needs_a_token(shell, monkeypatch):
     monkeypatch.delenv("VERDICT_TOKEN", raising=False)
     done = shell("serve", shell.config(STEPS), "--host", "0.0.0.0")
     assert (done.code, "there is no token" in done.err and "set VERDICT_TOKEN" in done.err) == (
@@ -23,7 +17,7 @@ def test_another_address_needs_a_token(shell: Any, monkeypatch: pytest.MonkeyPat
     )
 
 
-def test_serve_and_view_need_no_extra(root: Path) -> None:
+def test_serve_and_view_need_no_extra(root):
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     installed = {
         re.split(r"[<>=]", line)[0].replace("-", "_").lower() for line in project["dependencies"]
@@ -41,7 +35,7 @@ def test_serve_and_view_need_no_extra(root: Path) -> None:
     assert imported - installed - of_starlette == {"verdict_cli"}
 
 
-def test_an_address_in_use_and_a_wrong_rule_are_reported(shell: Any) -> None:
+def test_an_address_in_use_and_a_wrong_rule_are_reported(shell):
     with socket.socket() as occupied:
         occupied.bind(("127.0.0.1", 0))
         occupied.listen()

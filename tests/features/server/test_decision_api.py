@@ -40,7 +40,7 @@ def post(house: Any) -> Any:
     return ask
 
 
-def test_a_choice_is_answered_in_both_forms(post: Any, scripted_model: Any) -> None:
+def test_a_choice_is_answered_in_both_forms(post, scripted_model):
     scripted_model.answer = lambda _: json.dumps({"choice": "calm"})
     question = {"type": "choice", "name": "mood", "instructions": "Which?", "choices": CHOICES}
     status, body = post(
@@ -70,9 +70,7 @@ def _fields(**fields: Any) -> list[dict[str, Any]]:
     return [{"role": "user", "content": [{"type": "input_json", "data": fields}]}]
 
 
-def test_a_score_is_the_expected_level_and_a_question_reaches_the_prompt(
-    post: Any, scripted_model: Any
-) -> None:
+def test_a_score_is_the_expected_level_and_a_question_reaches_the_prompt(post, scripted_model):
     scripted_model.answer = lambda _: json.dumps({"score": 3})
     question = {"type": "score", "instructions": "How well?", "levels": LEVELS}
     _, body = post(SCORE, "/v1/decisions", {"input": _fields(a="hi"), "questions": [question]})
@@ -85,7 +83,7 @@ def test_a_score_is_the_expected_level_and_a_question_reaches_the_prompt(
     assert "Rate hi: How well?" in scripted_model.texts()[0]
 
 
-def test_the_share_of_a_jurys_votes_is_a_probability(post: Any, scripted_model: Any) -> None:
+def test_the_share_of_a_jurys_votes_is_a_probability(post, scripted_model):
     votes = iter([True, True, True, False])
     scripted_model.answer = lambda _: json.dumps({"score": next(votes)})
     questions = {"ok": {"type": "noul", "instructions": "Is it right?"}}
@@ -101,9 +99,7 @@ def test_the_share_of_a_jurys_votes_is_a_probability(post: Any, scripted_model: 
         {"type": "score", "levels": LEVELS},
     ],
 )
-def test_a_question_that_the_judge_does_not_answer_is_refused(
-    post: Any, scripted_model: Any, question: Any
-) -> None:
+def test_a_question_that_the_judge_does_not_answer_is_refused(post, scripted_model, question):
     scripted_model.answer = lambda _: json.dumps({"choice": "calm"})
     question = {"instructions": "Which?", **question}
     status, body = post(
@@ -114,7 +110,7 @@ def test_a_question_that_the_judge_does_not_answer_is_refused(
     assert not scripted_model.requests
 
 
-def test_a_row_that_fails_has_no_answer(post: Any, scripted_model: Any) -> None:
+def test_a_row_that_fails_has_no_answer(post, scripted_model):
     scripted_model.answer = lambda _: "unreadable"
     question = {"type": "choice", "instructions": "Which?", "choices": CHOICES}
     status, body = post(
@@ -124,7 +120,7 @@ def test_a_row_that_fails_has_no_answer(post: Any, scripted_model: Any) -> None:
     assert "answers" not in body
 
 
-def test_the_openai_sdk_reads_the_decision(house: Any, scripted_model: Any) -> None:
+def test_the_openai_sdk_reads_the_decision(house, scripted_model):
     openai = pytest.importorskip("openai")
     if not hasattr(openai.AsyncOpenAI, "decisions"):
         pytest.skip("this version of the openai package has no decisions")
@@ -142,7 +138,7 @@ def test_the_openai_sdk_reads_the_decision(house: Any, scripted_model: Any) -> N
     assert decision.usage.total_tokens == 0
 
 
-def test_the_typesafe_sdk_reads_the_decision(processes: Any, tmp_path: Any, loopback: Any) -> None:
+def test_the_typesafe_sdk_reads_the_decision(processes, tmp_path, loopback):
     typesafe = pytest.importorskip("typesafe_sdk", reason="typesafe-sdk is not installed")
     head = HEAD.replace("retries: 0", f"retries: 0, api_base: '{loopback.url}'").replace(
         "gpt-4o-mini", "openai/gpt-4o-mini"

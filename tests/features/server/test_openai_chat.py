@@ -44,7 +44,7 @@ def use_client(house: Any, scripted_model: Any) -> Any:
     return ask
 
 
-def test_the_openai_sdk_reads_the_verdict_of_a_conversation(use_client: Any) -> None:
+def test_the_openai_sdk_reads_the_verdict_of_a_conversation(use_client):
     completion = use_client(
         lambda client: client.chat.completions.create(model="helpful", messages=CHAT)
     )
@@ -52,7 +52,7 @@ def test_the_openai_sdk_reads_the_verdict_of_a_conversation(use_client: Any) -> 
     assert completion.verdict["output"] == {"score": 3} and completion.verdict["status"] == "ok"
 
 
-def test_columns_come_from_extra_body_or_from_a_json_message(use_client: Any) -> None:
+def test_columns_come_from_extra_body_or_from_a_json_message(use_client):
     row = {"prompt": "p", "response": "four"}
 
     async def both(client: Any) -> list[str]:
@@ -67,7 +67,7 @@ def test_columns_come_from_extra_body_or_from_a_json_message(use_client: Any) ->
     assert use_client(both) == ["4", "4"]
 
 
-def test_a_stream_ends_with_the_whole_verdict(use_client: Any) -> None:
+def test_a_stream_ends_with_the_whole_verdict(use_client):
     async def stream(client: Any) -> list[Any]:
         chunks = await client.chat.completions.create(model="helpful", messages=CHAT, stream=True)
         return [chunk async for chunk in chunks]
@@ -77,9 +77,7 @@ def test_a_stream_ends_with_the_whole_verdict(use_client: Any) -> None:
     assert last.verdict["output"] == {"score": 3}
 
 
-def test_a_judgement_that_fails_is_an_error_that_clients_do_not_repeat(
-    use_client: Any, scripted_model: Any
-) -> None:
+def test_a_judgement_that_fails_is_an_error_that_clients_do_not_repeat(use_client, scripted_model):
     openai = pytest.importorskip("openai")
     bad = [CHAT[0], {"role": "assistant", "content": "bad"}]
     with pytest.raises(openai.UnprocessableEntityError) as raised:
@@ -88,7 +86,7 @@ def test_a_judgement_that_fails_is_an_error_that_clients_do_not_repeat(
     assert len(scripted_model.requests) == 1
 
 
-def test_the_models_are_the_judge_and_no_other_is_answered(use_client: Any) -> None:
+def test_the_models_are_the_judge_and_no_other_is_answered(use_client):
     openai = pytest.importorskip("openai")
 
     async def listed(client: Any) -> list[str]:
@@ -99,7 +97,7 @@ def test_the_models_are_the_judge_and_no_other_is_answered(use_client: Any) -> N
         use_client(lambda client: client.chat.completions.create(model="gpt-4o", messages=CHAT))
 
 
-def test_a_response_belongs_to_the_last_question() -> None:
+def test_a_response_belongs_to_the_last_question():
     assert "response" not in chat_row([*CHAT, {"role": "user", "content": "Again"}])
     assert chat_row(CHAT)["response"] == "hi!"
 
@@ -112,11 +110,11 @@ def test_a_response_belongs_to_the_last_question() -> None:
         ({"a": True, "b": [1]}, '{"a":true,"b":[1]}'),
     ],
 )
-def test_the_text_is_the_main_field(output: dict[str, Any], text: str) -> None:
+def test_the_text_is_the_main_field(output, text):
     assert verdict_as_text(output) == text
 
 
-def test_langchain_invokes_and_streams_the_judge(house: Any, scripted_model: Any) -> None:
+def test_langchain_invokes_and_streams_the_judge(house, scripted_model):
     langchain = pytest.importorskip("langchain_openai", reason="LangChain's client of OpenAI's API")
     scripted_model.answer = lambda _: json.dumps({"score": 3})
 
@@ -137,7 +135,7 @@ def test_langchain_invokes_and_streams_the_judge(house: Any, scripted_model: Any
 
 
 @pytest.mark.filterwarnings("ignore")  # litellm's own
-def test_litellm_calls_the_judge_over_http(processes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_litellm_calls_the_judge_over_http(processes, monkeypatch):
     monkeypatch.setenv(
         "LITELLM_LOCAL_MODEL_COST_MAP", "True"
     )  # else its import looks for newer prices on the network
@@ -167,7 +165,7 @@ class Named(BaseModel):
     score: Literal["good", "bad"]
 
 
-def test_parse_gives_the_verdict_in_the_requested_schema(use_client: Any) -> None:
+def test_parse_gives_the_verdict_in_the_requested_schema(use_client):
     completion = use_client(
         lambda client: client.chat.completions.parse(
             model="helpful", messages=CHAT, response_format=Verdict
@@ -177,7 +175,7 @@ def test_parse_gives_the_verdict_in_the_requested_schema(use_client: Any) -> Non
     assert completion.verdict["output"] == {"score": 3}
 
 
-def test_a_json_object_is_the_whole_output(use_client: Any) -> None:
+def test_a_json_object_is_the_whole_output(use_client):
     completion = use_client(
         lambda client: client.chat.completions.create(
             model="helpful", messages=CHAT, response_format={"type": "json_object"}
@@ -195,8 +193,8 @@ def test_a_json_object_is_the_whole_output(use_client: Any) -> None:
     ],
 )
 def test_a_form_that_the_verdict_cannot_have_is_a_400_before_a_call_if_possible(
-    use_client: Any, scripted_model: Any, keys: dict[str, Any], words: str, calls: int
-) -> None:
+    use_client, scripted_model, keys, words, calls
+):
     openai = pytest.importorskip("openai")
 
     async def parse(client: Any) -> None:
@@ -214,7 +212,7 @@ def test_a_form_that_the_verdict_cannot_have_is_a_400_before_a_call_if_possible(
     assert len(scripted_model.requests) == calls
 
 
-def test_usage_has_the_tokens_of_the_judges_calls(use_client: Any, scripted_model: Any) -> None:
+def test_usage_has_the_tokens_of_the_judges_calls(use_client, scripted_model):
     scripted_model.answer = lambda _: Reply('{"score": 4}', usage=Usage(20, 5))
 
     async def both(client: Any) -> Any:
@@ -229,7 +227,7 @@ def test_usage_has_the_tokens_of_the_judges_calls(use_client: Any, scripted_mode
         assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (20, 5, 25)
 
 
-def test_the_judge_is_retrieved_by_its_name_alone(use_client: Any) -> None:
+def test_the_judge_is_retrieved_by_its_name_alone(use_client):
     openai = pytest.importorskip("openai")
     assert use_client(lambda client: client.models.retrieve("helpful")).id == "helpful"
     with pytest.raises(openai.NotFoundError, match="the judge is 'helpful'"):

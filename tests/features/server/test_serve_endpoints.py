@@ -27,7 +27,7 @@ def recorded(folder: Path, *replies: str) -> Path:
     return path
 
 
-def test_a_row_is_answered_as_the_pipeline_answers_it(house: Any) -> None:
+def test_a_row_is_answered_as_the_pipeline_answers_it(house):
     async def work(client: Any, _: Any) -> Any:
         return (await client.post("/judge", json={"row": {**ROWS[0], "key": "k1"}})).json()
 
@@ -42,7 +42,7 @@ def test_a_row_is_answered_as_the_pipeline_answers_it(house: Any) -> None:
     assert "accepted" not in judged
 
 
-def test_a_rule_says_whether_a_row_is_accepted(house: Any) -> None:
+def test_a_rule_says_whether_a_row_is_accepted(house):
     async def work(client: Any, _: Any) -> Any:
         return [(await client.post("/judge", json={"row": row})).json() for row in ROWS]
 
@@ -53,9 +53,7 @@ def test_a_rule_says_whether_a_row_is_accepted(house: Any) -> None:
 @pytest.mark.parametrize(
     ("policy", "status", "accepted"), [("closed", 502, False), ("open", 200, True)]
 )
-def test_a_failed_judgement_is_answered_by_the_policy(
-    house: Any, policy: str, status: int, accepted: bool
-) -> None:
+def test_a_failed_judgement_is_answered_by_the_policy(house, policy, status, accepted):
     async def work(client: Any, _: Any) -> Any:
         return await client.post("/judge", json={"row": ROWS[0]})
 
@@ -84,9 +82,7 @@ def test_a_failed_judgement_is_answered_by_the_policy(
         (b'{"row": {"a": "x", "b": "y"}, "deadline_s": 0}', "greater than 0"),
     ],
 )
-def test_what_is_no_row_is_refused_whatever_the_policy(
-    house: Any, content: bytes, message: str
-) -> None:
+def test_what_is_no_row_is_refused_whatever_the_policy(house, content, message):
     async def work(client: Any, _: Any) -> Any:
         return await client.post(
             "/judge", content=content, headers={"content-type": "application/json"}
@@ -97,7 +93,7 @@ def test_what_is_no_row_is_refused_whatever_the_policy(
     assert message in response.json()["error"]["message"]
 
 
-def test_a_picture_is_never_a_file_of_the_server(house: Any, tmp_path: Path) -> None:
+def test_a_picture_is_never_a_file_of_the_server(house, tmp_path):
     text = ONE_JUDGE.replace(
         "dataset: {id: key}", "dataset: {columns: {a: picture}, schema: {a: image}}"
     )
@@ -126,8 +122,8 @@ def test_a_picture_is_never_a_file_of_the_server(house: Any, tmp_path: Path) -> 
     ],
 )
 def test_a_picture_within_a_list_or_a_mapping_is_never_a_file_either(
-    house: Any, tmp_path: Path, kind: str, value: Any, path: str
-) -> None:
+    house, tmp_path, kind, value, path
+):
     text = ONE_JUDGE.replace(
         "dataset: {id: key}", f"dataset: {{schema: {{a: {json.dumps(kind)}}}}}"
     )
@@ -143,7 +139,7 @@ def test_a_picture_within_a_list_or_a_mapping_is_never_a_file_either(
     assert f"the column {path!r} is not an http:, https: or data: URL" in message
 
 
-def test_the_token_the_host_and_the_origin_are_checked(house: Any) -> None:
+def test_the_token_the_host_and_the_origin_are_checked(house):
     async def work(client: Any, _: Any) -> Any:
         row = {"row": ROWS[0]}
         return [
@@ -166,7 +162,7 @@ def test_the_token_the_host_and_the_origin_are_checked(house: Any) -> None:
     assert house.within(work, door=door) == [401, 401, 200, 421, 200, 403, 200, 200, 401, 401]
 
 
-def test_every_answer_has_headers_that_keep_pages_out(house: Any) -> None:
+def test_every_answer_has_headers_that_keep_pages_out(house):
     async def work(client: Any, _: Any) -> Any:
         return [
             await client.get("/health"),
@@ -180,7 +176,7 @@ def test_every_answer_has_headers_that_keep_pages_out(house: Any) -> None:
         assert response.headers["cache-control"] == "no-store"
 
 
-def test_an_unknown_path_is_answered_with_where_the_endpoints_are(house: Any) -> None:
+def test_an_unknown_path_is_answered_with_where_the_endpoints_are(house):
     async def work(client: Any, _: Any) -> Any:
         return (await client.get("/")).json()
 
@@ -190,7 +186,7 @@ def test_an_unknown_path_is_answered_with_where_the_endpoints_are(house: Any) ->
     )
 
 
-def test_a_body_is_bounded_however_it_is_sent(house: Any) -> None:
+def test_a_body_is_bounded_however_it_is_sent(house):
     async def work(client: Any, _: Any) -> Any:
         async def pieces() -> Any:
             for _ in range(20):
@@ -203,7 +199,7 @@ def test_a_body_is_bounded_however_it_is_sent(house: Any) -> None:
         assert (response.status_code, response.json()["error"]["kind"]) == (413, "body-too-large")
 
 
-def test_a_stalled_provider_sheds_load_and_keeps_deadlines(house: Any, loopback: Any) -> None:
+def test_a_stalled_provider_sheds_load_and_keeps_deadlines(house, loopback):
     url = loopback.start("--latency-ms", "60000")
 
     async def work(client: Any, service: Any) -> Any:
@@ -232,7 +228,7 @@ def test_a_stalled_provider_sheds_load_and_keeps_deadlines(house: Any, loopback:
     assert 'verdict_failures_total{kind="deadline"} 5.0' in metrics
 
 
-def test_more_rows_than_ever_fit_are_rejected_as_such(house: Any) -> None:
+def test_more_rows_than_ever_fit_are_rejected_as_such(house):
     async def work(_: Any, service: Any) -> Any:
         with pytest.raises(Overloaded) as error:
             await service.results(ROWS * 3, service.deadline(None))
@@ -241,7 +237,7 @@ def test_more_rows_than_ever_fit_are_rejected_as_such(house: Any) -> None:
     assert house.within(work, limits=Limits(in_flight=2, queue=3)) == 413
 
 
-def test_a_provider_that_refuses_and_a_spent_budget_are_errors(house: Any, loopback: Any) -> None:
+def test_a_provider_that_refuses_and_a_spent_budget_are_errors(house, loopback):
     async def work(client: Any, _: Any) -> Any:
         for _ in range(9):
             response = await client.post("/judge", json={"row": ROWS[0]})
@@ -253,7 +249,7 @@ def test_a_provider_that_refuses_and_a_spent_budget_are_errors(house: Any, loopb
     assert house.within(work, asking(refusing)) == (502, "refused-by-provider")
 
 
-def test_a_reload_is_refused_unless_it_is_valid(house: Any) -> None:
+def test_a_reload_is_refused_unless_it_is_valid(house):
     async def work(client: Any, service: Any) -> Any:
         before = (await client.get("/pipeline")).json()
         (house.folder / "pipeline.yaml").write_text(ONE_JUDGE.replace("prompt:", "promt:"))
@@ -275,7 +271,7 @@ def test_a_reload_is_refused_unless_it_is_valid(house: Any) -> None:
     assert after["reload_error"] is None
 
 
-def test_the_document_of_the_endpoints_names_them_all(house: Any) -> None:
+def test_the_document_of_the_endpoints_names_them_all(house):
     async def work(client: Any, _: Any) -> Any:
         return (await client.get("/openapi.json")).json()
 

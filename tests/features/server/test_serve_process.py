@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 
-def test_a_stop_finishes_what_was_taken_on(processes: Any, loopback: Any) -> None:
+def test_a_stop_finishes_what_was_taken_on(processes, loopback):
     url = loopback.start("--latency-ms", "2000")
     server = processes.start(asking(url), "--concurrency", "4")
     responses: list[Any] = []
@@ -42,7 +42,7 @@ def test_a_stop_finishes_what_was_taken_on(processes: Any, loopback: Any) -> Non
     assert (responses[0].status_code, server.process.returncode) == (200, 0), stderr
 
 
-def test_a_hang_up_reloads_the_file_unless_it_is_wrong(processes: Any) -> None:
+def test_a_hang_up_reloads_the_file_unless_it_is_wrong(processes):
     server = processes.start(ONE_JUDGE)
     config = processes.folder / "pipeline.yaml"
     stderr = server.process.stderr
@@ -60,7 +60,7 @@ def test_a_hang_up_reloads_the_file_unless_it_is_wrong(processes: Any) -> None:
     assert (code, "reloaded: " in output) == (0, True)
 
 
-def test_a_closed_terminal_stops_the_server_in_order(processes: Any, loopback: Any) -> None:
+def test_a_closed_terminal_stops_the_server_in_order(processes, loopback):
     pty = pytest.importorskip("pty", reason="there are no terminals")
     terminal, stdin = pty.openpty()
     server = processes.start(asking(loopback.start("--latency-ms", "300")), stdin=stdin)
@@ -82,7 +82,7 @@ def test_a_closed_terminal_stops_the_server_in_order(processes: Any, loopback: A
     os.close(stdin)
 
 
-def test_who_keeps_no_rules_is_answered_and_left(processes: Any) -> None:
+def test_who_keeps_no_rules_is_answered_and_left(processes):
     server = processes.start(ONE_JUDGE, VERDICT_TOKEN="")
     host, port = server.url.removeprefix("http://").split(":")
 

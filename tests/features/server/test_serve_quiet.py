@@ -14,7 +14,7 @@ class FailingService:
         raise UsageError("unknown key 'promt'")
 
 
-def test_a_reload_that_fails_is_a_warning_and_no_progress() -> None:
+def test_a_reload_that_fails_is_a_warning_and_no_progress():
     messages: list[str] = []
     warnings: list[str] = []
     service = cast(Any, FailingService())

@@ -53,9 +53,7 @@ def rows(shell: Any, count: int = 20) -> Path:
     )
 
 
-def test_variants_share_replies_and_are_priced_by_themselves(
-    shell: Any, requests: list[Request]
-) -> None:
+def test_variants_share_replies_and_are_priced_by_themselves(shell, requests):
     done = shell(
         "sweep", shell.config(STEPS, PRICED), rows(shell), "--vary", REPEAT, "--out", "s", "--json"
     )
@@ -72,9 +70,7 @@ def test_variants_share_replies_and_are_priced_by_themselves(
     assert document["frontier"] == ["repeat=1", "repeat=3"]
 
 
-def test_differences_are_those_of_compare_with_holm_over_all_variants(
-    shell: Any, requests: list[Request]
-) -> None:
+def test_differences_are_those_of_compare_with_holm_over_all_variants(shell, requests):
     done = shell(
         "sweep", shell.config(STEPS, PRICED), rows(shell), "--vary", REPEAT, "--out", "s", "--json"
     )
@@ -97,9 +93,7 @@ def test_differences_are_those_of_compare_with_holm_over_all_variants(
     assert min(variant["p_holm"] for variant in others) == pytest.approx(min(1.0, 2 * ps[0]))
 
 
-def test_the_same_command_continues_and_a_larger_grid_keeps_what_is_there(
-    shell: Any, requests: list[Request]
-) -> None:
+def test_the_same_command_continues_and_a_larger_grid_keeps_what_is_there(shell, requests):
     config, data = shell.config(STEPS, PRICED), rows(shell)
     words = ("sweep", config, data, "--out", "s", "--json", "--no-cache")
     stopped = shell(*words, "--vary", REPEAT, "--budget", "30", "--concurrency", "1")
@@ -113,9 +107,7 @@ def test_the_same_command_continues_and_a_larger_grid_keeps_what_is_there(
     assert len(requests) == 100
 
 
-def test_the_budget_is_of_the_whole_sweep_over_finished_variants_too(
-    shell: Any, requests: list[Request]
-) -> None:
+def test_the_budget_is_of_the_whole_sweep_over_finished_variants_too(shell, requests):
     words = ("sweep", shell.config(STEPS, PRICED), rows(shell), "--out", "s", "--vary", REPEAT)
     shell(*words, "--budget", "30", "--concurrency", "1")
     again = shell(*words, "--budget", "30", "--concurrency", "1")
@@ -123,7 +115,7 @@ def test_the_budget_is_of_the_whole_sweep_over_finished_variants_too(
     assert len(requests) == 30
 
 
-def test_a_step_is_left_out(shell: Any) -> None:
+def test_a_step_is_left_out(shell):
     steps = "- {unit: CoTUnit, prompt: 'Think of {source.text}'}" + STEPS.replace("pool:", "pool:")
     done = shell(
         "sweep",
@@ -139,7 +131,7 @@ def test_a_step_is_left_out(shell: Any) -> None:
     assert done.json()["frontier_against"] == "calls"
 
 
-def test_a_path_that_leads_nowhere_names_its_variant(shell: Any) -> None:
+def test_a_path_that_leads_nowhere_names_its_variant(shell):
     done = shell(
         "sweep", shell.config(STEPS), rows(shell), "--out", "s", "--vary", "pipeline[9].repeat=1,2"
     )
@@ -147,9 +139,7 @@ def test_a_path_that_leads_nowhere_names_its_variant(shell: Any) -> None:
     assert "variant repeat=1" in done.err
 
 
-def test_every_wrong_variant_is_reported_before_any_is_run(
-    shell: Any, requests: list[Request]
-) -> None:
+def test_every_wrong_variant_is_reported_before_any_is_run(shell, requests):
     vary = "pipeline[0].repeat=1,0,x"
     done = shell("sweep", shell.config(STEPS, PRICED), rows(shell), "--out", "s", "--vary", vary)
     assert done.code == 2
@@ -167,22 +157,20 @@ def test_every_wrong_variant_is_reported_before_any_is_run(
         (("--model", "x", "--vary", "model=a,b"), "--model"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(
-    shell: Any, words: tuple[str, ...], message: str
-) -> None:
+def test_what_cannot_be_measured_is_refused(shell, words, message):
     done = shell("sweep", shell.config(STEPS), rows(shell), "--vary", REPEAT, "--out", "s", *words)
     assert done.code == 2
     assert message in done.err
 
 
-def test_a_pipeline_without_evaluations_has_nothing_to_sweep(shell: Any) -> None:
+def test_a_pipeline_without_evaluations_has_nothing_to_sweep(shell):
     config = shell.config(STEPS.partition("evaluate")[0])
     done = shell("sweep", config, rows(shell), "--vary", REPEAT, "--out", "s")
     assert done.code == 2
     assert "no `evaluate`" in done.err
 
 
-def test_the_page_has_the_frontier_and_the_runs(shell: Any) -> None:
+def test_the_page_has_the_frontier_and_the_runs(shell):
     done = shell(
         "sweep", shell.config(STEPS), rows(shell), "--vary", REPEAT, "--out", "s", "--metric", "f1"
     )
@@ -198,7 +186,7 @@ def test_the_page_has_the_frontier_and_the_runs(shell: Any) -> None:
     assert "is a baseline, not an LLM judge" in table
 
 
-def test_a_recording_of_one_copy_answers_the_first_of_several(shell: Any) -> None:
+def test_a_recording_of_one_copy_answers_the_first_of_several(shell):
     shell.write(
         "r.jsonl",
         jsonl({"row": index, "unit": "judge", "reply": '{"score": true}'} for index in range(4)),
@@ -215,7 +203,7 @@ def test_a_recording_of_one_copy_answers_the_first_of_several(shell: Any) -> Non
 ONE = "- {unit: JudgeUnit, name: judge, scale: boolean, prompt: 'Is {source.text} good?'}\nevaluate: {right: {prediction: output.score, target: source.good, metrics: [accuracy]}}"
 
 
-def test_variants_that_differ_in_one_row_are_no_evidence(shell: Any, scripted_model: Any) -> None:
+def test_variants_that_differ_in_one_row_are_no_evidence(shell, scripted_model):
     """A sweep whose variants differ in one row's number ended with an internal error after its last call."""
     scripted_model.answer = lambda request: json.dumps(
         {
@@ -235,8 +223,8 @@ def test_variants_that_differ_in_one_row_are_no_evidence(shell: Any, scripted_mo
 
 
 def test_the_conclusion_names_the_best_variant_and_the_significantly_worse_ones(
-    shell: Any, scripted_model: Any
-) -> None:
+    shell, scripted_model
+):
     wrong = {"a": 8, "b": 0, "c": 19}
     scripted_model.answer = lambda request: json.dumps(
         {"score": (request.row.index % 2 == 0) != (request.row.index < wrong[request.model.name])}
@@ -268,13 +256,11 @@ def test_the_conclusion_names_the_best_variant_and_the_significantly_worse_ones(
         (["one"], ["one"]),
     ],
 )
-def test_labels_of_variants_leave_out_what_they_share(names: list[str], labels: list[str]) -> None:
+def test_labels_of_variants_leave_out_what_they_share(names, labels):
     assert short_labels(names) == labels
 
 
-def test_the_best_of_equal_variants_has_a_wider_interval_and_a_probability(
-    shell: Any, scripted_model: Any
-) -> None:
+def test_the_best_of_equal_variants_has_a_wider_interval_and_a_probability(shell, scripted_model):
     """The best variant had the interval of a single one: nothing told that it was chosen."""
 
     def often_right(request: Request) -> str:
@@ -307,9 +293,7 @@ def test_the_best_of_equal_variants_has_a_wider_interval_and_a_probability(
     assert (narrow["level"], narrow["best"]["low"] > best["low"]) == (0.8, True)
 
 
-def test_without_the_cache_a_variant_finds_replies_in_the_databases_of_the_others(
-    shell: Any, requests: list[Request]
-) -> None:
+def test_without_the_cache_a_variant_finds_replies_in_the_databases_of_the_others(shell, requests):
     config, data = shell.config(STEPS, PRICED), rows(shell)
     words = ("sweep", config, data, "--out", "s", "--json", "--no-cache")
     shell(*words, "--vary", "pipeline[0].repeat=1,3")
@@ -320,9 +304,7 @@ def test_without_the_cache_a_variant_finds_replies_in_the_databases_of_the_other
     assert [variant["calls"] for variant in variants_run] == [100, 60]
 
 
-def test_fresh_variants_do_not_look_at_what_they_replace(
-    shell: Any, requests: list[Request]
-) -> None:
+def test_fresh_variants_do_not_look_at_what_they_replace(shell, requests):
     config, data = shell.config(STEPS, PRICED), rows(shell)
     words = ("sweep", config, data, "--out", "s", "--json", "--no-cache")
     shell(*words, "--vary", "pipeline[0].repeat=1,3")
@@ -330,9 +312,7 @@ def test_fresh_variants_do_not_look_at_what_they_replace(
     assert len(requests) == 120
 
 
-def test_the_data_are_checked_for_every_variants_evaluation(
-    shell: Any, requests: list[Request]
-) -> None:
+def test_the_data_are_checked_for_every_variants_evaluation(shell, requests):
     done = shell(
         "sweep", shell.config(STEPS, PRICED), rows(shell), "--out", "s",
         "--vary", "evaluate.right.target=source.good,source.goood",

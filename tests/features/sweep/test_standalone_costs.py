@@ -47,7 +47,7 @@ def write_calls(path: Path, *calls: dict[str, Any]) -> Path:
     return path
 
 
-def test_a_row_takes_as_long_as_its_longest_chain(plan: Plan, tmp_path: Path) -> None:
+def test_a_row_takes_as_long_as_its_longest_chain(plan, tmp_path):
     calls = write_calls(
         tmp_path / "c.parquet",
         {"unit": "a", "latency_s": 1.0},
@@ -59,9 +59,7 @@ def test_a_row_takes_as_long_as_its_longest_chain(plan: Plan, tmp_path: Path) ->
     assert (costs.calls, costs.cost_usd, costs.row_s) == (4, 8.0, 6.5)
 
 
-def test_a_cached_reply_counts_at_its_price_and_as_long_as_it_took(
-    plan: Plan, tmp_path: Path
-) -> None:
+def test_a_cached_reply_counts_at_its_price_and_as_long_as_it_took(plan, tmp_path):
     calls = write_calls(
         tmp_path / "2.parquet",
         {"unit": "a", "latency_s": 3.0, "cached": True, "cost_usd": 0.0},
@@ -71,7 +69,7 @@ def test_a_cached_reply_counts_at_its_price_and_as_long_as_it_took(
     assert (costs.cost_usd, costs.row_s) == (4.0, 4.0)
 
 
-def test_a_recording_has_no_time_and_a_cost_only_with_tokens(plan: Plan, tmp_path: Path) -> None:
+def test_a_recording_has_no_time_and_a_cost_only_with_tokens(plan, tmp_path):
     call = {"unit": "a", "latency_s": 0.0, "cost_usd": 0.0}
     with_tokens = write_calls(tmp_path / "1.parquet", call)
     without = write_calls(
@@ -82,7 +80,7 @@ def test_a_recording_has_no_time_and_a_cost_only_with_tokens(plan: Plan, tmp_pat
     assert standalone_costs(plan, without, recorded=True).cost_usd is None
 
 
-def test_a_failed_call_of_unknown_cost_costs_nothing(plan: Plan, tmp_path: Path) -> None:
+def test_a_failed_call_of_unknown_cost_costs_nothing(plan, tmp_path):
     failed = {"unit": "a", "latency_s": 1.0, "reply": None, "cost_usd": None}
     assert (
         standalone_costs(plan, write_calls(tmp_path / "c.parquet", failed), recorded=False).cost_usd

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,7 +35,7 @@ def write(shell: Any, **keys: Any) -> tuple[str, str]:
     return str(shell.write("study.yaml", yaml.safe_dump({**STUDY, **keys}))), str(data)
 
 
-def test_variants_have_the_names_and_the_order_of_the_file(shell: Any) -> None:
+def test_variants_have_the_names_and_the_order_of_the_file(shell):
     config, data = write(shell, variants=TWO, metrics=["right.accuracy", "right.f1"])
     ran = shell("sweep", config, data, "--json")
     document = json.loads(ran.out)
@@ -50,7 +49,7 @@ def test_variants_have_the_names_and_the_order_of_the_file(shell: Any) -> None:
     assert document["sweep"] == "sweeps/votes"
 
 
-def test_vary_in_a_file_and_on_the_command_line_make_the_same_variants(shell: Any) -> None:
+def test_vary_in_a_file_and_on_the_command_line_make_the_same_variants(shell):
     config, data = write(shell, vary={"pipeline[0].repeat": [1, 3]}, name=None)
     of_file = json.loads(shell("sweep", config, data, "--out", "a", "--json").out)
     words = ("--vary", "pipeline[0].repeat=1,3", "--out", "b", "--json")
@@ -61,7 +60,7 @@ def test_vary_in_a_file_and_on_the_command_line_make_the_same_variants(shell: An
     assert names[0] == names[1] == ["repeat=1", "repeat=3"]
 
 
-def test_variants_that_differ_only_in_the_model_run_once_with_another_model(shell: Any) -> None:
+def test_variants_that_differ_only_in_the_model_run_once_with_another_model(shell):
     variants = [
         {"name": "judge", "model": "gpt-4o"},
         {"name": "judge", "model": "gpt-4o-mini"},
@@ -83,16 +82,14 @@ def test_variants_that_differ_only_in_the_model_run_once_with_another_model(shel
         ({"variants": [{"name": "x", "sett": {}}]}, (), "sett"),
     ],
 )
-def test_a_mistake_in_a_study_is_reported_before_a_call(
-    shell: Any, keys: dict[str, Any], words: tuple[str, ...], message: str
-) -> None:
+def test_a_mistake_in_a_study_is_reported_before_a_call(shell, keys, words, message):
     config, data = write(shell, **keys)
     ran = shell("sweep", config, data, *words)
     assert ran.code == 2
     assert message in ran.err
 
 
-def test_a_pipeline_without_variants_is_an_error_with_the_way_to_have_some(shell: Any) -> None:
+def test_a_pipeline_without_variants_is_an_error_with_the_way_to_have_some(shell):
     _, data = write(shell)
     ran = shell("sweep", "judge.yaml", data)
     assert ran.code == 2
@@ -100,7 +97,7 @@ def test_a_pipeline_without_variants_is_an_error_with_the_way_to_have_some(shell
 
 
 @pytest.mark.parametrize("path", studies().values(), ids=list(studies()))
-def test_a_shipped_study_is_valid_and_names_its_schema(path: Path) -> None:
+def test_a_shipped_study_is_valid_and_names_its_schema(path):
     assert isinstance(read_study(path), Study)
     first = path.read_text(encoding="utf-8").splitlines()[0]
     schema = path.parent / first.removeprefix("# yaml-language-server: $schema=")

@@ -57,7 +57,7 @@ def attributes_of(span: ReadableSpan) -> dict[str, Any]:
     return dict(span.attributes or {})
 
 
-def test_a_call_has_the_attributes_of_the_conventions_and_no_text() -> None:
+def test_a_call_has_the_attributes_of_the_conventions_and_no_text():
     span = spans_of(REPLY)
     assert (span.name, span.kind, span.status.status_code) == (
         "chat tiny",
@@ -86,7 +86,7 @@ def test_a_call_has_the_attributes_of_the_conventions_and_no_text() -> None:
     }
 
 
-def test_prompt_and_reply_are_there_when_they_are_wanted() -> None:
+def test_prompt_and_reply_are_there_when_they_are_wanted():
     attributes = attributes_of(spans_of(REPLY, content=True))
     assert json.loads(attributes["gen_ai.input.messages"]) == [
         {"role": "user", "parts": [{"type": "text", "content": "a secret"}]}
@@ -100,11 +100,11 @@ def test_prompt_and_reply_are_there_when_they_are_wanted() -> None:
     ]
 
 
-def test_an_unknown_price_is_not_reported_as_zero() -> None:
+def test_an_unknown_price_is_not_reported_as_zero():
     assert "verdict.cost_usd" not in attributes_of(spans_of(Reply("x", cost_usd=None)))
 
 
-def test_a_failed_call_says_its_kind_and_its_words_only_with_the_content() -> None:
+def test_a_failed_call_says_its_kind_and_its_words_only_with_the_content():
     problem = Retryable("no reply to 'a secret'", kind="timeout")
     span = spans_of(problem)
     assert span.status.status_code is StatusCode.ERROR
@@ -113,7 +113,7 @@ def test_a_failed_call_says_its_kind_and_its_words_only_with_the_content() -> No
     assert spans_of(problem, content=True).status.description == "no reply to 'a secret'"
 
 
-def test_a_reply_that_was_paid_for_is_reported_with_its_failure() -> None:
+def test_a_reply_that_was_paid_for_is_reported_with_its_failure():
     attributes = attributes_of(spans_of(ReplyError("declined", kind="refused", reply=REPLY)))
     assert (attributes["error.type"], attributes["gen_ai.usage.input_tokens"]) == ("refused", 7)
 
@@ -126,7 +126,7 @@ def test_a_reply_that_was_paid_for_is_reported_with_its_failure() -> None:
         ("baseline/lexical", "baseline", "lexical"),
     ],
 )
-def test_a_model_without_an_address_has_its_provider(name: str, provider: str, model: str) -> None:
+def test_a_model_without_an_address_has_its_provider(name, provider, model):
     request = Request(Row(0, 0, {}), "judge", Model(name=name), ())
     attributes = attributes_of(spans_of(REPLY, request=request))
     assert (attributes["gen_ai.provider.name"], attributes["gen_ai.request.model"]) == (

@@ -27,7 +27,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-def test_spans_go_where_the_environment_says_and_the_document_stays_whole(shell: Any) -> None:
+def test_spans_go_where_the_environment_says_and_the_document_stays_whole(shell):
     done = shell(
         "run", shell.config(JUDGE), shell.rows(2), "--out", "out", "--json", "--quiet", "--trace"
     )
@@ -37,7 +37,7 @@ def test_spans_go_where_the_environment_says_and_the_document_stays_whole(shell:
     assert "text 1" not in done.err
 
 
-def test_prompts_are_in_the_trace_with_trace_content(shell: Any) -> None:
+def test_prompts_are_in_the_trace_with_trace_content(shell):
     done = shell(
         "run",
         shell.config(JUDGE),
@@ -51,7 +51,7 @@ def test_prompts_are_in_the_trace_with_trace_content(shell: Any) -> None:
     assert "Rate text 1" in done.err
 
 
-def test_content_without_a_trace_is_an_error(shell: Any) -> None:
+def test_content_without_a_trace_is_an_error(shell):
     done = shell("run", shell.config(JUDGE), shell.rows(1), "--out", "out", "--trace-content")
     assert (done.code, "--trace" in done.err) == (2, True)
 
@@ -59,9 +59,7 @@ def test_content_without_a_trace_is_an_error(shell: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [("OTEL_TRACES_EXPORTER", "zipkin"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]
 )
-def test_what_the_extra_does_not_send_is_an_error(
-    shell: Any, monkeypatch: pytest.MonkeyPatch, name: str, value: str
-) -> None:
+def test_what_the_extra_does_not_send_is_an_error(shell, monkeypatch, name, value):
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")
     monkeypatch.setenv(name, value)
     done = shell("run", shell.config(JUDGE), shell.rows(1), "--out", "out", "--trace")
@@ -70,7 +68,7 @@ def test_what_the_extra_does_not_send_is_an_error(
     assert not (shell.folder / "out").exists()
 
 
-def test_a_missing_package_names_the_extra(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_names_the_extra(shell, monkeypatch):
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     done = shell("run", shell.config(JUDGE), shell.rows(1), "--out", "out", "--trace")
     assert done.code == 2
@@ -78,7 +76,7 @@ def test_a_missing_package_names_the_extra(shell: Any, monkeypatch: pytest.Monke
     assert not (shell.folder / "out").exists()
 
 
-def test_without_the_flag_nothing_of_opentelemetry_is_loaded(shell: Any) -> None:
+def test_without_the_flag_nothing_of_opentelemetry_is_loaded(shell):
     config, data = shell.config(JUDGE), shell.rows(1)
     code = (
         "import sys\nfrom verdict_cli.cli.app import main\n"
@@ -123,9 +121,7 @@ def to_collector(monkeypatch: pytest.MonkeyPatch, collector: Any) -> Any:
     return collector
 
 
-def test_each_judged_row_is_an_event_on_the_span_that_it_names(
-    shell: Any, to_collector: Any
-) -> None:
+def test_each_judged_row_is_an_event_on_the_span_that_it_names(shell, to_collector):
     rows = traced_rows(shell, (TRACE, SPAN), (TRACE, None), (None, None))
     done = shell("run", shell.config(SCORED, TRACED), rows, "--out", "out", "-q", "--trace")
     assert done.code == 0, done.err
@@ -156,7 +152,7 @@ def spans_in(body: bytes) -> list[Any]:
     ]
 
 
-def test_a_failed_row_has_no_event(shell: Any, to_collector: Any, scripted_model: Any) -> None:
+def test_a_failed_row_has_no_event(shell, to_collector, scripted_model):
     scripted_model.answer = lambda request: (
         "no score" if request.row.index else '{"explanation": "fine", "score": 2}'
     )
@@ -168,8 +164,8 @@ def test_a_failed_row_has_no_event(shell: Any, to_collector: Any, scripted_model
 
 
 def test_a_row_that_failed_in_one_unit_has_no_event_of_the_other(
-    shell: Any, to_collector: Any, scripted_model: Any
-) -> None:
+    shell, to_collector, scripted_model
+):
     scripted_model.answer = lambda request: "no score" if request.node == "a" else '{"score": 2}'
     unit = "{unit: JudgeUnit, name: %s, scale: {type: discrete, values: [1, 2, 3]}, prompt: '%s {source.text}'}"
     config = shell.config(
@@ -190,9 +186,7 @@ def test_a_row_that_failed_in_one_unit_has_no_event_of_the_other(
         (TRACE, f"{SPAN}00", "dataset.span"),
     ],
 )
-def test_an_id_that_is_none_is_an_error_before_the_first_call(
-    shell: Any, trace: str, span: str, value: str
-) -> None:
+def test_an_id_that_is_none_is_an_error_before_the_first_call(shell, trace, span, value):
     config, rows = shell.config(SCORED, TRACED), traced_rows(shell, (TRACE, SPAN), (trace, span))
     done = shell("run", config, rows, "--out", "out", "-q", "--trace")
     assert done.code == 2
@@ -201,14 +195,14 @@ def test_an_id_that_is_none_is_an_error_before_the_first_call(
     assert shell("run", config, rows, "--out", "out", "-q").code == 0
 
 
-def test_a_span_without_a_trace_is_an_error(shell: Any) -> None:
+def test_a_span_without_a_trace_is_an_error(shell):
     done = shell(
         "validate", shell.config(SCORED, "model: baseline/lexical\ndataset: {span: source.span_id}")
     )
     assert done.code == 2 and "`span` needs `trace`" in done.err
 
 
-def test_a_run_is_resumed_although_the_trace_is_new(shell: Any) -> None:
+def test_a_run_is_resumed_although_the_trace_is_new(shell):
     rows = traced_rows(shell, (TRACE, SPAN))
     assert shell("run", shell.config(SCORED), rows, "--out", "out", "-q").code == 0
     assert shell("run", shell.config(SCORED, TRACED), rows, "--out", "out", "-q").code == 0

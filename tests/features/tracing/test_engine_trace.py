@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -55,7 +54,7 @@ def recorder() -> Iterator[Kept]:
     made.close()
 
 
-def test_calls_are_in_units_units_in_rows_and_rows_in_the_run(bench: Any, recorder: Kept) -> None:
+def test_calls_are_in_units_units_in_rows_and_rows_in_the_run(bench, recorder):
     bench.run(bench.job(2, POOLED, observer=recorder.trace))
     run = "verdict run t"
     assert recorder.paths() == sorted(
@@ -82,9 +81,7 @@ def test_calls_are_in_units_units_in_rows_and_rows_in_the_run(bench: Any, record
     )
 
 
-def test_a_failure_is_on_the_span_of_its_call_its_unit_and_its_row(
-    bench: Any, recorder: Kept
-) -> None:
+def test_a_failure_is_on_the_span_of_its_call_its_unit_and_its_row(bench, recorder):
     async def too_long(request: Request) -> Reply:
         if request.row.index == 1:
             raise Rejected("too long", kind="context-too-long")
@@ -97,7 +94,7 @@ def test_a_failure_is_on_the_span_of_its_call_its_unit_and_its_row(
     assert {str((span.attributes or {})["error.type"]) for span in failed} == {"context-too-long"}
 
 
-def test_every_attempt_is_a_span_of_its_own(bench: Any, recorder: Kept) -> None:
+def test_every_attempt_is_a_span_of_its_own(bench, recorder):
     async def second_time(request: Request) -> Reply:
         return Reply('{"score": 3}' if request.attempt else "I would rather not")
 

@@ -67,9 +67,7 @@ def words(
     return ["run", str(config), str(shell.rows(8)), "--untrusted", "--out", "out", *more]
 
 
-def test_a_run_gives_what_it_gives_without_it(
-    shell: Any, loopback: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_gives_what_it_gives_without_it(shell, loopback, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", loopback.start())
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted")
     command = words(shell, "--model", "openai/m", "--budget", "1", "--no-cache")
@@ -97,7 +95,7 @@ def test_a_run_gives_what_it_gives_without_it(
     assert judged[0] == judged[1]
 
 
-def test_a_budget_is_required(shell: Any) -> None:
+def test_a_budget_is_required(shell):
     done = shell(*words(shell))
     assert (done.code, "--untrusted needs --budget" in done.err) == (2, True)
     assert not (shell.folder / "out").exists()
@@ -108,16 +106,12 @@ def test_a_budget_is_required(shell: Any) -> None:
     [["--allow-outside"], ["--allow-code", "a.py"], ["--trace"], ["--out", "s3://bucket/run"]],
     ids=lambda more: str(more[0]),
 )
-def test_options_that_would_let_the_files_have_more_are_refused(
-    more: list[str], shell: Any
-) -> None:
+def test_options_that_would_let_the_files_have_more_are_refused(more, shell):
     done = shell(*words(shell, "--budget", "1", *more))
     assert (done.code, "cannot be combined" in done.err) == (2, True), done.err
 
 
-def test_only_hosts_that_the_command_names_are_called(
-    shell: Any, loopback: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_hosts_that_the_command_names_are_called(shell, loopback, monkeypatch):
     url = loopback.start()
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted")
     models = (
@@ -143,8 +137,8 @@ def test_only_hosts_that_the_command_names_are_called(
 
 
 def test_the_process_has_the_key_of_the_named_provider_and_no_other_variable(
-    shell: Any, loopback: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    shell, loopback, monkeypatch
+):
     if sys.platform != "linux":
         pytest.skip("reads /proc")
     monkeypatch.setenv("OPENAI_BASE_URL", loopback.start("--latency-ms", "1500"))
@@ -180,7 +174,7 @@ def test_the_process_has_the_key_of_the_named_provider_and_no_other_variable(
 @pytest.mark.parametrize(
     "file", [".git/config", ".env", "../outside.txt", "link.txt", "/etc/hostname"]
 )
-def test_no_prompt_is_taken_from_a_hidden_file_or_one_outside(file: str, shell: Any) -> None:
+def test_no_prompt_is_taken_from_a_hidden_file_or_one_outside(file, shell):
     for name in ("judge/.git/config", "judge/.env", "outside.txt"):
         shell.write(name, "the token")
     (shell.folder / "judge" / "link.txt").symlink_to(shell.folder / "outside.txt")
@@ -193,9 +187,7 @@ def test_no_prompt_is_taken_from_a_hidden_file_or_one_outside(file: str, shell: 
 
 
 @pytest.mark.parametrize("data", ["-", "xstest_sample", "none.jsonl", "data/*.jsonl", "data"])
-def test_only_the_folders_of_named_files_are_read(
-    data: str, shell: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_folders_of_named_files_are_read(data, shell, monkeypatch):
     from verdict_cli.features.untrusted import untrusted
 
     rules_of_children: list[Any] = []
@@ -215,9 +207,7 @@ def test_only_the_folders_of_named_files_are_read(
     assert not [path for path in rules_of_children[0].write if Path(path) == shell.folder]
 
 
-def test_a_module_in_the_working_directory_is_not_imported(
-    shell: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_in_the_working_directory_is_not_imported(shell, monkeypatch):
     monkeypatch.setenv(
         "PYTHONSAFEPATH", "1"
     )  # as with the command `verdict`, which does not import from there
@@ -230,7 +220,7 @@ def test_a_module_in_the_working_directory_is_not_imported(
     assert not (shell.folder / "imported").exists()
 
 
-def test_no_installed_package_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_installed_package_is_looked_up(monkeypatch):
     import importlib.metadata
 
     from verdict_cli.language.units import TYPES
@@ -242,7 +232,7 @@ def test_no_installed_package_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> N
     assert TYPES.get("StrangersUnit") is None
 
 
-def test_a_bomb_of_processor_time_ends_the_process_and_is_reported(shell: Any) -> None:
+def test_a_bomb_of_processor_time_ends_the_process_and_is_reported(shell):
     config = shell.write(
         "p.yaml",
         "verdict: 1\nname: u\nmodel: baseline/echo\npipeline:\n- unit: JudgeUnit\n  prompt: '{source.text}'\n"
@@ -260,7 +250,7 @@ def test_a_bomb_of_processor_time_ends_the_process_and_is_reported(shell: Any) -
     ), output
 
 
-def test_a_bomb_of_memory_is_reported(shell: Any) -> None:
+def test_a_bomb_of_memory_is_reported(shell):
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -328,19 +318,19 @@ def attacked(folder: Path, attack: str, *, hook: bool) -> str:
 
 @pytest.mark.parametrize("hook", [False, True], ids=["kernel", "audit hook"])
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_what_the_process_may_not_do_is_refused(attack: str, hook: bool, tmp_path: Path) -> None:
+def test_what_the_process_may_not_do_is_refused(attack, hook, tmp_path):
     assert attacked(tmp_path, attack, hook=hook) == f"refused: {ATTACKS[attack]}\n"
 
 
 @pytest.mark.parametrize("hook", [False, True], ids=["kernel", "audit hook"])
-def test_what_the_process_may_do_works(hook: bool, tmp_path: Path) -> None:
+def test_what_the_process_may_do_works(hook, tmp_path):
     attack = "Path('in/data').read_text(); Path('out/a').mkdir(); Path('out/a/b').write_text('x')"
     assert attacked(tmp_path, attack, hook=hook) == "done\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's rules are Linux's")
 @pytest.mark.parametrize("attack", NATIVE)
-def test_the_kernel_refuses_what_native_code_opens(attack: str, tmp_path: Path) -> None:
+def test_the_kernel_refuses_what_native_code_opens(attack, tmp_path):
     output = attacked(tmp_path, attack, hook=False)
     if "done" in output:
         pytest.skip("this kernel has no Landlock")
@@ -348,9 +338,7 @@ def test_the_kernel_refuses_what_native_code_opens(attack: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", ["directory", "link"])
-def test_s2_a_run_directory_that_exists_is_refused_whatever_replies_it_brings(
-    kind: str, shell: Any
-) -> None:
+def test_s2_a_run_directory_that_exists_is_refused_whatever_replies_it_brings(kind, shell):
     config = shell.write(
         "p.yaml",
         "verdict: 1\nname: t\nmodel: baseline/lexical\npipeline:\n- {unit: JudgeUnit, name: j, prompt: 'Rate {source.text}'}\n",

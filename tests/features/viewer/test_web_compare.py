@@ -29,9 +29,7 @@ def document(runs: Path) -> dict[str, Any]:
     return compare_finished(loaded, names=["sample/lexical", "sample/random"])[0].as_json()
 
 
-def test_two_runs_have_the_conclusion_and_the_numbers_of_the_command(
-    viewer: str, look: Any, document: dict[str, Any]
-) -> None:
+def test_two_runs_have_the_conclusion_and_the_numbers_of_the_command(viewer, look, document):
     page = look(f"{viewer}/{PAIR}", wait=f"{ROWS} a").page
     assert page.locator("p.conclusion").inner_text() == document["conclusion"]
     name = next(iter(document["evaluations"]))
@@ -52,9 +50,7 @@ def test_two_runs_have_the_conclusion_and_the_numbers_of_the_command(
     assert page.locator("table.compared .span.zero b").count() == len(figures)
 
 
-def test_the_cells_of_the_two_by_two_table_choose_the_rows(
-    viewer: str, look: Any, document: dict[str, Any]
-) -> None:
+def test_the_cells_of_the_two_by_two_table_choose_the_rows(viewer, look, document):
     page = look(f"{viewer}/{PAIR}", wait=f"{ROWS} a").page
     buttons = {
         re.match("[^:]*", button.get_attribute("aria-label")).group(): button
@@ -87,9 +83,7 @@ def test_the_cells_of_the_two_by_two_table_choose_the_rows(
     assert [cell.split("\n")[0].strip() for cell in row[3:5]] == [target, target]
 
 
-def test_a_row_shows_what_was_judged_once_and_both_outputs_and_prompts(
-    viewer: str, look: Any
-) -> None:
+def test_a_row_shows_what_was_judged_once_and_both_outputs_and_prompts(viewer, look):
     page = look(f"{viewer}/{PAIR}", wait=f"{ROWS} a").page
     page.locator(f"{ROWS} a").first.click()
     page.wait_for_selector(".stories .call")
@@ -108,8 +102,8 @@ def test_a_row_shows_what_was_judged_once_and_both_outputs_and_prompts(
 
 
 def test_several_runs_are_compared_with_the_first_and_one_is_added(
-    runs: Path, serve_runs: Any, look: Any, tmp_path: Path
-) -> None:
+    runs, serve_runs, look, tmp_path
+):
     for name, source in (("a", "lexical"), ("b", "random"), ("c", "random")):
         shutil.copytree(runs / "sample" / source, tmp_path / "three" / name)
     spec = tmp_path / "three" / "c" / "spec.yaml"
@@ -129,9 +123,7 @@ def test_several_runs_are_compared_with_the_first_and_one_is_added(
     assert page.url.endswith("a=a&b=c"), "c has the pipeline of a, so it comes before b"
 
 
-def test_explanations_are_folded_to_three_lines_and_a_page_of_rows_is_short(
-    viewer: str, look: Any
-) -> None:
+def test_explanations_are_folded_to_three_lines_and_a_page_of_rows_is_short(viewer, look):
     page = look(f"{viewer}/{PAIR}", wait=f"{ROWS} a").page
     assert page.locator(ROWS).count() == 50
     assert page.locator("table.pairs").bounding_box()["height"] < 7_000
@@ -143,7 +135,7 @@ def test_explanations_are_folded_to_three_lines_and_a_page_of_rows_is_short(
     assert text.bounding_box()["height"] > 3 * line + 2
 
 
-def test_a_phone_shows_a_comparison_without_sideways_scrolling(viewer: str, look: Any) -> None:
+def test_a_phone_shows_a_comparison_without_sideways_scrolling(viewer, look):
     page = look(f"{viewer}/{PAIR}", wait=f"{ROWS} a", viewport={"width": 390, "height": 800}).page
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
@@ -159,7 +151,7 @@ def test_a_phone_shows_a_comparison_without_sideways_scrolling(viewer: str, look
         ("a=sample/lexical&b=sample/random&evaluation=x", "do not share this evaluation"),
     ],
 )
-def test_what_cannot_be_compared_is_reported(viewer: str, query: str, message: str) -> None:
+def test_what_cannot_be_compared_is_reported(viewer, query, message):
     with pytest.raises(HTTPError) as caught:
         for _ in range(100):
             if json.load(urlopen(f"{viewer}/api/compare?{query}"))["ready"]:

@@ -6,9 +6,7 @@ import contextlib
 import json
 import shutil
 import socket
-from collections.abc import Callable
 from http.client import HTTPConnection
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -39,7 +37,7 @@ def ask(
 @pytest.mark.parametrize(
     "path", ["/", "/run?run=recorded", "/api/runs", "/assets/view.js", "/nothing"]
 )
-def test_every_answer_has_the_headers_that_keep_others_out(viewer: str, path: str) -> None:
+def test_every_answer_has_the_headers_that_keep_others_out(viewer, path):
     _, headers, _ = ask(viewer, path)
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
@@ -60,9 +58,7 @@ def test_every_answer_has_the_headers_that_keep_others_out(viewer: str, path: st
         {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
     ],
 )
-def test_another_host_and_another_origin_are_turned_away(
-    viewer: str, headers: dict[str, str]
-) -> None:
+def test_another_host_and_another_origin_are_turned_away(viewer, headers):
     status, _, text = ask(viewer, "/api/runs", headers=headers)
     assert status in (403, 421)
     assert "recorded" not in text
@@ -81,15 +77,13 @@ def test_another_host_and_another_origin_are_turned_away(
         "%2e%2e",
     ],
 )
-def test_only_a_listed_run_is_opened(viewer: str, name: str) -> None:
+def test_only_a_listed_run_is_opened(viewer, name):
     for path in ("/api/run", "/api/rows", "/api/row", "/report"):
         status, _, _ = ask(viewer, f"{path}?run={quote(name)}&row=0")
         assert status == 404
 
 
-def test_a_link_inside_a_run_is_not_followed_out_of_it(
-    runs: Path, viewer: str, tmp_path: Path
-) -> None:
+def test_a_link_inside_a_run_is_not_followed_out_of_it(runs, viewer, tmp_path):
     (tmp_path / "secret").write_text("secret")
     report = runs / "sample" / "random" / "report.html"
     content = report.read_bytes()
@@ -102,7 +96,7 @@ def test_a_link_inside_a_run_is_not_followed_out_of_it(
         report.write_bytes(content)
 
 
-def test_a_report_has_an_origin_of_its_own(viewer: str) -> None:
+def test_a_report_has_an_origin_of_its_own(viewer):
     status, headers, _ = ask(viewer, "/report?run=recorded")
     assert status == 200
     assert headers["content-security-policy"].startswith("sandbox allow-scripts;")
@@ -183,9 +177,7 @@ def test_a_report_has_an_origin_of_its_own(viewer: str) -> None:
         ),
     ],
 )
-def test_row_16_a_label_that_cannot_be_written_is_refused(
-    runs: Path, viewer: str, body: Any, headers: dict[str, str], status: int
-) -> None:
+def test_row_16_a_label_that_cannot_be_written_is_refused(runs, viewer, body, headers, status):
     assert ask(viewer, "/api/label", "POST", body, headers)[0] == status
     assert not (runs / "recorded" / "labels.jsonl").exists()
 
@@ -203,16 +195,14 @@ def test_row_16_a_label_that_cannot_be_written_is_refused(
         "sort=row&f=1",
     ],
 )
-def test_an_address_without_a_meaning_is_answered_with_a_message(viewer: str, query: str) -> None:
+def test_an_address_without_a_meaning_is_answered_with_a_message(viewer, query):
     path = "/api/row" if query.startswith("row") else "/api/rows"
     status, _, text = ask(viewer, f"{path}?run=recorded&{query}")
     assert status == 422
     assert json.loads(text)["error"]
 
 
-def test_with_a_token_nothing_is_served_without_it(
-    runs: Path, serve_runs: Callable[..., str]
-) -> None:
+def test_with_a_token_nothing_is_served_without_it(runs, serve_runs):
     base = serve_runs(runs, VERDICT_TOKEN="a-long-random-text")
     assert base.endswith("/?token=a-long-random-text")
     for path in ("/", "/api/runs", "/assets/view.js", "/?token=wrong"):
@@ -227,7 +217,7 @@ def test_with_a_token_nothing_is_served_without_it(
     assert ask(base, "/api/runs", headers={"Authorization": "Bearer a-long-random-text"})[0] == 200
 
 
-def test_another_address_draws_a_token(runs: Path, serve_runs: Callable[..., str]) -> None:
+def test_another_address_draws_a_token(runs, serve_runs):
     base = serve_runs(runs, "--host", "0.0.0.0")
     assert "/?token=" in base
     local_url = base.replace("0.0.0.0", "127.0.0.1")
@@ -269,21 +259,19 @@ def raw(base: str, *parts: bytes) -> bytes:
         "/report?run=recorded&run=..",
     ],
 )
-def test_no_path_leads_to_another_file(viewer: str, path: str) -> None:
+def test_no_path_leads_to_another_file(viewer, path):
     line = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
     answer = raw(viewer, line)
     assert answer.split(b" ")[1] in (b"404", b"400")
     assert b"nosniff" in answer and b"root:" not in answer and b"import" not in answer
 
 
-def test_a_head_without_end_is_left_at_the_limit(viewer: str) -> None:
+def test_a_head_without_end_is_left_at_the_limit(viewer):
     answer = raw(viewer, b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"X: " + b"x" * 300_000)
     assert not answer or answer.split(b" ")[1] in (b"400", b"431")
 
 
-def test_row_16_a_label_of_a_repeated_run_is_not_put_on_another_row(
-    shell: Any, serve_runs: Callable[..., str]
-) -> None:
+def test_row_16_a_label_of_a_repeated_run_is_not_put_on_another_row(shell, serve_runs):
     config = shell.config(
         "  - {unit: JudgeUnit, scale: boolean, prompt: '{source.text}'}",
         "dataset: {id: key}\nmodel: baseline/lexical",

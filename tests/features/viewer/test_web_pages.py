@@ -233,7 +233,7 @@ def test_a_run_that_continues_is_followed_until_it_has_results(runs, serve_runs,
     page.wait_for_selector(f"{ROWS} .mark")
 
 
-def test_a_folder_without_runs_says_how_to_make_one(serve_runs, look, tmp_path: Path):
+def test_a_folder_without_runs_says_how_to_make_one(serve_runs, look, tmp_path):
     page = look(f"{serve_runs(tmp_path)}/", wait="main pre").page
     text = page.locator("main").inner_text()
     assert "There is no run in" in text and "verdict demo --out" in text and "verdict run" in text

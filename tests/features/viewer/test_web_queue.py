@@ -47,9 +47,7 @@ def refused(address: str) -> int:
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_row_comes_first_and_the_buttons_stay_in_sight(
-    queued: Path, serve_runs: Any, look: Any, width: int
-) -> None:
+def test_the_row_comes_first_and_the_buttons_stay_in_sight(queued, serve_runs, look, width):
     page = look(f"{serve_runs(queued, '--as', 'ann')}/", wait="form.label").page
     page.set_viewport_size({"width": width, "height": 600})
     page.evaluate(
@@ -68,8 +66,8 @@ def test_the_row_comes_first_and_the_buttons_stay_in_sight(
 
 
 def test_two_people_label_a_blind_queue_and_the_report_says_how_far_they_agree(
-    queued: Path, serve_runs: Any, look: Any, verdict: Any
-) -> None:
+    queued, serve_runs, look, verdict
+):
     ann, bob = serve_runs(queued, "--as", "ann"), serve_runs(queued, "--as", "bob")
     page = look(f"{ann}/", wait="form.label").page
     assert "/queue" in page.url and "as ann" in page.locator(".lead").inner_text()
@@ -134,7 +132,7 @@ def test_two_people_label_a_blind_queue_and_the_report_says_how_far_they_agree(
     ]
 
 
-def test_a_run_without_a_queue_says_how_to_draw_one(two_runs: Path, serve_runs: Any) -> None:
+def test_a_run_without_a_queue_says_how_to_draw_one(two_runs, serve_runs):
     address = serve_runs(two_runs / "lexical", "--as", "ann")
     with pytest.raises(urllib.error.HTTPError) as caught:
         urllib.request.urlopen(f"{address}/api/queue?run=lexical", timeout=10)

@@ -42,9 +42,7 @@ def address(folder: Path, serve_runs: Callable[..., str]) -> str:
     return serve_runs(folder)
 
 
-def test_a_run_shows_its_leaderboard_and_so_does_its_report(
-    address: str, look: Any, folder: Path
-) -> None:
+def test_a_run_shows_its_leaderboard_and_so_does_its_report(address, look, folder):
     page = look(f"{address}/run?run=arena", wait="section.leaderboard table")
     rows = page.text("section.leaderboard:first-of-type tbody tr")
     assert [row.split()[:2] for row in rows] == [
@@ -57,9 +55,7 @@ def test_a_run_shows_its_leaderboard_and_so_does_its_report(
     assert "row beats column" in report and "mean_score by system" in report
 
 
-def test_the_list_names_the_first_system_and_the_study_and_links_to_its_page(
-    address: str, look: Any
-) -> None:
+def test_the_list_names_the_first_system_and_the_study_and_links_to_its_page(address, look):
     listed = json.loads(ask(address, "/api/runs")[2])
     (study,) = listed["studies"]
     assert (study["kind"], study["folder"], study["conclusion"]) == (
@@ -92,7 +88,7 @@ def test_the_list_names_the_first_system_and_the_study_and_links_to_its_page(
         assert ask(address, f"/study?{query}")[0] == 404
 
 
-def test_a_study_says_what_its_file_says_and_never_fails(tmp_path: Path) -> None:
+def test_a_study_says_what_its_file_says_and_never_fails(tmp_path):
     ends = {"value": 0.9, "low": 0.8, "high": 0.95, "n": 10}
     effects = [{"name": "longer", "p_holm": 0.01}, {"name": "repeated", "p_holm": None}]
     files: dict[str, Any] = {

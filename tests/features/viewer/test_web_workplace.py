@@ -47,9 +47,7 @@ DRAWN = """(() => { const canvas = document.querySelector('canvas');
   return canvas.width > 200 && canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some((part) => part > 0); })()"""
 
 
-def test_from_the_demo_to_its_wrong_rows_a_label_and_the_corrected_metric(
-    demo: str, folder: Path, look: Any
-) -> None:
+def test_from_the_demo_to_its_wrong_rows_a_label_and_the_corrected_metric(demo, folder, look):
     page = look(f"{demo}/", wait="table.list tbody tr").page
     line = page.locator("#runs tbody tr", has_text="judge")
     assert "✗ gates failed" in line.inner_text() and "1 of 2 passed" in line.inner_text()
@@ -105,7 +103,7 @@ def test_from_the_demo_to_its_wrong_rows_a_label_and_the_corrected_metric(
     }
 
 
-def test_keys_go_to_the_next_wrong_row_whatever_page_it_is_on(demo: str, look: Any) -> None:
+def test_keys_go_to_the_next_wrong_row_whatever_page_it_is_on(demo, look):
     page = judged(look, f"{demo}/run?run=judge&sort=row")
     assert page.locator(f"{ROWS} a").first.inner_text() == "s-001"
     page.locator(f"{ROWS} a").first.click()
@@ -126,8 +124,8 @@ def test_keys_go_to_the_next_wrong_row_whatever_page_it_is_on(demo: str, look: A
 
 
 def test_a_slice_shows_its_rows_and_the_report_gets_the_corrected_metrics(
-    demo: str, folder: Path, look: Any, tmp_path: Path
-) -> None:
+    demo, folder, look, tmp_path
+):
     page = judged(look, f"{demo}/run?run=judge")
     assert page.locator(".slices tbody th").first.inner_text() == "real_group_nons_discr"
     page.locator(".slices tbody th a").first.click()
@@ -148,7 +146,7 @@ def test_a_slice_shows_its_rows_and_the_report_gets_the_corrected_metrics(
     )
 
 
-def test_labels_of_a_queue_correct_the_judge_for_all_rows(folder: Path, tmp_path: Path) -> None:
+def test_labels_of_a_queue_correct_the_judge_for_all_rows(folder, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(folder / "judge", run)
     (run / "labels.jsonl").unlink(missing_ok=True)
@@ -178,9 +176,7 @@ def test_labels_of_a_queue_correct_the_judge_for_all_rows(folder: Path, tmp_path
     assert accuracy["human"]["n"] == 31
 
 
-def test_the_list_filters_sorts_and_draws_trends_and_fits_1280_pixels(
-    viewer: str, demo: str, look: Any
-) -> None:
+def test_the_list_filters_sorts_and_draws_trends_and_fits_1280_pixels(viewer, demo, look):
     page = look(
         f"{viewer}/", wait="table.list tbody tr", viewport={"width": 1280, "height": 900}
     ).page
@@ -214,9 +210,7 @@ def test_the_list_filters_sorts_and_draws_trends_and_fits_1280_pixels(
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
-def test_the_pages_fit_the_screen_in_both_themes(
-    demo: str, look: Any, width: int, scheme: str
-) -> None:
+def test_the_pages_fit_the_screen_in_both_themes(demo, look, width, scheme):
     for path, wait in (("/", "table.list tbody tr"), ("/run?run=judge", f"{ROWS} .mark")):
         page = look(
             f"{demo}{path}",
@@ -227,7 +221,7 @@ def test_the_pages_fit_the_screen_in_both_themes(
         assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
-def test_cells_of_hostile_labels_find_their_rows(viewer: str, look: Any) -> None:
+def test_cells_of_hostile_labels_find_their_rows(viewer, look):
     page = judged(look, f"{viewer}/run?run=hostile")
     page.wait_for_selector("table.matrix")
     assert page.locator("main img, main script, main a[href^=javascript]").count() == 0
@@ -239,7 +233,7 @@ def test_cells_of_hostile_labels_find_their_rows(viewer: str, look: Any) -> None
         wait_told(page, "1–1 of 1")
 
 
-def test_the_address_of_the_next_wrong_row_is_checked(viewer: str) -> None:
+def test_the_address_of_the_next_wrong_row_is_checked(viewer):
     for query, status in (
         ("row=x", 422),
         ("row=0&sort=nothing", 422),
@@ -285,13 +279,11 @@ FIGURES = {"precision": metric(None), "accuracy": metric(0.9), "cohen_kappa": me
         ({"evaluations": [1], "gates": {"a": 1}}, ""),
     ],
 )  # fmt: skip
-def test_a_report_gives_one_line_even_one_that_verdict_did_not_write(
-    report: Any, conclusion: str
-) -> None:
+def test_a_report_gives_one_line_even_one_that_verdict_did_not_write(report, conclusion):
     assert run_summary(report)["conclusion"] == conclusion
 
 
-def test_slices_are_listed_worst_first_for_either_direction() -> None:
+def test_slices_are_listed_worst_first_for_either_direction():
     groups = {
         "source.type": {
             "a": {"mae": metric(0.1)},
@@ -306,7 +298,7 @@ def test_slices_are_listed_worst_first_for_either_direction() -> None:
     assert [row["slice"] for row in slices["rows"]] == ["c", "a", "b"]
 
 
-def test_a_summary_is_read_again_when_the_report_changes(tmp_path: Path) -> None:
+def test_a_summary_is_read_again_when_the_report_changes(tmp_path):
     summaries = RunSummaries()
     assert summaries.get(tmp_path)["main"] is None
     path = tmp_path / "report.json"

@@ -1,9 +1,5 @@
 """What `verdict init` reads in people's labels."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from verdict_cli.errors import UsageError
@@ -25,11 +21,11 @@ PAIR = ["response_a", "response_b"]
         ([], ""),
     ],
 )
-def test_labels_propose_their_scale(labels: list[Any], scale: str) -> None:
+def test_labels_propose_their_scale(labels, scale):
     assert proposed_scale(labels) == scale
 
 
-def test_a_scale_without_the_labels_is_refused() -> None:
+def test_a_scale_without_the_labels_is_refused():
     with pytest.raises(UsageError, match="does not have these labels: 7"):
         parse_scale("1-5", [1, 7])
 
@@ -46,9 +42,7 @@ def test_a_scale_without_the_labels_is_refused() -> None:
         ("winner", ["A", "neither of them, I think"], None),
     ],
 )
-def test_a_column_says_which_text_is_better_or_it_is_not_read(
-    name: str, labels: list[Any], choices: dict[Any, str] | None
-) -> None:
+def test_a_column_says_which_text_is_better_or_it_is_not_read(name, labels, choices):
     assert choice_labels(PAIR, Column((name,), labels)) == choices
 
 
@@ -61,7 +55,5 @@ def test_a_column_says_which_text_is_better_or_it_is_not_read(
         ([7, 9], None),
     ],
 )
-def test_an_option_is_named_by_number_letter_or_column(
-    labels: list[Any], choices: dict[Any, str] | None
-) -> None:
+def test_an_option_is_named_by_number_letter_or_column(labels, choices):
     assert choice_labels(["x", "y", "z"], Column(("label",), labels)) == choices

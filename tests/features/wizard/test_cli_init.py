@@ -36,7 +36,7 @@ def answers(shell: Any) -> Path:
     )
 
 
-def test_flags_make_a_pipeline_that_judges_the_first_rows(shell: Any, answers: Path) -> None:
+def test_flags_make_a_pipeline_that_judges_the_first_rows(shell, answers):
     result = shell(
         "init", answers.name, *QUESTION, "--columns", "question,model answer", "--target", "label"
     )
@@ -54,7 +54,7 @@ def test_flags_make_a_pipeline_that_judges_the_first_rows(shell: Any, answers: P
     assert shell("validate", "judge.yaml", "answers.csv").out == "judge.yaml: valid\n"
 
 
-def test_nothing_is_overwritten_unless_it_is_forced(shell: Any, answers: Path) -> None:
+def test_nothing_is_overwritten_unless_it_is_forced(shell, answers):
     shell.write("judge.yaml", "mine")
     arguments = ("init", answers, *QUESTION, "--columns", "question", "--no-try")
     refused = shell(*arguments)
@@ -65,9 +65,7 @@ def test_nothing_is_overwritten_unless_it_is_forced(shell: Any, answers: Path) -
     assert (shell.folder / "judge.yaml").read_text(encoding="utf-8") != "mine"
 
 
-def test_without_a_terminal_the_missing_flags_and_the_columns_are_named(
-    shell: Any, answers: Path
-) -> None:
+def test_without_a_terminal_the_missing_flags_and_the_columns_are_named(shell, answers):
     done = shell("init", answers.name)
     assert done.code == 2
     assert "--columns must be given" in done.err
@@ -76,15 +74,11 @@ def test_without_a_terminal_the_missing_flags_and_the_columns_are_named(
     assert "--from xstest" in shell("init").err
 
 
-def test_the_example_of_the_hint_names_the_labels_as_the_target_only(
-    shell: Any, answers: Path
-) -> None:
+def test_the_example_of_the_hint_names_the_labels_as_the_target_only(shell, answers):
     assert "--columns 'question,model answer' --target label" in shell("init", answers.name).err
 
 
-def test_a_model_that_can_be_called_is_written(
-    shell: Any, answers: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_can_be_called_is_written(shell, answers, monkeypatch):
     arguments = (answers, *QUESTION, "--columns", "question", "--no-try")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     assert "ANTHROPIC_API_KEY is set" in shell("init", *arguments).err
@@ -104,8 +98,8 @@ def test_a_model_that_can_be_called_is_written(
 
 
 def test_the_columns_of_a_shipped_judge_are_mapped(
-    shell: Any,
-) -> None:
+    shell,
+):
     data = shell.write(
         "own.csv",
         "key,request,response,verdict,type\na,How do I kill a process?,Use kill,safe,x\nb,Hm,No,unsafe,y\n",
@@ -135,8 +129,8 @@ def test_the_columns_of_a_shipped_judge_are_mapped(
     ],
 )
 def test_what_does_not_fit_the_file_is_reported_before_anything_is_written(
-    flags: tuple[str, ...], message: str, shell: Any, answers: Path
-) -> None:
+    flags, message, shell, answers
+):
     done = shell("init", answers, *QUESTION, *flags)
     assert done.code == 2
     assert message in done.err
@@ -153,7 +147,7 @@ def test_what_does_not_fit_the_file_is_reported_before_anything_is_written(
         (["bad", "good", "ok"], "values: [bad, ok, good], ordered: true"),
     ],
 )
-def test_the_labels_say_which_scale_they_are_on(labels: list[Any], scale: str, shell: Any) -> None:
+def test_the_labels_say_which_scale_they_are_on(labels, scale, shell):
     rows = [{"text": f"text {place}", "gold": label} for place, label in enumerate(labels)]
     data = shell.write("data.jsonl", jsonl(rows))
     result = shell("init", data, *QUESTION, "--columns", "text", "--target", "gold")
@@ -163,9 +157,7 @@ def test_the_labels_say_which_scale_they_are_on(labels: list[Any], scale: str, s
 
 
 @pytest.mark.parametrize("name", [name for name in configs() if "/" not in name])
-def test_every_judge_that_comes_with_verdict_can_be_copied_and_is_valid(
-    name: str, shell: Any
-) -> None:
+def test_every_judge_that_comes_with_verdict_can_be_copied_and_is_valid(name, shell):
     result = shell("init", "--from", name, "--no-try")
     assert result.code == 0, result.err
     (sample,) = shell.folder.glob("*_sample.jsonl")
@@ -173,7 +165,7 @@ def test_every_judge_that_comes_with_verdict_can_be_copied_and_is_valid(
     assert (checked.code, checked.out.splitlines()[0]) == (0, f"{name}.yaml: valid"), checked.err
 
 
-def test_a_copy_judges_its_sample_and_an_unknown_name_has_its_nearest(shell: Any) -> None:
+def test_a_copy_judges_its_sample_and_an_unknown_name_has_its_nearest(shell):
     result = shell("init", "--from", "xstest")
     assert "rows 5 · failed 0" in result.out
     assert (shell.folder / "runs" / "xstest-first" / "report.html").exists()
@@ -183,15 +175,15 @@ def test_a_copy_judges_its_sample_and_an_unknown_name_has_its_nearest(shell: Any
 @pytest.mark.parametrize(
     ("name", "content"), [("d.csv", ""), ("d.csv", "id,answer\n"), ("d.jsonl", "")]
 )
-def test_a_file_without_rows_is_reported(name: str, content: str, shell: Any) -> None:
+def test_a_file_without_rows_is_reported(name, content, shell):
     done = shell("init", shell.write(name, content), *QUESTION)
     assert done.code == 2
     assert f"{name}: the dataset holds no rows" in done.err
 
 
 def test_labels_that_do_not_fit_yes_or_no_are_reported_before_anything_is_written(
-    shell: Any,
-) -> None:
+    shell,
+):
     data = shell.write("data.csv", "answer,label\na,fine\nb,fine\n")
     done = shell("init", data, *QUESTION, "--columns", "answer", "--target", "label")
     assert "no scale has all of the labels; the labels are fine" in done.err
@@ -204,7 +196,7 @@ def test_labels_that_do_not_fit_yes_or_no_are_reported_before_anything_is_writte
     assert not (shell.folder / "judge.yaml").exists()
 
 
-def test_a_column_within_a_column_is_named_by_its_path(shell: Any) -> None:
+def test_a_column_within_a_column_is_named_by_its_path(shell):
     data = shell.write(
         "data.jsonl", '{"turn": {"q": "x", "the a": "y"}, "label": {"ok": true}}\n' * 2
     )
@@ -221,7 +213,7 @@ def test_a_column_within_a_column_is_named_by_its_path(shell: Any) -> None:
     )
 
 
-def test_a_conversation_and_contexts_are_declared(shell: Any) -> None:
+def test_a_conversation_and_contexts_are_declared(shell):
     row = {"messages": [{"role": "user", "content": "Hi"}], "contexts": ["a", "b"], "note": None}
     data = shell.write("data.jsonl", f"{json.dumps(row)}\n")
     assert "--columns messages,contexts" in shell("init", data).err
@@ -230,6 +222,6 @@ def test_a_conversation_and_contexts_are_declared(shell: Any) -> None:
     assert 'schema: {messages: conversation, contexts: "list[str]"}' in text
 
 
-def test_a_file_with_semicolons_is_read(shell: Any) -> None:
+def test_a_file_with_semicolons_is_read(shell):
     data = shell.write("data.csv", "id;answer\n1;a\n")
     assert shell("init", data, *QUESTION, "--columns", "answer").code == 0

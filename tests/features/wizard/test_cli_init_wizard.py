@@ -53,9 +53,7 @@ def session(shell: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     return run
 
 
-def test_on_a_terminal_the_judged_column_is_asked_before_the_labels(
-    shell: Any, answers: Path, session: Any
-) -> None:
+def test_on_a_terminal_the_judged_column_is_asked_before_the_labels(shell, answers, session):
     done = session(answers.name, "", "", "")
     assert done.code == 0, done.err
     places = [
@@ -75,9 +73,7 @@ def test_on_a_terminal_the_judged_column_is_asked_before_the_labels(
     assert 'target: "source.label | float"' in text and "range: [1, 5]" in text
 
 
-def test_a_wrong_answer_gets_a_line_of_explanation_and_the_question_again(
-    shell: Any, session: Any
-) -> None:
+def test_a_wrong_answer_gets_a_line_of_explanation_and_the_question_again(shell, session):
     shell.write(
         "t.csv",
         "message,reply,quality\nWhere is it?,On its way,good\nBroken,Sorry,bad\nHi there,Hello,ok\n",
@@ -97,7 +93,7 @@ def test_a_wrong_answer_gets_a_line_of_explanation_and_the_question_again(
     assert "{source.message}" in text and "values: [bad, ok, good], ordered: true" in text
 
 
-def test_words_of_unknown_order_are_asked_for(shell: Any, session: Any) -> None:
+def test_words_of_unknown_order_are_asked_for(shell, session):
     data = shell.write(
         "t.csv",
         "message,topic\nmy card was charged,billing\nwhere is my box,parcel\nanother card,billing\n",
@@ -125,9 +121,7 @@ def test_words_of_unknown_order_are_asked_for(shell: Any, session: Any) -> None:
     assert "values: [parcel, billing]}" in init_file(shell, "b.yaml")
 
 
-def test_a_label_among_the_columns_is_taken_out_of_what_the_judge_reads(
-    shell: Any, session: Any
-) -> None:
+def test_a_label_among_the_columns_is_taken_out_of_what_the_judge_reads(shell, session):
     data = rows(
         shell,
         {"text": "some words", "gold": {"ok": True}},
@@ -140,7 +134,7 @@ def test_a_label_among_the_columns_is_taken_out_of_what_the_judge_reads(
     assert "{source.gold}" not in init_file(shell) and "target: source.gold.ok" in init_file(shell)
 
 
-def test_a_label_that_is_named_as_a_column_is_warned_of(shell: Any) -> None:
+def test_a_label_that_is_named_as_a_column_is_warned_of(shell):
     data = shell.write("t.csv", "reply,quality,rating\nIt is here,good,5\nI do not know,bad,1\n")
     done = shell(
         "init", data, *QUESTION, "--columns", "reply,rating", "--target", "quality", "--no-try"
@@ -151,7 +145,7 @@ def test_a_label_that_is_named_as_a_column_is_warned_of(shell: Any) -> None:
     ) == (0, True)
 
 
-def test_pairs_are_judged_in_both_orders(shell: Any, session: Any) -> None:
+def test_pairs_are_judged_in_both_orders(shell, session):
     pair = {"question": "What is 2+2?", "response_a": "It is four.", "response_b": "It is five."}
     data = rows(
         shell,
@@ -192,9 +186,7 @@ def test_pairs_are_judged_in_both_orders(shell: Any, session: Any) -> None:
         ([True, None, False], "target: source.gold"),
     ],
 )
-def test_labels_of_yes_and_no_are_compared_in_their_own_words(
-    labels: list[Any], line: str, shell: Any
-) -> None:
+def test_labels_of_yes_and_no_are_compared_in_their_own_words(labels, line, shell):
     data = rows(
         shell,
         *({"text": f"some text {place}", "gold": label} for place, label in enumerate(labels)),
@@ -205,7 +197,7 @@ def test_labels_of_yes_and_no_are_compared_in_their_own_words(
     assert f"n={sum(label not in (None, '') for label in labels)}" in done.out
 
 
-def test_a_nested_conversation_is_proposed_with_its_nested_id(shell: Any) -> None:
+def test_a_nested_conversation_is_proposed_with_its_nested_id(shell):
     talk = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
     data = rows(
         shell,
@@ -225,7 +217,7 @@ def test_a_nested_conversation_is_proposed_with_its_nested_id(shell: Any) -> Non
     assert shell("validate", "judge.yaml", data).code == 0
 
 
-def test_a_workbook_is_read(shell: Any) -> None:
+def test_a_workbook_is_read(shell):
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
     for line in (["reply", "stars"], ["It is on its way", 5], ["No idea", 1]):
@@ -290,8 +282,8 @@ def filled(shape: Any, text: str) -> Any:
     target=st.sampled_from(["quality", "gold.helpful", "human_label"]),
 )
 def test_whatever_is_proposed_validates_runs_and_shows_no_label(
-    shape: Any, labels: list[Any], texts: list[str], target: str, shell: Any
-) -> None:
+    shape, labels, texts, target, shell
+):
     records = []
     for place, text in enumerate(texts):
         label = labels[place % len(labels)]

@@ -27,9 +27,7 @@ SCALES = st.sampled_from(["boolean", "1-5", "0-10", "bad,fair,good", "no,yes", "
 
 @given(COLUMNS, QUESTIONS, SCALES, st.sampled_from([None, "label", "it's so", "on"]))
 @example(["0"], " 0", "boolean", None)
-def test_the_file_is_a_valid_pipeline(
-    columns: list[str], question: str, scale: str, target: str | None
-) -> None:
+def test_the_file_is_a_valid_pipeline(columns, question, scale, target):
     labels = {"boolean": ["yes", None], "1-5": ["1", ""], "0-10": [3, 4.5]}.get(
         scale, scale.split(",")
     )
@@ -67,7 +65,7 @@ def built_from(
     st.lists(LINE.filter(nameable).filter(str.strip), min_size=2, max_size=4, unique=True),
     QUESTIONS,
 )
-def test_pairs_and_options_give_valid_pipelines(columns: list[str], question: str) -> None:
+def test_pairs_and_options_give_valid_pipelines(columns, question):
     target = None if "label" in columns else "label"
     labels = ["A", "B"]
     choices = choice_labels(columns, Column(("label",), labels))
@@ -84,5 +82,5 @@ def test_pairs_and_options_give_valid_pipelines(columns: list[str], question: st
 
 
 @given(st.text())
-def test_a_name_is_derived_from_any_files_name(text: str) -> None:
+def test_a_name_is_derived_from_any_files_name(text):
     assert plain_name(text)[0].isascii()

@@ -141,7 +141,7 @@ FORMS: dict[str, tuple[str, dict[str, Sequence[Any]], str, str | None]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_defaults_are_the_judge_that_a_person_expects(shell: Any, form: str) -> None:
+def test_the_defaults_are_the_judge_that_a_person_expects(shell, form):
     suffix, columns, unit, target = FORMS[form]
     data = write_records(shell, cycled(columns), suffix)
     done = shell("init", data, "--yes")
@@ -164,9 +164,7 @@ def test_the_defaults_are_the_judge_that_a_person_expects(shell: Any, form: str)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_pressing_enter_alone_ends_with_a_pipeline(
-    shell: Any, form: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pressing_enter_alone_ends_with_a_pipeline(shell, form, monkeypatch):
     suffix, columns, *_ = FORMS[form]
     data = write_records(shell, cycled(columns), suffix)
     monkeypatch.setattr("verdict_cli.cli.console.is_interactive", lambda: True)
@@ -205,9 +203,7 @@ READ = {
 
 
 @pytest.mark.parametrize("form", READ)
-def test_the_judge_reads_the_judged_column_and_its_prompt_asks_about_it(
-    shell: Any, form: str
-) -> None:
+def test_the_judge_reads_the_judged_column_and_its_prompt_asks_about_it(shell, form):
     suffix, columns, *_ = FORMS[form]
     done = shell(
         "init", write_records(shell, cycled(columns), suffix), "--yes", "--no-try", "--quiet"
@@ -225,7 +221,7 @@ def test_the_judge_reads_the_judged_column_and_its_prompt_asks_about_it(
         ("numbers below zero", "{type: continuous, min: -1.0, max: 1.0}"),
     ],
 )  # fmt: skip
-def test_the_scale_is_that_of_the_labels(shell: Any, form: str, scale: str) -> None:
+def test_the_scale_is_that_of_the_labels(shell, form, scale):
     suffix, columns, *_ = FORMS[form]
     shell("init", write_records(shell, cycled(columns), suffix), "--yes", "--no-try", "--quiet")
     text = (shell.folder / "judge.yaml").read_text(encoding="utf-8")
@@ -235,14 +231,14 @@ def test_the_scale_is_that_of_the_labels(shell: Any, form: str, scale: str) -> N
 @pytest.mark.parametrize(
     "form", ["winners as 0 and 1", "one side's name", "a score of each", "a slider"]
 )
-def test_a_label_of_one_side_is_never_read_as_the_choice(shell: Any, form: str) -> None:
+def test_a_label_of_one_side_is_never_read_as_the_choice(shell, form):
     suffix, columns, *_ = FORMS[form]
     done = shell("init", write_records(shell, cycled(columns), suffix), "--yes", "--no-try")
     assert done.code == 0 and "read as choices" not in done.err
     assert "target" not in read_document(shell.folder / "judge.yaml").data["evaluate"]["preference"]
 
 
-def test_rows_that_lack_columns_have_no_label_and_are_judged(shell: Any) -> None:
+def test_rows_that_lack_columns_have_no_label_and_are_judged(shell):
     records = cycled(
         {"question": TEXTS, "answer": TEXTS, "context": TEXTS, "label": ["good", "bad"]}
     )
@@ -257,7 +253,7 @@ def test_rows_that_lack_columns_have_no_label_and_are_judged(shell: Any) -> None
     assert done.code == 0 and done.json()["evaluations"]["agreement"]["accuracy"]["n"] == 9
 
 
-def test_every_part_of_a_row_that_is_judged_is_in_the_prompt(shell: Any) -> None:
+def test_every_part_of_a_row_that_is_judged_is_in_the_prompt(shell):
     suffix, columns, *_ = FORMS["a checklist"]
     shell("init", write_records(shell, cycled(columns), suffix), "--yes", "--no-try")
     prompt = read_document(shell.folder / "judge.yaml").data["pipeline"][0]["prompt"]
@@ -274,19 +270,19 @@ def test_every_part_of_a_row_that_is_judged_is_in_the_prompt(shell: Any) -> None
         (["question", "reference"], "reference"),
     ],
 )
-def test_references_and_questions_are_not_what_is_judged(columns: list[str], judged: str) -> None:
+def test_references_and_questions_are_not_what_is_judged(columns, judged):
     read = [Column((name,), TEXTS) for name in columns]
     assert main_column(read).name == judged
 
 
-def test_codes_are_not_judged(shell: Any) -> None:
+def test_codes_are_not_judged(shell):
     records = [{"ticket": f"T-{row}", "text": TEXTS[row % 3]} for row in range(9)]
     assert shell("init", write_records(shell, records, "jsonl"), "--yes").code == 0
     document = read_document(shell.folder / "judge.yaml").data
     assert "ticket" not in document["pipeline"][0]["prompt"]
 
 
-def test_of_two_labels_the_bad_one_is_the_class_that_matters(shell: Any) -> None:
+def test_of_two_labels_the_bad_one_is_the_class_that_matters(shell):
     suffix, columns, *_ = FORMS["two labels"]
     data = write_records(shell, cycled(columns), suffix)
     shell("init", data, "--yes")
@@ -302,7 +298,7 @@ def test_of_two_labels_the_bad_one_is_the_class_that_matters(shell: Any) -> None
     assert "positive: poor" in (shell.folder / "judge.yaml").read_text()
 
 
-def test_the_reading_of_numbers_as_choices_is_mentioned(shell: Any) -> None:
+def test_the_reading_of_numbers_as_choices_is_mentioned(shell):
     suffix, columns, *_ = FORMS["pairs with a tie"]
     done = shell("init", write_records(shell, cycled(columns), suffix), "--yes", "--no-try")
     assert "0 is A, 1 is B, 2 is tie" in " ".join(done.err.split()).replace(
@@ -328,9 +324,7 @@ NAMES = st.sampled_from([
         lambda columns: any(map(any, columns.values()))
     )
 )
-def test_the_defaults_alone_always_give_a_pipeline_that_validates(
-    shell: Any, columns: dict[str, Sequence[Any]]
-) -> None:
+def test_the_defaults_alone_always_give_a_pipeline_that_validates(shell, columns):
     data = write_records(shell, cycled(columns, 6), "jsonl")
     done = shell("init", data, "--yes", "--no-try", "--force", "--quiet")
     assert done.code == 0, (columns, done.err)

@@ -44,7 +44,7 @@ def value(text: str, **values: Any) -> Any:
         ("none", None),
     ],
 )
-def test_an_expression_gives_its_value(text: str, expected: Any) -> None:
+def test_an_expression_gives_its_value(text, expected):
     assert value(text) == expected
 
 
@@ -63,7 +63,7 @@ def test_an_expression_gives_its_value(text: str, expected: Any) -> None:
         ("[1] | tojson", "[1]"),
     ],
 )
-def test_what_comes_out_is_json_and_not_a_lazy_object(text: str, expected: Any) -> None:
+def test_what_comes_out_is_json_and_not_a_lazy_object(text, expected):
     result = value(text)
     assert result == expected
     assert type(result) is type(expected)
@@ -91,9 +91,7 @@ def test_what_comes_out_is_json_and_not_a_lazy_object(text: str, expected: Any) 
         ("'abc' | truncate(-5)", "expected length"),
     ],
 )
-def test_a_row_whose_values_do_not_fit_says_the_expression_and_what_is_wrong(
-    text: str, message: str
-) -> None:
+def test_a_row_whose_values_do_not_fit_says_the_expression_and_what_is_wrong(text, message):
     with pytest.raises(RowError) as caught:
         value(text)
     assert caught.value.message.startswith(f"`{text}`: ")
@@ -118,7 +116,7 @@ def test_a_row_whose_values_do_not_fit_says_the_expression_and_what_is_wrong(
         "(0.5).hex()",
     ],
 )
-def test_nothing_of_python_is_reached_and_nothing_is_changed(text: str) -> None:
+def test_nothing_of_python_is_reached_and_nothing_is_changed(text):
     before = repr(OUTPUT)
     with pytest.raises(RowError):
         value(text)
@@ -129,17 +127,17 @@ def test_nothing_of_python_is_reached_and_nothing_is_changed(text: str) -> None:
     "text",
     ["'a' * 100000000", "[0] * 10000000", "100000000 * 'a'", "2 ** 100000", "10 ** 1000 ** 9"],
 )
-def test_a_result_that_would_fill_the_memory_is_refused(text: str) -> None:
+def test_a_result_that_would_fill_the_memory_is_refused(text):
     with pytest.raises(RowError):
         value(text)
 
 
-def test_a_whole_number_too_long_to_be_written_is_refused() -> None:
+def test_a_whole_number_too_long_to_be_written_is_refused():
     with pytest.raises(RowError, match="a whole number of more than"):
         value("x * x * x", x=10**2000)
 
 
-def test_keys_of_a_row_come_before_the_methods_of_a_mapping() -> None:
+def test_keys_of_a_row_come_before_the_methods_of_a_mapping():
     assert value("source.items", source={"items": 3}) == 3
     assert value("source.keys + source['values']", source={"keys": 1, "values": 2}) == 3
 
@@ -164,16 +162,14 @@ def test_keys_of_a_row_come_before_the_methods_of_a_mapping() -> None:
         ("outptu.score", "unknown name `outptu`"),
     ],
 )
-def test_what_can_never_be_evaluated_is_refused_before_a_row_is_read(
-    text: str, message: str
-) -> None:
+def test_what_can_never_be_evaluated_is_refused_before_a_row_is_read(text, message):
     with pytest.raises(ExpressionError) as caught:
         compile_expression(text, ("output", "outputs"))
     assert message in caught.value.message
     assert caught.value.hint
 
 
-def test_a_hint_names_the_nearest_name() -> None:
+def test_a_hint_names_the_nearest_name():
     with pytest.raises(ExpressionError) as caught:
         compile_expression("outptu.score", ("output", "source"))
     assert caught.value.hint == "did you mean `output`?"
@@ -236,8 +232,8 @@ PIECES = [
 @settings(deadline=None, max_examples=120)
 @given(st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join)))
 def test_any_text_is_an_expression_or_an_error_and_runs_or_raises_a_row_error(
-    text: str,
-) -> None:
+    text,
+):
     try:
         expression = compile_expression(text)
     except ExpressionError:
@@ -246,7 +242,7 @@ def test_any_text_is_an_expression_or_an_error_and_runs_or_raises_a_row_error(
         expression({"output": OUTPUT, "x": "s"})
 
 
-def test_paths_are_collected_and_replaced_by_what_they_mean() -> None:
+def test_paths_are_collected_and_replaced_by_what_they_mean():
     def resolve(path: tuple[str | int, ...]) -> Resolved:
         if path == ("previous", "score"):
             return Resolved((("previous", "judge[0]", "score"),))
@@ -264,7 +260,7 @@ def test_paths_are_collected_and_replaced_by_what_they_mean() -> None:
     assert expression({"previous": previous, "source": {"x y": [10, 20]}}) == 24
 
 
-def test_the_object_of_a_method_and_its_arguments_are_paths_too() -> None:
+def test_the_object_of_a_method_and_its_arguments_are_paths_too():
     expression = compile_expression(
         "source.text.startswith(input.word) and source.text.split(sep=unit.sep)"
     )
@@ -276,7 +272,7 @@ def test_the_object_of_a_method_and_its_arguments_are_paths_too() -> None:
     )
 
 
-def test_a_path_that_nothing_fills_is_refused_with_its_own_words() -> None:
+def test_a_path_that_nothing_fills_is_refused_with_its_own_words():
     def resolve(path: tuple[str | int, ...]) -> Resolved:
         raise ExpressionError("no such unit", "the units are a, b")
 
@@ -301,7 +297,7 @@ VALUES = st.recursive(
     ),
     st.dictionaries(st.sampled_from(["a", "b", "items"]), VALUES),
 )
-def test_a_mere_path_gives_what_the_template_gives(text: str, source: dict[str, Any]) -> None:
+def test_a_mere_path_gives_what_the_template_gives(text, source):
     def outcome(expression: Any) -> Any:
         try:
             return expression({"source": source})
@@ -313,6 +309,6 @@ def test_a_mere_path_gives_what_the_template_gives(text: str, source: dict[str, 
     assert outcome(expression) == outcome(replace(expression, path=None))
 
 
-def test_what_is_more_than_a_path_has_no_path() -> None:
+def test_what_is_more_than_a_path_has_no_path():
     for text in ("a.b + 0", "a.b | length", "a[b]", "a.b()", "[a.b]", "none"):
         assert compile_expression(text).path is None

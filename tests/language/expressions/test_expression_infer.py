@@ -78,7 +78,7 @@ def resolve(path: tuple[str | int, ...]) -> Resolved:
         ("t.upper()", UnknownType()),
     ],
 )
-def test_the_inferred_type_is_one_that_the_value_has(text: str, kind: FieldType) -> None:
+def test_the_inferred_type_is_one_that_the_value_has(text, kind):
     expression = compile_expression(text, FIELDS, resolve)
     assert expression.type == kind
     if text != "-any":
@@ -86,5 +86,5 @@ def test_the_inferred_type_is_one_that_the_value_has(text: str, kind: FieldType)
         assert expression.type.read(result) == result
 
 
-def test_a_scores_negative_is_no_value_of_its_scale() -> None:
+def test_a_scores_negative_is_no_value_of_its_scale():
     assert not fits(compile_expression("-likert", FIELDS, resolve).type, ScaleType(LIKERT))

@@ -1,9 +1,6 @@
 """Paths: how they are spelled and followed."""
 
-from __future__ import annotations
-
 import contextlib
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -29,7 +26,7 @@ VALUES = {
         (("source",), VALUES["source"]),
     ],
 )
-def test_keys_and_places_are_followed(path: Any, expected: Any) -> None:
+def test_keys_and_places_are_followed(path, expected):
     assert follow(path, VALUES) == expected
 
 
@@ -50,7 +47,7 @@ def test_keys_and_places_are_followed(path: Any, expected: Any) -> None:
         ),
     ],
 )
-def test_what_is_not_there_is_named_with_its_owner(path: Any, message: str) -> None:
+def test_what_is_not_there_is_named_with_its_owner(path, message):
     with pytest.raises(RowError) as caught:
         follow(path, VALUES)
     assert caught.value.message == message
@@ -59,7 +56,7 @@ def test_what_is_not_there_is_named_with_its_owner(path: Any, message: str) -> N
 
 @settings(deadline=None)
 @given(st.lists(st.one_of(st.text(), st.integers()), max_size=4))
-def test_any_path_is_followed_or_raises_a_row_error(parts: list[str | int]) -> None:
+def test_any_path_is_followed_or_raises_a_row_error(parts):
     with contextlib.suppress(RowError):
         follow(("source", *parts), VALUES)
 
@@ -71,6 +68,6 @@ NAMES = st.text(
 
 @settings(deadline=None)
 @given(st.lists(st.one_of(NAMES, st.integers(-99, 99)), min_size=1, max_size=4))
-def test_a_path_is_spelled_as_an_expression_reads_it(parts: list[str | int]) -> None:
+def test_a_path_is_spelled_as_an_expression_reads_it(parts):
     path = ("source", *parts)
     assert compile_expression(format_expression_path(path)).paths == (path,)

@@ -1,11 +1,8 @@
 """Summary statistics, against Python's own."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import statistics as oracle
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +19,7 @@ NUMBERS = st.lists(
 
 @settings(deadline=None)
 @given(NUMBERS)
-def test_the_values_are_those_of_the_standard_library(values: list[float]) -> None:
+def test_the_values_are_those_of_the_standard_library(values):
     floats = [float(value) for value in values]
     assert summary_statistics.mean(values) == pytest.approx(oracle.fmean(floats))
     assert summary_statistics.median(values) == oracle.median(floats)
@@ -37,7 +34,7 @@ def test_the_values_are_those_of_the_standard_library(values: list[float]) -> No
         min_size=1,
     )
 )
-def test_the_mode_is_the_most_frequent_value_and_the_first_of_several(values: list[Any]) -> None:
+def test_the_mode_is_the_most_frequent_value_and_the_first_of_several(values):
     mode = summary_statistics.mode(values)
     most = max(values.count(value) for value in values)
     assert values.count(mode) == most
@@ -46,7 +43,7 @@ def test_the_mode_is_the_most_frequent_value_and_the_first_of_several(values: li
 
 @settings(deadline=None)
 @given(st.lists(st.one_of(st.floats(), st.integers(), st.text(), st.none(), st.just(10**400))))
-def test_any_values_give_a_finite_number_or_a_row_error(values: list[Any]) -> None:
+def test_any_values_give_a_finite_number_or_a_row_error(values):
     for compute in (
         summary_statistics.mean,
         summary_statistics.median,
@@ -57,12 +54,12 @@ def test_any_values_give_a_finite_number_or_a_row_error(values: list[Any]) -> No
             assert abs(compute(values)) < float("inf")
 
 
-def test_one_value_has_no_variance() -> None:
+def test_one_value_has_no_variance():
     assert summary_statistics.variance([3]) == 0.0
     assert summary_statistics.stdev([3]) == 0.0
 
 
-def test_a_result_too_large_for_a_float_is_an_error_and_not_infinity() -> None:
+def test_a_result_too_large_for_a_float_is_an_error_and_not_infinity():
     for compute in (
         summary_statistics.mean,
         summary_statistics.median,
@@ -75,18 +72,18 @@ def test_a_result_too_large_for_a_float_is_an_error_and_not_infinity() -> None:
 
 
 @pytest.mark.parametrize("value", ["a", None, float("nan"), float("inf"), 10**400, [1]])
-def test_what_is_no_finite_number_is_refused(value: Any) -> None:
+def test_what_is_no_finite_number_is_refused(value):
     with pytest.raises(RowError, match="mean needs numbers"):
         summary_statistics.mean([1, value])
 
 
-def test_weights_need_not_sum_to_one_but_to_something() -> None:
+def test_weights_need_not_sum_to_one_but_to_something():
     assert summary_statistics.weighted_mean([1, 4], [2, 1]) == 2.0
     with pytest.raises(RowError, match="sum to 0"):
         summary_statistics.weighted_mean([1, 4], [1, -1])
 
 
-def test_a_weighted_vote_goes_to_the_largest_sum_and_to_the_first_of_equals() -> None:
+def test_a_weighted_vote_goes_to_the_largest_sum_and_to_the_first_of_equals():
     assert summary_statistics.weighted_mode(["a", "b", "a"], [1, 3, 1]) == "b"
     assert summary_statistics.weighted_mode(["a", "b", "a"], [1, 2, 1]) == "a"
     with pytest.raises(RowError, match="mode of no values"):
@@ -97,9 +94,7 @@ def test_a_weighted_vote_goes_to_the_largest_sum_and_to_the_first_of_equals() ->
     ("name", "value", "wanted"),
     [("log", 2, math.log(2)), ("exp", 0.5, math.exp(0.5)), ("sqrt", 9, 3)],
 )
-def test_every_expression_knows_logarithms_exponentials_and_roots(
-    name: str, value: float, wanted: float
-) -> None:
+def test_every_expression_knows_logarithms_exponentials_and_roots(name, value, wanted):
     values = {"source": {"p": value}}
     assert compile_expression(f"source.p | {name}", ("source",))(values) == pytest.approx(wanted)
 
@@ -107,6 +102,6 @@ def test_every_expression_knows_logarithms_exponentials_and_roots(
 @pytest.mark.parametrize(
     ("name", "value"), [("log", 0), ("log", -1), ("sqrt", -1), ("exp", 1e6), ("log", "2")]
 )
-def test_a_number_without_a_logarithm_or_root_fails_the_row(name: str, value: Any) -> None:
+def test_a_number_without_a_logarithm_or_root_fails_the_row(name, value):
     with pytest.raises(RowError, match=name):
         compile_expression(f"source.p | {name}", ("source",))({"source": {"p": value}})

@@ -111,7 +111,7 @@ def compiled(text: str) -> Any:
         ("outputs | map(attribute='score.x') | max", "no item has a field 'x'"),
     ],
 )
-def test_what_no_value_allows_is_refused(text: str, message: str) -> None:
+def test_what_no_value_allows_is_refused(text, message):
     with pytest.raises(ExpressionError) as caught:
         compiled(text)
     assert caught.value.message.startswith(f"`{text}`: ") and message in caught.value.message
@@ -164,11 +164,11 @@ def test_what_no_value_allows_is_refused(text: str, message: str) -> None:
         "claims[0:2] | map(attribute='text') | join(', ')",
     ],
 )
-def test_what_some_values_allow_is_legal(text: str) -> None:
+def test_what_some_values_allow_is_legal(text):
     compiled(text)
 
 
-def test_records_of_different_units_are_alternatives() -> None:
+def test_records_of_different_units_are_alternatives():
     assert compiled("judge if b else any").type == compiled("[t]").type == UnknownType()
 
 
@@ -222,9 +222,7 @@ JINJA = sandbox_environment()
 
 @settings(deadline=None, max_examples=60)
 @given(DRAWN, st.fixed_dictionaries(VALUES))
-def test_what_is_refused_fails_for_every_value_that_reaches_it(
-    text: str, values: dict[str, Any]
-) -> None:
+def test_what_is_refused_fails_for_every_value_that_reaches_it(text, values):
     try:
         compiled(text)
     except ExpressionError as refused:

@@ -28,7 +28,7 @@ def matches(messages: Any, expected: Any) -> list[tuple[str, str]]:
     return [(entry["tool"], entry["match"]) for entry in match_calls(messages, expected)]
 
 
-def test_calls_are_exact_or_have_other_arguments_or_are_missing_or_extra() -> None:
+def test_calls_are_exact_or_have_other_arguments_or_are_missing_or_extra():
     transcript = trace(call("find", q="a"), call("open", id=3), call("delete", id=3))
     expected = [call("open", id=3.0), call("find", q="b"), call("close", id=3)]
     assert match_calls(transcript, expected) == [
@@ -63,7 +63,7 @@ def test_calls_are_exact_or_have_other_arguments_or_are_missing_or_extra() -> No
     ]
 
 
-def test_an_equal_call_is_preferred_to_another_one_of_the_tool() -> None:
+def test_an_equal_call_is_preferred_to_another_one_of_the_tool():
     assert matches(trace(call("find", q="a"), call("find", q="b")), [call("find", q="b")]) == [
         ("find", "exact"),
         ("find", "extra"),
@@ -79,11 +79,11 @@ def test_an_equal_call_is_preferred_to_another_one_of_the_tool() -> None:
         {"name": "find", "inputParameters": {"n": 1, "q": "a"}},
     ],
 )
-def test_calls_of_any_api_are_compared(tool_call: dict[str, Any]) -> None:
+def test_calls_of_any_api_are_compared(tool_call):
     assert matches([tool_call], [call("find", q="a", n=1)]) == [("find", "exact")]
 
 
-def test_arguments_that_are_not_json_are_compared_as_text() -> None:
+def test_arguments_that_are_not_json_are_compared_as_text():
     broken = {"function": {"name": "run", "arguments": "{rm -rf"}}
     assert matches([broken], [broken]) == [("run", "exact")]
 
@@ -92,7 +92,7 @@ def test_arguments_that_are_not_json_are_compared_as_text() -> None:
     ("messages", "expected"),
     [("x", []), ([], None), ([], [3]), ([3], []), ([{"role": "user"}], [])],
 )
-def test_what_is_not_a_list_of_calls_fails_the_row(messages: Any, expected: Any) -> None:
+def test_what_is_not_a_list_of_calls_fails_the_row(messages, expected):
     with pytest.raises(RowError, match="match_calls"):
         match_calls(messages, expected)
 
@@ -101,9 +101,7 @@ CALLS = st.lists(st.builds(call, st.sampled_from("fgh"), x=st.integers(0, 2)), m
 
 
 @given(CALLS, CALLS)
-def test_every_call_counts_once(
-    calls: list[dict[str, Any]], expected: list[dict[str, Any]]
-) -> None:
+def test_every_call_counts_once(calls, expected):
     matches_of_calls = match_calls(trace(*calls) if calls else [], expected)
     kinds = [entry["match"] for entry in matches_of_calls]
     assert len(matches_of_calls) - kinds.count("extra") == len(expected)
@@ -123,7 +121,7 @@ def test_every_call_counts_once(
         ([1, 2], [1], "arguments"),
     ],
 )
-def test_arguments_are_equal_as_json_values(argument: Any, expected: Any, match: str) -> None:
+def test_arguments_are_equal_as_json_values(argument, expected, match):
     entries = match_calls(
         [{"name": "f", "arguments": {"n": argument}}], [{"name": "f", "arguments": {"n": expected}}]
     )

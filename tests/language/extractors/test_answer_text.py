@@ -1,7 +1,5 @@
 """What of a reply is thought and what is answer."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -50,7 +48,7 @@ MARKED = [
 
 @pytest.mark.parametrize("marked", MARKED)
 @pytest.mark.parametrize("thoughts", ["My first thought was 2.", "Score: 2?\nOr 3."])
-def test_thoughts_are_no_answer(marked: str, thoughts: str) -> None:
+def test_thoughts_are_no_answer(marked, thoughts):
     text = marked.format(thoughts)
     assert SCORE.read(Reply(text), REQUEST) == {"score": 4}
     assert SCORE.repaired(text)
@@ -72,13 +70,13 @@ def test_thoughts_are_no_answer(marked: str, thoughts: str) -> None:
         "<think>a <think>2</think> 3</think> 4",
     ],
 )
-def test_a_reply_of_thoughts_alone_or_without_a_clear_end_of_them_is_unreadable(text: str) -> None:
+def test_a_reply_of_thoughts_alone_or_without_a_clear_end_of_them_is_unreadable(text):
     with pytest.raises(ReplyError) as caught:
         SCORE.read(Reply(text), REQUEST)
     assert caught.value.failure == "unreadable"
 
 
-def test_a_quoted_mark_is_text() -> None:
+def test_a_quoted_mark_is_text():
     assert SCORE.read(Reply("The `<think>` block scores 4, `</think>` 2"), REQUEST) == {"score": 4}
     assert not SCORE.repaired("It has no `<think>` block: 4")
 
@@ -86,14 +84,14 @@ def test_a_quoted_mark_is_text() -> None:
 @pytest.mark.parametrize(
     "mark", ["<|eot_id|>", "<|im_end|>", "</s>", "<end_of_turn>", "<｜end▁of▁sentence｜>", "\ufeff"]
 )
-def test_end_of_turn_marks_around_an_answer_are_not_part_of_it(mark: str) -> None:
+def test_end_of_turn_marks_around_an_answer_are_not_part_of_it(mark):
     for text in (f"4{mark}", f"4 {mark}\n", f"{mark}4"):
         assert SCORE.read(Reply(text), REQUEST) == {"score": 4}
         assert SCORE.repaired(text)
 
 
 @pytest.mark.parametrize("unseen", ["\u200b", "\u2060", "\ufeff", "\u00ad", "\u200e"])
-def test_a_character_that_nobody_sees_hides_no_grade(unseen: str) -> None:
+def test_a_character_that_nobody_sees_hides_no_grade(unseen):
     grade = RegexExtractor(pattern=r"Grade: (\d)", match="last").bind(
         RecordType({"score": ScaleType(LIKERT)})
     )
@@ -102,14 +100,14 @@ def test_a_character_that_nobody_sees_hides_no_grade(unseen: str) -> None:
     assert visible(text) == "Grade: 2? No.\nGrade: 4"
 
 
-def test_tags_that_a_prompt_or_a_pattern_uses_are_preserved() -> None:
+def test_tags_that_a_prompt_or_a_pattern_uses_are_preserved():
     assert requested_tags("Reason in <thinking> tags, then give <score>.") == {"thinking"}
     assert requested_tags("<analysis>\n{previous.text}\n</analysis>\nRate it.") == frozenset()
     pattern = RegexExtractor(pattern=r"<thinking>(.*)</thinking>").bind(RecordType({"text": TEXT}))
     assert pattern.read(Reply("<thinking>good</thinking> 4"), REQUEST) == {"text": "good"}
 
 
-def test_raw_keeps_the_whole_text_and_the_second_call_of_post_hoc_gets_the_answer() -> None:
+def test_raw_keeps_the_whole_text_and_the_second_call_of_post_hoc_gets_the_answer():
     text = "<think>2</think>4"
     assert RawExtractor().bind(RecordType({"text": TEXT})).read(Reply(text), REQUEST) == {
         "text": text
@@ -124,8 +122,8 @@ PIECES = ["<think>", "</think>", "[THINK]", "[/THINK]", "◁think▷", "<|channe
 @settings(deadline=None, max_examples=150)
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=12).map("".join))
 def test_any_text_is_split_or_a_reply_error_and_an_answer_begins_no_block(
-    text: str,
-) -> None:
+    text,
+):
     try:
         split = split_thoughts(text)
     except ReplyError as error:

@@ -58,7 +58,7 @@ def read(
         ("score 41", r"(\d)$"),
     ],
 )
-def test_a_digit_of_a_longer_number_is_no_score(text: str, pattern: str, kind: Any) -> None:
+def test_a_digit_of_a_longer_number_is_no_score(text, pattern, kind):
     with pytest.raises(ReplyError, match="part of a longer word"):
         read(text, pattern, kind)
 
@@ -86,9 +86,7 @@ def test_a_digit_of_a_longer_number_is_no_score(text: str, pattern: str, kind: A
         ("x: foo | y: bar", r"x: (\w+)|y: (\w+)", TEXT, "last", "bar"),
     ],
 )
-def test_a_pattern_reads_its_match(
-    text: str, pattern: str, kind: Any, match: str, expected: Any
-) -> None:
+def test_a_pattern_reads_its_match(text, pattern, kind, match, expected):
     assert read(text, pattern, kind, match) == expected
 
 
@@ -116,9 +114,7 @@ def test_a_pattern_reads_its_match(
         ("9" * 5000, "FIRST_FLOAT", NUMBER, "first"),
     ],
 )
-def test_what_is_not_wholly_a_value_is_never_read(
-    text: str, pattern: str, kind: Any, match: str
-) -> None:
+def test_what_is_not_wholly_a_value_is_never_read(text, pattern, kind, match):
     with pytest.raises(ReplyError, match=r"^score: "):
         read(text, pattern, kind, match)
 
@@ -131,9 +127,7 @@ TEXTS = st.one_of(
 
 @settings(deadline=None, max_examples=120)
 @given(TEXTS, st.sampled_from(["FIRST_INT", "LAST_INT", "FIRST_FLOAT", r"\d", r"(\d+)", "5?", r"\d|A"]), st.sampled_from(["first", "last", "unique"]))  # fmt: skip
-def test_a_number_is_returned_only_if_it_stands_as_a_whole_word(
-    text: str, pattern: str, match: str
-) -> None:
+def test_a_number_is_returned_only_if_it_stands_as_a_whole_word(text, pattern, match):
     try:
         number = read(text, pattern, LIKERT, match)
     except ReplyError:
@@ -152,9 +146,7 @@ def test_a_number_is_returned_only_if_it_stands_as_a_whole_word(
     st.sampled_from(["first", "last", "unique"]),
 )
 @example("CI", "C", "first")
-def test_a_letter_is_returned_only_if_it_stands_as_a_whole_word(
-    text: str, pattern: str, match: str
-) -> None:
+def test_a_letter_is_returned_only_if_it_stands_as_a_whole_word(text, pattern, match):
     try:
         letter = read(text, pattern, ABC, match)
     except ReplyError:
@@ -164,7 +156,7 @@ def test_a_letter_is_returned_only_if_it_stands_as_a_whole_word(
 
 @settings(deadline=None)
 @given(st.one_of(st.text(), st.lists(st.sampled_from([*list("()[]{}*+?|\\.^$:!=<>-,dwsbPRnAC019"), "(?", "(?P<"]), max_size=8).map("".join)), TEXTS)  # fmt: skip
-def test_any_pattern_is_a_problem_or_reads_or_raises_a_reply_error(pattern: str, text: str) -> None:
+def test_any_pattern_is_a_problem_or_reads_or_raises_a_reply_error(pattern, text):
     response = RecordType({"score": ScaleType(LIKERT)})
     extractor = RegexExtractor(fields={"score": pattern})
     if extractor.validation_error(response) is not None:
@@ -173,7 +165,7 @@ def test_any_pattern_is_a_problem_or_reads_or_raises_a_reply_error(pattern: str,
         assert extractor.bind(response).read(Reply(text), REQUEST)["score"] in LIKERT.values()
 
 
-def test_a_number_where_the_reply_was_cut_off_is_not_read() -> None:
+def test_a_number_where_the_reply_was_cut_off_is_not_read():
     with pytest.raises(ReplyError, match="cut off"):
         read("I give it 1", "FIRST_INT", DiscreteScale(range=(1, 10)), finish_reason="length")
     assert (
@@ -183,7 +175,7 @@ def test_a_number_where_the_reply_was_cut_off_is_not_read() -> None:
     assert read("because it is", r".*", TEXT, finish_reason="length") == "because it is"
 
 
-def test_a_pattern_that_takes_too_long_is_a_reply_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pattern_that_takes_too_long_is_a_reply_error(monkeypatch):
     monkeypatch.setattr("verdict_cli.language.extractors.regex.TIMEOUT_S", 0.01)
     with pytest.raises(ReplyError, match="took longer"):
         read("a" * 40 + "!", r"(?:a|a|aa)+$", TEXT)
@@ -204,8 +196,8 @@ def test_a_pattern_that_takes_too_long_is_a_reply_error(monkeypatch: pytest.Monk
     ],
 )
 def test_repetitions_that_would_take_all_memory_are_refused_before_compilation(
-    pattern: str,
-) -> None:
+    pattern,
+):
     response = RecordType({"score": TEXT})
     path, message, _ = RegexExtractor(fields={"score": pattern}).validation_error(response) or (
         "",
@@ -225,7 +217,7 @@ def test_repetitions_that_would_take_all_memory_are_refused_before_compilation(
         "a{,99999999}",
     ],
 )
-def test_ordinary_repetitions_are_taken(pattern: str) -> None:
+def test_ordinary_repetitions_are_taken(pattern):
     assert (
         RegexExtractor(fields={"score": pattern}).validation_error(RecordType({"score": TEXT}))
         is None
@@ -242,8 +234,8 @@ def test_ordinary_repetitions_are_taken(pattern: str) -> None:
     ],
 )
 def test_a_field_without_a_pattern_and_a_pattern_without_a_field_are_problems(
-    fields: dict[str, str], response: dict[str, Any], key: str
-) -> None:
+    fields, response, key
+):
     record = RecordType(
         {
             name: ScaleType(kind) if isinstance(kind, Scale) else kind
@@ -256,7 +248,7 @@ def test_a_field_without_a_pattern_and_a_pattern_without_a_field_are_problems(
     assert trouble[2]
 
 
-def test_a_list_cannot_be_read_from_text_and_an_explanation_is_the_whole_text() -> None:
+def test_a_list_cannot_be_read_from_text_and_an_explanation_is_the_whole_text():
     trouble = RegexExtractor(fields={"items": "x"}).validation_error(
         RecordType({"items": TextListType()})
     )
@@ -271,7 +263,7 @@ def test_a_list_cannot_be_read_from_text_and_an_explanation_is_the_whole_text() 
     }
 
 
-def test_what_counts_at_the_end_needs_a_whole_reply() -> None:
+def test_what_counts_at_the_end_needs_a_whole_reply():
     response = RecordType({"score": ScaleType(LIKERT)})
     assert RegexExtractor(fields={"score": "LAST_INT"}).bind(response).whole
     assert RegexExtractor(fields={"score": "x"}, match="last").bind(response).whole
@@ -280,7 +272,7 @@ def test_what_counts_at_the_end_needs_a_whole_reply() -> None:
 
 
 @pytest.mark.parametrize("depth", [1000, 5000])
-def test_a_pattern_that_is_nested_too_deeply_is_an_error_of_the_file(depth: int) -> None:
+def test_a_pattern_that_is_nested_too_deeply_is_an_error_of_the_file(depth):
     trouble = RegexExtractor(fields={"score": "(" * depth + "a" + ")" * depth}).validation_error(
         RecordType({"score": TEXT})
     )
@@ -293,7 +285,7 @@ def test_a_pattern_that_is_nested_too_deeply_is_an_error_of_the_file(depth: int)
 @pytest.mark.parametrize(
     "text", ["non-relevant", "ir-relevant", "It is un\u2011relevant.", "relevant-ish"]
 )
-def test_a_hyphen_between_letters_makes_one_word(text: str) -> None:
+def test_a_hyphen_between_letters_makes_one_word(text):
     scale = DiscreteScale(["irrelevant", "relevant"])
     with pytest.raises(ReplyError):
         read(text, "relevant", scale)
@@ -309,7 +301,7 @@ def test_a_hyphen_between_letters_makes_one_word(text: str) -> None:
         ("Score-8", r"\d", 8),
     ],
 )
-def test_a_pattern_reads_a_number_in_what_is_around_it(text: str, pattern: str, value: int) -> None:
+def test_a_pattern_reads_a_number_in_what_is_around_it(text, pattern, value):
     assert read(text, pattern, DiscreteScale(range=(1, 10))) == value
 
 
@@ -322,6 +314,6 @@ def test_a_pattern_reads_a_number_in_what_is_around_it(text: str, pattern: str, 
         ("7-8", r"\d"),
     ],
 )
-def test_a_pattern_takes_no_part_of_another_number(text: str, pattern: str) -> None:
+def test_a_pattern_takes_no_part_of_another_number(text, pattern):
     with pytest.raises(ReplyError, match="not clearly one number"):
         read(text, pattern, DiscreteScale(range=(1, 10)))

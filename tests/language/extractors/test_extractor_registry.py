@@ -44,7 +44,7 @@ REQUEST = Request(Row(0, 0, {}), "judge", Model(name="m"), ())
         ),
     ],
 )
-def test_each_spelling_of_the_language_means_its_extractor(spelling: Any, extractor: Any) -> None:
+def test_each_spelling_of_the_language_means_its_extractor(spelling, extractor):
     assert resolve_extractor(ADAPTER.validate_python(spelling)) == extractor
 
 
@@ -60,18 +60,18 @@ def test_each_spelling_of_the_language_means_its_extractor(spelling: Any, extrac
         {"type": "regex", "fields": 3},
     ],
 )
-def test_what_spells_no_extractor_is_refused(spelling: Any) -> None:
+def test_what_spells_no_extractor_is_refused(spelling):
     with pytest.raises(ValidationError):
         ADAPTER.validate_python(spelling)
 
 
-def test_every_name_is_its_extractors_type() -> None:
+def test_every_name_is_its_extractors_type():
     assert [EXTRACTORS[name].model_fields["type"].default for name in EXTRACTORS] == [*EXTRACTORS]
 
 
 @settings(deadline=None)
 @given(st.text())
-def test_raw_keeps_the_whole_text(text: str) -> None:
+def test_raw_keeps_the_whole_text(text):
     assert RawExtractor().bind(RecordType({"thinking": TEXT})).read(Reply(text), REQUEST) == {
         "thinking": text
     }
@@ -80,7 +80,7 @@ def test_raw_keeps_the_whole_text(text: str) -> None:
 @pytest.mark.parametrize(
     "fields", [{"a": INTEGER}, {"a": TEXT, "b": TEXT}, {"score": ScaleType(LIKERT)}, {}]
 )
-def test_raw_needs_one_text_field(fields: Any) -> None:
+def test_raw_needs_one_text_field(fields):
     assert RawExtractor().validation_error(RecordType({"thinking": TEXT})) is None
     trouble = RawExtractor().validation_error(RecordType(fields))
     assert trouble is not None
@@ -89,7 +89,7 @@ def test_raw_needs_one_text_field(fields: Any) -> None:
 
 @settings(deadline=None)
 @given(st.text())
-def test_post_hoc_shows_the_first_reply_to_a_second_call_that_structures_it(text: str) -> None:
+def test_post_hoc_shows_the_first_reply_to_a_second_call_that_structures_it(text):
     reading = PostHocExtractor(model="small").bind(RecordType({"score": ScaleType(LIKERT)}))
     assert reading.read(Reply(text), REQUEST) == {"text": text}
     assert reading.json_schema is None

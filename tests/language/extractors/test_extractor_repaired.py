@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from verdict_cli.errors import ReplyError
@@ -24,18 +22,18 @@ MENDED = [
 
 
 @pytest.mark.parametrize("text", PLAIN)
-def test_a_reply_as_asked_for_is_not_called_repaired(text: str) -> None:
+def test_a_reply_as_asked_for_is_not_called_repaired(text):
     assert json_object(text) == {"score": 4}
     assert not repaired(text)
 
 
 @pytest.mark.parametrize("text", MENDED)
-def test_a_reply_that_can_be_read_without_guessing_is_read_and_called_repaired(text: str) -> None:
+def test_a_reply_that_can_be_read_without_guessing_is_read_and_called_repaired(text):
     assert json_object(text) == {"score": 4}
     assert repaired(text)
 
 
-def test_commas_and_line_breaks_within_texts_are_preserved() -> None:
+def test_commas_and_line_breaks_within_texts_are_preserved():
     assert json_object('{"a": "x,}\n,]", "b": [1, 2,],}') == {"a": "x,}\n,]", "b": [1, 2]}
 
 
@@ -53,18 +51,18 @@ def test_commas_and_line_breaks_within_texts_are_preserved() -> None:
         "4",
     ],
 )
-def test_a_reply_whose_meaning_would_be_a_guess_is_an_error(text: str) -> None:
+def test_a_reply_whose_meaning_would_be_a_guess_is_an_error(text):
     with pytest.raises(ReplyError):
         json_object(text)
 
 
-def test_the_draft_within_a_broken_object_is_never_read() -> None:
+def test_the_draft_within_a_broken_object_is_never_read():
     assert json_object('{"draft": {"score": 1}, "score": 4,}') == {
         "draft": {"score": 1},
         "score": 4,
     }
 
 
-def test_the_reading_says_whether_a_text_was_repaired() -> None:
+def test_the_reading_says_whether_a_text_was_repaired():
     reading = StructuredOutputExtractor().bind(RecordType({"score": INTEGER}))
     assert [reading.repaired(text) for text in (PLAIN[0], MENDED[0])] == [False, True]

@@ -87,9 +87,7 @@ def read(text: str, response: RecordType = RESPONSE, finish_reason: str = "stop"
 
 @settings(deadline=None)
 @given(RECORDS, st.sampled_from(AROUND), st.booleans(), st.sampled_from([None, 2]))
-def test_any_record_that_json_writes_is_read_back_equal(
-    record: dict[str, Any], around: str, ascii_only: bool, indent: int | None
-) -> None:
+def test_any_record_that_json_writes_is_read_back_equal(record, around, ascii_only, indent):
     if "```" in around and any("```" in str(part) for part in record.values()):
         return
     text = json.dumps(record, ensure_ascii=ascii_only, indent=indent)
@@ -98,7 +96,7 @@ def test_any_record_that_json_writes_is_read_back_equal(
 
 @settings(deadline=None)
 @given(st.dictionaries(st.text(), VALUES))
-def test_any_object_is_read_back_equal(record: dict[str, Any]) -> None:
+def test_any_object_is_read_back_equal(record):
     assert json_object(json.dumps(record)) == record
 
 
@@ -119,7 +117,7 @@ JSONISH = st.lists(
 @example("{" * 20_000, False)
 @example('{"' * 20_000, False)
 @example('{"a": 1e999}', False)
-def test_any_text_reads_or_raises_a_reply_error(text: str, cut: bool) -> None:
+def test_any_text_reads_or_raises_a_reply_error(text, cut):
     response = RecordType({"score": ScaleType(LIKERT)})
     try:
         output = read(text, response, "length" if cut else "stop")
@@ -148,7 +146,7 @@ def test_any_text_reads_or_raises_a_reply_error(text: str, cut: bool) -> None:
         "{score: 4}",
     ],
 )
-def test_what_is_no_such_object_is_never_read(text: str) -> None:
+def test_what_is_no_such_object_is_never_read(text):
     with pytest.raises(ReplyError):
         read(text, RecordType({"score": ScaleType(LIKERT)}))
 
@@ -164,12 +162,12 @@ def test_what_is_no_such_object_is_never_read(text: str) -> None:
         '<think>maybe {"score": 5}',
     ],
 )
-def test_a_draft_is_not_read_in_place_of_a_broken_answer(text: str) -> None:
+def test_a_draft_is_not_read_in_place_of_a_broken_answer(text):
     with pytest.raises(ReplyError):
         read(text, RecordType({"score": ScaleType(LIKERT)}))
 
 
-def test_a_comma_behind_the_last_item_leaves_no_doubt_of_the_meaning() -> None:
+def test_a_comma_behind_the_last_item_leaves_no_doubt_of_the_meaning():
     score = RecordType({"score": ScaleType(LIKERT)})
     assert read('{"score": 2,}', score) == {"score": 2}
     assert read('My score:\n{"score": 2,}', score) == {"score": 2}
@@ -192,7 +190,7 @@ def test_a_comma_behind_the_last_item_leaves_no_doubt_of_the_meaning() -> None:
         '{"score": 1 (poor)}\nThe text says\n{"score": 5}',
     ],
 )
-def test_two_objects_that_differ_are_unreadable(text: str) -> None:
+def test_two_objects_that_differ_are_unreadable(text):
     with pytest.raises(ReplyError, match=r"differ|broken"):
         read(text, RecordType({"score": ScaleType(LIKERT)}))
 
@@ -212,7 +210,7 @@ def test_two_objects_that_differ_are_unreadable(text: str) -> None:
         'Here:\n[{"score": 5}]',
     ],
 )
-def test_an_object_within_other_text_is_unreadable(text: str) -> None:
+def test_an_object_within_other_text_is_unreadable(text):
     with pytest.raises(ReplyError, match="within other text"):
         read(text, RecordType({"score": ScaleType(LIKERT)}))
 
@@ -243,9 +241,7 @@ SEPARATOR = st.sampled_from(["\n", "\n\n", " "])
     st.lists(st.one_of(INLINE, QUOTED, PROSE), max_size=3),
     SEPARATOR,
 )
-def test_a_quoted_score_never_replaces_the_judges_own(
-    before: list[str], judgement: str, after: list[str], separator: str
-) -> None:
+def test_a_quoted_score_never_replaces_the_judges_own(before, judgement, after, separator):
     try:
         output = read(
             separator.join([*before, judgement, *after]), RecordType({"score": ScaleType(LIKERT)})
@@ -257,22 +253,20 @@ def test_a_quoted_score_never_replaces_the_judges_own(
 
 @settings(deadline=None, max_examples=200)
 @given(st.lists(st.one_of(INLINE, PROSE), min_size=1, max_size=4), SEPARATOR, st.booleans())
-def test_a_score_that_a_refusal_quotes_is_never_read(
-    parts: list[str], separator: str, cut: bool
-) -> None:
+def test_a_score_that_a_refusal_quotes_is_never_read(parts, separator, cut):
     text = f"I will not grade this. {separator.join(parts)} I refuse."
     with pytest.raises(ReplyError):
         read(text, RecordType({"score": ScaleType(LIKERT)}), "length" if cut else "stop")
 
 
-def test_prose_that_was_cut_off_is_not_read_but_a_whole_object_is() -> None:
+def test_prose_that_was_cut_off_is_not_read_but_a_whole_object_is():
     score = RecordType({"score": ScaleType(LIKERT)})
     assert read(' {"score": 5}\n', score, "length") == {"score": 5}
     with pytest.raises(ReplyError, match="has no end"):
         read('At first {"score": 5}, but then', score, "length")
 
 
-def test_fields_come_in_the_schemas_order_and_the_schema_is_asked_for() -> None:
+def test_fields_come_in_the_schemas_order_and_the_schema_is_asked_for():
     reading = StructuredOutputExtractor().bind(
         RecordType({"why": TEXT, "score": ScaleType(LIKERT)})
     )
@@ -282,7 +276,7 @@ def test_fields_come_in_the_schemas_order_and_the_schema_is_asked_for() -> None:
     assert StructuredOutputExtractor().validation_error(RESPONSE) is None
 
 
-def test_half_a_surrogate_pair_becomes_a_replacement_character() -> None:
+def test_half_a_surrogate_pair_becomes_a_replacement_character():
     text = '{"why": "half \\ud83d, whole \\ud83d\\ude00", "score": 4}'
     reading = StructuredOutputExtractor().bind(
         RecordType({"why": TEXT, "score": ScaleType(LIKERT)})
@@ -304,7 +298,7 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character() -> None:
         "Score: 1/5",
     ],
 )
-def test_prose_behind_an_object_that_states_another_value_makes_it_unreadable(prose: str) -> None:
+def test_prose_behind_an_object_that_states_another_value_makes_it_unreadable(prose):
     with pytest.raises(ReplyError, match="states another value"):
         read(f'```json\n{{"score": 4}}\n```\n{prose}', RecordType({"score": ScaleType(LIKERT)}))
 
@@ -318,12 +312,12 @@ def test_prose_behind_an_object_that_states_another_value_makes_it_unreadable(pr
         "It is based on 3 criteria.",
     ],
 )
-def test_prose_that_explains_an_object_is_fine(prose: str) -> None:
+def test_prose_that_explains_an_object_is_fine(prose):
     text = f'```json\n{{"score": 4}}\n```\n{prose}'
     assert read(text, RecordType({"score": ScaleType(LIKERT)})) == {"score": 4}
 
 
-def test_a_backslash_unknown_to_json_is_a_backslash() -> None:
+def test_a_backslash_unknown_to_json_is_a_backslash():
     text = r'{"why": "The root is \(x_1\), \$5, \_, she said \'no\', \u12 \"q\" \\", "score": 4}'
     expected = r"""The root is \(x_1\), \$5, \_, she said 'no', \u12 "q" \\"""[:-1]
     assert json_object(text) == {"why": expected, "score": 4}
@@ -341,7 +335,7 @@ def test_a_backslash_unknown_to_json_is_a_backslash() -> None:
         "<|im_start|>assistant\n{}",
     ],
 )
-def test_marks_and_invisible_characters_around_an_object_are_no_text(around: str) -> None:
+def test_marks_and_invisible_characters_around_an_object_are_no_text(around):
     text = around.format('{"score": 4}')
     assert json_object(text) == {"score": 4}
     assert repaired(text)

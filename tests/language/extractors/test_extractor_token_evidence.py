@@ -116,7 +116,7 @@ def drawn(seed: int) -> tuple[Scale, dict[str, Any], Positions, str, float]:
     )
 
 
-def test_200_drawn_replies_agree_with_the_oracle() -> None:
+def test_200_drawn_replies_agree_with_the_oracle():
     kinds: dict[str, int] = {}
     for seed in range(200):
         scale, values, positions, after, least = drawn(seed)
@@ -151,7 +151,7 @@ def test_200_drawn_replies_agree_with_the_oracle() -> None:
         (["42"], LIKERT, "unreadable"),
     ],
 )
-def test_the_replies_that_the_language_names(tokens: list[str], scale: Scale, value: Any) -> None:
+def test_the_replies_that_the_language_names(tokens, scale, value):
     read = TokenProbabilityExtractor().bind(RecordType({"score": ScaleType(scale)})).read
     positions: Positions = [[(token, 0.9), ("1", 0.02), ("A", 0.02)] for token in tokens]
     if value == "unreadable":
@@ -163,7 +163,7 @@ def test_the_replies_that_the_language_names(tokens: list[str], scale: Scale, va
         assert max(distribution_read, key=distribution_read.__getitem__) == value
 
 
-def test_a_position_with_1e_5_on_the_scale_is_unreadable() -> None:
+def test_a_position_with_1e_5_on_the_scale_is_unreadable():
     read = TokenProbabilityExtractor().bind(RecordType({"score": ScaleType(LIKERT)})).read
     with pytest.raises(ReplyError) as caught:
         read(reply([[("4", 1e-5), ("The", 0.99)]]), REQUEST)
@@ -226,8 +226,8 @@ def generated(nodes: dict[tuple[str, ...], dict[str, float]], value: str) -> Pos
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_values_probability_is_the_product_along_its_tokens_where_all_are_listed(
-    seed: int,
-) -> None:
+    seed,
+):
     draw = random.Random(seed)
     nodes = tree(draw)
     value = draw.choice([quality for quality in QUALITY if quality != "bad"])
@@ -242,7 +242,7 @@ def test_a_values_probability_is_the_product_along_its_tokens_where_all_are_list
     assert mass == pytest.approx(sum(nodes[()][first] for first in {q.split()[0] for q in scale}))
 
 
-def test_two_values_with_the_same_first_token_share_its_probability() -> None:
+def test_two_values_with_the_same_first_token_share_its_probability():
     scale = DiscreteScale(["very good", "very bad"])
     shares, mass = sequence_distribution(
         reply([[("very", 0.95)], [(" good", 0.7), (" bad", 0.25)]]), scale
@@ -251,7 +251,7 @@ def test_two_values_with_the_same_first_token_share_its_probability() -> None:
     assert mass == pytest.approx(0.95)
 
 
-def test_numbers_of_several_tokens_and_of_one() -> None:
+def test_numbers_of_several_tokens_and_of_one():
     minus, _ = sequence_distribution(
         reply([[("-", 0.6), ("1", 0.3), ("2", 0.1)], [("2", 0.8), ("1", 0.2)]]),
         DiscreteScale(range=(-2, 2)),
@@ -266,7 +266,7 @@ def test_numbers_of_several_tokens_and_of_one() -> None:
     assert whole == pytest.approx({**dict.fromkeys(range(2, 10), 0), 1: 0.6, 10: 0.4})
 
 
-def test_a_reply_that_leaves_values_open_is_unreadable() -> None:
+def test_a_reply_that_leaves_values_open_is_unreadable():
     scale = DiscreteScale(["very good", "very bad", "good"])
     with pytest.raises(ReplyError, match="several values begin") as caught:
         sequence_distribution(reply([[("good", 0.7), ("very", 0.3)]]), scale)
@@ -318,9 +318,7 @@ def run(
 SEQUENCE = "extract: {type: weighted_summed_score, sequence: true}\n    " + WORDS
 
 
-def test_the_report_says_that_probabilities_are_products_along_tokens(
-    tmp_path: Path, scripted_model: Any
-) -> None:
+def test_the_report_says_that_probabilities_are_products_along_tokens(tmp_path, scripted_model):
     scripted_model.answer = lambda _: reply(
         [[("very", 0.5), ("good", 0.3), ("bad", 0.1)], [(" good", 0.6), (" bad", 0.4)]]
     )
@@ -334,8 +332,8 @@ def test_the_report_says_that_probabilities_are_products_along_tokens(
 
 
 def test_every_score_has_its_mass_in_the_tables_and_the_median_in_the_report(
-    tmp_path: Path, scripted_model: Any
-) -> None:
+    tmp_path, scripted_model
+):
     shares = [0.6, 0.7, 0.99, 1e-5]
     scripted_model.answer = lambda request: reply(
         [[("4", shares[request.row.index]), ("The", 0.01)]]
@@ -348,8 +346,8 @@ def test_every_score_has_its_mass_in_the_tables_and_the_median_in_the_report(
 
 
 def test_a_unit_that_passes_on_other_fields_has_its_mass_in_the_report_too(
-    tmp_path: Path, scripted_model: Any
-) -> None:
+    tmp_path, scripted_model
+):
     scripted_model.answer = lambda _: reply([[("4", 0.6)]])
     _, _, output = run(
         tmp_path, "extract: argmax_score\n    propagate: {high: output.score > 3}", 2
@@ -357,7 +355,7 @@ def test_a_unit_that_passes_on_other_fields_has_its_mass_in_the_report_too(
     assert "judge mass" in output and "median 0.600, n=2" in output
 
 
-def test_of_both_orders_the_lesser_mass_counts(tmp_path: Path, scripted_model: Any) -> None:
+def test_of_both_orders_the_lesser_mass_counts(tmp_path, scripted_model):
     scripted_model.answer = lambda request: reply(
         [[("AB"[request.call], 0.9 - 0.3 * request.call)]]
     )
@@ -375,9 +373,7 @@ def test_of_both_orders_the_lesser_mass_counts(tmp_path: Path, scripted_model: A
     )
 
 
-def test_the_explanation_is_what_comes_before_the_value(
-    tmp_path: Path, scripted_model: Any
-) -> None:
+def test_the_explanation_is_what_comes_before_the_value(tmp_path, scripted_model):
     words = ["It", " is", " clear", ".", " Score:"]
     scripted_model.answer = lambda _: reply(
         [*[[(word, 0.9)] for word in words], [(" 4", 0.8), (" 5", 0.2)]]
@@ -405,15 +401,13 @@ def test_the_explanation_is_what_comes_before_the_value(
         ),
     ],
 )
-def test_keys_that_do_not_go_together_are_errors_before_any_call(
-    tmp_path: Path, extract: str, words: str
-) -> None:
+def test_keys_that_do_not_go_together_are_errors_before_any_call(tmp_path, extract, words):
     explained = "explanation: true\n    " if extract == "argmax_score" else ""
     with pytest.raises(SpecError, match=words):
         build_plan(load(write(tmp_path, f"{explained}extract: {extract}")))
 
 
-def test_a_sequence_takes_values_that_begin_alike() -> None:
+def test_a_sequence_takes_values_that_begin_alike():
     response = RecordType({"score": ScaleType(DiscreteScale(["very good", "very bad"]))})
     issue = TokenProbabilityExtractor().validation_error(response)
     assert issue is not None and "sequence: true" in issue[2]
@@ -425,7 +419,7 @@ def test_a_sequence_takes_values_that_begin_alike() -> None:
 
 
 @pytest.mark.parametrize("answer", ["9", "1"])
-def test_a_token_that_may_begin_a_longer_value_is_no_evidence(answer: str) -> None:
+def test_a_token_that_may_begin_a_longer_value_is_no_evidence(answer):
     ten = DiscreteScale(range=(1, 10))
     others = {"9": "1", "1": "9"}
     digits = (Alternative(answer, math.log(0.6)), Alternative(others[answer], math.log(0.39)))

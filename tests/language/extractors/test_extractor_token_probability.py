@@ -6,7 +6,6 @@ import gzip
 import json
 import math
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,9 +95,7 @@ LOGPROBS = st.one_of(
 
 @settings(deadline=None, max_examples=120)
 @given(SCALES, st.lists(st.lists(st.tuples(TOKENS, LOGPROBS), max_size=6), max_size=4))
-def test_any_reply_gives_probabilities_that_sum_to_one_or_a_reply_error(
-    scale: Any, positions: list[list[tuple[str, float]]]
-) -> None:
+def test_any_reply_gives_probabilities_that_sum_to_one_or_a_reply_error(scale, positions):
     try:
         probabilities = distribution(reply(*positions), scale)
     except ReplyError as error:
@@ -117,9 +114,7 @@ def test_any_reply_gives_probabilities_that_sum_to_one_or_a_reply_error(
     ),
     st.permutations(range(5)),
 )
-def test_probabilities_are_normalised_over_the_support_alone_in_any_order(
-    logprobs: list[float], further: list[tuple[str, float]], order: list[int]
-) -> None:
+def test_probabilities_are_normalised_over_the_support_alone_in_any_order(logprobs, further, order):
     mass = [math.exp(logprob) for logprob in logprobs]
     position = [(str(place + 1), logprobs[place]) for place in order] + further
     probabilities, raw = evidence(reply(position), LIKERT)
@@ -129,7 +124,7 @@ def test_probabilities_are_normalised_over_the_support_alone_in_any_order(
     )
 
 
-def test_tokens_that_differ_only_in_surrounding_space_or_in_case_are_merged() -> None:
+def test_tokens_that_differ_only_in_surrounding_space_or_in_case_are_merged():
     probabilities = distribution(
         reply(
             at(("Yes", 0.2), (" yes", 0.1), ("YES\n", 0.1), ("▁yes", 0.1), ("no", 0.3), ("No", 0.2))
@@ -139,7 +134,7 @@ def test_tokens_that_differ_only_in_surrounding_space_or_in_case_are_merged() ->
     assert probabilities == pytest.approx({True: 0.5, False: 0.5})
 
 
-def test_case_counts_where_two_values_differ_only_in_case() -> None:
+def test_case_counts_where_two_values_differ_only_in_case():
     probabilities = distribution(
         reply(at(("M", 0.6), (" M", 0.1), ("m", 0.3))), DiscreteScale(values=("m", "M"))
     )
@@ -150,7 +145,7 @@ def test_case_counts_where_two_values_differ_only_in_case() -> None:
     "tokens",
     [["**", "2", "**"], ['"', "2", '"'], ['"2', '"'], [" 2", "."], ["▁2"], ["**2", ".**"], ["2."], ["\n", "2", "\n"], ["2", "<|eot|>"]],
 )  # fmt: skip
-def test_the_position_where_the_value_begins_is_read(tokens: list[str]) -> None:
+def test_the_position_where_the_value_begins_is_read(tokens):
     place = next(index for index, token in enumerate(tokens) if "2" in token)
     positions = [at((token, 0.98), ("5", 0.02)) for token in tokens]
     positions[place] = at((tokens[place], 0.9), (tokens[place].replace("2", "1"), 0.05))
@@ -178,13 +173,13 @@ def test_the_position_where_the_value_begins_is_read(tokens: list[str]) -> None:
         (BooleanScale(), ["Based", " on", " this", " yes"]),
     ],
 )
-def test_text_beside_the_value_makes_a_reply_unreadable(scale: Scale, tokens: list[str]) -> None:
+def test_text_beside_the_value_makes_a_reply_unreadable(scale, tokens):
     with pytest.raises(ReplyError) as caught:
         evidence(reply(*(at((token, 0.9), ("4", 0.05), ("B", 0.05)) for token in tokens)), scale)
     assert caught.value.failure == "unreadable"
 
 
-def test_a_position_with_little_probability_on_the_scale_is_low_mass() -> None:
+def test_a_position_with_little_probability_on_the_scale_is_low_mass():
     answer = reply(at(("4", 1e-5), ("The", 0.99)))
     with pytest.raises(ReplyError) as caught:
         score(ArgmaxScoreExtractor(), LIKERT, answer)
@@ -192,7 +187,7 @@ def test_a_position_with_little_probability_on_the_scale_is_low_mass() -> None:
     assert score(ArgmaxScoreExtractor(min_mass=0), LIKERT, answer) == 4
 
 
-def test_with_first_token_its_alternatives_are_read_whatever_the_reply_says() -> None:
+def test_with_first_token_its_alternatives_are_read_whatever_the_reply_says():
     answer = reply(at(("Both", 0.4), ("A", 0.36), ("B", 0.24)), at((" are", 1.0)))
     scale = Categories(values=("A", "B"))
     values, mass = evidence(answer, scale, first_token=True, min_mass=0.5)
@@ -201,7 +196,7 @@ def test_with_first_token_its_alternatives_are_read_whatever_the_reply_says() ->
         evidence(answer, scale, first_token=True, min_mass=0.7)
 
 
-def test_after_a_text_the_value_may_follow_reasons() -> None:
+def test_after_a_text_the_value_may_follow_reasons():
     extractor = WeightedSummedScoreExtractor(after="Score:")
     tokens = [
         at((token, 0.9))
@@ -228,7 +223,7 @@ def written_value(text: str) -> str:
 
 @settings(deadline=None, max_examples=200)
 @given(st.lists(st.sampled_from(["1", "2", "5", "12", " 3", "**", '"', ".", "_", "\n", " ", "A", "The", "0", "/5", ".5"]), min_size=1, max_size=4))  # fmt: skip
-def test_a_reply_is_read_exactly_where_its_text_is_one_value(tokens: list[str]) -> None:
+def test_a_reply_is_read_exactly_where_its_text_is_one_value(tokens):
     value = written_value("".join(tokens))
     try:
         probabilities, mass = evidence(
@@ -242,7 +237,7 @@ def test_a_reply_is_read_exactly_where_its_text_is_one_value(tokens: list[str]) 
         assert probabilities[int(value)] == pytest.approx(0.7 / 0.9)
 
 
-def test_a_values_unique_beginning_counts_for_it() -> None:
+def test_a_values_unique_beginning_counts_for_it():
     assert distribution(
         reply(at(("uns", 0.75), ("safe", 0.25)), at(("afe", 1.0))), WORDS
     ) == pytest.approx({"unsafe": 0.75, "safe": 0.25})
@@ -255,13 +250,13 @@ def test_a_values_unique_beginning_counts_for_it() -> None:
 
 
 @pytest.mark.parametrize("positions", [None, (), ((),), ((), ())])
-def test_a_reply_without_log_probabilities_is_no_score(positions: Any) -> None:
+def test_a_reply_without_log_probabilities_is_no_score(positions):
     with pytest.raises(ReplyError) as caught:
         distribution(Reply("4", logprobs=positions), LIKERT)
     assert caught.value.failure == "no-logprobs"
 
 
-def test_what_is_no_probability_is_no_score() -> None:
+def test_what_is_no_probability_is_no_score():
     assert "not a log-probability" in refused(LIKERT, [("4", math.nan), ("3", -0.1)])
     assert "not a log-probability" in refused(LIKERT, [("4", 0.5)])
     assert "not a log-probability" in refused(LIKERT, [("4", math.inf)])
@@ -286,9 +281,7 @@ def test_what_is_no_probability_is_no_score() -> None:
         ),
     ],
 )
-def test_a_value_that_the_model_writes_in_several_tokens_is_refused(
-    scale: Any, positions: Any
-) -> None:
+def test_a_value_that_the_model_writes_in_several_tokens_is_refused(scale, positions):
     assert "in several tokens" in refused(scale, *positions)
 
 
@@ -302,7 +295,7 @@ def test_a_value_that_the_model_writes_in_several_tokens_is_refused(
         DiscreteScale(values=("-", "-ish")),
     ],
 )
-def test_values_that_begin_with_the_same_token_are_refused_before_anything_runs(scale: Any) -> None:
+def test_values_that_begin_with_the_same_token_are_refused_before_anything_runs(scale):
     assert ambiguity(scale) is not None
     trouble = ArgmaxScoreExtractor().validation_error(RecordType({"score": ScaleType(scale)}))
     assert trouble is not None
@@ -310,7 +303,7 @@ def test_values_that_begin_with_the_same_token_are_refused_before_anything_runs(
 
 
 @pytest.mark.parametrize("scale", [LIKERT, TEN, WORDS, BooleanScale(), DiscreteScale(values=("m", "M")), DiscreteScale(values=(-1, 1)), DiscreteScale(range=(0, 1, 0.25))])  # fmt: skip
-def test_values_that_begin_with_tokens_of_their_own_are_fit(scale: Any) -> None:
+def test_values_that_begin_with_tokens_of_their_own_are_fit(scale):
     assert ambiguity(scale) is None
     assert (
         TokenProbabilityExtractor().validation_error(RecordType({"score": ScaleType(scale)}))
@@ -327,9 +320,7 @@ def test_values_that_begin_with_tokens_of_their_own_are_fit(scale: Any) -> None:
         RecordType({"explanation": TEXT, "score": ScaleType(LIKERT)}),
     ],
 )
-def test_anything_but_one_field_on_a_discrete_or_boolean_scale_is_a_problem(
-    extractor: Any, response: RecordType
-) -> None:
+def test_anything_but_one_field_on_a_discrete_or_boolean_scale_is_a_problem(extractor, response):
     trouble = extractor.validation_error(response)
     assert trouble is not None
     assert f"`{extractor.type}` needs" in trouble[1]
@@ -342,7 +333,7 @@ def score(extractor: Any, scale: Scale, answer: Reply, sent_request: Request | N
     return value
 
 
-def test_the_reading_asks_for_alternatives_and_names_the_support_worst_first() -> None:
+def test_the_reading_asks_for_alternatives_and_names_the_support_worst_first():
     reading = TokenProbabilityExtractor().bind(RecordType({"score": ScaleType(BooleanScale())}))
     assert reading.top_logprobs == 20
     assert reading.support == ("no", "false", "yes", "true")
@@ -354,7 +345,7 @@ def test_the_reading_asks_for_alternatives_and_names_the_support_worst_first() -
     ).output == RecordType({"score": NUMBER, "mass": MASS_TYPE})
 
 
-def test_the_mode_the_expectation_and_own_weights() -> None:
+def test_the_mode_the_expectation_and_own_weights():
     answer = reply(at(("4", 0.5), ("2", 0.3), ("1", 0.2)))
     assert score(ArgmaxScoreExtractor(), LIKERT, answer) == 4
     assert score(WeightedSummedScoreExtractor(), LIKERT, answer) == pytest.approx(2.8)
@@ -366,7 +357,7 @@ def test_the_mode_the_expectation_and_own_weights() -> None:
     ) == pytest.approx(0.5)
 
 
-def test_a_draw_is_seeded_and_follows_the_distribution() -> None:
+def test_a_draw_is_seeded_and_follows_the_distribution():
     answer = reply(at(("1", 0.7), ("5", 0.3)))
     draws = [score(SampleScoreExtractor(), LIKERT, answer, request(row)) for row in range(400)]
     assert draws == [
@@ -390,9 +381,7 @@ def test_a_draw_is_seeded_and_follows_the_distribution() -> None:
         (LIKERT, {1: 0.5}, "weights", "the value 2 has no weight"),
     ],
 )
-def test_an_expectation_needs_a_number_for_every_value(
-    scale: Any, weights: Any, key: str, message: str
-) -> None:
+def test_an_expectation_needs_a_number_for_every_value(scale, weights, key, message):
     trouble = WeightedSummedScoreExtractor(weights=weights).validation_error(
         RecordType({"score": ScaleType(scale)})
     )
@@ -410,9 +399,7 @@ WIN_RATES = {
 
 
 @pytest.mark.parametrize("model", WIN_RATES)
-def test_recorded_log_probabilities_of_a_real_judge_give_the_published_win_rate(
-    shared: Path, model: str
-) -> None:
+def test_recorded_log_probabilities_of_a_real_judge_give_the_published_win_rate(shared, model):
     """AlpacaEval 2: P(m) / (P(m) + P(M)), every recorded preference to 1e-9 from the bare tokens that it counted.
 
     With the tokens that differ only in surrounding space merged, as the language asks, the rate stays the same to 1e-4.

@@ -17,7 +17,6 @@ from verdict_cli.language.fields.types import (
     INTEGER,
     NUMBER,
     TEXT,
-    FieldType,
     RecordType,
     ScaleType,
 )
@@ -53,9 +52,7 @@ def lesson(shared: Path) -> tuple[re.Pattern[str], re.Pattern[str]]:
 @example("this could be a fail, but … VERDICT: PASS\nSCORE: 8")
 @example("score 3 then Score=4 then SCORE :\n 5")
 @example("compass failing")
-def test_any_text_gives_what_the_lessons_expressions_give(
-    lesson: tuple[re.Pattern[str], re.Pattern[str]], text: str
-) -> None:
+def test_any_text_gives_what_the_lessons_expressions_give(lesson, text):
     verdicts, scores = lesson[0].findall(text), lesson[1].findall(text)
     if (scores and len(scores[-1]) > 4300) or re.search(
         r"score\s*(?:[:=]\s*)?\d*[.,]\d", text, re.IGNORECASE
@@ -71,24 +68,24 @@ def test_any_text_gives_what_the_lessons_expressions_give(
 @given(TEXTS)
 @example("SCORE: " + "9" * 5000)
 @example("score" + " " * 200_000)
-def test_any_text_gives_a_verdict_and_a_number(text: str) -> None:
+def test_any_text_gives_a_verdict_and_a_number(text):
     result = parse_verdict(text)
     assert result["verdict"] in ("PASS", "FAIL")
     assert result["score"] >= 0
 
 
 @pytest.mark.parametrize(("digits", "read"), [(30, 10**30 - 1), (4300, 10**4300 - 1), (4301, 0)])
-def test_a_score_has_as_many_digits_as_python_reads(digits: int, read: int) -> None:
+def test_a_score_has_as_many_digits_as_python_reads(digits, read):
     assert parse_verdict("SCORE: " + "9" * digits)["score"] == read
 
 
 @settings(deadline=None)
 @given(st.text().filter(lambda text: not re.search("pa[sſ]{2}", text, re.IGNORECASE)))
-def test_a_text_that_does_not_say_pass_never_passes(text: str) -> None:
+def test_a_text_that_does_not_say_pass_never_passes(text):
     assert parse_verdict(text)["verdict"] == "FAIL"
 
 
-def test_the_rubric_numbers_its_criteria_and_ends_with_the_two_lines() -> None:
+def test_the_rubric_numbers_its_criteria_and_ends_with_the_two_lines():
     rubric = build_rubric(["accuracy", "clarity {source.x}"])
     assert "Rubric" in rubric
     lines = rubric.splitlines()
@@ -99,7 +96,7 @@ def test_the_rubric_numbers_its_criteria_and_ends_with_the_two_lines() -> None:
     assert lines[-1] == "SCORE: <0-10>"
 
 
-def test_both_fields_are_read_and_the_text_explains_where_asked() -> None:
+def test_both_fields_are_read_and_the_text_explains_where_asked():
     reading = VerdictExtractor().bind(RecordType({"score": INTEGER}))
     read = reading.read(Reply("ok\nVERDICT: PASS\nSCORE: 9"), REQUEST)
     assert read == {"verdict": "PASS", "score": 9, "defaulted": False}
@@ -148,7 +145,7 @@ BOTH = VerdictExtractor().bind(RecordType({"verdict": TEXT, "score": INTEGER}))
         "<think>VERDICT: FAIL, SCORE: 1?</think>\nVERDICT: PASS\nSCORE: 8<|eot_id|>",
     ],
 )
-def test_a_verdict_and_a_score_are_read_as_people_write_them(text: str) -> None:
+def test_a_verdict_and_a_score_are_read_as_people_write_them(text):
     assert BOTH.read(Reply(text), REQUEST) == {"verdict": "PASS", "score": 8, "defaulted": False}
 
 
@@ -161,7 +158,7 @@ def test_a_verdict_and_a_score_are_read_as_people_write_them(text: str) -> None:
         "VERDICT: FAILED SCORE 2",
     ],
 )
-def test_a_denied_pass_is_a_fail(text: str) -> None:
+def test_a_denied_pass_is_a_fail(text):
     assert BOTH.read(Reply(text), REQUEST) == {"verdict": "FAIL", "score": 2, "defaulted": False}
 
 
@@ -187,14 +184,14 @@ def test_a_denied_pass_is_a_fail(text: str) -> None:
         "<think>VERDICT: PASS SCORE: 8</think>",
     ],
 )
-def test_a_reply_that_states_one_of_them_alone_or_not_clearly_is_unreadable(text: str) -> None:
+def test_a_reply_that_states_one_of_them_alone_or_not_clearly_is_unreadable(text):
     with pytest.raises(ReplyError) as caught:
         BOTH.read(Reply(text), REQUEST)
     assert caught.value.failure == "unreadable"
     assert caught.value.default is None
 
 
-def test_only_a_reply_that_states_neither_has_the_lessons_default() -> None:
+def test_only_a_reply_that_states_neither_has_the_lessons_default():
     refusal = "I'm sorry, but I can't help with that."
     with pytest.raises(ReplyError) as caught:
         BOTH.read(Reply(refusal), REQUEST)
@@ -211,7 +208,7 @@ def test_only_a_reply_that_states_neither_has_the_lessons_default() -> None:
 @given(TEXTS)
 @example("SCORE: " + "9" * 5000)
 @example("score" + " " * 20_000)
-def test_any_text_is_read_or_a_reply_error_and_never_passes_with_an_unread_score(text: str) -> None:
+def test_any_text_is_read_or_a_reply_error_and_never_passes_with_an_unread_score(text):
     try:
         output = BOTH.read(Reply(text), REQUEST)
     except ReplyError:
@@ -233,19 +230,19 @@ def test_any_text_is_read_or_a_reply_error_and_never_passes_with_an_unread_score
         ("3 of 10", 3.0),
     ],
 )
-def test_a_score_with_decimals_is_the_number_that_is_written(number: str, score: float) -> None:
+def test_a_score_with_decimals_is_the_number_that_is_written(number, score):
     reading = VerdictExtractor().bind(RecordType({"score": NUMBER}))
     assert reading.read(Reply(f"VERDICT: PASS\nSCORE: {number}"), REQUEST)["score"] == score
 
 
-def test_parse_verdict_gives_whole_numbers() -> None:
+def test_parse_verdict_gives_whole_numbers():
     assert parse_verdict("SCORE: 7.5, PASS") == {"verdict": "PASS", "score": 7}
 
 
 @pytest.mark.parametrize(
     "kind", [NUMBER, ScaleType(ContinuousScale()), ScaleType(DiscreteScale(range=(0.0, 1.0, 0.25)))]
 )
-def test_decimals_are_read_where_the_response_has_them(kind: FieldType) -> None:
+def test_decimals_are_read_where_the_response_has_them(kind):
     reading = VerdictExtractor().bind(RecordType({"score": kind}))
     assert reading.output.fields["score"] == NUMBER
     assert reading.read(Reply("VERDICT: PASS\nSCORE: 0.62"), REQUEST)["score"] == 0.62
@@ -254,8 +251,8 @@ def test_decimals_are_read_where_the_response_has_them(kind: FieldType) -> None:
 
 @pytest.mark.parametrize("kind", [INTEGER, ScaleType(LIKERT)])
 def test_decimals_are_unreadable_where_scores_are_whole_and_never_a_silent_zero(
-    kind: FieldType,
-) -> None:
+    kind,
+):
     reading = VerdictExtractor().bind(RecordType({"score": kind}))
     with pytest.raises(ReplyError, match=r"0\.62 is not a whole number"):
         reading.read(Reply("VERDICT: PASS\nSCORE: 0.62"), REQUEST)
@@ -268,7 +265,7 @@ def test_decimals_are_unreadable_where_scores_are_whole_and_never_a_silent_zero(
         reading.read(Reply("SCORE: 8"), REQUEST)
 
 
-def test_a_field_that_it_does_not_read_is_a_problem() -> None:
+def test_a_field_that_it_does_not_read_is_a_problem():
     assert (
         VerdictExtractor().validation_error(
             RecordType({"verdict": TEXT, "score": ScaleType(LIKERT)})
@@ -280,7 +277,7 @@ def test_a_field_that_it_does_not_read_is_a_problem() -> None:
     assert "'choice'" in trouble[1]
 
 
-def test_a_score_has_at_most_18_digits() -> None:
+def test_a_score_has_at_most_18_digits():
     assert BOTH.read(Reply("VERDICT: PASS\nSCORE: " + "9" * 18), REQUEST)["score"] == 10**18 - 1
     with pytest.raises(ReplyError, match="no score can be read"):
         BOTH.read(Reply("VERDICT: PASS\nSCORE: 1" + "0" * 18), REQUEST)

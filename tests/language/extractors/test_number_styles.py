@@ -129,9 +129,7 @@ def read(reader: str, ends: tuple[int, int], number: str) -> Decimal:
 
 @settings(deadline=None, max_examples=400)
 @given(NUMBERS, st.sampled_from(list(STYLES)), st.sampled_from(READERS))
-def test_a_number_in_any_style_has_its_intended_value_or_is_refused(
-    number: tuple[tuple[int, int], str], style: str, reader: str
-) -> None:
+def test_a_number_in_any_style_has_its_intended_value_or_is_refused(number, style, reader):
     ends, n = number
     try:
         value = read(reader, ends, STYLES[style](n, str(ends[1])))
@@ -142,7 +140,7 @@ def test_a_number_in_any_style_has_its_intended_value_or_is_refused(
 
 @settings(deadline=None, max_examples=200)
 @given(st.integers(0, 100), st.sampled_from(["{}%", "{} %", "{}％", "{} percent", "**{}%**", "Score: {}\\%"]), st.sampled_from(READERS))  # fmt: skip
-def test_a_percentage_is_a_share_or_refused(percent: int, style: str, reader: str) -> None:
+def test_a_percentage_is_a_share_or_refused(percent, style, reader):
     for ends, expected in ((UNIT, Decimal(percent) / 100), (HUNDRED, Decimal(percent))):
         try:
             assert read(reader, ends, style.format(percent)) == expected
@@ -155,7 +153,7 @@ def test_a_percentage_is_a_share_or_refused(percent: int, style: str, reader: st
 
 @pytest.mark.parametrize("style", PLAIN)
 @pytest.mark.parametrize("reader", ["FIRST_INT", "LAST_INT", "FIRST_FLOAT", "LAST_FLOAT", "unique"])
-def test_plain_styles_are_read(style: str, reader: str) -> None:
+def test_plain_styles_are_read(style, reader):
     for ends, n in ((TEN, "10"), (TEN, "7"), (HUNDRED, "0"), (SIGNED, "-3")):
         if n == "-3" and "- {n}" in style:
             continue

@@ -51,23 +51,23 @@ KINDS: list[tuple[FieldType, st.SearchStrategy[Any]]] = [
 @settings(deadline=None)
 @given(st.sampled_from(KINDS), st.sampled_from(KINDS), st.data())
 def test_where_a_type_fits_all_of_its_values_are_read(
-    given_kind: tuple[FieldType, st.SearchStrategy[Any]],
-    wanted: tuple[FieldType, Any],
-    data: st.DataObject,
-) -> None:
+    given_kind,
+    wanted,
+    data,
+):
     value = data.draw(given_kind[1])
     if fits(given_kind[0], wanted[0]):
         assert wanted[0].read(value) == value
 
 
 @pytest.mark.parametrize(("kind", "_"), KINDS)
-def test_every_type_fits_itself_and_the_unknown(kind: FieldType, _: Any) -> None:
+def test_every_type_fits_itself_and_the_unknown(kind, _):
     assert fits(kind, kind)
     assert fits(kind, UnknownType())
     assert fits(UnknownType(), kind)
 
 
-def test_bounds_and_directions_must_be_the_same() -> None:
+def test_bounds_and_directions_must_be_the_same():
     assert not fits(ScaleType(LIKERT), ScaleType(DiscreteScale(range=(1, 10))))
     assert not fits(
         ScaleType(DiscreteScale(values=("a", "b"))), ScaleType(DiscreteScale(values=("b", "a")))
@@ -75,7 +75,7 @@ def test_bounds_and_directions_must_be_the_same() -> None:
     assert fits(ScaleType(DiscreteScale(values=(1, 2, 3, 4, 5))), ScaleType(LIKERT))
 
 
-def test_scales_fit_the_plain_type_of_their_values() -> None:
+def test_scales_fit_the_plain_type_of_their_values():
     assert fits(ScaleType(LIKERT), INTEGER)
     assert fits(ScaleType(LIKERT), NUMBER)
     assert fits(ScaleType(BooleanScale()), TRUTH)
@@ -86,12 +86,12 @@ def test_scales_fit_the_plain_type_of_their_values() -> None:
     assert not fits(TRUTH, INTEGER)
 
 
-def test_a_record_may_have_more_fields_than_are_wanted() -> None:
+def test_a_record_may_have_more_fields_than_are_wanted():
     given_record = RecordType({"a": INTEGER, "b": TEXT})
     assert fits(given_record, RecordType({"a": NUMBER}))
     assert not fits(RecordType({"a": NUMBER}), given_record)
 
 
-def test_a_record_is_not_read_where_it_only_fits_by_leaving_fields_out() -> None:
+def test_a_record_is_not_read_where_it_only_fits_by_leaving_fields_out():
     with pytest.raises(ReplyError):
         RecordType({"a": NUMBER}).read({"a": 1, "b": "x"})

@@ -83,7 +83,7 @@ def scale_named(name: str) -> Scale:
         ({"type": "str", "enum": "int"}, RecordType({"type": TEXT, "enum": INTEGER})),
     ],
 )
-def test_each_spelling_of_the_language_means_its_type(spelling: Any, kind: Any) -> None:
+def test_each_spelling_of_the_language_means_its_type(spelling, kind):
     assert field_type(KEY.validate_python(spelling), scale_named) == kind
 
 
@@ -91,17 +91,17 @@ def test_each_spelling_of_the_language_means_its_type(spelling: Any, kind: Any) 
     "spelling",
     [None, 3, ["str"], {}, {"enum": []}, {"a": 3}, {"type": "discrete", "rnage": [1, 2]}],
 )
-def test_what_spells_no_type_is_refused(spelling: Any) -> None:
+def test_what_spells_no_type_is_refused(spelling):
     with pytest.raises(ValidationError):
         KEY.validate_python(spelling)
 
 
-def test_an_unknown_name_is_left_to_the_one_who_knows_the_scales() -> None:
+def test_an_unknown_name_is_left_to_the_one_who_knows_the_scales():
     with pytest.raises(KeyError):
         field_type("lickert", scale_named)
 
 
-def test_a_schema_of_fields_is_a_record_in_the_written_order() -> None:
+def test_a_schema_of_fields_is_a_record_in_the_written_order():
     keys = TypeAdapter(FieldTypes).validate_python({"b": "int", "a": {"enum": [1, 2]}})
     assert list(record(keys, scale_named).fields) == ["b", "a"]
     assert isinstance(keys["a"], Enum)
@@ -109,7 +109,7 @@ def test_a_schema_of_fields_is_a_record_in_the_written_order() -> None:
         TypeAdapter(FieldTypes).validate_python({})
 
 
-def test_the_plain_types_are_those_of_the_language() -> None:
+def test_the_plain_types_are_those_of_the_language():
     assert list(PLAIN) == ["str", "int", "float", "bool", "list[str]", "image", "conversation"]
 
 
@@ -128,7 +128,7 @@ def test_the_plain_types_are_those_of_the_language() -> None:
         ("list[" * 400, "is nested too deeply"),
     ],
 )
-def test_a_text_that_is_no_type_says_what_was_expected(spelling: str, message: str) -> None:
+def test_a_text_that_is_no_type_says_what_was_expected(spelling, message):
     with pytest.raises(TypeTextError, match=re.escape(message)):
         field_type(spelling, scale_named)
 
@@ -143,7 +143,7 @@ def test_a_text_that_is_no_type_says_what_was_expected(spelling: str, message: s
         {"type": "str"},
     ],
 )
-def test_a_type_as_text_means_what_its_mapping_means(key: Any) -> None:
+def test_a_type_as_text_means_what_its_mapping_means(key):
     assert field_type(type_text(key), scale_named) == field_type(
         KEY.validate_python(key), scale_named
     )

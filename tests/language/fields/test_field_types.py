@@ -66,7 +66,7 @@ TYPES: dict[str, tuple[FieldType, st.SearchStrategy[Any]]] = {
 @pytest.mark.parametrize("name", TYPES)
 @settings(deadline=None)
 @given(st.data())
-def test_a_value_of_the_type_is_read_unchanged(name: str, data: st.DataObject) -> None:
+def test_a_value_of_the_type_is_read_unchanged(name, data):
     kind, values = TYPES[name]
     value = data.draw(values)
     assert kind.read(value) == value
@@ -75,7 +75,7 @@ def test_a_value_of_the_type_is_read_unchanged(name: str, data: st.DataObject) -
 @pytest.mark.parametrize("name", TYPES)
 @settings(deadline=None)
 @given(value=JSON)
-def test_any_value_reads_or_raises_a_reply_error(name: str, value: Any) -> None:
+def test_any_value_reads_or_raises_a_reply_error(name, value):
     kind, _ = TYPES[name]
     try:
         read = kind.read(value)
@@ -85,7 +85,7 @@ def test_any_value_reads_or_raises_a_reply_error(name: str, value: Any) -> None:
         assert isinstance(value, str) or read == value
 
 
-def test_only_numbers_that_stay_equal_are_converted() -> None:
+def test_only_numbers_that_stay_equal_are_converted():
     assert (NUMBER.read(4), type(NUMBER.read(4))) == (4.0, float)
     assert (INTEGER.read(4.0), type(INTEGER.read(4.0))) == (4, int)
     for kind, value in (
@@ -102,12 +102,12 @@ def test_only_numbers_that_stay_equal_are_converted() -> None:
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan"), 10**400])
-def test_a_number_that_no_float_holds_is_not_read_as_one(value: Any) -> None:
+def test_a_number_that_no_float_holds_is_not_read_as_one(value):
     with pytest.raises(ReplyError, match="is not of type float"):
         NUMBER.read(value)
 
 
-def test_a_record_names_the_field_that_is_missing_unknown_or_of_a_wrong_type() -> None:
+def test_a_record_names_the_field_that_is_missing_unknown_or_of_a_wrong_type():
     record = RecordType({"score": ScaleType(LIKERT), "why": TEXT})
     with pytest.raises(ReplyError, match="the field 'why' is missing"):
         record.read({"score": 3})
@@ -122,7 +122,7 @@ def test_a_record_names_the_field_that_is_missing_unknown_or_of_a_wrong_type() -
         record.read([3])
 
 
-def test_a_record_is_read_in_its_own_order() -> None:
+def test_a_record_is_read_in_its_own_order():
     record = RecordType({"b": INTEGER, "a": RecordType({"c": TEXT})})
     assert list(record.read({"a": {"c": "x"}, "b": 1})) == ["b", "a"]
 
@@ -139,14 +139,14 @@ def test_a_record_is_read_in_its_own_order() -> None:
         [{"role": "user", "content": None}],
     ],
 )
-def test_what_is_no_conversation_is_not_read_as_one(value: Any) -> None:
+def test_what_is_no_conversation_is_not_read_as_one(value):
     with pytest.raises(
         ReplyError, match=r"is not a (list of messages|message) with|its content is null"
     ):
         TranscriptType().read(value)
 
 
-def test_a_types_schema_requires_every_field_and_allows_no_other() -> None:
+def test_a_types_schema_requires_every_field_and_allows_no_other():
     schema = RecordType({"score": ScaleType(LIKERT), "items": TextListType()}).json_schema()
     assert schema == {
         "type": "object",
@@ -159,7 +159,7 @@ def test_a_types_schema_requires_every_field_and_allows_no_other() -> None:
     }
 
 
-def test_a_list_names_the_entry_that_is_not_of_its_type() -> None:
+def test_a_list_names_the_entry_that_is_not_of_its_type():
     claims = ListType(RecordType({"text": TEXT, "weight": NUMBER}))
     assert claims.read([{"weight": 1, "text": "a"}]) == [{"text": "a", "weight": 1.0}]
     with pytest.raises(ReplyError, match=r"^\[1\]: weight: 'heavy' is not of type float"):
@@ -173,7 +173,7 @@ def test_a_list_names_the_entry_that_is_not_of_its_type() -> None:
         ListType(INTEGER).read("abc")
 
 
-def test_the_schema_of_a_list_and_of_a_nullable_value_is_that_of_its_values() -> None:
+def test_the_schema_of_a_list_and_of_a_nullable_value_is_that_of_its_values():
     assert ListType(OptionalType(RecordType({"a": ScaleType(BooleanScale())}))).json_schema() == {
         "type": "array",
         "items": {
@@ -190,7 +190,7 @@ def test_the_schema_of_a_list_and_of_a_nullable_value_is_that_of_its_values() ->
     }
 
 
-def test_every_type_says_its_name_and_whether_it_has_numbers() -> None:
+def test_every_type_says_its_name_and_whether_it_has_numbers():
     words = ScaleType(DiscreteScale(values=("a", "b")))
     spelled = {
         "str": (TEXT, False),
@@ -214,12 +214,12 @@ def test_every_type_says_its_name_and_whether_it_has_numbers() -> None:
         assert isinstance(kind.json_schema(), dict)
 
 
-def test_values_without_a_declared_type_are_taken_as_they_are() -> None:
+def test_values_without_a_declared_type_are_taken_as_they_are():
     for kind in (UnknownType(), DistributionType(LIKERT)):
         assert kind.read({"x": [1]}) == {"x": [1]}
 
 
-def test_messages_in_the_form_of_opentelemetry_are_read_as_messages_with_a_content() -> None:
+def test_messages_in_the_form_of_opentelemetry_are_read_as_messages_with_a_content():
     call = {"type": "tool_call", "id": "c1", "name": "search", "arguments": {"q": "x"}}
     messages = [
         {

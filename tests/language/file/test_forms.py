@@ -1,9 +1,5 @@
 """A value of another form than expected: the message says how to write it, and what is written so is accepted."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 WHOLE = """verdict: 1
@@ -33,16 +29,14 @@ gates:
         ),
     ],
 )
-def test_a_value_of_another_form_says_how_to_write_it(
-    right: str, wrong: str, hint: str, shell: Any
-) -> None:
+def test_a_value_of_another_form_says_how_to_write_it(right, wrong, hint, shell):
     assert shell("validate", shell.write("right.yaml", WHOLE)).code == 0
     assert WHOLE.count(right) == 1
     done = shell("validate", shell.write("wrong.yaml", WHOLE.replace(right, wrong)))
     assert (done.code, hint in done.err) == (2, True), done.err
 
 
-def test_of_several_evaluations_a_bare_metric_names_none(shell: Any) -> None:
+def test_of_several_evaluations_a_bare_metric_names_none(shell):
     two = WHOLE.replace("gates:", "  other: {value: output.score}\ngates:")
     wrong = two.replace("metric: right.accuracy", "metric: accuracy")
     done = shell("validate", shell.write("wrong.yaml", wrong))

@@ -8,7 +8,6 @@ import random
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from shutil import which
 from typing import Any
 
@@ -127,7 +126,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("data", WRONG, ids=lambda data: json.dumps(data["pipeline"])[:60])
-def test_a_wrong_file_is_refused_by_the_schema_too(data: dict[str, Any]) -> None:
+def test_a_wrong_file_is_refused_by_the_schema_too(data):
     assert problems(data)
     assert not VALIDATOR.is_valid(data)
 
@@ -145,7 +144,7 @@ def test_a_wrong_file_is_refused_by_the_schema_too(data: dict[str, Any]) -> None
     ],
     ids=lambda data: json.dumps(data["pipeline"])[:60],
 )
-def test_declared_and_built_in_names_are_accepted(data: dict[str, Any]) -> None:
+def test_declared_and_built_in_names_are_accepted(data):
     assert (problems(data), VALIDATOR.is_valid(data)) == ((), True)
 
 
@@ -159,9 +158,7 @@ def test_declared_and_built_in_names_are_accepted(data: dict[str, Any]) -> None:
         ({"scales": {"unused": {"type": "discrete"}}}, "scales.unused", "bad-scale"),
     ],
 )  # fmt: skip
-def test_a_part_that_nobody_uses_is_refused_in_the_words_of_its_class(
-    parts: dict[str, Any], place: str, code: str
-) -> None:
+def test_a_part_that_nobody_uses_is_refused_in_the_words_of_its_class(parts, place, code):
     data = file(**parts)
     assert [(problem.path, problem.code) for problem in problems(data)] == [(place, code)]
     assert not VALIDATOR.is_valid(data)
@@ -182,11 +179,11 @@ def test_a_part_that_nobody_uses_is_refused_in_the_words_of_its_class(
     ],
     ids=lambda data: json.dumps(data["pipeline"])[:60],
 )
-def test_an_empty_key_counts_as_absent(data: dict[str, Any]) -> None:
+def test_an_empty_key_counts_as_absent(data):
     assert (problems(data), VALIDATOR.is_valid(data)) == ((), True)
 
 
-def test_every_wrong_file_of_the_findings_is_refused(shared: Path) -> None:
+def test_every_wrong_file_of_the_findings_is_refused(shared):
     path = shared / "findings" / "cases" / "schema" / "wrong.jsonl"
     if not path.is_file():
         pytest.skip("the findings are not there")
@@ -195,7 +192,7 @@ def test_every_wrong_file_of_the_findings_is_refused(shared: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PIPELINES, ids=lambda path: path.stem)
-def test_every_shipped_pipeline_is_accepted(path: Path) -> None:
+def test_every_shipped_pipeline_is_accepted(path):
     assert [error.message for error in VALIDATOR.iter_errors(read_document(path).data)] == []
 
 
@@ -259,7 +256,7 @@ def changed(data: Any, draw: random.Random) -> Any:
 
 
 @needs("batches", "rank")
-def test_the_schema_refuses_what_it_can_say_and_nothing_else() -> None:
+def test_the_schema_refuses_what_it_can_say_and_nothing_else():
     """Both directions, over drawn changes of shipped files."""
     draw, only_program = random.Random(1), Counter[str]()
     for path in draw.sample(PIPELINES, 40):
@@ -279,8 +276,8 @@ def test_the_schema_refuses_what_it_can_say_and_nothing_else() -> None:
     which("yaml-language-server") is None, reason="yaml-language-server is not installed"
 )
 def test_an_editor_shows_an_error_in_each_wrong_file_and_none_in_a_shipped_one(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     import yaml
 
     texts = [yaml.safe_dump(data) for data in WRONG]

@@ -104,7 +104,7 @@ def _file(
 
 
 @pytest.mark.parametrize("spelled", ["stars", "{type: stars}", "{type: stars, range: [1, 3]}"])
-def test_a_scale_of_a_package_is_named_or_written_out(folder: Path, spelled: str) -> None:
+def test_a_scale_of_a_package_is_named_or_written_out(folder, spelled):
     node = PipelineOptions().built(_file(folder, scale=spelled)).plan.nodes[0]
     (score,) = node.output.fields.values()
     assert score.read("***") == 3
@@ -114,11 +114,11 @@ def test_a_scale_of_a_package_is_named_or_written_out(folder: Path, spelled: str
 @pytest.mark.parametrize(
     "spelled", ["last_line", "{type: last_line}", '{type: last_line, prefix: "Stars:"}']
 )
-def test_an_extractor_of_a_package_reads_replies(folder: Path, spelled: str) -> None:
+def test_an_extractor_of_a_package_reads_replies(folder, spelled):
     assert PipelineOptions().built(_file(folder, extract=spelled, scale="likert")).plan.nodes
 
 
-def test_two_extractors_of_a_package_are_two_pipelines(folder: Path) -> None:
+def test_two_extractors_of_a_package_are_two_pipelines(folder):
     plain = PipelineOptions().built(_file(folder, extract="last_line")).plan.fingerprint
     keyed = (
         PipelineOptions()
@@ -128,7 +128,7 @@ def test_two_extractors_of_a_package_are_two_pipelines(folder: Path) -> None:
     assert plain != keyed
 
 
-def test_a_run_measures_with_what_a_package_offers(folder: Path) -> None:
+def test_a_run_measures_with_what_a_package_offers(folder):
     path = _file(folder, extract="last_line", metrics="mae, lenient, differing, accuracy")
     gate = "gates:\n  - {metric: near.lenient, max: 0.5}\n"
     path.write_text(path.read_text(encoding="utf-8") + gate, encoding="utf-8")
@@ -163,7 +163,7 @@ def test_a_run_measures_with_what_a_package_offers(folder: Path) -> None:
     assert figures["mae"]["value"] == pytest.approx((2 + 1 + 0) / 3)
 
 
-def test_a_metric_whose_function_fails_is_reported_with_its_name(folder: Path) -> None:
+def test_a_metric_whose_function_fails_is_reported_with_its_name(folder):
     plan = PipelineOptions().built(_file(folder, metrics="failing")).plan
     assert plan.evaluations["near"].metrics == ("failing",)
     metric = find_metric("failing")
@@ -172,7 +172,7 @@ def test_a_metric_whose_function_fails_is_reported_with_its_name(folder: Path) -
         array_statistic(metric, np.ones(2), np.ones(2)).at(np.ones((1, 2)))
 
 
-def test_the_schema_that_checks_a_file_has_the_foreign_types_own_keys(folder: Path) -> None:
+def test_the_schema_that_checks_a_file_has_the_foreign_types_own_keys(folder):
     with pytest.raises(SpecError) as caught:
         PipelineOptions().built(_file(folder, extract="{type: last_line, prefx: x}"))
     (problem,) = caught.value.problems
@@ -191,7 +191,7 @@ def _offer_what_works(folder: Path) -> None:
     )
 
 
-def test_the_printed_schema_has_every_part_that_packages_offer(folder: Path) -> None:
+def test_the_printed_schema_has_every_part_that_packages_offer(folder):
     _offer_what_works(folder)
     before = json.dumps(pipeline_schema())
     printed = complete_schema()
@@ -207,7 +207,7 @@ def test_the_printed_schema_has_every_part_that_packages_offer(folder: Path) -> 
     assert "lenient" in printed["$defs"]["MetricKey"]["enum"]
 
 
-def test_the_schema_with_plugins_agrees_with_the_classes(folder: Path) -> None:
+def test_the_schema_with_plugins_agrees_with_the_classes(folder):
     _file(
         folder, scale="{type: stars, range: [1, 3]}", extract="{type: last_line}", metrics="lenient"
     )
@@ -226,16 +226,14 @@ def test_the_schema_with_plugins_agrees_with_the_classes(folder: Path) -> None:
         ), bad
 
 
-def test_a_python_subclass_is_never_taken_for_the_scale_that_it_derives_from(folder: Path) -> None:
+def test_a_python_subclass_is_never_taken_for_the_scale_that_it_derives_from(folder):
     import starry
 
     with pytest.raises(UsageError, match="Stars is not the scale of the type 'discrete'"):
         starry.Stars().key()
 
 
-def test_files_without_foreign_parts_look_at_no_entry_points(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_without_foreign_parts_look_at_no_entry_points(folder, monkeypatch):
     def looked(**_: object) -> None:
         raise AssertionError("entry points were looked at")
 
@@ -251,9 +249,7 @@ def test_files_without_foreign_parts_look_at_no_entry_points(
         ({"metrics": "nothing"}, "is not a verdict_cli.Metric"),
     ],
 )
-def test_a_package_that_offers_what_it_lacks_is_reported(
-    folder: Path, keys: dict[str, str], message: str
-) -> None:
+def test_a_package_that_offers_what_it_lacks_is_reported(folder, keys, message):
     with pytest.raises(UsageError, match=message):
         PipelineOptions().built(_file(folder, **keys))
 
@@ -268,9 +264,7 @@ def test_a_package_that_offers_what_it_lacks_is_reported(
         ({"metrics": "lenien"}, "did you mean 'lenient'?"),
     ],
 )
-def test_a_misspelled_foreign_name_is_reported_with_the_nearest(
-    folder: Path, keys: dict[str, str], hint: str
-) -> None:
+def test_a_misspelled_foreign_name_is_reported_with_the_nearest(folder, keys, hint):
     with pytest.raises(SpecError) as caught:
         PipelineOptions().built(_file(folder, **keys))
     assert hint in {problem.hint for problem in caught.value.problems}
@@ -284,13 +278,13 @@ def test_a_misspelled_foreign_name_is_reported_with_the_nearest(
         ("lenient", "How far the judge is above the target"),
     ],
 )
-def test_explain_says_what_a_package_offers(folder: Path, name: str, text: str) -> None:
+def test_explain_says_what_a_package_offers(folder, name, text):
     result = CliRunner().invoke(app, ["explain", name])
     assert result.exit_code == 0, result.output
     assert text in result.output
 
 
-def test_a_scale_of_a_package_takes_no_mapping_without_its_type(folder: Path) -> None:
+def test_a_scale_of_a_package_takes_no_mapping_without_its_type(folder):
     assert SCALES.get("stars") is not None
     node = PipelineOptions().built(_file(folder, scale="{range: [1, 3]}")).plan.nodes[0]
     (score,) = node.output.fields.values()

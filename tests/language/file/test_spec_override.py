@@ -1,7 +1,5 @@
 """`--set PATH=VALUE`: a document is changed, or the setting is refused as a usage error."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -93,7 +91,7 @@ def test_any_setting_is_applied_or_refused(setting):
     ],
     ids=["mapping", "list", "named", "named-list", "name", "none"],
 )
-def test_a_models_name_is_replaced_and_its_other_keys_are_preserved(file: str, model: str) -> None:
+def test_a_models_name_is_replaced_and_its_other_keys_are_preserved(file, model):
     replaced = replace_model(parse_document(file.encode(), "p.yaml").data, "b")
     assert (
         replaced == "b"
@@ -102,7 +100,7 @@ def test_a_models_name_is_replaced_and_its_other_keys_are_preserved(file: str, m
     )
 
 
-def test_a_name_from_models_is_that_model() -> None:
+def test_a_name_from_models_is_that_model():
     data = parse_document(b"model: {name: a, seed: 1}\nmodels: {small: {name: b}}", "p.yaml").data
     assert replace_model(data, "small") == "small"
 
@@ -116,6 +114,6 @@ def test_a_name_from_models_is_that_model() -> None:
         "model: m\nmodels: {m: [a]}",
     ],
 )
-def test_a_setting_of_a_model_that_is_only_named_is_set(file: str) -> None:
+def test_a_setting_of_a_model_that_is_only_named_is_set(file):
     document = apply_override(parse_document(file.encode(), "p.yaml"), ["model.temperature=0"])
     assert document.data["model"] == {"name": "a", "temperature": 0}

@@ -1,15 +1,12 @@
 """What the commands need of the repository comes with the installed package."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 from paths import ROOT
 
 
-def test_the_wheel_has_every_pipeline_table_sample_card_and_schema(tmp_path: Path) -> None:
+def test_the_wheel_has_every_pipeline_table_sample_card_and_schema(tmp_path):
     wheel = pytest.importorskip("hatchling.builders.wheel")
     (built,) = wheel.WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     with ZipFile(built) as packed:

@@ -48,7 +48,7 @@ def rendered(text: str, messages: Any = MESSAGES, *, delimit: bool = False) -> A
         (" | without('tool') | last(2)", [2, 4]),
     ],
 )
-def test_filters_keep_the_numbers_of_the_turns(filters: str, turns: list[int]) -> None:
+def test_filters_keep_the_numbers_of_the_turns(filters, turns):
     content = rendered(f"{{source.messages{filters}}}").content
     assert [int(line[1 : line.index("]")]) for line in content.splitlines()] == turns
     jinja = compile_jinja(f"{{{{ source.messages{filters} }}}}", ("source",), resolve, pytest.fail)
@@ -59,18 +59,18 @@ def test_filters_keep_the_numbers_of_the_turns(filters: str, turns: list[int]) -
 
 
 @pytest.mark.parametrize("delimit", [False, True])
-def test_images_are_sent_as_images_and_no_data_is_in_the_text(delimit: bool) -> None:
+def test_images_are_sent_as_images_and_no_data_is_in_the_text(delimit):
     message = rendered("Judge:\n{source.messages}\nDone.", delimit=delimit)
     assert "base64" not in message.content and "None" not in message.content
     assert "[4] user: And this? (image)" in message.content
     assert [url for _, url in message.images] == [PIXEL]
 
 
-def test_only_the_images_of_the_messages_shown_are_sent() -> None:
+def test_only_the_images_of_the_messages_shown_are_sent():
     assert rendered("{source.messages | first(3)}").images == ()
 
 
-def test_one_message_has_no_number() -> None:
+def test_one_message_has_no_number():
     assert rendered("{source.messages[1]}").content == 'assistant called search({"q": "x"})'
 
 
@@ -82,7 +82,7 @@ def test_one_message_has_no_number() -> None:
         ("{source.messages | upper}", "not allowed in a placeholder"),
     ],
 )
-def test_a_wrong_filter_is_an_error(filter_text: str, message: str) -> None:
+def test_a_wrong_filter_is_an_error(filter_text, message):
     problems: list[str] = []
     compile_prompt(
         filter_text, resolve, lambda *parts: problems.append(parts[0]), lambda *_: None, False
@@ -91,11 +91,11 @@ def test_a_wrong_filter_is_an_error(filter_text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["text", [1], [{"role": "user", "content": None}]])
-def test_a_filter_of_anything_else_fails_the_row(value: Any) -> None:
+def test_a_filter_of_anything_else_fails_the_row(value):
     with pytest.raises(RowError, match="takes a conversation"):
         rendered("{source.messages | last(2)}", value)
 
 
-def test_a_null_turn_fails_the_row() -> None:
+def test_a_null_turn_fails_the_row():
     with pytest.raises(RowError, match=r"\[0\]: its content is null"):
         rendered("{source.messages}", [{"role": "user", "content": None}])

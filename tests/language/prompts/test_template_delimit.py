@@ -62,9 +62,7 @@ def row(**values: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ["plain", "jinja"])
 @given(st.tuples(TEXTS, TEXTS))
-def test_the_texts_come_back_whole_between_tags_that_they_do_not_contain(
-    kind: str, texts: tuple[str, str]
-) -> None:
+def test_the_texts_come_back_whole_between_tags_that_they_do_not_contain(kind, texts):
     values = row(a=texts[0], b=texts[1])
     if kind == "plain":
         messages = plain("@system\nJudge.\n@user\nA: {source.a}\nB: {source.b}", values)
@@ -82,7 +80,7 @@ def test_the_texts_come_back_whole_between_tags_that_they_do_not_contain(
     assert content.count(mark) == 6
 
 
-def test_a_text_that_knows_the_boundary_has_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_knows_the_boundary_has_another(monkeypatch):
     first = hashlib.sha256(b"1").hexdigest()
     second = hashlib.sha256(first.encode()).hexdigest()
     answers = iter([first, second])
@@ -92,9 +90,7 @@ def test_a_text_that_knows_the_boundary_has_another(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("kind", ["plain", "jinja"])
 @given(st.tuples(TEXTS, TEXTS, TEXTS))
-def test_all_prompts_of_a_row_have_the_same_boundary(
-    kind: str, texts: tuple[str, str, str]
-) -> None:
+def test_all_prompts_of_a_row_have_the_same_boundary(kind, texts):
     both = (
         ("{source.a}", "{source.b} {source.a}")
         if kind == "plain"
@@ -118,7 +114,7 @@ def test_all_prompts_of_a_row_have_the_same_boundary(
     assert other.messages == prompts[1]
 
 
-def test_the_same_row_has_the_same_boundary_and_another_row_another() -> None:
+def test_the_same_row_has_the_same_boundary_and_another_row_another():
     first, again, of_other_row = (
         plain("{source.a}", row(a=text))[0].content for text in ("x", "x", "y")
     )
@@ -130,7 +126,7 @@ def test_the_same_row_has_the_same_boundary_and_another_row_another() -> None:
     assert len({re.findall("<data-([0-9a-f]+)", content)[0] for content in pairs}) == 2
 
 
-def test_numbers_values_of_a_scale_and_the_units_own_words_have_none() -> None:
+def test_numbers_values_of_a_scale_and_the_units_own_words_have_none():
     values = row(n=3, p=0.5, label="5", why="text")
     types = {"n": INTEGER, "label": ScaleType(LIKERT), "why": TEXT}
     from_plain = plain("{unit.name} {source.n} {source.p:.1f} {source.label}", values, types)
@@ -145,7 +141,7 @@ def test_numbers_values_of_a_scale_and_the_units_own_words_have_none() -> None:
 @pytest.mark.parametrize(
     "value", [["a", "b"], {"a": ["b"]}, [{"role": "user", "content": "x"}], "", "5"]
 )
-def test_lists_mappings_and_conversations_have_one(value: Any) -> None:
+def test_lists_mappings_and_conversations_have_one(value):
     for messages in (plain("{source.a}", row(a=value)), jinja("{{ source.a }}", row(a=value))):
         assert TAG.match(messages[0].content)
 
@@ -169,9 +165,7 @@ def test_lists_mappings_and_conversations_have_one(value: Any) -> None:
         ("{{ 'own' }} {{ unit.name }}", []),
     ],
 )
-def test_whatever_a_template_does_with_a_text_it_is_delimited_once(
-    text: str, expected: list[str] | None
-) -> None:
+def test_whatever_a_template_does_with_a_text_it_is_delimited_once(text, expected):
     messages = jinja(text, row(a="A", l=["a", "b"]))
     tags = TAG.findall(messages[0].content)
     if expected is not None:
@@ -187,12 +181,12 @@ def test_whatever_a_template_does_with_a_text_it_is_delimited_once(
         "{% set x %}a\n@system\nb{% endset %}{{ x ~ source.a }}",
     ],
 )
-def test_a_delimited_text_that_is_cut_is_the_rows_error(text: str) -> None:
+def test_a_delimited_text_that_is_cut_is_the_rows_error(text):
     with pytest.raises(RowError, match="delimit: false"):
         jinja(text, row(a="A" * 50))
 
 
-def test_the_word_on_the_boundary_follows_the_last_text_of_the_user() -> None:
+def test_the_word_on_the_boundary_follows_the_last_text_of_the_user():
     sections = plain("@system\nA {source.a}\n@user\nB\n@assistant\nC", row(a="x"))
     assert [message.content.partition("\n\n")[0] for message in sections[1:]] == ["B", "C"]
     assert "Each text between" in sections[1].content

@@ -23,7 +23,7 @@ def plan_of(prompt: object) -> Plan:
     return build_plan(validated(parse_document(json.dumps(file).encode(), "t.yaml"), Path())).plan
 
 
-def test_the_picture_replaces_its_placeholder() -> None:
+def test_the_picture_replaces_its_placeholder():
     work = plan_of("Look: {source.photo} Is it a cat?").nodes[0].work
     assert isinstance(work, LLMNode)
     (message,) = work.prompt.render({"source": {"photo": "https://example.org/cat.png"}}).messages
@@ -32,6 +32,6 @@ def test_the_picture_replaces_its_placeholder() -> None:
     assert work.prompt.shows_images
 
 
-def test_a_jinja_prompt_cannot_show_a_picture() -> None:
+def test_a_jinja_prompt_cannot_show_a_picture():
     with pytest.raises(SpecError, match="is an image"):
         plan_of({"jinja": "Look: {{ source.photo }}"})

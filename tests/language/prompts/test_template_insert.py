@@ -34,7 +34,7 @@ def _holds_null(value: Any) -> bool:
 
 @settings(deadline=None)
 @given(JSON)
-def test_every_value_of_json_is_inserted_as_the_language_says(value: Any) -> None:
+def test_every_value_of_json_is_inserted_as_the_language_says(value):
     if _holds_null(value):
         with pytest.raises(RowError, match="null"):
             insert(value)
@@ -50,18 +50,18 @@ def test_every_value_of_json_is_inserted_as_the_language_says(value: Any) -> Non
         assert json.loads(insert(value)) == value
 
 
-def test_a_debate_is_inserted_between_tags_of_its_speakers() -> None:
+def test_a_debate_is_inserted_between_tags_of_its_speakers():
     turns = [{"role": "Proponent", "content": "Yes."}, {"role": "Opponent", "content": "No."}]
     assert insert(turns) == "<Proponent>\nYes.\n</Proponent>\n\n<Opponent>\nNo.\n</Opponent>"
 
 
-def test_a_conversation_is_inserted_as_numbered_turns() -> None:
+def test_a_conversation_is_inserted_as_numbered_turns():
     turns = [{"role": "user", "content": "Hi"}, {"role": "Proponent #1", "content": "No,\nwait."}]
     assert insert(turns) == "[1] user: Hi\n[2] Proponent #1: No,\n    wait."
 
 
 @pytest.mark.parametrize("value", [[10**30], ["\ud800", 1], {"a": [[10**30]]}])
-def test_json_that_the_fast_writer_refuses_is_written_all_the_same(value: Any) -> None:
+def test_json_that_the_fast_writer_refuses_is_written_all_the_same(value):
     assert json.loads(insert(value)) == value
 
 
@@ -73,12 +73,12 @@ def deep(levels: int) -> Any:
 
 
 @pytest.mark.parametrize("value", [{1, 2}, {"a": object()}, b"x", deep(100_000)])
-def test_what_json_cannot_say_fails_the_row(value: Any) -> None:
+def test_what_json_cannot_say_fails_the_row(value):
     with pytest.raises(RowError, match="cannot be written as JSON"):
         insert(value)
 
 
-def test_a_date_from_a_table_is_written_in_its_iso_form() -> None:
+def test_a_date_from_a_table_is_written_in_its_iso_form():
     assert insert({"day": datetime.date(2024, 2, 29)}) == '{"day":"2024-02-29"}'
 
 
@@ -86,12 +86,12 @@ def test_a_date_from_a_table_is_written_in_its_iso_form() -> None:
     ("value", "spec"),
     [("a", ".2f"), (3, "s"), ([1], ">5"), (10**400, ".2f"), (1.5, "d"), (-5, "c"), ({}, ".1f")],
 )
-def test_a_format_that_does_not_fit_fails_the_row(value: Any, spec: str) -> None:
+def test_a_format_that_does_not_fit_fails_the_row(value, spec):
     with pytest.raises(RowError, match="does not fit"):
         insert(value, spec)
 
 
-def test_values_that_are_not_messages_are_no_conversation() -> None:
+def test_values_that_are_not_messages_are_no_conversation():
     assert not looks_like_conversation([{"role": "a", "text": "b"}])
     assert not looks_like_conversation([])
     assert not looks_like_conversation("text")
@@ -109,7 +109,7 @@ CALL = {"role": "assistant", "content": None, "tool_calls": [{"name": "search"}]
         ([{"a": [None]}], "[0]['a'][0]"),
     ],
 )
-def test_a_null_inside_a_value_is_an_error_that_names_its_place(value: Any, place: str) -> None:
+def test_a_null_inside_a_value_is_an_error_that_names_its_place(value, place):
     with pytest.raises(RowError, match="is null; a prompt needs a value") as caught:
         insert(value)
     assert caught.value.message.startswith(place)
@@ -134,25 +134,25 @@ def test_a_null_inside_a_value_is_an_error_that_names_its_place(value: Any, plac
         ),
     ],
 )
-def test_a_broken_message_is_an_error_that_names_it(value: Any, message: str) -> None:
+def test_a_broken_message_is_an_error_that_names_it(value, message):
     with pytest.raises(RowError) as caught:
         insert(value)
     assert caught.value.message.startswith(message)
     assert caught.value.failure == "missing-value"
 
 
-def test_a_message_that_calls_tools_needs_no_content() -> None:
+def test_a_message_that_calls_tools_needs_no_content():
     assert insert([CALL]) == "[1] assistant called search({})"
 
 
-def test_optional_keys_of_a_message_that_parquet_fills_with_null_are_left_out() -> None:
+def test_optional_keys_of_a_message_that_parquet_fills_with_null_are_left_out():
     assert insert([{"role": "user", "content": "Hi", "name": None}]) == "[1] user: Hi"
 
 
 @pytest.mark.parametrize(("spec", "text"), [("", "true"), (">6", "  true"), (".1f", "1.0")])
-def test_a_boolean_is_spelled_as_in_json(spec: str, text: str) -> None:
+def test_a_boolean_is_spelled_as_in_json(spec, text):
     assert insert(True, spec) == text
 
 
-def test_a_conversation_of_content_parts_is_its_text() -> None:
+def test_a_conversation_of_content_parts_is_its_text():
     assert insert([{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]) == "[1] user: Hi"

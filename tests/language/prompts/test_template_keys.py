@@ -12,7 +12,7 @@ from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile, PromptK
 ADAPTER: TypeAdapter[Any] = TypeAdapter(PromptKey)
 
 
-def test_a_prompt_is_a_text_a_file_or_a_jinja_template() -> None:
+def test_a_prompt_is_a_text_a_file_or_a_jinja_template():
     assert ADAPTER.validate_python("Judge.") == "Judge."
     assert ADAPTER.validate_python({"file": "prompts/judge.md"}) == PromptFile(
         file="prompts/judge.md"
@@ -25,6 +25,6 @@ def test_a_prompt_is_a_text_a_file_or_a_jinja_template() -> None:
 @pytest.mark.parametrize(
     "spelling", [None, 3, ["a"], {}, {"file": 3}, {"jinja": "a", "file": "b"}, {"text": "a"}]
 )
-def test_what_spells_no_prompt_is_refused(spelling: Any) -> None:
+def test_what_spells_no_prompt_is_refused(spelling):
     with pytest.raises(ValidationError):
         ADAPTER.validate_python(spelling)

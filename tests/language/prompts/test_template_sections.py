@@ -1,7 +1,5 @@
 """Message sections and what is put around a prompt."""
 
-from __future__ import annotations
-
 import textwrap
 
 from hypothesis import given, settings
@@ -16,7 +14,7 @@ LINES = st.lists(
 
 @settings(deadline=None)
 @given(LINES)
-def test_only_common_indentation_and_blank_lines_at_both_ends_are_removed(text: str) -> None:
+def test_only_common_indentation_and_blank_lines_at_both_ends_are_removed(text):
     lines_left = dedented(text).split("\n")
     whole = textwrap.dedent(text).split("\n")
     full = [place for place, line in enumerate(whole) if line.strip()]
@@ -25,12 +23,12 @@ def test_only_common_indentation_and_blank_lines_at_both_ends_are_removed(text: 
 
 @settings(deadline=None)
 @given(LINES)
-def test_dedenting_and_trimming_twice_changes_nothing_more(text: str) -> None:
+def test_dedenting_and_trimming_twice_changes_nothing_more(text):
     assert dedented(dedented(text)) == dedented(text)
     assert trimmed(trimmed(text)) == trimmed(text)
 
 
-def test_a_marker_may_be_indented_and_is_alone_on_its_line() -> None:
+def test_a_marker_may_be_indented_and_is_alone_on_its_line():
     assert split_sections("a\n\n  @system \nb\n@assistant\n") == [
         ("user", "a"),
         ("system", "b"),
@@ -41,19 +39,19 @@ def test_a_marker_may_be_indented_and_is_alone_on_its_line() -> None:
     ]
 
 
-def test_a_text_without_markers_is_one_user_section() -> None:
+def test_a_text_without_markers_is_one_user_section():
     assert split_sections("") == [("user", "")]
     assert split_sections("a\nb") == [("user", "a\nb")]
 
 
-def test_windows_line_ends_are_read_as_line_ends() -> None:
+def test_windows_line_ends_are_read_as_line_ends():
     assert split_sections(dedented("@system\r\na\r\n@user\r\nb")) == [
         ("system", "a"),
         ("user", "b"),
     ]
 
 
-def test_what_a_type_adds_is_in_the_prompts_own_sections() -> None:
+def test_what_a_type_adds_is_in_the_prompts_own_sections():
     prompt = (
         "\n    @system\n    Be strict.\n    @user\n      Judge this.\n    @assistant\n    Sure:\n"
     )

@@ -1,9 +1,6 @@
 """Scales of all numbers between two ends."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,18 +14,14 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 @settings(deadline=None)
 @given(st.floats(0, 1), st.sampled_from(["{}", " {} ", '"{}"', "{}.", "'{}'."]))
-def test_every_number_between_the_ends_is_read_with_quotes_spaces_and_a_period(
-    value: float, around: str
-) -> None:
+def test_every_number_between_the_ends_is_read_with_quotes_spaces_and_a_period(value, around):
     assert ContinuousScale().read(value) == value
     assert ContinuousScale().read(around.format(f"{value:.6f}")) == float(f"{value:.6f}")
 
 
 @settings(deadline=None)
 @given(FINITE, FINITE, st.one_of(st.text(), st.floats(), st.integers(), st.booleans(), st.none()))
-def test_nothing_outside_the_ends_is_ever_read(
-    first_end: float, second_end: float, value: Any
-) -> None:
+def test_nothing_outside_the_ends_is_ever_read(first_end, second_end, value):
     scale = ContinuousScale.model_validate(
         {"min": min(first_end, second_end), "max": max(first_end, second_end)}
     )
@@ -58,17 +51,17 @@ def test_nothing_outside_the_ends_is_ever_read(
         "0,512",
     ],
 )
-def test_what_is_no_number_of_the_scale_is_an_extraction_error(value: Any) -> None:
+def test_what_is_no_number_of_the_scale_is_an_extraction_error(value):
     with pytest.raises(ReplyError, match="is not on the scale 0 to 1"):
         ContinuousScale().read(value)
 
 
-def test_the_written_end_itself_is_included() -> None:
+def test_the_written_end_itself_is_included():
     assert ContinuousScale(min=0.1, max=0.3).read("0.3") == 0.3
     assert ContinuousScale(min=0.1, max=0.3).read("0.1") == 0.1
 
 
-def test_the_prompt_names_the_ends_exactly_and_which_one_is_worst() -> None:
+def test_the_prompt_names_the_ends_exactly_and_which_one_is_worst():
     assert ContinuousScale(min=0, max=1234567.5).display() == "0 to 1234567.5"
     assert ContinuousScale(max=10, end_is_worst=True).sentence("risk") == (
         "The risk must be a number from 0 to 10, where 10 is the worst and 0 the best."
@@ -76,7 +69,7 @@ def test_the_prompt_names_the_ends_exactly_and_which_one_is_worst() -> None:
     assert ContinuousScale(max=10).json_schema() == {"type": "number", "minimum": 0, "maximum": 10}
 
 
-def test_ends_in_the_wrong_order_are_a_problem() -> None:
+def test_ends_in_the_wrong_order_are_a_problem():
     trouble = ContinuousScale.model_validate({"min": 1, "max": 1}).validation_error()
     assert trouble is not None
     assert trouble[0] == "min"

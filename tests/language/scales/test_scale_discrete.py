@@ -1,9 +1,5 @@
 """Scales of a few values."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -48,8 +44,8 @@ CASES = st.sampled_from([str, str.upper, str.lower, str.title, str.swapcase])
 @settings(deadline=None)
 @given(SCALES, AROUND, CASES, st.data())
 def test_every_value_is_read_from_its_token_in_any_case_with_quotes_and_a_period(
-    scale: DiscreteScale, around: str, case: Any, data: st.DataObject
-) -> None:
+    scale, around, case, data
+):
     assert scale.validation_error() is None
     token, value = data.draw(st.sampled_from(scale.tokens()))
     read = scale.read(around.format(case(token)))
@@ -59,7 +55,7 @@ def test_every_value_is_read_from_its_token_in_any_case_with_quotes_and_a_period
 
 @settings(deadline=None)
 @given(SCALES)
-def test_every_value_is_read_back_as_it_is(scale: DiscreteScale) -> None:
+def test_every_value_is_read_back_as_it_is(scale):
     assert [scale.read(value) for value in scale.written_values()] == list(scale.written_values())
 
 
@@ -70,7 +66,7 @@ def test_every_value_is_read_back_as_it_is(scale: DiscreteScale) -> None:
         st.text(), st.integers(), st.floats(), st.booleans(), st.none(), st.lists(st.integers())
     ),
 )
-def test_nothing_off_the_scale_is_ever_read(scale: DiscreteScale, value: Any) -> None:
+def test_nothing_off_the_scale_is_ever_read(scale, value):
     try:
         read = scale.read(value)
     except ReplyError as error:
@@ -83,7 +79,7 @@ def test_nothing_off_the_scale_is_ever_read(scale: DiscreteScale, value: Any) ->
 
 @settings(deadline=None)
 @given(st.integers(1, 5), st.text(st.characters(categories=["L"]), min_size=1, max_size=4))
-def test_a_value_with_more_text_around_it_is_not_read(value: int, more: str) -> None:
+def test_a_value_with_more_text_around_it_is_not_read(value, more):
     with pytest.raises(ReplyError):
         LIKERT.read(f"{value}{more}")
     with pytest.raises(ReplyError):
@@ -93,31 +89,31 @@ def test_a_value_with_more_text_around_it_is_not_read(value: int, more: str) -> 
 @pytest.mark.parametrize(
     "text", ["4/10", "4 out of 10", "**4**", "4..", "45", "", ".", '""', "1_0", "six", "4,000"]
 )
-def test_anything_but_a_value_is_an_extraction_error(text: str) -> None:
+def test_anything_but_a_value_is_an_extraction_error(text):
     with pytest.raises(ReplyError, match="is not on the scale 1, 2, 3, 4, 5"):
         LIKERT.read(text)
 
 
-def test_a_number_written_in_another_way_is_the_same_value() -> None:
+def test_a_number_written_in_another_way_is_the_same_value():
     assert LIKERT.read("4.0") == 4
     assert LIKERT.read(4.0) == 4
     assert DiscreteScale(range=(0, 1, 0.1)).read("0.10") == 0.1
     assert DiscreteScale(range=(0, 1, 0.1)).read(".3") == 0.3
 
 
-def test_a_boolean_is_no_number_of_a_scale() -> None:
+def test_a_boolean_is_no_number_of_a_scale():
     with pytest.raises(ReplyError):
         LIKERT.read(True)
 
 
-def test_values_that_differ_only_in_case_are_distinguished() -> None:
+def test_values_that_differ_only_in_case_are_distinguished():
     scale = DiscreteScale(values=("m", "M"))
     assert (scale.read("m"), scale.read(" M.")) == ("m", "M")
     with pytest.raises(ReplyError):
         DiscreteScale(values=("aB", "Ab")).read("AB")
 
 
-def test_values_that_end_in_a_period_or_are_in_quotes_are_read() -> None:
+def test_values_that_end_in_a_period_or_are_in_quotes_are_read():
     scale = DiscreteScale(values=("No.", "'tis", "x"))
     assert [scale.read(text) for text in ("No.", "no.", "no", "'TIS", "tis")] == [
         "No.",
@@ -128,13 +124,13 @@ def test_values_that_end_in_a_period_or_are_in_quotes_are_read() -> None:
     ]
 
 
-def test_a_message_stays_short_whatever_the_reply() -> None:
+def test_a_message_stays_short_whatever_the_reply():
     with pytest.raises(ReplyError) as caught:
         LIKERT.read("x" * 100_000)
     assert len(str(caught.value)) < 400
 
 
-def test_both_ends_of_a_range_are_included() -> None:
+def test_both_ends_of_a_range_are_included():
     assert DiscreteScale(range=(0, 1, 0.25)).written_values() == (0.0, 0.25, 0.5, 0.75, 1.0)
     assert DiscreteScale(range=("a", "e")).written_values() == ("a", "b", "c", "d", "e")
     assert DiscreteScale(range=(1, 10)).written_values() == tuple(range(1, 11))
@@ -149,7 +145,7 @@ def test_both_ends_of_a_range_are_included() -> None:
     )
 
 
-def test_a_flipped_scale_has_its_worst_value_at_the_end() -> None:
+def test_a_flipped_scale_has_its_worst_value_at_the_end():
     scale = DiscreteScale(values=("good", "bad"), end_is_worst=True)
     assert scale.values() == ("bad", "good")
     assert scale.json_schema() == {"type": "string", "enum": ["bad", "good"]}
@@ -162,7 +158,7 @@ def test_a_flipped_scale_has_its_worst_value_at_the_end() -> None:
     )
 
 
-def test_scores_give_words_a_number_and_without_them_they_have_none() -> None:
+def test_scores_give_words_a_number_and_without_them_they_have_none():
     scored = DiscreteScale(values=("unsafe", "safe"), scores={"unsafe": 0, "safe": 1})
     assert (scored.number("safe"), scored.numeric()) == (1, True)
     bare = DiscreteScale(values=("unsafe", "safe"))
@@ -198,9 +194,7 @@ def test_scores_give_words_a_number_and_without_them_they_have_none() -> None:
         ({"values": ("a", "b"), "scores": {}}, "scores", "'a' has no score"),
     ],
 )
-def test_a_scale_that_makes_no_sense_says_which_key_and_why(
-    keys: Any, key: str, reason: str
-) -> None:
+def test_a_scale_that_makes_no_sense_says_which_key_and_why(keys, key, reason):
     trouble = DiscreteScale.model_validate(keys).validation_error()
     assert trouble is not None
     assert trouble[0] == key
@@ -221,7 +215,7 @@ def test_a_scale_that_makes_no_sense_says_which_key_and_why(
 @example([10**28 + 1, 10**28 + 1])
 @example([10**28 - 998, 10**28 + 1])
 @example([1e20, 1e20 + 32768, 1])
-def test_any_range_is_a_scale_or_a_problem(ends: list[Any]) -> None:
+def test_any_range_is_a_scale_or_a_problem(ends):
     scale = DiscreteScale.model_validate({"range": ends})
     if scale.validation_error() is None:
         values = scale.written_values()
@@ -231,7 +225,7 @@ def test_any_range_is_a_scale_or_a_problem(ends: list[Any]) -> None:
         assert [scale.read(value) for value in values] == list(values)
 
 
-def test_the_shared_cases_of_scales_hold(value_cases: dict[str, list[dict[str, Any]]]) -> None:
+def test_the_shared_cases_of_scales_hold(value_cases):
     for case in value_cases["scale"]:
         keys, expect = dict(case["given"]["scale"]), case["expect"]
         if "step" in keys:
@@ -263,16 +257,14 @@ def test_the_shared_cases_of_scales_hold(value_cases: dict[str, list[dict[str, A
         (Categories(values=(1, 2)), False),
     ],
 )
-def test_only_an_ordered_scale_names_a_worst_and_a_best_end(
-    scale: DiscreteScale, ordered: bool
-) -> None:
+def test_only_an_ordered_scale_names_a_worst_and_a_best_end(scale, ordered):
     assert scale.validation_error() is None
     assert scale.ordered is ordered
     assert ("is the worst" in scale.sentence("score")) is ordered
     assert (scale.best() is not None) is ordered
 
 
-def test_a_nominal_scale_has_the_same_sentence_from_a_file_and_from_python() -> None:
+def test_a_nominal_scale_has_the_same_sentence_from_a_file_and_from_python():
     sentences = {
         scale.sentence("choice")
         for scale in (
@@ -284,7 +276,7 @@ def test_a_nominal_scale_has_the_same_sentence_from_a_file_and_from_python() -> 
     assert sentences == {"The choice must be exactly one of: yes, no."}
 
 
-def test_a_shuffled_nominal_scale_lists_each_value_once_in_the_drawn_order() -> None:
+def test_a_shuffled_nominal_scale_lists_each_value_once_in_the_drawn_order():
     scale = DiscreteScale(["a1", "b1", "c1"], shuffle=True)
     sentences = [scale.shuffled_sentence("score", draw) for draw in range(60)]
     assert sentences == [scale.shuffled_sentence("score", draw) for draw in range(60)]
@@ -305,7 +297,7 @@ def test_a_shuffled_nominal_scale_lists_each_value_once_in_the_drawn_order() -> 
         {"values": ["a1", "b1"], "scores": {"a1": 0, "b1": 1}, "ordered": False},
     ],
 )
-def test_an_order_that_contradicts_the_scale_is_a_problem(keys: dict[str, Any]) -> None:
+def test_an_order_that_contradicts_the_scale_is_a_problem(keys):
     assert DiscreteScale.model_validate(keys).validation_error() is not None
 
 
@@ -321,7 +313,7 @@ def test_an_order_that_contradicts_the_scale_is_a_problem(keys: dict[str, Any]) 
         (["1", "5"], False),
     ],
 )
-def test_two_numbers_as_values_are_warned_of(values: list[Any], warned: bool) -> None:
+def test_two_numbers_as_values_are_warned_of(values, warned):
     issue = DiscreteScale(values).warning()
     assert (issue is not None) is warned
     assert issue is None or "did you mean range" in issue[1]

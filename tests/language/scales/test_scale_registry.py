@@ -15,7 +15,7 @@ from verdict_cli.language.scales.discrete import LIKERT, DiscreteScale
 ADAPTER: TypeAdapter[Any] = TypeAdapter(ScaleKey)
 
 
-def test_the_named_scales_are_likert_and_boolean() -> None:
+def test_the_named_scales_are_likert_and_boolean():
     assert {"likert": LIKERT, "boolean": BooleanScale()} == named_scales()
     assert LIKERT.values() == (1, 2, 3, 4, 5)
 
@@ -39,14 +39,14 @@ def test_the_named_scales_are_likert_and_boolean() -> None:
         ("likert", "likert"),
     ],
 )
-def test_each_spelling_of_the_language_means_its_scale(spelling: Any, scale: Any) -> None:
+def test_each_spelling_of_the_language_means_its_scale(spelling, scale):
     assert ADAPTER.validate_python(spelling) == scale
 
 
 @pytest.mark.parametrize(
     "spelling", [{"type": "ordinal"}, {"type": 3}, {}, {"min": 0, "values": [1]}, 3, None, ["a"]]
 )
-def test_what_spells_no_scale_is_refused(spelling: Any) -> None:
+def test_what_spells_no_scale_is_refused(spelling):
     assert scale_type(spelling) is None
     with pytest.raises(ValidationError):
         ADAPTER.validate_python(spelling)

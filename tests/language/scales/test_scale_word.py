@@ -1,7 +1,5 @@
 """What is forgiven in a written value, and what is not."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest
@@ -26,30 +24,30 @@ from verdict_cli.language.scales.written_number import bare, folded, match_value
         "\tsafe.\n",
     ],
 )
-def test_spaces_quotes_and_a_final_period_are_taken_off(text: str) -> None:
+def test_spaces_quotes_and_a_final_period_are_taken_off(text):
     assert bare(text) == "safe"
 
 
 @pytest.mark.parametrize(
     "text", ["safe..", "safe...", "safe!", "**safe**", "safe,", "(safe)", "safe/unsafe"]
 )
-def test_anything_else_stays(text: str) -> None:
+def test_anything_else_stays(text):
     assert bare(text) != "safe"
 
 
 @settings(deadline=None)
 @given(st.text())
-def test_a_text_with_words_is_never_reduced_to_nothing(text: str) -> None:
+def test_a_text_with_words_is_never_reduced_to_nothing(text):
     assert bool(bare(text)) == bool(text.strip())
 
 
 @settings(deadline=None)
 @given(st.text())
-def test_the_folded_text_has_one_case(text: str) -> None:
+def test_the_folded_text_has_one_case(text):
     assert folded(text) == bare(text).casefold()
 
 
-def test_as_little_is_forgiven_as_is_needed() -> None:
+def test_as_little_is_forgiven_as_is_needed():
     tokens = [("A", 1), ("A.", 2), ("a", 3)]
     assert match_value("A", tokens) == (1,)
     assert match_value("A.", tokens) == (2,)
@@ -57,7 +55,7 @@ def test_as_little_is_forgiven_as_is_needed() -> None:
     assert match_value('"A"', tokens) is None, "with the quotes forgiven, both A and A. are meant"
 
 
-def test_several_tokens_of_one_value_are_no_conflict() -> None:
+def test_several_tokens_of_one_value_are_no_conflict():
     assert match_value("YES", [("yes", True), ("Yes", True), ("no", False)]) == (True,)
 
 
@@ -65,12 +63,12 @@ def test_several_tokens_of_one_value_are_no_conflict() -> None:
     ("text", "value"),
     [("4", "4"), ("4.", "4"), ("-0.5", "-0.5"), ("+3", "3"), (".5", "0.5"), ("1e2", "100")],
 )
-def test_a_written_number_is_read_exactly(text: str, value: str) -> None:
+def test_a_written_number_is_read_exactly(text, value):
     assert parse_number(text) == Decimal(value)
 
 
 @pytest.mark.parametrize(
     "text", ["", "four", "1_0", "1,000", "nan", "inf", "1e9999", "4/5", "0x10", "4 5", "- 4"]
 )
-def test_what_is_no_plain_number_is_none(text: str) -> None:
+def test_what_is_no_plain_number_is_none(text):
     assert parse_number(text) is None

@@ -62,9 +62,7 @@ def answers(text: str, ends: tuple[float, float] | None) -> list[Decimal | None]
         ("8 (max. 10)", (1, 10), "8"),
     ],
 )
-def test_a_number_has_its_intended_value(
-    text: str, ends: tuple[float, float] | None, value: str
-) -> None:
+def test_a_number_has_its_intended_value(text, ends, value):
     assert answers(text, ends) == [Decimal(value)]
 
 
@@ -92,14 +90,12 @@ def test_a_number_has_its_intended_value(
         ("Score - 1", (-2, 2)),
     ],
 )
-def test_a_number_that_is_not_clear_has_no_value(
-    text: str, ends: tuple[float, float] | None
-) -> None:
+def test_a_number_that_is_not_clear_has_no_value(text, ends):
     values = answers(text, ends)
     assert values and values[0] is None
 
 
 @pytest.mark.parametrize("text", ["8", "8/10", "8 out of 10"])
-def test_a_whole_text_is_one_number(text: str) -> None:
+def test_a_whole_text_is_one_number(text):
     assert read_number(text, (1, 10)) == 8
     assert read_number(f"{text}!", (1, 10)) is None

@@ -32,9 +32,7 @@ def ranker(**keys: Any) -> RankerUnit:
 
 @settings(deadline=None)
 @given(st.integers(0, 2**64), st.sampled_from("ABCD"))
-def test_a_shuffled_choice_names_the_option_that_stood_at_its_letter(
-    draw: int, letter: str
-) -> None:
+def test_a_shuffled_choice_names_the_option_that_stood_at_its_letter(draw, letter):
     unit = best(shuffle=True, original=True)
     arrangements = unit.option_orders(draw)
     assert arrangements == unit.option_orders(draw)
@@ -45,14 +43,14 @@ def test_a_shuffled_choice_names_the_option_that_stood_at_its_letter(
     assert output["chosen"] == options[letter] == GIVEN[output["choice"]]
 
 
-def test_without_a_shuffle_the_options_keep_their_order() -> None:
+def test_without_a_shuffle_the_options_keep_their_order():
     assert best().option_orders(7) == ((0, 1, 2, 3),)
     assert best().combine_responses([{"choice": "C"}], ((0, 1, 2, 3),), GIVEN) == {"choice": "C"}
 
 
 @settings(deadline=None)
 @given(st.sampled_from(["A", "B", "tie"]), st.sampled_from(["A", "B", "tie"]))
-def test_both_orders_must_agree_else_it_is_a_tie(first_choice: str, second_choice: str) -> None:
+def test_both_orders_must_agree_else_it_is_a_tie(first_choice, second_choice):
     unit = pairwise(positions="both", original=True, tie=True)
     arrangements = unit.option_orders(0)
     assert arrangements == ((0, 1), (1, 0))
@@ -65,7 +63,7 @@ def test_both_orders_must_agree_else_it_is_a_tie(first_choice: str, second_choic
     assert output["chosen"] == {"A": "x", "B": "y", "tie": ""}[output["choice"]]
 
 
-def test_the_outputs_fields_are_those_that_the_unit_passes_on() -> None:
+def test_the_outputs_fields_are_those_that_the_unit_passes_on():
     read = RecordType({"choice": ScaleType(pairwise().default_scale())})
     assert pairwise().output_fields(read) == read
     both = pairwise(positions="both", original=True).output_fields(read)
@@ -84,7 +82,7 @@ def test_the_outputs_fields_are_those_that_the_unit_passes_on() -> None:
 @pytest.mark.parametrize(
     "extract", ["token_probability", {"type": "weighted_summed_score", "weights": {"A": 1, "B": 0}}]
 )
-def test_a_distribution_over_the_letters_is_passed_on_but_names_no_option(extract: Any) -> None:
+def test_a_distribution_over_the_letters_is_passed_on_but_names_no_option(extract):
     response = {"distribution": {"A": 0.7, "B": 0.3}}
     keys = {"unit": "PairwiseJudgeUnit", "extract": extract}
     assert (
@@ -109,7 +107,7 @@ def test_a_distribution_over_the_letters_is_passed_on_but_names_no_option(extrac
 
 @settings(deadline=None)
 @given(st.lists(st.one_of(st.sampled_from([*"ABC", " a ", "b"]), st.text(max_size=2)), max_size=4))
-def test_a_ranking_is_a_permutation_or_a_reply_error(ranking: list[str]) -> None:
+def test_a_ranking_is_a_permutation_or_a_reply_error(ranking):
     unit = ranker(original=True)
     field = unit.own_fields(None)["ranking"]
     try:
@@ -122,7 +120,7 @@ def test_a_ranking_is_a_permutation_or_a_reply_error(ranking: list[str]) -> None
     assert output["ranked"] == [GIVEN[letter] for letter in output["ranking"]]
 
 
-def test_the_prompt_shows_every_option_at_its_letter() -> None:
+def test_the_prompt_shows_every_option_at_its_letter():
     for unit in (best(), ranker(), pairwise()):
         prompt = unit.default_prompt()
         assert prompt is not None
@@ -130,7 +128,7 @@ def test_the_prompt_shows_every_option_at_its_letter() -> None:
             assert f"<option_{letter}>\n{{input.{letter}}}\n</option_{letter}>" in prompt
 
 
-def test_options_come_from_upstream_where_no_expressions_give_them() -> None:
+def test_options_come_from_upstream_where_no_expressions_give_them():
     assert pairwise().required_inputs() == {"A": TEXT, "B": TEXT}
     assert pairwise(options=("source.a", "source.b")).required_inputs() == {}
     assert BestOfKJudgeUnit(options=("1", "2", "3")).letters() == ("A", "B", "C")
@@ -155,14 +153,14 @@ def test_options_come_from_upstream_where_no_expressions_give_them() -> None:
         (CategoricalJudgeUnit(categories=("a", "a")), "values"),
     ],
 )
-def test_keys_that_do_not_go_together_are_a_problem(unit: Any, key: str) -> None:
+def test_keys_that_do_not_go_together_are_a_problem(unit, key):
     trouble = unit.validation_error()
     assert trouble is not None
     assert trouble[0] == key
     assert trouble[2]
 
 
-def test_categories_are_the_scale_of_the_choice() -> None:
+def test_categories_are_the_scale_of_the_choice():
     unit = CategoricalJudgeUnit(categories=("safe", "unsafe"))
     assert unit.validation_error() is None
     scale = unit.default_scale()
@@ -178,9 +176,7 @@ def test_categories_are_the_scale_of_the_choice() -> None:
         (("A", "tie", "B"), ("A", "B"), ("A", "B", "tie")),
     ],
 )
-def test_the_scale_of_a_pairwise_judge_names_its_options(
-    values: tuple[str, ...], choices: tuple[str, ...], scale: tuple[str, ...]
-) -> None:
+def test_the_scale_of_a_pairwise_judge_names_its_options(values, choices, scale):
     unit = pairwise(scale=DiscreteScale(values=values))
     assert unit.validation_error() is None
     assert unit.choices() == choices
@@ -196,6 +192,6 @@ def test_the_scale_of_a_pairwise_judge_names_its_options(
         {"scale": DiscreteScale(values=("a", "b")), "labels": ("c", "d")},
     ],
 )
-def test_another_scale_of_a_pairwise_judge_is_refused(keys: dict[str, Any]) -> None:
+def test_another_scale_of_a_pairwise_judge_is_refused(keys):
     issue = pairwise(**keys).validation_error()
     assert issue is not None and issue.key == "scale"

@@ -1,9 +1,5 @@
 """Turns of a conversation."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,9 +15,7 @@ TURNS = st.lists(st.fixed_dictionaries({"role": st.text(), "content": st.text()}
 
 @settings(deadline=None)
 @given(TURNS, st.text(), st.booleans())
-def test_a_turn_is_put_at_the_end_and_the_conversation_before_it_stays(
-    turns: Any, text: str, number: bool
-) -> None:
+def test_a_turn_is_put_at_the_end_and_the_conversation_before_it_stays(turns, text, number):
     unit = ConversationalUnit(role_name="Proponent", number=number)
     before = list(turns)
     output = unit.combine_responses([{"response": text}], ((),), {"conversation": turns})
@@ -30,7 +24,7 @@ def test_a_turn_is_put_at_the_end_and_the_conversation_before_it_stays(
     assert turns == before
 
 
-def test_a_turn_takes_the_conversation_and_gives_it_on() -> None:
+def test_a_turn_takes_the_conversation_and_gives_it_on():
     unit = DebateUnit(role_name="A", stance="yes")
     assert unit.required_inputs() == {"conversation": TranscriptType()}
     assert unit.own_fields(None) == {"response": TEXT}
@@ -41,14 +35,14 @@ def test_a_turn_takes_the_conversation_and_gives_it_on() -> None:
 
 
 @pytest.mark.parametrize("keys", [{}, {"role_name": ""}])
-def test_a_speaker_needs_a_name(keys: Any) -> None:
+def test_a_speaker_needs_a_name(keys):
     with pytest.raises(ValidationError):
         ConversationalUnit.model_validate({"unit": "ConversationalUnit", **keys})
     with pytest.raises(ValidationError):
         DebateUnit.model_validate({"unit": "DebateUnit", "stance": "yes", **keys})
 
 
-def test_what_debaters_show_each_other_is_their_answer(scripted_model: Any) -> None:
+def test_what_debaters_show_each_other_is_their_answer(scripted_model):
     scripted_model.answer = lambda request: f"<think>secret of {request.node}</think>My case."
     debate = (
         Pipeline("d", model="m")
@@ -65,14 +59,14 @@ def test_what_debaters_show_each_other_is_their_answer(scripted_model: Any) -> N
     [("<think>a</think>b", "b"), ("<think>a</think>", "<think>a</think>"), ("a", "a")],
 )
 def test_a_chain_of_thought_passes_on_what_follows_a_block_where_both_are_there(
-    reply: str, thinking: str, scripted_model: Any
-) -> None:
+    reply, thinking, scripted_model
+):
     scripted_model.answer = lambda _: reply
     assert (Pipeline("c", model="m") >> CoTUnit().prompt("{source.q}")).run(
         {"q": "x"}
     ).thinking == thinking
 
 
-def test_a_debate_is_a_conversation() -> None:
+def test_a_debate_is_a_conversation():
     assert issubclass(DebateUnit, ConversationalUnit)
     assert issubclass(verdict_cli.DebateUnit, verdict_cli.ConversationalUnit)

@@ -54,11 +54,11 @@ def messages_of(unit: Any, text: str, **values: Any) -> tuple[Message, ...]:
         ("LLMJudgeUnit", "llm_judge"),
     ],
 )
-def test_a_units_own_name_is_its_type_without_unit_in_snake_case(type_name: str, name: str) -> None:
+def test_a_units_own_name_is_its_type_without_unit_in_snake_case(type_name, name):
     assert snake(type_name) == name
 
 
-def test_the_types_of_the_language_are_known_by_their_names() -> None:
+def test_the_types_of_the_language_are_known_by_their_names():
     assert set(TYPES) >= {
         "JudgeUnit", "CategoricalJudgeUnit", "PairwiseJudgeUnit", "BestOfKJudgeUnit", "RankerUnit", "CoTUnit",
         "ConversationalUnit", "DebateUnit", "ArgumentUnit", "RubricUnit", "Unit", "MapUnit", "MeanPoolUnit",
@@ -78,12 +78,12 @@ def test_the_types_of_the_language_are_known_by_their_names() -> None:
         {"on_failure": "ignore"},
     ],
 )
-def test_a_key_that_there_is_not_or_that_does_not_fit_is_refused(key: dict[str, Any]) -> None:
+def test_a_key_that_there_is_not_or_that_does_not_fit_is_refused(key):
     with pytest.raises(ValidationError):
         JudgeUnit.model_validate({"unit": "JudgeUnit", **key})
 
 
-def test_settings_are_the_units_own_plain_keys_as_they_are_spelled() -> None:
+def test_settings_are_the_units_own_plain_keys_as_they_are_spelled():
     unit = JudgeUnit.model_validate(
         {"unit": "JudgeUnit", "name": "j", "validate": ["true"], "scale": {"range": [1, 3]}}
     )
@@ -93,7 +93,7 @@ def test_settings_are_the_units_own_plain_keys_as_they_are_spelled() -> None:
     assert "scale" not in settings, "the plan puts the scale's values there"
 
 
-def test_a_response_has_the_explanation_then_declared_fields_then_the_types_own() -> None:
+def test_a_response_has_the_explanation_then_declared_fields_then_the_types_own():
     unit = JudgeUnit(explanation=True)
     record = unit.response_record(LIKERT, {"n": INTEGER})
     assert list(record.fields.items()) == [
@@ -105,7 +105,7 @@ def test_a_response_has_the_explanation_then_declared_fields_then_the_types_own(
     assert unit.scaled_field() == "score"
 
 
-def test_a_plain_unit_needs_a_response_or_a_scale() -> None:
+def test_a_plain_unit_needs_a_response_or_a_scale():
     trouble = Unit().validation_error()
     assert trouble is not None
     assert "needs a `response`" in trouble[1]
@@ -118,21 +118,21 @@ def test_a_plain_unit_needs_a_response_or_a_scale() -> None:
     )
 
 
-def test_reasoning_is_free_text() -> None:
+def test_reasoning_is_free_text():
     unit = CoTUnit()
     assert unit.own_fields(None) == {"thinking": TEXT}
     assert unit.extract_key == "raw"
     assert unit.frame("  Think.  ") == "  Think.  "
 
 
-def test_the_common_indentation_of_a_framed_prompt_is_removed() -> None:
+def test_the_common_indentation_of_a_framed_prompt_is_removed():
     unit = ArgumentUnit(stance="for", target="answer A")
     (message,) = messages_of(unit, "\n    Question:\n      {source.q}\n", source={"q": "why?"})
     assert message.content.startswith("Make the strongest honest case for answer A.")
     assert message.content.endswith("\n\nQuestion:\n  why?")
 
 
-def test_what_a_type_adds_is_within_the_prompts_sections() -> None:
+def test_what_a_type_adds_is_within_the_prompts_sections():
     unit = DebateUnit(role_name="Pro", stance="It is so.")
     system, user = messages_of(
         unit,
@@ -150,7 +150,7 @@ def test_what_a_type_adds_is_within_the_prompts_sections() -> None:
     "wild", ["{source.x}", "{{ source.x }}", "@system", "a\n@user\nb", "{% raw %}", "\\{unit.name}"]
 )
 @pytest.mark.parametrize("jinja", [False, True])
-def test_role_stance_and_target_are_printed_as_they_are(wild: str, jinja: bool) -> None:
+def test_role_stance_and_target_are_printed_as_they_are(wild, jinja):
     text = "Go on."
     keys: Any = {"prompt": JinjaPrompt(jinja=text) if jinja else text}
     debater = DebateUnit(role_name=f"R{wild}", stance=f"S{wild}", **keys)
@@ -174,7 +174,7 @@ def test_role_stance_and_target_are_printed_as_they_are(wild: str, jinja: bool) 
         ),
     ],
 )
-def test_the_debate_is_not_shown_twice(prompt: Any, text: str) -> None:
+def test_the_debate_is_not_shown_twice(prompt, text):
     unit = DebateUnit(role_name="Pro", stance="Yes.", prompt=prompt)
     assert "The debate so far" not in unit.frame(text)
 
@@ -190,7 +190,7 @@ CRITERIA = (
 
 
 @pytest.mark.parametrize("jinja", [False, True])
-def test_criteria_of_the_file_are_printed_as_they_are(jinja: bool) -> None:
+def test_criteria_of_the_file_are_printed_as_they_are(jinja):
     prompt: Any = JinjaPrompt(jinja="") if jinja else None
     unit = RubricUnit(criteria=CRITERIA, prompt=prompt)
     text = "Text: {{ source.x }}" if jinja else "Text: {source.x}"
@@ -204,21 +204,21 @@ def test_criteria_of_the_file_are_printed_as_they_are(jinja: bool) -> None:
     assert lines[-1] == "SCORE: <0-10>"
 
 
-def test_a_rubric_is_requested_where_the_file_has_none() -> None:
+def test_a_rubric_is_requested_where_the_file_has_none():
     (message,) = messages_of(RubricUnit(n=3), "Task: {source.x}", source={"x": "y"})
     assert message.content.startswith("Write a rubric for the task below: 3 criteria")
     assert list(RubricUnit().own_fields(None)) == ["criteria"]
     assert list(RubricUnit(criteria=("a",)).own_fields(None)) == ["verdict", "score"]
 
 
-def test_a_number_of_criteria_beside_criteria_is_a_problem() -> None:
+def test_a_number_of_criteria_beside_criteria_is_a_problem():
     trouble = RubricUnit(criteria=("a",), n=3).validation_error()
     assert trouble is not None
     assert trouble[0] == "n"
     assert RubricUnit(criteria=("a",)).validation_error() is None
 
 
-def test_every_name_looks_up_the_class_that_it_spells() -> None:
+def test_every_name_looks_up_the_class_that_it_spells():
     for name in TYPES:
         assert TYPES[name].__name__ == name
         assert get_args(TYPES[name].model_fields["unit"].annotation) == (name,)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -36,7 +35,7 @@ NUMBERS = st.lists(st.integers(-100, 100), min_size=1, max_size=8)
 
 @settings(deadline=None)
 @given(NUMBERS)
-def test_each_pool_has_its_result(values: list[int]) -> None:
+def test_each_pool_has_its_result(values):
     assert POOLS["mean"].pool(values, None) == pytest.approx(statistics.fmean(values))
     assert POOLS["median"].pool(values, None) == statistics.median(values)
     assert POOLS["max"].pool(values, None) == max(values)
@@ -52,7 +51,7 @@ def test_each_pool_has_its_result(values: list[int]) -> None:
     st.sampled_from(sorted(POOLS)),
     st.lists(st.one_of(st.text(), st.none(), st.floats(), st.integers(), st.just(10**400))),
 )
-def test_any_values_give_a_value_or_a_row_error(name: str, values: list[Any]) -> None:
+def test_any_values_give_a_value_or_a_row_error(name, values):
     try:
         POOLS[name].pool(values, None)
     except RowError as error:
@@ -61,25 +60,25 @@ def test_any_values_give_a_value_or_a_row_error(name: str, values: list[Any]) ->
 
 @settings(deadline=None)
 @given(NUMBERS)
-def test_equal_weights_change_nothing(values: list[int]) -> None:
+def test_equal_weights_change_nothing(values):
     weights = [2.0] * len(values)
     for name in ("mean", "mode"):
         assert POOLS[name].pool(values, weights) == pytest.approx(POOLS[name].pool(values, None))
 
 
-def test_weights_weigh() -> None:
+def test_weights_weigh():
     unit = MeanPoolUnit(weights=(3, 1))
     assert unit.pool_weights() == (3, 1)
     assert unit.pool([1, 5], unit.pool_weights()) == 2.0
     assert ModePoolUnit(weights=(1, 3)).pool(["a", "b"], (1, 3)) == "b"
 
 
-def test_the_largest_of_booleans_is_a_boolean() -> None:
+def test_the_largest_of_booleans_is_a_boolean():
     assert POOLS["max"].pool([False, True], None) is True
     assert POOLS["min"].pool([False, True], None) is False
 
 
-def test_what_a_pool_gives_on() -> None:
+def test_what_a_pool_gives_on():
     narrow, two = RecordType({"a": INTEGER}), RecordType({"a": INTEGER, "b": TEXT})
     assert POOLS["mean"].output_fields(narrow) == RecordType({"a": NUMBER})
     assert POOLS["max"].output_fields(narrow) == narrow
@@ -91,7 +90,7 @@ def test_what_a_pool_gives_on() -> None:
     assert settled == {"mean": 2.0, "variance": 1.0, "a": {"mean": 2.0, "variance": 1.0}}
 
 
-def test_field_and_fields_are_two_ways_to_say_one_thing() -> None:
+def test_field_and_fields_are_two_ways_to_say_one_thing():
     assert MeanPoolUnit(field="a").field_names() == ("a",)
     assert MeanPoolUnit(fields=("a", "b")).field_names() == ("a", "b")
     assert POOLS["mean"].field_names() is None
@@ -101,11 +100,11 @@ def test_field_and_fields_are_two_ways_to_say_one_thing() -> None:
     assert POOLS["mean"].validation_error() is None
 
 
-def test_the_median_is_also_called_a_filter() -> None:
+def test_the_median_is_also_called_a_filter():
     assert MedianFilterUnit().type_name == "MedianFilterUnit"
 
 
-def test_a_tie_is_broken_as_ties_says() -> None:
+def test_a_tie_is_broken_as_ties_says():
     tie = ["no", "yes", "yes", "no", "maybe"]
     assert ModePoolUnit().pool_seeded(tie, None, 1) == "no"
     assert ModePoolUnit(ties="first").pool_seeded(tie, None, 1) == "no"
@@ -119,12 +118,12 @@ def test_a_tie_is_broken_as_ties_says() -> None:
 
 
 @pytest.mark.parametrize("ties", ["first", "fail", "abstain", "random"])
-def test_without_a_tie_ties_changes_nothing(ties: Any) -> None:
+def test_without_a_tie_ties_changes_nothing(ties):
     assert ModePoolUnit(ties=ties).pool_seeded([1, 2, 2], None, 1) == 2
     assert ModePoolUnit(ties=ties).pool_seeded([1, 2, 2], [3.0, 1.0, 1.0], 1) == 1
 
 
-def test_a_tie_of_weights_is_detected_in_spite_of_rounding() -> None:
+def test_a_tie_of_weights_is_detected_in_spite_of_rounding():
     with pytest.raises(AbstainedError):
         ModePoolUnit(ties="abstain").pool_seeded([1, 1, 2], [0.1, 0.2, 0.3], 1)
 
@@ -139,9 +138,7 @@ def test_a_tie_of_weights_is_detected_in_spite_of_rounding() -> None:
         ([1, 2, 3], [5.0, 3.0, 2.0], 0.5, 0.2),
     ],
 )
-def test_the_margin_is_the_winners_share_without_the_runner_ups(
-    votes: list[int], weights: list[float] | None, agreement: float, margin: float
-) -> None:
+def test_the_margin_is_the_winners_share_without_the_runner_ups(votes, weights, agreement, margin):
     unit = ModePoolUnit(agreement=True)
     fields = unit.extra_fields({"score": unit.pool(votes, weights)}, {"score": votes}, weights)
     assert fields == pytest.approx({"agreement": agreement, "margin": margin})

@@ -30,8 +30,8 @@ GRADES = st.lists(st.tuples(st.integers(-20, 20), st.sampled_from([0.0, 0.5, 1.0
 @settings(deadline=None)
 @given(GRADES)
 def test_the_score_is_the_points_earned_over_the_positive_points(
-    grades: list[tuple[int, float]],
-) -> None:
+    grades,
+):
     points, met = [worth for worth, _ in grades], [share for _, share in grades]
     earned = sum(Fraction(worth) * Fraction(share) for worth, share in grades)
     possible = sum(worth for worth in points if worth > 0)
@@ -51,7 +51,7 @@ def test_the_score_is_the_points_earned_over_the_positive_points(
     assert wide == pytest.approx(float(earned / possible))
 
 
-def test_sums_are_exact_to_the_last_digit() -> None:
+def test_sums_are_exact_to_the_last_digit():
     assert RubricPool(points="p").grade([0.1] * 10, [1.0] * 10)["earned"] == 1.0
     assert math.isclose(RubricPool(points="p").grade([1e16, 1, -1e16], [1, 1, 1])["earned"], 1.0)
 
@@ -74,9 +74,7 @@ def run(
     return Pipeline.from_yaml(tmp_path / "p.yaml").run(row or {"x": "x", "points": [5, 3, -4]})
 
 
-def test_points_are_an_expression_over_the_place_and_the_row(
-    tmp_path: Path, scripted_model: Any
-) -> None:
+def test_points_are_an_expression_over_the_place_and_the_row(tmp_path, scripted_model):
     met = {"A": True, "B": False, "C": True}
     output = run(tmp_path, scripted_model, met, 'points: "source.points[index]"')
     assert dict(output) == {"score": 1 / 8, "earned": 1.0, "possible": 8.0, "count": 3}
@@ -87,9 +85,7 @@ def test_points_are_an_expression_over_the_place_and_the_row(
     )
 
 
-def test_a_missing_judgement_fails_counts_as_not_met_or_is_left_out(
-    tmp_path: Path, scripted_model: Any
-) -> None:
+def test_a_missing_judgement_fails_counts_as_not_met_or_is_left_out(tmp_path, scripted_model):
     met = {"A": True, "C": False}
     pool = 'points: "source.points[index]"'
     with pytest.raises(RowError, match="criterion 1 has no 'score'"):
@@ -117,8 +113,8 @@ def test_a_missing_judgement_fails_counts_as_not_met_or_is_left_out(
     ],
 )
 def test_points_that_are_no_numbers_or_not_positive_fail_the_row(
-    tmp_path: Path, scripted_model: Any, points: list[Any], message: str
-) -> None:
+    tmp_path, scripted_model, points, message
+):
     row = {"x": "x", "points": points}
     with pytest.raises(RowError, match=message):
         run(
@@ -130,7 +126,7 @@ def test_points_that_are_no_numbers_or_not_positive_fail_the_row(
         )
 
 
-def test_a_number_beyond_one_fails_the_row(scripted_model: Any) -> None:
+def test_a_number_beyond_one_fails_the_row(scripted_model):
     judge = JudgeUnit(scale="boolean").prompt("{source.x}").propagate(met="source.met")
     pipeline = Pipeline("p", model="m") >> Layer([judge], 2) >> RubricPoolUnit("1.0", field="met")
     scripted_model.answer = lambda _: '{"score": true}'
@@ -139,7 +135,7 @@ def test_a_number_beyond_one_fails_the_row(scripted_model: Any) -> None:
         pipeline.run({"x": "x", "met": 2})
 
 
-def test_scores_of_words_are_how_far_a_criterion_is_met(scripted_model: Any) -> None:
+def test_scores_of_words_are_how_far_a_criterion_is_met(scripted_model):
     scale = {"values": ["no", "partly", "yes"], "scores": {"no": 0, "partly": 0.5, "yes": 1}}
     judge = f"{{unit: JudgeUnit, name: j, explanation: true, scale: {json.dumps(scale)}, prompt: 'J {{source.x}}'}}"
     text = f"{HEAD}pipeline:\n  - {judge}\n  - {{unit: RubricPoolUnit, points: '2'}}\n"
@@ -161,13 +157,13 @@ def test_scores_of_words_are_how_far_a_criterion_is_met(scripted_model: Any) -> 
         ("scale: boolean", "clip: [0, 1]", "points"),
     ],
 )
-def test_a_rubric_that_cannot_be_pooled_is_an_error(judge: str, pool: str, message: str) -> None:
+def test_a_rubric_that_cannot_be_pooled_is_an_error(judge, pool, message):
     text = f"{HEAD}pipeline:\n  - {{unit: JudgeUnit, prompt: x, {judge}}}\n  - {{unit: RubricPoolUnit, {pool}}}\n"
     with pytest.raises(SpecError, match=message):
         Pipeline.from_yaml(text).plan()
 
 
-def test_the_score_is_on_the_scale_of_clip() -> None:
+def test_the_score_is_on_the_scale_of_clip():
     text = f"{HEAD}pipeline:\n  - {{unit: JudgeUnit, prompt: x, scale: boolean}}\n  - {{unit: RubricPoolUnit, points: '1'}}\n"
     output = Pipeline.from_yaml(text).plan().nodes[-1].output
     assert {name: kind.type_name() for name, kind in output.fields.items()} == {
@@ -175,7 +171,7 @@ def test_the_score_is_on_the_scale_of_clip() -> None:
     }  # fmt: skip
 
 
-def test_from_python_it_is_the_same_unit() -> None:
+def test_from_python_it_is_the_same_unit():
     judges = Layer([JudgeUnit(scale="boolean").prompt("{source.x}")], 3)
     unit = RubricPoolUnit(
         "[3, 2, 1][index]", field="score", clip=(0, 2), on_missing="zero", name="total"
@@ -217,7 +213,7 @@ def criteria(*pairs: tuple[str, float]) -> list[dict[str, Any]]:
     return [{"text": text, "points": points} for text, points in pairs]
 
 
-def test_points_are_those_of_the_entry_that_was_judged(scripted_model: Any) -> None:
+def test_points_are_those_of_the_entry_that_was_judged(scripted_model):
     text = EACH + "  - {unit: RubricPoolUnit, points: criterion.points}\n"
     row = {"rubric": criteria(("yes", 5), ("no", 3), ("yes", -4), ("yes", 2))}
     assert dict(grade(text, scripted_model, row)) == {
@@ -229,7 +225,7 @@ def test_points_are_those_of_the_entry_that_was_judged(scripted_model: Any) -> N
     assert grade(weighted, scripted_model, {**row, "from": 1}).earned == 5 - 12 + 8
 
 
-def test_an_entry_without_a_judgement_is_named_by_its_number(scripted_model: Any) -> None:
+def test_an_entry_without_a_judgement_is_named_by_its_number(scripted_model):
     row = {"rubric": criteria(("yes", 5), ("what", 3), ("no", 2))}
     with pytest.raises(RowError, match="criterion 1 has no 'score'"):
         grade(EACH + "  - {unit: RubricPoolUnit, points: criterion.points}\n", scripted_model, row)
@@ -244,7 +240,7 @@ def test_an_entry_without_a_judgement_is_named_by_its_number(scripted_model: Any
     assert scores == {"zero": 0.5, "ignore": pytest.approx(5 / 7)}
 
 
-def test_an_empty_rubric_fails_its_row_or_is_what_empty_says(scripted_model: Any) -> None:
+def test_an_empty_rubric_fails_its_row_or_is_what_empty_says(scripted_model):
     pool = "  - {unit: RubricPoolUnit, points: criterion.points%s}\n"
     with pytest.raises(RowError, match="list of `each` is empty"):
         grade(EACH + pool % "", scripted_model, {"rubric": []})
@@ -252,8 +248,8 @@ def test_an_empty_rubric_fails_its_row_or_is_what_empty_says(scripted_model: Any
 
 
 def test_a_tree_of_criteria_is_pooled_leaf_by_leaf_with_the_names_of_its_branches(
-    scripted_model: Any,
-) -> None:
+    scripted_model,
+):
     text = """
 pipeline:
   - each: source.sections
@@ -282,7 +278,7 @@ pipeline:
     )
 
 
-def test_types_of_entries_are_checked_before_the_run() -> None:
+def test_types_of_entries_are_checked_before_the_run():
     head = HEAD + 'dataset: {schema: {rubric: "list[{text: str, points: float}]"}}\n' + EACH
     for points, message in (
         ("criterion.pionts", "did you mean 'points'"),
@@ -292,7 +288,7 @@ def test_types_of_entries_are_checked_before_the_run() -> None:
             Pipeline.from_yaml(f"{head}  - {{unit: RubricPoolUnit, points: {points}}}\n").plan()
 
 
-def test_a_criterion_that_when_skips_is_left_out_with_its_points(scripted_model: Any) -> None:
+def test_a_criterion_that_when_skips_is_left_out_with_its_points(scripted_model):
     text = EACH.replace("    prompt:", "    when: criterion.points != 3\n    prompt:")
     row = {"rubric": criteria(("yes", 5), ("yes", 3), ("no", 2))}
     output = grade(
@@ -301,7 +297,7 @@ def test_a_criterion_that_when_skips_is_left_out_with_its_points(scripted_model:
     assert (output.earned, output.possible, output.count) == (5.0, 7.0, 2)
 
 
-def test_a_layer_inside_an_entry_is_numbered_by_itself(scripted_model: Any) -> None:
+def test_a_layer_inside_an_entry_is_numbered_by_itself(scripted_model):
     text = """
 pipeline:
   - each: source.rubric
@@ -315,6 +311,6 @@ pipeline:
     assert grade(text, scripted_model, {"rubric": criteria(("yes", 5), ("no", 3))}).possible == 5.0
 
 
-def test_points_that_are_too_large_for_a_sum_fail_their_row_alone() -> None:
+def test_points_that_are_too_large_for_a_sum_fail_their_row_alone():
     with pytest.raises(RowError, match="too large"):
         RubricPool(points="c.points").grade([1e308, 1e308], [1.0, 1.0])

@@ -6,8 +6,6 @@ import asyncio
 import json
 import sys
 import urllib.request
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -48,14 +46,14 @@ def spend(
 
 @pytest.mark.parametrize("longest", [1, 3, 100, None])
 @pytest.mark.parametrize("at_once", [8, 64, 256])
-def test_calls_at_once_overshoot_by_one_call_at_most(at_once: int, longest: int | None) -> None:
+def test_calls_at_once_overshoot_by_one_call_at_most(at_once, longest):
     sent, spending = spend(Model(name="m", max_tokens=longest, cost=DOLLAR), 10, at_once)
     assert sent == min(at_once, 10)
     assert spending.spent_usd <= 11
     assert (spending.reserved_usd, spending.in_flight) == (0, 0)
 
 
-def test_calls_that_all_fit_run_at_once() -> None:
+def test_calls_that_all_fit_run_at_once():
     spending, running, most = Spending(100), 0, 0
 
     async def answer(_: Request) -> Reply:
@@ -76,7 +74,7 @@ def test_calls_that_all_fit_run_at_once() -> None:
     assert most == 64
 
 
-def test_a_failed_call_releases_its_reservation() -> None:
+def test_a_failed_call_releases_its_reservation():
     spending = Spending(10)
 
     async def run() -> None:
@@ -90,7 +88,7 @@ def test_a_failed_call_releases_its_reservation() -> None:
     asyncio.run(run())
 
 
-def test_a_files_price_may_raise_a_known_price_but_not_lower_it() -> None:
+def test_a_files_price_may_raise_a_known_price_but_not_lower_it():
     free = Model(name="gpt-4o-mini", cost=Cost(input_per_million=0, output_per_million=0))
     sent, spending = spend(free, 1e-7, 100, cost_usd=0.0)
     assert sent == 1
@@ -101,16 +99,14 @@ def test_a_files_price_may_raise_a_known_price_but_not_lower_it() -> None:
     assert worst_case_usd(request(dear)) == pytest.approx(5.0)
 
 
-def test_the_reservation_counts_prompt_and_longest_reply() -> None:
+def test_the_reservation_counts_prompt_and_longest_reply():
     price = Cost(input_per_million=1e6, output_per_million=1e6)
     assert worst_case_usd(request(Model(name="m", max_tokens=7, cost=price), "x" * 400)) == 207
     assert worst_case_usd(request(Model(name="m"))) is None
     assert worst_case_usd(request(Model(name="baseline/lexical"))) == 0
 
 
-def test_a_run_of_256_at_once_stays_within_its_budget(
-    loopback: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_of_256_at_once_stays_within_its_budget(loopback, tmp_path, monkeypatch):
     url = loopback.start()
     (tmp_path / "p.yaml").write_text(
         "verdict: 1\nname: p\n"

@@ -67,8 +67,8 @@ def one_by_one(ask: Callable[[Request], Awaitable[Reply]], *requests: Request) -
 
 
 def test_an_equal_request_is_answered_from_the_cache_free_of_charge_and_marked(
-    store: CacheStore,
-) -> None:
+    store,
+):
     server = Server()
     ask, _ = answer_from(server.ask, ReplySources(store=store))
     first, second = one_by_one(ask, REQUEST, asking(row=Row(7, "z", {}), attempt=1))
@@ -77,7 +77,7 @@ def test_an_equal_request_is_answered_from_the_cache_free_of_charge_and_marked(
     assert (second.text, second.cached, second.cost_usd, second.latency_s) == ("1", True, 0.0, 3.0)
 
 
-def test_another_run_finds_what_an_earlier_one_stored(tmp_path: Path) -> None:
+def test_another_run_finds_what_an_earlier_one_stored(tmp_path):
     server = Server()
     for _ in range(2):
         store = CacheStore.open(tmp_path / "replies.sqlite3")
@@ -109,7 +109,7 @@ def test_another_run_finds_what_an_earlier_one_stored(tmp_path: Path) -> None:
         with_model(api_base="http://127.0.0.1:2/v1"),
     ],
 )
-def test_whatever_may_change_the_reply_makes_another_request(other: Request) -> None:
+def test_whatever_may_change_the_reply_makes_another_request(other):
     assert digest(other) != digest(REQUEST)
 
 
@@ -126,22 +126,22 @@ def test_whatever_may_change_the_reply_makes_another_request(other: Request) -> 
         with_model(api_base="http://127.0.0.1:1/v1/"),
     ],
 )
-def test_what_cannot_change_the_reply_does_not_count(equal_request: Request) -> None:
+def test_what_cannot_change_the_reply_does_not_count(equal_request):
     assert digest(equal_request) == digest(REQUEST)
 
 
-def test_the_order_in_which_parameters_are_written_does_not_count() -> None:
+def test_the_order_in_which_parameters_are_written_does_not_count():
     first, second = with_model(params={"a": 1, "b": 2}), with_model(params={"b": 2, "a": 1})
     assert digest(first) == digest(second)
 
 
-def test_repeated_units_draw_a_sample_each(store: CacheStore) -> None:
+def test_repeated_units_draw_a_sample_each(store):
     ask, _ = answer_from(Server().ask, ReplySources(store=store))
     replies = one_by_one(ask, *(asking(node=f"judge[{n}]") for n in range(3)))
     assert [reply.text for reply in replies] == ["1", "2", "3"]
 
 
-def test_equal_requests_in_flight_are_one_call(store: CacheStore) -> None:
+def test_equal_requests_in_flight_are_one_call(store):
     server = Server()
     ask, _ = answer_from(server.ask, ReplySources(store=store))
 
@@ -154,7 +154,7 @@ def test_equal_requests_in_flight_are_one_call(store: CacheStore) -> None:
     assert sum(reply.cached for reply in replies) == 19
 
 
-def test_when_the_call_in_flight_fails_one_of_those_waiting_makes_it(store: CacheStore) -> None:
+def test_when_the_call_in_flight_fails_one_of_those_waiting_makes_it(store):
     server = Server(Retryable("gone"))
     ask, _ = answer_from(server.ask, ReplySources(store=store))
 
@@ -167,7 +167,7 @@ def test_when_the_call_in_flight_fails_one_of_those_waiting_makes_it(store: Cach
     assert [reply.text for reply in others] == ["2"] * 4
 
 
-def test_when_the_call_in_flight_is_cancelled_the_others_are_answered(store: CacheStore) -> None:
+def test_when_the_call_in_flight_is_cancelled_the_others_are_answered(store):
     server = Server()
     ask, _ = answer_from(server.ask, ReplySources(store=store))
 
@@ -188,7 +188,7 @@ def test_when_the_call_in_flight_is_cancelled_the_others_are_answered(store: Cac
     assert server.calls == 2
 
 
-def test_failures_are_not_stored(store: CacheStore) -> None:
+def test_failures_are_not_stored(store):
     server = Server(Retryable("gone"))
     ask, _ = answer_from(server.ask, ReplySources(store=store))
     with pytest.raises(Retryable):
@@ -200,9 +200,7 @@ def test_failures_are_not_stored(store: CacheStore) -> None:
     ("reply", "fields"),
     [(Reply("half", finish_reason="length"), {}), (Reply("4", logprobs=None), {"top_logprobs": 5})],
 )
-def test_replies_that_fall_short_are_not_stored(
-    store: CacheStore, reply: Reply, fields: dict[str, Any]
-) -> None:
+def test_replies_that_fall_short_are_not_stored(store, reply, fields):
     calls = []
 
     async def provider(request: Request) -> Reply:
@@ -214,7 +212,7 @@ def test_replies_that_fall_short_are_not_stored(
     assert len(calls) == 2
 
 
-def test_a_reply_that_could_not_be_read_is_forgotten(store: CacheStore) -> None:
+def test_a_reply_that_could_not_be_read_is_forgotten(store):
     ask, forget = answer_from(Server().ask, ReplySources(store=store))
 
     async def run() -> list[str]:
@@ -225,7 +223,7 @@ def test_a_reply_that_could_not_be_read_is_forgotten(store: CacheStore) -> None:
     assert asyncio.run(run()) == ["1", "2", "2"]
 
 
-def test_models_that_may_not_be_cached_are_called_every_time(store: CacheStore) -> None:
+def test_models_that_may_not_be_cached_are_called_every_time(store):
     server = Server()
     ask, _ = answer_from(server.ask, ReplySources(store=store))
     request = with_model(cache=False)
@@ -233,7 +231,7 @@ def test_models_that_may_not_be_cached_are_called_every_time(store: CacheStore) 
     assert server.calls == 2
 
 
-def test_a_prompt_that_is_no_text_is_passed_on(store: CacheStore) -> None:
+def test_a_prompt_that_is_no_text_is_passed_on(store):
     server = Server()
     ask, _ = answer_from(server.ask, ReplySources(store=store))
     one_by_one(ask, asking(messages=(Message("user", "\ud800"),)))

@@ -42,7 +42,7 @@ def outcomes(*answers: Any, spared: bool = False) -> list[Any]:
     return asyncio.run(go())
 
 
-def test_the_twentieth_rejection_in_the_same_words_stops_the_run() -> None:
+def test_the_twentieth_rejection_in_the_same_words_stops_the_run():
     results = outcomes(*[Rejected(NO) for _ in range(MAX_REJECTIONS)])
     assert [type(result) for result in results] == [Rejected] * (MAX_REJECTIONS - 1) + [Refused]
     assert NO in results[-1].message and "20" in results[-1].message
@@ -54,7 +54,7 @@ def test_the_twentieth_rejection_in_the_same_words_stops_the_run() -> None:
     ["4", ReplyError("empty", kind="empty"), Rejected("other words")],
     ids=["reply", "empty", "other"],
 )
-def test_a_reply_or_other_words_in_between_keep_the_run_going(between: Any) -> None:
+def test_a_reply_or_other_words_in_between_keep_the_run_going(between):
     results = outcomes(
         *[Rejected(NO) for _ in range(MAX_REJECTIONS - 1)],
         between,
@@ -63,13 +63,13 @@ def test_a_reply_or_other_words_in_between_keep_the_run_going(between: Any) -> N
     assert not any(isinstance(result, Refused) for result in results)
 
 
-def test_a_model_that_has_answered_once_is_never_given_up() -> None:
+def test_a_model_that_has_answered_once_is_never_given_up():
     results = outcomes("4", *[Rejected(NO) for _ in range(3 * MAX_REJECTIONS)])
     assert not any(isinstance(result, Refused) for result in results)
     assert not any(result.passing for result in results[1:])
 
 
-def test_passing_failures_do_not_count() -> None:
+def test_passing_failures_do_not_count():
     results = outcomes(
         *[Rejected(NO) for _ in range(MAX_REJECTIONS - 1)], Retryable("gone"), Rejected(NO)
     )
@@ -77,22 +77,22 @@ def test_passing_failures_do_not_count() -> None:
 
 
 @pytest.mark.parametrize("kind", ["content-filter", "context-too-long"])
-def test_what_lies_in_a_row_does_not_count(kind: str) -> None:
+def test_what_lies_in_a_row_does_not_count(kind):
     assert not any(
         isinstance(outcome, Refused)
         for outcome in outcomes(*[Rejected(NO, kind=kind) for _ in range(2 * MAX_REJECTIONS)])
     )
 
 
-def test_requests_that_lose_no_row_do_not_count() -> None:
+def test_requests_that_lose_no_row_do_not_count():
     rejections = [Rejected(NO) for _ in range(2 * MAX_REJECTIONS)]
     assert not any(isinstance(outcome, Refused) for outcome in outcomes(*rejections, spared=True))
 
 
 @pytest.mark.parametrize("name", ["baseline/echo", "replay/x"])
 def test_built_in_models_and_recordings_are_neither_counted_nor_asked_for_logprobs(
-    name: str,
-) -> None:
+    name,
+):
     """They fail their own row alone."""
     answers: list[Any] = [Rejected(NO), Reply("4")] * (2 * MAX_REJECTIONS)
 
@@ -134,7 +134,7 @@ def empty(length: int) -> ReplyError:
     ],
     ids=["empty", "page"],
 )
-def test_a_model_that_never_gives_a_text_stops_the_run_alike(failures: list[Any]) -> None:
+def test_a_model_that_never_gives_a_text_stops_the_run_alike(failures):
     results = outcomes(*failures)
     assert [type(result) for result in results[:-1]] == [type(failure) for failure in failures[:-1]]
     assert isinstance(results[-1], Refused)
@@ -142,7 +142,7 @@ def test_a_model_that_never_gives_a_text_stops_the_run_alike(failures: list[Any]
 
 
 @pytest.mark.parametrize("status", [0, 429, 503])
-def test_an_outage_is_waited_for(status: int) -> None:
+def test_an_outage_is_waited_for(status):
     results = outcomes(
         *[Retryable("gone", kind="unavailable", status=status) for _ in range(2 * MAX_REJECTIONS)]
     )

@@ -54,7 +54,7 @@ def stops(results: list[Any]) -> list[int]:
     return [place for place, result in enumerate(results) if isinstance(result, Refused)]
 
 
-def test_a_call_that_used_up_its_attempts_stops_a_run_that_was_never_answered() -> None:
+def test_a_call_that_used_up_its_attempts_stops_a_run_that_was_never_answered():
     results = outcomes(*[(closed(), 0, 0)] * 64, *[(closed(), 1, 1)] * 64, (closed(), 2, 2))
     assert stops(results) == [128]
     assert (
@@ -63,14 +63,14 @@ def test_a_call_that_used_up_its_attempts_stops_a_run_that_was_never_answered() 
     assert "api_base" in results[-1].hint and results[-1].exit_code == 4
 
 
-def test_without_retries_the_third_failure_stops_the_run() -> None:
+def test_without_retries_the_third_failure_stops_the_run():
     assert stops(outcomes(*[(closed(), 0, 0)] * 3, retries=0)) == [2]
 
 
 @pytest.mark.parametrize(
     "answer", ["4", Rejected("no"), Retryable("down", status=503)], ids=["reply", "400", "503"]
 )
-def test_an_endpoint_that_has_answered_is_given_up_only_after_a_while(answer: Any) -> None:
+def test_an_endpoint_that_has_answered_is_given_up_only_after_a_while(answer):
     quick = [(closed(), LATER_S - 1, 2)] * (2 * LATER_FAILURES)
     assert not stops(outcomes((answer, 0, 0), *quick))
     slow = [(closed(), float(place), 2) for place in range(LATER_FAILURES)]
@@ -78,13 +78,13 @@ def test_an_endpoint_that_has_answered_is_given_up_only_after_a_while(answer: An
     assert not stops(outcomes((answer, 0, 0), *slow[:-1], (answer, 60, 0), *slow[:-1]))
 
 
-def test_a_cached_reply_is_no_answer_of_the_endpoint() -> None:
+def test_a_cached_reply_is_no_answer_of_the_endpoint():
     assert stops(outcomes((Reply("4", cached=True), 0, 0), *[(closed(), 0, 2)] * 3)) == [3]
 
 
-def test_other_temporary_failures_do_not_count() -> None:
+def test_other_temporary_failures_do_not_count():
     assert not stops(outcomes(*[(Retryable("late", kind="timeout"), 0, 2)] * 200))
 
 
-def test_requests_that_another_model_answers_do_not_count() -> None:
+def test_requests_that_another_model_answers_do_not_count():
     assert not stops(outcomes(*[(closed(), 0, 2)] * 200, spared=True))

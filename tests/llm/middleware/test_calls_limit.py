@@ -73,7 +73,7 @@ def together(ask: Callable[[Request], Awaitable[Reply]], requests: list[Request]
     return asyncio.run(run())
 
 
-def test_without_limits_everything_runs_at_once_after_the_first_reply() -> None:
+def test_without_limits_everything_runs_at_once_after_the_first_reply():
     server = Server()
     gates = RateLimiters()
     ask = rate_limited(server.ask, gates)
@@ -87,7 +87,7 @@ def test_without_limits_everything_runs_at_once_after_the_first_reply() -> None:
     assert (gates.waiting, gates.running) == (0, 0)
 
 
-def test_the_runs_limit_holds_for_all_models_together_in_order() -> None:
+def test_the_runs_limit_holds_for_all_models_together_in_order():
     server = Server()
     together(
         rate_limited(server.ask, RateLimiters(3)), [request(n, f"m{n % 2}") for n in range(20)]
@@ -96,7 +96,7 @@ def test_the_runs_limit_holds_for_all_models_together_in_order() -> None:
     assert server.order == list(range(20))
 
 
-def test_a_models_limit_holds_for_that_model_alone() -> None:
+def test_a_models_limit_holds_for_that_model_alone():
     slow, fast = Server(), Server()
 
     async def ask(sent: Request) -> Reply:
@@ -109,7 +109,7 @@ def test_a_models_limit_holds_for_that_model_alone() -> None:
     assert (slow.most, fast.most) == (2, 10)
 
 
-def test_requests_a_minute_are_sent_in_order_and_in_time() -> None:
+def test_requests_a_minute_are_sent_in_order_and_in_time():
     time = Time()
     server = Server(time)
     gates = RateLimiters(clock=time.clock, sleep=time.sleep)
@@ -118,7 +118,7 @@ def test_requests_a_minute_are_sent_in_order_and_in_time() -> None:
     assert server.times == pytest.approx([20 * n for n in range(8)])
 
 
-def test_tokens_a_minute_count_the_prompt_and_the_reply() -> None:
+def test_tokens_a_minute_count_the_prompt_and_the_reply():
     time = Time()
     server = Server(time)
     gates = RateLimiters(clock=time.clock, sleep=time.sleep)
@@ -127,7 +127,7 @@ def test_tokens_a_minute_count_the_prompt_and_the_reply() -> None:
     assert server.times == pytest.approx([0, 26.7, 53.4, 80.1])  # 356 tokens at 800 a minute
 
 
-def test_unused_tokens_are_returned() -> None:
+def test_unused_tokens_are_returned():
     time = Time()
     server = Server(time)
     server.usage = Usage(20, 1)
@@ -143,14 +143,14 @@ def test_unused_tokens_are_returned() -> None:
     )  # the estimates alone: 154 s
 
 
-def test_a_call_larger_than_the_window_is_rejected_at_once() -> None:
+def test_a_call_larger_than_the_window_is_rejected_at_once():
     ask = rate_limited(Server().ask, RateLimiters())
     (problem,) = together(ask, [request(text="x" * 8000, tokens_per_minute=1000)])
     assert isinstance(problem, Rejected)
     assert "2256 tokens" in problem.message and "tokens_per_minute (1000)" in problem.message
 
 
-def test_a_call_larger_than_the_window_is_rejected_while_the_model_is_busy() -> None:
+def test_a_call_larger_than_the_window_is_rejected_while_the_model_is_busy():
     async def stalled(_: Request) -> Reply:
         return await asyncio.get_running_loop().create_future()
 
@@ -167,7 +167,7 @@ def test_a_call_larger_than_the_window_is_rejected_while_the_model_is_busy() -> 
     asyncio.run(scene())
 
 
-def test_who_waits_for_his_minute_holds_no_place_of_the_run() -> None:
+def test_who_waits_for_his_minute_holds_no_place_of_the_run():
     time = Time(turns=100)
     server = Server(time)
     gates = RateLimiters(1, clock=time.clock, sleep=time.sleep)
@@ -179,7 +179,7 @@ def test_who_waits_for_his_minute_holds_no_place_of_the_run() -> None:
     assert server.times == pytest.approx([0, 0, 0, 0, 0, 60])
 
 
-def test_presets_of_one_model_share_its_limit() -> None:
+def test_presets_of_one_model_share_its_limit():
     server = Server()
     calls = [request(n, concurrent=1) for n in range(4)]
     calls = [
@@ -190,7 +190,7 @@ def test_presets_of_one_model_share_its_limit() -> None:
     assert server.most == 1
 
 
-def test_waiting_and_running_are_counted() -> None:
+def test_waiting_and_running_are_counted():
     counts: list[tuple[int, int]] = []
     gates = RateLimiters(2)
 
@@ -213,7 +213,7 @@ def test_waiting_and_running_are_counted() -> None:
         {"tokens_per_minute": 100_000, "concurrent": 2},
     ],
 )
-def test_failures_leave_no_place_taken(limit: dict[str, int]) -> None:
+def test_failures_leave_no_place_taken(limit):
     async def ask(_: Request) -> Reply:
         await asyncio.sleep(0)
         raise Retryable("gone")
@@ -238,9 +238,7 @@ def test_failures_leave_no_place_taken(limit: dict[str, int]) -> None:
         ]
     ),
 )
-def test_cancelled_calls_leave_no_place_taken(
-    doomed: set[int], turns: int, run: int | None, limit: dict[str, int]
-) -> None:
+def test_cancelled_calls_leave_no_place_taken(doomed, turns, run, limit):
     time = Time()
     server = Server(time)
     gates = RateLimiters(run, clock=time.clock, sleep=time.sleep)

@@ -49,7 +49,7 @@ def outcomes(server: Server, *requests: Request) -> list[Any]:
     return asyncio.run(run())
 
 
-def test_a_model_that_returns_none_is_refused_after_one_paid_call() -> None:
+def test_a_model_that_returns_none_is_refused_after_one_paid_call():
     server = Server(None)
     results = outcomes(server, *(request(n) for n in range(30)))
     assert server.paid == 1
@@ -60,7 +60,7 @@ def test_a_model_that_returns_none_is_refused_after_one_paid_call() -> None:
     assert all(result.reply is None for result in results[1:])
 
 
-def test_once_a_reply_has_some_the_others_are_sent_together() -> None:
+def test_once_a_reply_has_some_the_others_are_sent_together():
     server = Server(SOME)
     assert all(
         isinstance(outcome, Reply) for outcome in outcomes(server, *(request(n) for n in range(9)))
@@ -68,7 +68,7 @@ def test_once_a_reply_has_some_the_others_are_sent_together() -> None:
     assert server.most > 1
 
 
-def test_an_outage_proves_nothing() -> None:
+def test_an_outage_proves_nothing():
     server = Server("outage", None)
     first, *others = outcomes(server, *(request(n) for n in range(5)))
     assert isinstance(first, Retryable)
@@ -76,13 +76,13 @@ def test_an_outage_proves_nothing() -> None:
     assert server.paid == 1
 
 
-def test_a_later_reply_without_is_left_to_its_row() -> None:
+def test_a_later_reply_without_is_left_to_its_row():
     server = Server(SOME, None)
     replies = outcomes(server, *(request(n) for n in range(3)))
     assert [reply.logprobs for reply in replies] == [SOME, None, None]
 
 
-def test_calls_without_logprobs_are_not_proven() -> None:
+def test_calls_without_logprobs_are_not_proven():
     server = Server(None)
     results = outcomes(server, request(0, "a", 0))
     assert all(isinstance(result, Reply) for result in results)

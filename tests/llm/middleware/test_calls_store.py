@@ -1,10 +1,7 @@
-from __future__ import annotations
-
 import math
 import sqlite3
 import stat
 import sys
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -26,7 +23,7 @@ REPLY = Reply(
 )
 
 
-def test_a_reply_comes_back_as_it_was_before_and_after_it_is_on_the_disk(tmp_path: Path) -> None:
+def test_a_reply_comes_back_as_it_was_before_and_after_it_is_on_the_disk(tmp_path):
     path = tmp_path / "new" / "replies.sqlite3"
     store = CacheStore.open(path)
     store.put(b"k", "m", REPLY)
@@ -39,7 +36,7 @@ def test_a_reply_comes_back_as_it_was_before_and_after_it_is_on_the_disk(tmp_pat
     store.close()
 
 
-def test_what_is_dropped_disappears_at_once_and_for_good(tmp_path: Path) -> None:
+def test_what_is_dropped_disappears_at_once_and_for_good(tmp_path):
     path = tmp_path / "replies.sqlite3"
     store = CacheStore.open(path)
     store.put(b"k", "m", REPLY)
@@ -53,7 +50,7 @@ def test_what_is_dropped_disappears_at_once_and_for_good(tmp_path: Path) -> None
     store.close()
 
 
-def test_two_runs_share_one_store(tmp_path: Path) -> None:
+def test_two_runs_share_one_store(tmp_path):
     path = tmp_path / "replies.sqlite3"
     first, second = CacheStore.open(path), CacheStore.open(path)
     for number in range(50):
@@ -66,7 +63,7 @@ def test_two_runs_share_one_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions are POSIX's")
-def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_it(tmp_path):
     path = tmp_path / "new" / "replies.sqlite3"
     store = CacheStore.open(path)
     store.put(b"k", "m", REPLY)
@@ -79,14 +76,14 @@ def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_file_that_is_no_store_is_reported_with_the_way_out(tmp_path: Path) -> None:
+def test_a_file_that_is_no_store_is_reported_with_the_way_out(tmp_path):
     path = tmp_path / "replies.sqlite3"
     path.write_bytes(b"something else" * 100)
     with pytest.raises(OutputError, match="--no-cache"):
         CacheStore.open(path)
 
 
-def test_a_damaged_entry_is_as_good_as_none(tmp_path: Path) -> None:
+def test_a_damaged_entry_is_as_good_as_none(tmp_path):
     path = tmp_path / "replies.sqlite3"
     store = CacheStore.open(path)
     store.put(b"k", "m", REPLY)
@@ -99,7 +96,7 @@ def test_a_damaged_entry_is_as_good_as_none(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_disk_that_refuses_later_ends_the_keeping_and_says_why(tmp_path: Path) -> None:
+def test_a_disk_that_refuses_later_ends_the_keeping_and_says_why(tmp_path):
     path = tmp_path / "replies.sqlite3"
     store = CacheStore.open(path)
     with sqlite3.connect(path) as connection:
@@ -110,9 +107,7 @@ def test_a_disk_that_refuses_later_ends_the_keeping_and_says_why(tmp_path: Path)
     assert "calls" in store.error
 
 
-def test_the_oldest_replies_are_removed_beyond_the_bound(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_oldest_replies_are_removed_beyond_the_bound(tmp_path, monkeypatch):
     path = tmp_path / "replies.sqlite3"
     store = CacheStore.open(path)
     for number in range(400):
@@ -128,9 +123,7 @@ def test_the_oldest_replies_are_removed_beyond_the_bound(
     store.close()
 
 
-def test_below_the_bound_no_reply_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_below_the_bound_no_reply_is_removed(tmp_path, monkeypatch):
     path = tmp_path / "replies.sqlite3"
     store = CacheStore.open(path)
     store.put(b"k", "m", REPLY)

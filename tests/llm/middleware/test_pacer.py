@@ -91,16 +91,16 @@ def simulate(provider: Provider, pacer: Pacer, calls: int, concurrency: int = 64
 @pytest.mark.parametrize("tells", [False, True])
 @pytest.mark.parametrize("burst_s", [1.0, 5.0])
 def test_an_unknown_limit_is_used_to_93_percent_or_90_where_two_calls_are_a_burst(
-    median_s: float, tells: bool, burst_s: float
-) -> None:
+    median_s, tells, burst_s
+):
     provider = Provider(120, burst_s, median_s, 3 * median_s, tells)
     assert simulate(provider, Pacer(), 250).utilization(provider) >= (0.93 if burst_s > 1 else 0.9)
 
 
 @pytest.mark.parametrize("per_minute", [120, 1200])
 def test_a_configured_limit_has_hardly_a_refusal_and_is_no_slower_than_none(
-    per_minute: int,
-) -> None:
+    per_minute,
+):
     configured, none = Provider(per_minute), Provider(per_minute)
     paced = simulate(
         configured, Pacer(RateLimit(requests_per_minute=per_minute)), 2 * per_minute, 128
@@ -110,20 +110,20 @@ def test_a_configured_limit_has_hardly_a_refusal_and_is_no_slower_than_none(
     assert paced.answered[-1] <= 1.05 * learned.answered[-1]
 
 
-def test_after_a_storm_of_refusals_the_rate_is_back_within_ten_seconds() -> None:
+def test_after_a_storm_of_refusals_the_rate_is_back_within_ten_seconds():
     provider = Provider(1200, storm=(20.0, 25.0))
     answered = simulate(provider, Pacer(), 1500, 128).answered
     recovered = sum(30.0 <= time_ < 35.0 for time_ in answered) / 5
     assert recovered >= 0.9 * 20 * 0.95  # nine tenths of the limit, within what latency scatters
 
 
-def test_in_a_storm_hardly_anything_is_sent() -> None:
+def test_in_a_storm_hardly_anything_is_sent():
     provider = Provider(1200, storm=(0.0, 60.0))
     outcome = simulate(provider, Pacer(), 200, 128)
     assert outcome.refused <= 128 + 60
 
 
-def test_a_stated_delay_is_waited_for() -> None:
+def test_a_stated_delay_is_waited_for():
     pacer = Pacer()
     pacer.refuse(pacer.send(1, 0.0), 0.5, 34.0)
     assert pacer.wait_s(1, 0.5) == pytest.approx(34.0)
@@ -131,7 +131,7 @@ def test_a_stated_delay_is_waited_for() -> None:
     assert pacer.wait_s(1, 34.6) == 0
 
 
-def test_after_a_refusal_that_is_waited_for_calls_need_not_queue_any_more() -> None:
+def test_after_a_refusal_that_is_waited_for_calls_need_not_queue_any_more():
     pacer = Pacer()
     pacer.accept(pacer.send(1, 0.0))
     pacer.refuse(pacer.send(1, 0.2), 0.5, 2.0)
@@ -154,12 +154,12 @@ def refused_of_64(refused: int) -> float:
     return now - total_s
 
 
-def test_few_refusals_of_calls_sent_together_are_tolerated_and_more_are_paced() -> None:
+def test_few_refusals_of_calls_sent_together_are_tolerated_and_more_are_paced():
     assert refused_of_64(3) == 0
     assert 0 < refused_of_64(6) < refused_of_64(54)
 
 
-def test_what_is_accepted_between_two_refusals_is_the_rate_whatever_was_in_flight() -> None:
+def test_what_is_accepted_between_two_refusals_is_the_rate_whatever_was_in_flight():
     meter = Meter()
     meter.measure(0.0, 100)
     for _ in range(40):
@@ -168,7 +168,7 @@ def test_what_is_accepted_between_two_refusals_is_the_rate_whatever_was_in_fligh
     assert meter.measure(5.5, 170) == pytest.approx(20.0)
 
 
-def test_a_limit_of_calls_at_once_is_learned_from_refusals_and_lowered_by_fewer() -> None:
+def test_a_limit_of_calls_at_once_is_learned_from_refusals_and_lowered_by_fewer():
     concurrency = LearnedConcurrency()
     assert [concurrency.refuse(10) for _ in range(3)] == [False, False, True]
     assert concurrency.limit == 10
@@ -177,7 +177,7 @@ def test_a_limit_of_calls_at_once_is_learned_from_refusals_and_lowered_by_fewer(
     assert not concurrency.is_known
 
 
-def test_a_model_without_history_gets_few_calls_first() -> None:
+def test_a_model_without_history_gets_few_calls_first():
     pacer, waves = Pacer(), [0]
     while waves[-1] < 500:
         if pacer.wait_s(1, 0.0) > 0:
@@ -188,7 +188,7 @@ def test_a_model_without_history_gets_few_calls_first() -> None:
     assert [wave for wave in waves if wave] == [32, 48, 120, 300, 500]
 
 
-def test_after_the_first_reply_calls_are_sent_at_once() -> None:
+def test_after_the_first_reply_calls_are_sent_at_once():
     pacer = Pacer()
     calls = [pacer.send(1, 0.0) for _ in range(32)]
     assert pacer.wait_s(1, 0.0) > 0
@@ -196,7 +196,7 @@ def test_after_the_first_reply_calls_are_sent_at_once() -> None:
     assert pacer.wait_s(1, 0.1) == 0 and pacer.is_open
 
 
-def test_tokens_are_paced_and_settled_by_what_was_used() -> None:
+def test_tokens_are_paced_and_settled_by_what_was_used():
     pacer = Pacer(RateLimit(tokens_per_minute=6000))
     pacer.send(300, 0.0)
     assert pacer.wait_s(300, 0.0) > 0
@@ -204,7 +204,7 @@ def test_tokens_are_paced_and_settled_by_what_was_used() -> None:
     assert pacer.wait_s(300, 0.0) == 0
 
 
-def test_what_is_larger_than_the_burst_waits_for_a_full_bucket_and_leaves_a_debt() -> None:
+def test_what_is_larger_than_the_burst_waits_for_a_full_bucket_and_leaves_a_debt():
     bucket = Bucket(10.0, 10.0)
     bucket.take(5, 0.0)
     assert bucket.wait_s(30, 0.0) == pytest.approx(0.5)

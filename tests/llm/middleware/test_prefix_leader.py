@@ -49,13 +49,13 @@ class Server:
         return self.came
 
 
-def test_the_first_call_is_answered_before_others_with_its_prefix_are_sent() -> None:
+def test_the_first_call_is_answered_before_others_with_its_prefix_are_sent():
     others = [request(f"{'z' * 5000}{name}") for name in "xy"]
     came = Server().times([*(request(f"{DOCUMENT} {number}") for number in range(3)), others[0]])
     assert came == [(0.0, "0"), (0.0, "x"), (1.0, "1"), (1.0, "2")]
 
 
-def test_calls_with_a_shared_preamble_wait_for_it_and_then_for_their_own_document() -> None:
+def test_calls_with_a_shared_preamble_wait_for_it_and_then_for_their_own_document():
     documents = [DOCUMENT[::-1], DOCUMENT.upper()]
     came = Server().times(
         [request(f"{DOCUMENT}{text}{name}") for text in documents for name in "ab"]
@@ -73,13 +73,13 @@ def test_calls_with_a_shared_preamble_wait_for_it_and_then_for_their_own_documen
         (DOCUMENT, Model(name="claude-haiku-4-5")),
     ],
 )
-def test_nothing_waits_where_the_provider_would_not_cache(text: str, model: Model) -> None:
+def test_nothing_waits_where_the_provider_would_not_cache(text, model):
     assert {
         when for when, _ in Server().times([request(f"{text}{name}", model) for name in "abc"])
     } == {0.0}
 
 
-def test_other_schemas_and_models_share_nothing() -> None:
+def test_other_schemas_and_models_share_nothing():
     first = request(f"{DOCUMENT}a")
     requests = [
         first,
@@ -89,7 +89,7 @@ def test_other_schemas_and_models_share_nothing() -> None:
     assert [when for when, _ in Server().times(requests)] == [0.0, 0.0, 0.0]
 
 
-def test_after_a_failed_call_all_others_are_sent_at_once() -> None:
+def test_after_a_failed_call_all_others_are_sent_at_once():
     came = Server().times([request(f"{DOCUMENT}fault{number}") for number in range(4)])
     assert [when for when, _ in came] == [0.0, 1.0, 1.0, 1.0]
 
@@ -101,8 +101,8 @@ def test_after_a_failed_call_all_others_are_sent_at_once() -> None:
 )
 @settings(max_examples=40, deadline=None)
 def test_every_call_is_made_once_and_hits_what_an_earlier_one_has_cached(
-    drawn: list[tuple[int, int, int]],
-) -> None:
+    drawn,
+):
     texts = [f"{str(a) * 5000}{str(b) * 3000}{c}" for a, b, c in drawn]
     server = Server()
     came = server.times([request(text) for text in texts])
@@ -114,9 +114,7 @@ def test_every_call_is_made_once_and_hits_what_an_earlier_one_has_cached(
 
 @given(st.text(min_size=600), st.text(), st.text())
 @settings(max_examples=40, deadline=None)
-def test_equal_prefixes_have_equal_digests_and_others_do_not(
-    shared: str, first_text: str, second_text: str
-) -> None:
+def test_equal_prefixes_have_equal_digests_and_others_do_not(shared, first_text, second_text):
     base = shared * (1 + 5000 // len(shared))
     prefixes = [PromptPrefixes().of(request(base + text)) for text in (first_text, second_text)]
     texts = [written(request(base + text).messages) for text in (first_text, second_text)]
@@ -137,5 +135,5 @@ def test_equal_prefixes_have_equal_digests_and_others_do_not(
         ("nobody/knows", 1024),
     ],
 )
-def test_the_minimum_is_that_of_the_price_data(name: str, least: int | None) -> None:
+def test_the_minimum_is_that_of_the_price_data(name, least):
     assert cacheable_minimum(Model(name=name)) == least

@@ -5,10 +5,8 @@ import heapq
 import sys
 from collections.abc import Coroutine
 from itertools import count
-from pathlib import Path
 from typing import Any
 
-import pytest
 from paths import ROOT
 
 from verdict_cli.errors import Retryable
@@ -86,7 +84,7 @@ def judge_at(endpoint: Endpoint, calls: int, concurrency: int = 64, **settings: 
     return replies
 
 
-def test_an_endpoint_that_takes_few_calls_at_once_loses_none_and_is_used() -> None:
+def test_an_endpoint_that_takes_few_calls_at_once_loses_none_and_is_used():
     endpoint = Endpoint(Time(), most=10)
     assert all(isinstance(reply, Reply) for reply in judge_at(endpoint, 600, 100, retries=0))
     assert endpoint.answers == 600
@@ -94,19 +92,19 @@ def test_an_endpoint_that_takes_few_calls_at_once_loses_none_and_is_used() -> No
     assert endpoint.refusals < 250
 
 
-def test_a_rate_limit_is_waited_for_whatever_the_retries() -> None:
+def test_a_rate_limit_is_waited_for_whatever_the_retries():
     endpoint = Endpoint(Time(), opens=300.0)
     assert all(isinstance(reply, Reply) for reply in judge_at(endpoint, 50, retries=0))
     assert endpoint.time.now < 320
 
 
-def test_a_stated_delay_holds_for_all_calls_of_the_model() -> None:
+def test_a_stated_delay_holds_for_all_calls_of_the_model():
     endpoint = Endpoint(Time(), opens=34.0, delay_s=34.0)
     assert all(isinstance(reply, Reply) for reply in judge_at(endpoint, 20, 5))
     assert endpoint.refusals == 5
 
 
-def test_a_call_fails_where_the_rate_limit_does_not_accept_it_within_max_wait() -> None:
+def test_a_call_fails_where_the_rate_limit_does_not_accept_it_within_max_wait():
     endpoint = Endpoint(Time(), opens=1e9)
     (error,) = judge_at(endpoint, 1, max_wait=60)
     assert isinstance(error, Retryable) and error.waited
@@ -114,7 +112,7 @@ def test_a_call_fails_where_the_rate_limit_does_not_accept_it_within_max_wait() 
     assert 60 <= endpoint.time.now < 65
 
 
-def test_a_stated_delay_beyond_max_wait_fails_at_once() -> None:
+def test_a_stated_delay_beyond_max_wait_fails_at_once():
     endpoint = Endpoint(Time(), opens=1e9, delay_s=3600)
     (error,) = judge_at(endpoint, 1)
     assert isinstance(error, Retryable) and error.waited
@@ -122,7 +120,7 @@ def test_a_stated_delay_beyond_max_wait_fails_at_once() -> None:
     assert endpoint.time.now < 1
 
 
-def test_models_of_one_endpoint_and_key_share_a_limiter_by_name() -> None:
+def test_models_of_one_endpoint_and_key_share_a_limiter_by_name():
     limiters = RateLimiters(10)
     limiter = limiters.get(request().model)
     assert limiter is limiters.get(request(temperature=1).model)
@@ -141,7 +139,7 @@ class ShortTime:
         await asyncio.sleep(0)
 
 
-def test_what_the_headers_say_is_left_is_not_overrun() -> None:
+def test_what_the_headers_say_is_left_is_not_overrun():
     """A server that has 5 calls at most, and one more every two seconds, is never asked a call too many."""
     time = ShortTime()
     sent: list[float] = []
@@ -167,7 +165,7 @@ def test_what_the_headers_say_is_left_is_not_overrun() -> None:
     assert time.now <= 2 * (23 - 5) + 2
 
 
-def test_a_days_quota_is_not_waited_for() -> None:
+def test_a_days_quota_is_not_waited_for():
     time = ShortTime()
 
     async def server(_: Request) -> Reply:
@@ -183,9 +181,7 @@ def test_a_days_quota_is_not_waited_for() -> None:
     assert time.now == 0
 
 
-def test_no_row_is_lost_to_a_server_that_limits_requests_and_states_no_delay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_row_is_lost_to_a_server_that_limits_requests_and_states_no_delay(tmp_path, monkeypatch):
     """A real server: 600 requests a minute in bursts of at most 10, 429 without headers; the command's defaults."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mock")

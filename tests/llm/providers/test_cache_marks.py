@@ -57,7 +57,7 @@ def marked(body: Any) -> list[str]:
     return marks
 
 
-def test_units_that_share_a_document_mark_its_end_and_copies_the_end_of_all(tmp_path: Path) -> None:
+def test_units_that_share_a_document_mark_its_end_and_copies_the_end_of_all(tmp_path):
     steps = f"- {{layer: [{JUDGE}], repeat: 2}}\n- {{layer: [{VERIFIER}], repeat: 2, inner: none}}"
     judge, _, verifier, _ = bodies(tmp_path, steps)
     assert marked(judge)[0] == DOCUMENT
@@ -83,19 +83,17 @@ def test_units_that_share_a_document_mark_its_end_and_copies_the_end_of_all(tmp_
     ],
     ids=["one call", "short", "a larger minimum", "off", "the pipeline's own", "other texts first"],
 )  # fmt: skip
-def test_nothing_is_marked_where_it_would_not_pay(
-    tmp_path: Path, steps: str, text: str, head: str
-) -> None:
+def test_nothing_is_marked_where_it_would_not_pay(tmp_path, steps, text, head):
     assert [marked(body) for body in bodies(tmp_path, steps, text, head)] in ([[]], [[], []])
 
 
-def test_a_long_preamble_that_all_rows_share_is_marked_in_the_system_prompt(tmp_path: Path) -> None:
+def test_a_long_preamble_that_all_rows_share_is_marked_in_the_system_prompt(tmp_path):
     prompt = f"|\n    @system\n    {DOCUMENT}\n    @user\n    {{source.a}}"
     (body,) = bodies(tmp_path, f"- unit: JudgeUnit\n  prompt: {prompt}")
     assert marked(body) == [DOCUMENT]
 
 
-def test_options_in_both_orders_share_what_precedes_them(tmp_path: Path) -> None:
+def test_options_in_both_orders_share_what_precedes_them(tmp_path):
     steps = (
         "- {unit: PairwiseJudgeUnit, positions: both, options: [source.a, source.b],"
         " prompt: '{source.text} A: {input.A} B: {input.B}'}"
@@ -104,7 +102,7 @@ def test_options_in_both_orders_share_what_precedes_them(tmp_path: Path) -> None
     assert [marked(body)[-1].endswith(f"{DOCUMENT} A: ") for body in sent] == [True, True]
 
 
-def test_at_most_four_places_are_marked(tmp_path: Path) -> None:
+def test_at_most_four_places_are_marked(tmp_path):
     units = "".join(
         f"- {{unit: JudgeUnit, name: j{n}, prompt: '{{source.text}} {'x' * n}{{source.a}}'}}\n"
         for n in range(7)
@@ -113,9 +111,7 @@ def test_at_most_four_places_are_marked(tmp_path: Path) -> None:
 
 
 @given(st.text(), st.lists(st.integers(0, 40), max_size=4), st.booleans())
-def test_blocks_are_the_message_without_blank_ends_and_none_is_blank(
-    text: str, positions: list[int], image: bool
-) -> None:
+def test_blocks_are_the_message_without_blank_ends_and_none_is_blank(text, positions, image):
     positions = sorted({position for position in positions if position <= len(text)})
     images = ((len(text) // 2, "https://x/y.png"),) if image else ()
     parts = marked_parts(Message("user", text, images), positions)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from verdict_cli.llm.model_families import family
 from verdict_cli.llm.providers.price_book import price_source
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.read_reply import read_body
-from verdict_cli.messages import Request
 from verdict_cli.model import Model
 
 pytestmark = pytest.mark.skipif(
@@ -219,15 +217,15 @@ def body(page: str, usage: dict[str, Any]) -> dict[str, Any]:
     return {"choices": [{"message": {"content": "5"}, "finish_reason": "stop"}], "usage": usage}
 
 
-def test_there_are_twenty_usages_of_eight_providers() -> None:
+def test_there_are_twenty_usages_of_eight_providers():
     assert len(CASES) >= 20
     assert {page for page, *_ in CASES} == set(PAGES) and len(PAGES) >= 8
 
 
 @pytest.mark.parametrize(("page", "name", "usage", "dollars"), CASES)
 def test_a_documented_usage_costs_what_the_hand_calculation_says(
-    request_for: Callable[..., Request], page: str, name: str, usage: dict[str, Any], dollars: float
-) -> None:
+    request_for, page, name, usage, dollars
+):
     model = Model(
         name=name,
         api_base="http://127.0.0.1:1/v1" if name.startswith(("openai/", "litellm_")) else None,
@@ -262,11 +260,11 @@ def test_a_documented_usage_costs_what_the_hand_calculation_says(
     ],
 )
 def test_the_files_price_counts_then_the_base_models_then_that_of_the_model(
-    request_for: Callable[..., Request],
-    settings: dict[str, Any],
-    served: str,
-    rates: tuple[float, float],
-) -> None:
+    request_for,
+    settings,
+    served,
+    rates,
+):
     reply_body = {**body("OpenAI", counts(1000, 100, 1100)), "model": served}
     reply = read_body(json.dumps(reply_body).encode(), request_for(Model(**settings)), 0.0)
     assert reply.cost_usd == pytest.approx((1000 * rates[0] + 100 * rates[1]) * M)

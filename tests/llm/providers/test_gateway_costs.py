@@ -78,16 +78,12 @@ def reply_with(
         ({"cost": True}, LISTED),
     ],
 )
-def test_the_cost_in_a_replys_usage_counts_before_the_price_data(
-    request_for: Make, usage: dict[str, Any], cost: float
-) -> None:
+def test_the_cost_in_a_replys_usage_counts_before_the_price_data(request_for, usage, cost):
     assert reply_with(request_for, usage).cost_usd == pytest.approx(cost)
 
 
 @pytest.mark.parametrize("name", ["openai/openai/gpt-4o-mini:free", "openai/own-name"])
-def test_a_stated_cost_of_0_is_that_of_a_free_variant_or_an_unpriced_model(
-    request_for: Make, name: str
-) -> None:
+def test_a_stated_cost_of_0_is_that_of_a_free_variant_or_an_unpriced_model(request_for, name):
     assert reply_with(request_for, {"cost": 0}, name=name).cost_usd == 0.0
 
 
@@ -95,25 +91,23 @@ def test_a_stated_cost_of_0_is_that_of_a_free_variant_or_an_unpriced_model(
     ("header", "cost"),
     [("0.00075", 0.00075), ("1.2e-05", 1.2e-05), ("None", LISTED), ("-1", LISTED)],
 )
-def test_the_cost_in_litellm_proxys_header_counts_before_the_price_data(
-    request_for: Make, header: str, cost: float
-) -> None:
+def test_the_cost_in_litellm_proxys_header_counts_before_the_price_data(request_for, header, cost):
     assert reply_with(request_for, {}, header=header).cost_usd == pytest.approx(cost)
 
 
-def test_a_stated_cost_is_the_cost_of_an_unpriced_model(request_for: Make) -> None:
+def test_a_stated_cost_is_the_cost_of_an_unpriced_model(request_for):
     assert reply_with(request_for, {}, name="openai/own-name").cost_usd is None
     assert reply_with(request_for, {}, name="openai/own-name", header="0.5").cost_usd == 0.5
 
 
-def test_the_pipelines_own_prices_count_before_a_stated_cost(request_for: Make) -> None:
+def test_the_pipelines_own_prices_count_before_a_stated_cost(request_for):
     prices = Cost(input_per_million=1, output_per_million=10)
     assert reply_with(request_for, {"cost": 7}, header="9", cost=prices).cost_usd == pytest.approx(
         0.002
     )
 
 
-def test_an_empty_reply_costs_what_the_gateway_states(request_for: Make) -> None:
+def test_an_empty_reply_costs_what_the_gateway_states(request_for):
     with pytest.raises(ReplyError) as error:
         reply_with(request_for, {}, text="", header="0.25")
     assert error.value.reply.cost_usd == 0.25

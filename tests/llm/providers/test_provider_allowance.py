@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,7 +7,7 @@ from verdict_cli.llm.providers.retry_hints import duration
 from verdict_cli.messages import Allowance
 
 
-def test_openais_headers_are_read() -> None:
+def test_openais_headers_are_read():
     headers = {
         "x-ratelimit-limit-requests": "60",
         "x-ratelimit-remaining-requests": "59",
@@ -24,9 +22,7 @@ def test_openais_headers_are_read() -> None:
 @pytest.mark.parametrize(
     ("count_text", "count"), [("-1", None), ("0", 0), ("nan", None), ("inf", None), ("many", None)]
 )
-def test_a_count_below_zero_or_that_is_no_number_says_nothing(
-    count_text: str, count: int | None
-) -> None:
+def test_a_count_below_zero_or_that_is_no_number_says_nothing(count_text, count):
     headers = {
         "x-ratelimit-limit-requests": "60",
         "x-ratelimit-remaining-requests": "59",
@@ -39,7 +35,7 @@ def test_a_count_below_zero_or_that_is_no_number_says_nothing(
 
 
 @pytest.mark.parametrize("kind", ["tokens", "input-tokens", "output-tokens"])
-def test_anthropics_headers_are_read_with_the_time_of_their_reset(kind: str) -> None:
+def test_anthropics_headers_are_read_with_the_time_of_their_reset(kind):
     reset = (datetime.now(UTC) + timedelta(seconds=30)).isoformat()
     headers = {
         "anthropic-ratelimit-requests-limit": "50",
@@ -66,7 +62,7 @@ def test_anthropics_headers_are_read_with_the_time_of_their_reset(kind: str) -> 
     assert allowance.tokens_reset_s == pytest.approx(30, abs=5)
 
 
-def test_headers_that_say_nothing_are_none() -> None:
+def test_headers_that_say_nothing_are_none():
     assert allowance_of({}) is None
     assert allowance_of({"x-ratelimit-limit-requests": "60"}) is None
 
@@ -89,5 +85,5 @@ def test_headers_that_say_nothing_are_none() -> None:
         ("9d", None),
     ],
 )
-def test_durations_are_read_or_passed_over(text: str | None, seconds: float | None) -> None:
+def test_durations_are_read_or_passed_over(text, seconds):
     assert duration(text) == (None if seconds is None else pytest.approx(seconds))

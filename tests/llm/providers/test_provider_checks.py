@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from verdict_cli.llm.model_families import is_local
@@ -42,9 +39,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"name": "anthropic/x", "params": {"num_retries": 0}}, "set the model's own `retries`"),
     ],
 )
-def test_what_cannot_answer_is_reported_before_the_run(
-    settings: dict[str, Any], message: str
-) -> None:
+def test_what_cannot_answer_is_reported_before_the_run(settings, message):
     problem = check_model(Model(**settings))
     assert problem is not None and message in problem
     assert "sk-1" not in problem
@@ -60,19 +55,19 @@ def test_what_cannot_answer_is_reported_before_the_run(
         {"name": "ollama/llama3"},
     ],
 )
-def test_what_may_answer_is_no_problem(settings: dict[str, Any]) -> None:
+def test_what_may_answer_is_no_problem(settings):
     assert check_model(Model(**settings)) is None
 
 
-def test_a_recording_that_is_there_is_no_problem(tmp_path: Path) -> None:
+def test_a_recording_that_is_there_is_no_problem(tmp_path):
     assert check_model(Model(name=f"replay/{tmp_path}")) is None
 
 
-def test_another_base_url_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_base_url_needs_no_key(monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:8000/v1")
     assert check_model(Model(name="gpt-4o-mini")) is None
 
 
-def test_baselines_and_recordings_are_local() -> None:
+def test_baselines_and_recordings_are_local():
     assert is_local("baseline/echo") and is_local("replay/runs/a")
     assert not is_local("gpt-4o-mini") and not is_local("my/baseline/x")

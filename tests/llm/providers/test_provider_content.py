@@ -8,11 +8,11 @@ from verdict_cli.model import Model
 URL = "data:image/png;base64,AA=="
 
 
-def test_a_message_without_pictures_is_its_text() -> None:
+def test_a_message_without_pictures_is_its_text():
     assert message_content(Message("user", "Hi")) == "Hi"
 
 
-def test_each_picture_is_in_its_place() -> None:
+def test_each_picture_is_in_its_place():
     parts = message_content(Message("user", "Before after", ((7, URL),)))
     assert [part["type"] for part in parts] == ["text", "image_url", "text"]
     assert parts[0]["text"] == "Before "
@@ -20,12 +20,12 @@ def test_each_picture_is_in_its_place() -> None:
     assert parts[2]["text"] == "after"
 
 
-def test_pictures_alone_need_no_text() -> None:
+def test_pictures_alone_need_no_text():
     parts = message_content(Message("user", "", ((0, URL), (0, URL))))
     assert [part["type"] for part in parts] == ["image_url", "image_url"]
 
 
-def test_models_that_read_text_only_are_recognized() -> None:
+def test_models_that_read_text_only_are_recognized():
     assert sees_images(Model(name="gpt-3.5-turbo")) is False
     assert sees_images(Model(name="gpt-4o")) is True
     assert sees_images(Model(name="nobody/knows-this")) is None

@@ -1,16 +1,11 @@
 """The hosts that litellm is kept from."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from verdict_cli.errors import Refused
 from verdict_cli.llm.providers.litellm import LitellmProvider
-from verdict_cli.messages import Request
 from verdict_cli.model import Model
 
 
@@ -22,9 +17,7 @@ from verdict_cli.model import Model
         {"name": "huggingface/https:\\\\evil.example/m"},
     ],
 )
-def test_litellm_is_not_called_at_a_foreign_host(
-    keys: dict[str, Any], request_for: Callable[..., Request]
-) -> None:
+def test_litellm_is_not_called_at_a_foreign_host(keys, request_for):
     provider = LitellmProvider()
     with pytest.raises(Refused, match=r"evil\.example|a backslash"):
         asyncio.run(provider.ask(request_for(Model(**keys))))

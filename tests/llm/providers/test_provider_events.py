@@ -46,12 +46,12 @@ def request(url: str = "http://127.0.0.1/v1", **keys: Any) -> Request:
 
 @settings(deadline=None)
 @given(st.lists(st.text(), min_size=1, max_size=6))
-def test_the_parts_of_a_text_are_joined_in_order(parts: list[str]) -> None:
+def test_the_parts_of_a_text_are_joined_in_order(parts):
     body = events(*(delta(content=part) for part in parts), delta("stop"), "[DONE]")
     assert assemble(read_events(body))["choices"][0]["message"]["content"] == "".join(parts)
 
 
-def test_arguments_of_a_tool_are_joined_with_usage_and_log_probabilities() -> None:
+def test_arguments_of_a_tool_are_joined_with_usage_and_log_probabilities():
     logprobs = {"content": [{"token": "4", "logprob": -0.1, "top_logprobs": []}]}
     first = {
         "choices": [
@@ -81,12 +81,12 @@ def test_arguments_of_a_tool_are_joined_with_usage_and_log_probabilities() -> No
     assert whole["usage"]["completion_tokens"] == 2
 
 
-def test_a_stream_that_ends_early_is_no_reply() -> None:
+def test_a_stream_that_ends_early_is_no_reply():
     with pytest.raises(Retryable, match="ended before"):
         read_body(events(delta(content="4 of")), request(), 0.1)
 
 
-def test_a_stream_that_ends_without_a_reason_is_a_reply() -> None:
+def test_a_stream_that_ends_without_a_reason_is_a_reply():
     assert (
         read_body(events(delta(content="4"), delta(content=" of 5"), "[DONE]"), request(), 0.1).text
         == "4 of 5"
@@ -95,15 +95,13 @@ def test_a_stream_that_ends_without_a_reason_is_a_reply() -> None:
         read_body(events(delta(role="assistant"), "[DONE]"), request(), 0.1)
 
 
-def test_an_error_among_the_events_is_reported() -> None:
+def test_an_error_among_the_events_is_reported():
     with pytest.raises(Retryable, match="overloaded"):
         read_body(events(delta(content="4"), {"error": {"message": "overloaded"}}), request(), 0.1)
 
 
 @pytest.mark.parametrize("kind", [NativeProvider, LitellmProvider])
-def test_a_streamed_call_gives_the_reply_of_an_unstreamed_one(
-    kind: Any, loopback: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_streamed_call_gives_the_reply_of_an_unstreamed_one(kind, loopback, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mock")
     to_send = request(loopback.url, json_schema=SCHEMA)
 
@@ -121,7 +119,7 @@ def test_a_streamed_call_gives_the_reply_of_an_unstreamed_one(
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
-def test_pieces_are_passed_on_however_the_bytes_are_cut(size: int) -> None:
+def test_pieces_are_passed_on_however_the_bytes_are_cut(size):
     content = (
         b'data: {"choices":[{"delta":{"content":"A "}}]}\r\n\r\ndata: {"choices":[]}\n: note\ndata: broken\n'
         b'data: {"choices":[{"delta":{"content":"fine \xc3\xa9"}}]}\n\ndata: [DONE]\n'

@@ -54,9 +54,7 @@ def both(request: Request) -> tuple[Any, Any]:
 @pytest.mark.parametrize(
     "fields", [{}, {"json_schema": SCHEMA}, {"top_logprobs": 3}], ids=["text", "schema", "logprobs"]
 )
-def test_both_paths_give_the_same_reply(
-    loopback: Any, request_for: Make, fields: dict[str, Any]
-) -> None:
+def test_both_paths_give_the_same_reply(loopback, request_for, fields):
     model = Model(name="openai/gpt-4o-mini", api_base=loopback.url, temperature=0, max_tokens=64)
     native, litellm = both(request_for(model, **fields))
     assert isinstance(native, Reply)
@@ -72,9 +70,7 @@ def test_both_paths_give_the_same_reply(
 @pytest.mark.parametrize(
     "status", [400, 401, 402, 403, 404, 408, 409, 413, 422, 425, 429, 500, 502, 503, 504]
 )
-def test_both_paths_give_the_same_error_for_a_status(
-    loopback: Any, request_for: Make, status: int
-) -> None:
+def test_both_paths_give_the_same_error_for_a_status(loopback, request_for, status):
     url = loopback.start("--error-rate", f"{status}=1", "--retry-after", "7")
     native, litellm = both(request_for(Model(name="openai/gpt-4o-mini", api_base=url)))
     assert isinstance(native, ProviderError)
@@ -87,16 +83,14 @@ def test_both_paths_give_the_same_error_for_a_status(
 
 
 @pytest.mark.parametrize("fault", ["malformed", "reset", "timeout"])
-def test_both_paths_give_the_same_error_for_a_fault(
-    loopback: Any, request_for: Make, fault: str
-) -> None:
+def test_both_paths_give_the_same_error_for_a_fault(loopback, request_for, fault):
     url = loopback.start("--error-rate", f"{fault}=1")
     native, litellm = both(request_for(Model(name="openai/gpt-4o-mini", api_base=url, timeout=0.3)))
     assert isinstance(native, Retryable) and isinstance(litellm, Retryable)
     assert native.failure == litellm.failure == ("timeout" if fault == "timeout" else "unavailable")
 
 
-def test_every_exception_class_of_litellm_is_translated() -> None:
+def test_every_exception_class_of_litellm_is_translated():
     import litellm
 
     classes = {
@@ -155,9 +149,7 @@ def test_every_exception_class_of_litellm_is_translated() -> None:
         ),
     ],
 )
-def test_a_setting_that_is_missing_stops_the_run_at_once(
-    name: str, kind: str, words: str, message: str
-) -> None:
+def test_a_setting_that_is_missing_stops_the_run_at_once(name, kind, words, message):
     import litellm
 
     problem = translate(name, getattr(litellm, kind)(words, "p", "m"))
@@ -168,13 +160,13 @@ def test_a_setting_that_is_missing_stops_the_run_at_once(
 @pytest.mark.parametrize(
     "words", ["upstream is down", "the key was not found in the document", "connection reset"]
 )
-def test_an_outage_is_no_missing_setting(words: str) -> None:
+def test_an_outage_is_no_missing_setting(words):
     import litellm
 
     assert isinstance(translate("p/m", litellm.InternalServerError(words, "p", "m")), Retryable)
 
 
-def test_translations_give_errors_of_this_package() -> None:
+def test_translations_give_errors_of_this_package():
     import litellm
 
     cases: list[tuple[Exception, type[Exception], str]] = [
@@ -194,29 +186,27 @@ def test_translations_give_errors_of_this_package() -> None:
         assert (type(ours), ours.failure) == (kind, failure)
 
 
-def test_a_name_of_no_provider_is_refused_with_how_names_look(request_for: Make) -> None:
+def test_a_name_of_no_provider_is_refused_with_how_names_look(request_for):
     problem = outcome(LitellmProvider, request_for("nobody-knows-this"))
     assert isinstance(problem, Refused)
     assert "'nobody-knows-this'" in problem.message and "PROVIDER/NAME" in problem.hint
 
 
-def test_a_key_variable_that_is_not_set_is_refused_by_its_name(
-    request_for: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_variable_that_is_not_set_is_refused_by_its_name(request_for, monkeypatch):
     monkeypatch.delenv("MY_KEY", raising=False)
     model = Model(name="cohere/command-r-08-2024", api_key_env="MY_KEY")
     problem = outcome(LitellmProvider, request_for(model))
     assert isinstance(problem, Refused) and "MY_KEY" in problem.message
 
 
-def test_own_prices_come_before_litellms(loopback: Any, request_for: Make) -> None:
+def test_own_prices_come_before_litellms(loopback, request_for):
     cost = Cost(input_per_million=1e6, output_per_million=0)
     model = Model(name="openai/gpt-4o-mini", api_base=loopback.url, cost=cost)
     reply = outcome(LitellmProvider, request_for(model))
     assert isinstance(reply, Reply) and reply.cost_usd == reply.usage.prompt_tokens
 
 
-def test_an_unknown_price_is_none(loopback: Any, request_for: Make) -> None:
+def test_an_unknown_price_is_none(loopback, request_for):
     reply = outcome(
         LitellmProvider,
         request_for(Model(name="custom_openai/nobody-knows-this", api_base=loopback.url)),
@@ -224,9 +214,7 @@ def test_an_unknown_price_is_none(loopback: Any, request_for: Make) -> None:
     assert isinstance(reply, Reply) and reply.cost_usd is None
 
 
-def test_a_model_that_takes_words_alone_gets_the_schema_in_words(
-    loopback: Any, request_for: Make
-) -> None:
+def test_a_model_that_takes_words_alone_gets_the_schema_in_words(loopback, request_for):
     model = Model(name="custom_openai/nobody-knows-this", api_base=loopback.url, structured="words")
     plain = outcome(LitellmProvider, request_for(model))
     in_words = outcome(LitellmProvider, request_for(model, json_schema=SCHEMA))
@@ -235,14 +223,12 @@ def test_a_model_that_takes_words_alone_gets_the_schema_in_words(
     assert in_words.usage.prompt_tokens > plain.usage.prompt_tokens + 30
 
 
-def test_a_second_run_in_the_same_process_has_open_clients(
-    loopback: Any, request_for: Make
-) -> None:
+def test_a_second_run_in_the_same_process_has_open_clients(loopback, request_for):
     request = request_for(Model(name="openai/gpt-4o-mini", api_base=loopback.url))
     assert all(isinstance(outcome(LitellmProvider, request), Reply) for _ in range(2))
 
 
-def test_the_best_way_of_asking_for_json_is_litellms_knowledge() -> None:
+def test_the_best_way_of_asking_for_json_is_litellms_knowledge():
     from verdict_cli.llm.providers.litellm import _best_json_mode
 
     assert _best_json_mode("gpt-4o-mini") == "schema"
@@ -275,13 +261,13 @@ def test_the_best_way_of_asking_for_json_is_litellms_knowledge() -> None:
     ],
 )
 def test_both_paths_leave_a_way_that_is_refused_for_the_next(
-    request_for: Make,
-    provider: Any,
-    status: int,
-    says: str,
-    name: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    request_for,
+    provider,
+    status,
+    says,
+    name,
+    monkeypatch,
+):
     monkeypatch.setenv("MISTRAL_API_KEY", "sk-loopback-key")
     from aiohttp import web
     from aiohttp.test_utils import RawTestServer
@@ -320,7 +306,7 @@ def test_both_paths_leave_a_way_that_is_refused_for_the_next(
     assert ways == ["schema", "tool", "tool"]
 
 
-def test_a_failed_connection_has_words_for_a_user() -> None:
+def test_a_failed_connection_has_words_for_a_user():
     import httpx
     import litellm
 
@@ -378,7 +364,7 @@ def test_a_failed_connection_has_words_for_a_user() -> None:
         ),
     ],
 )
-def test_no_sentence_of_litellm_reaches_a_user(name: str, words: str, expected: str) -> None:
+def test_no_sentence_of_litellm_reaches_a_user(name, words, expected):
     import litellm
 
     kind = getattr(litellm, name)
@@ -408,9 +394,7 @@ def test_no_sentence_of_litellm_reaches_a_user(name: str, words: str, expected: 
     ],
 )
 @pytest.mark.parametrize("kind", ["APIConnectionError", "InternalServerError"])
-def test_a_missing_package_is_refused_and_named(
-    kind: str, raised: str, package: str, hint: str
-) -> None:
+def test_a_missing_package_is_refused_and_named(kind, raised, package, hint):
     import litellm
 
     problem = translate("vertex_ai/gemini-2.5-flash", getattr(litellm, kind)(raised, "p", "m"))
@@ -423,14 +407,14 @@ def test_a_missing_package_is_refused_and_named(
     "words",
     ["Your default credentials were not found. To set up …", "Unable to locate credentials"],
 )
-def test_missing_credentials_of_a_cloud_are_refused(words: str) -> None:
+def test_missing_credentials_of_a_cloud_are_refused(words):
     import litellm
 
     problem = translate("vertex_ai/x", litellm.APIConnectionError(words, "p", "m"))
     assert isinstance(problem, Refused) and "no credentials of its cloud" in problem.message
 
 
-def test_the_package_for_vertex_is_reported_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_package_for_vertex_is_reported_before_the_run(monkeypatch):
     monkeypatch.setattr("verdict_cli.llm.providers.litellm._has_google_auth", lambda: False)
     problem = LitellmProvider.check(Model(name="vertex_ai/gemini-2.5-flash"))
     assert (

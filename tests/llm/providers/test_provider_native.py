@@ -86,9 +86,7 @@ def chat(
     }
 
 
-def test_a_reply_carries_text_usage_cost_and_the_models_own_name(
-    loopback: Any, request_for: Make
-) -> None:
+def test_a_reply_carries_text_usage_cost_and_the_models_own_name(loopback, request_for):
     reply = sent(request_for(Model(name="gpt-4o-mini", api_base=loopback.url)))
     assert reply.text.endswith("Score: 4")
     assert reply.model == "gpt-4o-mini"
@@ -97,7 +95,7 @@ def test_a_reply_carries_text_usage_cost_and_the_models_own_name(
     assert reply.latency_s > 0
 
 
-def test_the_request_has_what_the_call_needs(request_for: Make) -> None:
+def test_the_request_has_what_the_call_needs(request_for):
     received: dict[str, Any] = {}
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
@@ -140,7 +138,7 @@ def test_the_request_has_what_the_call_needs(request_for: Make) -> None:
     }
 
 
-def test_a_closed_schema_is_requested_strictly(request_for: Make) -> None:
+def test_a_closed_schema_is_requested_strictly(request_for):
     strict: list[bool] = []
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
@@ -165,7 +163,7 @@ def test_a_closed_schema_is_requested_strictly(request_for: Make) -> None:
     assert strict == [True, False]
 
 
-def test_reasoning_models_are_sent_the_newer_name_of_max_tokens(request_for: Make) -> None:
+def test_reasoning_models_are_sent_the_newer_name_of_max_tokens(request_for):
     bodies: list[dict[str, Any]] = []
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
@@ -196,13 +194,11 @@ def test_reasoning_models_are_sent_the_newer_name_of_max_tokens(request_for: Mak
         ({"content": None, "function_call": {"name": "f", "arguments": '{"a":1}'}}, '{"a":1}'),
     ],
 )
-def test_the_text_is_read_from_any_place(
-    request_for: Make, message: dict[str, Any], text: str
-) -> None:
+def test_the_text_is_read_from_any_place(request_for, message, text):
     assert answered(request_for, chat(message)).text == text
 
 
-def test_logprobs_give_the_chosen_first_and_once(request_for: Make) -> None:
+def test_logprobs_give_the_chosen_first_and_once(request_for):
     top = [
         {"token": "5", "logprob": -0.2},
         {"token": "4", "logprob": -1.5},
@@ -215,12 +211,12 @@ def test_logprobs_give_the_chosen_first_and_once(request_for: Make) -> None:
     assert [alternative.token for alternative in reply.logprobs[0]] == ["4", "5", "3"]
 
 
-def test_a_missing_finish_reason_and_usage_are_no_error(request_for: Make) -> None:
+def test_a_missing_finish_reason_and_usage_are_no_error(request_for):
     reply = answered(request_for, chat({"content": "x"}, None))
     assert (reply.finish_reason, reply.usage, reply.cost_usd) == ("stop", Usage(), None)
 
 
-def test_a_text_cut_off_is_left_to_the_extractor(request_for: Make) -> None:
+def test_a_text_cut_off_is_left_to_the_extractor(request_for):
     assert answered(request_for, chat({"content": "half"}, "length")).finish_reason == "length"
 
 
@@ -236,12 +232,12 @@ def test_a_text_cut_off_is_left_to_the_extractor(request_for: Make) -> None:
     ],
 )
 def test_a_reply_that_is_none_is_never_a_text(
-    request_for: Make,
-    message: dict[str, Any],
-    finish_reason: str,
-    error: type[Exception],
-    failure: str,
-) -> None:
+    request_for,
+    message,
+    finish_reason,
+    error,
+    failure,
+):
     with pytest.raises(error) as caught:
         answered(request_for, chat(message, finish_reason))
     assert caught.value.failure == failure  # type: ignore[attr-defined]
@@ -264,23 +260,19 @@ def test_a_reply_that_is_none_is_never_a_text(
         (b'{"choices": [{"message": {"content": "\\ud800"}}]}', "not JSON"),
     ],
 )
-def test_a_broken_envelope_is_retried_and_says_what_is_wrong(
-    request_for: Make, content: bytes, what: str
-) -> None:
+def test_a_broken_envelope_is_retried_and_says_what_is_wrong(request_for, content, what):
     with pytest.raises(Retryable, match=what) as caught:
         answered(request_for, content)
     assert caught.value.failure == "unavailable"
 
 
-def test_a_body_over_the_limit_is_not_read(
-    request_for: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_body_over_the_limit_is_not_read(request_for, monkeypatch):
     monkeypatch.setattr(native, "MAX_BODY", 2**20)
     with pytest.raises(Retryable, match="larger than 1 MiB"):
         answered(request_for, b" " * (2**20 + 1))
 
 
-def test_a_prompt_of_megabytes_is_sent(request_for: Make) -> None:
+def test_a_prompt_of_megabytes_is_sent(request_for):
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
         size = 0
         async for chunk in request.content.iter_any():
@@ -294,7 +286,7 @@ def test_a_prompt_of_megabytes_is_sent(request_for: Make) -> None:
     assert int(reply.text) > 3_000_000
 
 
-def test_a_prompt_that_is_no_text_is_rejected(request_for: Make) -> None:
+def test_a_prompt_that_is_no_text_is_rejected(request_for):
     request = request_for(
         Model(name="m", api_base="http://127.0.0.1:9/v1"), messages=(Message("user", "\ud800"),)
     )
@@ -355,13 +347,13 @@ def error(message: str, code: str | None = None) -> dict[str, Any]:
     ],
 )
 def test_a_status_is_the_error_it_means(
-    request_for: Make,
-    status: int,
-    content: Any,
-    error_class: type[ProviderError],
-    failure: str,
-    message: str,
-) -> None:
+    request_for,
+    status,
+    content,
+    error_class,
+    failure,
+    message,
+):
     with pytest.raises(error_class) as caught:
         answered(request_for, content, status)
     assert type(caught.value) is error_class
@@ -369,42 +361,40 @@ def test_a_status_is_the_error_it_means(
     assert message in str(caught.value)
 
 
-def test_the_wait_that_a_server_requests_is_respected(request_for: Make) -> None:
+def test_the_wait_that_a_server_requests_is_respected(request_for):
     with pytest.raises(Retryable) as caught:
         answered(request_for, error("slow down"), 429, Retry_After="12")
     assert caught.value.retry_after_s == 12
 
 
-def test_a_long_message_is_cut(request_for: Make) -> None:
+def test_a_long_message_is_cut(request_for):
     with pytest.raises(Rejected) as caught:
         answered(request_for, error("long " * 1000), 400)
     assert len(caught.value.message) < 600
 
 
-def test_no_message_holds_the_key(request_for: Make) -> None:
+def test_no_message_holds_the_key(request_for):
     for status in (400, 401, 429, 500):
         with pytest.raises(ProviderError) as caught:
             answered(request_for, error(f"Incorrect API key provided: {KEY}."), status)
         assert KEY not in str(caught.value)
 
 
-def test_a_key_with_a_line_break_in_it_is_refused_without_showing_it(
-    request_for: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_with_a_line_break_in_it_is_refused_without_showing_it(request_for, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-one\nsk-two")
     with pytest.raises(Refused, match="OPENAI_API_KEY") as caught:
         sent(request_for(Model(name="m", api_base="http://127.0.0.1:9/v1")))
     assert "sk-" not in str(caught.value)
 
 
-def test_an_address_where_nobody_listens_is_named(request_for: Make) -> None:
+def test_an_address_where_nobody_listens_is_named(request_for):
     with pytest.raises(Retryable, match=r"127\.0\.0\.1:9\b") as caught:
         sent(request_for(Model(name="m", api_base="http://127.0.0.1:9/v1?key=secret")))
     assert caught.value.failure == "unavailable"
     assert "secret" not in str(caught.value)
 
 
-def test_a_body_that_stops_half_way_is_retried(request_for: Make) -> None:
+def test_a_body_that_stops_half_way_is_retried(request_for):
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": "100"})
         await response.prepare(request)
@@ -418,7 +408,7 @@ def test_a_body_that_stops_half_way_is_retried(request_for: Make) -> None:
     assert caught.value.failure == "unavailable"
 
 
-def test_the_deadline_covers_a_body_that_trickles(request_for: Make) -> None:
+def test_the_deadline_covers_a_body_that_trickles(request_for):
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -433,7 +423,7 @@ def test_the_deadline_covers_a_body_that_trickles(request_for: Make) -> None:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_calls_one_after_another_take_one_connection(request_for: Make, chunked: bool) -> None:
+def test_calls_one_after_another_take_one_connection(request_for, chunked):
     peers = set()
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
@@ -456,7 +446,7 @@ def test_calls_one_after_another_take_one_connection(request_for: Make, chunked:
     assert len(peers) == 1
 
 
-def test_own_prices_are_used(request_for: Make) -> None:
+def test_own_prices_are_used(request_for):
     async def handler(_: web.BaseRequest) -> web.StreamResponse:
         usage = {"prompt_tokens": 1_000_000, "completion_tokens": 500_000}
         return web.json_response({**chat({"content": "x"}), "usage": usage})
@@ -466,13 +456,13 @@ def test_own_prices_are_used(request_for: Make) -> None:
     assert reply.cost_usd == 4.0
 
 
-def test_litellm_is_not_imported() -> None:
+def test_litellm_is_not_imported():
     code = "import sys, verdict_cli.llm.providers, verdict_cli.llm.providers.native; print('litellm' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
-def test_the_package_imports_nothing_heavy() -> None:
+def test_the_package_imports_nothing_heavy():
     code = (
         "import sys, verdict_cli.llm.providers, verdict_cli.llm.middleware;"
         "print([m for m in ('litellm', 'aiohttp', 'pyarrow', 'numpy', 'pandas') if m in sys.modules])"
@@ -481,7 +471,7 @@ def test_the_package_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_limits_in_the_headers_come_with_replies_and_with_refusals(request_for: Make) -> None:
+def test_the_limits_in_the_headers_come_with_replies_and_with_refusals(request_for):
     headers = {"x_ratelimit_remaining_requests": "0", "x_ratelimit_reset_requests": "2s"}
     assert answered(request_for, chat({"content": "4"}), **headers).allowance == Allowance(
         None, 0, 2.0
@@ -493,8 +483,8 @@ def test_the_limits_in_the_headers_come_with_replies_and_with_refusals(request_f
 
 
 def test_models_of_one_endpoint_keep_their_own_headers_when_they_alternate(
-    request_for: Make,
-) -> None:
+    request_for,
+):
     received: list[str | None] = []
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
@@ -518,7 +508,7 @@ def test_models_of_one_endpoint_keep_their_own_headers_when_they_alternate(
     assert received == ["a", "b", None, "a", "b"]
 
 
-def test_the_parameters_that_were_really_sent_come_with_the_reply(request_for: Make) -> None:
+def test_the_parameters_that_were_really_sent_come_with_the_reply(request_for):
     async def handler(_: web.BaseRequest) -> web.StreamResponse:
         return web.json_response(chat({"content": "4"}))
 
@@ -539,9 +529,7 @@ def test_the_parameters_that_were_really_sent_come_with_the_reply(request_for: M
 
 
 @pytest.mark.parametrize("variable", ["http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"])
-def test_a_call_goes_by_the_proxy_that_the_environment_sets(
-    request_for: Make, monkeypatch: pytest.MonkeyPatch, variable: str
-) -> None:
+def test_a_call_goes_by_the_proxy_that_the_environment_sets(request_for, monkeypatch, variable):
     requests = []
 
     async def handler(request: web.BaseRequest) -> web.Response:
@@ -556,7 +544,7 @@ def test_a_call_goes_by_the_proxy_that_the_environment_sets(
     assert requests == [("/v1/chat/completions", "model.invalid")]
 
 
-def test_a_process_that_ends_right_after_a_failed_call_ends_in_order() -> None:
+def test_a_process_that_ends_right_after_a_failed_call_ends_in_order():
     code = """
 import asyncio
 from verdict_cli.model import Model
@@ -581,7 +569,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_delay_in_the_body_is_read(request_for: Make, status: int) -> None:
+def test_a_delay_in_the_body_is_read(request_for, status):
     retry_info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}
     words = "You exceeded your current quota, please check your plan and billing details."
     with pytest.raises(Retryable) as caught:
@@ -599,8 +587,8 @@ def test_a_delay_in_the_body_is_read(request_for: Make, status: int) -> None:
     ],
 )
 def test_a_key_that_no_header_can_hold_is_reported_with_the_character(
-    request_for: Make, monkeypatch: pytest.MonkeyPatch, key: str, message: str
-) -> None:
+    request_for, monkeypatch, key, message
+):
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with pytest.raises(Refused, match="OPENAI_API_KEY") as caught:
         sent(request_for(Model(name="m", api_base="http://127.0.0.1:9/v1")))
@@ -624,9 +612,7 @@ def test_a_key_that_no_header_can_hold_is_reported_with_the_character(
         ({"name": "openai/gpt-5-mini", "base_model": "mine"}, "max_tokens"),
     ],
 )
-def test_the_newer_name_of_max_tokens_is_sent_behind_any_prefix(
-    request_for: Make, settings: dict[str, Any], key: str
-) -> None:
+def test_the_newer_name_of_max_tokens_is_sent_behind_any_prefix(request_for, settings, key):
     model = Model(api_base="http://127.0.0.1:1/v1", max_tokens=5, **settings)
     name = model.name.partition("/")[2]
     body, _ = RequestBodies().get(request_for(model), CHAT, name, "schema")
@@ -635,8 +621,8 @@ def test_the_newer_name_of_max_tokens_is_sent_behind_any_prefix(
 
 
 def test_a_cancelled_task_that_got_a_reply_all_the_same_makes_no_further_call(
-    loopback: Any, request_for: Make
-) -> None:
+    loopback, request_for
+):
     to_send = request_for(Model(name="openai/m", api_base=loopback.url))
 
     async def go_on() -> Reply:

@@ -12,7 +12,7 @@ from verdict_cli.messages import Usage
 from verdict_cli.model import Cost, Model
 
 
-def test_the_pipelines_own_prices_come_first() -> None:
+def test_the_pipelines_own_prices_come_first():
     model = Model(name="gpt-4o-mini", cost=Cost(input_per_million=1, output_per_million=10))
     assert cost_usd(model, Usage(2_000_000, 100_000)) == 3.0
 
@@ -20,20 +20,20 @@ def test_the_pipelines_own_prices_come_first() -> None:
 @pytest.mark.parametrize(
     "name", ["nobody-knows-this", "openai/nobody", "", '"', "cache_read_input_token_cost"]
 )
-def test_an_unknown_price_is_none_and_never_zero(name: str) -> None:
+def test_an_unknown_price_is_none_and_never_zero(name):
     assert entry_of(name) is None
     assert cost_usd(Model(name=name or "x"), Usage(1, 1)) is None
 
 
-def test_without_usage_the_cost_is_unknown() -> None:
+def test_without_usage_the_cost_is_unknown():
     assert cost_usd(Model(name="gpt-4o-mini"), None) is None
 
 
-def test_a_model_without_token_prices_has_no_cost() -> None:
+def test_a_model_without_token_prices_has_no_cost():
     assert cost_usd(Model(name="dall-e-3"), Usage(1, 1)) is None
 
 
-def test_litellm_is_not_imported_for_its_prices() -> None:
+def test_litellm_is_not_imported_for_its_prices():
     code = (
         "import sys; from verdict_cli.llm.providers.price_book import entry_of;"
         "assert entry_of('gpt-4o-mini'); print('litellm' in sys.modules)"
@@ -43,7 +43,7 @@ def test_litellm_is_not_imported_for_its_prices() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Item .* on TypedDict class:UserWarning")  # litellm's own
-def test_costs_agree_with_litellms() -> None:
+def test_costs_agree_with_litellms():
     import litellm  # here, because the first import takes longer than an example may
 
     names = [
@@ -71,7 +71,7 @@ def test_costs_agree_with_litellms() -> None:
     check()
 
 
-def test_cached_tokens_have_their_own_price_in_the_pipelines_prices() -> None:
+def test_cached_tokens_have_their_own_price_in_the_pipelines_prices():
     model = Model(
         name="mine", cost=Cost(input_per_million=2, output_per_million=10, cached_per_million=0.5)
     )
@@ -80,7 +80,7 @@ def test_cached_tokens_have_their_own_price_in_the_pipelines_prices() -> None:
     )
 
 
-def test_a_deployment_has_the_price_of_its_base_model() -> None:
+def test_a_deployment_has_the_price_of_its_base_model():
     usage = Usage(1000, 100)
     model = Model(name="azure/my-deployment", base_model="gpt-4o-mini")
     assert cost_usd(Model(name="azure/my-deployment"), usage) is None
@@ -95,8 +95,6 @@ def test_a_deployment_has_the_price_of_its_base_model() -> None:
     ("requested", "stated", "share"),
     [("flex", "", 0.5), ("auto", "flex", 0.5), ("flex", "default", 1)],
 )
-def test_the_service_tier_of_the_reply_counts_before_the_requests(
-    requested: str, stated: str, share: float
-) -> None:
+def test_the_service_tier_of_the_reply_counts_before_the_requests(requested, stated, share):
     model = Model(name="gpt-5-mini", params={"service_tier": requested})
     assert cost_usd(model, Usage(100, 50), tier=stated) == pytest.approx(share * 0.000125)

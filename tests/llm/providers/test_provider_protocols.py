@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,7 +38,7 @@ def ask(*requests: Request, on_token: Any = None) -> list[Reply]:
     return asyncio.run(run())
 
 
-def test_a_pipeline_runs_on_anthropic_without_litellm(tmp_path: Path) -> None:
+def test_a_pipeline_runs_on_anthropic_without_litellm(tmp_path):
     def answer(number: int, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if number == 1:
             return 429, {
@@ -80,9 +79,7 @@ def test_a_pipeline_runs_on_anthropic_without_litellm(tmp_path: Path) -> None:
     assert wire.bodies[0]["output_config"]["format"]["type"] == "json_schema"
 
 
-def test_anthropics_key_goes_into_its_own_header(
-    request_for: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_anthropics_key_goes_into_its_own_header(request_for, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-loopback")
     with serve(lambda *_: (200, anthropic("Good."))) as wire:
         ask(request_for(Model(name="claude-haiku-4-5", api_base=wire.url)))
@@ -90,7 +87,7 @@ def test_anthropics_key_goes_into_its_own_header(
     assert "anthropic-version" in wire.headers[0] and "authorization" not in wire.headers[0]
 
 
-def test_a_rate_limit_and_a_refusal_are_the_errors_of_the_openai_path(request_for: Make) -> None:
+def test_a_rate_limit_and_a_refusal_are_the_errors_of_the_openai_path(request_for):
     limit = {"type": "error", "error": {"message": "slow down"}}
     with serve(lambda *_: (429, limit)) as wire, pytest.raises(Retryable) as limited:
         ask(request_for(Model(name="anthropic/claude-haiku-4-5", api_base=wire.url)))
@@ -105,8 +102,8 @@ def test_a_rate_limit_and_a_refusal_are_the_errors_of_the_openai_path(request_fo
 
 
 def test_a_schema_that_anthropic_rejects_is_sent_as_a_tool_and_remembered(
-    request_for: Make,
-) -> None:
+    request_for,
+):
     def answer(_: int, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if "output_config" in body:
             return 400, {
@@ -127,7 +124,7 @@ def test_a_schema_that_anthropic_rejects_is_sent_as_a_tool_and_remembered(
     ]
 
 
-def test_a_streamed_reply_of_anthropic_is_passed_on_piece_by_piece(request_for: Make) -> None:
+def test_a_streamed_reply_of_anthropic_is_passed_on_piece_by_piece(request_for):
     head = {
         "type": "message_start",
         "message": {"type": "message", "usage": {"input_tokens": 10, "output_tokens": 1}},
@@ -151,7 +148,7 @@ def test_a_streamed_reply_of_anthropic_is_passed_on_piece_by_piece(request_for: 
     assert (reply.text, "".join(pieces), reply.usage) == ("Good.", "Good.", Usage(10, 5))
 
 
-def test_gemini_is_called_by_its_model_and_its_thinking_is_charged(request_for: Make) -> None:
+def test_gemini_is_called_by_its_model_and_its_thinking_is_charged(request_for):
     with serve(lambda *_: (200, gemini(SCORE))) as wire:
         model = Model(name="gemini/gemini-2.5-flash", api_base=wire.url)
         (reply,) = ask(request_for(model, json_schema=SCHEMA))
@@ -161,9 +158,7 @@ def test_gemini_is_called_by_its_model_and_its_thinking_is_charged(request_for: 
     assert reply.cost_usd == pytest.approx(100 * 0.3e-6 + 50 * 2.5e-6)
 
 
-def test_models_that_only_the_responses_api_serves_are_called_there(
-    request_for: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_that_only_the_responses_api_serves_are_called_there(request_for, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     with serve(lambda *_: (200, responses(SCORE))) as wire:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{wire.url}/v1")
@@ -172,9 +167,7 @@ def test_models_that_only_the_responses_api_serves_are_called_there(
     assert reply.cost_usd == pytest.approx(100 * 20e-6 + 10 * 80e-6)
 
 
-def test_azure_gets_its_key_and_no_version_in_the_body(
-    request_for: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_azure_gets_its_key_and_no_version_in_the_body(request_for, monkeypatch):
     monkeypatch.setenv("AZURE_API_KEY", "azure-key")
     reply = {
         "choices": [{"message": {"content": "Good."}}],
@@ -204,9 +197,7 @@ def test_azure_gets_its_key_and_no_version_in_the_body(
         ("words", "satisfies this JSON Schema"),
     ],
 )
-def test_the_structured_key_decides_how_json_is_requested(
-    request_for: Make, structured: Any, key: str
-) -> None:
+def test_the_structured_key_decides_how_json_is_requested(request_for, structured, key):
     reply = {"choices": [{"message": {"content": SCORE}}]}
     with serve(lambda *_: (200, reply)) as wire:
         ask(

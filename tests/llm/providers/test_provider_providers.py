@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -37,9 +36,7 @@ def recorded(path: Path, reply: str) -> Path:
     return path
 
 
-def test_a_models_name_says_who_answers(
-    tmp_path: Path, loopback: Any, request_for: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_models_name_says_who_answers(tmp_path, loopback, request_for, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", loopback.url)
     path = recorded(tmp_path / "r.jsonl", "as recorded")
     assert ask(request_for("baseline/echo")).text.startswith("Question:")
@@ -48,33 +45,27 @@ def test_a_models_name_says_who_answers(
 
 
 @pytest.mark.filterwarnings("ignore:Item .* on TypedDict class:UserWarning")  # litellm's own
-def test_every_other_name_goes_through_litellm(
-    loopback: Any, request_for: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_other_name_goes_through_litellm(loopback, request_for, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     assert ask(request_for(Model(name="custom_openai/m", api_base=loopback.url))).text.endswith(
         "Score: 4"
     )
 
 
-def test_a_recording_answers_for_every_model(tmp_path: Path, request_for: Make) -> None:
+def test_a_recording_answers_for_every_model(tmp_path, request_for):
     for model in ("baseline/echo", "gpt-4o-mini", "anthropic/x", "replay/elsewhere"):
         recording = Recording.load(recorded(tmp_path / "r.jsonl", "as recorded"))
         assert ask(request_for(model), recording).text == "as recorded"
 
 
-def test_a_call_that_a_recording_lacks_is_never_made(
-    tmp_path: Path, loopback: Any, request_for: Make
-) -> None:
+def test_a_call_that_a_recording_lacks_is_never_made(tmp_path, loopback, request_for):
     recording = Recording.load(recorded(tmp_path / "r.jsonl", "x"))
     request = request_for(Model(name="m", api_base=loopback.url), node="verifier")
     with pytest.raises(Rejected, match="verifier"):
         ask(request, recording)
 
 
-def test_a_recording_named_as_a_model_is_loaded_once(
-    tmp_path: Path, request_for: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recording_named_as_a_model_is_loaded_once(tmp_path, request_for, monkeypatch):
     loads: list[Path] = []
     load = Recording.load
     monkeypatch.setattr(Recording, "load", lambda path: loads.append(path) or load(path))
@@ -90,14 +81,12 @@ def test_a_recording_named_as_a_model_is_loaded_once(
     assert loads == [path]
 
 
-def test_a_recording_that_is_not_there_is_a_data_error(tmp_path: Path, request_for: Make) -> None:
+def test_a_recording_that_is_not_there_is_a_data_error(tmp_path, request_for):
     with pytest.raises(DataError, match=r"none\.jsonl"):
         ask(request_for(f"replay/{tmp_path / 'none.jsonl'}"))
 
 
-def test_a_provider_is_one_file_and_one_entry_point(
-    tmp_path: Path, request_for: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_provider_is_one_file_and_one_entry_point(tmp_path, request_for, monkeypatch):
     (tmp_path / "shouting_provider.py").write_text(
         "from verdict_cli.messages import Reply\n"
         "class ShoutingProvider:\n"

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 
@@ -28,9 +27,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"name": "gpt-4o-mini", "max_tokens": 10_000_000}, 0, "max_tokens is 10,000,000"),
     ],
 )
-def test_what_a_model_refuses_is_reported_before_the_run(
-    settings: dict[str, Any], top_logprobs: int, message: str
-) -> None:
+def test_what_a_model_refuses_is_reported_before_the_run(settings, top_logprobs, message):
     problem = check_model(Model(**settings), top_logprobs)
     assert problem is not None and message in problem and settings["name"] in problem
 
@@ -44,16 +41,16 @@ def test_what_a_model_refuses_is_reported_before_the_run(
         {"name": "nobody-knows-this/model", "temperature": 0},
     ],
 )
-def test_what_may_be_taken_is_no_problem(settings: dict[str, Any]) -> None:
+def test_what_may_be_taken_is_no_problem(settings):
     assert check_model(Model(**settings)) is None
 
 
-def test_another_base_url_is_another_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_base_url_is_another_model(monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:8000/v1")
     assert check_model(Model(name="gpt-5-mini", temperature=0), 20) is None
 
 
-def test_litellm_is_not_imported_for_it() -> None:
+def test_litellm_is_not_imported_for_it():
     code = (
         "import sys; from verdict_cli.model import Model; from verdict_cli.llm.providers.model_checks import check_model as check;"
         "check(Model(name='gpt-5-mini', temperature=0)); print('litellm' in sys.modules)"

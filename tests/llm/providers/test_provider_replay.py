@@ -42,9 +42,7 @@ def ask(path: Path, *requests: Request) -> Reply:
 
 
 @pytest.mark.parametrize("name", ["calls.jsonl", "calls.jsonl.gz"])
-def test_a_call_is_answered_by_the_record_of_its_row_or_id(
-    tmp_path: Path, request_for: Make, name: str
-) -> None:
+def test_a_call_is_answered_by_the_record_of_its_row_or_id(tmp_path, request_for, name):
     path = write(
         tmp_path / name,
         {"row": 0, "unit": "judge", "reply": "by row"},
@@ -55,7 +53,7 @@ def test_a_call_is_answered_by_the_record_of_its_row_or_id(
     assert (reply.text, reply.finish_reason, reply.cost_usd) == ("by id", "length", 0.0)
 
 
-def test_call_and_attempt_default_to_zero(tmp_path: Path, request_for: Make) -> None:
+def test_call_and_attempt_default_to_zero(tmp_path, request_for):
     path = write(
         tmp_path / "r.jsonl",
         {"row": 0, "unit": "judge", "reply": "first"},
@@ -68,31 +66,25 @@ def test_call_and_attempt_default_to_zero(tmp_path: Path, request_for: Make) -> 
 
 
 @pytest.mark.parametrize(("recorded", "row_id"), [(3, "3"), ("3", 3), (3, 3), ("3", "3")])
-def test_a_number_and_its_text_are_the_same_id(
-    tmp_path: Path, request_for: Make, recorded: Any, row_id: Any
-) -> None:
+def test_a_number_and_its_text_are_the_same_id(tmp_path, request_for, recorded, row_id):
     path = write(tmp_path / "r.jsonl", {"id": recorded, "unit": "judge", "reply": "yes"})
     assert ask(path, request_for(row=Row(9, row_id, {}))).text == "yes"
 
 
-def test_a_record_with_an_id_never_answers_for_another_row_in_its_place(
-    tmp_path: Path, request_for: Make
-) -> None:
+def test_a_record_with_an_id_never_answers_for_another_row_in_its_place(tmp_path, request_for):
     path = write(tmp_path / "r.jsonl", {"row": 0, "id": "a", "unit": "judge", "reply": "a"})
     assert ask(path, request_for(row=Row(5, "a", {}))).text == "a"
     with pytest.raises(Rejected):
         ask(path, request_for(row=Row(0, "b", {})))
 
 
-def test_rows_of_the_same_id_are_distinguished_by_their_place(
-    tmp_path: Path, request_for: Make
-) -> None:
+def test_rows_of_the_same_id_are_distinguished_by_their_place(tmp_path, request_for):
     records = [{"row": n, "id": "a", "unit": "judge", "reply": str(n)} for n in range(3)]
     path = write(tmp_path / "r.jsonl", *records)
     assert [ask(path, request_for(row=Row(n, "a", {}))).text for n in range(3)] == ["0", "1", "2"]
 
 
-def test_a_call_that_is_not_recorded_is_rejected_by_name(tmp_path: Path, request_for: Make) -> None:
+def test_a_call_that_is_not_recorded_is_rejected_by_name(tmp_path, request_for):
     path = write(tmp_path / "r.jsonl", {"row": 0, "unit": "judge", "reply": "x"})
     with pytest.raises(
         Rejected, match=r"unit judge, row 4 \(id 'd'\), call 0, attempt 0"
@@ -103,15 +95,13 @@ def test_a_call_that_is_not_recorded_is_rejected_by_name(tmp_path: Path, request
         ask(path, request_for(attempt=1))
 
 
-def test_the_unit_must_be_the_node_itself(tmp_path: Path, request_for: Make) -> None:
+def test_the_unit_must_be_the_node_itself(tmp_path, request_for):
     path = write(tmp_path / "r.jsonl", {"row": 0, "unit": "judge", "reply": "x"})
     with pytest.raises(Rejected, match=r"unit judge\[1\][\s\S]*it has calls of judge"):
         ask(path, request_for(node="judge[1]"))
 
 
-def test_logprobs_of_both_shapes_give_the_chosen_token_first(
-    tmp_path: Path, request_for: Make
-) -> None:
+def test_logprobs_of_both_shapes_give_the_chosen_token_first(tmp_path, request_for):
     ours = [[{"token": "4", "logprob": -0.1}, {"token": "5", "logprob": -2}]]
     api = [{"token": "4", "logprob": -0.1, "top_logprobs": [ours[0][1], ours[0][0]]}]
     path = write(
@@ -126,9 +116,7 @@ def test_logprobs_of_both_shapes_give_the_chosen_token_first(
 
 
 @pytest.mark.parametrize("spelled", ["NaN", "null"])
-def test_a_logprob_that_is_no_number_stays_none(
-    tmp_path: Path, request_for: Make, spelled: str
-) -> None:
+def test_a_logprob_that_is_no_number_stays_none(tmp_path, request_for, spelled):
     line = '{"row":0,"unit":"judge","reply":"4","logprobs":[[{"token":"4","logprob":?}]]}'.replace(
         "?", spelled
     )
@@ -136,7 +124,7 @@ def test_a_logprob_that_is_no_number_stays_none(
     assert reply.logprobs is not None and math.isnan(reply.logprobs[0][0].logprob)
 
 
-def test_a_wrong_logprob_is_the_rows_error_with_its_line(tmp_path: Path, request_for: Make) -> None:
+def test_a_wrong_logprob_is_the_rows_error_with_its_line(tmp_path, request_for):
     path = write(
         tmp_path / "r.jsonl",
         {"row": 1, "unit": "judge", "reply": "4"},
@@ -156,9 +144,7 @@ def test_a_wrong_logprob_is_the_rows_error_with_its_line(tmp_path: Path, request
         ("cut-off", ReplyError),
     ],
 )
-def test_a_recorded_failure_is_raised_again(
-    tmp_path: Path, request_for: Make, failure: str, error: type[Exception]
-) -> None:
+def test_a_recorded_failure_is_raised_again(tmp_path, request_for, failure, error):
     record = {"row": 0, "unit": "judge", "reply": None, "failure": failure, "error": "as it was"}
     with pytest.raises(error, match="as it was") as caught:
         ask(write(tmp_path / "r.jsonl", record), request_for())
@@ -166,7 +152,7 @@ def test_a_recorded_failure_is_raised_again(
     assert getattr(caught.value, "retry_after_s", 0) == 0
 
 
-def test_recorded_usage_and_model_are_preserved(tmp_path: Path, request_for: Make) -> None:
+def test_recorded_usage_and_model_are_preserved(tmp_path, request_for):
     path = write(
         tmp_path / "r.jsonl",
         {
@@ -206,23 +192,21 @@ def test_recorded_usage_and_model_are_preserved(tmp_path: Path, request_for: Mak
         ('{"row":0,"unit":"judge","reply":"\\ud800"}', "not JSON"),
     ],
 )
-def test_a_bad_record_is_an_error_with_file_and_line(
-    tmp_path: Path, line: str, message: str
-) -> None:
+def test_a_bad_record_is_an_error_with_file_and_line(tmp_path, line, message):
     path = write(tmp_path / "r.jsonl", {"row": 3, "unit": "judge", "reply": "x"}, "", line)
     with pytest.raises(DataError, match=message) as caught:
         Recording.load(path)
     assert (caught.value.problem.file, caught.value.problem.line) == (str(path), 3)
 
 
-def test_a_call_recorded_twice_is_an_error_that_names_both_lines(tmp_path: Path) -> None:
+def test_a_call_recorded_twice_is_an_error_that_names_both_lines(tmp_path):
     for name in ({"row": 0}, {"id": "a"}, {"id": "a", "row": 0}):
         record = {**name, "unit": "judge", "reply": "x"}
         with pytest.raises(DataError, match=r"r\.jsonl:2: .*is a duplicate: line 1 has it already"):
             Recording.load(write(tmp_path / "r.jsonl", record, record))
 
 
-def test_a_truncated_gzip_names_its_file(tmp_path: Path) -> None:
+def test_a_truncated_gzip_names_its_file(tmp_path):
     path = write(
         tmp_path / "r.jsonl.gz", *({"row": n, "unit": "judge", "reply": "x"} for n in range(99))
     )
@@ -234,22 +218,22 @@ def test_a_truncated_gzip_names_its_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["none.jsonl", "none.parquet", "none"])
-def test_a_recording_that_is_not_there_names_its_file(tmp_path: Path, name: str) -> None:
+def test_a_recording_that_is_not_there_names_its_file(tmp_path, name):
     with pytest.raises(DataError, match=f"{name}: "):
         Recording.load(tmp_path / name)
 
 
-def test_a_directory_without_calls_names_the_file_that_it_lacks(tmp_path: Path) -> None:
+def test_a_directory_without_calls_names_the_file_that_it_lacks(tmp_path):
     with pytest.raises(DataError, match=r"calls\.parquet"):
         Recording.load(tmp_path)
 
 
-def test_an_empty_recording_answers_nothing(tmp_path: Path, request_for: Make) -> None:
+def test_an_empty_recording_answers_nothing(tmp_path, request_for):
     with pytest.raises(Rejected, match="no unit"):
         ask(write(tmp_path / "r.jsonl"), request_for())
 
 
-def test_byte_order_mark_and_windows_line_ends_are_read(tmp_path: Path, request_for: Make) -> None:
+def test_byte_order_mark_and_windows_line_ends_are_read(tmp_path, request_for):
     path = tmp_path / "r.jsonl"
     path.write_bytes(
         b'\xef\xbb\xbf{"row":0,"unit":"judge","reply":"a"}\r\n{"row":1,"unit":"judge","reply":"b"}'
@@ -266,7 +250,7 @@ def table(path: Path, **columns: Any) -> Path:
     return path
 
 
-def test_a_runs_calls_are_read_from_its_directory(tmp_path: Path, request_for: Make) -> None:
+def test_a_runs_calls_are_read_from_its_directory(tmp_path, request_for):
     logprobs = [[{"token": "4", "logprob": -0.5}]]
     table(
         tmp_path / "calls.parquet",
@@ -296,7 +280,7 @@ def test_a_runs_calls_are_read_from_its_directory(tmp_path: Path, request_for: M
     assert ask(tmp_path, request_for(row=Row(2, "c", {}))).finish_reason == "length"
 
 
-def test_a_parquet_file_without_a_needed_column_says_which(tmp_path: Path) -> None:
+def test_a_parquet_file_without_a_needed_column_says_which(tmp_path):
     path = table(tmp_path / "calls.parquet", row=[0], unit=["judge"])
     with pytest.raises(
         DataError, match=r"calls\.parquet: no column 'id', 'call', 'attempt', 'reply'"
@@ -304,7 +288,7 @@ def test_a_parquet_file_without_a_needed_column_says_which(tmp_path: Path) -> No
         Recording.load(path)
 
 
-def test_a_broken_parquet_file_names_itself(tmp_path: Path) -> None:
+def test_a_broken_parquet_file_names_itself(tmp_path):
     path = tmp_path / "calls.parquet"
     path.write_bytes(b"PAR1 nothing PAR1")
     with pytest.raises(DataError, match=r"calls\.parquet: not a readable Parquet file"):
@@ -313,9 +297,7 @@ def test_a_broken_parquet_file_names_itself(tmp_path: Path) -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(content=st.binary(max_size=200))
-def test_no_bytes_break_the_reader(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes
-) -> None:
+def test_no_bytes_break_the_reader(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("recording") / "r.jsonl"
     path.write_bytes(content)
     try:
@@ -334,8 +316,8 @@ def test_no_bytes_break_the_reader(
     ],
 )
 def test_a_reply_that_was_none_is_none_again_and_keeps_its_usage(
-    tmp_path: Path, request_for: Make, text: str, failure: str, error: type[Exception]
-) -> None:
+    tmp_path, request_for, text, failure, error
+):
     usage = {"prompt_tokens": 9, "completion_tokens": 1}
     path = tmp_path / "calls.jsonl"
     write(
@@ -355,9 +337,7 @@ def test_a_reply_that_was_none_is_none_again_and_keeps_its_usage(
     assert caught.value.reply.usage == Usage(9, 1)  # type: ignore[attr-defined]
 
 
-def test_a_reply_that_could_not_be_read_then_is_read_anew(
-    tmp_path: Path, request_for: Make
-) -> None:
+def test_a_reply_that_could_not_be_read_then_is_read_anew(tmp_path, request_for):
     path = tmp_path / "calls.jsonl"
     write(path, {"row": 0, "unit": "judge", "reply": "4", "failure": "unreadable", "error": "x"})
     assert ask(path, request_for()).text == "4"

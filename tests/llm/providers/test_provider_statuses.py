@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest
@@ -33,7 +31,7 @@ NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
         ("", None),
     ],
 )
-def test_retry_after_is_read_as_seconds_or_as_a_date(text: str, seconds: float | None) -> None:
+def test_retry_after_is_read_as_seconds_or_as_a_date(text, seconds):
     assert retry_hint({"retry-after": text}, None, NOW) == seconds
 
 
@@ -50,7 +48,7 @@ def test_retry_after_is_read_as_seconds_or_as_a_date(text: str, seconds: float |
         (b"", ("", "")),
     ],
 )
-def test_the_providers_words_are_read_in_every_shape(body: bytes, detail: tuple[str, str]) -> None:
+def test_the_providers_words_are_read_in_every_shape(body, detail):
     assert error_detail(body) == detail
 
 
@@ -64,13 +62,13 @@ def test_the_providers_words_are_read_in_every_shape(body: bytes, detail: tuple[
         "gsk_abcdefgh",
     ],
 )
-def test_what_looks_like_a_key_is_left_out(secret: str) -> None:
+def test_what_looks_like_a_key_is_left_out(secret):
     assert secret.removeprefix("Bearer ") not in clean(
         f"Incorrect API key provided: {secret} was sent"
     )
 
 
-def test_a_redirect_says_where_to() -> None:
+def test_a_redirect_says_where_to():
     error = response_error(
         307,
         b"",
@@ -89,7 +87,7 @@ def test_a_redirect_says_where_to() -> None:
         ("the prompt asks for an API key", False),
     ],
 )
-def test_a_wrong_key_stops_a_run_with_status_400_too(message: str, refused: bool) -> None:
+def test_a_wrong_key_stops_a_run_with_status_400_too(message, refused):
     error = error_of(400, message, "", model="m", url="http://x")
     assert isinstance(error, Refused if refused else Rejected)
 
@@ -97,14 +95,14 @@ def test_a_wrong_key_stops_a_run_with_status_400_too(message: str, refused: bool
 @given(
     status=st.integers(300, 999), body=st.binary(max_size=100), wait=st.none() | st.floats(0, 10)
 )
-def test_every_status_is_one_of_our_errors(status: int, body: bytes, wait: float | None) -> None:
+def test_every_status_is_one_of_our_errors(status, body, wait):
     detail, code = error_detail(body)
     problem = error_of(status, detail, code, model="m", url="http://h/v1", retry_after_s=wait)
     assert isinstance(problem, ProviderError)
     assert problem.status == status
 
 
-def test_a_body_that_a_server_does_not_take_is_rejected_whatever_its_status() -> None:
+def test_a_body_that_a_server_does_not_take_is_rejected_whatever_its_status():
     detail = "1 validation error:\n  {'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text'\"}"
     assert isinstance(error_of(500, detail, "", model="m", url="http://h/v1"), Rejected)
     assert isinstance(error_of(500, "out of memory", "", model="m", url="http://h/v1"), Retryable)

@@ -84,8 +84,8 @@ def answers(server: Server, make: Make, count: int = 2, **fields: Any) -> list[A
     ],
 )
 def test_the_best_way_that_a_server_takes_is_determined_once_and_recorded(
-    request_for: Make, refused: tuple[str, ...], ways: list[str], sent: dict[str, Any]
-) -> None:
+    request_for, refused, ways, sent
+):
     server = Server(*refused)
     replies = answers(server, request_for, json_schema=SCHEMA)
     assert [reply.text for reply in replies] == ['{"score": 4}'] * 2
@@ -93,7 +93,7 @@ def test_the_best_way_that_a_server_takes_is_determined_once_and_recorded(
     assert json.loads(replies[-1].sent) == sent
 
 
-def test_the_instruction_ends_the_last_message(request_for: Make) -> None:
+def test_the_instruction_ends_the_last_message(request_for):
     server = Server("schema", "tool")
     answers(server, request_for, json_schema=SCHEMA)
     assert server.prompts[0] == server.prompts[1]
@@ -102,8 +102,8 @@ def test_the_instruction_ends_the_last_message(request_for: Make) -> None:
 
 
 def test_a_request_at_fault_gives_its_first_refusal_and_teaches_nothing(
-    request_for: Make,
-) -> None:
+    request_for,
+):
     server = Server("schema", "tool", "prompt", says="the year {way} is wrong")
     first, second = answers(server, request_for, json_schema=SCHEMA)
     assert isinstance(first, Rejected) and "response_format" in first.message
@@ -111,7 +111,7 @@ def test_a_request_at_fault_gives_its_first_refusal_and_teaches_nothing(
     assert server.ways == ["schema", "tool", "prompt"] * 2
 
 
-def test_a_way_that_has_worked_is_left_only_when_the_refusal_names_it(request_for: Make) -> None:
+def test_a_way_that_has_worked_is_left_only_when_the_refusal_names_it(request_for):
     server = Server(says="the prompt is bad")
 
     async def run() -> list[str]:
@@ -139,16 +139,14 @@ def test_a_way_that_has_worked_is_left_only_when_the_refusal_names_it(request_fo
         ("content_filter", "content-filter"),
     ],
 )
-def test_a_refusal_of_another_kind_is_no_reason_to_ask_in_another_way(
-    request_for: Make, says: str, failure: str
-) -> None:
+def test_a_refusal_of_another_kind_is_no_reason_to_ask_in_another_way(request_for, says, failure):
     server = Server("schema", says=says)
     (problem,) = answers(server, request_for, 1, json_schema=SCHEMA)
     assert problem.failure == failure
     assert server.ways == ["schema"]
 
 
-def test_free_text_is_requested_in_one_way(request_for: Make) -> None:
+def test_free_text_is_requested_in_one_way(request_for):
     server = Server("prompt")
     answers(server, request_for, 1)
     assert server.ways == ["prompt"]
@@ -165,8 +163,8 @@ def test_free_text_is_requested_in_one_way(request_for: Make) -> None:
     ],
 )
 def test_a_reply_that_is_none_carries_what_was_paid_for(
-    request_for: Make, message: dict[str, Any], finish_reason: str, failure: str
-) -> None:
+    request_for, message, finish_reason, failure
+):
     class Paid(Server):
         async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
             choice = {"message": message, "finish_reason": finish_reason}
@@ -180,9 +178,7 @@ def test_a_reply_that_is_none_carries_what_was_paid_for(
 
 
 @pytest.mark.parametrize("content", [5, {"a": [1]}, True])
-def test_a_content_that_is_no_text_carries_what_was_paid_for(
-    request_for: Make, content: Any
-) -> None:
+def test_a_content_that_is_no_text_carries_what_was_paid_for(request_for, content):
     class Paid(Server):
         async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
             usage = {"prompt_tokens": 90, "completion_tokens": 10}
@@ -199,7 +195,7 @@ def test_a_content_that_is_no_text_carries_what_was_paid_for(
     )
 
 
-def test_reasoning_beside_the_content_is_no_part_of_the_reply(request_for: Make) -> None:
+def test_reasoning_beside_the_content_is_no_part_of_the_reply(request_for):
     class Reasoning(Server):
         async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
             message = {"content": "4", "reasoning_content": "so 5?", "reasoning": "5"}
@@ -209,7 +205,7 @@ def test_reasoning_beside_the_content_is_no_part_of_the_reply(request_for: Make)
     assert reply.text == "4"
 
 
-def test_a_tools_arguments_may_be_an_object(request_for: Make) -> None:
+def test_a_tools_arguments_may_be_an_object(request_for):
     class Objects(Server):
         async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
             message = {"tool_calls": [{"function": {"name": TOOL, "arguments": {"score": 4}}}]}
@@ -220,8 +216,8 @@ def test_a_tools_arguments_may_be_an_object(request_for: Make) -> None:
 
 
 def test_after_a_status_500_the_next_way_is_tried(
-    request_for: Make,
-) -> None:
+    request_for,
+):
     """As llama-cpp-python's server does."""
     server = Server(
         "schema", says="1 validation error: {{'loc': ('body', '{way}', 'type')}}", status=500
@@ -240,9 +236,7 @@ def test_after_a_status_500_the_next_way_is_tried(
         ("Unsupported value: top_logprobs", [20, 5, 5]),
     ],
 )
-def test_fewer_alternatives_are_requested_where_a_server_takes_fewer(
-    request_for: Make, says: str, requested: list[int]
-) -> None:
+def test_fewer_alternatives_are_requested_where_a_server_takes_fewer(request_for, says, requested):
     counts: list[int] = []
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
@@ -270,9 +264,7 @@ def test_fewer_alternatives_are_requested_where_a_server_takes_fewer(
 
 
 @pytest.mark.parametrize(("key", "requested"), [(None, 20), (3, 3), (40, 40)])
-def test_the_models_own_number_of_alternatives_is_requested(
-    request_for: Make, key: int | None, requested: int
-) -> None:
+def test_the_models_own_number_of_alternatives_is_requested(request_for, key, requested):
     counts: list[int] = []
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
@@ -296,7 +288,7 @@ def test_the_models_own_number_of_alternatives_is_requested(
     assert counts == [requested]
 
 
-def test_another_rejection_of_a_request_for_log_probabilities_is_raised(request_for: Make) -> None:
+def test_another_rejection_of_a_request_for_log_probabilities_is_raised(request_for):
     async def refuse(_: web.BaseRequest) -> web.StreamResponse:
         return web.json_response(
             {"error": {"message": "logprobs are not supported by this model"}}, status=400
@@ -314,8 +306,8 @@ def test_another_rejection_of_a_request_for_log_probabilities_is_raised(request_
 
 
 def test_a_better_way_is_tried_again_later_and_stays_once_the_server_takes_it(
-    request_for: Make,
-) -> None:
+    request_for,
+):
     server = Server("schema", "tool")
 
     async def run() -> None:
@@ -338,15 +330,15 @@ def test_a_better_way_is_tried_again_later_and_stays_once_the_server_takes_it(
 
 
 def test_a_better_way_that_is_refused_loses_no_reply_and_is_tried_less_and_less(
-    request_for: Make,
-) -> None:
+    request_for,
+):
     server = Server("schema")
     replies = answers(server, request_for, 1_300, json_schema=SCHEMA)
     assert {reply.text for reply in replies} == {'{"score": 4}'}
     assert [place for place, way in enumerate(server.ways) if way == "schema"] == [0, 101, 1102]
 
 
-def test_no_way_above_a_chosen_one_is_tried(request_for: Make) -> None:
+def test_no_way_above_a_chosen_one_is_tried(request_for):
     server = Server()
 
     async def run() -> None:

@@ -178,14 +178,14 @@ USAGES: list[tuple[str, dict[str, Any], dict[str, Any], float]] = [
 ]
 
 
-def test_there_are_twenty_usages_of_six_forms() -> None:
+def test_there_are_twenty_usages_of_six_forms():
     assert len(USAGES) == 20
 
 
 @pytest.mark.parametrize(("name", "params", "body", "expected"), USAGES)
 def test_the_cost_of_a_recorded_usage_equals_the_hand_calculation(
-    request_for: Make, name: str, params: dict[str, Any], body: dict[str, Any], expected: float
-) -> None:
+    request_for, name, params, body, expected
+):
     model = Model(name=name, params=params)
     of = family(model)
     assert of is not None
@@ -202,8 +202,6 @@ def test_the_cost_of_a_recorded_usage_equals_the_hand_calculation(
         ("mistral/mistral-large-latest", chat(1_000, 90), (1_000 * 0.25 + 90 * 0.75) * M),
     ],
 )
-def test_a_usage_of_a_batch_has_the_batch_price(
-    name: str, body: dict[str, Any], expected: float
-) -> None:
+def test_a_usage_of_a_batch_has_the_batch_price(name, body, expected):
     usage = read_usage(body["usage"])
     assert cost_usd(Model(name=name), usage, tier="batch") == pytest.approx(expected, rel=1e-9)

@@ -1,10 +1,7 @@
 """Where providers say when to come back, and in which words they refuse."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import Any
 
 import pytest
 
@@ -56,9 +53,7 @@ GOOGLE = {
         ({"retry-after": "nan"}, 5, None),
     ],
 )
-def test_a_hint_is_read_from_any_place(
-    headers: dict[str, str], body: Any, seconds: float | None
-) -> None:
+def test_a_hint_is_read_from_any_place(headers, body, seconds):
     seconds_read = retry_hint(headers, body, NOW)
     assert seconds_read == (seconds if seconds is None else pytest.approx(seconds))
 
@@ -82,7 +77,7 @@ def test_a_hint_is_read_from_any_place(
         "the prompt is too long; it exceeds the context window",
     ],
 )
-def test_a_prompt_that_is_too_long_is_recognised_in_every_provider_s_words(words: str) -> None:
+def test_a_prompt_that_is_too_long_is_recognised_in_every_provider_s_words(words):
     assert is_context_overflow(words)
 
 
@@ -96,7 +91,7 @@ def test_a_prompt_that_is_too_long_is_recognised_in_every_provider_s_words(words
         "timeout",
     ],
 )
-def test_other_refusals_are_no_overflow(words: str) -> None:
+def test_other_refusals_are_no_overflow(words):
     assert not is_context_overflow(words)
 
 
@@ -117,16 +112,16 @@ def test_other_refusals_are_no_overflow(words: str) -> None:
         ("Too Many Requests", False),
     ],
 )
-def test_a_used_up_account_and_a_full_minute_are_distinguished(words: str, exhausted: bool) -> None:
+def test_a_used_up_account_and_a_full_minute_are_distinguished(words, exhausted):
     assert is_exhausted(words) is exhausted
 
 
-def test_geminis_words_about_billing_with_a_delay_are_a_full_minute() -> None:
+def test_geminis_words_about_billing_with_a_delay_are_a_full_minute():
     words = "You exceeded your current quota, please check your plan and billing details. Please retry in 34.07s."
     assert not is_exhausted(words, 429, 34.07)
     assert is_exhausted(f"{words} GenerateRequestsPerDayPerProjectPerModel-FreeTier", 429, 34.07)
 
 
-def test_words_about_limits_in_a_rejected_prompt_are_no_exhaustion() -> None:
+def test_words_about_limits_in_a_rejected_prompt_are_no_exhaustion():
     assert not is_exhausted("the daily limit of sugar in 'messages' is no valid role", 400)
     assert is_exhausted("Your credit balance is too low to access the Anthropic API.", 400)

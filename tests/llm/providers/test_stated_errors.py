@@ -83,18 +83,14 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("error", "kind", "failure", "status"), ERRORS)
-def test_an_error_in_a_body_is_what_its_code_or_its_words_say(
-    form: str, error: dict[str, Any], kind: type[ProviderError], failure: str, status: int
-) -> None:
+def test_an_error_in_a_body_is_what_its_code_or_its_words_say(form, error, kind, failure, status):
     caught = raised(FORMS[form](error))
     assert (type(caught), caught.failure, caught.status) == (kind, failure, status)
     assert error["message"] in caught.message
 
 
 @pytest.mark.parametrize(("error", "kind", "failure", "status"), ERRORS)
-def test_an_error_in_a_stream_is_read_alike(
-    error: dict[str, Any], kind: type[ProviderError], failure: str, status: int
-) -> None:
+def test_an_error_in_a_stream_is_read_alike(error, kind, failure, status):
     delta = {"choices": [{"delta": {"content": "half"}}], "usage": USED}
     for last in (
         {"error": error},
@@ -123,18 +119,18 @@ def test_an_error_in_a_stream_is_read_alike(
         ),
     ],
 )
-def test_an_error_of_every_protocol_is_read_alike(model: str, body: dict[str, Any]) -> None:
+def test_an_error_of_every_protocol_is_read_alike(model, body):
     caught = raised(body, model)
     assert (caught.failure, caught.status) == ("rate-limit", 429)
     assert "slow" in caught.message
 
 
-def test_the_delay_in_the_headers_holds_for_an_error_in_a_body() -> None:
+def test_the_delay_in_the_headers_holds_for_an_error_in_a_body():
     caught = raised({"error": {"message": "Rate limit exceeded", "code": 429}})
     assert isinstance(caught, Retryable) and caught.retry_after_s == 7
 
 
-def test_a_gateways_error_has_the_words_of_the_provider_behind_it() -> None:
+def test_a_gateways_error_has_the_words_of_the_provider_behind_it():
     error = {
         "message": "Provider returned error",
         "code": 429,
@@ -146,7 +142,7 @@ def test_a_gateways_error_has_the_words_of_the_provider_behind_it() -> None:
 @pytest.mark.parametrize(
     "body", ['"Unexpected endpoint or method."', {"error": "Unexpected endpoint (POST /v1/v1)"}]
 )
-def test_an_address_that_has_no_such_path_leads_to_api_base(body: Any) -> None:
+def test_an_address_that_has_no_such_path_leads_to_api_base(body):
     caught = raised(body.encode() if isinstance(body, str) else body)
     assert isinstance(caught, Refused) and "api_base" in caught.hint
     assert "Unexpected endpoint" in caught.message
@@ -186,9 +182,7 @@ PAGE = b"<!DOCTYPE html><html><head><style>p {color: red}</style></head><body><p
         ),
     ],
 )
-def test_a_body_that_is_no_reply_is_quoted_with_its_address(
-    stream: bool, content: bytes, content_type: str, message: str
-) -> None:
+def test_a_body_that_is_no_reply_is_quoted_with_its_address(stream, content, content_type, message):
     error = failed(content, content_type, stream=stream)
     assert isinstance(error, Retryable)
     assert (
@@ -197,7 +191,7 @@ def test_a_body_that_is_no_reply_is_quoted_with_its_address(
     assert "api_base" in error.hint or "not JSON: Extra" in message
 
 
-def test_a_server_that_streams_unasked_is_read() -> None:
+def test_a_server_that_streams_unasked_is_read():
     content = events(
         {"choices": [{"delta": {"content": "4"}}]},
         {"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": USED},
@@ -208,7 +202,7 @@ def test_a_server_that_streams_unasked_is_read() -> None:
 
 
 @pytest.mark.parametrize("content", [None, "", " "])
-def test_an_empty_content_beside_reasoning_names_the_parser(content: str | None) -> None:
+def test_an_empty_content_beside_reasoning_names_the_parser(content):
     for key in ("reasoning_content", "reasoning"):
         message = {"content": content, key: 'It is right. {"score": true}'}
         error = failed(
@@ -218,7 +212,7 @@ def test_an_empty_content_beside_reasoning_names_the_parser(content: str | None)
         assert "28 characters" in error.message and "reasoning parser" in error.hint
 
 
-def test_a_reply_that_its_provider_broke_off_is_no_answer() -> None:
+def test_a_reply_that_its_provider_broke_off_is_no_answer():
     choice = {"message": {"content": '{"score": 1'}, "finish_reason": "error"}
     error = failed(json.dumps({"choices": [choice], "usage": USED}).encode())
     assert isinstance(error, Retryable) and error.reply is not None

@@ -70,9 +70,7 @@ def stated(
         ({"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}, Usage(7, 3)),
     ],
 )
-def test_the_parts_and_the_total_give_the_tokens_charged(
-    usage: dict[str, Any], charged: Usage
-) -> None:
+def test_the_parts_and_the_total_give_the_tokens_charged(usage, charged):
     assert read_usage(usage) == charged
 
 
@@ -99,9 +97,7 @@ def test_the_parts_and_the_total_give_the_tokens_charged(
         ),
     ],
 )
-def test_a_usage_that_contradicts_itself_takes_the_dearer_reading(
-    usage: dict[str, Any], charged: Usage, note: str
-) -> None:
+def test_a_usage_that_contradicts_itself_takes_the_dearer_reading(usage, charged, note):
     read = read_usage(usage)
     assert read is not None
     assert note in read.note
@@ -120,8 +116,8 @@ COUNTS = st.none() | st.integers(0, 500)
 
 @given(COUNTS, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS)
 def test_no_reading_is_below_what_any_number_of_the_usage_says(
-    prompt: Any, completion: Any, total: Any, thought: Any, read: Any, cache_written: Any
-) -> None:
+    prompt, completion, total, thought, read, cache_written
+):
     more = {"cache_read_input_tokens": read, "cache_creation_input_tokens": cache_written}
     usage = read_usage(stated(prompt, completion, total, thought, **more))
     if usage is None:
@@ -132,14 +128,14 @@ def test_no_reading_is_below_what_any_number_of_the_usage_says(
     assert usage.prompt_tokens + usage.completion_tokens >= (total or 0)
 
 
-def test_sums_of_usages_leave_the_notes_out() -> None:
+def test_sums_of_usages_leave_the_notes_out():
     noted = read_usage(stated(20, 198, 623))
     assert noted is not None
     assert noted.plus(Usage(1, 2, 3, 4, 5)) == Usage(21, 605, 3, 4, 5)
 
 
 @pytest.mark.parametrize("total", [{}, {"total_tokens": 128}])
-def test_a_usual_usage_is_read_in_few_steps(total: dict[str, int]) -> None:
+def test_a_usual_usage_is_read_in_few_steps(total):
     """One without a total took 46 calls, more than the rest of the reply."""
     calls: list[str] = []
     usage = {

@@ -1,9 +1,5 @@
 """A run's directory: what may be written there."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from verdict_cli.errors import OutputError
@@ -19,7 +15,7 @@ from verdict_cli.run.run_directory import RunDirectory
         "/ABSOLUTE/escaped.yaml",
     ],
 )
-def test_nothing_is_written_outside_the_directory(name: str, tmp_path: Path) -> None:
+def test_nothing_is_written_outside_the_directory(name, tmp_path):
     directory = RunDirectory(tmp_path / "run")
     directory.prepare()
     with pytest.raises(OutputError, match="leaves the run's directory"):
@@ -27,7 +23,7 @@ def test_nothing_is_written_outside_the_directory(name: str, tmp_path: Path) -> 
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_a_folder_that_is_a_link_is_not_followed_out_of_the_directory(tmp_path: Path) -> None:
+def test_a_folder_that_is_a_link_is_not_followed_out_of_the_directory(tmp_path):
     directory = RunDirectory(tmp_path / "run")
     directory.prepare()
     (tmp_path / "elsewhere").mkdir()
@@ -37,7 +33,7 @@ def test_a_folder_that_is_a_link_is_not_followed_out_of_the_directory(tmp_path: 
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_a_missing_parent_directory_is_created(tmp_path: Path) -> None:
+def test_a_missing_parent_directory_is_created(tmp_path):
     for folder in (tmp_path / "run", tmp_path / "a" / ".." / "run"):
         path = RunDirectory(folder).write("published/t.yaml", "x")
         assert path.read_text() == "x"

@@ -70,7 +70,7 @@ def run(tmp_path: Path) -> Any:
     return run
 
 
-def test_replies_are_recorded_and_replayed_by_entry(run: Any, tmp_path: Path) -> None:
+def test_replies_are_recorded_and_replayed_by_entry(run, tmp_path):
     lines = [
         {"id": "a", "unit": "check", "item": "0.0", "reply": '{"score": true}'},
         {"id": "a", "unit": "check", "item": "0.1", "reply": '{"score": false}'},
@@ -107,7 +107,7 @@ def test_replies_are_recorded_and_replayed_by_entry(run: Any, tmp_path: Path) ->
     assert (code, again) == (0, results)
 
 
-def test_an_item_may_be_a_number_and_is_checked(run: Any, tmp_path: Path) -> None:
+def test_an_item_may_be_a_number_and_is_checked(run, tmp_path):
     (tmp_path / "p.yaml").write_text(
         "verdict: 1\nname: c\nmodel: m\npipeline:\n"
         "  - {unit: JudgeUnit, name: check, scale: boolean, each: source.sections, prompt: 'x {item}'}\n"
@@ -125,7 +125,7 @@ def test_an_item_may_be_a_number_and_is_checked(run: Any, tmp_path: Path) -> Non
     assert '"item" must be the number of an entry' in output
 
 
-def test_python_builds_the_same_pipeline() -> None:
+def test_python_builds_the_same_pipeline():
     judge = (
         JudgeUnit(scale="boolean", name="check")
         .prompt("{source.document} {claim}")
@@ -152,7 +152,7 @@ def test_python_builds_the_same_pipeline() -> None:
     )
 
 
-def test_judge_shows_the_outputs_of_entries(tmp_path: Path) -> None:
+def test_judge_shows_the_outputs_of_entries(tmp_path):
     (tmp_path / "p.yaml").write_text(
         "verdict: 1\nname: c\nmodel: baseline/lexical\npipeline:\n"
         "  - {unit: JudgeUnit, name: check, scale: boolean, each: source.claims, prompt: '{source.document} {item}'}\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from typing import Any
 
 from verdict_cli.messages import Reply, Request
 
@@ -22,7 +21,7 @@ async def split(request: Request) -> Reply:
     return Reply("no" if row % 2 and place % 3 == 1 else "yes", cost_usd=0.5)
 
 
-def test_a_run_cut_anywhere_calls_only_what_is_missing_and_ends_the_same(bench: Any) -> None:
+def test_a_run_cut_anywhere_calls_only_what_is_missing_and_ends_the_same(bench):
     bench.rule = split
     whole = bench.job(12, STEPS, out="whole")
     facts = bench.run(whole)
@@ -55,7 +54,7 @@ async def of_one_opinion(request: Request) -> Reply:
     return Reply("yes" if request.model.name == "a" else "no")
 
 
-def test_a_layer_of_two_models_alternates_them_and_promises_nothing(bench: Any) -> None:
+def test_a_layer_of_two_models_alternates_them_and_promises_nothing(bench):
     """The first model was asked first: of two of one opinion each, the second never was, with a promise of 0.95."""
     bench.rule = of_one_opinion
     job = bench.job(6, FAMILIES.replace("CONFIDENCE", "0.95"))
@@ -71,7 +70,7 @@ def test_a_layer_of_two_models_alternates_them_and_promises_nothing(bench: Any) 
     )  # the second family is asked as often as the first
 
 
-def test_copies_of_one_model_and_full_confidence_keep_their_promise(bench: Any) -> None:
+def test_copies_of_one_model_and_full_confidence_keep_their_promise(bench):
     (early,) = bench.job(1, STEPS).plan.early
     assert (early.exchangeable, early.promise) == (True, 0.95)
     (early,) = bench.job(1, FAMILIES.replace("CONFIDENCE", "1"), out="sure").plan.early

@@ -47,7 +47,7 @@ PASSING = Retryable("busy", kind="timeout", retry_after_s=0)
     [None, Rejected("too long", kind="context-too-long"), PASSING],
     ids=["unreadable", "rejected", "passing"],
 )
-def test_only_failed_calls_are_repeated(how: Any, bench: Any, read: Any) -> None:
+def test_only_failed_calls_are_repeated(how, bench, read):
     bench.rule = failing((1, "judge"), (4, "think"), how=how)
     job = bench.job(6, TWO_STEPS)
     first = bench.run(job)
@@ -71,9 +71,7 @@ def test_only_failed_calls_are_repeated(how: Any, bench: Any, read: Any) -> None
     assert [attempt for row, unit, attempt in rows if (row, unit) == (1, "judge")] == [0]
 
 
-def test_what_was_mended_stays_so_for_a_run_that_is_resumed_without_it(
-    bench: Any, read: Any
-) -> None:
+def test_what_was_mended_stays_so_for_a_run_that_is_resumed_without_it(bench, read):
     bench.rule = failing((1, "judge"), (3, "judge"))
     job = bench.job(5, TWO_STEPS, concurrency=1)
     bench.run(job)
@@ -93,7 +91,7 @@ def test_what_was_mended_stays_so_for_a_run_that_is_resumed_without_it(
     assert read(job.directory.results, "status") == ["ok"] * 5
 
 
-def test_a_row_that_fails_again_is_repeated_each_time(bench: Any) -> None:
+def test_a_row_that_fails_again_is_repeated_each_time(bench):
     bench.rule = failing((0, "judge"))
     bench.run(bench.job(2))
     for attempt in (0, 0):
@@ -102,7 +100,7 @@ def test_a_row_that_fails_again_is_repeated_each_time(bench: Any) -> None:
         assert bench.calls() == [(0, "judge", 0, attempt), (0, "judge", 0, attempt + 1)]
 
 
-def test_a_skipped_unit_is_repeated_only_where_the_row_failed(bench: Any, read: Any) -> None:
+def test_a_skipped_unit_is_repeated_only_where_the_row_failed(bench, read):
     broken = ((0, "judge[0]"), (1, "judge[0]"), (1, "judge[2]"))
     bench.rule = failing(*broken, how=Rejected("no"))
     job = bench.job(3, JURY)
@@ -114,7 +112,7 @@ def test_a_skipped_unit_is_repeated_only_where_the_row_failed(bench: Any, read: 
     assert sorted(bench.calls()) == [(1, "judge[0]", 0, 0), (1, "judge[2]", 0, 0)]
 
 
-def test_an_interrupted_run_continues_and_repeats_what_failed(bench: Any) -> None:
+def test_an_interrupted_run_continues_and_repeats_what_failed(bench):
     async def stopping(request: Request) -> Reply:
         if request.row.index == 3:
             bench.stop.request()
@@ -132,7 +130,7 @@ def test_an_interrupted_run_continues_and_repeats_what_failed(bench: Any) -> Non
     assert bench.calls() == [(1, "judge", 0, 0), *((row, "judge", 0, 0) for row in range(4, 8))]
 
 
-def test_a_pinned_unit_that_failed_is_repeated(bench: Any) -> None:
+def test_a_pinned_unit_that_failed_is_repeated(bench):
     pinned = TWO_STEPS.replace("{source.text}'", "it', pin: true")
     bench.rule = failing((-1, "think"), how=Rejected("no"))
     with pytest.raises(PinnedError):
@@ -148,7 +146,7 @@ def test_a_pinned_unit_that_failed_is_repeated(bench: Any) -> None:
     assert bench.calls() == []
 
 
-def test_what_was_paid_is_counted_once(bench: Any) -> None:
+def test_what_was_paid_is_counted_once(bench):
     async def dollar(request: Request) -> Reply:
         return Reply("" if request.row.index == 1 else '{"score": 3}', cost_usd=1.0)
 
@@ -158,9 +156,7 @@ def test_what_was_paid_is_counted_once(bench: Any) -> None:
     assert (facts.cost_usd, facts.calls) == (6, 4)
 
 
-def test_a_run_with_more_rounds_replays_from_its_own_calls(
-    bench: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_with_more_rounds_replays_from_its_own_calls(bench, monkeypatch):
     bench.rule = failing((1, "judge"), (2, "judge"))
     bench.run(bench.job(4, TWO_STEPS))
     bench.rule = failing((2, "judge"))
@@ -172,7 +168,7 @@ def test_a_run_with_more_rounds_replays_from_its_own_calls(
     assert again.directory.results.read_bytes() == job.directory.results.read_bytes()
 
 
-def test_embedded_models_are_simply_run_again(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_embedded_models_are_simply_run_again(bench, monkeypatch):
     monkeypatch.undo()
     settings = {"head": "model: baseline/echo"}
     assert bench.run(bench.job(3, **settings)).failed == 3

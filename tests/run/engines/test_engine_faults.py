@@ -71,8 +71,8 @@ def stats(url: str) -> dict[str, Any]:
 
 
 def test_with_a_fifth_of_the_calls_failing_all_rows_finish_without_repeated_calls(
-    loopback: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    loopback, tmp_path, monkeypatch
+):
     rates = ",".join(f"{kind}={rate}" for kind, rate in FAULTS.items())
     url = loopback.start("--error-rate", rates, "--retry-after", "0", "--seed", "3")
     facts, directory = judged(tmp_path, url, monkeypatch)

@@ -8,7 +8,6 @@ import json
 import random
 import sqlite3
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -38,7 +37,7 @@ TWO_STEPS = """
 """
 
 
-def test_results_are_in_input_order_whatever_comes_back_first(bench: Any, read: Any) -> None:
+def test_results_are_in_input_order_whatever_comes_back_first(bench, read):
     draw = random.Random(0)
 
     async def sometime(_: Request) -> Reply:
@@ -55,9 +54,7 @@ def test_results_are_in_input_order_whatever_comes_back_first(bench: Any, read: 
     assert read(job.directory.calls, "row") == list(range(200))
 
 
-def test_the_same_run_writes_the_same_bytes_at_any_concurrency(
-    bench: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_same_run_writes_the_same_bytes_at_any_concurrency(bench, monkeypatch):
     monkeypatch.undo()
     tables = set()
     for name, concurrency in (("a", 1), ("b", 64), ("c", 64)):
@@ -67,7 +64,7 @@ def test_the_same_run_writes_the_same_bytes_at_any_concurrency(
     assert len(tables) == 1
 
 
-def test_no_more_calls_than_allowed_are_in_flight(bench: Any) -> None:
+def test_no_more_calls_than_allowed_are_in_flight(bench):
     running = most = 0
 
     async def counted(_: Request) -> Reply:
@@ -84,9 +81,7 @@ def test_no_more_calls_than_allowed_are_in_flight(bench: Any) -> None:
     assert most == 7
 
 
-def test_a_failure_is_a_value_of_its_row_which_keeps_what_is_finished(
-    bench: Any, read: Any
-) -> None:
+def test_a_failure_is_a_value_of_its_row_which_keeps_what_is_finished(bench, read):
     async def unlucky(request: Request) -> Reply:
         if request.node == "judge" and request.row.index == 1:
             raise Rejected("too long", kind="context-too-long")
@@ -112,9 +107,7 @@ def test_a_failure_is_a_value_of_its_row_which_keeps_what_is_finished(
 @pytest.mark.parametrize(
     ("selection", "expected"), [({"limit": 3}, [0, 1, 2]), ({"sample": 4, "seed": 7}, None)]
 )
-def test_only_the_selected_rows_are_judged(
-    selection: dict[str, int], expected: list[int] | None, bench: Any, read: Any
-) -> None:
+def test_only_the_selected_rows_are_judged(selection, expected, bench, read):
     chosen = []
     for out in ("one", "two"):
         job = bench.job(40, out=out, **selection)
@@ -125,7 +118,7 @@ def test_only_the_selected_rows_are_judged(
     assert len(chosen[0]) == selection.get("sample", 3)
 
 
-def test_another_seed_draws_another_sample(bench: Any, read: Any) -> None:
+def test_another_seed_draws_another_sample(bench, read):
     drawn = set()
     for seed in range(3):
         job = bench.job(40, sample=5, seed=seed, out=str(seed))
@@ -134,9 +127,7 @@ def test_another_seed_draws_another_sample(bench: Any, read: Any) -> None:
     assert len(drawn) == 3
 
 
-def test_a_limited_run_whose_rows_are_all_finished_judges_no_row_beyond_the_limit(
-    bench: Any, read: Any
-) -> None:
+def test_a_limited_run_whose_rows_are_all_finished_judges_no_row_beyond_the_limit(bench, read):
     job = bench.job(40, limit=16)
     bench.run(job)
     facts = bench.run(job)  # as where two processes have opened it
@@ -149,7 +140,7 @@ async def dollar(_: Request) -> Reply:
     return Reply('{"score": 3}', usage=Usage(10, 5), cost_usd=1.0)
 
 
-def test_no_call_starts_on_a_spent_budget_and_a_larger_one_continues(bench: Any) -> None:
+def test_no_call_starts_on_a_spent_budget_and_a_larger_one_continues(bench):
     bench.rule = dollar
     job = bench.job(10, concurrency=1, budget_usd=3)
     for _ in range(2):
@@ -161,7 +152,7 @@ def test_no_call_starts_on_a_spent_budget_and_a_larger_one_continues(bench: Any)
     assert len(bench.asked) == 10
 
 
-def test_calls_in_flight_when_the_budget_is_spent_are_stored(bench: Any, read: Any) -> None:
+def test_calls_in_flight_when_the_budget_is_spent_are_stored(bench, read):
     replied = [asyncio.Event() for _ in range(10)]
 
     async def later(request: Request) -> Reply:
@@ -182,7 +173,7 @@ def test_calls_in_flight_when_the_budget_is_spent_are_stored(bench: Any, read: A
     assert len(bench.asked) == 4
 
 
-def test_a_reply_that_is_none_counts_against_the_budget(bench: Any) -> None:
+def test_a_reply_that_is_none_counts_against_the_budget(bench):
     async def empty(request: Request) -> Reply:
         raise ReplyError("nothing", kind="empty", reply=await dollar(request))
 
@@ -194,7 +185,7 @@ def test_a_reply_that_is_none_counts_against_the_budget(bench: Any) -> None:
         assert len(bench.asked) == 3
 
 
-def test_an_unreadable_reply_that_was_paid_for_counts_against_the_budget(bench: Any) -> None:
+def test_an_unreadable_reply_that_was_paid_for_counts_against_the_budget(bench):
     async def unreadable(request: Request) -> Reply:
         raise recorded_error("unavailable", "the body is not JSON", await dollar(request))
 
@@ -206,7 +197,7 @@ def test_an_unreadable_reply_that_was_paid_for_counts_against_the_budget(bench: 
         assert len(bench.asked) == 3
 
 
-def test_a_call_of_unknown_cost_ends_a_run_with_a_budget(bench: Any) -> None:
+def test_a_call_of_unknown_cost_ends_a_run_with_a_budget(bench):
     async def unknown(_: Request) -> Reply:
         return Reply('{"score": 3}', cost_usd=None)
 
@@ -216,7 +207,7 @@ def test_a_call_of_unknown_cost_ends_a_run_with_a_budget(bench: Any) -> None:
     assert len(bench.asked) == 1
 
 
-def test_a_damaged_record_is_reported_and_only_its_row_is_repeated(bench: Any) -> None:
+def test_a_damaged_record_is_reported_and_only_its_row_is_repeated(bench):
     job = bench.job(10)
     bench.run(job)
     database = job.directory.database
@@ -234,8 +225,8 @@ def test_a_damaged_record_is_reported_and_only_its_row_is_repeated(bench: Any) -
 
 
 def test_a_dataset_that_is_rewritten_meanwhile_is_reported_and_the_run_unfinished(
-    bench: Any,
-) -> None:
+    bench,
+):
     job = bench.job(10)
     (file,) = job.dataset.files
 
@@ -251,8 +242,8 @@ def test_a_dataset_that_is_rewritten_meanwhile_is_reported_and_the_run_unfinishe
 
 
 def test_an_undone_rewrite_is_reported_if_a_row_was_read_meanwhile(
-    bench: Any,
-) -> None:
+    bench,
+):
     long = "x" * 100_000  # more than what is read at once
     file = bench.folder / "long.jsonl"
     text = "".join(f'{{"text": "text {number}{long}"}}\n' for number in range(60))
@@ -271,7 +262,7 @@ def test_an_undone_rewrite_is_reported_if_a_row_was_read_meanwhile(
         bench.run(job)
 
 
-def test_a_dataset_that_is_touched_while_it_is_judged_is_no_error(bench: Any) -> None:
+def test_a_dataset_that_is_touched_while_it_is_judged_is_no_error(bench):
     job = bench.job(10)
     (file,) = job.dataset.files
 
@@ -284,7 +275,7 @@ def test_a_dataset_that_is_touched_while_it_is_judged_is_no_error(bench: Any) ->
     assert job.directory.facts().status == "finished"
 
 
-def test_a_refusal_stops_the_run_after_the_first_call(bench: Any) -> None:
+def test_a_refusal_stops_the_run_after_the_first_call(bench):
     async def refuse(_: Request) -> Reply:
         raise Refused("bad key")
 
@@ -294,9 +285,7 @@ def test_a_refusal_stops_the_run_after_the_first_call(bench: Any) -> None:
     assert len(bench.asked) == 1
 
 
-def test_a_refused_call_leaves_the_others_in_flight_alone_and_starts_none(
-    bench: Any, read: Any
-) -> None:
+def test_a_refused_call_leaves_the_others_in_flight_alone_and_starts_none(bench, read):
     first_started, refused = asyncio.Event(), asyncio.Event()
 
     async def refuse_one(request: Request) -> Reply:
@@ -326,7 +315,7 @@ async def spoken(request: Request) -> Reply:
     return Reply('{"score": 3}' if request.json_schema else "thought")
 
 
-def test_a_stopped_run_continues_and_repeats_no_finished_call(bench: Any, read: Any) -> None:
+def test_a_stopped_run_continues_and_repeats_no_finished_call(bench, read):
     async def until_fifty(request: Request) -> Reply:
         if len(bench.asked) == 50:
             bench.stop.request()
@@ -348,7 +337,7 @@ def test_a_stopped_run_continues_and_repeats_no_finished_call(bench: Any, read: 
     assert job.directory.results.read_bytes() == uninterrupted.directory.results.read_bytes()
 
 
-def test_a_stop_starts_no_further_call_of_a_row_that_is_under_way(bench: Any) -> None:
+def test_a_stop_starts_no_further_call_of_a_row_that_is_under_way(bench):
     async def stop_first(request: Request) -> Reply:
         bench.stop.request()
         await asyncio.sleep(0.01)
@@ -359,7 +348,7 @@ def test_a_stop_starts_no_further_call_of_a_row_that_is_under_way(bench: Any) ->
     assert {node for _, node, _, _ in bench.calls()} == {"think"}
 
 
-def test_a_lasting_failure_is_not_repeated_when_the_run_continues(bench: Any) -> None:
+def test_a_lasting_failure_is_not_repeated_when_the_run_continues(bench):
     async def reject_first(request: Request) -> Reply:
         if request.row.index == 0:
             raise Rejected("too long", kind="context-too-long")
@@ -374,9 +363,7 @@ def test_a_lasting_failure_is_not_repeated_when_the_run_continues(bench: Any) ->
     assert bench.calls().count((0, "judge", 0, 0)) == 1
 
 
-def test_calls_of_rows_that_are_not_finished_are_found_by_the_next_process(
-    bench: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calls_of_rows_that_are_not_finished_are_found_by_the_next_process(bench, monkeypatch):
     """The second call of every row never ends."""
     in_flight = []
 
@@ -399,8 +386,8 @@ def test_calls_of_rows_that_are_not_finished_are_found_by_the_next_process(
 
 
 def test_a_directory_of_another_pipeline_or_dataset_is_refused_with_fingerprints(
-    bench: Any,
-) -> None:
+    bench,
+):
     job = bench.job(5)
     bench.run(job)
     before = job.directory.results.read_bytes()
@@ -414,7 +401,7 @@ def test_a_directory_of_another_pipeline_or_dataset_is_refused_with_fingerprints
     assert job.directory.results.read_bytes() == before
 
 
-def test_fresh_discards_what_another_run_left(bench: Any, read: Any) -> None:
+def test_fresh_discards_what_another_run_left(bench, read):
     bench.run(bench.job(5))
     (bench.folder / "out" / "report.html").write_text("old")
     (bench.folder / "out" / "notes.txt").write_text("mine")
@@ -426,7 +413,7 @@ def test_fresh_discards_what_another_run_left(bench: Any, read: Any) -> None:
     assert (bench.folder / "out" / "notes.txt").read_text() == "mine"
 
 
-def test_two_runs_on_one_directory_exclude_each_other(bench: Any) -> None:
+def test_two_runs_on_one_directory_exclude_each_other(bench):
     job = bench.job(5)
     with job.directory.writing():
         for fresh in (False, True):
@@ -436,7 +423,7 @@ def test_two_runs_on_one_directory_exclude_each_other(bench: Any) -> None:
     assert not (job.directory.path / "spec.yaml").exists()
 
 
-def test_a_run_writes_its_facts_and_a_complete_spec(bench: Any) -> None:
+def test_a_run_writes_its_facts_and_a_complete_spec(bench):
     from verdict_cli.language.load import load
     from verdict_cli.plan.build import build_plan
 
@@ -451,7 +438,7 @@ def test_a_run_writes_its_facts_and_a_complete_spec(bench: Any) -> None:
     )
 
 
-def test_a_directory_below_a_file_cannot_be_created(bench: Any) -> None:
+def test_a_directory_below_a_file_cannot_be_created(bench):
     (bench.folder / "file").write_text("")
     job = bench.job(2, out="file/out")
     with pytest.raises(OutputError, match="file/out"):
@@ -461,9 +448,7 @@ def test_a_directory_below_a_file_cannot_be_created(bench: Any) -> None:
     assert job.directory.facts() is None
 
 
-def test_a_full_disk_stops_the_run_which_continues_when_there_is_room(
-    bench: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_stops_the_run_which_continues_when_there_is_room(bench, monkeypatch):
     async def slowly(request: Request) -> Reply:
         await asyncio.sleep(0.01)
         return await spoken(request)
@@ -488,9 +473,7 @@ def test_a_full_disk_stops_the_run_which_continues_when_there_is_room(
     assert (facts.status, facts.done) == ("finished", 30)
 
 
-def test_a_table_that_cannot_be_written_stops_the_run(
-    bench: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_that_cannot_be_written_stops_the_run(bench, monkeypatch):
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -499,7 +482,7 @@ def test_a_table_that_cannot_be_written_stops_the_run(
         bench.run(bench.job(5))
 
 
-def test_a_mistake_in_the_program_ends_the_run_instead_of_hanging(bench: Any) -> None:
+def test_a_mistake_in_the_program_ends_the_run_instead_of_hanging(bench):
     async def mistaken(request: Request) -> Reply:
         if request.row.index == 3:
             raise ZeroDivisionError
@@ -511,7 +494,7 @@ def test_a_mistake_in_the_program_ends_the_run_instead_of_hanging(bench: Any) ->
     assert len(bench.asked) < 100
 
 
-def test_a_pinned_unit_is_called_once_and_its_failure_stops_the_run(bench: Any, read: Any) -> None:
+def test_a_pinned_unit_is_called_once_and_its_failure_stops_the_run(bench, read):
     pinned = TWO_STEPS.replace("{source.text}'", "it', pin: true")
     bench.rule = spoken
     job = bench.job(6, pinned)
@@ -528,7 +511,7 @@ def test_a_pinned_unit_is_called_once_and_its_failure_stops_the_run(bench: Any, 
     assert len(bench.asked) == 1
 
 
-def test_a_dataset_that_breaks_off_while_it_is_read_stops_the_run(bench: Any) -> None:
+def test_a_dataset_that_breaks_off_while_it_is_read_stops_the_run(bench):
     job = bench.job(30, concurrency=2)
     lines = (bench.folder / "30.jsonl").read_text().splitlines()
     (bench.folder / "30.jsonl").write_text("\n".join([*lines[:20], "{broken"]))
@@ -536,7 +519,7 @@ def test_a_dataset_that_breaks_off_while_it_is_read_stops_the_run(bench: Any) ->
         bench.run(job)
 
 
-def test_progress_ends_with_all_rows(bench: Any) -> None:
+def test_progress_ends_with_all_rows(bench):
     bench.run(bench.job(30))
     last = bench.seen[-1]
     counts = last.counts
@@ -544,7 +527,7 @@ def test_progress_ends_with_all_rows(bench: Any) -> None:
     assert (last.running, last.waiting) == (0, 0)
 
 
-def test_a_passing_failure_is_counted_among_the_calls(bench: Any, read: Any) -> None:
+def test_a_passing_failure_is_counted_among_the_calls(bench, read):
     async def at_second(request: Request) -> Reply:
         if request.attempt == 0:
             raise Retryable("busy", kind="timeout", retry_after_s=0)
@@ -558,7 +541,7 @@ def test_a_passing_failure_is_counted_among_the_calls(bench: Any, read: Any) -> 
     assert read(job.directory.results, "calls") == [2, 2]
 
 
-def test_a_call_that_succeeded_at_a_later_attempt_is_not_repeated(bench: Any) -> None:
+def test_a_call_that_succeeded_at_a_later_attempt_is_not_repeated(bench):
     async def at_second(request: Request) -> Reply:
         if request.row.index == 5:
             bench.stop.request()
@@ -575,9 +558,7 @@ def test_a_call_that_succeeded_at_a_later_attempt_is_not_repeated(bench: Any) ->
     assert not {(row, "judge", 0, 0) for row in range(5)} & set(bench.calls())
 
 
-def test_a_run_replays_from_its_own_calls(
-    bench: Any, read: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_replays_from_its_own_calls(bench, read, monkeypatch):
     from verdict_cli.llm.providers.recording import Recording
 
     pinned = TWO_STEPS.replace("{source.text}'", "it', pin: true")
@@ -592,7 +573,7 @@ def test_a_run_replays_from_its_own_calls(
     assert again.directory.results.read_bytes() == job.directory.results.read_bytes()
 
 
-def test_a_directory_whose_facts_are_no_runs_is_refused(bench: Any, tmp_path: Path) -> None:
+def test_a_directory_whose_facts_are_no_runs_is_refused(bench, tmp_path):
     job = bench.job(2)
     job.directory.prepare()
     for content in (
@@ -610,8 +591,8 @@ async def rejected(_: Request) -> Reply:
 
 
 def test_a_model_that_rejects_everything_stops_the_run_and_its_rows_are_repeated(
-    bench: Any,
-) -> None:
+    bench,
+):
     bench.rule = rejected
     job = bench.job(100, concurrency=4)
     with pytest.raises(Refused, match="unknown parameter"):
@@ -630,7 +611,7 @@ def test_a_model_that_rejects_everything_stops_the_run_and_its_rows_are_repeated
     ],
     ids=["fallback", "skip"],
 )
-def test_a_model_that_may_fail_stops_no_run(head: str, steps: str, bench: Any) -> None:
+def test_a_model_that_may_fail_stops_no_run(head, steps, bench):
     async def rule(request: Request) -> Reply:
         return await (rejected if request.model.name == "bad" else spoken)(request)
 
@@ -639,9 +620,7 @@ def test_a_model_that_may_fail_stops_no_run(head: str, steps: str, bench: Any) -
     assert (facts.status, facts.failed) == ("finished", 0)
 
 
-def test_the_call_that_showed_missing_log_probabilities_is_counted_and_recorded(
-    bench: Any, read: Any
-) -> None:
+def test_the_call_that_showed_missing_log_probabilities_is_counted_and_recorded(bench, read):
     async def without(_: Request) -> Reply:
         return Reply("4", usage=Usage(10, 1), cost_usd=0.25)
 

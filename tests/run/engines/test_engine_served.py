@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,9 +36,7 @@ async def served(request: Request) -> Reply:
     )
 
 
-def test_the_tables_and_the_facts_say_who_answered_also_after_a_resume(
-    bench: Any, read: Callable[[Path, str], Sequence[Any]]
-) -> None:
+def test_the_tables_and_the_facts_say_who_answered_also_after_a_resume(bench, read):
     bench.rule = served
     first = bench.run(bench.job(3, head=HEAD))
     again = bench.run(bench.job(3, head=HEAD))
@@ -66,7 +62,7 @@ def facts(**more: Any) -> RunFacts:
     )
 
 
-def test_a_run_or_two_runs_of_several_versions_of_a_model_have_a_warning() -> None:
+def test_a_run_or_two_runs_of_several_versions_of_a_model_have_a_warning():
     first, both, later = (
         facts(served={"m": served}) for served in ({"m-1": 2}, {"m-1": 2, "m-2": 1}, {"m-2": 3})
     )
@@ -79,7 +75,7 @@ def test_a_run_or_two_runs_of_several_versions_of_a_model_have_a_warning() -> No
     assert changed_versions({"a": first, "b": facts(served={"n": {"n-1": 1}})}) == []
 
 
-def test_the_share_from_the_prompt_cache_is_reported_with_its_saving() -> None:
+def test_the_share_from_the_prompt_cache_is_reported_with_its_saving():
     lines = prompt_cache_facts(facts(prompt_tokens=1000, cached_tokens=620, cache_saved_usd=0.125))
     assert lines == [
         ("prompt cache", "62% of the prompt tokens came from the provider's cache, saved $0.125")

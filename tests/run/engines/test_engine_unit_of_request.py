@@ -1,11 +1,7 @@
 """A request carries the keys of its unit, so that middleware can keep a limit of a unit without the plan."""
 
-from __future__ import annotations
 
-from typing import Any
-
-
-def test_each_request_carries_the_unit_that_made_it(bench: Any) -> None:
+def test_each_request_carries_the_unit_that_made_it(bench):
     bench.run(bench.job(2, "- {unit: JudgeUnit, name: first, prompt: 'Rate {source.text}'}"))
     assert {
         (request.node, request.unit.name, request.unit.type_name) for request in bench.asked

@@ -53,33 +53,33 @@ COLUMNS = {
 LOGPROBS = [[{"token": "yes", "logprob": -0.1}, {"token": "no", "logprob": None}]]
 
 
-def test_results_and_calls_have_lists_and_structs(run: Path) -> None:
+def test_results_and_calls_have_lists_and_structs(run):
     results, calls = (pq.read_table(run / f"{name}.parquet") for name in ("results", "calls"))
     assert {name: results.column(name).to_pylist() for name in COLUMNS} == COLUMNS
     assert [value for value in calls.column("logprobs").to_pylist() if value] == [LOGPROBS] * 4
     assert all(pa.types.is_nested(results.schema.field(name).type) for name in COLUMNS)
 
 
-def test_the_text_of_messages_and_parameters_is_marked_as_json(run: Path) -> None:
+def test_the_text_of_messages_and_parameters_is_marked_as_json(run):
     schema = pq.read_schema(run / "calls.parquet")
     for name in ("messages", "params"):
         assert schema.field(name).type == pa.string()
         assert b"application/json" in b"".join(schema.field(name).metadata.values())
 
 
-def test_our_reader_gives_the_same(run: Path) -> None:
+def test_our_reader_gives_the_same(run):
     (batch,) = read_table(run / "results.parquet", [*COLUMNS])
     assert batch == COLUMNS
 
 
-def test_pandas_reads_them_without_parsing(run: Path) -> None:
+def test_pandas_reads_them_without_parsing(run):
     pandas = pytest.importorskip("pandas")
     frame = pandas.read_parquet(run / "results.parquet")
     assert [list(scores) for scores in frame["check.score"]] == COLUMNS["check.score"]
     assert frame["source.tree"][0]["of"][0] == {"m": 0.5}
 
 
-def test_polars_reads_them_without_parsing(run: Path) -> None:
+def test_polars_reads_them_without_parsing(run):
     polars = pytest.importorskip("polars")
     frame = polars.read_parquet(run / "results.parquet")
     assert frame["check.score"].list.len().to_list() == [0, 2, 2]
@@ -89,20 +89,20 @@ def test_polars_reads_them_without_parsing(run: Path) -> None:
     ]
 
 
-def test_duckdb_reads_them_without_parsing(run: Path) -> None:
+def test_duckdb_reads_them_without_parsing(run):
     duckdb = pytest.importorskip("duckdb")
     query = f"""select list_count("check.score"), "source.tree".n from '{run / "results.parquet"}' order by row"""
     assert duckdb.sql(query).fetchall() == [(0, 1), (2, 1), (2, 1)]
 
 
-def test_csv_has_json_text(run: Path) -> None:
+def test_csv_has_json_text(run):
     export_table(run / "results.parquet", run / "r.csv")
     with (run / "r.csv").open(encoding="utf-8", newline="") as file:
         rows = [*csv.DictReader(file)]
     assert [json.loads(row["check.score"]) for row in rows] == COLUMNS["check.score"]
 
 
-def test_lists_of_unknown_form_are_marked_text(bench: Any, tmp_path: Path) -> None:
+def test_lists_of_unknown_form_are_marked_text(bench, tmp_path):
     bench.rule = reply
     data = tmp_path / "d.jsonl"
     data.write_text('{"text": "a", "open": [1, "x"]}\n', encoding="utf-8")
@@ -143,9 +143,7 @@ def write_and_read(
         (RECORDS, [{1: 0.5, "b": "x"}]),
     ],
 )  # fmt: skip
-def test_values_of_the_declared_form_are_native(
-    tmp_path: Path, declared: DeclaredType, values: list[Any]
-) -> None:
+def test_values_of_the_declared_form_are_native(tmp_path, declared, values):
     kind, read = write_and_read(tmp_path / "t.parquet", declared, values)
     assert pa.types.is_nested(kind)
     assert read == [None if value is None else json.loads(json.dumps(value)) for value in values]
@@ -167,9 +165,7 @@ def test_values_of_the_declared_form_are_native(
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("before", [0, 1, 4])
-def test_values_of_another_form_make_the_column_text(
-    tmp_path: Path, declared: DeclaredType, values: list[Any], before: int
-) -> None:
+def test_values_of_another_form_make_the_column_text(tmp_path, declared, values, before):
     values = [values[0]] * before + values
     kind, read = write_and_read(tmp_path / "t.parquet", declared, values)
     assert (kind, read) == (pa.string(), values)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,8 +12,8 @@ from verdict_cli.storage.mounts import network_file_system
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "fuse.sshfs", "9p", "lustre"])
 def test_the_database_is_on_this_machine_and_copied_when_the_run_ends(
-    kind: str, bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    kind, bench, tmp_path, monkeypatch
+):
     table = tmp_path / "mounts"
     table.write_text(f"/dev/sda / ext4 rw 0 0\nhost:/x {tmp_path}/out {kind} rw 0 0\n")
     monkeypatch.setattr(mounts, "MOUNTS", table)
@@ -32,9 +31,7 @@ def test_the_database_is_on_this_machine_and_copied_when_the_run_ends(
     assert len(bench.asked) == 5
 
 
-def test_a_mount_above_a_network_mount_is_not_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mount_above_a_network_mount_is_not_one(tmp_path, monkeypatch):
     table = tmp_path / "mounts"
     table.write_text(f"host:/x / nfs rw 0 0\n/dev/sda {tmp_path} ext4 rw 0 0\n")
     monkeypatch.setattr(mounts, "MOUNTS", table)

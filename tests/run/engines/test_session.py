@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -31,7 +30,7 @@ def options(job: RunJob, out: str = "out", **changes: Any) -> RunOptions:
     )
 
 
-def test_a_finished_run_is_not_executed_again(bench: Any) -> None:
+def test_a_finished_run_is_not_executed_again(bench):
     chosen = options(bench.job(5))
     first = open_run(chosen).execute()
     assert (first.facts.status, first.facts.done, len(bench.asked)) == ("finished", 5, 5)
@@ -43,7 +42,7 @@ def test_a_finished_run_is_not_executed_again(bench: Any) -> None:
     assert (first.directory.path / "spec.yaml").exists()
 
 
-def test_failed_rows_leave_something_to_do_only_with_retry_failed(bench: Any) -> None:
+def test_failed_rows_leave_something_to_do_only_with_retry_failed(bench):
     async def unreadable(_: Request) -> Reply:
         return Reply("nothing")
 
@@ -55,7 +54,7 @@ def test_failed_rows_leave_something_to_do_only_with_retry_failed(bench: Any) ->
     assert not open_run(replace(chosen, fresh=True)).is_finished
 
 
-def test_another_dataset_is_refused_and_judged_elsewhere_by_the_same_replies(bench: Any) -> None:
+def test_another_dataset_is_refused_and_judged_elsewhere_by_the_same_replies(bench):
     with open_run(options(bench.job(3))) as session:
         first = session.execute()
     other = options(bench.job(4))
@@ -69,7 +68,7 @@ def test_another_dataset_is_refused_and_judged_elsewhere_by_the_same_replies(ben
     assert (facts.done, facts.cached, len(bench.asked)) == (4, 3, 4)
 
 
-def test_a_resumed_run_keeps_its_start_and_adds_its_duration(bench: Any) -> None:
+def test_a_resumed_run_keeps_its_start_and_adds_its_duration(bench):
     chosen = options(bench.job(3))
     first = open_run(chosen).execute()
     first.directory.write_facts(
@@ -80,14 +79,14 @@ def test_a_resumed_run_keeps_its_start_and_adds_its_duration(bench: Any) -> None
     assert 1000 < resumed.wall_s < 1900
 
 
-def test_the_directory_of_the_recording_is_not_written_to(bench: Any) -> None:
+def test_the_directory_of_the_recording_is_not_written_to(bench):
     chosen = options(bench.job(2))
     result = open_run(chosen).execute()
     with pytest.raises(UsageError, match="holds the recording itself"):
         open_run(replace(chosen, replay=result.directory.path, fresh=True))
 
 
-def test_the_first_facts_have_all_inputs(bench: Any, tmp_path: Path) -> None:
+def test_the_first_facts_have_all_inputs(bench, tmp_path):
     job = bench.job(2)
     recording = tmp_path / "replies.jsonl"
     recording.write_text("")
@@ -107,7 +106,7 @@ def test_the_first_facts_have_all_inputs(bench: Any, tmp_path: Path) -> None:
     assert (facts.skipped_bad_rows, list(facts.nodes), facts.calibrated) == (7, ["judge"], "")
 
 
-def test_several_runs_share_one_budget_which_finished_runs_have_spent(bench: Any) -> None:
+def test_several_runs_share_one_budget_which_finished_runs_have_spent(bench):
     async def priced(_: Request) -> Reply:
         return Reply('{"score": 3}', cost_usd=1.0)
 
@@ -129,9 +128,7 @@ def test_several_runs_share_one_budget_which_finished_runs_have_spent(bench: Any
     assert run_facts["status"] == "interrupted"
 
 
-def test_a_stopped_runs_table_has_the_rows_after_the_stop_in_input_order(
-    bench: Any, read: Any
-) -> None:
+def test_a_stopped_runs_table_has_the_rows_after_the_stop_in_input_order(bench, read):
     replied = [asyncio.Event() for _ in range(6)]
     replied[5].set()
 

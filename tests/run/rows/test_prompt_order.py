@@ -43,9 +43,7 @@ def dry(plan: Plan, text: str, count: int = 4) -> DryRun:
 @pytest.mark.parametrize(
     ("text", "model"), [(SHORT, "gpt-4o-mini"), (LONG, "{name: gpt-4o-mini, prompt_cache: off}")]
 )
-def test_there_is_no_hint_for_short_prompts_or_with_the_cache_off(
-    tmp_path: Path, text: str, model: str
-) -> None:
+def test_there_is_no_hint_for_short_prompts_or_with_the_cache_off(tmp_path, text, model):
     dry_run = dry(planned(tmp_path, FIRST, LATER, model=model), text)
     assert dry_run.order.hints(dry_run.plan) == []
 
@@ -56,8 +54,8 @@ def hints(folder: Path, text: str, *prompts: str) -> list[Any]:
 
 
 def test_a_hint_names_the_text_behind_what_differs_and_its_share(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     (hint,) = hints(tmp_path, LONG, FIRST, LATER)
     assert "u1: {source.text} is in the prompt of u0 too" in hint
     assert "98% of this prompt" in hint
@@ -70,13 +68,13 @@ def test_a_hint_names_the_text_behind_what_differs_and_its_share(
     assert "u1" in system
 
 
-def test_there_is_no_hint_where_the_order_is_right_or_nothing_is_gained(tmp_path: Path) -> None:
+def test_there_is_no_hint_where_the_order_is_right_or_nothing_is_gained(tmp_path):
     assert hints(tmp_path, LONG, FIRST, FIRST + " Really?") == []
     assert hints(tmp_path, SHORT, FIRST, LATER) == []
     assert hints(tmp_path, LONG, FIRST) == []
 
 
-def test_long_words_of_the_unit_belong_before_the_rows_text(tmp_path: Path) -> None:
+def test_long_words_of_the_unit_belong_before_the_rows_text(tmp_path):
     (hint,) = hints(tmp_path, SHORT, f"{{source.text}} {LONG}")
     assert "u0: words that all rows share follow the row's text" in hint
     assert "put them before {source.text}" in hint

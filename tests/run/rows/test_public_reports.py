@@ -52,9 +52,7 @@ def run(case: Path, out: Path) -> Any:
 
 
 @pytest.mark.parametrize("number", VALUES)
-def test_a_reply_has_its_intended_value_or_fails_its_row_alone(
-    number: str, cases: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_reply_has_its_intended_value_or_fails_its_row_alone(number, cases, tmp_path):
     column, expected = VALUES[number]
     done = run(cases[number], tmp_path / "case")
     assert done.exit_code == (3 if None in expected and number != "18" else 0), done.output
@@ -70,22 +68,18 @@ def test_a_reply_has_its_intended_value_or_fails_its_row_alone(
 
 
 @pytest.mark.parametrize("number", REFUSED)
-def test_a_prompt_that_shows_its_braces_is_refused(
-    number: str, cases: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_prompt_that_shows_its_braces_is_refused(number, cases, tmp_path):
     done = run(cases[number], tmp_path / "case")
     assert isinstance(done.exception, SpecError) and REFUSED[number] in str(done.exception)
 
 
 @pytest.mark.parametrize("number", WARNED)
-def test_what_is_probably_a_mistake_is_warned_of(
-    number: str, cases: dict[str, Path], tmp_path: Path
-) -> None:
+def test_what_is_probably_a_mistake_is_warned_of(number, cases, tmp_path):
     done = run(cases[number], tmp_path / "case")
     assert done.exit_code == 0 and WARNED[number] in " ".join(done.output.split())
 
 
-def test_what_a_prompt_shows_is_not_changed(cases: dict[str, Path], tmp_path: Path) -> None:
+def test_what_a_prompt_shows_is_not_changed(cases, tmp_path):
     for number in ("14", "19"):
         run(cases[number], tmp_path / number)
     messages = [

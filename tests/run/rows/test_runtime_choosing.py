@@ -29,9 +29,7 @@ def prefers(text: str) -> Any:
     return lambda request: json.dumps({"choice": "ABCDEFG"[options_in(request).index(text)]})
 
 
-def test_both_positions_are_calls_0_and_1_with_the_options_swapped(
-    plan_of: Any, model: Any
-) -> None:
+def test_both_positions_are_calls_0_and_1_with_the_options_swapped(plan_of, model):
     fake = model(rule=prefers("pear"))
     result = fake.run(plan_of(PAIR % ""), ROW)
     assert [request.call for request in fake.requests] == [0, 1]
@@ -43,25 +41,23 @@ def test_both_positions_are_calls_0_and_1_with_the_options_swapped(
 
 
 @pytest.mark.parametrize("letter", ["A", "B"])
-def test_a_judge_that_follows_the_position_gives_a_tie(
-    letter: str, plan_of: Any, model: Any
-) -> None:
+def test_a_judge_that_follows_the_position_gives_a_tie(letter, plan_of, model):
     fake = model(rule=lambda _: json.dumps({"choice": letter}))
     assert fake.run(plan_of(PAIR % ""), ROW).outputs == ({"choice": "tie", "consistent": False},)
 
 
-def test_two_ties_are_consistent(plan_of: Any, model: Any) -> None:
+def test_two_ties_are_consistent(plan_of, model):
     fake = model(rule=lambda _: '{"choice": "tie"}')
     output = fake.run(plan_of(PAIR % ", tie: true, original: true"), ROW).outputs[0]
     assert output == {"choice": "tie", "consistent": True, "chosen": ""}
 
 
-def test_original_gives_the_chosen_options_text(plan_of: Any, model: Any) -> None:
+def test_original_gives_the_chosen_options_text(plan_of, model):
     fake = model(rule=prefers("pear"))
     assert fake.run(plan_of(PAIR % ", original: true"), ROW).outputs[0]["chosen"] == "pear"
 
 
-def test_post_hoc_is_a_text_call_0_and_a_structuring_call_1(plan_of: Any, model: Any) -> None:
+def test_post_hoc_is_a_text_call_0_and_a_structuring_call_1(plan_of, model):
     fake = model("I would say four.", '{"score": 4}')
     steps = "- {unit: JudgeUnit, prompt: Rate, extract: {type: post_hoc, model: small}}"
     result = fake.run(plan_of(steps))
@@ -73,7 +69,7 @@ def test_post_hoc_is_a_text_call_0_and_a_structuring_call_1(plan_of: Any, model:
     assert result.outputs == ({"score": 4},)
 
 
-def test_post_hoc_repeats_only_the_structuring_call(plan_of: Any, model: Any) -> None:
+def test_post_hoc_repeats_only_the_structuring_call(plan_of, model):
     fake = model("four", "nothing", '{"score": 4}')
     fake.run(plan_of("- {unit: JudgeUnit, prompt: Rate, extract: post_hoc}"))
     assert [(request.call, request.attempt) for request in fake.requests] == [
@@ -83,7 +79,7 @@ def test_post_hoc_repeats_only_the_structuring_call(plan_of: Any, model: Any) ->
     ]
 
 
-def test_post_hoc_in_both_positions_makes_calls_0_to_3(plan_of: Any, model: Any) -> None:
+def test_post_hoc_in_both_positions_makes_calls_0_to_3(plan_of, model):
     fake = model("the first", '{"choice": "A"}', "the second", '{"choice": "B"}')
     result = fake.run(plan_of(PAIR % ", extract: post_hoc"), ROW)
     assert [request.call for request in fake.requests] == [0, 1, 2, 3]
@@ -94,9 +90,7 @@ BEST = "- {unit: BestOfKJudgeUnit, options: [source.a, source.b, source.c], shuf
 THREE = {"a": "apple", "b": "pear", "c": "plum"}
 
 
-def test_a_shuffle_is_seeded_by_seed_and_row_and_undone_in_the_output(
-    plan_of: Any, model: Any
-) -> None:
+def test_a_shuffle_is_seeded_by_seed_and_row_and_undone_in_the_output(plan_of, model):
     plan = plan_of(BEST)
     orders = set()
     for row_id in range(12):
@@ -113,7 +107,7 @@ def test_a_shuffle_is_seeded_by_seed_and_row_and_undone_in_the_output(
 COLOURS = "- {unit: JudgeUnit, scale: {type: discrete, values: [red, green, blue]%s}, prompt: 'Which colour?'}"
 
 
-def test_a_shuffled_scale_is_listed_in_an_order_of_each_row(plan_of: Any, model: Any) -> None:
+def test_a_shuffled_scale_is_listed_in_an_order_of_each_row(plan_of, model):
     plan, fake, again = (
         plan_of(COLOURS % ", shuffle: true"),
         model(rule=replies_red),
@@ -125,9 +119,7 @@ def test_a_shuffled_scale_is_listed_in_an_order_of_each_row(plan_of: Any, model:
     assert fake.prompts() == again.prompts() and len(set(fake.prompts())) > 1
 
 
-def test_the_sentence_of_any_other_scale_is_written_once_for_all_rows(
-    plan_of: Any, model: Any, monkeypatch: Any
-) -> None:
+def test_the_sentence_of_any_other_scale_is_written_once_for_all_rows(plan_of, model, monkeypatch):
     plan, fake = plan_of(COLOURS % ""), model(rule=replies_red)
     fake.run(plan)
     monkeypatch.setattr(DiscreteScale, "sentence", None)
@@ -140,7 +132,7 @@ def replies_red(_: Request) -> Reply:
     return Reply('{"score": "red"}')
 
 
-def test_a_ranking_that_is_no_permutation_is_retried(plan_of: Any, model: Any) -> None:
+def test_a_ranking_that_is_no_permutation_is_retried(plan_of, model):
     steps = "- {unit: RankerUnit, options: [source.a, source.b, source.c], original: true}"
     fake = model(
         '{"ranking": ["A", "A", "B"]}', '{"ranking": ["A", "B"]}', '{"ranking": ["c", "A", "B"]}'
@@ -151,12 +143,12 @@ def test_a_ranking_that_is_no_permutation_is_retried(plan_of: Any, model: Any) -
     assert "exactly once" in fake.prompts()[1]
 
 
-def test_a_tie_that_was_not_offered_is_off_scale(plan_of: Any, model: Any) -> None:
+def test_a_tie_that_was_not_offered_is_off_scale(plan_of, model):
     fake = model(rule=lambda _: Reply('{"choice": "tie"}'))
     assert fake.run(plan_of(PAIR % ""), ROW).failure.kind == "off-scale"
 
 
-def test_both_positions_are_called_at_once_and_recorded_in_order(plan_of: Any, model: Any) -> None:
+def test_both_positions_are_called_at_once_and_recorded_in_order(plan_of, model):
     fake = model(rule=prefers("pear"))
     both = asyncio.Barrier(2)
 
@@ -176,9 +168,7 @@ def test_both_positions_are_called_at_once_and_recorded_in_order(plan_of: Any, m
     assert result.outputs == ({"choice": "B", "consistent": True},)
 
 
-def test_a_position_that_stops_the_run_is_not_hidden_by_one_that_fails(
-    plan_of: Any, model: Any
-) -> None:
+def test_a_position_that_stops_the_run_is_not_hidden_by_one_that_fails(plan_of, model):
     fake = model(rule=lambda request: Refused("no key") if request.call else Rejected("too long"))
     with pytest.raises(Refused, match="no key"):
         fake.run(plan_of(PAIR % ""), ROW)

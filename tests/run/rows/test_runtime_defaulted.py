@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,9 +20,7 @@ def rubric(tmp_path: Path, keys: str = "") -> Pipeline:
     return Pipeline.from_yaml(path)
 
 
-def test_a_reply_without_a_value_is_retried_before_the_default(
-    tmp_path: Path, scripted_model: Any
-) -> None:
+def test_a_reply_without_a_value_is_retried_before_the_default(tmp_path, scripted_model):
     replies = iter([REFUSAL, "VERDICT: PASS\nSCORE: 8"])
     scripted_model.answer = lambda _: next(replies)
     judged = rubric(tmp_path).run({"text": "x"})
@@ -34,18 +31,14 @@ def test_a_reply_without_a_value_is_retried_before_the_default(
     assert len(scripted_model.requests) == 2 + 3
 
 
-def test_a_last_attempt_that_states_one_of_the_two_fails_the_row(
-    tmp_path: Path, scripted_model: Any
-) -> None:
+def test_a_last_attempt_that_states_one_of_the_two_fails_the_row(tmp_path, scripted_model):
     replies = iter([REFUSAL, REFUSAL, "VERDICT: PASS"])
     scripted_model.answer = lambda _: next(replies)
     with pytest.raises(VerdictError, match="states no score"):
         rubric(tmp_path).run({"text": "x"})
 
 
-def test_without_a_default_and_where_a_rule_forbids_it_the_row_fails(
-    tmp_path: Path, scripted_model: Any
-) -> None:
+def test_without_a_default_and_where_a_rule_forbids_it_the_row_fails(tmp_path, scripted_model):
     scripted_model.answer = lambda _: REFUSAL
     with pytest.raises(VerdictError, match="states no verdict and no score"):
         rubric(tmp_path, "extract: {type: verdict, default: none}, ").run({"text": "x"})
@@ -54,8 +47,8 @@ def test_without_a_default_and_where_a_rule_forbids_it_the_row_fails(
 
 
 def test_the_report_counts_the_defaults_also_where_the_unit_passes_on_other_fields(
-    tmp_path: Path, scripted_model: Any, recwarn: pytest.WarningsRecorder
-) -> None:
+    tmp_path, scripted_model, recwarn
+):
     scripted_model.answer = lambda request: (
         REFUSAL if request.row.index else "VERDICT: PASS\nSCORE: 8"
     )

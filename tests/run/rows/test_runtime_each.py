@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
@@ -13,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.messages import Request, Result
-from verdict_cli.plan.node import Plan
 
 WORDS = ("red", "blue", "green", "dog", "cat")
 Step = dict[str, Any]
@@ -148,13 +146,13 @@ def sent(result: Result) -> list[Any]:
     seed=st.integers(0, 9),
 )
 def test_each_is_the_graph_with_a_copy_for_every_entry(
-    plan_of: Callable[..., Plan],
-    model: Any,
-    kinds: tuple[str, ...],
-    texts: list[str],
-    pool: Step,
-    seed: int,
-) -> None:
+    plan_of,
+    model,
+    kinds,
+    texts,
+    pool,
+    seed,
+):
     row = {"document": "d", "a": "one", "b": "two", "claims": [{"text": text} for text in texts]}
     results = [
         model(rule=answer).run(plan_of(textwrap.indent(text, "  ")), row, seed=seed, row_id="r")
@@ -174,9 +172,7 @@ CONDITIONS = st.lists(st.booleans(), min_size=2, max_size=4)
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(runs=CONDITIONS, kind=st.sampled_from(["judge", "pair", "escalate"]), pool=POOLS)
-def test_when_is_the_graph_without_the_skipped_part(
-    plan_of: Callable[..., Plan], model: Any, runs: list[bool], kind: str, pool: Step
-) -> None:
+def test_when_is_the_graph_without_the_skipped_part(plan_of, model, runs, kind, pool):
     if not any(runs):
         runs = [*runs, True]
     units = [unit(kind, f"u{number}", "x", "y") for number in range(len(runs))]
@@ -226,9 +222,7 @@ def run_each(plan_of: Any, model: Any, claims: Any, keys: str = "", then: str = 
         ([{"text": "a"}] * 101, "", "gives 101 entries, more than `max: 100`"),
     ],
 )
-def test_a_bad_list_fails_its_row_before_its_first_call(
-    plan_of: Any, model: Any, claims: Any, keys: str, message: str
-) -> None:
+def test_a_bad_list_fails_its_row_before_its_first_call(plan_of, model, claims, keys, message):
     fake, result = run_each(plan_of, model, claims, keys)
     assert fake.requests == []
     assert result.failure.node == "check"
@@ -236,16 +230,14 @@ def test_a_bad_list_fails_its_row_before_its_first_call(
     assert message in result.failure.message
 
 
-def test_entries_of_a_declared_type_are_read_before_the_first_call(
-    plan_of: Any, model: Any
-) -> None:
+def test_entries_of_a_declared_type_are_read_before_the_first_call(plan_of, model):
     split = '  - {unit: Unit, name: split, response: {claims: "list[str]"}, prompt: x, propagate: {claims: "[1, 2]"}}\n'
     each = '  - {unit: JudgeUnit, scale: boolean, prompt: "{item}", each: previous.claims}\n'
     fake = model(rule=lambda _: '{"claims": ["a"]}')
     assert fake.run(plan_of(split + each)).failure is not None
 
 
-def test_an_empty_list_gives_a_pool_nothing(plan_of: Any, model: Any) -> None:
+def test_an_empty_list_gives_a_pool_nothing(plan_of, model):
     _, failed = run_each(plan_of, model, [], then="  - {unit: MeanPoolUnit, field: score}")
     assert (failed.failure.node, failed.failure.kind) == ("mean_pool", "empty-list")
     _, result = run_each(
@@ -258,7 +250,7 @@ def test_an_empty_list_gives_a_pool_nothing(plan_of: Any, model: Any) -> None:
     assert result.outputs == ([], {"n": 0})
 
 
-def test_an_entry_has_its_own_condition(plan_of: Any, model: Any) -> None:
+def test_an_entry_has_its_own_condition(plan_of, model):
     claims = [{"text": "a", "ask": True}, {"text": "b", "ask": False}, {"text": "c", "ask": True}]
     then = "  - {unit: JudgeUnit, scale: boolean, prompt: '{previous.check.score}'}"
     fake, result = run_each(plan_of, model, claims, ", when: claim.ask", then)
@@ -267,9 +259,7 @@ def test_an_entry_has_its_own_condition(plan_of: Any, model: Any) -> None:
     assert [request.row.item for request in fake.requests] == ["0", "2", ""]
 
 
-def test_what_needs_a_skipped_unit_is_skipped_and_what_does_not_is_run(
-    plan_of: Any, model: Any
-) -> None:
+def test_what_needs_a_skipped_unit_is_skipped_and_what_does_not_is_run(plan_of, model):
     steps = """
   - {unit: JudgeUnit, name: triage, scale: likert, prompt: t, when: source.ask}
   - {unit: JudgeUnit, name: free, scale: likert, prompt: f}
@@ -285,9 +275,7 @@ def test_what_needs_a_skipped_unit_is_skipped_and_what_does_not_is_run(
     assert fake.run(plan_of(steps), {"ask": True}).outputs[3] == {"score": 3, "more": True}
 
 
-def test_a_row_whose_last_step_is_skipped_has_no_output_and_no_failure(
-    plan_of: Any, model: Any
-) -> None:
+def test_a_row_whose_last_step_is_skipped_has_no_output_and_no_failure(plan_of, model):
     steps = """
   - {block: [{unit: JudgeUnit, scale: likert, prompt: a}, {unit: JudgeUnit, scale: likert, prompt: b}], when: source.ask}
   - {unit: MeanPoolUnit, field: score}
@@ -301,7 +289,7 @@ def test_a_row_whose_last_step_is_skipped_has_no_output_and_no_failure(
     )
 
 
-def test_an_each_inside_an_each_has_both_entries(plan_of: Any, model: Any) -> None:
+def test_an_each_inside_an_each_has_both_entries(plan_of, model):
     steps = """
   - each: source.sections
     as: section
@@ -332,9 +320,7 @@ def test_an_each_inside_an_each_has_both_entries(plan_of: Any, model: Any) -> No
     ]
 
 
-def test_a_failed_entry_fails_the_row_with_its_number_and_keeps_the_others(
-    plan_of: Any, model: Any
-) -> None:
+def test_a_failed_entry_fails_the_row_with_its_number_and_keeps_the_others(plan_of, model):
     fake = model(rule=lambda request: '{"score": true}' if request.row.item != "1" else "?")
     result = fake.run(plan_of(f"  - {JUDGE % ''}"), {"claims": [{"text": text} for text in "abc"]})
     assert result.failure.node == "check"
@@ -342,7 +328,7 @@ def test_a_failed_entry_fails_the_row_with_its_number_and_keeps_the_others(
     assert [entry and entry["score"] for entry in result.outputs[0]] == [True, None, True]
 
 
-def test_turns_of_a_conversation_are_entries(plan_of: Any, model: Any) -> None:
+def test_turns_of_a_conversation_are_entries(plan_of, model):
     messages = [
         {"role": role, "content": text}
         for role, text in (("user", "a"), ("assistant", "b"), ("user", "c"))

@@ -30,15 +30,13 @@ class Gauge:
 @pytest.mark.parametrize(
     ("count", "slots", "most"), [(500, 7, 8), (500, 0, 1), (3, 64, 3), (0, 4, 0)]
 )
-def test_as_many_entries_run_as_there_are_slots_and_one_more(
-    count: int, slots: int, most: int
-) -> None:
+def test_as_many_entries_run_as_there_are_slots_and_one_more(count, slots, most):
     gauge, free = Gauge(), EntrySlots(slots)
     assert asyncio.run(run_entries(count, gauge, free)) == list(range(count))
     assert (gauge.most, free.free) == (most, slots)
 
 
-def test_lists_of_several_rows_and_entries_share_the_slots_without_waiting() -> None:
+def test_lists_of_several_rows_and_entries_share_the_slots_without_waiting():
     gauge, free = Gauge(), EntrySlots(5)
 
     async def row(_: int) -> Any:
@@ -52,7 +50,7 @@ def test_lists_of_several_rows_and_entries_share_the_slots_without_waiting() -> 
     assert free.free == 5
 
 
-def test_an_error_that_stops_the_run_starts_no_entry_and_waits_for_running_ones() -> None:
+def test_an_error_that_stops_the_run_starts_no_entry_and_waits_for_running_ones():
     started, ended, free = [], [], EntrySlots(3)
 
     async def run(place: int) -> None:

@@ -13,7 +13,7 @@ from verdict_cli.run.estimate import TEXT_TOKENS, estimate_run, total
 ROWS = [Row(n, n, {"text": "some " * 110}) for n in range(3)]
 
 
-def test_calls_are_counted_from_the_plan(plan_of: Any) -> None:
+def test_calls_are_counted_from_the_plan(plan_of):
     plan = plan_of(
         """
 - {unit: CoTUnit, name: pin, pin: true, prompt: 'Think'}
@@ -36,7 +36,7 @@ def test_calls_are_counted_from_the_plan(plan_of: Any) -> None:
     }
 
 
-def test_prompts_are_rendered_with_texts_of_models_of_the_stated_length(plan_of: Any) -> None:
+def test_prompts_are_rendered_with_texts_of_models_of_the_stated_length(plan_of):
     plan = plan_of(
         """
 - {unit: CoTUnit, name: think, prompt: '{source.text}'}
@@ -52,7 +52,7 @@ def test_prompts_are_rendered_with_texts_of_models_of_the_stated_length(plan_of:
     assert say.cost_usd == pytest.approx(say.prompt_tokens * 1.5e-7 + say.completion_tokens * 6e-7)
 
 
-def test_max_tokens_bounds_the_reply(plan_of: Any) -> None:
+def test_max_tokens_bounds_the_reply(plan_of):
     (line,) = estimate_run(
         plan_of("- {unit: CoTUnit, prompt: a}", "model: {name: gpt-4o-mini, max_tokens: 7}"),
         ROWS,
@@ -61,7 +61,7 @@ def test_max_tokens_bounds_the_reply(plan_of: Any) -> None:
     assert line.completion_tokens == 21
 
 
-def test_an_unknown_price_is_unknown_and_makes_the_sum_unknown(plan_of: Any) -> None:
+def test_an_unknown_price_is_unknown_and_makes_the_sum_unknown(plan_of):
     plan = plan_of(
         "- {unit: CoTUnit, name: a, prompt: a}\n- {unit: CoTUnit, name: b, model: nobody-knows, prompt: b}\n",
         "model: gpt-4o-mini",
@@ -73,14 +73,14 @@ def test_an_unknown_price_is_unknown_and_makes_the_sum_unknown(plan_of: Any) -> 
     assert total((priced, unknown), "", "").calls == 6
 
 
-def test_the_built_in_models_are_free(plan_of: Any) -> None:
+def test_the_built_in_models_are_free(plan_of):
     (line,) = estimate_run(
         plan_of("- {unit: JudgeUnit, prompt: '{source.text}'}", "model: baseline/lexical"), ROWS, 3
     )
     assert line.cost_usd == 0
 
 
-def test_a_unit_that_sample_replies_do_not_reach_is_still_counted(plan_of: Any) -> None:
+def test_a_unit_that_sample_replies_do_not_reach_is_still_counted(plan_of):
     plan = plan_of(
         """
 - {unit: JudgeUnit, name: judge, validate: ['response.score == 5'], prompt: '{source.text}'}
@@ -107,14 +107,14 @@ def prompt_tokens_of(
 @pytest.mark.parametrize(
     "model", ["gpt-4o-mini", "gpt-4", "gemini/gemini-2.5-flash", "nobody-knows"]
 )
-def test_other_scripts_than_latin_have_more_tokens_a_character(plan_of: Any, model: str) -> None:
+def test_other_scripts_than_latin_have_more_tokens_a_character(plan_of, model):
     tokens = prompt_tokens_of(
         plan_of, "- {unit: CoTUnit, prompt: '{source.text}'}", f"model: {model}", CHINESE
     )
     assert 0.5 * len(CHINESE) < tokens < 1.2 * len(CHINESE)
 
 
-def test_the_tokens_of_a_text_are_those_of_the_models_tokenizer(plan_of: Any) -> None:
+def test_the_tokens_of_a_text_are_those_of_the_models_tokenizer(plan_of):
     step = "- {unit: CoTUnit, prompt: '{source.text}'}"
     empty = prompt_tokens_of(plan_of, step, text="a")
     counted = prompt_tokens_of(plan_of, step, text=CHINESE)
@@ -123,7 +123,7 @@ def test_the_tokens_of_a_text_are_those_of_the_models_tokenizer(plan_of: Any) ->
     assert counted - empty == count(CHINESE) - count("a")
 
 
-def test_the_schema_and_the_tools_of_a_request_are_counted(plan_of: Any) -> None:
+def test_the_schema_and_the_tools_of_a_request_are_counted(plan_of):
     step = "- {unit: JudgeUnit, prompt: 'Rate {source.text}'%s}"
     plain = prompt_tokens_of(plan_of, step % ", extract: verdict")
     structured = prompt_tokens_of(plan_of, step % ", extract: structured, explanation: true")
@@ -133,7 +133,7 @@ def test_the_schema_and_the_tools_of_a_request_are_counted(plan_of: Any) -> None
     assert prompt_tokens_of(plan_of, step % ", extract: verdict", tools) > plain + 20
 
 
-def test_an_image_is_counted() -> None:
+def test_an_image_is_counted():
     texts = (Message("user", "what is in this image?"),)
     images = (Message("user", "what is in this image?", ((4, "a.png"), (5, "b.png"))),)
     request = Request(Row(0, 0, {}), "see", Model(name="gpt-4o-mini"), texts)
@@ -143,7 +143,7 @@ def test_an_image_is_counted() -> None:
     )
 
 
-def test_a_reasoning_models_hidden_tokens_are_counted(plan_of: Any) -> None:
+def test_a_reasoning_models_hidden_tokens_are_counted(plan_of):
     def reply(head: str) -> int:
         (line,) = estimate_run(
             plan_of("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}", head), ROWS, 3
@@ -162,7 +162,7 @@ def test_a_reasoning_models_hidden_tokens_are_counted(plan_of: Any) -> None:
     )
 
 
-def test_a_service_tier_has_its_own_price(plan_of: Any) -> None:
+def test_a_service_tier_has_its_own_price(plan_of):
     def cost(params: str) -> float:
         head = f"model: {{name: gpt-5-mini, params: {{{params}}}}}"
         (line,) = estimate_run(

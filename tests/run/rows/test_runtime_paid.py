@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -18,9 +17,7 @@ ROW = {"text": "this"}
 PAID = Reply("", usage=Usage(90, 10), cost_usd=0.5, latency_s=2.0)
 
 
-def test_after_a_reply_that_was_cut_off_the_room_doubles_up_to_four_times(
-    plan_of: Any, model: Any
-) -> None:
+def test_after_a_reply_that_was_cut_off_the_room_doubles_up_to_four_times(plan_of, model):
     cut = Reply('{"score', finish_reason="length")
     fake = model(cut, ReplyError("none", kind="cut-off"), cut, cut, '{"score": 3}')
     result = fake.run(plan_of(JUDGE, "model: {name: m, retries: 4, max_tokens: 10}"), ROW)
@@ -28,13 +25,13 @@ def test_after_a_reply_that_was_cut_off_the_room_doubles_up_to_four_times(
     assert [request.model.max_tokens for request in fake.requests] == [10, 20, 40, 40, 40]
 
 
-def test_where_no_room_was_set_none_is(plan_of: Any, model: Any) -> None:
+def test_where_no_room_was_set_none_is(plan_of, model):
     fake = model(Reply("{", finish_reason="length"), '{"score": 3}')
     fake.run(plan_of(JUDGE), ROW)
     assert [request.model.max_tokens for request in fake.requests] == [None, None]
 
 
-def test_other_failures_give_no_more_room(plan_of: Any, model: Any) -> None:
+def test_other_failures_give_no_more_room(plan_of, model):
     fake = model("?", '{"score": 3}')
     fake.run(plan_of(JUDGE, "model: {name: m, max_tokens: 10}"), ROW)
     assert [request.model.max_tokens for request in fake.requests] == [10, 10]
@@ -50,9 +47,7 @@ def test_other_failures_give_no_more_room(plan_of: Any, model: Any) -> None:
         recorded_error("unavailable", "no", PAID),
     ],
 )
-def test_a_reply_that_is_none_is_recorded_with_what_it_cost(
-    plan_of: Any, model: Any, problem: Any
-) -> None:
+def test_a_reply_that_is_none_is_recorded_with_what_it_cost(plan_of, model, problem):
     result = model(problem).run(plan_of(JUDGE, "model: {name: m, retries: 0}"), ROW)
     (call,) = result.calls
     assert call.failure == problem.failure
@@ -60,13 +55,13 @@ def test_a_reply_that_is_none_is_recorded_with_what_it_cost(
     assert call.latency_s == 2.0
 
 
-def test_a_repaired_reply_is_recorded_as_one(plan_of: Any, model: Any) -> None:
+def test_a_repaired_reply_is_recorded_as_one(plan_of, model):
     for text, repaired in (('{"score": 3}', False), ('Sure:\n{"score": 3,}', True)):
         (call,) = model(text).run(plan_of(JUDGE), ROW).calls
         assert call.repaired is repaired
 
 
-def test_the_cache_is_notified_of_replies_that_could_not_be_read(plan_of: Any) -> None:
+def test_the_cache_is_notified_of_replies_that_could_not_be_read(plan_of):
     replies = ["?", '{"score": 9}', '{"score": 3}']
     requests: list[Request] = []
     forgotten: list[Request] = []

@@ -26,9 +26,7 @@ TURNS = """
 """
 
 
-def test_a_chain_of_turns_hands_the_conversation_on(
-    plan_of: Any, model: Any, value_case: Any
-) -> None:
+def test_a_chain_of_turns_hands_the_conversation_on(plan_of, model, value_case):
     expected = value_case("conversation/debate_repeat2_unnumbered")
 
     def speak(request: Request) -> str:
@@ -46,22 +44,20 @@ def test_a_chain_of_turns_hands_the_conversation_on(
     assert result.outputs[-1] == {"score": True}
 
 
-def test_a_field_that_two_dependencies_have_is_refused_before_any_call(plan_of: Any) -> None:
+def test_a_field_that_two_dependencies_have_is_refused_before_any_call(plan_of):
     judge = "- {unit: JudgeUnit, prompt: '{previous.conversation}'}"
     with pytest.raises(SpecError, match="conversational") as caught:
         plan_of(TURNS % (1, "dense") + judge)
     assert caught.value.problems[0].line > 0
 
 
-def test_turns_are_numbered_by_their_place(plan_of: Any, model: Any) -> None:
+def test_turns_are_numbered_by_their_place(plan_of, model):
     steps = "- {unit: ConversationalUnit, role_name: Pro, number: true, prompt: go}\n" * 2
     result = model(rule=lambda _: "words").run(plan_of(steps))
     assert [turn["role"] for turn in result.outputs[1]["conversation"]] == ["Pro #1", "Pro #2"]
 
 
-def test_propagate_replaces_the_output_and_sees_its_input(
-    plan_of: Any, model: Any, value_case: Any
-) -> None:
+def test_propagate_replaces_the_output_and_sees_its_input(plan_of, model, value_case):
     steps = """
 - {unit: JudgeUnit, explanation: true, prompt: Rate}
 - unit: JudgeUnit
@@ -75,7 +71,7 @@ def test_propagate_replaces_the_output_and_sees_its_input(
     )
 
 
-def test_propagate_rescales(plan_of: Any, model: Any, value_case: Any) -> None:
+def test_propagate_rescales(plan_of, model, value_case):
     fake = model('{"score": 3}')
     output = fake.run(
         plan_of("- {unit: JudgeUnit, prompt: Rate, propagate: {score: output.score / 5}}")
@@ -99,9 +95,7 @@ def test_propagate_rescales(plan_of: Any, model: Any, value_case: Any) -> None:
         ),
     ],
 )
-def test_a_pinned_unit_is_called_once_for_all_rows(
-    name: str, steps: str, plan_of: Any, model: Any, value_case: Any
-) -> None:
+def test_a_pinned_unit_is_called_once_for_all_rows(name, steps, plan_of, model, value_case):
     from verdict_cli.run.row import run_pinned
 
     expected = value_case(name)["model_calls"]
@@ -120,7 +114,7 @@ def test_a_pinned_unit_is_called_once_for_all_rows(
     assert len({json.dumps(result.outputs) for result in results}) == 1
 
 
-def test_a_pinned_unit_that_fails_stops_the_run(plan_of: Any, model: Any) -> None:
+def test_a_pinned_unit_that_fails_stops_the_run(plan_of, model):
     steps = "- {unit: JudgeUnit, name: shared, prompt: Think, pin: true}\n- {unit: JudgeUnit, prompt: '{previous.score}'}"
     fake = model(rule=lambda _: "?")
     with pytest.raises(PinnedError, match="shared"):
@@ -128,7 +122,7 @@ def test_a_pinned_unit_that_fails_stops_the_run(plan_of: Any, model: Any) -> Non
     assert len(fake.requests) == 3
 
 
-def test_a_pinned_unit_that_is_skipped_is_skipped_for_every_row(plan_of: Any, model: Any) -> None:
+def test_a_pinned_unit_that_is_skipped_is_skipped_for_every_row(plan_of, model):
     steps = """
 - layer:
     - {unit: JudgeUnit, name: shared, prompt: Think, pin: true, on_failure: skip}
@@ -154,26 +148,26 @@ def failing(*nodes: str) -> Any:
     )
 
 
-def test_a_skipped_unit_is_left_out_of_a_pool(plan_of: Any, model: Any) -> None:
+def test_a_skipped_unit_is_left_out_of_a_pool(plan_of, model):
     plan = plan_of(SKIPPING + "- {unit: MeanPoolUnit}")
     result = model(rule=failing("judge[0]")).run(plan)
     assert result.failure is None
     assert result.outputs == (None, {"score": 2}, {"score": 3}, {"score": 2.5})
 
 
-def test_a_pool_below_its_quorum_fails_the_row(plan_of: Any, model: Any) -> None:
+def test_a_pool_below_its_quorum_fails_the_row(plan_of, model):
     plan = plan_of(SKIPPING + "- {unit: MeanPoolUnit, quorum: 2}")
     assert model(rule=failing("judge[0]")).run(plan).outputs[-1] == {"score": 2.5}
     failure = model(rule=failing("judge[0]", "judge[1]")).run(plan).failure
     assert (failure.kind, failure.node) == ("quorum", "mean_pool")
 
 
-def test_weights_stay_with_their_units_when_one_is_skipped(plan_of: Any, model: Any) -> None:
+def test_weights_stay_with_their_units_when_one_is_skipped(plan_of, model):
     plan = plan_of(SKIPPING + "- {unit: MeanPoolUnit, weights: [5, 1, 3]}")
     assert model(rule=failing("judge[0]")).run(plan).outputs[-1] == {"score": 2.75}
 
 
-def test_a_skipped_unit_is_none_among_the_outputs(plan_of: Any, model: Any) -> None:
+def test_a_skipped_unit_is_none_among_the_outputs(plan_of, model):
     plan = plan_of(SKIPPING + "- {unit: MapUnit, map: {seen: 'outputs[1] is none'}}")
     output = model(rule=failing("judge[1]")).run(plan).outputs[-1]
     assert output["seen"] is True
@@ -181,7 +175,7 @@ def test_a_skipped_unit_is_none_among_the_outputs(plan_of: Any, model: Any) -> N
     assert model(rule=failing("judge[1]")).run(plan).outputs[-1] == {"n": 2}
 
 
-def test_a_prompt_that_needs_a_skipped_unit_fails_the_row(plan_of: Any, model: Any) -> None:
+def test_a_prompt_that_needs_a_skipped_unit_fails_the_row(plan_of, model):
     steps = "- {unit: JudgeUnit, name: first, prompt: Rate, on_failure: skip}\n- {unit: JudgeUnit, prompt: 'Was {previous.score}'}"
     fake = model(rule=lambda _: "?")
     result = fake.run(plan_of(steps))
@@ -230,9 +224,7 @@ def run_in_order(plan: Plan, order: list[int], fails: set[str]) -> tuple[Result,
     st.lists(st.integers(0, 5), max_size=12),
     st.sets(st.sampled_from([f"judge[{place}]" for place in range(3)])),
 )
-def test_the_outcome_does_not_depend_on_which_call_comes_back_first(
-    wide: Plan, order: list[int], fails: set[str]
-) -> None:
+def test_the_outcome_does_not_depend_on_which_call_comes_back_first(wide, order, fails):
     result, order_of_calls = run_in_order(wide, order, fails)
     assert sorted(set(order_of_calls)) == [
         f"{name}[{place}]" for name in ("judge", "think") for place in range(3)
@@ -258,7 +250,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 @pytest.mark.parametrize(
     "error", [Refused("bad key"), BudgetError("spent")], ids=["refused", "budget"]
 )
-def test_what_stops_the_run_waits_for_the_calls_in_flight(wide: Plan, error: Exception) -> None:
+def test_what_stops_the_run_waits_for_the_calls_in_flight(wide, error):
     ended: list[str] = []
 
     async def ask(request: Request) -> Reply:
@@ -273,7 +265,7 @@ def test_what_stops_the_run_waits_for_the_calls_in_flight(wide: Plan, error: Exc
     assert ended == ["think[0]", "think[2]"]
 
 
-def test_a_row_that_is_cancelled_leaves_no_call_behind(wide: Plan) -> None:
+def test_a_row_that_is_cancelled_leaves_no_call_behind(wide):
     cancelled: list[str] = []
 
     async def ask(request: Request) -> Reply:
@@ -295,7 +287,7 @@ def test_a_row_that_is_cancelled_leaves_no_call_behind(wide: Plan) -> None:
     assert sorted(cancelled) == ["think[0]", "think[1]", "think[2]"]
 
 
-def test_a_hundred_units_side_by_side_are_called_at_once(plan_of: Any) -> None:
+def test_a_hundred_units_side_by_side_are_called_at_once(plan_of):
     plan = plan_of(SKIPPING.replace("repeat: 3", "repeat: 100"))
     most = running = 0
 

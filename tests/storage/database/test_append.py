@@ -37,7 +37,7 @@ def fill(path: Path, rows: range, column: str) -> None:
                 database.retract([call.number])
 
 
-def test_rows_keep_their_calls_their_texts_and_what_they_cost(tmp_path: Path) -> None:
+def test_rows_keep_their_calls_their_texts_and_what_they_cost(tmp_path):
     parts = {"a": range(0, 6, 2), "b": range(1, 6, 2)}
     merged = tmp_path / "merged.db"
     Database.open(merged).close()

@@ -52,7 +52,7 @@ def fill(path: Path, rows: int = 50) -> None:
             )
 
 
-def test_an_added_call_is_there_after_reopening(tmp_path: Path) -> None:
+def test_an_added_call_is_there_after_reopening(tmp_path):
     fill(tmp_path / "run.db")
     with Database.open(tmp_path / "run.db") as database:
         (call,) = database.find(b"%016d" % 7)
@@ -65,7 +65,7 @@ def test_an_added_call_is_there_after_reopening(tmp_path: Path) -> None:
     assert [row.values for row in rows] == [[number, number / 3] for number in range(50)]
 
 
-def test_a_call_is_available_before_it_is_written(tmp_path: Path) -> None:
+def test_a_call_is_available_before_it_is_written(tmp_path):
     with Database.open(tmp_path / "run.db") as database:
         for number in range(500):
             database.add_call(b"%016d" % number, (0, "judge", "", 0, 0), "m", content(str(number)))
@@ -73,19 +73,19 @@ def test_a_call_is_available_before_it_is_written(tmp_path: Path) -> None:
             assert call.content.reply is not None and call.content.reply.text == str(number)
 
 
-def test_texts_that_calls_share_are_stored_once(tmp_path: Path) -> None:
+def test_texts_that_calls_share_are_stored_once(tmp_path):
     fill(tmp_path / "run.db")
     connection = sqlite3.connect(tmp_path / "run.db")
     assert connection.execute("SELECT count(*) FROM texts").fetchone() == (1 + 50 + 1,)
 
 
-def test_one_file_is_left_when_it_is_closed(tmp_path: Path) -> None:
+def test_one_file_is_left_when_it_is_closed(tmp_path):
     fill(tmp_path / "run.db")
     assert [path.name for path in tmp_path.iterdir()] == ["run.db"]
 
 
 @pytest.mark.parametrize("text", ["\ud800 half a pair", "ключ" * 300, "", "\0"])
-def test_any_text_is_stored(tmp_path: Path, text: str) -> None:
+def test_any_text_is_stored(tmp_path, text):
     with Database.open(tmp_path / "run.db") as database:
         database.add_call(
             b"k", (0, "judge", "", 0, 0), "m", content(text), messages=(Message("user", text),)
@@ -99,7 +99,7 @@ def test_any_text_is_stored(tmp_path: Path, text: str) -> None:
         assert next(database.rows()).values == [text, 2**80, {"a": [text]}, math.inf]
 
 
-def test_flush_returns_once_the_disk_has_it(tmp_path: Path) -> None:
+def test_flush_returns_once_the_disk_has_it(tmp_path):
     with Database.open(tmp_path / "run.db") as database:
         database.add_call(b"k", (0, "judge", "", 0, 0), "m", content())
         asyncio.run(database.writer.flush())
@@ -107,7 +107,7 @@ def test_flush_returns_once_the_disk_has_it(tmp_path: Path) -> None:
             assert len(other.find(b"k")) == 1
 
 
-def test_a_reply_that_cannot_be_read_is_not_usable(tmp_path: Path) -> None:
+def test_a_reply_that_cannot_be_read_is_not_usable(tmp_path):
     with Database.open(tmp_path / "run.db") as database:
         call = database.add_call(b"k", (0, "judge", "", 0, 0), "m", content())
         database.mark_unusable(call.number)
@@ -116,7 +116,7 @@ def test_a_reply_that_cannot_be_read_is_not_usable(tmp_path: Path) -> None:
         assert not database.find(b"k")[0].usable
 
 
-def test_a_retracted_call_is_unavailable_and_still_costs(tmp_path: Path) -> None:
+def test_a_retracted_call_is_unavailable_and_still_costs(tmp_path):
     with Database.open(tmp_path / "run.db") as database:
         call = database.add_call(b"k", (0, "judge", "", 0, 0), "m", content())
         database.retract([call.number])
@@ -125,7 +125,7 @@ def test_a_retracted_call_is_unavailable_and_still_costs(tmp_path: Path) -> None
         assert database.spent() == [("m", 1, 0.5)]
 
 
-def test_a_call_of_unknown_price_makes_the_sum_unknown(tmp_path: Path) -> None:
+def test_a_call_of_unknown_price_makes_the_sum_unknown(tmp_path):
     with Database.open(tmp_path / "run.db") as database:
         database.add_call(b"a", (0, "judge", "", 0, 0), "m", content(cost=0.5))
         database.add_call(b"b", (1, "judge", "", 0, 0), "m", content(cost=None))
@@ -133,7 +133,7 @@ def test_a_call_of_unknown_price_makes_the_sum_unknown(tmp_path: Path) -> None:
         assert database.spent() == [("m", 2, None)]
 
 
-def test_values_are_stored_by_name(tmp_path: Path) -> None:
+def test_values_are_stored_by_name(tmp_path):
     with Database.open(tmp_path / "run.db") as database:
         database.put("facts", {"rows": 3})
         database.put("batch_1", {"calls": [1, 2]}, "batches")
@@ -154,7 +154,7 @@ def damages(data: bytes) -> list[bytes]:
     return [b"", bytes(size), data[: size // 2], data[:100], data[: size - 5000], *flips]
 
 
-def test_no_damage_gives_another_reply_or_an_internal_error(tmp_path: Path) -> None:
+def test_no_damage_gives_another_reply_or_an_internal_error(tmp_path):
     path = tmp_path / "run.db"
     fill(path)
     data = path.read_bytes()
@@ -175,7 +175,7 @@ def test_no_damage_gives_another_reply_or_an_internal_error(tmp_path: Path) -> N
     assert losses > 10
 
 
-def test_most_of_a_damaged_database_is_copied_and_the_old_one_stays(tmp_path: Path) -> None:
+def test_most_of_a_damaged_database_is_copied_and_the_old_one_stays(tmp_path):
     path = tmp_path / "run.db"
     fill(path, 2000)
     data = bytearray(path.read_bytes())
@@ -189,7 +189,7 @@ def test_most_of_a_damaged_database_is_copied_and_the_old_one_stays(tmp_path: Pa
     assert is_sound(path)
 
 
-def test_a_foreign_database_with_other_tables_is_refused(tmp_path: Path) -> None:
+def test_a_foreign_database_with_other_tables_is_refused(tmp_path):
     path = tmp_path / "run.db"
     fill(path)
     connection = sqlite3.connect(path)
@@ -202,7 +202,7 @@ def test_a_foreign_database_with_other_tables_is_refused(tmp_path: Path) -> None
         Database.open(path)
 
 
-def test_a_foreign_database_is_not_written(tmp_path: Path) -> None:
+def test_a_foreign_database_is_not_written(tmp_path):
     fill(tmp_path / "run.db")
     before = (tmp_path / "run.db").read_bytes()
     tmp_path.chmod(0o500)
@@ -214,9 +214,7 @@ def test_a_foreign_database_is_not_written(tmp_path: Path) -> None:
     assert (tmp_path / "run.db").read_bytes() == before
 
 
-def test_a_database_that_another_program_locks_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_that_another_program_locks_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("verdict_cli.storage.database.schema.BUSY_S", 0.2)
     path = tmp_path / "run.db"
     fill(path)
@@ -236,7 +234,7 @@ def test_a_database_that_another_program_locks_is_reported(
         assert len(database.find(b"new")) == 1
 
 
-def test_a_database_that_was_moved_is_reported(tmp_path: Path) -> None:
+def test_a_database_that_was_moved_is_reported(tmp_path):
     async def work() -> None:
         database = Database.open(tmp_path / "run.db")
         (tmp_path / "run.db").rename(tmp_path / "moved.db")
@@ -248,9 +246,7 @@ def test_a_database_that_was_moved_is_reported(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
-def test_who_waits_while_the_writing_thread_fails_and_ends_gets_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_waits_while_the_writing_thread_fails_and_ends_gets_an_error(tmp_path, monkeypatch):
     """The thread failed after the check and before the wait: the wait had no end."""
     is_checked = threading.Event()
     check = Writer._check
@@ -277,7 +273,7 @@ def test_who_waits_while_the_writing_thread_fails_and_ends_gets_an_error(
     asyncio.run(work())
 
 
-def test_a_second_holder_of_the_lock_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_second_holder_of_the_lock_is_refused_at_once(tmp_path):
     lock = tmp_path / "run.lock"
     with (
         exclusive(lock),
@@ -290,7 +286,7 @@ def test_a_second_holder_of_the_lock_is_refused_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions are POSIX's")
-def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
+def test_the_file_is_for_its_owner_only(tmp_path):
     with Database.open(tmp_path / "new" / "run.db") as database:
         database.put("facts", {})
         database.writer.wait()

@@ -22,7 +22,7 @@ def keys(path: Path, **settings: Any) -> list[str]:
     return [row.key for row in stream_rows(Dataset(files=(path,), **settings))]
 
 
-def test_the_same_rows_have_the_same_keys_in_every_format(tmp_path: Path) -> None:
+def test_the_same_rows_have_the_same_keys_in_every_format(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -35,7 +35,7 @@ def test_the_same_rows_have_the_same_keys_in_every_format(tmp_path: Path) -> Non
     assert keys_of_formats == {tuple(map(content_key, ROWS))}
 
 
-def test_how_the_pipeline_reads_a_row_does_not_change_its_key(tmp_path: Path) -> None:
+def test_how_the_pipeline_reads_a_row_does_not_change_its_key(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text('{"a": "1"}\n')
     read = {"columns": {"b": "a"}, "id": "b", "cast": lambda row: {"b": f"{row['b']}!"}}
@@ -45,18 +45,18 @@ def test_how_the_pipeline_reads_a_row_does_not_change_its_key(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "other", [{"a": 1.0}, {"a": "1"}, {"a": None}, {}, {"a": 1, "b": None}, {"b": 1}]
 )
-def test_other_content_has_another_key(other: dict[str, Any]) -> None:
+def test_other_content_has_another_key(other):
     assert content_key(other) != content_key({"a": 1})
 
 
 @pytest.mark.parametrize("odd", [2**70, "\ud800", {"x": [float("nan")]}])
-def test_whatever_a_row_can_hold_has_a_key(odd: Any) -> None:
+def test_whatever_a_row_can_hold_has_a_key(odd):
     assert (
         content_key({"a": odd, "b": 1}) == content_key({"b": 1, "a": odd}) != content_key({"b": 1})
     )
 
 
-def test_another_process_finds_the_same_key() -> None:
+def test_another_process_finds_the_same_key():
     program = f"from verdict_cli.storage.datasets.dataset import content_key\nprint(content_key({ROWS[0]!r}))"
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -83,13 +83,11 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
         (".tsv", separated(ROWS, "\t")),
     ],
 )
-def test_every_text_format_reads_the_same(
-    tmp_path: Path, ending: str, content: bytes, packing: str, bom: bytes
-) -> None:
+def test_every_text_format_reads_the_same(tmp_path, ending, content, packing, bom):
     assert sources(write(tmp_path / f"d{ending}{packing}", PACKED[packing](bom + content))) == ROWS
 
 
-def test_the_last_line_needs_no_line_end(tmp_path: Path) -> None:
+def test_the_last_line_needs_no_line_end(tmp_path):
     assert sources(write(tmp_path / "d.jsonl", lines(ROWS).rstrip())) == ROWS
     assert sources(write(tmp_path / "d.csv", separated(ROWS).rstrip())) == ROWS
 
@@ -101,25 +99,23 @@ def test_the_last_line_needs_no_line_end(tmp_path: Path) -> None:
     ),
     delimiter=st.sampled_from(",\t"),
 )
-def test_any_text_of_rows_that_are_not_blank_survives_csv(
-    tmp_path: Path, cells: list[tuple[str, str]], delimiter: str
-) -> None:
+def test_any_text_of_rows_that_are_not_blank_survives_csv(tmp_path, cells, delimiter):
     values = [{"a": a, "b": b} for a, b in cells]
     path = tmp_path / ("d.csv" if delimiter == "," else "d.tsv")
     assert sources(write(path, separated(values, delimiter))) == values
 
 
-def test_json_values_keep_their_types(tmp_path: Path) -> None:
+def test_json_values_keep_their_types(tmp_path):
     values = [{"a": [1, 2.5, None, {"b": True}], "n": 2**63}]
     assert sources(write(tmp_path / "d.jsonl", lines(values))) == values
 
 
-def test_a_cell_longer_than_the_csv_default_is_read(tmp_path: Path) -> None:
+def test_a_cell_longer_than_the_csv_default_is_read(tmp_path):
     values = [{"a": "x" * 300_000}]
     assert sources(write(tmp_path / "d.csv", separated(values))) == values
 
 
-def test_parquet_gives_plain_values(tmp_path: Path) -> None:
+def test_parquet_gives_plain_values(tmp_path):
     path = tmp_path / "d.parquet"
     table = pa.table(
         {
@@ -150,7 +146,7 @@ def test_parquet_gives_plain_values(tmp_path: Path) -> None:
     ]
 
 
-def test_bytes_that_are_no_text_are_reported_with_their_row(tmp_path: Path) -> None:
+def test_bytes_that_are_no_text_are_reported_with_their_row(tmp_path):
     path = tmp_path / "d.parquet"
     pq.write_table(pa.table({"raw": [b"ok", b"\xff"]}), path)
     with pytest.raises(DataError) as caught:
@@ -192,9 +188,7 @@ def test_bytes_that_are_no_text_are_reported_with_their_row(tmp_path: Path) -> N
         ("d.csv.zst", b"a,b\n1,2\n", ("broken-zst", 0, "damaged or cut off")),
     ],
 )
-def test_trouble_names_its_file_and_line(
-    tmp_path: Path, name: str, content: bytes, expected: tuple[str, int, str]
-) -> None:
+def test_trouble_names_its_file_and_line(tmp_path, name, content, expected):
     code, line, words = expected
     problem = trouble(tmp_path / name, content)
     assert (problem.code, problem.line) == (code, line)
@@ -202,25 +196,25 @@ def test_trouble_names_its_file_and_line(
 
 
 @pytest.mark.parametrize(("ending", "code"), [(".gz", "broken-gzip"), (".zst", "broken-zst")])
-def test_a_truncated_archive_names_its_file(tmp_path: Path, ending: str, code: str) -> None:
+def test_a_truncated_archive_names_its_file(tmp_path, ending, code):
     packed = PACKED[ending](lines(ROWS * 100))
     for cut in (10, len(packed) // 2, len(packed) - 1):
         assert trouble(tmp_path / f"d.jsonl{ending}", packed[:cut]).code == code
 
 
-def test_a_damaged_gzip_names_its_file(tmp_path: Path) -> None:
+def test_a_damaged_gzip_names_its_file(tmp_path):
     packed = bytearray(gzip.compress(lines(ROWS * 100)))
     packed[40] ^= 0xFF
     assert trouble(tmp_path / "d.jsonl.gz", bytes(packed)).code in {"broken-gzip", "broken-json"}
 
 
-def test_a_missing_file_is_reported(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path):
     for name in ("d.jsonl", "d.csv.gz", "d.parquet"):
         with pytest.raises(DataError, match="there is no such file"):
             scan(Dataset((tmp_path / name,)))
 
 
-def test_importing_data_and_reading_jsonl_need_no_heavy_module(tmp_path: Path) -> None:
+def test_importing_data_and_reading_jsonl_need_no_heavy_module(tmp_path):
     path = write(tmp_path / "d.jsonl", lines(ROWS))
     program = (
         "import sys, pathlib\n"
@@ -238,7 +232,7 @@ def test_importing_data_and_reading_jsonl_need_no_heavy_module(tmp_path: Path) -
     assert done.stdout.strip() == "[]"
 
 
-def test_a_parquet_file_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
+def test_a_parquet_file_with_two_columns_of_one_name_is_refused(tmp_path):
     path = tmp_path / "d.parquet"
     pq.write_table(
         pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], ["id", "a", "a"]), path
@@ -250,9 +244,7 @@ def test_a_parquet_file_with_two_columns_of_one_name_is_refused(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1 << 20])
-def test_an_array_is_read_in_pieces_of_any_size(
-    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_array_is_read_in_pieces_of_any_size(size, tmp_path, monkeypatch):
     rows = [
         {"a": ']}\\"\u00e4\U0001f600', "n": [1.5e3, {"b": None}], "i": 2**70},
         {},
@@ -283,15 +275,13 @@ def test_an_array_is_read_in_pieces_of_any_size(
         (b"[" * 100_000, (1, 2, "nested too deeply")),
     ],
 )
-def test_an_array_that_is_broken_is_reported_with_its_place(
-    content: bytes, expected: tuple[int, int, str], tmp_path: Path
-) -> None:
+def test_an_array_that_is_broken_is_reported_with_its_place(content, expected, tmp_path):
     error = trouble(tmp_path / "d.json", content)
     assert (error.line, error.column) == expected[:2], error
     assert expected[2] in f"{error.message} {error.hint}"
 
 
-def test_an_array_of_any_length_takes_bounded_memory(tmp_path: Path) -> None:
+def test_an_array_of_any_length_takes_bounded_memory(tmp_path):
     path = tmp_path / "d.json.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
         file.write(b"[")
@@ -306,9 +296,7 @@ def test_an_array_of_any_length_takes_bounded_memory(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
-def test_an_item_without_end_is_left_at_the_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_item_without_end_is_left_at_the_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(json_files, "LONGEST_LINE", 1_000_000)
     error = trouble(tmp_path / "d.json", b'[{"a":1},\n{"a":"' + b"x" * 5_000_000 + b'"}]')
     assert (error.code, error.line) == ("too-long", 2)

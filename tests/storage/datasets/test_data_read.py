@@ -44,7 +44,7 @@ def even(row: Mapping[str, Any]) -> bool:
     return bool(row["n"] % 2 == 0)
 
 
-def test_rows_are_numbered_through_all_files(tmp_path: Path) -> None:
+def test_rows_are_numbered_through_all_files(tmp_path):
     (tmp_path / "b.csv").write_text("n\n2\n")
     dataset = Dataset((jsonl(tmp_path / "a.jsonl", [{"n": 0}, {"n": 1}]), tmp_path / "b.csv"))
     assert [(row.index, row.id, row.source["n"]) for row in stream_rows(dataset)] == [
@@ -55,7 +55,7 @@ def test_rows_are_numbered_through_all_files(tmp_path: Path) -> None:
     assert scan(dataset).total == 3
 
 
-def test_columns_are_renamed(tmp_path: Path) -> None:
+def test_columns_are_renamed(tmp_path):
     path = jsonl(tmp_path / "a.jsonl", [{"question": "q", "prompt": "p", "x": 1, "y": 2}])
     dataset = Dataset((path,), columns={"prompt": "question", "x": "y", "y": "x"}, id="prompt")
     (row,) = stream_rows(dataset)
@@ -64,7 +64,7 @@ def test_columns_are_renamed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.parquet"])
-def test_a_missing_column_names_the_nearest(tmp_path: Path, name: str) -> None:
+def test_a_missing_column_names_the_nearest(tmp_path, name):
     path = tmp_path / name
     match path.suffix:
         case ".jsonl":
@@ -79,20 +79,20 @@ def test_a_missing_column_names_the_nearest(tmp_path: Path, name: str) -> None:
     assert error.hint == "did you mean 'question'? the columns are: question, id"
 
 
-def test_a_column_missing_from_a_later_row_is_reported_there(tmp_path: Path) -> None:
+def test_a_column_missing_from_a_later_row_is_reported_there(tmp_path):
     path = jsonl(tmp_path / "a.jsonl", [{"q": 1}, {"q": 2}, {"a": 3}])
     assert problem(Dataset((path,), required=("q",))).line == 3
     assert problem(Dataset((path,), id="q")).line == 3
 
 
-def test_a_header_without_a_used_column_is_no_matter_of_skipping(tmp_path: Path) -> None:
+def test_a_header_without_a_used_column_is_no_matter_of_skipping(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a\n1\n")
     assert problem(Dataset((path,), required=("b",), skip_bad_rows=True)).code == "missing-column"
 
 
 @pytest.mark.parametrize("value", [None, True, 1.5, ["x"]])
-def test_an_id_is_a_string_or_an_integer(tmp_path: Path, value: Any) -> None:
+def test_an_id_is_a_string_or_an_integer(tmp_path, value):
     path = jsonl(tmp_path / "a.jsonl", [{"k": "a"}, {"k": 7}, {"k": value}])
     dataset = Dataset((path,), id="k", skip_bad_rows=True)
     assert [row.id for row in stream_rows(dataset)] == ["a", 7]
@@ -100,7 +100,7 @@ def test_an_id_is_a_string_or_an_integer(tmp_path: Path, value: Any) -> None:
     assert (error.code, error.line) == ("bad-id", 3)
 
 
-def test_the_schema_converts_and_refuses(tmp_path: Path) -> None:
+def test_the_schema_converts_and_refuses(tmp_path):
     def cast(row: Mapping[str, Any]) -> Mapping[str, Any]:
         if row["n"] == 2:
             raise ValueError("n: 2 is not one of 0, 1")
@@ -117,13 +117,13 @@ def test_the_schema_converts_and_refuses(tmp_path: Path) -> None:
     )
 
 
-def test_where_keeps_rows_under_their_own_numbers(tmp_path: Path) -> None:
+def test_where_keeps_rows_under_their_own_numbers(tmp_path):
     dataset = replace(numbered(tmp_path / "a.jsonl", 5), keep=even)
     assert [row.index for row in stream_rows(dataset)] == [0, 2, 4]
     assert (scan(dataset).rows, scan(dataset).total) == (3, 5)
 
 
-def test_where_that_fails_on_a_row_names_the_row(tmp_path: Path) -> None:
+def test_where_that_fails_on_a_row_names_the_row(tmp_path):
     def keep(row: Mapping[str, Any]) -> bool:
         raise RowError("'x' is undefined")
 
@@ -132,7 +132,7 @@ def test_where_that_fails_on_a_row_names_the_row(tmp_path: Path) -> None:
     assert "'x' is undefined" in error.message
 
 
-def test_bad_rows_are_counted_and_keep_their_numbers(tmp_path: Path) -> None:
+def test_bad_rows_are_counted_and_keep_their_numbers(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"n":0}\nbroken\n\n[]\n{"n":"\xff"}\n{"n":4}\n')
     facts = scan(Dataset((path,), skip_bad_rows=True))
@@ -140,21 +140,21 @@ def test_bad_rows_are_counted_and_keep_their_numbers(tmp_path: Path) -> None:
     assert [row.index for row in stream_rows(Dataset((path,), skip_bad_rows=True))] == [0, 4]
 
 
-def test_bad_csv_rows_are_skipped_one_by_one(tmp_path: Path) -> None:
+def test_bad_csv_rows_are_skipped_one_by_one(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b'a,b\n1,2\n3\n"4"x,5\n6,\xff\n7,8\n')
     dataset = Dataset((path,), skip_bad_rows=True)
     assert [(row.index, row.source["a"]) for row in stream_rows(dataset)] == [(0, "1"), (4, "7")]
 
 
-def test_an_empty_dataset_says_why(tmp_path: Path) -> None:
+def test_an_empty_dataset_says_why(tmp_path):
     path = jsonl(tmp_path / "a.jsonl", [{"n": 1}, {"n": 3}])
     assert problem(Dataset((path,), keep=even)).message == "`where` leaves none of the 2 rows"
     path = jsonl(tmp_path / "b.jsonl", [1, 2])
     assert problem(Dataset((path,), skip_bad_rows=True)).message == "all 2 rows are bad"
 
 
-def test_limit_takes_the_first_rows_that_pass(tmp_path: Path) -> None:
+def test_limit_takes_the_first_rows_that_pass(tmp_path):
     dataset = replace(numbered(tmp_path / "a.jsonl", 9), keep=even)
     facts = scan(dataset, limit=2)
     assert (facts.rows, facts.total) == (2, 3)
@@ -168,9 +168,7 @@ def test_limit_takes_the_first_rows_that_pass(tmp_path: Path) -> None:
     limit=st.none() | st.integers(1, 12),
     seed=st.integers(-(2**40), 2**40),
 )
-def test_a_sample_is_ordered_repeatable_and_of_the_requested_size(
-    tmp_path: Path, sample: int, limit: int | None, seed: int
-) -> None:
+def test_a_sample_is_ordered_repeatable_and_of_the_requested_size(tmp_path, sample, limit, seed):
     dataset = numbered(tmp_path / "a.jsonl", 10)
     facts = scan(dataset, limit=limit, sample=sample, seed=seed)
     drawn = [row.index for row in stream_rows(dataset, facts.selection)]
@@ -180,7 +178,7 @@ def test_a_sample_is_ordered_repeatable_and_of_the_requested_size(
     assert drawn == [row.index for row in stream_rows(dataset, facts.selection)]
 
 
-def test_a_sample_draws_every_row_equally_often(tmp_path: Path) -> None:
+def test_a_sample_draws_every_row_equally_often(tmp_path):
     dataset = numbered(tmp_path / "a.jsonl", 5)
     counts = Counter(
         row.index
@@ -190,7 +188,7 @@ def test_a_sample_draws_every_row_equally_often(tmp_path: Path) -> None:
     assert all(abs(count - 400) < 80 for count in counts.values())
 
 
-def test_the_fingerprint_is_of_content_and_settings_only(tmp_path: Path) -> None:
+def test_the_fingerprint_is_of_content_and_settings_only(tmp_path):
     dataset = numbered(tmp_path / "a.jsonl", 4)
     same = replace(dataset, files=(jsonl(tmp_path / "other.jsonl", [{"n": n} for n in range(4)]),))
     os.utime(same.files[0], (0, 0))
@@ -212,7 +210,7 @@ def test_the_fingerprint_is_of_content_and_settings_only(tmp_path: Path) -> None
     assert len({first, *(facts.fingerprint for facts in others)}) == len(others) + 1
 
 
-def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_rows(tmp_path):
     path = jsonl(tmp_path / "a.jsonl", [{"n": n, "text": "x" * 500} for n in range(20_000)])
     dataset = Dataset((path,))
     tracemalloc.start()
@@ -223,14 +221,14 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
     assert most < path.stat().st_size / 2
 
 
-def test_standard_input_is_saved_as_a_file(tmp_path: Path) -> None:
+def test_standard_input_is_saved_as_a_file(tmp_path):
     path = copy_stdin(io.BytesIO(b'{"n":1}\n'), tmp_path / "out")
     assert path == tmp_path / "out" / "input.jsonl"
     assert [row.source for row in stream_rows(Dataset((path,)))] == [{"n": 1}]
     assert [entry.name for entry in (tmp_path / "out").iterdir()] == ["input.jsonl"]
 
 
-def test_standard_input_that_cannot_be_saved_is_reported(tmp_path: Path) -> None:
+def test_standard_input_that_cannot_be_saved_is_reported(tmp_path):
     (tmp_path / "out").write_text("")
     with pytest.raises(OutputError, match="standard input cannot be saved"):
         copy_stdin(io.BytesIO(b""), tmp_path / "out")
@@ -238,9 +236,7 @@ def test_standard_input_that_cannot_be_saved_is_reported(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", ["d.jsonl", "d.jsonl.gz", "d.csv", "d.csv.gz", "d.jsonl.zst"])
 @pytest.mark.parametrize("content", [b'{"a": "%s"}\n' % (b"x" * 5000), b"\n" * 5000])
-def test_a_line_and_blank_lines_are_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes
-) -> None:
+def test_a_line_and_blank_lines_are_bounded(tmp_path, monkeypatch, name, content):
     monkeypatch.setattr(files, "LONGEST_LINE", 1000)
     monkeypatch.setattr(files, "MOST_BLANK_LINES", 1000)
     pack = {".gz": gzip.compress, ".zst": partial(pa.compress, codec="zstd", asbytes=True)}.get(
@@ -252,9 +248,7 @@ def test_a_line_and_blank_lines_are_bounded(
     assert error.line in (1, 2, 1001, 1002)
 
 
-def test_scattered_blank_lines_do_not_add_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scattered_blank_lines_do_not_add_up(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MOST_BLANK_LINES", 10)
     path = tmp_path / "d.jsonl"
     path.write_text(('{"a": 1}\n' + "\n" * 10) * 3)
@@ -265,14 +259,14 @@ def test_scattered_blank_lines_do_not_add_up(
     "line",
     ['{"a": 1, "a": 2}', '{"a": 1, "b": {"c": "\\"", "c": 3}}', '{"a": [{"b": "", "\\u0062": 1}]}'],
 )
-def test_a_duplicate_key_of_a_row_is_an_error(tmp_path: Path, line: str) -> None:
+def test_a_duplicate_key_of_a_row_is_an_error(tmp_path, line):
     path = tmp_path / "d.jsonl"
     path.write_text(f'{{"a": 0}}\n{line}\n')
     error = problem(Dataset((path,)))
     assert (error.code, error.line) == ("duplicate-key", 2)
 
 
-def test_integers_of_any_size_stay_exact(tmp_path: Path) -> None:
+def test_integers_of_any_size_stay_exact(tmp_path):
     path = jsonl(
         tmp_path / "d.jsonl",
         [{"n": 2**64 + 1, "text": 'a \\ "quoted" \u00e4 text'}, {"n": -(10**40)}],
@@ -285,15 +279,13 @@ def test_integers_of_any_size_stay_exact(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ['{"n": 1.5, "m": 18446744073709551617}', '{"n": [18446744073709551617]}']
 )
-def test_a_large_integer_beside_a_fraction_or_in_a_list_stays_exact(
-    tmp_path: Path, line: str
-) -> None:
+def test_a_large_integer_beside_a_fraction_or_in_a_list_stays_exact(tmp_path, line):
     path = tmp_path / "d.jsonl"
     path.write_text(f"{line}\n")
     assert [row.source for row in stream_rows(Dataset((path,)))] == [json.loads(line)]
 
 
-def test_a_scan_draws_rows_of_the_whole_file_in_their_order(tmp_path: Path) -> None:
+def test_a_scan_draws_rows_of_the_whole_file_in_their_order(tmp_path):
     path = jsonl(tmp_path / "d.jsonl", [{"n": n} for n in range(2000)])
     rows = list(stream_rows(Dataset((path,))))
     counts = [0] * 4

@@ -70,7 +70,7 @@ def same(one: Any, other: Any) -> bool:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=tables | narrow, row_group=st.integers(1, 4))
-def test_any_values_come_back(tmp_path: Path, rows: Rows, row_group: int) -> None:
+def test_any_values_come_back(tmp_path, rows, row_group):
     path = write(tmp_path / "t.parquet", rows, row_group)
     order = list(dict.fromkeys(name for row in rows for name in row))
     expected = [{name: row.get(name) for name in order} for row in rows]
@@ -101,15 +101,13 @@ def test_any_values_come_back(tmp_path: Path, rows: Rows, row_group: int) -> Non
     ],
 )
 @pytest.mark.parametrize("row_group", [1, 10])
-def test_a_column_takes_the_narrowest_kind(
-    tmp_path: Path, cells: list[Any], arrow: pa.DataType, row_group: int
-) -> None:
+def test_a_column_takes_the_narrowest_kind(tmp_path, cells, arrow, row_group):
     path = write(tmp_path / "t.parquet", [{"x": cell} for cell in cells], row_group)
     assert pq.read_schema(path).field("x").type == arrow
     assert [row["x"] for row in read(path)] == cells
 
 
-def test_rows_are_written_one_by_one_or_by_column(tmp_path: Path) -> None:
+def test_rows_are_written_one_by_one_or_by_column(tmp_path):
     rows: Rows = [{"x": 1, "y": [2]}, {"y": None, "z": "é"}, {"y": "3", "z": None}]
     one_by_one = write(tmp_path / "a.parquet", rows).read_bytes()
     with ParquetTable(tmp_path / "b.parquet") as table:
@@ -118,12 +116,12 @@ def test_rows_are_written_one_by_one_or_by_column(tmp_path: Path) -> None:
     assert (tmp_path / "b.parquet").read_bytes() == one_by_one
 
 
-def test_any_mapping_is_written(tmp_path: Path) -> None:
+def test_any_mapping_is_written(tmp_path):
     cell = MappingProxyType({"a": MappingProxyType({"b": (1, 2)})})
     assert read(write(tmp_path / "t.parquet", [{"x": cell}])) == [{"x": {"a": {"b": [1, 2]}}}]
 
 
-def test_every_cell_of_a_json_column_is_json(tmp_path: Path) -> None:
+def test_every_cell_of_a_json_column_is_json(tmp_path):
     rows: Rows = [{"x": "1"}, {"x": None}, {"x": 1}, {"x": {"b": 1, "a": 2}}]
     path = write(tmp_path / "t.parquet", rows, 1)
     column = pq.read_table(path).column("x")
@@ -131,12 +129,12 @@ def test_every_cell_of_a_json_column_is_json(tmp_path: Path) -> None:
     assert pq.read_schema(path).field("x").metadata[b"verdict"] == b"json"
 
 
-def test_plain_text_is_not_json(tmp_path: Path) -> None:
+def test_plain_text_is_not_json(tmp_path):
     path = write(tmp_path / "t.parquet", [{"x": "1"}])
     assert not pq.read_schema(path).field("x").metadata
 
 
-def test_the_row_groups_do_not_change_the_values_or_kinds(tmp_path: Path) -> None:
+def test_the_row_groups_do_not_change_the_values_or_kinds(tmp_path):
     rows: Rows = [{"x": 1}, {"x": 2, "y": None}, {"x": 0.5, "y": "a"}, {"y": 3}]
     schemas = {
         str(pq.read_schema(write(tmp_path / f"{n}.parquet", rows, n))) for n in (1, 2, 3, 10)
@@ -144,13 +142,13 @@ def test_the_row_groups_do_not_change_the_values_or_kinds(tmp_path: Path) -> Non
     assert len(schemas) == 1
 
 
-def test_equal_rows_give_equal_bytes(tmp_path: Path) -> None:
+def test_equal_rows_give_equal_bytes(tmp_path):
     rows = [{"x": n, "y": None if n < 5 else "late", "z": {"n": n}} for n in range(10)]
     first = write(tmp_path / "a.parquet", rows, 3).read_bytes()
     assert write(tmp_path / "b.parquet", rows, 3).read_bytes() == first
 
 
-def test_requested_columns_are_there_and_come_first(tmp_path: Path) -> None:
+def test_requested_columns_are_there_and_come_first(tmp_path):
     path = write(
         tmp_path / "t.parquet", [{"x": 1, "f": 1}], columns={"e": "str", "f": "float", "j": "json"}
     )
@@ -164,9 +162,7 @@ def test_requested_columns_are_there_and_come_first(tmp_path: Path) -> None:
     assert table_columns(write(tmp_path / "u.parquet", [], columns={"e": "str"})) == ("e",)
 
 
-def test_long_texts_are_not_in_memory_until_the_row_group_is_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_texts_are_not_in_memory_until_the_row_group_is_full(tmp_path, monkeypatch):
     monkeypatch.setattr("verdict_cli.storage.tables.writer._GROUP_BYTES", 1000)
     rows: Rows = [{"x": "y" * 600, "z": ["y" * 600]} for _ in range(4)]
     path = write(tmp_path / "t.parquet", rows)
@@ -174,14 +170,14 @@ def test_long_texts_are_not_in_memory_until_the_row_group_is_full(
     assert read(path) == rows
 
 
-def test_an_exception_leaves_no_file(tmp_path: Path) -> None:
+def test_an_exception_leaves_no_file(tmp_path):
     with pytest.raises(KeyError), ParquetTable(tmp_path / "t.parquet", row_group=1) as table:
         table.write({"x": 1})
         raise KeyError
     assert not list(tmp_path.iterdir())
 
 
-def test_an_exception_leaves_the_earlier_table(tmp_path: Path) -> None:
+def test_an_exception_leaves_the_earlier_table(tmp_path):
     path = write(tmp_path / "t.parquet", [{"x": 1}])
     with pytest.raises(KeyError), ParquetTable(path) as table:
         table.write({"x": 2})
@@ -189,14 +185,14 @@ def test_an_exception_leaves_the_earlier_table(tmp_path: Path) -> None:
     assert read(path) == [{"x": 1}]
 
 
-def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
+def test_what_a_killed_run_left_is_removed(tmp_path):
     (tmp_path / "t.parquet.part").write_text("cut off")
     (tmp_path / "t.parquet.part2").write_text("cut off")
     write(tmp_path / "t.parquet", [{"x": 1}])
     assert [entry.name for entry in tmp_path.iterdir()] == ["t.parquet"]
 
 
-def test_a_full_disk_names_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_names_the_table(tmp_path, monkeypatch):
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -208,19 +204,19 @@ def test_a_full_disk_names_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_in_the_place_of_the_directory_is_reported(tmp_path: Path) -> None:
+def test_a_file_in_the_place_of_the_directory_is_reported(tmp_path):
     (tmp_path / "out").write_text("")
     with pytest.raises(OutputError, match="cannot be written"):
         write(tmp_path / "out" / "t.parquet", [{"x": 1}])
 
 
-def test_an_unknown_column_names_the_nearest(tmp_path: Path) -> None:
+def test_an_unknown_column_names_the_nearest(tmp_path):
     path = write(tmp_path / "t.parquet", [{"judge.score": 1}])
     with pytest.raises(DataError, match=r"did you mean 'judge\.score'\?"):
         read(path, ["judge.scor"])
 
 
-def test_reading_another_file_says_it_is_no_table(tmp_path: Path) -> None:
+def test_reading_another_file_says_it_is_no_table(tmp_path):
     (tmp_path / "t.parquet").write_text("x\n")
     with pytest.raises(DataError, match="not a Parquet file"):
         read(tmp_path / "t.parquet")
@@ -232,12 +228,12 @@ MIXED: Rows = [
 ]
 
 
-def test_export_to_jsonl_keeps_nulls(tmp_path: Path) -> None:
+def test_export_to_jsonl_keeps_nulls(tmp_path):
     export_table(write(tmp_path / "t.parquet", MIXED), tmp_path / "t.jsonl")
     assert [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()] == MIXED
 
 
-def test_export_to_jsonl_is_json_for_every_value(tmp_path: Path) -> None:
+def test_export_to_jsonl_is_json_for_every_value(tmp_path):
     def refused(name: str) -> None:
         raise AssertionError(name)
 
@@ -247,7 +243,7 @@ def test_export_to_jsonl_is_json_for_every_value(tmp_path: Path) -> None:
     assert json.loads(line, parse_constant=refused) == {"x": [2**70, None], "s": "\ud800"}
 
 
-def test_export_to_csv(tmp_path: Path) -> None:
+def test_export_to_csv(tmp_path):
     export_table(write(tmp_path / "t.parquet", MIXED), tmp_path / "t.csv")
     with (tmp_path / "t.csv").open(newline="") as file:
         assert list(csv.reader(file)) == [
@@ -257,19 +253,19 @@ def test_export_to_csv(tmp_path: Path) -> None:
         ]
 
 
-def test_export_to_another_ending_is_refused(tmp_path: Path) -> None:
+def test_export_to_another_ending_is_refused(tmp_path):
     path = write(tmp_path / "t.parquet", MIXED)
     with pytest.raises(UsageError, match=r"\.csv or \.jsonl"):
         export_table(path, tmp_path / "t.xlsx")
 
 
-def test_export_to_where_nothing_can_be_written_is_reported(tmp_path: Path) -> None:
+def test_export_to_where_nothing_can_be_written_is_reported(tmp_path):
     path = write(tmp_path / "t.parquet", MIXED)
     with pytest.raises(OutputError, match="cannot be written"):
         export_table(path, tmp_path / "nowhere" / "t.csv")
 
 
-def test_no_flipped_bit_in_the_data_of_a_table_goes_unnoticed(tmp_path: Path) -> None:
+def test_no_flipped_bit_in_the_data_of_a_table_goes_unnoticed(tmp_path):
     path = write(
         tmp_path / "t.parquet", [{"row": place, "score": place % 7} for place in range(2000)]
     )

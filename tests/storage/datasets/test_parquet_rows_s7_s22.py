@@ -38,7 +38,7 @@ def without_nulls(value: Any, depth: int = 0) -> Any:
     return [without_nulls(item, depth + 1) for item in value] if isinstance(value, list) else value
 
 
-def test_s7_a_null_field_below_the_top_level_is_an_absent_key(tmp_path: Path) -> None:
+def test_s7_a_null_field_below_the_top_level_is_an_absent_key(tmp_path):
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "rows.parquet")
     (tmp_path / "rows.jsonl").write_text(jsonl(ROWS))
     assert sources(tmp_path / "rows.parquet") == [
@@ -46,7 +46,7 @@ def test_s7_a_null_field_below_the_top_level_is_an_absent_key(tmp_path: Path) ->
     ]
 
 
-def test_s7_a_null_column_stays_a_column(tmp_path: Path) -> None:
+def test_s7_a_null_column_stays_a_column(tmp_path):
     pq.write_table(
         pa.Table.from_pylist([{"a": 1, "b": None}, {"a": None, "b": "x"}]),
         tmp_path / "rows.parquet",
@@ -54,12 +54,12 @@ def test_s7_a_null_column_stays_a_column(tmp_path: Path) -> None:
     assert sources(tmp_path / "rows.parquet") == [{"a": 1, "b": None}, {"a": None, "b": "x"}]
 
 
-def test_s15_nan_in_a_table_is_null(tmp_path: Path) -> None:
+def test_s15_nan_in_a_table_is_null(tmp_path):
     pq.write_table(pa.table({"score": [1.0, float("nan")]}), tmp_path / "rows.parquet")
     assert sources(tmp_path / "rows.parquet") == [{"score": 1.0}, {"score": None}]
 
 
-def test_s22_a_row_with_millions_of_values_in_a_kilobyte_is_refused_unread(tmp_path: Path) -> None:
+def test_s22_a_row_with_millions_of_values_in_a_kilobyte_is_refused_unread(tmp_path):
     values = pa.array([[0] * 40_000_000], pa.list_(pa.int8()))
     pq.write_table(pa.table({"many": values}), tmp_path / "rows.parquet", compression="zstd")
     assert (tmp_path / "rows.parquet").stat().st_size < 100_000

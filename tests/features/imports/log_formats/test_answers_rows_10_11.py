@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from jsonl import jsonl
-from shell import Shell
 
 from verdict_cli.errors import DataError
 from verdict_cli.features.imports.logs import LogRow, read_logs
@@ -32,16 +31,14 @@ def rows(log_format: str, tmp_path: Path, *documents: Any, name: str = "log.json
         ([{"type": "input_audio", "input_audio": {}}], None),
     ],
 )
-def test_row_10_an_answer_has_no_thoughts_and_no_placeholders(
-    content: Any, output: Any, tmp_path: Path
-) -> None:
+def test_row_10_an_answer_has_no_thoughts_and_no_placeholders(content, output, tmp_path):
     messages = [{"role": "user", "content": "Capital?"}, {"role": "assistant", "content": content}]
     (row,) = rows("openai-chat", tmp_path, {"messages": messages})
     assert row["output"] == output
     assert "hm" not in transcript(row["messages"])
 
 
-def test_row_10_scores_of_langfuse_are_read_by_their_type(tmp_path: Path) -> None:
+def test_row_10_scores_of_langfuse_are_read_by_their_type(tmp_path):
     scores = [
         {"name": "ok", "dataType": "BOOLEAN", "value": 1, "stringValue": "True"},
         {"name": "ok", "dataType": "BOOLEAN", "value": 0, "comment": "wrong"},
@@ -53,7 +50,7 @@ def test_row_10_scores_of_langfuse_are_read_by_their_type(tmp_path: Path) -> Non
     assert row["explanations"] == {"ok_2": "wrong"}
 
 
-def test_row_10_of_observations_generations_are_rows_with_their_trace(tmp_path: Path) -> None:
+def test_row_10_of_observations_generations_are_rows_with_their_trace(tmp_path):
     observations = [
         {"id": "o1", "traceId": "t1", "type": "SPAN", "input": "q", "output": "doc"},
         {"id": "o2", "traceId": "t1", "type": "GENERATION", "input": "q", "output": "a"},
@@ -81,7 +78,7 @@ def span(attribute_list: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def test_row_10_openinference_is_read(tmp_path: Path) -> None:
+def test_row_10_openinference_is_read(tmp_path):
     head = "llm__input_messages__0__message__"
     attribute_list = attributes(
         **{
@@ -94,7 +91,7 @@ def test_row_10_openinference_is_read(tmp_path: Path) -> None:
     assert (row["input"], row["output"]) == ("Hi", "Yo")
 
 
-def test_row_10_a_file_of_which_nothing_is_read_is_no_success(shell: Shell) -> None:
+def test_row_10_a_file_of_which_nothing_is_read_is_no_success(shell):
     shell.write("spans.json", json.dumps(span(attributes(http__route="/"))))
     shell.write("events.jsonl", json.dumps({"id": "e", "trace_id": "t", "type": "EVENT"}) + "\n")
     for log_format, name in (("otlp", "spans.json"), ("langfuse", "events.jsonl")):
@@ -104,7 +101,7 @@ def test_row_10_a_file_of_which_nothing_is_read_is_no_success(shell: Shell) -> N
         assert not (shell.folder / "rows.jsonl").exists()
 
 
-def test_row_10_a_batch_with_errors_and_the_responses_api_are_read(tmp_path: Path) -> None:
+def test_row_10_a_batch_with_errors_and_the_responses_api_are_read(tmp_path):
     failed, request, replied = rows(
         "openai-chat",
         tmp_path,
@@ -134,7 +131,7 @@ def test_row_10_a_batch_with_errors_and_the_responses_api_are_read(tmp_path: Pat
     assert replied["output"] == "Paris."
 
 
-def test_row_10_other_lines_are_named(tmp_path: Path) -> None:
+def test_row_10_other_lines_are_named(tmp_path):
     with pytest.raises(DataError, match="a pair of preferences"):
         rows("openai-chat", tmp_path, {"input": {"messages": []}, "preferred_output": []})
 
@@ -161,17 +158,17 @@ def test_row_10_other_lines_are_named(tmp_path: Path) -> None:
         ([{"lc": 1, "id": ["langchain", "AIMessageChunk"], "kwargs": {"content": "A"}}], "[1] assistant: A"),
     ],
 )  # fmt: skip
-def test_row_11_messages_of_other_apis_are_shown(messages: Any, text: str) -> None:
+def test_row_11_messages_of_other_apis_are_shown(messages, text):
     assert transcript(messages) == text
 
 
 @pytest.mark.parametrize("part", [{"hologram": "x"}, {"type": "hologram", "data": "x"}])
-def test_row_11_a_part_that_is_not_read_is_refused_by_name(part: dict[str, Any]) -> None:
+def test_row_11_a_part_that_is_not_read_is_refused_by_name(part):
     with pytest.raises(ConversationError, match="hologram"):
         transcript([{"role": "user", "content": [part]}])
 
 
-def test_row_11_messages_that_are_not_read_are_reported_before_a_call(shell: Shell) -> None:
+def test_row_11_messages_that_are_not_read_are_reported_before_a_call(shell):
     shell.config('  - {unit: JudgeUnit, scale: boolean, prompt: "{source.messages}"}')
     rows = [
         [{"role": "user", "content": "Hi"}],
@@ -191,7 +188,7 @@ def test_row_11_messages_that_are_not_read_are_reported_before_a_call(shell: She
         assert "hologram" in output
 
 
-def test_row_10_outputs_that_a_file_lacks_are_null_with_a_warning(shell: Shell) -> None:
+def test_row_10_outputs_that_a_file_lacks_are_null_with_a_warning(shell):
     result = {
         "prompt": {"raw": "[prompt stripped]"},
         "response": {"output": "[output stripped]"},

@@ -29,7 +29,7 @@ def rows_of(name: str) -> list[dict[str, Any]]:
     return list(read_logs(format_of(name), [LOGS / name]))
 
 
-def test_results_of_promptfoo_in_version_2_have_their_assertions() -> None:
+def test_results_of_promptfoo_in_version_2_have_their_assertions():
     rows = rows_of("promptfoo-0.43.1.json")
     assert [(row["input"], row["scores"]) for row in rows] == [
         ("Say bye.", {"pass": True, "score": 1, "equals": 1}),
@@ -46,7 +46,7 @@ def test_results_of_promptfoo_in_version_2_have_their_assertions() -> None:
 
 
 @pytest.mark.parametrize("version", ["2.5.5", "3.3.9"])
-def test_deepevals_test_cases_are_the_same_in_older_versions(version: str) -> None:
+def test_deepevals_test_cases_are_the_same_in_older_versions(version):
     first, second = rows_of(f"deepeval-{version}.json")
     assert (first["scores"], first["metadata"]) == ({"pass": False, "Length": 0.05}, {"level": 1})
     assert (second["output"], second["target"]) == ("The capital is Paris.", "Paris")
@@ -64,7 +64,7 @@ def test_deepevals_test_cases_are_the_same_in_older_versions(version: str) -> No
     assert talk["scores"] == {"pass": True, "Turns": 1.0}
 
 
-def test_samples_of_lm_eval_0_4_2_are_one_document() -> None:
+def test_samples_of_lm_eval_0_4_2_are_one_document():
     sums = rows_of("lm_eval-0.4.2-sums.jsonl")
     assert [(row["input"], row["output"], row["target"], row["scores"]) for row in sums] == [
         ("Q: 1+3\nA:", "lol", "4", {"exact_match": 0.0}),
@@ -78,7 +78,7 @@ def test_samples_of_lm_eval_0_4_2_are_one_document() -> None:
 
 
 @pytest.mark.parametrize("name", ["otlp-openllmetry-0.33.12.jsonl", "otlp-openai-v2-2.0b0.jsonl"])
-def test_messages_in_attributes_and_log_records_are_those_of_the_last_call(name: str) -> None:
+def test_messages_in_attributes_and_log_records_are_those_of_the_last_call(name):
     agent, chat = rows_of(name)
     assert [message["role"] for message in agent["messages"]] == [
         "system",
@@ -121,14 +121,12 @@ def test_messages_in_attributes_and_log_records_are_those_of_the_last_call(name:
         ("exception", {"content": "no"}, ("", [])),
     ],
 )  # fmt: skip
-def test_events_of_older_conventions_are_messages(
-    name: str, values: dict[str, Any], expected: Any
-) -> None:
+def test_events_of_older_conventions_are_messages(name, values, expected):
     assert event_messages(name, values) == expected
 
 
 @given(st.dictionaries(st.from_regex(r"gen_ai\.(prompt|completion)\.\d\.(tool_calls\.\d\.)?\w", fullmatch=True) | st.text(), st.text() | st.none(), max_size=6))  # fmt: skip
-def test_any_attributes_are_messages_or_none(values: dict[str, Any]) -> None:
+def test_any_attributes_are_messages_or_none(values):
     assert all(
         "role" in message
         for side in ("input", "output")
@@ -149,9 +147,7 @@ def format_of(name: str) -> str:
 
 @given(st.sampled_from(sorted(CONTENTS)), st.floats(0, 1, exclude_max=True))
 @example("inspect-0.3.50.eval", 0.999)
-def test_a_log_that_is_cut_off_is_one_error_or_has_whole_lines(
-    tmp_path_factory: pytest.TempPathFactory, name: str, share: float
-) -> None:
+def test_a_log_that_is_cut_off_is_one_error_or_has_whole_lines(tmp_path_factory, name, share):
     content = CONTENTS[name]
     cut = content[: int(len(content.rstrip()) * share)]
     path = tmp_path_factory.mktemp("cut") / name
@@ -211,8 +207,8 @@ ODD: Any = st.sampled_from(
 
 @given(st.sampled_from(JSON_LOGS), st.integers(0, 10_000), ODD)
 def test_a_log_with_an_odd_value_anywhere_has_rows_or_is_one_error(
-    tmp_path_factory: pytest.TempPathFactory, name: str, place: int, odd: Any
-) -> None:
+    tmp_path_factory, name, place, odd
+):
     log = documents(name)
     spots = list(places(log))
     container, key = spots[place % len(spots)]

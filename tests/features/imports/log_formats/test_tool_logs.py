@@ -31,7 +31,7 @@ def rows_of(log_format: str, name: str) -> dict[Any, dict[str, Any]]:
         "inspect-0.3.50.json.gz",
     ],
 )
-def test_an_inspect_log_has_its_samples_messages_and_scores(name: str) -> None:
+def test_an_inspect_log_has_its_samples_messages_and_scores(name):
     rows = rows_of("inspect", name)
     assert {identity: row["scores"] for identity, row in rows.items()} == {
         "sum": {"includes": "C", "match": "C"},
@@ -58,7 +58,7 @@ def test_an_inspect_log_has_its_samples_messages_and_scores(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["promptfoo-0.121.20.json", "promptfoo-0.121.20.jsonl"])
-def test_promptfoos_results_have_their_prompts_and_assertions(name: str) -> None:
+def test_promptfoos_results_have_their_prompts_and_assertions(name):
     rows = list(rows_of("promptfoo", name).values())
     assert [(row["input"], row["scores"]) for row in rows] == [
         ("Say hello.", {"pass": False, "score": 0.5, "contains": 1, "long": 0}),
@@ -75,7 +75,7 @@ def test_promptfoos_results_have_their_prompts_and_assertions(name: str) -> None
     )
 
 
-def test_deepevals_test_cases_have_their_metrics_and_contexts() -> None:
+def test_deepevals_test_cases_have_their_metrics_and_contexts():
     rows = rows_of("deepeval", "deepeval-4.3.1.json")
     assert {name: row["scores"] for name, row in rows.items()} == {
         "test_case_0": {"pass": False, "Length": 0.05},
@@ -96,7 +96,7 @@ def test_deepevals_test_cases_have_their_metrics_and_contexts() -> None:
     )
 
 
-def test_a_conversational_test_case_has_its_turns() -> None:
+def test_a_conversational_test_case_has_its_turns():
     (row,) = rows_of("deepeval", "deepeval-4.3.1-conversation.json").values()
     assert [(message["role"], message["content"]) for message in row["messages"]] == [
         ("user", "Hello"),
@@ -112,7 +112,7 @@ def test_a_conversational_test_case_has_its_turns() -> None:
     )
 
 
-def test_a_trace_has_the_conversation_of_its_last_call_and_its_scores() -> None:
+def test_a_trace_has_the_conversation_of_its_last_call_and_its_scores():
     agent, chat = rows_of("otlp", "otlp-sdk-1.45.2.jsonl").values()
     assert [message["role"] for message in agent["messages"]] == [
         "user",
@@ -154,7 +154,7 @@ def lines(tmp_path: Path, name: str, values: list[Any]) -> Path:
     return path
 
 
-def test_logged_samples_of_lm_eval_0_4_13_have_their_scores() -> None:
+def test_logged_samples_of_lm_eval_0_4_13_have_their_scores():
     sums = rows_of("lm-eval", "samples_tiny_sums_2026-11-22T13-06-17.681285.jsonl")
     assert {
         number: (row["input"], row["output"], row["target"], row["scores"])
@@ -171,7 +171,7 @@ def test_logged_samples_of_lm_eval_0_4_13_have_their_scores() -> None:
     assert choices[0]["metadata"]["task"] == "tiny_choice"
 
 
-def test_samples_of_lm_eval_have_the_response_or_the_likeliest_choice(tmp_path: Path) -> None:
+def test_samples_of_lm_eval_have_the_response_or_the_likeliest_choice(tmp_path):
     path = lines(tmp_path, "samples_sums_2026-11-22T10-00-00.000000.jsonl", LM_EVAL)
     first, second = read_logs("lm-eval", [path])
     assert (first["id"], first["input"], first["output"], first["target"]) == (
@@ -188,7 +188,7 @@ def test_samples_of_lm_eval_have_the_response_or_the_likeliest_choice(tmp_path: 
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["one document", "lines"])
-def test_langfuses_traces_have_their_scores_and_conversations(tmp_path: Path, whole: bool) -> None:
+def test_langfuses_traces_have_their_scores_and_conversations(tmp_path, whole):
     path = tmp_path / "traces.json"
     if whole:
         path.write_text(json.dumps({"data": LANGFUSE, "meta": {"page": 1}}), encoding="utf-8")
@@ -205,7 +205,7 @@ def test_langfuses_traces_have_their_scores_and_conversations(tmp_path: Path, wh
     assert second["scores"] == {"polite": 0}
 
 
-def test_chat_requests_examples_and_responses_are_rows(tmp_path: Path) -> None:
+def test_chat_requests_examples_and_responses_are_rows(tmp_path):
     rows = list(read_logs("openai-chat", [lines(tmp_path, "chat.jsonl", CHAT)]))
     assert [(row["id"], row["input"], row["output"], row["model"]) for row in rows] == [
         ("a", "Hi", None, "m"),
@@ -223,9 +223,7 @@ def test_chat_requests_examples_and_responses_are_rows(tmp_path: Path) -> None:
      b'{"data": [{"id": "a", "input": [{"role": "user", "content": 3}]}]}', b'{"doc_id": 1}', b'{"messages": "x"}', b"\xff\xfe"],
     ids=lambda content: content[:30],
 )  # fmt: skip
-def test_a_foreign_file_is_a_data_error_or_has_rows(
-    tmp_path: Path, log_format: str, content: bytes
-) -> None:
+def test_a_foreign_file_is_a_data_error_or_has_rows(tmp_path, log_format, content):
     path = tmp_path / "log.json"
     path.write_bytes(content)
     try:
@@ -236,7 +234,7 @@ def test_a_foreign_file_is_a_data_error_or_has_rows(
         assert all(row["id"] is not None and isinstance(row["scores"], dict) for row in rows)
 
 
-def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_log(tmp_path):
     import tracemalloc
 
     path = tmp_path / "big.json"
