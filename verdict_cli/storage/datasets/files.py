@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import codecs
 import difflib
 import glob
 import gzip
 import io
-import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +15,6 @@ from typing import IO, Any
 from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.regex import regex
 from verdict_cli.storage.file_reads import open_observed
 
 ENDINGS = {
@@ -154,9 +151,6 @@ def _missing(data: str) -> Problem:
 
 BOM = b"\xef\xbb\xbf"
 _CHUNK = 1 << 20
-_TEXT_CHUNK = 1 << 16
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-"""How "Unicode text" of spreadsheet programs begins."""
 
 
 @contextmanager
@@ -164,20 +158,9 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """The decompressed bytes of ``path``, without a byte order mark. Raises DataError for what cannot be read."""
     try:
         with open_observed(path, _CHUNK) as raw, _decompressed(path, raw) as stream:
-            start = stream.peek(3)[:3]
-            if start == BOM:
+            if stream.peek(3)[:3] == BOM:
                 stream.read(3)
-            if start[:2] in _UTF16:
-                decoder = codecs.getincrementaldecoder("utf-16")()
-                yield io.BufferedReader(_Recoded(stream, decoder, "utf-8"), _CHUNK)
-            else:
-                _refuse_other_format(path, stream)
-                yield stream
-    except UnicodeDecodeError as error:
-        problem = Problem(
-            "bad-encoding", f"not valid UTF-16: {error.reason}", "save the file as UTF-8", str(path)
-        )
-        raise DataError(problem) from error
+            yield stream
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
             Problem(
@@ -194,93 +177,6 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
             message = f"the Zstandard file is damaged or cut off: {error}"
             raise DataError(Problem("broken-zst", message, _COPY_AGAIN, str(path))) from error
         raise DataError(unreadable(path, error)) from error
-
-
-_MAGIC = {
-    b"PK\x03\x04": ("a spreadsheet or another zip archive", SPREADSHEET),
-    b"\xd0\xcf\x11\xe0": ("a spreadsheet or another file of an old office program", SPREADSHEET),
-    b"\x1f\x8b": ("compressed by gzip", "let its name end in {name}.gz"),
-    b"\x28\xb5\x2f\xfd": ("compressed by Zstandard", "let its name end in {name}.zst"),
-    b"PAR1": ("a Parquet file", "let its name end in .parquet"),
-    b"%PDF": ("a PDF document", "give a dataset"),
-    b"SQLite format 3": ("an SQLite database", "export the table as CSV or JSON lines"),
-    b"\x93NUMPY": ("a NumPy array", "save it as CSV or JSON lines"),
-    b"ARROW1": ("an Arrow file", "write it as Parquet"),
-    b"version https://git-lfs": ("a pointer of Git LFS", "fetch the file itself: git lfs pull"),
-}
-"""How files that are no text begin -> what they are, and what to do."""
-
-
-def _refuse_other_format(path: Path, stream: io.BufferedReader[Any]) -> None:
-    """DataError for a file that is not the text that its name promises."""
-    start = stream.peek(512)[:512]
-    if not start.strip(b"\0") and start:
-        raise DataError(
-            Problem("bad-encoding", "the file holds zero bytes, no text", _COPY_AGAIN, str(path))
-        )
-    for magic, (what, hint) in _MAGIC.items():
-        if start.startswith(magic):
-            text = f"this is {what}, named {path.suffix}"
-            raise DataError(
-                Problem("unknown-format", text, hint.format(name=path.suffix), str(path))
-            )
-    if start.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html", b"<?xml")):
-        hint = "look at it: a site answers so where the address is wrong or needs a login"
-        raise DataError(
-            Problem(
-                "unknown-format",
-                f"this is a page of HTML or XML, named {path.suffix}",
-                hint,
-                str(path),
-            )
-        )
-
-
-OUTSIDE_QUOTES = regex(rb'(?:[^"\r]++|"[^"]*+")*+\r')
-AFTER_OBJECT = regex(rb"[\s\S]*?\}[ \t]*+\r")
-"""A line that ends with a carriage return: of CSV, and of JSON, where one may also stand between a key and its value."""
-
-
-def with_line_feeds(stream: IO[bytes], line: re.Pattern[bytes] = OUTSIDE_QUOTES) -> IO[bytes]:
-    """The stream; with line feeds where its first ``line`` ends with a carriage return alone, as spreadsheet programs for the
-    Mac write it."""
-    start = stream.peek(1)  # type: ignore[attr-defined]
-    first = start[: start.find(b"\n") + 1] or start
-    end = line.match(first)
-    is_alone = end is not None and first[end.end() : end.end() + 1] != b"\n"
-    if not is_alone:
-        return stream
-    decoder = io.IncrementalNewlineDecoder(
-        codecs.getincrementaldecoder("latin-1")(), translate=True
-    )
-    return io.BufferedReader(_Recoded(stream, decoder, "latin-1"), _CHUNK)
-
-
-class _Recoded(io.RawIOBase):
-    """The bytes of a stream's text in another encoding, or with other line ends."""
-
-    def __init__(
-        self,
-        stream: IO[bytes],
-        decoder: codecs.IncrementalDecoder | io.IncrementalNewlineDecoder,
-        encoding: str,
-    ) -> None:
-        self._stream, self._decoder, self._encoding = stream, decoder, encoding
-        self._rest = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        content = b"more"
-        while content and not self._rest:
-            content = self._stream.read(_TEXT_CHUNK)
-            self._rest = self._decoder.decode(content, final=not content).encode(
-                self._encoding, "surrogatepass"
-            )
-        count = min(len(buffer), len(self._rest))
-        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
-        return count
 
 
 LONGEST_LINE = 64 << 20

@@ -13,14 +13,14 @@ from typing import IO, Any
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.regex import regex
 from verdict_cli.storage.datasets import files
-from verdict_cli.storage.datasets.files import Reading, bounded_lines, open_bytes, with_line_feeds
+from verdict_cli.storage.datasets.files import Reading, bounded_lines, open_bytes
 from verdict_cli.storage.datasets.json_files import JsonRecord, not_utf8
 
 
 def csv_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
     """The rows of a CSV file, each with the line on which it starts. Without a delimiter, it is the one of the header."""
     with open_bytes(path) as stream:
-        lines = _Lines(path, with_line_feeds(stream))
+        lines = _Lines(path, stream)
         first = next(iter(lines), "")
         named = _SEPARATOR_LINE.fullmatch(first)
         if named:
@@ -38,7 +38,7 @@ def tsv_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
             path, "literal-quotes", message, "save it as CSV where quotes are to enclose cells"
         )
     with open_bytes(path) as stream:
-        lines = _Lines(path, with_line_feeds(stream))
+        lines = _Lines(path, stream)
         yield from _records(path, reading, lines, next(iter(lines), ""), "\t", quotes=quotes)
 
 
@@ -66,7 +66,7 @@ def _has_quoted_cells(path: Path) -> bool:
     escaped as a writer of quoted cells does it, and the rows cannot be read with cells in quotes.
     """
     with open_bytes(path) as stream:
-        lines = bounded_lines(path, with_line_feeds(stream))
+        lines = bounded_lines(path, stream)
         header = next(lines, b"")
         tabs, unclosed, escaped = header.count(b"\t"), 0, 0
         for line in lines:
@@ -84,9 +84,7 @@ def _has_quoted_cells(path: Path) -> bool:
 def _reads_with_quotes(path: Path, count: int) -> bool:
     """Whether every row of the TSV file has this many cells if quotes enclose cells."""
     with open_bytes(path) as stream:
-        texts = (
-            line.decode(errors="replace") for line in bounded_lines(path, with_line_feeds(stream))
-        )
+        texts = (line.decode(errors="replace") for line in bounded_lines(path, stream))
         try:
             return all(
                 len(cells) in (0, count) for cells in csv.reader(texts, delimiter="\t", strict=True)
