@@ -258,6 +258,24 @@ class Stage(Struct, frozen=True, gc=False):
         )
 
 
+def add_counts(totals: dict[str, int], counts: Mapping[str, int]) -> None:
+    """Add counts by name."""
+    for name, count in counts.items():
+        totals[name] = totals.get(name, 0) + count
+
+
+def add_stages(
+    totals: dict[str, tuple[Stage, ...]], stages: Mapping[str, tuple[Stage, ...]]
+) -> None:
+    """Add the stages of units, by the units' ids."""
+    for unit, counts in stages.items():
+        if unit in totals:
+            pairs = zip(totals[unit], counts, strict=True)
+            totals[unit] = tuple([total.plus(count) for total, count in pairs])
+        else:
+            totals[unit] = counts
+
+
 class Failure(Struct, frozen=True, gc=False):
     """Why a row or a unit has no output: the kind (``unreadable``, ``timeout`` …), the message, the node."""
 

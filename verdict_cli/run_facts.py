@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from verdict_cli.messages import Call, Failure, Result, Stage, sum_usd
+from verdict_cli.messages import Call, Failure, Result, Stage, add_counts, add_stages, sum_usd
 
 
 class Counts(Struct):
@@ -73,15 +73,8 @@ class Counts(Struct):
             self.failed += 1
             self.failures[failure.kind] = self.failures.get(failure.kind, 0) + 1
             self.reasons.setdefault(failure.kind, failure.message)
-        for pool, count in saved.items():
-            self.saved[pool] = self.saved.get(pool, 0) + count
-        for node, counted in stages.items():
-            before = self.stages.get(node)
-            self.stages[node] = (
-                counted
-                if before is None
-                else tuple([a.plus(b) for a, b in zip(before, counted, strict=True)])
-            )
+        add_counts(self.saved, saved)
+        add_stages(self.stages, stages)
 
     def add_calls(self, calls: Sequence[Call]) -> None:
         """Count the calls of rows, of which several of one row may have been one HTTP request."""
@@ -100,8 +93,7 @@ class Counts(Struct):
         self.cost_usd = sum_usd(self.cost_usd, *map(attrgetter("cost_usd"), replies))
         saved = map(attrgetter("saved_usd"), replies)
         self.cache_saved_usd = sum_usd(self.cache_saved_usd, *saved)
-        for name, count in Counter([call.request.model.name for call in calls]).items():
-            self.models[name] = self.models.get(name, 0) + count
+        add_counts(self.models, Counter([call.request.model.name for call in calls]))
         for call in calls:
             if call.reply is not None and call.reply.model:
                 served = self.served.setdefault(call.request.model.name, {})

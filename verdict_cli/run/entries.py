@@ -6,16 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import blake2b
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import orjson
-from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.errors import Pending, RowError, VerdictError
 from verdict_cli.language.expressions.entry_lists import Turn
-from verdict_cli.messages import Call, Entry, Failure, Row, Stage
+from verdict_cli.messages import Entry, Failure, Result, Row, add_counts, add_stages
 from verdict_cli.plan.levels import EachGroup, field_lists, present
 from verdict_cli.plan.node import LLMNode, Node
 from verdict_cli.run.attempts import EntrySlots
@@ -125,79 +123,71 @@ def shown_names(row: Row, group: EachGroup) -> dict[str, Any]:
     return names
 
 
-async def fan_out(runner: RowRunner, head: int) -> EachOutcome:
-    """What the units inside an `each` give for every entry of its list. ``runner`` is that of the row, which takes the outcome."""
+class _Entry(NamedTuple):
+    """An entry that was run: its result, and the units that were skipped and that abstained."""
+
+    result: Result
+    skipped: AbstractSet[int]
+    abstained: AbstractSet[int]
+
+
+async def fan_out(runner: RowRunner, head: int) -> None:
+    """Run the units inside an `each` at every entry of its list. ``runner`` is that of the row, and takes what they give."""
     number = runner.level.groups[head]
     group, node = runner.plan.groups[number], runner.plan.nodes[head]
     try:
         rows = entry_rows(runner.row, group, group.list_of(runner.values()))
     except RowError as error:
-        return EachOutcome(entry_failure(runner.row, node, error.failure, str(error)))
+        runner.failures[head] = entry_failure(runner.row, node, error.failure, str(error))
+        return
 
-    async def run_entry(index: int) -> _EntryOutcome:
+    async def run_entry(index: int) -> _Entry:
         inner = runner.inside(rows[index], runner.plan.inner_levels[number])
-        result = await inner.run()
-        outputs = [inner.outputs[unit] for unit in group.nodes]
-        return _EntryOutcome(
-            outputs,
-            result.failure,
-            result.calls,
-            inner.abstained,
-            inner.skipped,
-            result.saved,
-            result.stages,
-            result.entries,
-        )
+        return _Entry(await inner.run(), inner.skipped, inner.abstained)
 
     # All questions of a row wait for one another, in one request to a decision model.
     slots = EntrySlots(len(rows)) if _asks_decisions(node) else runner.context.slots
     entries = await run_entries(len(rows), run_entry, slots)
-    return _gathered(runner, number, rows, entries)
+    results = [entry.result for entry in entries]
+    runner.calls[head] = [call for result in results for call in result.calls]
+    for result in results:
+        add_counts(runner.saved, result.saved)
+        add_stages(runner.inner_stages, result.stages)
+    names = [shown_names(row, group) for row in rows]
+    for index in group.nodes:
+        runner.outputs[index] = [result.outputs[index] for result in results]
+        if runner.plan.nodes[index].groups[-1] == number:
+            runner.entries[index] = [
+                None if index in entry.skipped else name
+                for name, entry in zip(names, entries, strict=True)
+            ]
+        else:
+            runner.entries[index] = [result.entries.get(index) for result in results]
+    failure = next((result.failure for result in results if result.failure is not None), None)
+    if failure is not None:
+        runner.failures[head] = failure
+        return
+    _show_lists(runner, group, entries)
+    runner.done(head)
 
 
 def _asks_decisions(node: Node) -> bool:
     return isinstance(node.work, LLMNode) and node.work.state_prompt is not None
 
 
-def _gathered(
-    runner: RowRunner, number: int, rows: Sequence[Row], entries: Sequence[_EntryOutcome]
-) -> EachOutcome:
-    """The outcomes of all entries as that of their `each`."""
-    nodes, group = runner.plan.nodes, runner.plan.groups[number]
-    outcome = EachOutcome(
-        next((entry.failure for entry in entries if entry.failure is not None), None),
-        [call for entry in entries for call in entry.calls],
-        {
-            index: [entry.outputs[position] for entry in entries]
-            for position, index in enumerate(group.nodes)
-        },
-    )
-    names = [shown_names(row, group) for row in rows]
-    for index in group.nodes:
-        if nodes[index].groups[-1] == number:
-            shown = [
-                None if index in entry.skipped else name
-                for name, entry in zip(names, entries, strict=True)
-            ]
-            outcome.entries[index] = shown
-        else:
-            outcome.entries[index] = [entry.entries.get(index) for entry in entries]
-    for entry in entries:
-        for pool, count in entry.saved.items():
-            outcome.saved[pool] = outcome.saved.get(pool, 0) + count
-        outcome.add_stages(entry.stages)
+def _show_lists(runner: RowRunner, group: EachGroup, entries: Sequence[_Entry]) -> None:
+    """Have later units see the units inside, and each of their fields, as lists without what was skipped."""
     depth = 0 if runner.row.entry is None else 1 + runner.row.entry.item.count(".")
-    for index in group.nodes if outcome.failure is None else ():
-        node = nodes[index]
+    for index in group.nodes:
+        node = runner.plan.nodes[index]
         if entries and all(index in entry.skipped for entry in entries):
-            outcome.skipped.add(index)
+            runner.skipped.add(index)
         if any(index in entry.abstained for entry in entries):
-            outcome.abstained.add(index)
+            runner.abstained.add(index)
         levels = len(node.groups) - depth
-        left = outcome.previous[node.id] = present(outcome.outputs[index], levels)
+        outputs = runner.previous[node.id] = present(runner.outputs[index], levels)
         for name in node.output.fields:
-            outcome.previous[f"{node.id}.{name}"] = field_lists(left, name, levels)
-    return outcome
+            runner.previous[f"{node.id}.{name}"] = field_lists(outputs, name, levels)
 
 
 def has_output(output: Any) -> bool:
@@ -208,49 +198,6 @@ def has_output(output: Any) -> bool:
 def is_empty(output: Any) -> bool:
     """Whether it is a list without entries, also inside its entries."""
     return isinstance(output, list) and all(map(is_empty, output))
-
-
-class EachOutcome(Struct):
-    """What an `each` gives. Of one that failed, only the calls, the outputs and what is counted matter."""
-
-    failure: Failure | None
-    calls: list[Call] = []
-    outputs: dict[int, list[Any]] = {}
-    """For each unit inside, its output at every entry."""
-    entries: dict[int, list[Any]] = {}
-    """For each unit inside, the names that it saw at every entry."""
-    previous: dict[str, Any] = {}
-    """What later units see of the units inside, and of each of their fields: lists without what was skipped."""
-    skipped: set[int] = set()
-    """The units that were skipped at every entry."""
-    abstained: set[int] = set()
-    """The units that abstained at any entry."""
-    saved: dict[str, int] = {}
-    """The calls that early stopping avoided, by pool."""
-    stages: dict[str, tuple[Stage, ...]] = {}
-
-    def add_stages(self, stages: Mapping[str, tuple[Stage, ...]]) -> None:
-        """Add the stages of one entry to those of the others."""
-        for unit, counts in stages.items():
-            known = self.stages.get(unit)
-            self.stages[unit] = (
-                counts
-                if known is None
-                else tuple(before.plus(stage) for before, stage in zip(known, counts, strict=True))
-            )
-
-
-class _EntryOutcome(Struct):
-    """What is kept of an entry once it has been run."""
-
-    outputs: list[Any]
-    failure: Failure | None
-    calls: Sequence[Call]
-    abstained: AbstractSet[int] = frozenset()
-    skipped: AbstractSet[int] = frozenset()
-    saved: Mapping[str, int] = MappingProxyType({})
-    stages: Mapping[str, tuple[Stage, ...]] = MappingProxyType({})
-    entries: Mapping[int, Any] = MappingProxyType({})
 
 
 def entry_failure(row: Row, node: Node, kind: str, message: str) -> Failure:

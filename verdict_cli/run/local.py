@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, TypeVar
 
 from verdict_cli.errors import Pending, VerdictError
@@ -26,11 +25,12 @@ from verdict_cli.run.run_metadata import changed_dataset, finish_run, start_run
 from verdict_cli.run.run_state import FinishedRows, RunState
 from verdict_cli.run.scores import run_observed_row
 from verdict_cli.run.tables import write_tables
-from verdict_cli.run.worker_loop import BREATH_S, WorkerLoop
 from verdict_cli.run_facts import Counts, RunFacts, tell
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.datasets.read import stream_rows
 
+BREATH_S = 0.005
+"""How long rows whose calls never wait (built-in models) may keep the event loop."""
 STARTING_S = 0.0004
 """About what starting one call takes (measured): `preload` waits for the first calls, so that it delays none."""
 TICK_S = 0.25
@@ -123,6 +123,12 @@ class LocalRun:
         self.start = job.start
         self.other_prompts = 0 if job.recording is None else job.recording.other_prompts
         """What the recording had counted before."""
+        self._uncounted: list[Call] = []
+        """Calls that are counted together, which takes less than one by one."""
+        self._begun = 0
+        """The rows that were begun."""
+        self._paused = 0.0
+        """When a worker last left the loop to others."""
         self.is_pinned = False
         """Whether the units that all rows share have run."""
         self.pool = None if client.recorded else self._open_pool()
@@ -277,8 +283,11 @@ class LocalRun:
         ):
             return
         if self.is_pinned:
-            loop = WorkerLoop(self.rows(), partial(self._judge, context), self, self.halt)
-            await loop.run(min(job.concurrency, job.data.rows))
+            rows = self.rows()
+            workers = range(min(job.concurrency, job.data.rows))
+            await self.halt.wait_for(
+                {asyncio.create_task(self._judge(rows, context)) for _ in workers}
+            )
 
     async def _preload(self) -> None:
         """Call `preload` when as many calls are in flight as may be, or after about the time that this takes."""
@@ -300,29 +309,50 @@ class LocalRun:
             self.halt.fail(error)
             return
         self.is_pinned = True
-        self.counts.add_calls(calls)
+        self._uncounted += calls
 
-    async def _judge(self, context: Context, row: Row) -> Result:
+    async def _judge(self, rows: Iterator[Row], context: Context) -> None:
+        """Judge one row after the other until there are none, or the run is to stop.
+
+        A row with a call that cannot be answered yet is dropped: no row waits in memory.
+        """
+        plan, observer, halt = self.job.plan, self.job.observer, self.halt
         try:
-            return await run_observed_row(self.job.plan, row, context, self.job.observer)
-        except Pending:
-            self.state.own.drop(row.index)
+            # `requested` is set by a signal handler at once, the event only when the loop has its turn.
+            while not (halt.is_set() or halt.stop.requested):
+                row = next(rows, None)
+                if row is None:
+                    return
+                self._begun = begun = self._begun + 1
+                try:
+                    result = await run_observed_row(plan, row, context, observer)
+                except Pending:
+                    self.state.own.drop(row.index)
+                else:
+                    self._add(result)
+                # Where another row was begun meanwhile, this one waited for a call, and left the loop to others. Else no
+                # row has waited: without a pause, timers and the writer would starve.
+                if self._begun == begun and monotonic() - self._paused > BREATH_S:
+                    await self.state.database.writer.wait_for_room()
+                    await asyncio.sleep(0)
+                    self._paused = monotonic()
+        except VerdictError as error:
+            halt.fail(error)
+        except Exception:
+            halt.set()
             raise
 
-    async def wait_for_room(self) -> None:
-        """Return once few enough rows wait for the disk."""
-        await self.state.database.writer.wait_for_room()
-
-    def add(self, result: Result) -> None:
+    def _add(self, result: Result) -> None:
         """Take a row's result."""
         self.state.add(result)
         if self.pool is not None:
             self.done.add(result.row.index)
-        self.counts.add(result)
+        self.counts.add_row(result.status, result.failure, result.saved, result.stages)
+        self._uncounted += result.calls
 
     def _add_extra(self, call: Call) -> None:
         self.state.add_extra(call)
-        self.counts.add_calls([call])
+        self._uncounted.append(call)
 
     async def _tick(self) -> None:
         while True:
@@ -330,6 +360,8 @@ class LocalRun:
             await asyncio.sleep(TICK_S)
 
     def _show(self) -> None:
+        self.counts.add_calls(self._uncounted)
+        self._uncounted.clear()
         self.show(Progress.since(self.started, self.counts, self.client.limiters, self.earlier))
 
 

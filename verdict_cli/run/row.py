@@ -21,7 +21,7 @@ from verdict_cli.plan.levels import EachGroup, Level
 from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.compute import compute, empty_output, outputs_before, pooled_values
-from verdict_cli.run.entries import EachOutcome, entry_failure, fan_out, has_output, is_empty
+from verdict_cli.run.entries import entry_failure, fan_out, has_output, is_empty
 from verdict_cli.run.escalation import AnsweringStage, escalate_answer, stages_of
 from verdict_cli.run.event_loop import cancel_all
 from verdict_cli.run.node_run import answer_node, calls_of, fails_row
@@ -148,7 +148,7 @@ class RowRunner:
         while self.ready:
             index = self.ready.popleft()
             if self.abstained and self._is_without_input(index):
-                self._abstain(index)
+                self._complete(index, None)
             elif may_skip and not self._is_run(index):
                 continue
             elif not awaited[index]:
@@ -198,7 +198,7 @@ class RowRunner:
         for unit in units:
             self.outputs[unit] = None
             self.previous.pop(self.plan.nodes[unit].id, None)
-        self._done(index)
+        self.done(index)
 
     def _compute(self, index: int) -> None:
         node = self.plan.nodes[index]
@@ -229,7 +229,7 @@ class RowRunner:
 
     async def _ask(self, index: int) -> None:
         if index in self.level.groups:
-            self._merge(index, await fan_out(self, index))
+            await fan_out(self, index)
             return
         node = self.plan.nodes[index]
         try:
@@ -252,23 +252,6 @@ class RowRunner:
         else:
             self._complete(index, output)
 
-    def _merge(self, head: int, outcome: EachOutcome) -> None:
-        """Take what the `each` at a head has given."""
-        self.calls[head] = outcome.calls
-        self.entries |= outcome.entries
-        for index, output in outcome.outputs.items():
-            self.outputs[index] = output
-        for pool, count in outcome.saved.items():
-            self.saved[pool] = self.saved.get(pool, 0) + count
-        self.inner_stages |= outcome.stages
-        if outcome.failure is not None:
-            self.failures[head] = outcome.failure
-            return
-        self.skipped |= outcome.skipped
-        self.abstained |= outcome.abstained
-        self.previous |= outcome.previous
-        self._done(head)
-
     def _is_without_input(self, index: int) -> bool:
         """Whether a unit abstains because its parents did: one that calls a model where any of them did, a pool where
         fewer than its quorum are left."""
@@ -281,21 +264,17 @@ class RowRunner:
         return sum(output is not None for output in outputs_before(node, self.outputs)) < quorum
 
     def _complete(self, index: int, output: Output | None) -> None:
+        """Take a unit's output, None where it abstained."""
         if output is None:
-            self._abstain(index)
-        else:
-            self._finish(index, output)
-
-    def _abstain(self, index: int) -> None:
-        self.abstained.add(index)
-        self._finish(index, None)
+            self.abstained.add(index)
+        self._finish(index, output)
 
     def _finish(self, index: int, output: Output | None) -> None:
         self.outputs[index] = output
         self.previous[self.plan.nodes[index].id] = output
-        self._done(index)
+        self.done(index)
 
-    def _done(self, index: int) -> None:
+    def done(self, index: int) -> None:
         """Note that a unit, or an `each`, has been run: those that wait for it wait for one less."""
         for child in self.level.children[index]:
             if child in self.waiting:

@@ -25,6 +25,8 @@ def kills(monkeypatch: pytest.MonkeyPatch) -> Any:
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "kills", module)
     spec.loader.exec_module(module)
+    # Beside other tests, a commit waits for the disk and for a processor.
+    monkeypatch.setattr(module, "UNCOMMITTED_S", 0.06)
     return module
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec.structs import replace
@@ -20,7 +19,6 @@ from verdict_cli.storage.database.records import (
 )
 from verdict_cli.storage.database.schema import TABLES, insert
 
-_GROUP = 1000
 Record = tuple[Any, ...]
 
 
@@ -31,11 +29,10 @@ def append(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
     """
     texts, calls = _last(target, "texts"), _last(target, "calls")
     target.execute("BEGIN IMMEDIATE")
-    _add(target, "texts", (_text(record, texts) for record in _records(source, "texts")))
-    _add(target, "calls", (_call(record, texts, calls) for record in _records(source, "calls")))
-    _add(
-        target, "rows", (_row(target, record, texts, calls) for record in _records(source, "rows"))
-    )
+    insert(target, "texts", (_text(record, texts) for record in _records(source, "texts")))
+    insert(target, "calls", (_call(record, texts, calls) for record in _records(source, "calls")))
+    rows = (_row(target, record, texts, calls) for record in _records(source, "rows"))
+    insert(target, "rows", rows)
     target.execute("COMMIT")
 
 
@@ -46,12 +43,6 @@ def _last(connection: sqlite3.Connection, table: str) -> int:
 
 def _records(connection: sqlite3.Connection, table: str) -> Iterator[Record]:
     return connection.execute(f"SELECT {', '.join(TABLES[table])} FROM {table}")
-
-
-def _add(target: sqlite3.Connection, table: str, records: Iterable[Record]) -> None:
-    remaining = iter(records)
-    while group := list(islice(remaining, _GROUP)):
-        insert(target, table, group)
 
 
 def _text(record: Record, texts: int) -> Record:

@@ -42,8 +42,6 @@ RUN_DB = "run.db"
 """The name of the file in a run's directory."""
 _SHARED_TEXTS = 5_000
 """Texts whose numbers are remembered, so that calls share them."""
-_UNWRITTEN = 64
-"""Calls that are looked up in memory, from which those that the disk has are dropped."""
 _TOGETHER = 500
 """Records that are read by one statement."""
 _CACHE_KB = 32_000
@@ -72,8 +70,10 @@ class Database:
         self.damaged = 0
         self._shared = shared
         self._reader, self._writer = reader, writer
-        self._unwritten: OrderedDict[int, StoredCall] = OrderedDict()
-        self._by_digest: dict[bytes, list[int]] = {}
+        self._recent: dict[bytes, list[StoredCall]] = {}
+        self._older: dict[bytes, list[StoredCall]] = {}
+        """Calls that may not be written yet: these are, once the writer has committed as many records as ``_older_end``."""
+        self._older_end = 0
         self._unusable: set[int] = set()
         self._names: dict[tuple[str, ...], int] = {}
         self._columns: dict[int, tuple[str, ...]] = {}
@@ -176,7 +176,7 @@ class Database:
         number = None if self._shared else call.number
         self.writer.insert("calls", (number, *values, checksum(number, *values), usable))
         if digest is not None:
-            self._remember(call)
+            self._remember(call, digest)
         return call
 
     def add_messages(self, messages: Sequence[Message]) -> tuple[tuple[str, int, Images], ...]:
@@ -192,9 +192,7 @@ class Database:
 
     def find(self, digest: bytes) -> list[StoredCall]:
         """The calls of a request, the latest first. A record that cannot be read is counted and left out."""
-        unwritten = [
-            self._unwritten[number] for number in reversed(self._by_digest.get(digest, ()))
-        ]
+        unwritten = [*self._older.get(digest, ()), *self._recent.get(digest, ())][::-1]
         known = {call.number for call in unwritten}
         query = f"SELECT {_CALL} FROM calls WHERE digest=? AND usable>=0 ORDER BY number DESC"
         stored = self._calls(query, digest)
@@ -207,8 +205,8 @@ class Database:
 
     def remove_calls(self, digest: bytes) -> None:
         """Remove the calls of a request."""
-        for number in self._by_digest.pop(digest, ()):
-            del self._unwritten[number]
+        self._older.pop(digest, None)
+        self._recent.pop(digest, None)
         self.writer.execute("DELETE FROM calls WHERE digest=?", (digest,))
 
     def limit(self, most_bytes: int, room: float) -> None:
@@ -441,27 +439,12 @@ class Database:
             self.damaged += 1
         return calls
 
-    def _remember(self, call: StoredCall) -> None:
+    def _remember(self, call: StoredCall, digest: bytes) -> None:
         """Have the call found before it is written."""
-        assert call.digest is not None
-        if len(self._unwritten) > _UNWRITTEN:
-            self._forget_written()
-        self._unwritten[call.number] = call
-        self._by_digest.setdefault(call.digest, []).append(call.number)
-
-    def _forget_written(self) -> None:
-        """Drop what the disk has."""
-        written = self._next_call - 1 - self.writer.waiting
-        while self._unwritten:
-            number = next(iter(self._unwritten))
-            if number > written:
-                return
-            call = self._unwritten.pop(number)
-            assert call.digest is not None
-            numbers = self._by_digest[call.digest]
-            numbers.remove(number)
-            if not numbers:
-                del self._by_digest[call.digest]
+        if self.writer.committed >= self._older_end:
+            self._older, self._recent = self._recent, {}
+            self._older_end = self.writer.added
+        self._recent.setdefault(digest, []).append(call)
 
 
 def _call(record: tuple[Any, ...], *, shared: bool = False) -> StoredCall:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -22,7 +23,6 @@ from verdict_cli.storage.database.schema import TABLES, DamagedError, connect, c
 from verdict_cli.storage.paths import output_errors, sync_directory
 
 _LARGEST = 1 << 62
-_GROUP = 1000
 
 
 class Repair(Struct, frozen=True):
@@ -72,14 +72,14 @@ def repair(path: Path) -> Repair:
         part.touch(mode=0o600)
         with closing(connect(part, "rw")) as new:
             create(new)
-            calls, rows = _copy(path, new)
+            counts = _copy(path, new)
         path.replace(kept)
         for ending in ("-wal", "-shm"):
             with suppress(FileNotFoundError):
                 path.with_name(path.name + ending).replace(kept.with_name(kept.name + ending))
         part.replace(path)
         sync_directory(path.parent)
-    return Repair(calls, rows, kept)
+    return Repair(counts["calls"], counts["rows"], kept)
 
 
 def _free_name(path: Path) -> Path:
@@ -89,31 +89,35 @@ def _free_name(path: Path) -> Path:
     return name
 
 
-def _copy(path: Path, new: sqlite3.Connection) -> tuple[int, int]:
+def _copy(path: Path, new: sqlite3.Connection) -> Counter[str]:
+    """Copy what can be read, in one transaction; return how many records of each table."""
+    counts: Counter[str] = Counter()
+    numbers: dict[str, set[int]] = {"texts": set(), "calls": set()}
     try:
         old = connect(path, "rw")
     except sqlite3.Error:
-        return 0, 0
-    counts = {}
-    numbers: dict[str, set[int]] = {"texts": set(), "calls": set()}
+        return counts
     with closing(old):
+        new.execute("BEGIN")
         for table in ("texts", "calls", "rows", "meta", "batches"):
-            counts[table] = 0
-            group: list[tuple[Any, ...]] = []
-            for record in _records(old, table):
-                try:
-                    _check(table, record, numbers)
-                except DamagedError:
-                    continue
-                if table in numbers:
-                    numbers[table].add(record[0])
-                counts[table] += 1
-                group.append(record)
-                if len(group) >= _GROUP:
-                    insert(new, table, group)
-                    group = []
-            insert(new, table, group)
-    return counts["calls"], counts["rows"]
+            insert(new, table, _readable(old, table, numbers, counts))
+        new.execute("COMMIT")
+    return counts
+
+
+def _readable(
+    old: sqlite3.Connection, table: str, numbers: dict[str, set[int]], counts: Counter[str]
+) -> Iterator[tuple[Any, ...]]:
+    """The records of a table that can be used."""
+    for record in _records(old, table):
+        try:
+            _check(table, record, numbers)
+        except DamagedError:
+            continue
+        if table in numbers:
+            numbers[table].add(record[0])
+        counts[table] += 1
+        yield record
 
 
 def _records(old: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
 
@@ -160,9 +161,8 @@ def insert(
     """
     columns = TABLES[table]
     one = f"({','.join('?' * len(columns))})"
-    records = list(records)
-    for start in range(0, len(records), _AT_ONCE):
-        some = records[start : start + _AT_ONCE]
+    remaining = iter(records)
+    while some := list(islice(remaining, _AT_ONCE)):
         values = [value for record in some for value in record]
         connection.execute(
             f"INSERT OR REPLACE INTO {table} VALUES {','.join([one] * len(some))}", values

@@ -15,7 +15,6 @@ INTERVAL_S = 5.0
 LARGEST = 8_000_000
 """Bytes by which the database has grown, from which one is written at once."""
 _GROWING, _SMALL = ("texts", "calls"), ("meta", "batches")
-_GROUP = 1000
 _MARKS = " UNION ALL ".join(f"SELECT name, checksum FROM {table}" for table in _SMALL)
 
 
@@ -108,9 +107,7 @@ def _copy(
     """Copy records as they are; their checksums are checked when they are read."""
     where = f"WHERE number > {after}" if table in _GROWING else ""
     query = f"SELECT {', '.join(TABLES[table])} FROM {table} {where}"
-    records = source.execute(query)
-    while group := records.fetchmany(_GROUP):
-        insert(target, table, group)
+    insert(target, table, source.execute(query))
 
 
 def create_database(path: Path) -> None:

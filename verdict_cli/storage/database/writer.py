@@ -54,7 +54,8 @@ class Writer:
         self._opened = path.stat()
         self._lock = threading.Lock()
         self._group = _Group()
-        self._added = self._committed = 0
+        self.added = self.committed = 0
+        """The records and statements that were added, and those that are on the disk."""
         self._wake, self._closing = threading.Event(), threading.Event()
         self._waiters: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._thread: threading.Thread | None = None
@@ -62,7 +63,7 @@ class Writer:
     @property
     def waiting(self) -> int:
         """How many records are not written yet."""
-        return self._added - self._committed
+        return self.added - self.committed
 
     def insert(self, table: str, record: tuple[Any, ...]) -> None:
         """Add a record. Raises OutputError after one could not be written."""
@@ -86,10 +87,10 @@ class Writer:
         with self._lock:
             # Within the lock: the thread that fails looks for waiters once, and then ends.
             self._check()
-            if self._committed >= self._added:
+            if self.committed >= self.added:
                 return
             future: asyncio.Future[None] = loop.create_future()
-            self._waiters.append((self._added, loop, future))
+            self._waiters.append((self.added, loop, future))
         await future
         self._check()
 
@@ -123,7 +124,7 @@ class Writer:
             raise self.error
 
     def _count(self) -> None:
-        self._added += 1
+        self.added += 1
         self._group.count += 1
         if self._group.count == 1:
             self._wake.set()
@@ -160,10 +161,8 @@ class Writer:
             self.on_failure(self.error)
         with self._lock:
             if self.error is None:
-                self._committed += group.count
-            done = [
-                waiter for waiter in self._waiters if self.error or waiter[0] <= self._committed
-            ]
+                self.committed += group.count
+            done = [waiter for waiter in self._waiters if self.error or waiter[0] <= self.committed]
             self._waiters = [waiter for waiter in self._waiters if waiter not in done]
         self.after_commit()
         for _, loop, future in done:
