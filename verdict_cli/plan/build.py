@@ -428,11 +428,12 @@ class _Build:
             upstream.append(unit if output is None else replace(unit, output=output))
             self.uses.append(frozenset(scope.uses.units))
             self._note_uses(scope, instance.place, letters=_letters(instance))
+            if unit.pinned:
+                _check_pinned_uses(instance.place, scope, nodes)
             if node is not None and valid is not None:
                 self._warn_of_repetition(node, valid)
                 self._note_braces(node, instance.place)
                 _check_item_column(node, instance.place)
-                _check_pinned_uses(node, instance.place, scope, nodes)
                 check_option_places(node, instance.place, nodes)
         for step, scope in row_steps.scopes:
             self._note_uses(scope, step.place)
@@ -516,11 +517,15 @@ def _check_item_column(node: Node, place: Place) -> None:
         place.problem("reserved-name", message, "rename it with `propagate`")
 
 
-def _check_pinned_uses(
-    node: Node, place: Place, scope: NodeScope, nodes: Sequence[Node | None]
-) -> None:
-    """Report a pinned unit that uses one that runs for every row."""
-    for index in sorted(scope.uses.units) if node.pinned else ():
+def _check_pinned_uses(place: Place, scope: NodeScope, nodes: Sequence[Node | None]) -> None:
+    """Report a pinned unit that uses the row, or a unit that runs for every row."""
+    uses = scope.uses
+    row = [f"source.{column}" for column in sorted(uses.columns)] or ["source"] * uses.whole_row
+    for source in row[:1]:
+        message = f"a pinned unit runs once, but this one uses `{source}`"
+        hint = "take the row out of it, or leave `pin` out"
+        place.problem("pinned-uses-row", message, hint)
+    for index in sorted(uses.units):
         before = nodes[index]
         if before is not None and not before.pinned:
             message = f"a pinned unit runs once, but this one uses {before.id!r}, which runs for every row"

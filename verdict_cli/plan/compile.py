@@ -53,6 +53,7 @@ from verdict_cli.plan.compile_decisions import (
     check_images,
     compile_state_prompt,
     decision_models,
+    escalation_models,
     only_decides,
     warn_of_alias,
 )
@@ -94,14 +95,13 @@ def compile_escalation(context: CompileContext, scope: NodeScope) -> Escalation 
         text = fitted.when()
     roots = _ROOTS if isinstance(unit, LLMUnit) else (*_ROOTS, "outputs")
     when = scope.expression(text, roots, place, "when")
-    chain = unit.escalate.chain()
-    stages = [place.policy(target, "to") for target in chain if target != ABSTAIN]
+    stages = escalation_models(context)
     if when is None or not all(stages):
         return None
     return Escalation(
         when,
         tuple(models for models in stages if models),
-        chain[-1] == ABSTAIN,
+        unit.escalate.chain()[-1] == ABSTAIN,
         unit.escalate.audit_share or 0.0,
     )
 
@@ -167,9 +167,7 @@ def compile_node(
     # Only now is known whether a prompt or an expression shows the options, and so whether they must come from somewhere.
     casts += compile_option_inputs(context)
     if isinstance(unit, LLMUnit):
-        warn_of_alias(context, decision_models(context, unit))
-    if instance.pinned:
-        _check_pinned(context)
+        warn_of_alias(context, decision_models(context))
     if compiled.work is None:
         return None, output
     codes = [code_at(context, key) for key in _CODE_KEYS]
@@ -261,17 +259,6 @@ def _declared_output(context: CompileContext, output: RecordType) -> RecordType:
         else:
             kept[name] = kind
     return RecordType(kept) if kept else output
-
-
-def _check_pinned(context: CompileContext) -> None:
-    uses = context.scope.uses
-    for column in sorted(uses.columns)[:1] or (["…"] if uses.whole_row else []):
-        source = f"`source.{column}`" if uses.columns else "`source`"
-        context.problem(
-            "pinned-uses-row",
-            f"a pinned unit runs once, but this one uses {source}",
-            "take the row out of it, or leave `pin` out",
-        )
 
 
 def compile_input(context: CompileContext) -> tuple[Cast, ...]:
@@ -427,7 +414,7 @@ def compile_llm_unit(
     """Prompt, models and extractor of the unit; None, and reported, when its output cannot be known."""
     response = _response(context, unit, scale)
     models = context.instance.models
-    decides = decision_models(context, unit)
+    decides = decision_models(context)
     if decides and not check_decisions(context, unit, response, scale, decides):
         return CompiledUnit(None, response, unit.output_fields(response))
     reading = _reading(context, unit, response)
@@ -548,7 +535,7 @@ def _reading(context: CompileContext, unit: LLMUnit, response: RecordType) -> Bo
     chosen = _fitted(context, resolve_extractor(_extractor_key(unit, response, models)))
     if chosen is None or not response.fields:
         return None
-    if only_decides(context, unit):
+    if only_decides(context):
         # Here, because most pipelines ask no decision model.
         from verdict_cli.language.extractors.decision import DecidedValueExtractor
 

@@ -18,24 +18,28 @@ from verdict_cli.model import Model
 from verdict_cli.plan.compile_context import CompileContext
 
 
-def all_models(context: CompileContext, unit: LLMUnit) -> list[Model]:
+def escalation_models(context: CompileContext) -> list[tuple[Model, ...] | None]:
+    """The models of each stage of the unit's escalation; None, and reported, for a bad one."""
+    escalate = context.instance.unit.escalate
+    chain = escalate.chain() if escalate is not None else ()
+    targets = [target for target in chain if target != ABSTAIN]
+    return [context.place.policy(target, "escalate", "to") for target in targets]
+
+
+def all_models(context: CompileContext) -> list[Model]:
     """The unit's models, and those that it escalates to."""
-    models = list(context.instance.models or ())
-    targets = unit.escalate.chain() if unit.escalate is not None else ()
-    for target in targets:
-        if target != ABSTAIN:
-            models += context.place.policy(target, "escalate", "to") or ()
-    return models
+    stages = [context.instance.models, *escalation_models(context)]
+    return [model for models in stages for model in models or ()]
 
 
-def decision_models(context: CompileContext, unit: LLMUnit) -> list[Model]:
+def decision_models(context: CompileContext) -> list[Model]:
     """The decision models among `all_models`."""
-    return [model for model in all_models(context, unit) if is_decision_model(model)]
+    return [model for model in all_models(context) if is_decision_model(model)]
 
 
-def only_decides(context: CompileContext, unit: LLMUnit) -> bool:
+def only_decides(context: CompileContext) -> bool:
     """Whether no other model answers: what concerns written replies is then of no concern."""
-    models = all_models(context, unit)
+    models = all_models(context)
     return bool(models) and all(map(is_decision_model, models))
 
 

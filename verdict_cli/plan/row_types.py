@@ -80,14 +80,9 @@ def _converted(value: Any, kind: FieldType, folder: Path, fence: PathPolicy) -> 
     if isinstance(kind, ListType) and isinstance(value, list | tuple):
         return [_converted(entry, kind.item, folder, fence) for entry in value]
     if isinstance(kind, RecordType) and isinstance(value, Mapping):
-        nested = {
-            name: inner
-            for name, inner in kind.fields.items()
-            if isinstance(without_null(inner), ImageType | RecordType | ListType)
-        }
         return dict(value) | {
             name: _converted(value[name], inner, folder, fence)
-            for name, inner in nested.items()
+            for name, inner in kind.fields.items()
             if name in value
         }
     if not isinstance(value, str):

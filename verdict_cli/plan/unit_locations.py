@@ -1,16 +1,13 @@
-"""The units of a pipeline file, and the `--set` settings by which an audit changes them."""
+"""The units of a pipeline file, before it is a plan."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from verdict_cli.language.scales import named_scales
 from verdict_cli.language.units.base import snake
 
 TOKEN_EXTRACTORS = ("token_probability", "argmax_score", "sample_score", "weighted_summed_score")
@@ -62,111 +59,3 @@ def _within(value: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         for key in value:
             if isinstance(key, str) and re.fullmatch(r"[\w-]+", key):
                 yield from _within(value[key], f"{path}.{key}")
-
-
-def setting(unit: UnitLocation, key: str, value: Any) -> str:
-    """The `--set` argument that gives the unit's key this value."""
-    return f"{unit.path}.{key}={json.dumps(value, ensure_ascii=False)}"
-
-
-def both_orders_settings(units: list[UnitLocation]) -> tuple[str, ...]:
-    """The settings by which every pairwise judge is called in both orders."""
-    return tuple(
-        setting(unit, "positions", "both")
-        for unit in units
-        if unit.type == "PairwiseJudgeUnit" and unit.keys.get("positions") != "both"
-    )
-
-
-def reversed_scale_settings(units: list[UnitLocation], data: Mapping[str, Any]) -> tuple[str, ...]:
-    """The settings by which judges see a numeric scale with its best end first; their scores are mapped back."""
-    settings = []
-    for unit in units:
-        ends = _ends(unit, data)
-        if ends is None:
-            continue
-        low, high = ends[0], ends[1]
-        scale = {"type": "discrete", "range": list(ends), "end_is_worst": True}
-        back = {"score": f"{json.dumps(low + high)} - output.score", **_explanation_field(unit)}
-        settings += [setting(unit, "scale", scale), setting(unit, "propagate", back)]
-    return tuple(settings)
-
-
-def _ends(unit: UnitLocation, data: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    if unit.type != "JudgeUnit" or unit.reads_tokens or unit.keys.get("propagate"):
-        return None
-    scale = unit.keys.get("scale", "likert")
-    if isinstance(scale, str):
-        scale = (data.get("scales") or {}).get(scale, scale)
-    if isinstance(scale, str):
-        known = named_scales().get(scale)
-        scale = None if known is None else known.key()
-    if not isinstance(scale, dict) or scale.get("scores") or scale.get("end_is_worst"):
-        return None
-    ends = scale.get("range")
-    if not isinstance(ends, list) or any(isinstance(end, str) for end in ends):
-        return None
-    return tuple(ends)
-
-
-def renamed_label_settings(
-    units: list[UnitLocation], data: Mapping[str, Any], names: Mapping[str, str], folder: Path
-) -> tuple[str, ...]:
-    """The settings by which labels get other names in scales, categories and prompts; verdicts are mapped back."""
-    settings = []
-    back = {new: old for old, new in names.items()}
-    for unit in units:
-        if unit.reads_tokens or unit.keys.get("propagate"):
-            continue
-        field, key, values = _labels(unit, data)
-        if not values or not names.keys() & {value for value in values if isinstance(value, str)}:
-            continue
-        changed = [names.get(value, value) if isinstance(value, str) else value for value in values]
-        if key == "categories":
-            settings.append(setting(unit, key, changed))
-        else:
-            settings.append(setting(unit, key, {"type": "discrete", "values": changed}))
-        settings.append(
-            setting(
-                unit,
-                "propagate",
-                {
-                    field: f"{json.dumps(back)}.get(output.{field}, output.{field})",
-                    **_explanation_field(unit),
-                },
-            )
-        )
-        text = _prompt(unit, folder)
-        if text is not None:
-            settings.append(setting(unit, "prompt", _rename_words(text, names)))
-    return tuple(settings)
-
-
-def _labels(unit: UnitLocation, data: Mapping[str, Any]) -> tuple[str, str, list[Any]]:
-    """The field, the key and the values of a unit that chooses among labels."""
-    if unit.type == "CategoricalJudgeUnit":
-        return "choice", "categories", list(unit.keys.get("categories") or [])
-    scale = unit.keys.get("scale")
-    if isinstance(scale, str):
-        scale = (data.get("scales") or {}).get(scale)
-    if unit.type != "JudgeUnit" or not isinstance(scale, dict) or set(scale) - {"type", "values"}:
-        return "", "", []
-    return "score", "scale", list(scale.get("values") or [])
-
-
-def _explanation_field(unit: UnitLocation) -> dict[str, str]:
-    return {"explanation": "output.explanation"} if unit.keys.get("explanation") else {}
-
-
-def _prompt(unit: UnitLocation, folder: Path) -> str | None:
-    prompt = unit.keys.get("prompt")
-    if isinstance(prompt, dict) and isinstance(prompt.get("file"), str):
-        text: str = (folder / prompt["file"]).read_text(encoding="utf-8")
-        return text
-    return prompt if isinstance(prompt, str) else None
-
-
-def _rename_words(text: str, names: Mapping[str, str]) -> str:
-    words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    pattern = re.compile(rf"\{{[^{{}}\n]*\}}|(?<!\w)({words})(?!\w)")
-    return pattern.sub(lambda match: names[match[1]] if match[1] else match[0], text)

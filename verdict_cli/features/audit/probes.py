@@ -22,18 +22,17 @@ from msgspec import Struct, structs
 
 from verdict_cli.errors import UsageError
 from verdict_cli.features.audit.options import DEGRADE, AuditOptions
-from verdict_cli.language.fields.types import ScaleType
-from verdict_cli.language.units.base import VERDICT_FIELDS
-from verdict_cli.messages import JsonObject, Row, Values
-from verdict_cli.plan.node import LLMNode, Node, Plan
-from verdict_cli.plan.unit_locations import (
-    UnitLocation,
+from verdict_cli.features.audit.unit_settings import (
     both_orders_settings,
-    locate_units,
     renamed_label_settings,
     reversed_scale_settings,
     setting,
 )
+from verdict_cli.language.fields.types import ScaleType
+from verdict_cli.language.units.base import VERDICT_FIELDS
+from verdict_cli.messages import JsonObject, Row, Values
+from verdict_cli.plan.node import LLMNode, Node, Plan
+from verdict_cli.plan.unit_locations import UnitLocation, locate_units
 from verdict_cli.regex import regex
 from verdict_cli.report.report_context import dataset_columns
 from verdict_cli.run.estimate import Line, estimate_run, total

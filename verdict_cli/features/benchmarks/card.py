@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Struct
 from pydantic import Field, ValidationError
 
 from verdict_cli.cli.console import print_message
 from verdict_cli.cli.estimate import NamedRun
-from verdict_cli.config_model import ConfigModel, Issue, Seq, Whole
-from verdict_cli.errors import DataError, Problem, SpecError, UsageError
+from verdict_cli.config_model import ConfigModel, Seq, Whole
+from verdict_cli.errors import DataError, SpecError, UsageError
 from verdict_cli.features.benchmarks.importers import IMPORTERS, import_benchmark
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error, nearest_spelling
-from verdict_cli.language.document.source_positions import Document
-from verdict_cli.language.package_files import configs, folder, named_config
+from verdict_cli.language.package_files import folder, named_config
 from verdict_cli.llm.middleware.cache_store import cache_directory
 from verdict_cli.plural import plural
 from verdict_cli.storage.paths import write_rows
@@ -173,19 +172,9 @@ class Card(ConfigModel):
 
 @cache
 def cards() -> dict[str, Card]:
-    """Every card by its name. Raises SpecError with every problem of every card."""
-    loaded: dict[str, Card] = {}
-    problems: list[Problem] = []
-    for path in sorted(folder("datasets").glob(f"*{ENDING}")):
-        try:
-            card = read_card(path)
-        except SpecError as error:
-            problems += error.problems
-        else:
-            loaded[card.name] = card
-    if problems:
-        raise SpecError(problems)
-    return loaded
+    """Every card by its name. SpecError for one that cannot be read."""
+    read = map(read_card, sorted(folder("datasets").glob(f"*{ENDING}")))
+    return {card.name: card for card in read}
 
 
 def card(name: str) -> Card:
@@ -197,51 +186,9 @@ def card(name: str) -> Card:
 
 
 def read_card(path: Path) -> Card:
-    """The card in a file. Raises SpecError with every problem: of its keys, its name, and the files that it names."""
+    """The card in a file. SpecError with every problem of its keys."""
     document = read_document(path)
     try:
-        card = Card.model_validate(document.data)
+        return Card.model_validate(document.data)
     except ValidationError as error:
         raise SpecError([*explain_error(error, Card, document).values()]) from None
-    problems = [
-        _positioned_problem(document, key, message, hint)
-        for key, message, hint in _card_problems(card, path.name, path.parent)
-    ]
-    if problems:
-        raise SpecError(problems)
-    return card
-
-
-def _card_problems(card: Card, filename: str, here: Path) -> list[Issue]:
-    """(key, what is wrong, the fix) of everything that involves more than one key."""
-    wrong = []
-    if filename != f"{card.name}{ENDING}":
-        wrong.append(
-            Issue("name", f"the file is called {filename}", f"call it {card.name}{ENDING}")
-        )
-    if card.config is not None and card.config not in configs():
-        wrong.append(
-            Issue(
-                "config",
-                f"there is no pipeline {card.config!r}",
-                nearest_spelling(card.config, configs()),
-            )
-        )
-    if card.sample is not None and not (here / card.sample).is_file():
-        wrong.append(
-            Issue(
-                "sample",
-                f"the sample {card.sample} is not beside the card",
-                "name one of datasets/",
-            )
-        )
-    for index, file in enumerate(card.files):
-        if sum(source is not None for source in (file.url, file.hub, file.derived)) != 1:
-            message = "a file has exactly one of `url`, `hub` and `derived`"
-            wrong.append(Issue(f"files[{index}]", message, "say where it comes from"))
-    return wrong
-
-
-def _positioned_problem(document: Document, key: str, message: str, hint: str) -> Problem:
-    path: tuple[Any, ...] = ("files", int(key[6:-1])) if key.startswith("files[") else (key,)
-    return document.problem("bad-card", message, hint, path)
