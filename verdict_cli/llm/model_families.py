@@ -114,84 +114,60 @@ _JEV = DecisionLimits(
     questions=255, fewest_options=1, tokens=65_536, question_tokens=32_768, images=None
 )
 _NIMBLE = DecisionLimits(questions=64, levels=255, tokens=8_192, images=0)
-_DREX = DecisionLimits(tokens=32_768, images=0)
-_DECISION_FAMILIES: tuple[tuple[re.Pattern[str], Family], ...] = tuple(
-    (regex(form), entry)
-    for form, entry in (
-        ("decisions/", _DECISIONS),
-        ("systemone/", _SYSTEM_ONE),
-        ("typesafe/", _system_one("typesafe", "https://api.typesafe.ai", _JEV)),
-        (
-            "perplexity/pplx-decider",
-            _system_one(
-                "perplexity",
-                "https://api.perplexity.ai",
-                DecisionLimits(questions=128, fewest_options=1, tokens=262_144),
-                "/v1/decisions",
-                other_key="PERPLEXITY_API_KEY",
-            ),
-        ),
-        (
-            "cloudflare/(@cf/cloudflare/)?clef",
-            _system_one(
-                "cloudflare",
-                "https://api.cloudflare.com/client/v4",
-                _CLEF,
-                "/accounts/{account}/ai/run/@cf/cloudflare/{name}",
-            ),
-        ),
-        (
-            "fireworks_ai/.*rune$",
-            _system_one(
-                "fireworks_ai",
-                "https://api.fireworks.ai/inference/v1",
-                DecisionLimits(fewest_options=1, options=208, tokens=262_144, images=0),
-                "/systemone",
-                other_key="FIREWORKS_AI_API_KEY",
-            ),
-        ),
-        (
-            "openrouter/(typesafe/jev|perplexity/pplx-decider|cloudflare/clef|upstage/solar-decide)",
-            _system_one(
-                "openrouter",
-                "https://openrouter.ai/api",
-                DecisionLimits(questions=200, images=0),
-                "/alpha/decisions",
-            ),
-        ),
-        (
-            "azure_ai/Microsoft-Decision",
-            _system_one(
-                "azure_ai",
-                "",
-                DecisionLimits(tokens=32_768, images=0),
-                "/providers/microsoft/v1/systemone",
-            ),
-        ),
-        (
-            "databricks/.*(openjev|decide)",
-            _system_one(
-                "databricks",
-                "",
-                DecisionLimits(images=0),
-                "/{name}/invocations",
-                other_key="DATABRICKS_TOKEN",
-            ),
-        ),
-        (
-            "parallel_ai/decision",
-            _system_one(
-                "parallel_ai",
-                "https://api.parallel.ai",
-                DecisionLimits(questions=100, tokens=32_768, images=0),
-                "/v1/decisions",
-                key_header="x-api-key",
-            ),
-        ),
-        ("bespoke/", _system_one("bespoke", "", _NIMBLE)),
-        ("nace/", _system_one("nace", "", _DREX)),
-    )
-)
+_PPLX = DecisionLimits(questions=128, fewest_options=1, tokens=262_144)
+_RUNE = DecisionLimits(fewest_options=1, options=208, tokens=262_144, images=0)
+_SMALL = DecisionLimits(tokens=32_768, images=0)
+_FORMS: dict[str, Family] = {
+    "decisions/": _DECISIONS,
+    "systemone/": _SYSTEM_ONE,
+    "typesafe/": _system_one("typesafe", "https://api.typesafe.ai", _JEV),
+    "perplexity/pplx-decider": _system_one(
+        "perplexity",
+        "https://api.perplexity.ai",
+        _PPLX,
+        "/v1/decisions",
+        other_key="PERPLEXITY_API_KEY",
+    ),
+    "cloudflare/(@cf/cloudflare/)?clef": _system_one(
+        "cloudflare",
+        "https://api.cloudflare.com/client/v4",
+        _CLEF,
+        "/accounts/{account}/ai/run/@cf/cloudflare/{name}",
+    ),
+    "fireworks_ai/.*rune$": _system_one(
+        "fireworks_ai",
+        "https://api.fireworks.ai/inference/v1",
+        _RUNE,
+        "/systemone",
+        other_key="FIREWORKS_AI_API_KEY",
+    ),
+    "openrouter/(typesafe/jev|perplexity/pplx-decider|cloudflare/clef|upstage/solar-decide)": _system_one(
+        "openrouter",
+        "https://openrouter.ai/api",
+        DecisionLimits(questions=200, images=0),
+        "/alpha/decisions",
+    ),
+    "azure_ai/Microsoft-Decision": _system_one(
+        "azure_ai", "", _SMALL, "/providers/microsoft/v1/systemone"
+    ),
+    "databricks/.*(openjev|decide)": _system_one(
+        "databricks",
+        "",
+        DecisionLimits(images=0),
+        "/{name}/invocations",
+        other_key="DATABRICKS_TOKEN",
+    ),
+    "parallel_ai/decision": _system_one(
+        "parallel_ai",
+        "https://api.parallel.ai",
+        DecisionLimits(questions=100, tokens=32_768, images=0),
+        "/v1/decisions",
+        key_header="x-api-key",
+    ),
+    "bespoke/": _system_one("bespoke", "", _NIMBLE),
+    "nace/": _system_one("nace", "", _SMALL),
+}
+_DECISION_FAMILIES = tuple((regex(form), entry) for form, entry in _FORMS.items())
 """Decision models by the beginning of their names. Images of another server than these are sent as it says they are."""
 _DECISION_ROUTES = {"/decisions": _DECISIONS, "/systemone": _SYSTEM_ONE}
 """Ends of an `api_base` that say what answers there, whatever the model's name."""

@@ -274,9 +274,9 @@ class Lease:
             return
         expired, now = self.expired, _clock()
         content = self.folder.read(self.name)
-        held = _fields(content).get("mark") == self._mark and self.folder.names(LEASE_FOLDER)[
-            -1:
-        ] == [self.name]
+        held = segments.json_object(content).get("mark") == self._mark and self.folder.names(
+            LEASE_FOLDER
+        )[-1:] == [self.name]
         if held and expired:
             # Rewriting the object could cross with another process that takes over; only one creates the next number.
             former, self.name = self.name, f"{LEASE_FOLDER}/{self.token + 1:08}"
@@ -296,7 +296,7 @@ class Lease:
 
 def _abandoned(folder: RemoteFolder, name: str, owner: str) -> bool:
     before = folder.read(name)
-    if before is None or _fields(before).get("owner") == owner:
+    if before is None or segments.json_object(before).get("owner") == owner:
         return True
     waited = 0.0
     while waited < LAPSE_S:
@@ -309,7 +309,7 @@ def _abandoned(folder: RemoteFolder, name: str, owner: str) -> bool:
 
 
 def _held_error(folder: RemoteFolder, name: str) -> JournalError:
-    by = _fields(folder.read(name))
+    by = segments.json_object(folder.read(name))
     who = (
         f" (process {by['process']} of {by['machine']})"
         if {"process", "machine"} <= by.keys()
@@ -319,14 +319,6 @@ def _held_error(folder: RemoteFolder, name: str) -> JournalError:
         f"another run is writing to {folder.url}{who}",
         hint="wait until it has ended, or choose another --out",
     )
-
-
-def _fields(content: bytes | None) -> dict[str, Any]:
-    try:
-        content = orjson.loads(content or b"{}")
-    except orjson.JSONDecodeError:
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 LOCK, OWNER = "copy.lock", "owner"
@@ -438,12 +430,7 @@ class RemoteRunDirectory:
         for path in self.copy.iterdir():
             if path.name not in _KEPT:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        stored = {
-            *self.folder.names("run.json"),
-            *self.folder.names("spec.yaml"),
-            *self.folder.names(RUN_DB),
-        }
-        self.get(name for name in (*_NEEDED, RUN_DB) if name in stored)
+        self.get(name for name in (*_NEEDED, RUN_DB) if self.folder.names(name))
 
 
 class ObjectStore:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event, Thread
 from time import monotonic
+from typing import Any
 
 import orjson
 
@@ -85,12 +86,16 @@ def announce(directory: RunStore, owner: str, series: str) -> None:
 
 def writer_of(directory: RunStore) -> dict[str, str]:
     """Who began a run in the store that did not end, and the series of its segments; nothing where all ended."""
-    content = directory.folder.read(WRITER)
+    return json_object(directory.folder.read(WRITER))
+
+
+def json_object(content: bytes | None) -> dict[str, Any]:
+    """The object in JSON; an empty one for anything else."""
     try:
-        writer = orjson.loads(content or b"{}")
+        value = orjson.loads(content or b"{}")
     except orjson.JSONDecodeError:
         return {}
-    return writer if isinstance(writer, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def fetch(directory: RunStore, series: str) -> None:

@@ -130,23 +130,26 @@ def _urls(
     """The URL of plain and of streamed calls: the base's path, completed, and its query."""
     path = base.path.rstrip("/")
     if entry.route:
-        return (replace(base, path=_decision_path(path, entry.route, name, environ)).url,) * 2
-    if entry is AZURE:
-        return (_azure_url(model, base, path, name, environ),) * 2
-    if entry is OLLAMA and not path:
-        path = "/v1"
-    protocol = protocol_of(entry)
-    plain, streamed = protocol.path(name, False), protocol.path(name, True)
-    if path.endswith(plain):
-        path = path.removesuffix(plain)
-    elif protocol.version and not _VERSION.search(path):
-        path += protocol.version
-    # A path may bring a query of its own, such as Gemini's for streams.
-    paths = [(path + own).partition("?") for own in (plain, streamed)]
-    plain, streamed = (
-        replace(base, path=whole, query=_joined(base.query, own)).url for whole, _, own in paths
-    )
+        plain = streamed = replace(base, path=_decision_path(path, entry.route, name, environ)).url
+    elif entry is AZURE:
+        plain = streamed = _azure_url(model, base, path, name, environ)
+    else:
+        protocol = protocol_of(entry)
+        plain, streamed = protocol.path(name, False), protocol.path(name, True)
+        if entry is OLLAMA and not path:
+            path = "/v1"
+        elif path.endswith(plain):
+            path = path.removesuffix(plain)
+        elif protocol.version and not _VERSION.search(path):
+            path += protocol.version
+        plain, streamed = _with_path(base, path + plain), _with_path(base, path + streamed)
     return plain, streamed
+
+
+def _with_path(base: Address, path: str) -> str:
+    """The URL of a path, which may bring a query of its own, such as Gemini's for streams."""
+    path, _, query = path.partition("?")
+    return replace(base, path=path, query=_joined(base.query, query)).url
 
 
 def _decision_path(path: str, route: str, name: str, environ: Mapping[str, str]) -> str:

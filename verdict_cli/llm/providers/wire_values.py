@@ -80,17 +80,15 @@ def _alternative(item: Any) -> Alternative:
         raise ValueError(
             "an alternative must be a mapping with a token, such as {token: A, logprob: -0.1}"
         )
-    logprob = item.get("logprob")
+    token, logprob = item["token"], item.get("logprob")
     if logprob is None:
-        return Alternative(item["token"], math.nan)
+        return Alternative(token, math.nan)
     if isinstance(logprob, bool) or not isinstance(logprob, int | float):
-        raise ValueError(
-            f"the logprob of {item['token']!r:.80} must be a number, not {_kind(logprob)}"
-        )
+        raise ValueError(f"the logprob of {token!r:.80} must be a number, not {_kind(logprob)}")
     try:
-        return Alternative(item["token"], float(logprob))
+        return Alternative(token, float(logprob))
     except OverflowError:
-        raise ValueError(f"the logprob of {item['token']!r:.80} is out of range") from None
+        raise ValueError(f"the logprob of {token!r:.80} is out of range") from None
 
 
 def _is_list(value: Any) -> bool:
