@@ -154,6 +154,13 @@ def test_a_batch_over_the_queue_limit_is_split_and_waits(bench):
     assert len(bench.server.paid) == 24
 
 
+def test_a_batch_that_the_queue_refused_is_no_try(bench, monkeypatch):
+    monkeypatch.setattr("verdict_cli.features.batches.pool.MOST_ATTEMPTS", 1)
+    bench.server.queue = 10
+    facts = bench.run(4)
+    assert (facts.status, facts.failed) == ("finished", 0)
+
+
 def test_files_keep_the_limits_of_the_model(bench):
     bench.run(4, head="batch: {max_requests: 5}")
     assert bench.server.sizes == [5, 5, 2, 5, 5, 2]

@@ -50,6 +50,8 @@ class SentBatch(BatchFacts):
     reserved_usd: float = 0.0
     charged_usd: float | None = 0.0
     """What the budget is charged for it; None: unknown."""
+    refused: bool = False
+    """Whether it was refused as a whole: its requests are sent again once the cause is fixed."""
     rejected: int = 0
     """Requests that were rejected for another reason than their row's content."""
 

@@ -143,8 +143,8 @@ class BatchPool:
 
     def _ends(self, earlier: SentRequest) -> bool:
         """Whether the request is not sent again."""
-        is_answered = earlier.result is not None
-        return is_answered or self._options.fallback or earlier.tries >= MOST_ATTEMPTS
+        most = 1 if self._options.fallback else MOST_ATTEMPTS
+        return earlier.result is not None or earlier.tries >= most
 
     def _forget_claimed(self) -> None:
         """Remove the request of the call before, which is stored by now."""
@@ -320,6 +320,7 @@ class BatchPool:
             if QUEUE_LIMIT.search(state.problem):
                 await self._refused_by_queue(batch, state.problem)
                 return
+            batch.refused = True
             await self._sent.end(batch, state.status)
             self._spending.spend(-batch.reserved_usd)
             raise Refused(

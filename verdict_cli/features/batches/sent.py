@@ -96,9 +96,13 @@ class RunBatches:
         return [batch for batch in self.batches.values() if not batch.ended]
 
     def find(self, name: str) -> SentRequest | None:
-        """The request of that custom id, None where it was not sent."""
+        """The request of that custom id, None where it was not sent. A batch that was refused as a whole is no try."""
         value = self.database.get(name, TABLE)
-        return None if value is None else msgspec.convert(value, SentRequest)
+        if value is None:
+            return None
+        sent = msgspec.convert(value, SentRequest)
+        batch = self.batches.get(sent.batch)
+        return sent if batch and not batch.refused else replace(sent, tries=sent.tries - 1)
 
     def is_in_flight(self, name: str, request: SentRequest | None) -> bool:
         """Whether a batch that has not ended has the request of that custom id."""
@@ -240,7 +244,8 @@ class RunBatches:
                 hint="fix the cause; the same command sends these requests again",
                 kind="rejected",
             )
-        if refusal is None:  # else they are sent again once its cause is fixed
+        batch.refused = refusal is not None
+        if not batch.refused:  # else they are sent again once its cause is fixed
             for _, name, answered in rejected:
                 self.database.put(name, answered, TABLE)
         await self.end(batch, state.status)
