@@ -120,8 +120,8 @@ def to_terminal(renderable: RenderableType) -> None:
         return
     rendered = StringIO()
     Console(file=rendered, highlight=False, width=_width()).print(renderable)
-    lines = (line.rstrip() for line in without_commands(rendered.getvalue()).splitlines())
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    lines = [line.rstrip() for line in without_commands(rendered.getvalue()).splitlines()]
+    sys.stdout.writelines([f"{line}\n" for line in lines])
 
 
 def _width() -> int:

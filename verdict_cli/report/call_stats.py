@@ -105,11 +105,9 @@ def latency(calls: Path) -> Latency | None:
     """The latency of the calls in a `calls.parquet`; None if the file is missing, or no call was answered."""
     if not has_columns(calls, ["latency_s"]):
         return None
-    parts = [
-        np.array([value for value in batch["latency_s"] if value is not None], dtype=np.float64)
-        for batch in read_table(calls, ["latency_s"])
-    ]
-    seconds = np.concatenate(parts) if parts else np.empty(0)
+    parts = [floats(batch.column("latency_s")) for batch in read_arrow(calls, ["latency_s"])]
+    seconds = np.concatenate([np.empty(0), *parts])
+    seconds = seconds[np.isfinite(seconds)]
     if not len(seconds):
         return None
     return Latency(len(seconds), float(seconds.mean()), *_median_and_p95(seconds))
@@ -138,8 +136,6 @@ def token_masses(plan: Plan, results: Path, calls: Path) -> dict[str, TokenMass]
 
     It is read from the results, or where the unit passes on other fields (`propagate`), from its calls.
     """
-    import numpy as np
-
     readings = {
         node.id: node.work.reading
         for node in plan.nodes

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import unified_diff
+from functools import partial
 from string import ascii_lowercase
 from typing import Any
 
@@ -241,52 +242,49 @@ def comparison_document(
 ) -> ReportDocument:
     """The document; differences are from the first pipeline. `same_pipeline` says that two runs are of one."""
     runs, names = _all_runs(pipelines), pipeline_names(pipelines)
-    opening = [*_opening(pipelines), *([Note(SAME_PIPELINE)] if same_pipeline else [])]
-    others = ", ".join(names[1:])
+    run_names = _run_names(runs)
+    opening = [*_opening(pipelines, names, run_names)]
+    if same_pipeline:
+        opening.append(Note(SAME_PIPELINE))
     sections = [Section("", opening, listed=False, essential=True)]
-    sections += [
-        Section(
-            name,
-            [*_evaluation(evaluation, pipelines, comparison)],
-            formatting.kind_text(evaluation.kind),
-        )
-        for name, evaluation in comparison.evaluations.items()
-    ]
+    for name, evaluation in comparison.evaluations.items():
+        parts = [*_evaluation(evaluation, names, run_names, comparison)]
+        sections.append(Section(name, parts, formatting.kind_text(evaluation.kind)))
+    others = ", ".join(names[1:])
     return ReportDocument(
         f"{runs[0].facts.name}: {plural(len(runs), 'run')} compared",
         [*sections, *changes_section(changes, names)],
         kicker="Verdict comparison",
         lead=f"{others} against {names[0]}, the reference" if others else "runs of one pipeline",
         elsewhere="with --json",
-        data=lambda: comparison_json(pipelines, comparison, changes),
+        data=partial(comparison_json, pipelines, comparison, changes),
         conclusion=comparison_conclusion(comparison, names),
     )
 
 
-def _opening(pipelines: Sequence[ComparedPipeline]) -> Iterator[Part]:
+def _opening(
+    pipelines: Sequence[ComparedPipeline], names: Sequence[str], run_names: Sequence[str]
+) -> Iterator[Part]:
     """The facts of each run, a column each, and what a reader must know of them."""
     runs = _all_runs(pipelines)
-    names = _run_names(runs)
     facts = [_facts(run) for run in runs]
     if len(runs) > len(pipelines):
-        of = [
-            name
-            for name, pipeline in zip(pipeline_names(pipelines), pipelines, strict=True)
-            for _ in pipeline.runs
-        ]
+        of = [name for name, pipeline in zip(names, pipelines, strict=True) for _ in pipeline.runs]
         facts = [{"pipeline": name, **run} for name, run in zip(of, facts, strict=True)]
     lines = dict.fromkeys(line for run in facts for line in run)
-    yield Table(("", *names), [(line, *(run.get(line, "–") for run in facts)) for line in lines])
-    for model in dict.fromkeys(model for run in runs for model in run.facts.floors):
-        yield Note(run_notes.baseline_notice(model), warning=True)
-    for name, run in zip(names, runs, strict=True):
-        for notice in (*run_notes.replay_notice(run.facts), *version_notices(run.facts)):
-            yield Note(f"{name}: {notice}", warning=True)
-    for notice in changed_versions(
-        {name: run.facts for name, run in zip(names, runs, strict=True)}
-    ):
+    rows = [(line, *(run.get(line, "–") for run in facts)) for line in lines]
+    yield Table(("", *run_names), rows)
+    named = dict(zip(run_names, (run.facts for run in runs), strict=True))
+    notices = [
+        run_notes.baseline_notice(model)
+        for model in dict.fromkeys(model for run in runs for model in run.facts.floors)
+    ]
+    for name, run in named.items():
+        of_run = (*run_notes.replay_notice(run), *version_notices(run))
+        notices += [f"{name}: {notice}" for notice in of_run]
+    for notice in (*notices, *changed_versions(named)):
         yield Note(notice, warning=True)
-    yield from _repeated(pipelines)
+    yield from _repeated(pipelines, names)
 
 
 def _facts(run: ComparedRun) -> dict[str, str]:
@@ -296,9 +294,9 @@ def _facts(run: ComparedRun) -> dict[str, str]:
     return facts
 
 
-def _repeated(pipelines: Sequence[ComparedPipeline]) -> Iterator[Note]:
+def _repeated(pipelines: Sequence[ComparedPipeline], names: Sequence[str]) -> Iterator[Note]:
     """The pipelines with several runs, and those of their runs that share replies."""
-    for name, pipeline in zip(pipeline_names(pipelines), pipelines, strict=True):
+    for name, pipeline in zip(names, pipelines, strict=True):
         if len(pipeline.runs) == 1:
             continue
         yield Note(
@@ -311,14 +309,16 @@ def _repeated(pipelines: Sequence[ComparedPipeline]) -> Iterator[Note]:
 
 
 def _evaluation(
-    evaluation: ComparedEvaluation, pipelines: Sequence[ComparedPipeline], comparison: RunComparison
+    evaluation: ComparedEvaluation,
+    names: Sequence[str],
+    run_names: Sequence[str],
+    comparison: RunComparison,
 ) -> Iterator[Part]:
     if evaluation.reason:
         yield Note(f"not compared: {evaluation.reason}", warning=True)
         return
-    whole, level, names = evaluation.whole, comparison.level, pipeline_names(pipelines)
+    whole, level = evaluation.whole, comparison.level
     paired = f"{plural(whole.n, 'row')} paired by {comparison.paired.text}"
-    run_names = _run_names(_all_runs(pipelines))
     left = [
         f"{count:,} of {name}"
         for name, count in zip(run_names, evaluation.alone, strict=True)

@@ -3,14 +3,14 @@ annotators."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import numpy as np
 
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting, run_notes
-from verdict_cli.report.charts import Bars, ChartPoint, Dots, Matrix, PlanePoint, Scatter, Series
+from verdict_cli.report.charts import Bars, ChartPoint, Dots, Matrix, Scatter, Series
 from verdict_cli.report.conclusions import primary_metric
 from verdict_cli.report.document import (
     PAGE_FORMATS,
@@ -26,10 +26,10 @@ from verdict_cli.report.document import (
 )
 from verdict_cli.report.report import PublishedComparison, Report
 from verdict_cli.report.report_context import (
-    Bin,
     Distributions,
     Histogram,
     ReportContext,
+    bin_points,
     histogram,
     number_vectors,
 )
@@ -239,7 +239,7 @@ def _distribution_charts(distributions: Distributions) -> Iterator[Bars | Scatte
     if distributions.reliability:
         yield Scatter(
             "Reliability",
-            (Series("", _bin_points(distributions.reliability), joined=True),),
+            (Series("", bin_points(distributions.reliability), joined=True),),
             "mean probability",
             "share of positive targets",
             (0, 1),
@@ -256,7 +256,7 @@ def _distribution_charts(distributions: Distributions) -> Iterator[Bars | Scatte
     if distributions.by_target:
         yield Scatter(
             "Prediction against target",
-            (Series("", _bin_points(distributions.by_target)),),
+            (Series("", bin_points(distributions.by_target)),),
             "target",
             "mean prediction",
             diagonal=True,
@@ -288,13 +288,6 @@ def _histogram_chart(title: str, bins: Histogram, x: str) -> Bars:
     middles = [(low + high) / 2 for low, high in zip(bins.edges, bins.edges[1:], strict=False)]
     labels = [str(int(middle)) if middle == int(middle) else f"{middle:.3g}" for middle in middles]
     return Bars(title, labels, bins.counts, x, "rows", joined=True)
-
-
-def _bin_points(bins: Sequence[Bin]) -> list[PlanePoint]:
-    return [
-        PlanePoint(bin_.x, bin_.y, bin_.low, bin_.high, label=plural(bin_.n, "row"))
-        for bin_ in bins
-    ]
 
 
 _SHOWN_DISAGREEMENTS = 3

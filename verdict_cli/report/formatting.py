@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Any
 
 from verdict_cli.plural import plural
@@ -20,14 +19,8 @@ _HIDDEN = regex(
 
 def visible_text(text: str, most: int = 0) -> str:
     """The text with control, direction and unpaired surrogate characters as escapes; cut at `most` characters."""
-    shown = text
-    if not text.isprintable():
-        shown = _HIDDEN.sub(_escaped, text)
+    shown = _HIDDEN.sub(lambda match: match.group().encode("unicode_escape").decode("ascii"), text)
     return f"{shown[: most - 1]}…" if most and len(shown) > most else shown
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return match.group().encode("unicode_escape").decode("ascii")
 
 
 def message_lines(text: str) -> list[str]:

@@ -7,7 +7,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from verdict_cli.language.evaluations import Published
 from verdict_cli.language.metric_registry import find_metric
@@ -109,15 +110,15 @@ class Report(Struct, frozen=True, rename={"measures": "evaluations", "comparison
     measures: Mapping[str, Measures]
     gates: tuple[GateOutcome, ...]
     comparisons: Mapping[str, PublishedComparison]
-    files: tuple[str, ...]
-    flips: Mapping[str, MetricValue] = field(default_factory=dict)
-    promises: Mapping[str, float] = field(default_factory=dict)
-    masses: Mapping[str, TokenMass] = field(default_factory=dict)
-    level: float = CONFIDENCE_LEVEL
-    kept: Mapping[str, MetricValue] = field(default_factory=dict)
-    studies: Mapping[str, EvaluationStudy] = field(default_factory=dict)
-    defaulted: Mapping[str, int] = field(default_factory=dict)
+    flips: Mapping[str, MetricValue] = {}
+    promises: Mapping[str, float] = {}
+    kept: Mapping[str, MetricValue] = {}
+    masses: Mapping[str, TokenMass] = {}
+    defaulted: Mapping[str, int] = {}
+    files: tuple[str, ...] = ()
     inputs: str = ""
+    level: float = CONFIDENCE_LEVEL
+    studies: Mapping[str, EvaluationStudy] = {}
 
     @property
     def passed(self) -> bool:
@@ -141,7 +142,7 @@ def build_report(
         for name, table in (published or {}).items()
         if name in measures
     }
-    return Report(str(run), facts, measures, tuple(gates), comparisons, tuple(files), **more)
+    return Report(str(run), facts, measures, tuple(gates), comparisons, files=tuple(files), **more)
 
 
 def _published_comparison(
@@ -224,30 +225,23 @@ def metric_json(metric: MetricValue) -> dict[str, Any]:
 
 def full_json(report: Report) -> dict[str, Any]:
     """The content of `report.json`: everything that the report holds."""
+    content: dict[str, Any] = to_builtins(replace(report, studies={}))
+    del content["studies"]
+    evaluations = {
+        # report.json keeps its published key for the metrics
+        name: {"figures": measures.pop("values"), **measures}
+        for name, measures in content["evaluations"].items()
+    }
+    studies = {name: {"figures": {}, **study.as_json()} for name, study in report.studies.items()}
+    for gate, outcome in zip(content["gates"], report.gates, strict=True):
+        gate["passed"] = outcome.passed
     return {
         "run": report.run,
         "passed": report.passed,
         "level": report.level,
+        **content,
         "facts": _facts_json(report.facts),
-        "evaluations": {
-            name: _measures_json(measures) for name, measures in report.measures.items()
-        }
-        | {name: {"figures": {}, **study.as_json()} for name, study in report.studies.items()},
-        "gates": [{**to_builtins(gate), "passed": gate.passed} for gate in report.gates],
-        "published": {
-            name: {
-                **to_builtins(comparison),
-                "standings": [to_builtins(row) for row in comparison.standings],
-            }
-            for name, comparison in report.comparisons.items()
-        },
-        "flips": {node: to_builtins(rate) for node, rate in report.flips.items()},
-        "promises": dict(report.promises),
-        "kept": {pool: to_builtins(share) for pool, share in report.kept.items()},
-        "masses": {node: to_builtins(mass) for node, mass in report.masses.items()},
-        "defaulted": dict(report.defaulted),
-        "files": list(report.files),
-        "inputs": report.inputs,
+        "evaluations": {**evaluations, **studies},
     }
 
 
@@ -257,10 +251,3 @@ def _facts_json(facts: RunFacts) -> dict[str, Any]:
         **{key: value for key, value in facts.as_json().items() if key != "digests"},
         "floors": list(facts.floors),
     }
-
-
-def _measures_json(measures: Measures) -> dict[str, Any]:
-    keys = to_builtins(measures)
-    metrics = keys.pop("values")  # report.json keeps its published key for them
-    bounds = {metric: list(ends) for metric, ends in measures.bounds.items()}
-    return {"figures": metrics, **keys, "warnings": list(measures.warnings), "bounds": bounds}

@@ -3,7 +3,7 @@ of its rows and the distributions that a report shows, from one pass over its re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.plan.resolve import as_yaml
+from verdict_cli.plural import plural
+from verdict_cli.report.charts import PlanePoint
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, disambiguate_labels
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.intervals.interval_methods import clopper_pearson, student
@@ -134,39 +136,64 @@ def distributions_of(data: EvaluationData) -> Distributions:
 
 def proportions_by_bin(x: Floats, hits: Floats, edges: Floats) -> tuple[Bin, ...]:
     """The share of `hits` (0 or 1) with its exact interval, in bins of `x` that are closed on the right."""
-    bins = np.clip(np.searchsorted(edges[1:-1], x, side="left"), 0, len(edges) - 2)
-    bins_found = []
-    for index in np.unique(bins):
-        here = bins == index
-        n, hit = int(here.sum()), round(float(hits[here].sum()))
-        low, high = clopper_pearson(hit, n, CONFIDENCE_LEVEL)
-        bins_found.append(Bin(n, float(x[here].mean()), hit / n, low, high))
-    return tuple(bins_found)
+
+    def exact(here: Floats) -> tuple[float, float]:
+        return clopper_pearson(round(float(here.sum())), len(here), CONFIDENCE_LEVEL)
+
+    return _bins(x, hits, np.searchsorted(edges[1:-1], x, side="left"), exact)
 
 
 def means_by_bin(x: Floats, y: Floats, scale: tuple[float, float] | None = None) -> tuple[Bin, ...]:
     """The mean of `y` with Student's interval, within its scale, by the value of `x` or, of many values, by its bins."""
-    least, most = scale or (-np.inf, np.inf)
     if not len(x):
         return ()
     values, bins = np.unique(x, return_inverse=True)
     if len(values) > MOST_TARGETS:
-        edges = np.unique(np.quantile(x, np.linspace(0, 1, HISTOGRAM_BINS + 1)))
+        edges = quantiles(x, HISTOGRAM_BINS)
         bins = np.searchsorted(edges[1:-1], x, side="right")
-    means = []
+    if scale is None:
+        return _bins(x, y, bins, _student_ends)
+    least, most = scale
+
+    def within(here: Floats) -> tuple[float, float]:
+        low, high = _student_ends(here)
+        return max(low, least), min(high, most)
+
+    return _bins(x, y, bins, within)
+
+
+def means_by_fifth(x: Floats, y: Floats) -> tuple[Bin, ...]:
+    """The mean of `y` with Student's interval, in five equally filled bins of `x`."""
+    return _bins(x, y, np.searchsorted(quantiles(x)[1:-1], x, side="left"), _student_ends)
+
+
+def _bins(
+    x: Floats, y: Floats, bins: Ints, ends: Callable[[Floats], tuple[float, float]]
+) -> tuple[Bin, ...]:
+    """The rows of each bin that has some; `ends` gives the interval of the mean of its `y`."""
+    found = []
     for index in np.unique(bins):
-        here = y[bins == index]
-        reach = (
-            0.0
-            if len(here) < 2
-            else student(CONFIDENCE_LEVEL, len(here) - 1)
-            * float(here.std(ddof=1))
-            / len(here) ** 0.5
-        )
-        middle = float(here.mean())
-        ends = max(middle - reach, least), min(middle + reach, most)
-        means.append(Bin(len(here), float(x[bins == index].mean()), middle, *ends))
-    return tuple(means)
+        here = bins == index
+        values = y[here]
+        found.append(Bin(len(values), float(x[here].mean()), float(values.mean()), *ends(values)))
+    return tuple(found)
+
+
+def _student_ends(values: Floats) -> tuple[float, float]:
+    """The ends of Student's interval of the mean; the mean itself for one value."""
+    n, mean = len(values), float(values.mean())
+    if n < 2:
+        return mean, mean
+    reach = student(CONFIDENCE_LEVEL, n - 1) * float(values.std(ddof=1)) / n**0.5
+    return mean - reach, mean + reach
+
+
+def bin_points(bins: Sequence[Bin]) -> list[PlanePoint]:
+    """The bins as points of a chart."""
+    return [
+        PlanePoint(bin_.x, bin_.y, bin_.low, bin_.high, label=plural(bin_.n, "row"))
+        for bin_ in bins
+    ]
 
 
 def quantiles(x: Floats, bins: int = 5) -> Floats:

@@ -16,7 +16,7 @@ from verdict_cli.plural import plural
 from verdict_cli.registry import Registry
 from verdict_cli.report import formatting, run_notes
 from verdict_cli.report.call_stats import UnitCalls, by_unit
-from verdict_cli.report.charts import Bars, ChartPoint, Dots, PlanePoint, Scatter, Series
+from verdict_cli.report.charts import Bars, ChartPoint, Dots, Range, Scatter, Series
 from verdict_cli.report.conclusions import primary_metric, run_conclusion
 from verdict_cli.report.document import (
     PAGE_FORMATS,
@@ -43,7 +43,8 @@ from verdict_cli.report.report import PublishedComparison, Report, full_json
 from verdict_cli.report.report_context import (
     Bin,
     ReportContext,
-    means_by_bin,
+    bin_points,
+    means_by_fifth,
     number_vectors,
     proportions_by_bin,
     quantiles,
@@ -399,8 +400,8 @@ def _choice_charts(
         proportions_by_bin(distance, hits, quantiles(distance)),
         "characters more",
         "share that chooses the longer",
-        (0, 1),
         "Rows in five equal groups by the difference in length, without ties and equal lengths.",
+        (0, 1),
     )
 
 
@@ -434,10 +435,9 @@ def _length_charts(context: ReportContext, lengths: dict[str, Floats]) -> Iterat
         if kept.sum() >= LEAST_ROWS and np.ptp(values[kept]) > 0 and np.ptp(total[kept]) > 0:
             yield _scatter(
                 f"{name} by length",
-                _binned(total[kept], values[kept]),
+                means_by_fifth(total[kept], values[kept]),
                 "characters",
                 f"mean {name}",
-                None,
                 caption,
             )
 
@@ -449,43 +449,13 @@ def _outcome_chart(scored: RowScores, length: Floats, caption: str) -> Scatter |
     length, scores = length[kept], scored.scores[kept]
     if scored.labels:
         bins = proportions_by_bin(length, scores, quantiles(length))
-        return _scatter(
-            f"{scored.name}: share of correct rows by length",
-            bins,
-            "characters",
-            "share correct",
-            (0, 1),
-            caption,
-        )
-    if not scored.labelled:
-        return _scatter(
-            f"{scored.name} by length",
-            _binned(length, scores),
-            "characters",
-            "mean value",
-            None,
-            caption,
-        )
-    distance = "mean distance from the target"
-    return _scatter(
-        f"{scored.name}: error by length",
-        _binned(length, -scores),
-        "characters",
-        distance,
-        None,
-        caption,
-    )
-
-
-def _binned(x: Floats, y: Floats) -> tuple[Bin, ...]:
-    """Means by fifths of `x`."""
-    edges = quantiles(x)
-    fifth = np.searchsorted(edges[1:-1], x, side="left")
-    return tuple(
-        Bin(mean.n, float(x[fifth == at].mean()), mean.y, mean.low, mean.high)
-        for at in np.unique(fifth)
-        for mean in means_by_bin(np.zeros(int((fifth == at).sum())), y[fifth == at])
-    )
+        title = f"{scored.name}: share of correct rows by length"
+        return _scatter(title, bins, "characters", "share correct", caption, (0, 1))
+    title, y = f"{scored.name} by length", "mean value"
+    if scored.labelled:
+        scores = -scores
+        title, y = f"{scored.name}: error by length", "mean distance from the target"
+    return _scatter(title, means_by_fifth(length, scores), "characters", y, caption)
 
 
 def _scatter(
@@ -493,18 +463,8 @@ def _scatter(
     bins: Sequence[Bin],
     x: str,
     y: str,
-    y_range: tuple[float, float] | None,
     caption: str,
+    y_range: Range = (None, None),
 ) -> Scatter:
-    points = [
-        PlanePoint(bin_.x, bin_.y, bin_.low, bin_.high, label=plural(bin_.n, "row"))
-        for bin_ in bins
-    ]
-    return Scatter(
-        title,
-        (Series("", points, joined=True),),
-        x,
-        y,
-        y_range=y_range or (None, None),
-        caption=caption,
-    )
+    series = Series("", bin_points(bins), joined=True)
+    return Scatter(title, (series,), x, y, y_range=y_range, caption=caption)

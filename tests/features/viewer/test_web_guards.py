@@ -167,7 +167,7 @@ def test_a_report_has_an_origin_of_its_own(viewer):
         (
             b'{"run": "\\ud800", "row": 0, "id": 0, "label": "x"}',
             {"Content-Type": "application/json"},
-            404,
+            422,
         ),
         (b" " * 70_000, {"Content-Type": "application/json"}, 413),
         (

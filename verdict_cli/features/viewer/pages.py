@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -12,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
-import orjson
+import msgspec
 import uvicorn
+from msgspec import UNSET, Struct, UnsetType
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -133,73 +133,51 @@ def _latest(view: RunView, queue: LabelQueue) -> list[int]:
     return [row for _, _, row in sorted(mine, reverse=True)]
 
 
+class _LabelBody(Struct, frozen=True):
+    """A label of a row: `row` is its position, and a body without `note` keeps the note that is there."""
+
+    run: str
+    row: int
+    id: Any
+    label: str | int | float | bool | None = None
+    note: str | UnsetType | None = UNSET
+    skip: bool | None = None
+
+
 def label_endpoint(registry: RunRegistry) -> Callable[[Request], Awaitable[Response]]:
-    """The endpoint that stores a label; a body without `note` keeps the note that is there."""
+    """The endpoint that stores a label."""
 
     async def endpoint(request: Request) -> Response:
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise HTTPException(415, "send JSON")
         try:
-            body = await request.json()
-            run, position, label, note, skip = (
-                body.get(key) for key in ("run", "row", "label", "note", "skip")
-            )
-            keeps_note = "note" not in body
-        except (ValueError, AttributeError, RecursionError):
-            raise HTTPException(422, "the body is not a JSON object") from None
-        is_valid = (
-            "id" in body
-            and isinstance(run, str)
-            and type(position) is int
-            and (note is None or isinstance(note, str))
-        )
-        is_valid = is_valid and (
-            skip is None or (isinstance(skip, bool) and not (skip and label is not None))
-        )
-        if not is_valid or not (label is None or isinstance(label, str | int | float | bool)):
-            raise HTTPException(
-                422, "give `run`, `row` (the position), its `id`, and `label` and `note`, or `skip`"
-            )
-        if len(str(label)) > MOST_LABEL_CHARS or len(note or "") > MOST_NOTE_CHARS:
+            body = msgspec.json.decode(await request.body(), type=_LabelBody)
+        except (ValueError, RecursionError):
+            raise HTTPException(422, _LABEL_FORM) from None
+        if body.skip and body.label is not None:
+            raise HTTPException(422, _LABEL_FORM)
+        if len(str(body.label)) > MOST_LABEL_CHARS or len(body.note or "") > MOST_NOTE_CHARS:
             raise HTTPException(413, "the label or the note is too long")
-        if not _is_storable(label) or not _is_storable(note):
-            raise HTTPException(422, "the label or the note has a value that JSON cannot keep")
-        kept = True if keeps_note else note
-        row = (position, body["id"])
-        await anyio.to_thread.run_sync(_store_label, registry, run, row, label, kept, skip is True)
+        if isinstance(body.label, int) and body.label.bit_length() > 63:
+            raise HTTPException(422, "the label has more than 64 bits")
+        await anyio.to_thread.run_sync(_store_label, registry, body)
         return JSONResponse({"saved": True})
 
     return endpoint
 
 
-def _is_storable(value: Any) -> bool:
-    """Whether a line of labels can have the value: no NaN, no half of a surrogate pair, no integer beyond 64 bits."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    try:
-        orjson.dumps(value)
-    except TypeError:
-        return False
-    return True
+_LABEL_FORM = "send a JSON object with `run`, `row` (the position), its `id`, and `label` and `note`, or `skip`"
 
 
-def _store_label(
-    registry: RunRegistry,
-    run: str,
-    row: tuple[int, Any],
-    label: Any,
-    note: str | bool | None,
-    skipped: bool,
-) -> None:
-    view = registry.view(registry.run(run))
-    position, row_id = row
+def _store_label(registry: RunRegistry, body: _LabelBody) -> None:
+    view = registry.view(registry.run(body.run))
     try:
-        if not view.is_row(position, row_id):
+        if not view.is_row(body.row, body.id):
             raise HTTPException(
                 409, "the run was made again, and this row is another one: load the page again"
             )
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        view.add_label(position, label, note, at, skipped=skipped)
+        view.add_label(body.row, body.label, body.note, at, skipped=body.skip is True)
     except KeyError:
         raise HTTPException(404, "no such row") from None
 
@@ -416,10 +394,16 @@ def _query(request: Request, view: RunView) -> Query:
     )
 
 
+def _shown_view(request: Request, registry: RunRegistry) -> RunView:
+    """The run that the URL names. HTTPException where there is none, or its verdicts are hidden."""
+    view = registry.view(registry.run(request.query_params.get("run", "")))
+    check_shown(view)
+    return view
+
+
 def _rows(request: Request, registry: RunRegistry) -> Any:
     params = request.query_params
-    view = registry.view(registry.run(params.get("run", "")))
-    check_shown(view)
+    view = _shown_view(request, registry)
     if view.rows <= LARGE or view.shown_once:
         registry.evaluate(view, wait_s=0.0 if view.shown_once else 1.0)
     columns = view.columns()
@@ -440,8 +424,7 @@ def _rows(request: Request, registry: RunRegistry) -> Any:
 
 def _wrong(request: Request, registry: RunRegistry) -> Any:
     params = request.query_params
-    view = registry.view(registry.run(params.get("run", "")))
-    check_shown(view)
+    view = _shown_view(request, registry)
     position = whole_number(params.get("row", ""))
     registry.evaluate(view, wait_s=5.0)
     return {
@@ -452,16 +435,14 @@ def _wrong(request: Request, registry: RunRegistry) -> Any:
 
 
 def _labels(request: Request, registry: RunRegistry) -> Any:
-    view = registry.view(registry.run(request.query_params.get("run", "")))
-    check_shown(view)
+    view = _shown_view(request, registry)
     ready, content = registry.label_metrics(view)
     return {"ready": ready, **(content or {})}
 
 
 def _row(request: Request, registry: RunRegistry) -> Any:
     params = request.query_params
-    view = registry.view(registry.run(params.get("run", "")))
-    check_shown(view)
+    view = _shown_view(request, registry)
     try:
         position = (
             view.position(params["id"]) if "id" in params else whole_number(params.get("row", ""))

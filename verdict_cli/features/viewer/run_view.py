@@ -7,6 +7,7 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from verdict_cli.errors import JournalError, VerdictError
@@ -108,24 +109,27 @@ class StudyEntry(Struct, frozen=True):
 
 def find_studies(root: Path) -> list[StudyEntry]:
     """Every study below the directory, by name, never through links."""
-    studies = []
+    studies = [
+        StudyEntry(kind, _relative_name(root, folder), folder / f"{kind}.html")
+        for folder, files in _folders(root)
+        for kind in KINDS
+        if f"{kind}.html" in files
+    ]
+    return [study for study in studies if not study.page.is_symlink()][:MOST_RUNS]
+
+
+def _folders(root: Path) -> Iterator[tuple[Path, list[str]]]:
+    """The directory and the folders below it with their files, but none that is hidden, within a run, or deeper than `DEEPEST`."""
     for folder, subfolders, files in os.walk(root):
         current = Path(folder)
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-        name = root.name if current == root else current.relative_to(root).as_posix()
-        studies += [
-            StudyEntry(kind, name, current / f"{kind}.html")
-            for kind in KINDS
-            if f"{kind}.html" in files and not (current / f"{kind}.html").is_symlink()
-        ]
-        # The runs of a study are below it, but no other study is.
-        if (
-            "run.json" in files
-            or len(current.relative_to(root).parts) >= DEEPEST
-            or len(studies) >= MOST_RUNS
-        ):
+        if "run.json" in files or len(current.relative_to(root).parts) >= DEEPEST:
             subfolders.clear()
-    return studies
+        yield current, files
+
+
+def _relative_name(root: Path, folder: Path) -> str:
+    return root.name if folder == root else folder.relative_to(root).as_posix()
 
 
 def study_page(root: Path, kind: str, name: str) -> Path | None:
@@ -227,26 +231,14 @@ class Runs:
 
     def get(self, name: str) -> RunEntry | None:
         """The run of that name, or None. The name is compared with those found, never used as a path."""
-        path = next((path for path in self._paths() if self._name(path) == name), None)
+        path = next(
+            (path for path in self._paths() if _relative_name(self.root, path) == name), None
+        )
         return None if path is None else self._entry(path)
 
     def _paths(self) -> Iterator[Path]:
-        if self.single:
-            yield self.root
-            return
-        count = 0
-        for folder, subfolders, files in os.walk(self.root):
-            current = Path(folder)
-            subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-            if "run.json" in files:
-                subfolders.clear()
-                count += 1
-                yield current
-            if len(current.relative_to(self.root).parts) >= DEEPEST or count >= MOST_RUNS:
-                subfolders.clear()
-
-    def _name(self, path: Path) -> str:
-        return self.root.name if path == self.root else path.relative_to(self.root).as_posix()
+        runs = (folder for folder, files in _folders(self.root) if "run.json" in files)
+        return islice(runs, MOST_RUNS)
 
     def _entry(self, path: Path) -> RunEntry | None:
         directory = RunDirectory(path)
@@ -260,7 +252,7 @@ class Runs:
                 known = self._facts[path] = (modified, facts)
         except (JournalError, OSError):
             return None
-        return RunEntry(self._name(path), directory, known[1])
+        return RunEntry(_relative_name(self.root, path), directory, known[1])
 
 
 DRAWN = Gold(target="human.label", weight="human.inclusion")
@@ -549,13 +541,19 @@ class RunView:
         }
 
     def add_label(
-        self, position: int, label: Any, note: str | bool | None, at: str, *, skipped: bool = False
+        self,
+        position: int,
+        label: Any,
+        note: str | UnsetType | None,
+        at: str,
+        *,
+        skipped: bool = False,
     ) -> None:
-        """Store the annotator's label of a row; the note True keeps the one that is there. KeyError if there is no such row."""
+        """Store the annotator's label of a row; an unset note keeps the one that is there. KeyError if there is no such row."""
         if not 0 <= position < self.rows:
             raise KeyError(position)
         row_id = self._id(position)
-        kept = self._own_label(row_id)["note"] if isinstance(note, bool) else note
+        kept = self._own_label(row_id)["note"] if note is UNSET else note
         add_label(self.labels_file, row_id, label, kept, at, self.annotator, skipped=skipped)
 
     def is_row(self, position: int, shown: Any) -> bool:

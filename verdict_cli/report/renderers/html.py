@@ -114,8 +114,13 @@ def page_environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: formatting.visible_text(value) if type(value) is str else value,
+        finalize=_finalize,
     )
+
+
+def _finalize(value: Any) -> Any:
+    is_hidden = type(value) is str and not value.isprintable()
+    return formatting.visible_text(value) if is_hidden else value
 
 
 def page_script() -> str:

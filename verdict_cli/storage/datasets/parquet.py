@@ -259,8 +259,8 @@ def open_parquet(path: Path) -> Iterator[Any]:
 
 def _refuse_duplicates(path: Path, names: Sequence[str]) -> None:
     """A row is a mapping of column names to values, and pyarrow cannot read a column whose name is not unique."""
-    duplicate = next((name for name, count in Counter(names).items() if count > 1), None)
-    if duplicate is not None:
+    if len(set(names)) < len(names):
+        ((duplicate, _),) = Counter(names).most_common(1)
         message = f"two columns are named {duplicate!r}"
         raise DataError(Problem("bad-header", message, "rename one of them", str(path)))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from math import isfinite
 from operator import attrgetter
 from typing import Any
@@ -321,6 +322,7 @@ def column_types_of(columns: Iterable[RunColumn]) -> dict[str, DeclaredType]:
     return {column.name: column.declared for column in columns if column.declared is not None}
 
 
+@cache
 def later_columns() -> frozenset[str]:
     """The names of the columns that tables of earlier versions may lack."""
     return frozenset(column.name for column in (*RESULT_COLUMNS, *CALL_COLUMNS) if column.since)
