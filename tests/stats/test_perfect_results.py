@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from estimates import estimates, of_values
 from finished_runs import finished_run
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate
-from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.gates import decide_gates
-from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
 from verdict_cli.stats.measure import measure
 from verdict_cli.stats.metrics.numbers import number_pairs, number_values
 from verdict_cli.stats.metrics.panel import panel_statistics
@@ -52,9 +51,10 @@ def test_all_problems_solved_pass_a_gate_by_the_exact_bound(tmp_path):
 
 
 def mean_on_a_scale(values: np.ndarray) -> Any:
-    sample = Sample.of((values,), None)
-    mean = number_values(values[sample.first], False, (1.0, 5.0))["mean"]
-    return metrics_with_intervals({"mean": mean}, sample, Draw(np.random.default_rng(0)))["mean"]
+    def mean(distinct):
+        return {"mean": number_values(distinct, False, (1.0, 5.0))["mean"]}
+
+    return estimates(mean, (values,))["mean"]
 
 
 def test_ratings_that_are_all_the_best_have_the_bound_of_their_range():
@@ -65,13 +65,11 @@ def test_ratings_that_are_all_the_best_have_the_bound_of_their_range():
 
 
 def test_numbers_without_a_range_have_no_bound_when_all_are_the_same():
-    values = np.full(500, 5.0)
-    sample = Sample.of((values,), None)
-    mean = number_values(values[sample.first], False)["mean"]
-    assert (
-        metrics_with_intervals({"mean": mean}, sample, Draw(np.random.default_rng(0)))["mean"].low
-        is None
-    )
+    assert of_values("mean", np.full(500, 5.0)).low is None
+
+
+def error_on_a_scale(name: str, x: np.ndarray, y: np.ndarray) -> Any:
+    return estimates(lambda *sides: {name: number_pairs(*sides, 4.0)[name]}, (x, y))[name]
 
 
 @pytest.mark.parametrize("name", ["mae", "rmse"])
@@ -80,22 +78,13 @@ def test_errors_on_a_scale_end_where_the_scale_does(name):
         ([1.0, 5.0], [1.0, 3.0]),
         ([1.0, 2.0, 3.0, 4.0], [2.0, 2.0, 4.0, 5.0]),
     ):
-        x, y = np.array(predictions), np.array(target)
-        sample = Sample.of((x, y), None)
-        statistic = number_pairs(x[sample.first], y[sample.first], 4.0)[name]
-        estimate = metrics_with_intervals(
-            {name: statistic}, sample, Draw(np.random.default_rng(0))
-        )[name]
+        estimate = error_on_a_scale(name, np.array(predictions), np.array(target))
         assert 0 <= estimate.low <= estimate.value <= estimate.high <= 4
 
 
 def test_a_judge_without_an_error_has_a_bound_of_its_errors():
     x = np.arange(300.0) % 5 + 1
-    sample = Sample.of((x, x), None)
-    statistic = number_pairs(x[sample.first], x[sample.first], 4.0)["mae"]
-    estimate = metrics_with_intervals({"mae": statistic}, sample, Draw(np.random.default_rng(0)))[
-        "mae"
-    ]
+    estimate = error_on_a_scale("mae", x, x)
     assert (estimate.value, estimate.low) == (0, 0)
     assert 0 < estimate.high < 0.1
 
@@ -105,17 +94,13 @@ def test_panels_of_numbers_warn_of_nearly_uniform_ratings_as_icc_does():
     first[:3] = 4
     second = first.copy()
     second[3:5] = 4
-    codes = [column.astype(np.int64) for column in (first, second)]
-    sample = Sample.of((first, second), None)
-    at = sample.first
-    estimates = metrics_with_intervals(
-        panel_statistics(
-            [code[at] for code in codes], [first[at], second[at]], None, nominal=False
-        ),
-        sample,
-        Draw(np.random.default_rng(0)),
-    )
+
+    def agreement(*judges):
+        codes = [judge.astype(np.int64) for judge in judges]
+        return panel_statistics(codes, list(judges), None, nominal=False)
+
+    of_panel = estimates(agreement, (first, second))
     for name in ("krippendorff_alpha", "pairwise_kappa"):
         assert any(
-            "differ from the most frequent value" in text for text in estimates[name].warnings
-        ), estimates[name]
+            "differ from the most frequent value" in text for text in of_panel[name].warnings
+        ), of_panel[name]

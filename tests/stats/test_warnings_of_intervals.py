@@ -2,40 +2,19 @@
 
 import numpy as np
 import pytest
+from estimates import estimates, of_labels, of_pairs, of_probabilities, of_values
 
-from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import raised_design_effect
-from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
 from verdict_cli.stats.metrics import confusion
-from verdict_cli.stats.metrics.numbers import number_pairs, number_values, ordinal_alpha
+from verdict_cli.stats.metrics.numbers import ordinal_alpha
 from verdict_cli.stats.metrics.panel import intraclass_correlations
-from verdict_cli.stats.metrics.probability import probability_statistics
-
-
-def labels(name, target, predictions, positive=None, beta=1.0, k=2):
-    sample = Sample.of((target, predictions))
-    at = sample.first
-    statistics = confusion.label_statistics(
-        target[at], predictions[at], k, positive, False, "macro", beta
-    )
-    return metrics_with_intervals({name: statistics[name]}, sample, Draw(np.random.default_rng(0)))[
-        name
-    ]
-
-
-def probabilities(name, p, positive):
-    sample = Sample.of((p, positive))
-    statistics = probability_statistics(p[sample.first], positive[sample.first])
-    return metrics_with_intervals({name: statistics[name]}, sample, Draw(np.random.default_rng(0)))[
-        name
-    ]
 
 
 def test_f_beta_allows_for_misses_that_no_row_shows():
     """30 positives all found, two false alarms: recall may be 0.886, and F3 at that recall is 0.89; the end was 0.975."""
     target = np.array([1] * 30 + [0] * 30)
     predictions = np.array([1] * 32 + [0] * 28)
-    estimate = labels("f_beta", target, predictions, 1, 3.0)
+    estimate = of_labels("f_beta", target, predictions, 1, 3.0)
     assert estimate.value == pytest.approx(10 * (30 / 32) / (9 * (30 / 32) + 1))
     assert 0.87 < estimate.low < 0.9
     assert estimate.value < estimate.high < 1
@@ -47,7 +26,7 @@ def test_a_gate_on_f_beta_at_its_limit_passes_in_few_samples(beta):
     for _ in range(200):
         target = (rng.random(60) < 0.5).astype(np.int64)
         predictions = np.where(rng.random(60) < 0.96, target, 1 - target)
-        above += labels("f_beta", target, predictions, 1, beta).low > 0.96
+        above += of_labels("f_beta", target, predictions, 1, beta).low > 0.96
     assert above <= 8
 
 
@@ -55,7 +34,7 @@ def test_a_gate_on_f_beta_at_its_limit_passes_in_few_samples(beta):
 def test_balanced_accuracy_that_no_row_changes_has_an_interval(constant, value):
     """A judge that always says one label, or never the right one: leaving out a row changes nothing."""
     target = np.array([0] * 40 + [1] * 20)
-    estimate = labels(
+    estimate = of_labels(
         "balanced_accuracy", target, 1 - target if constant is None else target * 0 + constant
     )
     assert estimate.value == value
@@ -69,19 +48,19 @@ def test_probabilities_of_0_and_1_warn_of_the_log_loss():
     rng = np.random.default_rng(2)
     positive = (rng.random(60) < 0.5).astype(float)
     p = np.clip(np.where(positive > 0, 0.7, 0.3) + rng.normal(0, 0.1, 60), 0.01, 0.99)
-    assert not probabilities("log_loss", p, positive).warnings
+    assert not of_probabilities("log_loss", p, positive).warnings
     p[:2] = positive[:2]
-    warned = probabilities("log_loss", p, positive)
+    warned = of_probabilities("log_loss", p, positive)
     assert "2 probabilities are next to 0 or 1" in warned.reason
-    assert not probabilities("brier", p, positive).warnings
+    assert not of_probabilities("brier", p, positive).warnings
 
 
 def test_a_share_of_few_rows_has_the_exact_interval_and_no_warning():
     """Of three rows that a judge gets right 90 times in 100, Wilson's interval ended below the truth in 6.5% of samples."""
     target = np.array([1, 1, 1, 1] + [0] * 30)
-    estimate = labels("recall", target, target, 1)
+    estimate = of_labels("recall", target, target, 1)
     assert (estimate.low, estimate.high) == (pytest.approx(0.025**0.25), 1)
-    missed = labels("recall", target, 1 - target, 1)
+    missed = of_labels("recall", target, 1 - target, 1)
     assert (missed.low, missed.high) == (0, pytest.approx(1 - 0.025**0.25))
     assert not estimate.warnings + missed.warnings
 
@@ -91,12 +70,12 @@ def test_icc_is_warned_of_ratings_that_agree_on_one_value_as_other_agreement_is(
     rng = np.random.default_rng(5)
     first_ratings = np.where(rng.random(100) < 0.05, 4.0, 5.0)
     two = np.where(rng.random(100) < 0.05, 4.0, 5.0)
-    sample = Sample.of((first_ratings, two))
-    statistics = {
-        "icc": intraclass_correlations(np.stack([first_ratings, two], axis=1)[sample.first])["icc"],
-        "ordinal_alpha": ordinal_alpha((first_ratings[sample.first], two[sample.first])),
-    }
-    values = metrics_with_intervals(statistics, sample, Draw(np.random.default_rng(0)))
+
+    def agreement(*judges):
+        icc = intraclass_correlations(np.stack(judges, axis=1))["icc"]
+        return {"icc": icc, "ordinal_alpha": ordinal_alpha(judges)}
+
+    values = estimates(agreement, (first_ratings, two))
     assert values["icc"].warnings == values["ordinal_alpha"].warnings != ()
 
 
@@ -118,7 +97,7 @@ def test_auroc_near_the_ceiling_allows_for_a_positive_among_the_others():
     for _ in range(150):
         positive = (rng.random(1000) < 0.02).astype(float)
         p = 1 / (1 + np.exp(-(rng.normal(size=1000) + 2.5 * positive - 2)))
-        estimate = probabilities("auroc", p, positive)
+        estimate = of_probabilities("auroc", p, positive)
         warned += bool(estimate.warnings)
         below += estimate.low > truth
     assert below <= 4
@@ -128,9 +107,9 @@ def test_auroc_near_the_ceiling_allows_for_a_positive_among_the_others():
 def test_a_warning_of_labels_and_probabilities_does_not_look_at_errors():
     positive = np.array([1.0] * 12 + [0.0] * 188)
     p = np.where(positive > 0, 0.9, 0.1) + np.linspace(0, 0.05, 200)
-    good = probabilities("auroc", p, positive)
+    good = of_probabilities("auroc", p, positive)
     p[0] = 0.01  # one bad positive
-    assert good.warnings == probabilities("auroc", p, positive).warnings == ()
+    assert good.warnings == of_probabilities("auroc", p, positive).warnings == ()
 
 
 def test_a_label_that_is_rarely_predicted_warns_of_agreement_beyond_chance():
@@ -138,19 +117,19 @@ def test_a_label_that_is_rarely_predicted_warns_of_agreement_beyond_chance():
     target = np.array([1] * 40 + [0] * 160)
     predictions = np.zeros(200, np.int64)
     predictions[:4] = 1
-    assert labels("cohen_kappa", target, predictions).warnings == (
+    assert of_labels("cohen_kappa", target, predictions).warnings == (
         "only 4 rows have another label than the most frequent one: the interval may be too narrow",
     )
-    assert not labels("accuracy", target, predictions).warnings
+    assert not of_labels("accuracy", target, predictions).warnings
 
 
 def test_one_stray_label_does_not_warn_of_a_metric_of_3000_rows():
     target = np.array([0, 1] * 1500)
     predictions = np.where(np.arange(3000) % 10 == 0, 1 - target, target)
     target[0] = 2
-    assert not labels("cohen_kappa", target, predictions, k=3).warnings
-    assert not labels("mcc", target, predictions, k=3).warnings
-    alone = labels(
+    assert not of_labels("cohen_kappa", target, predictions, k=3).warnings
+    assert not of_labels("mcc", target, predictions, k=3).warnings
+    alone = of_labels(
         "balanced_accuracy", target, predictions, k=3
     )  # a mean over labels: there it is a third
     assert alone.warnings == ("the rarest label has 1 row: the interval may be too narrow",)
@@ -167,13 +146,7 @@ def test_clusters_whose_size_goes_with_quality_are_rarely_above_the_truth():
         cluster = np.repeat(np.arange(60), sizes)
         target = (rng.random(len(cluster)) < 0.4).astype(np.int64)
         predictions = np.where(rng.random(len(cluster)) < chance[cluster], target, 1 - target)
-        sample = Sample.of((target, predictions), cluster)
-        statistics = confusion.label_statistics(
-            target[sample.first], predictions[sample.first], 2, None, False
-        )
-        estimate = metrics_with_intervals({"accuracy": statistics["accuracy"]}, sample, Draw(rng))[
-            "accuracy"
-        ]
+        estimate = of_labels("accuracy", target, predictions, cluster=cluster, seed=rng)
         above += estimate.low > truth
     assert above <= 12
 
@@ -185,17 +158,8 @@ def test_a_calibration_error_in_one_bin_is_rarely_below_its_interval(n):
     for _ in range(100):
         p = rng.choice([0.6, 0.7, 0.8, 0.9, 0.95, 1.0], n)
         positive = (rng.random(n) < np.where(p == 0.9, p - 0.3, p)).astype(float)
-        below += probabilities("ece", p, positive).low > 0.05 + 1e-9
+        below += of_probabilities("ece", p, positive).low > 0.05 + 1e-9
     assert below <= 9
-
-
-def numbers_of(name, *columns):
-    sample = Sample.of(columns)
-    at = [column[sample.first] for column in columns]
-    statistics = number_pairs(*at) if len(at) == 2 else number_values(at[0], False)
-    return metrics_with_intervals({name: statistics[name]}, sample, Draw(np.random.default_rng(0)))[
-        name
-    ]
 
 
 @pytest.mark.parametrize(("name", "truth"), [("mae", 0.08 * 1.4), ("rmse", (0.08 * 2.4) ** 0.5)])
@@ -206,9 +170,8 @@ def test_few_wrong_ratings_are_no_warning_and_their_interval_holds(name, truth):
         rng = np.random.default_rng(seed)
         target = rng.integers(1, 6, 60).astype(float)
         away = np.where(rng.random(60) < 0.08, rng.choice([1, 2, 3], 60, p=[0.7, 0.2, 0.1]), 0)
-        estimate = numbers_of(
-            name, np.where(target + away <= 5, target + away, target - away), target
-        )
+        rating = np.where(target + away <= 5, target + away, target - away)
+        estimate = of_pairs(name, rating, target)
         warned += bool(estimate.warnings) and estimate.low is not None
         if estimate.low is not None:
             unwarned += 1
@@ -222,7 +185,7 @@ def test_values_that_look_normal_need_no_allowance_for_heavy_tails(name, reach):
     widths = []
     for seed in range(60):
         x, z = np.random.default_rng(seed).normal(3, 1, (2, 60))
-        estimate = numbers_of(name, x) if name == "variance" else numbers_of(name, z + 0.5 * x, z)
+        estimate = of_values(name, x) if name == "variance" else of_pairs(name, z + 0.5 * x, z)
         widths.append(estimate.high - estimate.low)
     assert np.median(widths) < reach
 
@@ -231,11 +194,11 @@ def test_few_values_that_are_close_together_on_their_scale_have_a_warning():
     """Scores of 0 or 0.9 to 1: in a fifth of samples of 15 no row is 0, and the mean's interval ends at 0.93."""
     rng, missed, unwarned = np.random.default_rng(4), 0, 0
     for _ in range(200):
-        estimate = numbers_of("mean", np.where(rng.random(15) < 0.1, 0, rng.uniform(0.9, 1, 15)))
+        estimate = of_values("mean", np.where(rng.random(15) < 0.1, 0, rng.uniform(0.9, 1, 15)))
         unwarned += not estimate.warnings
         missed += not estimate.warnings and not estimate.low <= 0.855 <= estimate.high
     assert unwarned > 40 and missed <= 0.05 * unwarned
-    close = numbers_of("mean", rng.uniform(0.9, 1, 15))
+    close = of_values("mean", rng.uniform(0.9, 1, 15))
     assert close.warnings == (
         "15 rows close together on a long scale do not show whether others lie far away: the interval may be too narrow",
     )
@@ -252,7 +215,7 @@ def test_metrics_of_a_nearly_perfect_judge_hold_the_truth(metric):
     for _ in range(200):
         target = (rng.random(150) < shares[1]).astype(np.int64)
         predictions = np.where(rng.random(150) < right[target], target, 1 - target)
-        estimate = labels(metric, target, predictions, None)
+        estimate = of_labels(metric, target, predictions, None)
         counted += not estimate.warnings
         covered += not estimate.warnings and estimate.low <= truth[0] <= estimate.high
     assert counted > 150
