@@ -13,9 +13,9 @@ from msgspec.structs import astuple
 
 from verdict_cli.model import Model
 
-Values = Mapping[str, Any]
+NamedValues = Mapping[str, Any]
 """Values by name: of a row, of an output, of a document."""
-Output = Values
+Output = NamedValues
 """The output of one unit: field -> value."""
 JsonObject = dict[str, Any]
 """What is read from JSON or YAML, or written as JSON."""

@@ -40,7 +40,7 @@ from verdict_cli.errors import RowError, SpecError, UsageError
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.load import validated
-from verdict_cli.messages import JsonObject, Row, Values
+from verdict_cli.messages import JsonObject, NamedValues, Row
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.compile import named_columns
 from verdict_cli.plan.node import LLMNode
@@ -234,7 +234,7 @@ class PromptCandidate:
 class JudgedRow(Struct, frozen=True):
     """A row of `fit`: what the judge read and said, its reasons, the right answer, and people's note."""
 
-    source: Values
+    source: NamedValues
     judged: Any
     right: Any
     correct: bool
@@ -242,7 +242,7 @@ class JudgedRow(Struct, frozen=True):
     note: str = ""
 
 
-def _estimated(plan: Plan, sources: Sequence[Values], count: int) -> tuple[Line, ...]:
+def _estimated(plan: Plan, sources: Sequence[NamedValues], count: int) -> tuple[Line, ...]:
     """The calls of so many rows like these."""
     rows = [Row(at, at, source) for at, source in enumerate(sources[:SAMPLE])]
     return DryRun(plan, real=False).add(rows).lines(count)
@@ -348,7 +348,7 @@ def proposal_pipeline(model: str) -> JsonObject:
     return {"verdict": 1, "name": "align-proposals", "model": model, "pipeline": [unit]}
 
 
-def proposed(path: str, prompt: str, proposal: Values, name: str) -> list[PromptCandidate]:
+def proposed(path: str, prompt: str, proposal: NamedValues, name: str) -> list[PromptCandidate]:
     """The candidates of one proposal: its guidelines behind the prompt, and its own prompt."""
     guidelines = str(proposal.get("guidelines") or "").strip()
     rewritten = str(proposal.get("prompt") or "").strip()
@@ -663,7 +663,7 @@ def align_conclusion(alignment: Alignment) -> str:
     return f"nothing is shown to be better: {name}, the best of `select`, gives {test}, {gain}{p} {rows}"
 
 
-def align_document(title: str, alignment: Alignment, facts: Values) -> ReportDocument:
+def align_document(title: str, alignment: Alignment, facts: NamedValues) -> ReportDocument:
     """The document of an alignment; `facts` are its files and options, as its JSON has them."""
     counted = ", ".join(f"{count:,} {name}" for name, count in alignment.parts.items())
     parts: list[Part] = [
@@ -696,7 +696,7 @@ def align_document(title: str, alignment: Alignment, facts: Values) -> ReportDoc
     )
 
 
-def align_json(alignment: Alignment, facts: Values) -> JsonObject:
+def align_json(alignment: Alignment, facts: NamedValues) -> JsonObject:
     """The document of `verdict align --json`, and `align.json`."""
     sealed = alignment.sealed
     return {

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from verdict_cli.features.audit.effects import Effect, conclusion, is_known, share_text, value_of
 from verdict_cli.features.audit.options import DEGRADE
-from verdict_cli.messages import JsonObject, Values
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.plural import plural
 from verdict_cli.regex import regex
 from verdict_cli.report import formatting, run_notes
@@ -189,7 +189,7 @@ CHARTS = (
 
 
 def audit_document(
-    facts: Values, effects: Sequence[Effect], left_out: Mapping[str, str]
+    facts: NamedValues, effects: Sequence[Effect], left_out: Mapping[str, str]
 ) -> ReportDocument:
     """The document of an audit; `facts` are its directory, pipeline, dataset and counts, as its JSON has them."""
     best = "" if facts["best"] is None else f", its best value {facts['best']}"
@@ -247,7 +247,9 @@ def _table_section(
     return Section(title, [*before, table], essential=True)
 
 
-def audit_json(facts: Values, effects: Sequence[Effect], left_out: Mapping[str, str]) -> JsonObject:
+def audit_json(
+    facts: NamedValues, effects: Sequence[Effect], left_out: Mapping[str, str]
+) -> JsonObject:
     """The document of `verdict audit --json`, and `audit.json`."""
     planted = {"planted_errors": text} if (text := conclusion(effects)) else {}
     return {

@@ -17,7 +17,7 @@ from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor
 from verdict_cli.language.extractors.regex import RegexExtractor
 from verdict_cli.language.fields.types import INTEGER, TEXT, FieldType, RecordType, ScaleType
-from verdict_cli.messages import JsonObject, Reply, Request, Values
+from verdict_cli.messages import JsonObject, NamedValues, Reply, Request
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.run.recorded_replies import recorded_replies
 
@@ -41,8 +41,8 @@ class ReExtraction:
 
     def add(
         self,
-        own: Values | None,
-        response: Values | None,
+        own: NamedValues | None,
+        response: NamedValues | None,
         scored: frozenset[str],
     ) -> None:
         """Count a reply as the unit's own extractor and this one read it; None: it could not be read."""

@@ -30,7 +30,7 @@ from verdict_cli.features.audit.unit_settings import (
 )
 from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.language.units.base import VERDICT_FIELDS
-from verdict_cli.messages import JsonObject, Row, Values
+from verdict_cli.messages import JsonObject, NamedValues, Row
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.plan.unit_locations import UnitLocation, locate_units
 from verdict_cli.regex import regex
@@ -155,7 +155,7 @@ def planting_requests(rows: Iterable[Row], probes: Sequence[Probe]) -> list[Json
     return requests
 
 
-def planted_texts(results: Path, requests: Sequence[Values]) -> Texts:
+def planted_texts(results: Path, requests: Sequence[NamedValues]) -> Texts:
     """The texts of a finished run over these requests; those that could not be read, or are blank, are left out."""
     return {
         (requests[int(at)]["kind"], requests[int(at)]["text"]): text.strip()
@@ -471,7 +471,7 @@ class AuditPlan(Struct, frozen=True):
 
 
 def plan_audit(
-    plan: Plan, data: Values, folder: Path, options: AuditOptions, seed: int
+    plan: Plan, data: NamedValues, folder: Path, options: AuditOptions, seed: int
 ) -> AuditPlan:
     """The probes that apply to the pipeline; `data` is the content of its file, `folder` the file's directory, and `seed`
     decides where errors are planted.
@@ -528,7 +528,7 @@ def _changed(name: str, cause: str, settings: tuple[str, ...]) -> list[Probe]:
 
 
 def _renamed(
-    units: list[UnitLocation], data: Values, folder: Path, options: AuditOptions
+    units: list[UnitLocation], data: NamedValues, folder: Path, options: AuditOptions
 ) -> list[Probe]:
     if not options.names:
         return []

@@ -21,7 +21,7 @@ from verdict_cli.features.rank.candidates import Candidate
 from verdict_cli.features.rank.contest import Judgements, Leaderboard
 from verdict_cli.features.rank.tournament import CountingJudge, RankingTask, RankingWork
 from verdict_cli.language.expressions.expression import compile_expression
-from verdict_cli.messages import Values
+from verdict_cli.messages import NamedValues
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import PlanePoint, Scatter, Series
@@ -41,7 +41,7 @@ AT_ONCE = 64
 class PromptCandidates(Struct, frozen=True):
     """The candidates of one prompt, the columns that they share, and which of them are right."""
 
-    shared: Values
+    shared: NamedValues
     candidates: tuple[Candidate, ...]
     correct: tuple[bool, ...]
 
@@ -61,7 +61,7 @@ def read_prompts(plan: Plan, data: str, prompt: str, correct: str) -> list[Promp
     from verdict_cli.storage.datasets.read import stream_rows
 
     names, truths = (compile_expression(text, ("source",)) for text in (prompt, correct))
-    groups: dict[str, list[tuple[Values, bool]]] = {}
+    groups: dict[str, list[tuple[NamedValues, bool]]] = {}
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         for row in stream_rows(open_dataset(plan, data, Path(spool_to))):
             try:
@@ -83,7 +83,7 @@ def read_prompts(plan: Plan, data: str, prompt: str, correct: str) -> list[Promp
     return [_prompt(rows) for rows in groups.values()]
 
 
-def _prompt(rows: Sequence[tuple[Values, bool]]) -> PromptCandidates:
+def _prompt(rows: Sequence[tuple[NamedValues, bool]]) -> PromptCandidates:
     first = rows[0][0]
     shared = {
         column: value

@@ -13,7 +13,7 @@ from msgspec import Struct
 from verdict_cli.errors import DataError, Problem, RowError, UsageError
 from verdict_cli.language.units.base import NO_PREFERENCE
 from verdict_cli.language.units.choice import LETTERS, ChoiceUnit, PairwiseJudgeUnit, label_letters
-from verdict_cli.messages import JsonObject, Result, Values
+from verdict_cli.messages import JsonObject, NamedValues, Result
 from verdict_cli.plan.levels import in_lists
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.plural import plural
@@ -38,14 +38,16 @@ class CandidateColumns(Struct, frozen=True):
     count: int
     listed: bool = False
 
-    def row(self, shared: Values, texts: Sequence[str]) -> JsonObject:
+    def row(self, shared: NamedValues, texts: Sequence[str]) -> JsonObject:
         """The row with these candidates, in this order."""
         if self.listed:
             return {**shared, self.columns[0]: list(texts)}
         return {**shared, **dict(zip(self.columns, texts, strict=True))}
 
 
-def find_candidate_columns(plan: Plan, shared: Values, named: Sequence[str]) -> CandidateColumns:
+def find_candidate_columns(
+    plan: Plan, shared: NamedValues, named: Sequence[str]
+) -> CandidateColumns:
     """The columns named, else those in the options of the unit that chooses, else the one that the shared row lacks.
 
     UsageError if that is ambiguous.
@@ -169,7 +171,7 @@ class Candidate(Struct, frozen=True):
     """One candidate: its label, and its text or its columns."""
 
     label: str
-    value: str | Values
+    value: str | NamedValues
 
     def text(self, field: str | None) -> str:
         """The text that is judged: the value itself, or one field of it. UsageError if there is none."""

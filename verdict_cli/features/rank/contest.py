@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field, structs, to_builtins
 
-from verdict_cli.messages import JsonObject, Values
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.plural import plural
 from verdict_cli.report.conclusions import listed_names
 from verdict_cli.report.document import Note
@@ -83,7 +83,7 @@ class Leaderboard(Struct, frozen=True):
     slopes: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     kind: str = "arena"
-    consistency: Values = field(default_factory=dict)
+    consistency: NamedValues = field(default_factory=dict)
 
     @property
     def noun(self) -> str:

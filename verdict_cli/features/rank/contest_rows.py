@@ -12,7 +12,7 @@ from verdict_cli.errors import DataError, Problem, RowError
 from verdict_cli.features.rank.arena_keys import BATTLE_KEYS, SCORE_KEYS, ArenaKeys, control_texts
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
-from verdict_cli.messages import Values
+from verdict_cli.messages import NamedValues
 from verdict_cli.plural import plural
 
 ROOTS = ("source", "output", "nodes", "human")
@@ -70,7 +70,7 @@ class Winners:
         self._named_tie = ""
         self.total = 0
 
-    def read(self, row: int, systems: Sequence[Any], values: Values) -> tuple[float, ...]:
+    def read(self, row: int, systems: Sequence[Any], values: NamedValues) -> tuple[float, ...]:
         """Count the winner of a row. Its share by each reading. RowError for a row without one."""
         winner = self._expression(values)
         if winner is None:
@@ -249,11 +249,11 @@ class ContestRows:
             *([] if self.where is None else [self.where]),
         ]
 
-    def selects(self, row: int, values: Values) -> bool:
+    def selects(self, row: int, values: NamedValues) -> bool:
         """Whether the evaluation's `where` holds. Raises DataError."""
         return self.where is None or self.value("where", self.where, row, values) is True
 
-    def systems(self, row: int, values: Values) -> list[Any]:
+    def systems(self, row: int, values: NamedValues) -> list[Any]:
         """The systems of a row. DataError where one is null, or both are the same."""
         systems = [self.value(key, self.expressions[key], row, values) for key in self.sides]
         if None in systems:
@@ -265,11 +265,11 @@ class ContestRows:
             raise self._error("b", row, f"{systems[0]!r:.60} is in battle with itself", hint)
         return systems
 
-    def control(self, row: int, values: Values) -> list[float]:
+    def control(self, row: int, values: NamedValues) -> list[float]:
         """The value of each control; of a battle, the difference of the two sides. Raises DataError."""
         return [self.control_value(index, row, values) for index in range(len(self.controls))]
 
-    def control_value(self, index: int, row: int, values: Values) -> float:
+    def control_value(self, index: int, row: int, values: NamedValues) -> float:
         """The value of one control. Raises DataError."""
         try:
             sizes = [_size(expression, values) for expression in self.controls[index]]
@@ -277,11 +277,11 @@ class ContestRows:
             raise self._error(f"control[{index}]", row, error.message, error.hint) from None
         return sizes[0] - sizes[1] if self.battles else sizes[0]
 
-    def item(self, row: int, values: Values) -> Any:
+    def item(self, row: int, values: NamedValues) -> Any:
         """The item of a row. Raises DataError."""
         return self.value("item", self.expressions["item"], row, values)
 
-    def value(self, key: str, expression: Expression, row: int, values: Values) -> Any:
+    def value(self, key: str, expression: Expression, row: int, values: NamedValues) -> Any:
         """What the expression gives. DataError where it gives nothing."""
         try:
             return expression(values)
@@ -305,7 +305,7 @@ class ContestRows:
         return DataError(Problem("evaluate", message, hint, file=self._file, path=path))
 
 
-def _size(expression: Expression, values: Values) -> float:
+def _size(expression: Expression, values: NamedValues) -> float:
     value = expression(values)
     if isinstance(value, str | list | tuple):
         return float(len(value))
@@ -323,7 +323,7 @@ class ContestCheck:
         self._problem: Problem | None = None
         self._whole = self._rows.where is None or _of_data(self._rows.where)
 
-    def add(self, index: int, source: Values) -> None:
+    def add(self, index: int, source: NamedValues) -> None:
         """Check a row."""
         if not self._whole or self._problem is not None:
             return
@@ -334,7 +334,7 @@ class ContestCheck:
         except DataError as error:
             self._problem = error.problem
 
-    def _check(self, index: int, values: Values) -> None:
+    def _check(self, index: int, values: NamedValues) -> None:
         rows = self._rows
         if _of_data(rows.expressions["item"]):
             rows.item(index, values)

@@ -18,7 +18,7 @@ from verdict_cli.features.rank.arena_keys import (
 from verdict_cli.features.rank.contest_rows import ContestCheck
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import UNIT, Metric
-from verdict_cli.messages import Values
+from verdict_cli.messages import NamedValues
 
 
 class ArenaEvaluator:
@@ -65,7 +65,9 @@ class ArenaEvaluator:
         keys, _ = _keys_below(evaluation)
         return ContestCheck(name, keys, evaluation.where)
 
-    def measure(self, evaluations: Mapping[str, Evaluation], results: Path, seed: int) -> Values:
+    def measure(
+        self, evaluations: Mapping[str, Evaluation], results: Path, seed: int
+    ) -> NamedValues:
         """As `Evaluator.measure`."""
         from verdict_cli.features.rank.leaderboard import (
             leaderboards,  # here, because it imports numpy and scipy

@@ -38,7 +38,7 @@ from verdict_cli.features.rank.strengths import (
     win_rates,
 )
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.messages import JsonObject, Values
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
 from verdict_cli.regex import regex
@@ -241,7 +241,7 @@ class SystemOutputs(Struct, frozen=True):
     systems of every item, such as the question."""
 
     systems: tuple[str, ...]
-    rows: Mapping[str, Mapping[str, Values]]
+    rows: Mapping[str, Mapping[str, NamedValues]]
     shared: frozenset[str]
 
     def items_of(self, one: str, other: str) -> list[str]:
@@ -249,9 +249,9 @@ class SystemOutputs(Struct, frozen=True):
         return [item for item, outputs in self.rows.items() if one in outputs and other in outputs]
 
 
-def read_outputs(rows: Iterator[Values], columns: BattleColumns, file: str) -> SystemOutputs:
+def read_outputs(rows: Iterator[NamedValues], columns: BattleColumns, file: str) -> SystemOutputs:
     """The outputs of a file. DataError for a row without its system or item, and for two outputs of one system."""
-    outputs: dict[str, dict[str, Values]] = defaultdict(dict)
+    outputs: dict[str, dict[str, NamedValues]] = defaultdict(dict)
 
     def fault(kind: str, message: str, hint: str) -> DataError:
         return DataError(Problem(kind, message, hint, file=file))
@@ -276,7 +276,7 @@ def read_outputs(rows: Iterator[Values], columns: BattleColumns, file: str) -> S
     return SystemOutputs(tuple(systems), outputs, frozenset(_shared(outputs)))
 
 
-def _shared(rows: Mapping[str, Mapping[str, Values]]) -> set[str]:
+def _shared(rows: Mapping[str, Mapping[str, NamedValues]]) -> set[str]:
     every = [list(outputs.values()) for outputs in rows.values()]
     columns = {column for outputs in every for row in outputs for column in row} - {"id"}
     return {

@@ -32,7 +32,7 @@ from verdict_cli.features.rank.arena_keys import arena_keys, control_names
 from verdict_cli.features.rank.contest_rows import ContestRows, Winners
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.expressions.expression import Expression
-from verdict_cli.messages import Values
+from verdict_cli.messages import NamedValues
 from verdict_cli.stats.columns.column import Floats, Ints, KeyBuilder, RowMask, disambiguate_labels
 from verdict_cli.stats.columns.saved_rows import SKIPPED, saved_rows
 from verdict_cli.stats.intervals.interval_methods import normal
@@ -134,7 +134,7 @@ def _bounds(score: Expression, results: Path) -> tuple[float, float]:
     return (declared.bounds if declared else None) or (-math.inf, math.inf)
 
 
-def _number(expression: Expression, values: Values) -> float:
+def _number(expression: Expression, values: NamedValues) -> float:
     value = expression(values)
     if isinstance(value, bool | int | float) and math.isfinite(value):
         return float(value)

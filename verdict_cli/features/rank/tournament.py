@@ -42,7 +42,7 @@ from verdict_cli.features.rank.contest import (
 from verdict_cli.features.rank.leaderboard_section import ranking_tables
 from verdict_cli.features.rank.ranks import significantly_better, standing_values
 from verdict_cli.features.rank.strengths import Choice, choice_strengths
-from verdict_cli.messages import JsonObject, Result, Values
+from verdict_cli.messages import JsonObject, NamedValues, Result
 from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
 from verdict_cli.report.document import Note, ReportDocument, Section
@@ -74,7 +74,7 @@ class CountingJudge:
         self._on_progress = on_progress
         self._next_row = 0
 
-    async def judge(self, rows: Sequence[Values]) -> list[Result]:
+    async def judge(self, rows: Sequence[NamedValues]) -> list[Result]:
         """The rows' results, in their order. Row numbers continue over all calls."""
         first = self._next_row
         self._next_row += len(rows)
@@ -147,7 +147,7 @@ async def rank_by_score(
     judge: CountingJudge,
     reward: Reward,
     columns: CandidateColumns | None,
-    shared: Values,
+    shared: NamedValues,
     candidates: Sequence[Candidate],
     samples: int,
     field: str | None,
@@ -159,10 +159,10 @@ async def rank_by_score(
 
     ``columns`` None: each candidate is an object whose fields are columns of the row.
     """
-    rows: list[Values] = []
+    rows: list[NamedValues] = []
     for candidate in candidates:
         if columns is not None:
-            row: Values = columns.row(shared, [candidate.text(field)])
+            row: NamedValues = columns.row(shared, [candidate.text(field)])
         else:
             assert isinstance(candidate.value, Mapping)
             row = {**shared, **candidate.value}
@@ -328,7 +328,7 @@ class Tournament:
     judge: CountingJudge
     read: OrderReader
     columns: CandidateColumns
-    shared: Values
+    shared: NamedValues
     candidates: Sequence[Candidate]
     texts: Sequence[str]
     both: bool
@@ -466,7 +466,7 @@ class RankingWork(Struct, frozen=True):
 
     text: str
     rows: int
-    sample: Sequence[Values]
+    sample: Sequence[NamedValues]
     rank: Callable[[CountingJudge], Coroutine[Any, Any, Leaderboard]]
 
 
@@ -474,7 +474,7 @@ class RankingTask(Struct, frozen=True):
     """The arguments of `verdict rank`."""
 
     plan: Plan
-    shared: Values
+    shared: NamedValues
     candidates: tuple[Candidate, ...]
     options: RankOptions
     seed: int
@@ -496,7 +496,7 @@ class RankingTask(Struct, frozen=True):
             )
         return self._compare(where)
 
-    def _sample(self, where: CandidateColumns | None) -> list[Values]:
+    def _sample(self, where: CandidateColumns | None) -> list[NamedValues]:
         """Rows of a few candidates, as the judge reads them."""
         if where is None:
             few = self.candidates[:SAMPLED_CANDIDATES]

@@ -20,7 +20,7 @@ from verdict_cli.cli.study import compare_arms, main_metric
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.price_book import cost_usd
-from verdict_cli.messages import JsonObject, Usage, Values
+from verdict_cli.messages import JsonObject, NamedValues, Usage
 from verdict_cli.model import Model
 from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
@@ -90,7 +90,7 @@ def standalone_costs(plan: Plan, calls: Path, *, recorded: bool) -> StandaloneCo
     return StandaloneCost(len(prices), cost, float(middle), float(high))
 
 
-def _price(call: Values, model: Model | None, recorded: bool) -> float | None:
+def _price(call: NamedValues, model: Model | None, recorded: bool) -> float | None:
     if is_local(call["model"]) or call["reply"] is None:
         return 0.0
     if not recorded and not call["cached"]:
@@ -364,7 +364,7 @@ PAIRED = "Differences are paired, against the first variant."
 
 
 def sweep_document(
-    title: str, sweep: SweepResult, facts: Values, notes: Sequence[str] = ()
+    title: str, sweep: SweepResult, facts: NamedValues, notes: Sequence[str] = ()
 ) -> ReportDocument:
     """The document of a sweep; `facts` are its directory, pipeline, dataset and options, as its JSON has them, `notes` what
     must be known before its values are compared."""
@@ -467,7 +467,7 @@ def short_labels(names: Sequence[str]) -> list[str]:
     return [" ".join(parts) for parts in kept]
 
 
-def sweep_json(sweep: SweepResult, facts: Values, notes: Sequence[str] = ()) -> JsonObject:
+def sweep_json(sweep: SweepResult, facts: NamedValues, notes: Sequence[str] = ()) -> JsonObject:
     """The document of `verdict sweep --json`, and `sweep.json`."""
     published = () if sweep.published is None else sweep.published.standings
     return {
