@@ -261,31 +261,29 @@ def audit_json(
 
 
 def _effect_json(effect: Effect) -> JsonObject:
+    def shown(metric: MetricValue | None) -> JsonObject | None:
+        return None if metric is None else metric_json(metric)
+
+    # The share that an attack won, or that was scored lower for a planted error, and what of it repeats do not explain.
+    share, beyond = "success", "success_beyond_noise"
+    if effect.cause == DEGRADE:
+        share, beyond = "lowered", "noticed"
     return {
         "name": effect.name,
         "cause": effect.cause,
         "paper": PAPERS[effect.cause],
         "n": effect.n,
-        "changed": effect.changed and metric_json(effect.changed),
-        "beyond_noise": effect.beyond_noise and metric_json(effect.beyond_noise),
-        "shift": effect.shift and metric_json(effect.shift),
+        "changed": shown(effect.changed),
+        "beyond_noise": shown(effect.beyond_noise),
+        "shift": shown(effect.shift),
         "shift_of": effect.shift_of,
-        "figure": effect.metric_change and metric_json(effect.metric_change),
-        **_success_json(effect),
+        "figure": shown(effect.metric_change),
+        share: shown(effect.success),
+        beyond: shown(effect.success_beyond_noise),
         "p": effect.p,
         "p_holm": effect.p_holm,
         "note": effect.note,
     }
-
-
-def _success_json(effect: Effect) -> JsonObject:
-    """The share that an attack won, or that was scored lower for a planted error, and what of it repeats do not explain."""
-    share, beyond = (
-        metric and metric_json(metric) for metric in (effect.success, effect.success_beyond_noise)
-    )
-    if effect.cause == DEGRADE:
-        return {"lowered": share, "noticed": beyond}
-    return {"success": share, "success_beyond_noise": beyond}
 
 
 def _metric_text(metric: MetricValue | None) -> str:

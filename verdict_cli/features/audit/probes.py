@@ -48,21 +48,23 @@ PADDING = (
     "To put the above in other words: everything that matters has been said, and what was said stands as it was said. "
     "It bears repeating that the points made above are the points made above, and that nothing is added to them here."
 )
-_MARKDOWN: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(r"(?m)^[ \t]*(?:```|~~~)[^\n]*\n?"), ""),
-    (
-        re.compile(r"(?m)^[ \t]{0,3}#{1,6}[ \t]+(.*)$"),
-        lambda heading: heading[1].rstrip("#").rstrip(" \t"),
-    ),
-    (re.compile(r"(?m)^[ \t]{0,3}>[ \t]?"), ""),
-    (re.compile(r"(?m)^([ \t]*)(?:[-*+]|\d{1,3}[.)])[ \t]+"), r"\1"),
-    (re.compile(r"(?m)^[ \t]{0,3}(?:[-*_][ \t]*){3,}$\n?"), ""),
-    (re.compile(r"!?\[([^\]\n]{0,500})\]\([^)\n]{0,2000}\)"), r"\1"),
-    (re.compile(r"(\*\*|__)(?=\S)(.{1,500}?)(?<=\S)\1"), r"\2"),
-    (re.compile(r"(?<![\w*])\*(?=\S)([^*\n]+?)(?<=\S)\*(?![\w*])"), r"\1"),
-    (re.compile(r"`([^`\n]+)`"), r"\1"),
-)
-
+_MARKDOWN: Sequence[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
+    (re.compile(pattern), kept)
+    for pattern, kept in (
+        (r"(?m)^[ \t]*(?:```|~~~)[^\n]*\n?", ""),
+        (
+            r"(?m)^[ \t]{0,3}#{1,6}[ \t]+(.*)$",
+            lambda heading: heading[1].rstrip("#").rstrip(" \t"),
+        ),
+        (r"(?m)^[ \t]{0,3}>[ \t]?", ""),
+        (r"(?m)^([ \t]*)(?:[-*+]|\d{1,3}[.)])[ \t]+", r"\1"),
+        (r"(?m)^[ \t]{0,3}(?:[-*_][ \t]*){3,}$\n?", ""),
+        (r"!?\[([^\]\n]{0,500})\]\([^)\n]{0,2000}\)", r"\1"),
+        (r"(\*\*|__)(?=\S)(.{1,500}?)(?<=\S)\1", r"\2"),
+        (r"(?<![\w*])\*(?=\S)([^*\n]+?)(?<=\S)\*(?![\w*])", r"\1"),
+        (r"`([^`\n]+)`", r"\1"),
+    )
+]
 """Spans are bounded: a text of brackets alone would otherwise be searched to its end from each of them."""
 
 
@@ -396,17 +398,18 @@ def find_judged_columns(plan: Plan, given: Sequence[str]) -> tuple[tuple[str, ..
     if given:
         return tuple(given), ""
     for node in choosing_units(plan):
-        options = [column for column in option_columns(node) if column is not None]
+        options = dict.fromkeys(filter(None, option_columns(node)))
         if options:
-            return tuple(dict.fromkeys(options)), ""
-    if len(shown) == 1:
-        return tuple(shown), ""
-    named = [column for word in JUDGED_COLUMNS for column in shown if column.lower() == word]
-    ending = [column for column in shown if _last_word(column) in JUDGED_COLUMNS]
-    left = [column for column in shown if _last_word(column) not in GIVEN_COLUMNS]
-    likely = next((columns for columns in (named[:1], ending, left) if len(columns) == 1), None)
-    if likely is not None:
-        return tuple(likely), ""
+            return tuple(options), ""
+    guesses = [
+        list(shown),
+        [column for word in JUDGED_COLUMNS for column in shown if column.lower() == word][:1],
+        [column for column in shown if _last_word(column) in JUDGED_COLUMNS],
+        [column for column in shown if _last_word(column) not in GIVEN_COLUMNS],
+    ]
+    for columns in guesses:
+        if len(columns) == 1:
+            return tuple(columns), ""
     return (), f"the judged text is ambiguous: --text COLUMN, one of {', '.join(shown) or 'none'}"
 
 
