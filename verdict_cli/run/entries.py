@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import orjson
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from verdict_cli.messages import Entry, Failure, Result, Row, add_counts, add_st
 from verdict_cli.plan.levels import EachGroup, field_lists, present
 from verdict_cli.plan.node import LLMNode, Node
 from verdict_cli.run.attempts import EntrySlots
+from verdict_cli.run.event_loop import cancel_all
 
 if TYPE_CHECKING:
     from verdict_cli.run.row import RowRunner
@@ -28,56 +29,38 @@ T = TypeVar("T")
 async def run_entries(count: int, run: Callable[[int], Awaitable[T]], slots: EntrySlots) -> list[T]:
     """What ``run`` gives for each entry, in order. After an error that stops the run, no further entry is started; those
     that are running are waited for, since their calls are paid for. Entries with a pending call hold back no other."""
-    return await _EntryLoop(count, run, slots).outcomes()
+    outcomes: list[Any] = [None] * count
+    errors: list[VerdictError] = []
+    pending: list[Pending] = []
+    workers: set[asyncio.Task[None]] = set()
+    numbers = iter(range(count))
 
-
-class _EntryLoop(Generic[T]):
-    """Workers over the entries of a row: one, and another for each slot that is free."""
-
-    def __init__(self, count: int, run: Callable[[int], Awaitable[T]], slots: EntrySlots) -> None:
-        self._run, self._slots = run, slots
-        self._outcomes: list[Any] = [None] * count
-        self._numbers = iter(range(count))
-        self._unstarted = count
-        self._errors: list[VerdictError] = []
-        self._pending: list[Pending] = []
-        self._workers: list[asyncio.Task[None]] = []
-
-    async def outcomes(self) -> list[T]:
-        """The outcomes. Raises the first error, else a pending call."""
+    async def work(taken_slots: int) -> None:
         try:
-            await self._work()
-            while self._workers:
-                await self._workers.pop()
+            for number in numbers:
+                if number + 1 < count and slots.free > 0:
+                    slots.free -= 1
+                    workers.add(asyncio.create_task(work(1)))
+                try:
+                    outcomes[number] = await run(number)
+                except Pending as error:
+                    pending.append(error)
+                except VerdictError as error:
+                    errors.append(error)
+                if errors:
+                    return
         finally:
-            for worker in self._workers:
-                worker.cancel()
-            if self._workers:
-                await asyncio.gather(*self._workers, return_exceptions=True)
-        if self._errors or self._pending:
-            raise [*self._errors, *self._pending][0]
-        return self._outcomes
+            slots.free += taken_slots
 
-    async def _work(self) -> None:
-        for number in self._numbers:
-            self._unstarted -= 1
-            if self._unstarted and self._slots.free > 0:
-                self._slots.free -= 1
-                self._workers.append(asyncio.create_task(self._work_in_slot()))
-            try:
-                self._outcomes[number] = await self._run(number)
-            except Pending as error:
-                self._pending.append(error)
-            except VerdictError as error:
-                self._errors.append(error)
-            if self._errors:
-                return
-
-    async def _work_in_slot(self) -> None:
-        try:
-            await self._work()
-        finally:
-            self._slots.free += 1
+    try:
+        await work(0)
+        while workers:
+            await workers.pop()
+    finally:
+        await cancel_all(workers)
+    if errors or pending:
+        raise [*errors, *pending][0]
+    return outcomes
 
 
 def entry_rows(row: Row, group: EachGroup, entries: Sequence[Any]) -> list[Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -26,7 +26,7 @@ from verdict_cli.llm.providers.token_counts import (
     text_counter,
     thinking_tokens,
 )
-from verdict_cli.messages import Alternative, Answer, Reply, Request, Row, Usage
+from verdict_cli.messages import Alternative, Answer, Reply, Request, Row, Usage, sum_usd
 from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.run.attempts import Context, draw
@@ -169,7 +169,7 @@ class _Rendered(Struct):
         self.requests += questions > 0
         self.prompt_tokens += usage.prompt_tokens
         self.completion_tokens += usage.completion_tokens
-        self.cost_usd = None if price is None or self.cost_usd is None else self.cost_usd + price
+        self.cost_usd = sum_usd(self.cost_usd, price)
 
 
 UnitModel = tuple[str, str]
@@ -300,27 +300,24 @@ def estimate_run(
 
 def total(lines: Iterable[Line], unit: str, model: str) -> Line:
     """The sum of the lines, under these names; None as soon as one of them is."""
-    summed = Line(unit, model, 0, 0, 0, 0.0)
-    for line in lines:
-        summed = Line(
-            unit,
-            model,
-            summed.calls + line.calls,
-            _sum(summed.prompt_tokens, line.prompt_tokens),
-            _sum(summed.completion_tokens, line.completion_tokens),
-            None
-            if summed.cost_usd is None or line.cost_usd is None
-            else summed.cost_usd + line.cost_usd,
-            summed.least + line.least,
-            None
-            if summed.requests is None and line.requests is None
-            else _requests(summed) + _requests(line),
-        )
-    return summed
+    every = list(lines)
+    requests = [line.calls if line.requests is None else line.requests for line in every]
+    has_requests = any(line.requests is not None for line in every)
+    return Line(
+        unit,
+        model,
+        sum(line.calls for line in every),
+        _sum([line.prompt_tokens for line in every]),
+        _sum([line.completion_tokens for line in every]),
+        sum_usd(*[line.cost_usd for line in every]),
+        sum(line.least for line in every),
+        sum(requests) if has_requests else None,
+    )
 
 
-def _requests(line: Line) -> int:
-    return line.calls if line.requests is None else line.requests
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _names(node: Node, models: tuple[Model, ...]) -> list[str]:
@@ -382,10 +379,6 @@ def _line(unit: str, model: str, calls: int, rendered: _Rendered) -> Line:
         None if rendered.cost_usd is None else rendered.cost_usd * share,
         requests=round(rendered.requests * share) if rendered.requests else None,
     )
-
-
-def _sum(first: int | None, second: int | None) -> int | None:
-    return None if first is None or second is None else first + second
 
 
 def _length(model: Model, reply: Reply) -> int:

@@ -174,9 +174,7 @@ class _NodeCall(Struct, frozen=True):
             values = {**values, "input": shown(self.given, work.letters, arrangement)}
         if work.state_prompt is not None and is_decision_model(self.models[0]):
             request = self._question(work.state_prompt, values, index)
-            return await answer(
-                CallSpec(request, self.models, reading, self._accept), self.context, calls
-            )
+            return await self._ask(request, calls)
         rendered = work.prompt.render(values)
         messages, marks = rendered.messages, rendered.marks
         if work.examples is not None:
@@ -202,9 +200,7 @@ class _NodeCall(Struct, frozen=True):
             unit=work.unit,
         )
         if reading.then is None:
-            return await answer(
-                CallSpec(request, self.models, reading, self._accept), self.context, calls
-            )
+            return await self._ask(request, calls)
         first = CallSpec(request, self.models, reading, _accept_any)
         text = (await answer(first, self.context, calls))["text"]
         then = reading.then
@@ -223,6 +219,11 @@ class _NodeCall(Struct, frozen=True):
         return await answer(
             CallSpec(second, self.follow_up, then.reading, self._accept), self.context, calls
         )
+
+    def _ask(self, request: Request, calls: list[Call]) -> Awaitable[dict[str, Any]]:
+        """The response to a request, which is the whole of one."""
+        spec = CallSpec(request, self.models, self.work.reading, self._accept)
+        return answer(spec, self.context, calls)
 
     def _question(self, prompt: StatePrompt, values: Mapping[str, Any], index: int) -> Request:
         """The request for a decision model."""

@@ -188,7 +188,10 @@ def _write(shards: Sequence[_Shard], directory: RunDirectory) -> None:
     with replacing(directory.database) as part:
         part.touch(mode=0o600)
         try:
-            _copy(shards, part)
+            with closing(connect(part, "rw")) as target:
+                create(target)
+                for shard in shards:
+                    _append(shard, target)
         except sqlite3.OperationalError as error:
             raise refused(directory.database, error) from error
         with Database.open_foreign(first.path / directory.database.name) as source:
@@ -197,13 +200,6 @@ def _write(shards: Sequence[_Shard], directory: RunDirectory) -> None:
         with Database.open(part) as database:
             for name, value in values.items():
                 database.put(name, value)
-
-
-def _copy(shards: Sequence[_Shard], path: Path) -> None:
-    with closing(connect(path, "rw")) as target:
-        create(target)
-        for shard in shards:
-            _append(shard, target)
 
 
 def _append(shard: _Shard, target: sqlite3.Connection) -> None:

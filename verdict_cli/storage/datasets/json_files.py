@@ -100,18 +100,14 @@ def _exact(text: bytes) -> dict[str, Any] | Problem:
     return value
 
 
-def not_an_object(value: Any, *, in_array: bool = False) -> Problem:
-    """The problem of a row that is not an object; ``in_array``: it is an item of a JSON file's list."""
+def not_an_object(value: Any) -> Problem:
+    """The problem of a row that is not an object."""
     name = {list: "a list", str: "a string", bool: "a boolean", type(None): "null"}.get(
         type(value), "a number"
     )
-    hint = 'write it as {"column": value}'
+    hint = 'write each row as {"column": value, …}'
     if name == "a list":
-        hint = (
-            'write each row as {"column": value, …}; a table of a header and its rows can be saved as CSV'
-            if in_array
-            else "a file that is one JSON list of rows has the ending .json"
-        )
+        hint += "; a file that is one JSON list of rows has the ending .json"
     return Problem("not-an-object", f"a row must be an object, this is {name}", hint)
 
 
@@ -157,8 +153,6 @@ def json_array_records(path: Path, _: Reading | None = None) -> Iterator[JsonRec
         item = parse_json_line(text)
         if isinstance(item, Problem) and item.code in ("broken-json", "bad-encoding"):
             raise DataError(item.at(str(path), line, column + max(0, item.column - 1), ""))
-        if isinstance(item, Problem) and text.startswith(b"["):
-            item = not_an_object([], in_array=True)
         yield position, item
 
 
