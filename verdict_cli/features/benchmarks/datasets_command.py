@@ -175,8 +175,7 @@ def fetch(
         fetched = fetch_file(
             card, fetchable(card, file), out, (sha256 or "").lower(), max_size << 20
         )
-    for note in fetched.notes:
-        print_message(note)
+    print_message(fetched.note)
     sys.stdout.write(f"{fetched.path}\n")
 
 

@@ -23,6 +23,7 @@ from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandl
 
 import orjson
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from verdict_cli.cli.progress import show_steps
 from verdict_cli.errors import DataError, FetchError, OutputError, UsageError
@@ -249,20 +250,11 @@ REVISION = "refs/convert/parquet"
 _NAME = regex(r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)(?::(?P<split>[\w./-]+))?")
 
 
-class Shard(Struct, frozen=True):
-    """One Parquet file of a split: its address, and the SHA-256 that the hub states, empty if it states none."""
-
-    name: str
-    url: str
-    sha256: str
-    size: int
-
-
 class HubSplit(Struct, frozen=True):
-    """A split of a dataset: `folder` is a name for its files on disk."""
+    """A split of a dataset: `folder` is a name for its files on disk, which are Parquet files."""
 
     folder: str
-    shards: tuple[Shard, ...]
+    shards: tuple[DownloadTarget, ...]
 
 
 def split_of(reference: str) -> HubSplit:
@@ -280,12 +272,12 @@ def split_of(reference: str) -> HubSplit:
     repository = f"{match['owner']}/{match['name']}"
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     files = f"{endpoint}/datasets/{repository}/resolve/{REVISION.replace('/', '%2F')}"
-    splits: dict[str, list[Shard]] = {}
+    splits: dict[str, list[DownloadTarget]] = {}
     for entry in sorted(_listed(repository, endpoint), key=lambda entry: str(entry.path)):
         split, _, name = str(entry.path).rpartition("/")
         if name.endswith(".parquet") and split.count("/") == 1:
             sha256 = entry.lfs.sha256 if entry.lfs is not None else ""
-            shard = Shard(name, f"{files}/{entry.path}", sha256, entry.size)
+            shard = DownloadTarget(f"{files}/{entry.path}", Path(name), sha256, entry.size)
             splits.setdefault(split, []).append(shard)
     chosen = _chosen(repository, match["split"], splits)
     return HubSplit(f"{repository}/{chosen}".replace("/", "--"), tuple(splits[chosen]))
@@ -444,10 +436,10 @@ DOWNLOAD_LIMIT = 1 << 30
 
 
 class Fetched(Struct, frozen=True):
-    """The fetched file, or folder of Parquet files, with notes for the user."""
+    """The fetched file, or folder of Parquet files, and what proves that it is the right one."""
 
     path: Path
-    notes: tuple[str, ...]
+    note: str
 
 
 def fetchable(card: Card, name: str | None) -> CardFile:
@@ -491,13 +483,14 @@ def fetch_file(
         note = (
             f"the checksum is not known, so nothing proves that this is the file; SHA-256 {digest}"
         )
-    return Fetched(target, (note,))
+    return Fetched(target, note)
 
 
 def fetch_split(reference: str, out: Path | None, limit: int, *, pause: Pause = sleep) -> Fetched:
     """Download a split to a folder of its own, each file checked by the checksum that the hub states."""
     split = split_of(reference)
-    size = sum(shard.size for shard in split.shards)
+    sizes = {shard.path.name: shard.size or 0 for shard in split.shards}
+    size = sum(sizes.values())
     if size > limit:
         raise FetchError(
             f"hf:{reference} has {size:,} bytes, more than {limit:,}",
@@ -506,17 +499,15 @@ def fetch_split(reference: str, out: Path | None, limit: int, *, pause: Pause = 
     folder = out or data_directory() / split.folder
     headers = _headers()
     for shard in split.shards:
-        path = folder / shard.name
-        download(
-            DownloadTarget(shard.url, path, shard.sha256, shard.size, limit, headers), pause=pause
-        )
+        path = folder / shard.path
+        download(replace(shard, path=path, limit=limit, headers=headers), pause=pause)
     if out is None:
-        _keep_split(reference, folder, {shard.name: shard.size for shard in split.shards})
+        _keep_split(reference, folder, sizes)
     unproven = sum(not shard.sha256 for shard in split.shards)
     proof = "SHA-256 as the hub states"
     if unproven:
         proof = f"the hub states no checksum of {unproven} of them"
-    return Fetched(folder, (f"{plural(len(split.shards), 'Parquet file')}: {proof}",))
+    return Fetched(folder, f"{plural(len(split.shards), 'Parquet file')}: {proof}")
 
 
 def _check_against_card(file: CardFile, path: Path) -> None:
@@ -545,8 +536,7 @@ def hub_dataset(data: str, tell: Callable[[str], None]) -> Path:
     if kept is not None:
         return kept
     fetched = fetch_split(reference, None, DOWNLOAD_LIMIT)
-    for note in fetched.notes:
-        tell(f"{data}: {note}; kept in {fetched.path}")
+    tell(f"{data}: {fetched.note}; kept in {fetched.path}")
     return fetched.path
 
 

@@ -129,7 +129,7 @@ class Column(Struct, frozen=True, dict=True):
     @property
     def is_readable(self) -> bool:
         """Whether a judge is proposed to read it: a conversation, texts, or what its name says is judged."""
-        if self.path[0] in _CLOSED or not nameable(self.name) or self.is_label_name:
+        if self.is_label_name:
             return False
         if self.kind in ("label", "texts"):
             return self.subject in _JUDGED
@@ -170,12 +170,19 @@ class DatasetColumns(Struct, frozen=True):
         """The columns of the file itself."""
         return [name for name, column in self.by_name.items() if len(column.path) == 1]
 
+    @property
+    def proposable(self) -> list[Column]:
+        """The columns that may be proposed for anything."""
+        columns = self.by_name.values()
+        return [each for each in columns if each.path[0] not in _CLOSED and nameable(each.name)]
+
     def judged(self) -> tuple[Column, ...]:
         """The columns that a judge is proposed to read."""
-        read = [column for column in self.by_name.values() if column.is_readable]
+        read = [column for column in self.proposable if column.is_readable]
         if not read:
-            others = [name for name in self.names if name != self.identifier() and nameable(name)]
-            read = [self.by_name[name] for name in others[:1]]
+            named = [column for column in self.by_name.values() if nameable(column.name)]
+            identifier = self.identifier()
+            read = sorted(named, key=lambda column: column.name == identifier)[:1]
         # A prompt needs every column that it names in every row.
         return tuple(
             column for column in read if not column.is_optional or column is main_column(read)
@@ -185,22 +192,24 @@ class DatasetColumns(Struct, frozen=True):
         """The columns that are proposed as the right answer of a judge that reads these, the best first."""
         is_compared = bool(self.compared(read))
         candidates = []
-        for column in self.by_name.values():
+        for column in self.proposable:
             words = set(column.words)
-            if column.kind != "label" or column.path[0] in _CLOSED or not nameable(column.name):
-                continue
             # The key of a multiple choice may be called `answer`, as a text that is judged is.
             is_key = is_compared and bool(words & _KEYS)
             is_label = column.is_label_name and (is_compared or not words & _COMPARISONS)
-            if column.varies and (is_key or (is_label and column not in read)):
+            if (
+                column.kind == "label"
+                and column.varies
+                and (is_key or (is_label and column not in read))
+            ):
                 candidates.append(column)
         first = {"label", "gold", "human", "winner"}
         return sorted(candidates, key=lambda column: first.isdisjoint(column.words))
 
     def identifier(self) -> str | None:
         """The column that names each row: `id` or the like, another text or number in each."""
-        for column in sorted(self.by_name.values(), key=lambda column: len(column.path)):
-            is_named = column.subject in ("id", "key", "uid", "uuid") and nameable(column.name)
+        for column in sorted(self.proposable, key=lambda column: len(column.path)):
+            is_named = column.subject in ("id", "key", "uid", "uuid")
             is_simple = all(type(value) in (str, int) for value in column.values)
             if is_named and is_simple and len(set(map(str, column.values))) == len(column.values):
                 return column.name
@@ -211,9 +220,9 @@ class DatasetColumns(Struct, frozen=True):
         rejected, or the entries of a list with the same length in each row. Two columns count only where the judge reads
         them."""
         groups: dict[tuple[Any, ...], dict[str, Column]] = {}
-        for column in self.by_name.values():
-            apart = _CONTEXTS | _REFERENCES | (_LABELS - _COMPARISONS)
-            if not apart.isdisjoint(column.words) or not nameable(column.name):
+        apart = _CONTEXTS | _REFERENCES | (_LABELS - _COMPARISONS)
+        for column in self.proposable:
+            if not apart.isdisjoint(column.words):
                 continue
             for place, word in enumerate(column.words):
                 others = (*column.words[:place], None, *column.words[place + 1 :])
