@@ -87,19 +87,25 @@ def test_a_carriage_return_within_a_cell_without_quotes_is_named(tmp_path: Path)
 
 @pytest.mark.parametrize("name", ["d.csv", "d.tsv", "d.jsonl", "d.json"])
 @pytest.mark.parametrize(
-    "start",
+    ("start", "what"),
     [
-        b"PK\x03\x04\x14\x00\x08\x08\x08\x00\xe5\x99",
-        b"\xd0\xcf\x11\xe0\xa1\xb1",
-        gzip.compress(b"k,q\n1,2\n", mtime=0),
-        b"\x28\xb5\x2f\xfd\x00",
-        b"%PDF-1.7\r%\xe2\xe3\xcf\xd3",
+        (b"PK\x03\x04\x14\x00\r\x06", "a spreadsheet"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "a spreadsheet"),
+        (gzip.compress(b"k,q\n1,2\n", mtime=0), "compressed by gzip"),
+        (b"\x28\xb5\x2f\xfd\x00", "compressed by Zstandard"),
+        (b"PAR1\x15\x04", "a Parquet file"),
+        (b"%PDF-1.7\r", "a PDF document"),
+        (b"\n<!DOCTYPE html>\n<html>", "a page of HTML"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
+        (b"\0\0\0\0\0\0", "zero bytes"),
     ],
 )
-def test_a_file_that_is_no_text_is_refused_with_a_cure(
-    tmp_path: Path, name: str, start: bytes
+def test_another_format_under_the_name_of_this_one_is_reported(
+    tmp_path: Path, name: str, start: bytes, what: str
 ) -> None:
-    assert problem(tmp_path / name, start).hint
+    error = problem(tmp_path / name, start)
+    assert what in error.message
+    assert error.hint
 
 
 def test_a_link_to_nothing_is_called_that(tmp_path: Path) -> None:
@@ -167,14 +173,21 @@ def test_several_sheets_are_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "hint"),
     [
-        ("d.json", b'{"data": [{"q": "a"}], "n": 1}', "`jq .NAME FILE`"),
+        ("d.json", b'{"data": [{"q": "a"}], "n": 1}', "the rows are under 'data'"),
         ("d.json", b'{"q": {"0": "a", "1": "b"}, "k": {"0": 1, "1": 2}}', "orient='records'"),
-        ("d.json", b'{"q1": {"q": "a"}, "q2": {"q": "b"}}', "`jq '[.[]]' FILE`"),
+        ("d.json", b'{"q": ["a", "b"], "k": [1, 2]}', "orient='records'"),
+        ("d.json", b'{"columns": ["q"], "index": [0], "data": [["a"]]}', "orient='records'"),
+        (
+            "d.json",
+            b'{"q1": {"q": "a"}, "q2": {"q": "b"}}',
+            "the rows are the values of the object",
+        ),
+        ("d.json", b'{"q": "a"}', "put the object in [ ]"),
         ("d.json", b'{"q": "a"} {"q": "b"}', "put the objects in [ ]"),
         ("d.json", b'[["q"], ["a"]]', 'write each row as {"column": value, '),
         ("d.jsonl", b'{\n  "q": "a"\n}\n', "one object a line"),
         ("d.jsonl", b'[\n{"q": "a"}\n]\n', "one JSON list of rows has the ending .json"),
-        ("d.jsonl", b'{"q": "a"}{"q": "b"}\n', "one object a line"),
+        ("d.jsonl", b'{"q": "a"}{"q": "b"}\n', "begin each on a line of its own"),
         ("d.jsonl", b"{'q': 'a'}\n", "json.dumps"),
         ("d.jsonl", b'{"q": True}\n', "json.dumps"),
     ],

@@ -67,7 +67,7 @@ def test_another_encoding_is_refused_with_a_cure(tmp_path: Path) -> None:
     path.write_bytes("a;b\n1;2\n".encode("utf-16"))
     with pytest.raises(DataError, match="not valid UTF-8") as caught:
         rows(path)
-    assert "in UTF-8" in caught.value.problem.hint
+    assert "as UTF-8" in caught.value.problem.hint
 
 
 def workbook(path: Path, lines: list[list[Any]]) -> Path:

@@ -160,6 +160,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         with open_observed(path, _CHUNK) as raw, _decompressed(path, raw) as stream:
             if stream.peek(3)[:3] == BOM:
                 stream.read(3)
+            _refuse_other_format(path, stream)
             yield stream
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
@@ -177,6 +178,46 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
             message = f"the Zstandard file is damaged or cut off: {error}"
             raise DataError(Problem("broken-zst", message, _COPY_AGAIN, str(path))) from error
         raise DataError(unreadable(path, error)) from error
+
+
+_MAGIC = {
+    b"PK\x03\x04": ("a spreadsheet or another zip archive", SPREADSHEET),
+    b"\xd0\xcf\x11\xe0": ("a spreadsheet or another file of an old office program", SPREADSHEET),
+    b"\x1f\x8b": ("compressed by gzip", "let its name end in {name}.gz"),
+    b"\x28\xb5\x2f\xfd": ("compressed by Zstandard", "let its name end in {name}.zst"),
+    b"PAR1": ("a Parquet file", "let its name end in .parquet"),
+    b"%PDF": ("a PDF document", "give a dataset"),
+    b"SQLite format 3": ("an SQLite database", "export the table as CSV or JSON lines"),
+    b"\x93NUMPY": ("a NumPy array", "save it as CSV or JSON lines"),
+    b"ARROW1": ("an Arrow file", "write it as Parquet"),
+    b"version https://git-lfs": ("a pointer of Git LFS", "fetch the file itself: git lfs pull"),
+}
+"""How files that are no text begin -> what they are, and what to do."""
+
+
+def _refuse_other_format(path: Path, stream: io.BufferedReader[Any]) -> None:
+    """DataError for a file that is not the text that its name promises."""
+    start = stream.peek(512)[:512]
+    if not start.strip(b"\0") and start:
+        raise DataError(
+            Problem("bad-encoding", "the file holds zero bytes, no text", _COPY_AGAIN, str(path))
+        )
+    for magic, (what, hint) in _MAGIC.items():
+        if start.startswith(magic):
+            text = f"this is {what}, named {path.suffix}"
+            raise DataError(
+                Problem("unknown-format", text, hint.format(name=path.suffix), str(path))
+            )
+    if start.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html", b"<?xml")):
+        hint = "look at it: a site answers so where the address is wrong or needs a login"
+        raise DataError(
+            Problem(
+                "unknown-format",
+                f"this is a page of HTML or XML, named {path.suffix}",
+                hint,
+                str(path),
+            )
+        )
 
 
 LONGEST_LINE = 64 << 20

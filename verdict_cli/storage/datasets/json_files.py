@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -125,17 +125,29 @@ def broken_json(text: bytes, error: orjson.JSONDecodeError) -> Problem:
     )
 
 
+_ONE_A_LINE = "a .jsonl file has one object a line"
+
+
 def _broken_hint(line: str, at: int) -> str:
     """How to write a line of JSON lines that is broken at this position."""
     near = line[max(0, at - 2) : at + 9]
     if "NaN" in near or "Infinity" in near:
         return "JSON has no NaN and no Infinity: write null"
-    if line.startswith("{'") or near.lstrip("{[, :").startswith(("'", "None", "True", "False")):
+    start = line.strip()
+    if start.startswith("{'") or near.lstrip("{[, :").startswith(("'", "None", "True", "False")):
         return "this is a Python value, no JSON: write it by json.dumps"
-    return (
-        "a .jsonl file has one object a line, without commas between them; a file that is one JSON list of rows has the "
-        "ending .json; `jq -c . FILE` writes objects that go over several lines on one"
-    )
+    return _hint_of_rest(line[at:].strip(), start)
+
+
+def _hint_of_rest(rest: str, start: str) -> str:
+    """The hint where the line is broken before ``rest``."""
+    if not rest and start.startswith("["):
+        return "a file that is one JSON list of rows has the ending .json"
+    if not rest and start.startswith("{"):
+        return f"{_ONE_A_LINE}: this one goes over several lines, or is cut off; `jq -c . FILE` writes it on one"
+    if rest == ",":
+        return f"{_ONE_A_LINE}, without commas between them: leave them out, or write a list with the ending .json"
+    return f"{_ONE_A_LINE}: begin each on a line of its own" if rest.startswith("{") else ""
 
 
 def not_utf8(error: UnicodeDecodeError) -> Problem:
@@ -143,7 +155,7 @@ def not_utf8(error: UnicodeDecodeError) -> Problem:
     return Problem(
         "bad-encoding",
         f"not valid UTF-8: byte 0x{error.object[error.start]:02x} at byte {error.start + 1} of the line",
-        "save it as text in UTF-8: CSV or JSON lines, not a spreadsheet or an archive",
+        "save the file as UTF-8",
     )
 
 
@@ -249,10 +261,20 @@ class _ArrayReader:
         if len(first) == 2 and isinstance(parse_json_line(first[0]), dict):
             message = "the file holds JSON lines, not one JSON array"
             return Problem("json-lines", message, "let its name end in .jsonl", str(self.path))
-        message = "expected an array of objects"
         if first[0].startswith(b"{"):
-            message += ", found one object"
-        return Problem("not-an-array", message, _AS_ARRAY, str(self.path))
+            message = "expected an array of objects, found one object"
+            return Problem("not-an-array", message, self._hint_of_object(), str(self.path))
+        return Problem("not-an-array", "expected an array of objects", "", str(self.path))
+
+    def _hint_of_object(self) -> str:
+        """Where the rows of a file are whose value is one object."""
+        while len(self.text) < LONGEST_LINE and self._read_more():
+            pass
+        try:
+            value = orjson.loads(self.text.encode("latin-1"))
+        except orjson.JSONDecodeError:
+            return "put the objects in [ ], with commas between them; or one on each line of a .jsonl file"
+        return _hint_of_rows(value)
 
     def _read_more(self) -> bool:
         """Read as much as is in the window, at least; False at the end of the file."""
@@ -276,7 +298,27 @@ class _ArrayReader:
         return self._line, at - self._line_start + 1
 
 
-_AS_ARRAY = (
-    "put the objects in [ ], with commas between them; `jq .NAME FILE` takes the array under a name out of an object, "
-    "`jq '[.[]]' FILE` makes one of its values, and pandas writes rows by to_json(orient='records')"
-)
+def _hint_of_rows(value: Mapping[str, Any]) -> str:
+    """Where the rows are in one object: as other tools write tables."""
+    lists = [
+        name
+        for name, item in value.items()
+        if isinstance(item, list) and item and isinstance(item[0], dict)
+    ]
+    if lists:
+        return f"the rows are under {lists[0]!r}: `jq .{lists[0]} FILE` writes them as an array"
+    inner = list(value.values())
+    if value.keys() >= {"columns", "data"} or (
+        inner and all(isinstance(item, list) for item in inner)
+    ):
+        return _PANDAS
+    if len(inner) > 1 and all(isinstance(item, dict) for item in inner):
+        if all(item.keys() == inner[0].keys() for item in inner) and all(
+            key.isdigit() for key in inner[0]
+        ):
+            return _PANDAS
+        return "the rows are the values of the object: `jq '[.[]]' FILE` writes them as an array"
+    return "put the object in [ ], or name the file .jsonl if it is on one line"
+
+
+_PANDAS = "the object holds columns, not rows: pandas writes rows by to_json(orient='records')"
